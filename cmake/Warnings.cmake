@@ -1,0 +1,5 @@
+# Every target of the project links optrace_warnings; a warning is an error.
+add_library(optrace_warnings INTERFACE)
+target_compile_options(optrace_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wsign-conversion
+  -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Woverloaded-virtual -Wnull-dereference)

@@ -1,0 +1,1 @@
+#include "indexer/index_store.h"

@@ -1,0 +1,1 @@
+#include "indexer/symbol_key.h"

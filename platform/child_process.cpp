@@ -1,0 +1,145 @@
+#include "platform/child_process.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "platform/error.h"
+#include "platform/interrupt.h"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX names no header for it.
+
+namespace optrace {
+namespace {
+
+std::vector<std::string> merged_environment(
+    const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::vector<std::string> merged;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    bool replaced = false;
+    for (const auto& change : changes) replaced = replaced || change.first == name;
+    if (!replaced) merged.emplace_back(text);
+  }
+  for (const auto& [name, value] : changes) merged.push_back(name + "=" + value);
+  return merged;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (std::string& text : strings) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+/// The child's half, between fork and exec: async-signal-safe calls only.
+[[noreturn]] void become(const ChildProcess::Options& options, char* const* arguments,
+                         char** environment, int report) {
+  if (options.own_process_group) ::setpgid(0, 0);
+  struct sigaction normal{};
+  normal.sa_handler = SIG_DFL;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::sigaction(signal, &normal, nullptr);
+  // Two steps, so that a target number that is itself a source is not overwritten too early.
+  constexpr int kParked = 200;
+  int step = 0;
+  for (const auto& [ours, theirs] : options.descriptors) ::dup2(ours, kParked + step++);
+  step = 0;
+  for (const auto& [ours, theirs] : options.descriptors) {
+    ::dup2(kParked + step, theirs);
+    ::close(kParked + step++);
+  }
+  if (options.working_folder.empty() || ::chdir(options.working_folder.c_str()) == 0) {
+    environ = environment;
+    ::execvp(arguments[0], arguments);
+  }
+  const int error = errno;
+  (void)!::write(report, &error, sizeof error);
+  ::_exit(127);
+}
+
+}  // namespace
+
+ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_process_group) {
+  std::vector<std::string> argument_strings = options.arguments;
+  std::vector<std::string> environment_strings = merged_environment(options.environment);
+  const std::vector<char*> arguments = pointers(argument_strings);
+  std::vector<char*> environment = pointers(environment_strings);
+  int report[2];
+  if (::pipe2(report, O_CLOEXEC) != 0) {
+    throw Error(ExitStatus::failed, fmt::format("cannot make a pipe: {}", describe_errno(errno)),
+                "Close some files or programs and try again.");
+  }
+  id_ = ::fork();
+  if (id_ == 0) become(options, arguments.data(), environment.data(), report[1]);
+  const int fork_error = errno;
+  ::close(report[1]);
+  int error = id_ < 0 ? fork_error : 0;
+  if (id_ > 0 && ::read(report[0], &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
+    ::waitpid(id_, nullptr, 0);
+    id_ = -1;
+  }
+  ::close(report[0]);
+  if (id_ < 0) {
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("cannot start {}: {}", options.arguments.front(), describe_errno(error)),
+        "Check that the program exists and that you may run it.");
+  }
+}
+
+ChildProcess::~ChildProcess() {
+  if (id_ < 0 || status_) return;
+  send(SIGKILL);
+  while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : id_(std::exchange(other.id_, -1)), own_group_(other.own_group_), status_(other.status_) {}
+
+int ChildProcess::wait() {
+  while (!status_) {
+    int status = 0;
+    if (::waitpid(id_, &status, 0) == id_) {
+      status_ = status;
+    } else if (errno == EINTR) {
+      InterruptGuard::throw_if_interrupted();
+    } else {
+      throw Error(ExitStatus::failed, fmt::format("waiting failed: {}", describe_errno(errno)),
+                  "Try again.");
+    }
+  }
+  return *status_;
+}
+
+std::optional<int> ChildProcess::wait_for(std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!status_) {
+    int status = 0;
+    const pid_t ended = ::waitpid(id_, &status, WNOHANG);
+    if (ended == id_) status_ = status;
+    if (ended != 0 || std::chrono::steady_clock::now() >= end) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return status_;
+}
+
+void ChildProcess::send(int signal) const noexcept {
+  if (id_ > 0 && !status_) ::kill(own_group_ ? -id_ : id_, signal);
+}
+
+std::string describe_wait_status(int status) {
+  if (WIFEXITED(status)) return fmt::format("exit status {}", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  return fmt::format("killed by SIG{} ({})", ::sigabbrev_np(signal), ::strsignal(signal));
+}
+
+}  // namespace optrace

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace optrace {
+
+/// What the process returns to its caller; fixed, others test for these numbers.
+enum class ExitStatus : int {
+  done = 0,
+  differs = 1,        ///< A check failed, or two things that were compared differ.
+  usage = 2,          ///< Wrong usage: the command line or an input file is at fault.
+  failed = 3,         ///< The tracing (or indexing) itself failed.
+  interrupted = 130,  ///< Ctrl-C, as a shell reports it.
+};
+
+/// The only exception that crosses an edge between optrace's parts. It says what was wrong, and
+/// what to do about it, so that the command can print both without knowing where it came from.
+class Error : public std::runtime_error {
+ public:
+  /// `what_was_wrong` names the offending value; `remedy` says what was expected and what to do.
+  /// Both are sentences without a trailing newline.
+  Error(ExitStatus status, const std::string& what_was_wrong, std::string remedy);
+
+  ExitStatus status() const noexcept { return status_; }
+  const std::string& remedy() const noexcept { return remedy_; }
+
+ private:
+  ExitStatus status_;
+  std::string remedy_;
+};
+
+/// "No such file or directory (errno 2)" for an errno value.
+std::string describe_errno(int error_number);
+
+}  // namespace optrace

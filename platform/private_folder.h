@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+
+namespace optrace {
+
+/// A temporary folder that only this user can enter (0700, unpredictable name), gone with the
+/// object, contents and all.
+class PrivateFolder {
+ public:
+  /// Throws Error(failed) when the system's temporary folder takes no new one.
+  PrivateFolder();
+  ~PrivateFolder();
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The folder for what optrace may lose at any time and make again (probe plans by build-id):
+/// $OPTRACE_CACHE_DIR, else $XDG_CACHE_HOME/optrace, else ~/.cache/optrace. Made with mode 0700.
+/// Empty when none can be made or it belongs to somebody else; callers then work without a cache.
+std::filesystem::path cache_folder();
+
+}  // namespace optrace
