@@ -1,0 +1,61 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tracer/trace.h"
+
+namespace optrace {
+
+/// The command's side of one traced process: decides what to probe, and turns what the agent
+/// recorded into a trace. It never touches the process itself. The launcher uses it like this:
+///
+///   ProbeSession session(private_folder.path());
+///   place(session.initial_plans(modules));            // while the target still imports torch
+///   record(raw);                                      // the call runs for the first time
+///   while (!(plans = session.closure_plans(raw)).empty()) { place(plans); record(raw); }
+///   write_trace(session.finish(raw, meta), path);
+///
+/// Every plan stays placed: ids in a recording name the plans that it was made with. Not safe for
+/// use by several threads at once; one thread at a time is (a plan thread that was joined).
+class ProbeSession {
+ public:
+  /// `scratch_folder` takes the plan files that no cache can hold, and the ones of the closure. It
+  /// must outlive the session and is not emptied by it.
+  explicit ProbeSession(std::filesystem::path scratch_folder);
+  ~ProbeSession();
+  ProbeSession(const ProbeSession&) = delete;
+  ProbeSession& operator=(const ProbeSession&) = delete;
+
+  /// The plans to place before the first recording: at most one for each module, none for a module
+  /// that has nothing worth probing. `modules` are paths of ELF files: torch's libraries and the
+  /// interpreter's (libpython or the executable, whichever holds it); duplicates are fine. What
+  /// earlier runs found as unprobed callers is included, so the first recording is mostly closed.
+  /// Throws Error(usage) for a module that is no x86-64 ELF file (the remedy names the processor it
+  /// is for), or is corrupt.
+  std::vector<std::filesystem::path> initial_plans(
+      const std::vector<std::filesystem::path>& modules);
+
+  /// Further plans that the recording asks for: functions that called a probed one without being
+  /// probed themselves. Empty: the set is closed. What was found is kept for later runs.
+  /// Throws Error(failed) when the recording is truncated or corrupt.
+  std::vector<std::filesystem::path> closure_plans(const std::filesystem::path& raw_recording);
+
+  /// The trace of a recording. `meta` as in Trace; the session adds its warnings() to
+  /// meta["warnings"] and the count of placed and failed probes to meta["probes"].
+  /// Throws Error(failed) as above.
+  Trace finish(const std::filesystem::path& raw_recording, nlohmann::json meta);
+
+  /// Sentences that the user should see: a stripped libtorch, a module that has changed on disk.
+  std::vector<std::string> warnings() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace optrace
