@@ -1,0 +1,54 @@
+# The front door to CMake and pip; `make help` lists what there is.
+SHELL := /bin/bash
+PYTHON ?= python3
+export PYTHON
+JOBS ?= $(shell nproc)
+
+.PHONY: help run test setup build newest sanitize bench index format lint clean
+
+help:
+	@echo 'make run       set everything up and run optrace conv2d'
+	@echo 'make test      set everything up and run all tests'
+	@echo 'make build     set everything up and build build/optrace'
+	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make bench     the measurements of the README'
+	@echo 'make index     remake the shipped index from PyTorch source'
+	@echo 'make format    format the sources; make lint checks them'
+	@echo 'make clean     remove what was built (not the virtual environments)'
+
+setup:
+	@setup/install-packages.sh
+	@setup/make-venv.sh .venv setup/requirements-reference.txt tests/requirements.txt
+
+newest: setup
+	@setup/make-venv.sh .venv-newest setup/requirements-newest.txt
+
+build: setup
+	@[ -f build/build.ninja ] || cmake --preset release >/dev/null
+	@cmake --build --preset release -- -j $(JOBS) $(if $(CI),,--quiet)
+
+run: build
+	@build/optrace conv2d
+
+sanitize: setup
+	@[ -f build-sanitize/build.ninja ] || cmake --preset sanitize >/dev/null
+	@cmake --build --preset sanitize --target unit_tests -- -j $(JOBS) $(if $(CI),,--quiet)
+	@build-sanitize/unit_tests
+
+test: build newest sanitize
+	@ctest --test-dir build --output-on-failure
+
+bench: build
+	@bench/run.sh
+
+index: build
+	@setup/make-index.sh
+
+format:
+	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
+
+lint: build
+	@setup/lint.sh
+
+clean:
+	rm -rf build build-sanitize
