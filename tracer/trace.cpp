@@ -1,1 +1,455 @@
 #include "tracer/trace.h"
+
+#include <bit>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "platform/error.h"
+#include "platform/mapped_file.h"
+#include "platform/output_file.h"
+#include "tracer/trace_format.h"
+
+namespace optrace {
+namespace {
+
+using namespace trace_format;
+
+static_assert(std::endian::native == std::endian::little);
+
+// Level 3 halves a trace's events at some 300 MB/s; higher levels cost the user's time for a few
+// percent.
+constexpr int kCompressionLevel = 3;
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason,
+                         const char* remedy) {
+  throw Error(ExitStatus::usage, fmt::format("cannot read the trace {}: {}", path.string(), reason),
+              remedy);
+}
+
+constexpr const char* kRecordAgain =
+    "Copy the file again if it was copied, or record a new trace with --trace FILE.";
+
+/// Reads numbers and texts from a decompressed section. What does not fit throws Error(usage).
+class SectionReader {
+ public:
+  SectionReader(std::span<const std::byte> bytes, const std::filesystem::path& path,
+                const char* section)
+      : bytes_(bytes), path_(path), section_(section) {}
+
+  [[noreturn]] void fail(const char* reason) const {
+    refuse(path_, fmt::format("its section '{}' is corrupt: {}", section_, reason), kRecordAgain);
+  }
+
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (bytes_.empty()) fail("it ends too early");
+      const auto byte = std::to_integer<std::uint64_t>(bytes_.front());
+      bytes_ = bytes_.subspan(1);
+      const std::uint64_t part = byte & 0x7F;
+      if (shift == 63 && part > 1) break;
+      value |= part << shift;
+      if (byte < 0x80) return value;
+    }
+    fail("a number has more than 64 bits");
+  }
+
+  std::uint32_t number32() {
+    const std::uint64_t value = number();
+    if (value > std::numeric_limits<std::uint32_t>::max()) fail("a number has more than 32 bits");
+    return static_cast<std::uint32_t>(value);
+  }
+
+  /// An index below `count`, or kNone where that is allowed.
+  std::uint32_t index(std::size_t count) {
+    const std::uint64_t stored = number();
+    if (stored == 0) return kNone;
+    if (stored > count) fail("an index points behind its table");
+    return static_cast<std::uint32_t>(stored - 1);
+  }
+
+  std::uint32_t definite_index(std::size_t count) {
+    const std::uint32_t value = index(count);
+    if (value == kNone) fail("an index is missing");
+    return value;
+  }
+
+  /// A count of things that take at least `least_bytes` each, so that a lie can't ask for memory.
+  std::size_t count(std::size_t least_bytes) {
+    const std::uint64_t value = number();
+    if (value > bytes_.size() / least_bytes || value >= kNone) fail("a count is too large");
+    return static_cast<std::size_t>(value);
+  }
+
+  std::string text() {
+    const std::size_t size = count(1);
+    std::string value(reinterpret_cast<const char*>(bytes_.data()), size);
+    bytes_ = bytes_.subspan(size);
+    return value;
+  }
+
+  std::uint64_t difference_to(std::uint64_t before) {
+    const std::uint64_t coded = number();
+    return before + ((coded >> 1) ^ (0 - (coded & 1)));
+  }
+
+  void expect_end() const {
+    if (!bytes_.empty()) fail("bytes are left over at its end");
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  const std::filesystem::path& path_;
+  const char* section_;
+};
+
+class SectionWriter {
+ public:
+  void number(std::uint64_t value) {
+    while (value >= 0x80) {
+      bytes_.push_back(static_cast<char>((value & 0x7F) | 0x80));
+      value >>= 7;
+    }
+    bytes_.push_back(static_cast<char>(value));
+  }
+
+  void index(std::uint32_t value) { number(value == kNone ? 0 : std::uint64_t{value} + 1); }
+
+  void text(std::string_view value) {
+    number(value.size());
+    bytes_ += value;
+  }
+
+  void raw(std::string_view value) { bytes_ += value; }
+
+  void difference(std::uint64_t value, std::uint64_t before) {
+    const std::uint64_t change = value - before;
+    number((change << 1) ^ (0 - (change >> 63)));
+  }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+nlohmann::json read_meta(std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  const auto too_deep = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kDeepestMeta) {
+      refuse(path, "its section 'meta' is corrupt: it is nested too deeply", kRecordAgain);
+    }
+    return true;
+  };
+  try {
+    const auto* text = reinterpret_cast<const char*>(bytes.data());
+    nlohmann::json meta = nlohmann::json::parse(text, text + bytes.size(), too_deep);
+    if (meta.is_object()) return meta;
+  } catch (const nlohmann::json::exception&) {
+    // Told below: the parser's own words name byte offsets of a section that nobody sees.
+  }
+  refuse(path, "its section 'meta' is corrupt: it is no JSON object", kRecordAgain);
+}
+
+void read_modules(SectionReader reader, Trace& trace) {
+  trace.modules.resize(reader.count(2));
+  for (TraceModule& module : trace.modules) {
+    module.path = reader.text();
+    module.build_id = reader.text();
+  }
+  reader.expect_end();
+}
+
+void read_functions(SectionReader reader, Trace& trace) {
+  trace.functions.resize(reader.count(6));
+  for (TraceFunction& function : trace.functions) {
+    function.module = reader.index(trace.modules.size());
+    function.address = reader.number();
+    function.symbol = reader.text();
+    function.source_file = reader.text();
+    const std::uint64_t flags = reader.number();
+    if ((flags & ~kKnownFlags) != 0) reader.fail("a function has unknown flags");
+    function.probed = (flags & kProbed) != 0;
+    function.enters_itself = (flags & kEntersItself) != 0;
+    function.jumps_indirectly = (flags & kJumpsIndirectly) != 0;
+    function.tail_calls.resize(reader.count(1));
+    for (std::uint32_t& target : function.tail_calls) {
+      target = reader.definite_index(trace.functions.size());
+    }
+  }
+  reader.expect_end();
+}
+
+void read_python_functions(SectionReader reader, Trace& trace) {
+  trace.python_functions.resize(reader.count(3));
+  for (PythonFunction& function : trace.python_functions) {
+    function.name = reader.text();
+    function.file = reader.text();
+    function.first_line = reader.number32();
+  }
+  reader.expect_end();
+}
+
+void read_thread(SectionReader reader, Trace& trace) {
+  ThreadRecord& thread = trace.threads.emplace_back();
+  thread.id = reader.number();
+  thread.lost = reader.number();
+  thread.initial_stack.resize(reader.count(3));
+  for (InitialFrame& frame : thread.initial_stack) {
+    frame.function = reader.index(trace.functions.size());
+    frame.stack_pointer = reader.number();
+    frame.return_address = reader.number();
+  }
+  thread.events.resize(reader.count(7));
+  Event before;
+  for (Event& event : thread.events) {
+    const std::uint64_t kind = reader.number();
+    if (kind > static_cast<std::uint64_t>(EventKind::builtin_return)) {
+      reader.fail("an event is of an unknown kind");
+    }
+    event.kind = static_cast<EventKind>(kind);
+    event.what = reader.definite_index(event.kind == EventKind::function_entry
+                                           ? trace.functions.size()
+                                           : trace.python_functions.size());
+    event.caller = reader.index(trace.functions.size());
+    event.line = reader.number32();
+    event.stack_pointer = reader.difference_to(before.stack_pointer);
+    event.return_address = reader.difference_to(before.return_address);
+    event.time = reader.difference_to(before.time);
+    before = event;
+  }
+  reader.expect_end();
+}
+
+const char* name_of(SectionKind kind) {
+  switch (kind) {
+    case SectionKind::meta:
+      return "meta";
+    case SectionKind::modules:
+      return "modules";
+    case SectionKind::functions:
+      return "functions";
+    case SectionKind::python_functions:
+      return "python functions";
+    case SectionKind::thread:
+      return "thread";
+  }
+  return nullptr;
+}
+
+/// The kind that must stand at `position` (from 0).
+SectionKind kind_at(std::uint32_t position) {
+  const auto last = static_cast<std::uint32_t>(SectionKind::thread);
+  return static_cast<SectionKind>(std::min(position + 1, last));
+}
+
+template <typename T>
+T take(std::span<const std::byte>& bytes, const std::filesystem::path& path) {
+  if (bytes.size() < sizeof(T)) refuse(path, "it is truncated", kRecordAgain);
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  bytes = bytes.subspan(sizeof(T));
+  return value;
+}
+
+std::string write_functions(const Trace& trace) {
+  SectionWriter writer;
+  writer.number(trace.functions.size());
+  for (const TraceFunction& function : trace.functions) {
+    writer.index(function.module);
+    writer.number(function.address);
+    writer.text(function.symbol);
+    writer.text(function.source_file);
+    writer.number((function.probed ? kProbed : 0) | (function.enters_itself ? kEntersItself : 0) |
+                  (function.jumps_indirectly ? kJumpsIndirectly : 0));
+    writer.number(function.tail_calls.size());
+    for (const std::uint32_t target : function.tail_calls) writer.index(target);
+  }
+  return writer.bytes();
+}
+
+std::string write_modules(const Trace& trace) {
+  SectionWriter writer;
+  writer.number(trace.modules.size());
+  for (const TraceModule& module : trace.modules) {
+    writer.text(module.path);
+    writer.text(module.build_id);
+  }
+  return writer.bytes();
+}
+
+std::string write_python_functions(const Trace& trace) {
+  SectionWriter writer;
+  writer.number(trace.python_functions.size());
+  for (const PythonFunction& function : trace.python_functions) {
+    writer.text(function.name);
+    writer.text(function.file);
+    writer.number(function.first_line);
+  }
+  return writer.bytes();
+}
+
+std::string write_thread(const ThreadRecord& thread) {
+  SectionWriter writer;
+  writer.number(thread.id);
+  writer.number(thread.lost);
+  writer.number(thread.initial_stack.size());
+  for (const InitialFrame& frame : thread.initial_stack) {
+    writer.index(frame.function);
+    writer.number(frame.stack_pointer);
+    writer.number(frame.return_address);
+  }
+  writer.number(thread.events.size());
+  Event before;
+  for (const Event& event : thread.events) {
+    writer.number(static_cast<std::uint64_t>(event.kind));
+    writer.index(event.what);
+    writer.index(event.caller);
+    writer.number(event.line);
+    writer.difference(event.stack_pointer, before.stack_pointer);
+    writer.difference(event.return_address, before.return_address);
+    writer.difference(event.time, before.time);
+    before = event;
+  }
+  return writer.bytes();
+}
+
+/// Compresses sections behind each other into one file's body.
+class BodyWriter {
+ public:
+  explicit BodyWriter(const std::filesystem::path& path) : path_(path) {}
+
+  void add(SectionKind kind, std::string_view decoded) {
+    decoded_bytes_ += decoded.size();
+    if (decoded_bytes_ > kMostDecodedBytes || ++section_count_ > kMostSections) {
+      throw Error(ExitStatus::failed,
+                  fmt::format("the trace is too large for {}: more than {} MiB of records",
+                              path_.string(), kMostDecodedBytes >> 20),
+                  "Trace a shorter run.");
+    }
+    const std::size_t start = body_.size();
+    body_.resize(start + sizeof(SectionHeader) + ZSTD_compressBound(decoded.size()));
+    const std::size_t stored = ZSTD_compress(body_.data() + start + sizeof(SectionHeader),
+                                             body_.size() - start - sizeof(SectionHeader),
+                                             decoded.data(), decoded.size(), kCompressionLevel);
+    if (ZSTD_isError(stored) != 0) {
+      throw Error(ExitStatus::failed,
+                  fmt::format("compressing the trace failed: {}", ZSTD_getErrorName(stored)),
+                  "Free some memory.");
+    }
+    const SectionHeader header{kind, 0, stored, decoded.size()};
+    std::memcpy(body_.data() + start, &header, sizeof header);
+    body_.resize(start + sizeof header + stored);
+  }
+
+  std::uint32_t section_count() const { return section_count_; }
+  std::string_view body() const { return body_; }
+
+ private:
+  const std::filesystem::path& path_;
+  std::string body_;
+  std::uint64_t decoded_bytes_ = 0;
+  std::uint32_t section_count_ = 0;
+};
+
+}  // namespace
+
+Trace read_trace(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  std::span<const std::byte> bytes = file.bytes();
+  if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
+    refuse(path, "it is not an optrace trace",
+           "Give a file that `optrace OP --trace FILE` has written.");
+  }
+  const auto header = take<FileHeader>(bytes, path);
+  if (header.version != kVersion) {
+    refuse(path,
+           fmt::format("it is of format version {}, this optrace reads version {}", header.version,
+                       kVersion),
+           "Read it with the optrace that wrote it, or record the trace again with this one.");
+  }
+  if (XXH3_64bits(bytes.data(), bytes.size()) != header.checksum) {
+    refuse(path, "it is truncated or corrupt (its checksum differs)", kRecordAgain);
+  }
+  const auto single_sections = static_cast<std::uint32_t>(SectionKind::thread) - 1;
+  if (header.section_count < single_sections || header.section_count > kMostSections) {
+    refuse(path, "it is corrupt: sections are missing", kRecordAgain);
+  }
+
+  Trace trace;
+  std::uint64_t decoded_bytes = 0;
+  for (std::uint32_t position = 0; position < header.section_count; ++position) {
+    const auto section = take<SectionHeader>(bytes, path);
+    const SectionKind kind = kind_at(position);
+    decoded_bytes += section.decoded_size;
+    if (section.kind != kind || section.reserved != 0) {
+      refuse(path, fmt::format("it is corrupt: section {} is of an unexpected kind", position),
+             kRecordAgain);
+    }
+    if (section.stored_size > bytes.size() || section.decoded_size > kMostDecodedBytes ||
+        decoded_bytes > kMostDecodedBytes ||
+        (kind == SectionKind::meta && section.decoded_size > kMostMetaBytes)) {
+      refuse(path, fmt::format("it is corrupt: section '{}' is too large", name_of(kind)),
+             kRecordAgain);
+    }
+    std::vector<std::byte> decoded(section.decoded_size);
+    const std::size_t size =
+        ZSTD_decompress(decoded.data(), decoded.size(), bytes.data(), section.stored_size);
+    if (ZSTD_isError(size) != 0 || size != decoded.size()) {
+      refuse(path, fmt::format("it is corrupt: section '{}' can't be decompressed", name_of(kind)),
+             kRecordAgain);
+    }
+    bytes = bytes.subspan(section.stored_size);
+
+    const SectionReader reader(decoded, path, name_of(kind));
+    switch (kind) {
+      case SectionKind::meta:
+        trace.meta = read_meta(decoded, path);
+        break;
+      case SectionKind::modules:
+        read_modules(reader, trace);
+        break;
+      case SectionKind::functions:
+        read_functions(reader, trace);
+        break;
+      case SectionKind::python_functions:
+        read_python_functions(reader, trace);
+        break;
+      case SectionKind::thread:
+        read_thread(reader, trace);
+        break;
+    }
+  }
+  if (!bytes.empty()) refuse(path, "it is corrupt: bytes follow its last section", kRecordAgain);
+  return trace;
+}
+
+void write_trace(const Trace& trace, const std::filesystem::path& path) {
+  BodyWriter writer(path);
+  // A program's file names need not be UTF-8; the JSON text must be.
+  const nlohmann::json meta = trace.meta.is_null() ? nlohmann::json::object() : trace.meta;
+  writer.add(SectionKind::meta,
+             meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  writer.add(SectionKind::modules, write_modules(trace));
+  writer.add(SectionKind::functions, write_functions(trace));
+  writer.add(SectionKind::python_functions, write_python_functions(trace));
+  for (const ThreadRecord& thread : trace.threads) {
+    writer.add(SectionKind::thread, write_thread(thread));
+  }
+
+  FileHeader header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kVersion;
+  header.section_count = writer.section_count();
+  header.checksum = XXH3_64bits(writer.body().data(), writer.body().size());
+  OutputFile file(path);
+  file.write(std::as_bytes(std::span(&header, 1)));
+  file.write(writer.body());
+  file.commit();
+}
+
+}  // namespace optrace
