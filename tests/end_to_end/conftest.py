@@ -1,0 +1,113 @@
+"""Fixtures for tests that run the real command on real wheels.
+
+OPTRACE_COMMAND (default: build/optrace) is the command, OPTRACE_BUILD (default: build) the folder
+that it was built in, OPTRACE_TEST_PYTHON (default: .venv/bin/python) has the reference torch,
+OPTRACE_TEST_PYTHON_NEWEST (default: .venv-newest/bin/python) the newest one. ctest sets all four.
+"""
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+# The only reason that excuses a skipped test in CI: this machine has not got what it takes.
+EXCUSED = "cannot run here:"
+
+
+@pytest.fixture(scope="session")
+def repository():
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def build():
+    """The folder that optrace was built in."""
+    return pathlib.Path(os.environ.get("OPTRACE_BUILD", REPOSITORY / "build"))
+
+
+@pytest.fixture(scope="session")
+def python():
+    """The Python with the reference torch, as text. Not resolved: a venv's python is a link."""
+    path = os.environ.get("OPTRACE_TEST_PYTHON", str(REPOSITORY / ".venv/bin/python"))
+    assert os.access(path, os.X_OK), f"{path} is missing; make it with `make setup`"
+    return path
+
+
+@pytest.fixture(scope="session")
+def newest_python():
+    """The Python with the newest torch, as text."""
+    path = os.environ.get("OPTRACE_TEST_PYTHON_NEWEST", str(REPOSITORY / ".venv-newest/bin/python"))
+    if not os.access(path, os.X_OK):
+        pytest.skip(f"{path} is missing; make it with `make newest`")
+    return path
+
+
+@pytest.fixture(scope="session")
+def run_program():
+    """run_program(arguments, timeout=seconds, **subprocess options) -> CompletedProcess, text.
+
+    Whatever the program started dies with it when the time is up.
+    """
+    return _run
+
+
+@pytest.fixture(scope="session")
+def optrace():
+    """optrace(*arguments, timeout=seconds, environment={...}, **subprocess options).
+
+    Runs the command and returns the CompletedProcess with text. An environment value of None
+    removes the variable.
+    """
+    command = shlex.split(os.environ.get("OPTRACE_COMMAND", str(REPOSITORY / "build/optrace")))
+
+    def run(*arguments, timeout=120, environment=None, **options):
+        variables = dict(os.environ)
+        for name, value in (environment or {}).items():
+            if value is None:
+                variables.pop(name, None)
+            else:
+                variables[name] = str(value)
+        return _run([*command, *map(str, arguments)], timeout=timeout, env=variables, **options)
+
+    return run
+
+
+def _run(arguments, timeout=120, **options):
+    with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True,
+                          **options) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, errors = process.communicate()
+            print(output[-4000:], errors[-4000:], sep="\n")
+            raise
+    return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    _refuse_skips(outcome.get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector):
+    outcome = yield
+    _refuse_skips(outcome.get_result())
+
+
+def _refuse_skips(report):
+    """In CI a test that didn't run is no test that passed."""
+    if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = reason.removeprefix("Skipped: ")
+    if not reason.startswith(EXCUSED):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {reason} (only '{EXCUSED} ...' is an excuse there)"
