@@ -1,0 +1,30 @@
+"""The program that `optrace OP` starts in the Python to be traced: `PYTHON target DESCRIPTOR`.
+
+Only this file has to be readable by every Python ever chosen, so that an old one gets a
+sentence and not a syntax error. All the rest is in the package beside it.
+"""
+import sys
+
+OLDEST = (3, 9)
+
+
+def main():
+    descriptor = int(sys.argv[1])
+    folder = sys.path.pop(0)  # Names in our folder must not shadow the traced program's modules.
+    if sys.version_info[:2] < OLDEST or sys.implementation.name != "cpython":
+        import json
+        import os
+
+        name = getattr(getattr(sys, "implementation", None), "name", "cpython")
+        version = list(sys.version_info[:3])
+        message = {"message": "python", "implementation": name, "version": version,
+                   "executable": sys.executable, "torch": None, "modules": []}
+        os.write(descriptor, (json.dumps(message) + "\n").encode("ascii"))
+        sys.exit(0)
+    sys.path.insert(0, folder)
+    from optrace_target import session
+    sys.path.remove(folder)
+    session.run(descriptor)
+
+
+main()

@@ -1,0 +1,68 @@
+"""The agent's C interface (tracer/agent/agent.h) as Python calls."""
+import ctypes
+import errno
+import os
+
+from .problem import FAILED, Problem
+
+_AGAIN = "Run the command again; if it stays so, report it with this line."
+_REASONS = {
+    errno.EBADMSG: ("its probe plan is damaged", _AGAIN),
+    errno.EPROTONOSUPPORT: ("its probe plan is of another version of optrace",
+                            "Install optrace again: its command and its agent must go together."),
+    errno.ENXIO: ("a library that probes were planned for is not loaded",
+                  "Check that this Python imports the torch that lies in its own site-packages."),
+    errno.EACCES: ("this system does not let a program change its own code",
+                   "Allow it for this Python (with SELinux: the boolean selinuxuser_execmod)."),
+    errno.ENOMEM: ("there is not enough memory", "Close some programs and try again."),
+}
+
+
+class Counters(ctypes.Structure):
+    """struct optrace_agent_counters."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in (
+        "jumps", "traps", "bytes_differ", "no_room", "outside_text", "overlapping",
+        "left_behind", "lost")]
+
+
+class Agent:
+    """`start` and `stop` are the bare C functions: a wrapper's frames would be recorded."""
+
+    def __init__(self, path, use_jumps):
+        try:
+            # PyDLL keeps the GIL, so that giving it up is no part of what is recorded.
+            self._library = ctypes.PyDLL(path)
+        except OSError as error:
+            raise Problem(FAILED, "the agent can't be loaded: %s" % error,
+                          "Build or install optrace again.") from error
+        self._use_jumps = 1 if use_jumps else 0
+        self.start = self._library.optrace_agent_start
+        self.stop = self._library.optrace_agent_stop
+
+    def place(self, plan):
+        placed = self._library.optrace_agent_place(os.fsencode(plan), self._use_jumps)
+        self.check("placing probes", placed)
+
+    def python(self, on):
+        """False when this process's Python calls can't be recorded; the rest still can."""
+        return self._library.optrace_agent_python(1 if on else 0) == 0
+
+    def write(self, path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            self.check("writing the recording", self._library.optrace_agent_write(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def counters(self):
+        counters = Counters()
+        self.check("reading the counters",
+                   self._library.optrace_agent_read_counters(ctypes.byref(counters)))
+        return counters
+
+    @staticmethod
+    def check(doing, result):
+        if result < 0:
+            reason, remedy = _REASONS.get(-result, (os.strerror(-result), _AGAIN))
+            raise Problem(FAILED, "%s failed: %s" % (doing, reason), remedy)

@@ -1,0 +1,263 @@
+"""Sample calls: the table in fixtures/samples, and what an op's schema alone suggests.
+
+An entry of the table, keyed by the op's name without namespace and overload:
+
+    "conv2d": {
+      "tensors": {"x": {"shape": [4, 3, 56, 56]}, "weight": {"shape": [8, 3, 3, 3]}},
+      "module": {"name": "Conv2d", "constructor": [3, 8, 3], "call": ["$x"]},
+      "call": ["$x", "$weight"],
+      "torch": [...], "functional": [...], "method": [...], "aten": [...]
+    }
+
+`call` serves every spelling that has no list of its own. A call is a list of positional
+arguments, or {"arguments": [...], "keywords": {...}}. A value is a JSON number, boolean, null,
+string or list; "$x" is the tensor x; {"dtype": "int64"} a dtype; {"device": true} the device that
+is traced. A tensor has a shape, a dtype (float32 if not said) and values: "normal" (the default),
+"uniform" (in [0, 1)), "ones", "zeros", "symmetric_positive_definite", {"integers_below": n}, {"counting_to": n}
+(0, 1, ... n-1, 0, ...) or {"all": value}. {"requires_grad": false} keeps --backward away from a float tensor.
+"""
+import json
+import os
+
+from .problem import FAILED, Problem
+
+_BROKEN = "Install optrace again: its table of sample calls is damaged."
+_SIDE = 4  # Tensors made up from a schema alone are square matrices with this side.
+
+
+def load(folder):
+    """All entries of the table's files, by name."""
+    entries = {}
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".json"):
+            continue
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            try:
+                part = json.load(file)
+            except ValueError as error:
+                raise Problem(FAILED, "%s is no JSON: %s" % (name, error), _BROKEN) from error
+        for key, entry in part.items():
+            if key in entries:
+                raise Problem(FAILED, "%s has a second entry for %s" % (name, key), _BROKEN)
+            entries[key] = entry
+    return entries
+
+
+def call_of(entry, family):
+    """(positional, keywords) that an entry has for a family of spellings, or None."""
+    call = entry.get(family, entry.get("call"))
+    if call is None:
+        return None
+    return normalized(call)
+
+
+def normalized(call):
+    if isinstance(call, dict):
+        return call.get("arguments", []), call.get("keywords", {})
+    return call, {}
+
+
+class Sample:
+    """Named tensors and the values that mention them."""
+
+    def __init__(self, torch, device, specifications):
+        self._torch = torch
+        self._device = device
+        self._masters = {
+            name: self._tensor(specification) for name, specification in specifications.items()
+        }
+        self._differentiable = {
+            name for name, specification in specifications.items()
+            if specification.get("requires_grad", True)
+            and self._masters[name].dtype.is_floating_point
+        }
+
+    def _tensor(self, specification):
+        torch = self._torch
+        shape = specification["shape"]
+        dtype = getattr(torch, specification.get("dtype", "float32"))
+        values = specification.get("values", "normal")
+        place = {"dtype": dtype, "device": self._device}
+        if isinstance(values, dict) and "integers_below" in values:
+            return torch.randint(values["integers_below"], shape, **place)
+        if isinstance(values, dict) and "counting_to" in values:
+            return (torch.arange(_product(shape), device=self._device)
+                    % values["counting_to"]).reshape(shape).to(dtype)
+        if isinstance(values, dict) and "all" in values:
+            return torch.full(shape, values["all"], **place)
+        if values == "normal":
+            return torch.randn(shape, **place)
+        if values == "uniform":
+            return torch.rand(shape, **place)
+        if values == "ones":
+            return torch.ones(shape, **place)
+        if values == "zeros":
+            return torch.zeros(shape, **place)
+        if values == "symmetric_positive_definite":
+            half = torch.randn(shape, **place)
+            return half @ half.mT + shape[-1] * torch.eye(shape[-1], **place)
+        raise Problem(FAILED, "the sample table asks for unknown values: %s" % (values,), _BROKEN)
+
+    def fresh(self, requires_grad, as_leaves):
+        """New copies of all tensors by name; `as_leaves` false leaves room for in-place ops."""
+        copies = {}
+        for name, master in self._masters.items():
+            copy = master.clone()
+            if requires_grad and name in self._differentiable:
+                copy.requires_grad_()
+                if not as_leaves:
+                    copy = copy.clone()
+            copies[name] = copy
+        return copies
+
+    def value(self, value, tensors):
+        """What a value of the table stands for."""
+        if isinstance(value, str) and value.startswith("$"):
+            if value[1:] not in tensors:
+                raise Problem(FAILED, "the sample table lacks the tensor %s" % value, _BROKEN)
+            return tensors[value[1:]]
+        if isinstance(value, list):
+            return [self.value(item, tensors) for item in value]
+        if isinstance(value, dict):
+            if "dtype" in value:
+                return getattr(self._torch, value["dtype"])
+            if "device" in value:
+                return self._device
+            raise Problem(FAILED, "the sample table has an unknown value: %s" % value, _BROKEN)
+        return value
+
+    def described(self, values):
+        """For the report's header: the tensors that `values` mention."""
+        names = []
+        _collect(values, names)
+        return [{"name": name, "shape": list(self._masters[name].shape),
+                 "dtype": str(self._masters[name].dtype).replace("torch.", ""),
+                 "device": str(self._masters[name].device)} for name in names]
+
+
+def _collect(value, names):
+    if isinstance(value, str) and value.startswith("$"):
+        if value[1:] not in names:
+            names.append(value[1:])
+    elif isinstance(value, list):
+        for item in value:
+            _collect(item, names)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect(item, names)
+
+
+def _product(shape):
+    result = 1
+    for size in shape:
+        result *= size
+    return result
+
+
+def text(value):
+    """A value of the table as a person would type it."""
+    if isinstance(value, str) and value.startswith("$"):
+        return value[1:]
+    if isinstance(value, list):
+        return "[%s]" % ", ".join(text(item) for item in value)
+    if isinstance(value, dict):
+        return "torch." + value["dtype"] if "dtype" in value else "device"
+    return repr(value)
+
+
+def arguments_text(positional, keywords):
+    parts = [text(value) for value in positional]
+    parts += ["%s=%s" % (name, text(value)) for name, value in keywords.items()]
+    return ", ".join(parts)
+
+
+def fits(schema, positional, keywords):
+    """Whether a call of the table suits one overload, judged by the types of its arguments."""
+    arguments = schema.arguments
+    by_position = [argument for argument in arguments if not argument.kwarg_only]
+    if len(positional) > len(by_position):
+        return False
+    given = {argument.name: value for argument, value in zip(by_position, positional)}
+    given.update(keywords)
+    for argument in arguments:
+        if argument.name in given:
+            if not _suits(given.pop(argument.name), str(argument.type)):
+                return False
+        elif not argument.has_default_value() and not argument.is_out:
+            return False
+    return not given
+
+
+def _suits(value, kind):
+    if kind.startswith("Optional["):
+        return value is None or _suits(value, kind[len("Optional["):-1])
+    if kind == "Tensor":
+        return isinstance(value, str) and value.startswith("$")
+    if kind.startswith("List["):
+        inner = kind[len("List["):-1]
+        if isinstance(value, list):
+            return all(_suits(item, inner) for item in value)
+        return inner == "int" and isinstance(value, int)
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind in ("int", "SymInt"):
+        # A dtype is an int in a schema's eyes.
+        return (isinstance(value, int) and not isinstance(value, bool)) or (
+            isinstance(value, dict) and "dtype" in value)
+    if kind in ("float", "number", "Scalar"):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind == "Device":
+        return isinstance(value, dict) and "device" in value
+    if kind == "str":
+        return isinstance(value, str) and not value.startswith("$")
+    return False
+
+
+# Arguments of a schema without a default, by name first and by type second. Sizes fit _SIDE.
+_BY_NAME = {"dim": 0, "dim0": 0, "dim1": 1, "dims": [0], "size": [_SIDE, _SIDE], "n": _SIDE,
+            "shape": [_SIDE, _SIDE], "kernel_size": [1], "num_classes": _SIDE, "end": _SIDE,
+            "output_size": [_SIDE, _SIDE], "normalized_shape": [_SIDE], "reduce": "sum"}
+_BY_TYPE = {"int": 1, "SymInt": 1, "float": 0.5, "number": 2, "Scalar": 2, "bool": False,
+            "List[int]": [1], "List[SymInt]": [1], "List[float]": [0.5], "List[bool]": [False],
+            "Device": {"device": True}}
+_INDEX_NAMES = ("index", "indices", "target")
+
+
+def from_schema(schema, with_out):
+    """(tensors, positional, keywords) made up for an overload, or None if that can't be."""
+    tensors, positional, keywords = {}, [], {}
+    by_position = True  # Until an argument with a default is left out.
+    for argument in schema.arguments:
+        if argument.is_out and not with_out:
+            continue
+        if argument.has_default_value() and not argument.is_out:
+            by_position = False
+            continue
+        kind = str(argument.type)
+        name = "x" if argument.name == "self" else argument.name
+        if kind == "Tensor":
+            if argument.is_out:
+                tensors[name] = {"shape": [0]}
+            elif argument.name in _INDEX_NAMES:
+                tensors[name] = {"shape": [_SIDE, _SIDE], "dtype": "int64",
+                                 "values": {"integers_below": _SIDE}}
+            else:
+                tensors[name] = {"shape": [_SIDE, _SIDE]}
+            value = "$" + name
+        elif kind == "List[Tensor]":
+            parts = [name + "0", name + "1"]
+            tensors.update({part: {"shape": [_SIDE, _SIDE]} for part in parts})
+            value = ["$" + part for part in parts]
+        elif kind.startswith("Optional["):
+            value = None
+        elif argument.name in _BY_NAME and _suits(_BY_NAME[argument.name], kind):
+            value = _BY_NAME[argument.name]
+        elif kind in _BY_TYPE:
+            value = _BY_TYPE[kind]
+        else:
+            return None
+        if by_position and not argument.kwarg_only:
+            positional.append(value)
+        else:
+            keywords[argument.name] = value
+    return tensors, positional, keywords
