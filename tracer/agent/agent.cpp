@@ -1,0 +1,340 @@
+#include "tracer/agent/agent.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracer/agent/event_buffer.h"
+#include "tracer/agent/initial_stack.h"
+#include "tracer/agent/placed_plan.h"
+#include "tracer/agent/python_events.h"
+#include "tracer/agent/recording_writer.h"
+#include "tracer/agent/text_patch.h"
+#include "tracer/agent/threads.h"
+#include "tracer/agent/trap_handler.h"
+
+using namespace optrace;
+using namespace optrace::agent;
+
+namespace {
+
+constexpr std::uint32_t kMostPlans = 1024;
+
+// No object in here has a destructor: threads may be in probes until the process is gone.
+PlacedPlan plans[kMostPlans];
+std::uint32_t plan_count = 0;
+std::uint32_t next_id = 0;
+std::uint64_t lost_before = 0;
+
+recording::Header recording_header{};
+recording::InitialFrame initial_frames[kMostInitialFrames];
+std::uint32_t initial_count = 0;
+std::uint32_t initial_thread = 0;
+bool recording_waits = false;  // Started, not written yet.
+
+std::atomic_flag busy = ATOMIC_FLAG_INIT;
+
+// One call at a time. A caller is turned away, not kept waiting: it may have been put into this
+// process by a debugger while the thread that has the lock is stopped.
+class OnlyCall {
+ public:
+  OnlyCall() : entered_(!busy.test_and_set(std::memory_order_acquire)) {}
+  ~OnlyCall() {
+    if (entered_) {
+      busy.clear(std::memory_order_release);
+    }
+  }
+  OnlyCall(const OnlyCall&) = delete;
+  OnlyCall& operator=(const OnlyCall&) = delete;
+
+  explicit operator bool() const { return entered_; }
+
+ private:
+  bool entered_;
+};
+
+// A forked child keeps the probes but records nothing and has no recording. Its lock is free even
+// if another thread of the parent had it.
+void after_fork() {
+  stop_round();
+  recording_waits = false;
+  busy.clear();
+}
+
+bool watch_forks() {
+  static bool watching = false;
+  if (!watching) {
+    watching = pthread_atfork(nullptr, nullptr, after_fork) == 0;
+  }
+  return watching;
+}
+
+void read_clocks(std::uint64_t& tick, std::uint64_t& nanoseconds) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  tick = ticks();
+  nanoseconds = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// The entry of `plans` that holds the same plan for the same module, or null.
+PlacedPlan* find_plan(const PlanView& view, const LoadedModule& module) {
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    if (plans[i].module.bias == module.bias && plans[i].module.build_id == module.build_id &&
+        std::memcmp(plans[i].view.header, view.header, sizeof(plan::Header)) == 0) {
+      return &plans[i];
+    }
+  }
+  return nullptr;
+}
+
+bool set_path(PlacedPlan& plan, const char* path) {
+  PageArray<char> copy;
+  if (!copy.allocate(std::strlen(path) + 1)) {
+    return false;
+  }
+  std::strcpy(copy.data, path);
+  plan.path.release();
+  plan.path = copy;
+  return true;
+}
+
+// Fills a new entry of `plans` from what was loaded, up to and with its slots; takes `bytes` over.
+int prepare_plan(const PageArray<std::uint8_t>& bytes, const PlanView& view,
+                 const LoadedModule& module, const char* path, PlacedPlan*& prepared) {
+  const std::uint32_t probes = view.header->probe_count;
+  if (plan_count == kMostPlans || probes >= recording::kFirstPythonEvent - next_id) {
+    return -ENOSPC;
+  }
+  PlacedPlan& plan = plans[plan_count];
+  plan = PlacedPlan{};
+  if (!set_path(plan, path)) {
+    return -ENOMEM;
+  }
+  const int result = write_slots(view, module, next_id, plan.slab);
+  if (result != 0) {
+    plan.path.release();
+    return result;
+  }
+  plan.bytes = bytes;
+  plan.view = view;
+  plan.module = module;
+  plan.first_id = next_id;
+  next_id += probes;
+  ++plan_count;
+  prepared = &plan;
+  return 0;
+}
+
+std::uint32_t count_placed(const PlacedPlan& plan) {
+  std::uint32_t placed = 0;
+  for (std::uint32_t i = 0; i < plan.view.header->probe_count; ++i) {
+    const ProbeState state = plan.slab.slots[i].state;
+    placed += state == ProbeState::trap || state == ProbeState::jump ? 1 : 0;
+  }
+  return placed;
+}
+
+int patch_in(PlacedPlan& plan, bool use_jumps) {
+  const std::uint32_t probes = plan.view.header->probe_count;
+  if (!reserve_traps(probes)) {
+    return -ENOMEM;
+  }
+  for (std::uint32_t i = 0; i < probes; ++i) {
+    if (plan.slab.slots[i].offset != 0) {
+      add_trap(plan.view.probes[i].address + plan.module.bias, plan.slab.address(i));
+    }
+  }
+  int result = install_trap_handler();
+  if (result == 0) {
+    plan.pin = dlopen(plan.module.name, RTLD_LAZY | RTLD_NOLOAD);
+    result = place_probes(plan.view, plan.module, use_jumps, plan.slab);
+  }
+  if (result != 0) {
+    return result;
+  }
+  plan.placed = true;
+  plan.placed_count = count_placed(plan);
+  return static_cast<int>(plan.placed_count);
+}
+
+void unpin(PlacedPlan& plan) {
+  if (plan.pin != nullptr) {
+    dlclose(plan.pin);
+    plan.pin = nullptr;
+  }
+}
+
+}  // namespace
+
+void PlacedPlan::release() {
+  slab.release();
+  bytes.release();
+  path.release();
+  *this = PlacedPlan{};
+}
+
+int optrace_agent_place(const char* plan_path, int use_jumps) {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  PageArray<std::uint8_t> bytes;
+  PlanView view;
+  int result = load_plan(plan_path, bytes, view);
+  if (result != 0) {
+    return result;
+  }
+  LoadedModule module;
+  if (!make_switch() || !watch_forks()) {
+    result = -ENOMEM;
+  } else if (!find_module(view.header->build_id, view.header->build_id_size, view.path,
+                          view.header->path_size, module)) {
+    result = -ENXIO;
+  }
+  PlacedPlan* plan = result == 0 ? find_plan(view, module) : nullptr;
+  if (plan != nullptr) {
+    result = plan->placed ? -EEXIST : 0;
+    result = result == 0 && !set_path(*plan, plan_path) ? -ENOMEM : result;
+    bytes.release();
+  } else if (result == 0) {
+    result = prepare_plan(bytes, view, module, plan_path, plan);
+  }
+  if (result != 0) {
+    bytes.release();
+    return result;
+  }
+  return patch_in(*plan, use_jumps != 0);
+}
+
+int optrace_agent_start() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  if (running_round() != 0) {
+    return -EALREADY;
+  }
+  if (!watch_forks()) {
+    return -ENOMEM;
+  }
+  empty_buffers();
+  initial_count = take_initial_stack(initial_frames, kMostInitialFrames);
+  initial_thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  recording_header = {};
+  std::memcpy(recording_header.magic, recording::kMagic, sizeof(recording::kMagic));
+  recording_header.version = recording::kVersion;
+  read_clocks(recording_header.start_ticks, recording_header.start_nanoseconds);
+  lost_before = 0;
+  recording_waits = start_round();
+  return recording_waits ? 0 : -ENOMEM;
+}
+
+int optrace_agent_stop() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  if (running_round() == 0) {
+    return -EALREADY;
+  }
+  stop_round();
+  read_clocks(recording_header.stop_ticks, recording_header.stop_nanoseconds);
+  return 0;
+}
+
+int optrace_agent_write(int fd) {
+  const OnlyCall call;
+  if (!call || running_round() != 0) {
+    return -EBUSY;
+  }
+  if (!recording_waits) {
+    return -ENODATA;
+  }
+  collect(recording_header.start_ticks, recording_header.stop_ticks);
+  const int result = write_recording(
+      fd, {recording_header, plans, plan_count, initial_frames, initial_count, initial_thread});
+  lost_before = lost_events();
+  recording_waits = false;
+  empty_buffers();
+  return result;
+}
+
+int optrace_agent_python(int on) {
+  const OnlyCall call;
+  return call ? set_python_events(on != 0) : -EBUSY;
+}
+
+int optrace_agent_remove() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  bool all_out = true;
+  // In reverse: a later plan may have been placed over what an earlier one left.
+  for (std::uint32_t i = plan_count; i-- > 0;) {
+    PlacedPlan& plan = plans[i];
+    if (!plan.placed) {
+      continue;
+    }
+    if (still_loaded(plan.module)) {
+      const int result = remove_probes(plan.view, plan.module, plan.slab);
+      if (result != 0) {
+        return result;
+      }
+      for (std::uint32_t j = 0; j < plan.view.header->probe_count; ++j) {
+        all_out = all_out && plan.slab.slots[j].state != ProbeState::left_behind;
+      }
+    }
+    plan.placed = false;
+    unpin(plan);
+  }
+  if (!all_out) {
+    return -EBUSY;
+  }
+  restore_trap_handler();
+  if (!recording_waits && running_round() == 0 && only_thread()) {
+    forget_traps();
+    while (plan_count > 0) {
+      plans[--plan_count].release();
+    }
+    next_id = 0;
+  }
+  return 0;
+}
+
+int optrace_agent_limit(std::uint64_t bytes) {
+  const OnlyCall call;
+  return call && limit_buffers(bytes) ? 0 : -EBUSY;
+}
+
+int optrace_agent_read_counters(optrace_agent_counters* counters) {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  *counters = {};
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    const PlacedPlan& plan = plans[i];
+    for (std::uint32_t j = 0; j < plan.view.header->probe_count; ++j) {
+      const ProbeState state = plan.slab.slots[j].state;
+      counters->left_behind += state == ProbeState::left_behind ? 1 : 0;
+      if (plan.placed) {
+        counters->jumps += state == ProbeState::jump ? 1 : 0;
+        counters->traps += state == ProbeState::trap ? 1 : 0;
+        counters->bytes_differ += state == ProbeState::bytes_differ ? 1 : 0;
+        counters->no_room += state == ProbeState::no_room ? 1 : 0;
+        counters->outside_text += state == ProbeState::outside_text ? 1 : 0;
+        counters->overlapping += state == ProbeState::overlapping ? 1 : 0;
+      }
+    }
+  }
+  counters->lost = recording_waits ? lost_events() : lost_before;
+  return 0;
+}

@@ -1,0 +1,71 @@
+#pragma once
+
+// The in-process agent's C interface: what a Python program calls through ctypes, or a debugger
+// through ptrace, once liboptrace_agent.so is loaded. The agent reads probe plans (plan_format.h),
+// patches functions, records who entered them and hands out a raw recording (recording_format.h).
+//
+// Every function returns 0 or a count when it did what it says, else -errno and nothing is changed
+// unless said otherwise. They may be called from any thread, but not from two at once: the second
+// gets -EBUSY. None throws, none allocates from the C library's heap, except that Python may when
+// optrace_agent_python's callback asks it for a name.
+
+#include <cstdint>
+
+#define OPTRACE_AGENT_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+
+/// What became of the probes of all plans that are placed now.
+struct optrace_agent_counters {
+  std::uint64_t jumps;         ///< Placed as 5-byte jumps.
+  std::uint64_t traps;         ///< Placed as int3.
+  std::uint64_t bytes_differ;  ///< Skipped: the entry does not hold what the plan says.
+  std::uint64_t no_room;       ///< Skipped: no memory for a slot in reach of the module.
+  std::uint64_t outside_text;  ///< Skipped: not in an executable segment of the module.
+  std::uint64_t overlapping;   ///< Skipped: the patch would reach into the next probe.
+  std::uint64_t left_behind;   ///< Not taken out by the last remove: somebody patched over ours.
+  std::uint64_t lost;          ///< Events of this or the last recording that found no room.
+};
+
+/// Adds the probes of one plan file to those that are placed, and returns how many of them were;
+/// the rest is in the counters. Where `use_jumps` is not zero, probes that the plan allows it for
+/// become jumps; place those only while no other thread can be inside the functions' first bytes
+/// (at start-up). int3 may be placed at any time, but a thread that blocks SIGTRAP must not meet
+/// one: the kernel kills the process then.
+///   -EBADMSG          the file is no plan, or corrupt
+///   -EPROTONOSUPPORT  a plan of another version
+///   -ENXIO            no module with the plan's build-id is loaded
+///   -EEXIST           this plan is placed already
+///   -EACCES           the system does not let text be made writable (SELinux's execmod)
+///   -ENOMEM, or what open and read gave
+OPTRACE_AGENT_EXPORT int optrace_agent_place(const char* plan_path, int use_jumps);
+
+/// Starts recording on all threads, after taking down the calling thread's stack. What an earlier
+/// recording left is dropped. -EALREADY when recording; -ENOMEM without memory for the buffers.
+OPTRACE_AGENT_EXPORT int optrace_agent_start(void);
+
+/// Stops recording. -EALREADY when not recording.
+OPTRACE_AGENT_EXPORT int optrace_agent_stop(void);
+
+/// Writes the recording of the last start..stop to `fd` and empties the buffers, also when writing
+/// failed. -EBUSY while recording, -ENODATA when there is no recording (a forked child has none),
+/// or what write gave.
+OPTRACE_AGENT_EXPORT int optrace_agent_write(int fd);
+
+/// Python events of the calling thread, on (not zero) or off. The caller needs no GIL. Returns 0,
+/// -ENOSYS where the process has no usable Python, -ENOTSUP for a free-threaded one, -EBUSY when
+/// somebody else's profile function is set (it is left alone).
+OPTRACE_AGENT_EXPORT int optrace_agent_python(int on);
+
+/// Takes every probe out and gives SIGTRAP back; afterwards the text is what it was. Memory that a
+/// thread may still be running in is kept for the next time. -EACCES as for place; -EBUSY when
+/// somebody patched over our probes: those are left (counter left_behind), with the handler.
+OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
+
+/// Bounds the memory for events, in bytes, of all threads together; 64 KiB at least, 1 GiB unless
+/// told. Only before the first start: -EBUSY afterwards.
+OPTRACE_AGENT_EXPORT int optrace_agent_limit(std::uint64_t bytes);
+
+OPTRACE_AGENT_EXPORT int optrace_agent_read_counters(struct optrace_agent_counters* counters);
+
+}  // extern "C"

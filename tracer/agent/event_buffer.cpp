@@ -1,0 +1,371 @@
+// Built with -mgeneral-regs-only: optrace_agent_refill runs in the middle of somebody's function
+// and only the general registers are saved for it. It makes its own system calls for the same
+// reason, and because a function of libc may itself be probed.
+
+#include "tracer/agent/event_buffer.h"
+
+#include <atomic>
+#include <cstddef>
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+using optrace::agent::ChunkHeader;
+using optrace::agent::kChunkSize;
+using optrace::agent::Switch;
+using optrace::agent::ThreadBuffer;
+using optrace::recording::Event;
+
+extern "C" {
+
+// Hidden, so that the assembly below reaches them without a table.
+__attribute__((visibility("hidden"),
+               tls_model("initial-exec"))) __thread ThreadBuffer optrace_agent_thread_buffer;
+__attribute__((visibility("hidden"))) Switch* optrace_agent_switch = nullptr;
+__attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uint32_t round);
+}
+
+// The record routine. A slot (probe_slots.cpp) has stepped over the red zone and pushed the probe's
+// id, then called; so at the first instruction:
+//
+//   rsp + 0    return address into the slot
+//   rsp + 8    the probe's id, sign-extended
+//   rsp + 16   128 bytes of red zone
+//   rsp + 144  what was at rsp when the function was entered: its return address
+//
+// Every register and the flags come back as they were: callers may rely on registers that a callee
+// is known not to touch (-fipa-ra), and some functions branch to their own entry. Nothing before
+// `lahf` changes flags. The slot is taken with a compare-and-exchange (without a lock prefix: only
+// a signal handler on the same thread can interfere), so a handler that hits probes between any
+// two instructions loses nothing. The time is written last: a slot that was taken but not filled
+// has none and is dropped by collect().
+static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, round) == 8);
+static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
+              offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
+              offsetof(Event, ticks) == 24);
+asm(R"(
+  .pushsection .text.optrace_agent_record, "ax", @progbits
+  .p2align 6
+  .globl optrace_agent_record
+  .hidden optrace_agent_record
+  .type optrace_agent_record, @function
+optrace_agent_record:
+  pushq %rcx
+  movq optrace_agent_switch(%rip), %rcx
+  movl (%rcx), %ecx
+  jrcxz .Lnot_recording
+  pushq %rax
+  lahf
+  seto %al
+  pushq %rax
+  pushq %rdx
+  pushq %rdi
+  movq optrace_agent_thread_buffer@gottpoff(%rip), %rdi
+.Ltake_slot:
+  movq %fs:(%rdi), %rax
+  cmpl %ecx, %fs:8(%rdi)
+  jne .Lrefill
+  testw %ax, %ax
+  jz .Lrefill
+  leaq 32(%rax), %rdx
+  cmpxchgq %rdx, %fs:(%rdi)
+  jne .Ltake_slot
+.Lfill:
+  movq %rax, %rdi
+  movl 48(%rsp), %eax
+  movq %rax, (%rdi)
+  leaq 184(%rsp), %rdx
+  movq %rdx, 8(%rdi)
+  movq (%rdx), %rax
+  movq %rax, 16(%rdi)
+  rdtsc
+  movl %eax, 24(%rdi)
+  movl %edx, 28(%rdi)
+.Ldone:
+  popq %rdi
+  popq %rdx
+  popq %rax
+  addb $127, %al
+  sahf
+  popq %rax
+.Lnot_recording:
+  popq %rcx
+  ret
+.Lrefill:
+  pushq %rsi
+  pushq %r8
+  pushq %r9
+  pushq %r10
+  pushq %r11
+  pushq %rbp
+  movq %rsp, %rbp
+  andq $-16, %rsp
+  movl %ecx, %edi
+  call optrace_agent_refill
+  movq %rbp, %rsp
+  popq %rbp
+  popq %r11
+  popq %r10
+  popq %r9
+  popq %r8
+  popq %rsi
+  testq %rax, %rax
+  jz .Ldone
+  jmp .Lfill
+  .size optrace_agent_record, . - optrace_agent_record
+  .popsection
+)");
+
+namespace optrace::agent {
+
+namespace {
+
+constexpr std::uint64_t kDefaultLimit = 1ULL << 30;
+constexpr std::uint64_t kKernelSignalSetSize = 8;
+constexpr int kBlock = 0;           // SIG_BLOCK, SIG_SETMASK: the header that names them wants
+constexpr int kSetMask = 2;         // vector registers for nothing, but libc's sigset_t.
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; others answer EINVAL.
+
+// Chunks are handed out round and round, so that an address comes back late: a thread that was
+// held up in the middle of an event then hits nobody's.
+struct Region {
+  std::uint64_t base = 0;
+  std::uint32_t capacity = 0;            // In chunks; 0: not there yet.
+  std::uint32_t first = 0;               // Where this recording's chunks begin, below capacity.
+  std::atomic<std::uint32_t> taken = 0;  // Chunks of this recording; may stand above capacity.
+  std::atomic<std::uint64_t> lost = 0;   // By threads without a chunk.
+};
+
+Region region;
+std::uint64_t limit = kDefaultLimit;
+std::uint32_t last_round = 0;
+
+long system_call(long number, std::uint64_t a, std::uint64_t b, std::uint64_t c,
+                 std::uint64_t d = 0) {
+  long result = number;
+  register std::uint64_t fourth asm("r10") = d;
+  asm volatile("syscall"
+               : "+a"(result)
+               : "D"(a), "S"(b), "d"(c), "r"(fourth)
+               : "rcx", "r11", "memory");
+  return result;
+}
+
+// While one lives, no signal handler runs on this thread (SIGTRAP by int3 excepted, which nothing
+// in here meets).
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    const std::uint64_t all = ~std::uint64_t{0};
+    system_call(SYS_rt_sigprocmask, kBlock, address_of(&all), address_of(&before_),
+                kKernelSignalSetSize);
+  }
+  ~SignalsBlocked() {
+    system_call(SYS_rt_sigprocmask, kSetMask, address_of(&before_), 0, kKernelSignalSetSize);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  static std::uint64_t address_of(const void* pointer) {
+    return reinterpret_cast<std::uint64_t>(pointer);
+  }
+  std::uint64_t before_ = 0;
+};
+
+void count_lost(const ThreadBuffer& buffer, std::uint32_t round) {
+  if (buffer.round == round && buffer.head != kNoChunk) {
+    ++chunk(buffer.head)->lost;
+  } else {
+    region.lost.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+Event* take_from(ThreadBuffer& buffer) {
+  auto* const slot = reinterpret_cast<Event*>(buffer.cursor);  // NOLINT(performance-no-int-to-ptr)
+  buffer.cursor += sizeof(Event);
+  return slot;
+}
+
+}  // namespace
+
+bool make_switch() {
+  if (optrace_agent_switch != nullptr) {
+    return true;
+  }
+  void* const page =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) {
+    return false;
+  }
+  // Any way of forking then stops the child's recording, also one that runs no atfork handler.
+  madvise(page, 4096, MADV_WIPEONFORK);
+  optrace_agent_switch = static_cast<Switch*>(page);
+  return true;
+}
+
+bool limit_buffers(std::uint64_t bytes) {
+  if (region.capacity != 0) {
+    return false;
+  }
+  limit = bytes < kChunkSize ? kChunkSize : bytes;
+  return true;
+}
+
+bool start_round() {
+  if (!make_switch()) {
+    return false;
+  }
+  std::uint64_t wanted = limit / kChunkSize;
+  wanted = wanted < kNoChunk / 2 ? wanted : kNoChunk / 2;
+  for (; region.capacity == 0 && wanted > 0; wanted /= 2) {  // Less where addresses are rationed.
+    void* const memory = mmap(nullptr, (wanted + 1) * kChunkSize, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory != MAP_FAILED) {
+      madvise(memory, (wanted + 1) * kChunkSize, MADV_DONTDUMP);
+      madvise(memory, (wanted + 1) * kChunkSize, MADV_WIPEONFORK);
+      madvise(memory, (wanted + 1) * kChunkSize, MADV_NOHUGEPAGE);
+      region.base = (reinterpret_cast<std::uint64_t>(memory) + kChunkSize - 1) & ~(kChunkSize - 1);
+      region.capacity = static_cast<std::uint32_t>(wanted);
+    }
+  }
+  if (region.capacity == 0) {
+    return false;
+  }
+  ++last_round;
+  last_round += last_round == 0 ? 1 : 0;
+  std::atomic_ref(optrace_agent_switch->round).store(last_round, std::memory_order_release);
+  return true;
+}
+
+std::uint32_t running_round() {
+  return optrace_agent_switch == nullptr
+             ? 0
+             : std::atomic_ref(optrace_agent_switch->round).load(std::memory_order_acquire);
+}
+
+std::uint32_t last_started_round() {
+  return last_round;
+}
+
+void stop_round() {
+  if (optrace_agent_switch != nullptr) {
+    std::atomic_ref(optrace_agent_switch->round).store(0, std::memory_order_release);
+  }
+}
+
+std::uint32_t chunk_count() {
+  const std::uint32_t taken = region.taken.load(std::memory_order_acquire);
+  return taken < region.capacity ? taken : region.capacity;
+}
+
+ChunkHeader* chunk(std::uint32_t index) {
+  const std::uint64_t place = (std::uint64_t{region.first} + index) % region.capacity;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return reinterpret_cast<ChunkHeader*>(region.base + place * kChunkSize);
+}
+
+void collect(std::uint64_t start_ticks, std::uint64_t stop_ticks) {
+  const std::uint32_t chunks = chunk_count();
+  for (std::uint32_t i = 0; i < chunks; ++i) {
+    ChunkHeader* const header = chunk(i);
+    if (std::atomic_ref(header->round).load(std::memory_order_acquire) != last_round) {
+      continue;  // Taken, but its thread has not come to use it.
+    }
+    Event* const events = events_of(header);
+    std::uint32_t count = 0;
+    for (std::uint32_t j = 0; j < kEventsPerChunk; ++j) {
+      if (events[j].ticks >= start_ticks && events[j].ticks <= stop_ticks) {
+        if (count != j) {
+          events[count] = events[j];
+        }
+        ++count;
+      }
+    }
+    header->count = count;
+    header->next = kNoChunk;
+    if (header->head == i) {
+      header->last = i;
+    } else {
+      ChunkHeader* const head = chunk(header->head);
+      chunk(head->last)->next = i;
+      head->last = i;
+    }
+  }
+}
+
+std::uint64_t lost_without_chunk() {
+  return region.lost.load(std::memory_order_relaxed);
+}
+
+std::uint64_t lost_events() {
+  std::uint64_t lost = lost_without_chunk();
+  for (std::uint32_t i = 0; i < chunk_count(); ++i) {
+    lost += chunk(i)->round == last_round ? chunk(i)->lost : 0;
+  }
+  return lost;
+}
+
+void empty_buffers() {
+  const std::uint32_t chunks = chunk_count();
+  if (chunks > 0) {
+    const std::uint32_t to_end = region.capacity - region.first;
+    const std::uint32_t before_end = chunks < to_end ? chunks : to_end;
+    madvise(chunk(0), before_end * kChunkSize, MADV_DONTNEED);
+    if (chunks > before_end) {
+      madvise(chunk(before_end), (chunks - before_end) * kChunkSize, MADV_DONTNEED);
+    }
+    region.first = (region.first + chunks) % region.capacity;
+  }
+  region.taken.store(0, std::memory_order_release);
+  region.lost.store(0, std::memory_order_relaxed);
+}
+
+Event* take_slot() {
+  const std::uint32_t round = running_round();
+  if (round == 0) {
+    return nullptr;
+  }
+  ThreadBuffer& buffer = optrace_agent_thread_buffer;
+  const std::atomic_ref cursor(buffer.cursor);
+  std::uint64_t at = cursor.load(std::memory_order_relaxed);
+  do {
+    if (buffer.round != round || at % kChunkSize == 0) {
+      return optrace_agent_refill(round);
+    }
+  } while (!cursor.compare_exchange_weak(at, at + sizeof(Event)));
+  return reinterpret_cast<Event*>(at);  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace optrace::agent
+
+/// Gives the calling thread a fresh chunk and returns its first slot; null when the event is lost.
+Event* optrace_agent_refill(std::uint32_t round) {
+  using namespace optrace::agent;
+  ThreadBuffer& buffer = optrace_agent_thread_buffer;
+  if (region.taken.load(std::memory_order_relaxed) >= region.capacity &&
+      (buffer.round != round || buffer.cursor % kChunkSize == 0)) {
+    count_lost(buffer, round);
+    return nullptr;
+  }
+  const SignalsBlocked guard;
+  if (buffer.round == round && buffer.cursor % kChunkSize != 0) {
+    return take_from(buffer);  // A handler was here between the check and the block.
+  }
+  const std::uint32_t index = region.taken.fetch_add(1, std::memory_order_acq_rel);
+  if (index >= region.capacity || running_round() != round) {
+    count_lost(buffer, round);
+    return nullptr;
+  }
+  ChunkHeader* const header = chunk(index);
+  system_call(SYS_madvise, reinterpret_cast<std::uint64_t>(header), kChunkSize, kPopulateWrite);
+  if (buffer.round != round) {
+    buffer.head = index;
+  }
+  header->thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0, 0, 0));
+  header->head = buffer.head;
+  std::atomic_ref(header->round).store(round, std::memory_order_release);
+  buffer.cursor = reinterpret_cast<std::uint64_t>(events_of(header));
+  buffer.round = round;
+  return take_from(buffer);
+}

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <sys/mman.h>
+
+namespace optrace::agent {
+
+constexpr std::uint64_t kPage = 4096;
+
+constexpr std::uint64_t page_floor(std::uint64_t address) {
+  return address & ~(kPage - 1);
+}
+constexpr std::uint64_t page_ceiling(std::uint64_t address) {
+  return page_floor(address + kPage - 1);
+}
+
+/// Memory straight from the kernel: the agent must not touch the heap of the process it is in.
+/// Nothing frees it by itself, since other threads may outlive every scope that could own it.
+template <typename T>
+struct PageArray {
+  T* data = nullptr;
+  std::uint64_t count = 0;
+
+  /// False when there is no memory. Filled with zeros.
+  bool allocate(std::uint64_t wanted) {
+    void* memory = mmap(nullptr, bytes_for(wanted), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) {
+      return false;
+    }
+    data = static_cast<T*>(memory);
+    count = wanted;
+    return true;
+  }
+
+  void release() {
+    if (data != nullptr) {
+      munmap(data, bytes_for(count));
+    }
+    data = nullptr;
+    count = 0;
+  }
+
+  T& operator[](std::uint64_t index) const { return data[index]; }
+
+ private:
+  static std::uint64_t bytes_for(std::uint64_t items) {
+    return page_ceiling((items == 0 ? 1 : items) * sizeof(T));
+  }
+};
+
+}  // namespace optrace::agent

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tracer/agent/modules.h"
+#include "tracer/agent/pages.h"
+#include "tracer/agent/plan_reader.h"
+#include "tracer/agent/probe_slots.h"
+
+namespace optrace::agent {
+
+/// A plan that is placed, or was: its ids and slots stay, because a thread may still be in a slot,
+/// and serve again when the same plan is placed anew.
+struct PlacedPlan {
+  PageArray<char> path;  ///< Terminated.
+  PageArray<std::uint8_t> bytes;
+  PlanView view;
+  LoadedModule module;
+  Slab slab;
+  void* pin = nullptr;  ///< Keeps the module loaded while probes are in it.
+  std::uint32_t first_id = 0;
+  std::uint32_t placed_count = 0;  ///< Probes, when it was placed last.
+  bool placed = false;
+
+  void release();
+};
+
+}  // namespace optrace::agent

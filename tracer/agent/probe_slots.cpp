@@ -1,0 +1,146 @@
+#include "tracer/agent/probe_slots.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "tracer/agent/event_buffer.h"
+#include "tracer/agent/near_memory.h"
+
+namespace optrace::agent {
+
+namespace {
+
+// A slot: record the hit, then do what the displaced instructions did.
+//
+//   lea  rsp, [rsp - 128]      step over the red zone; lea leaves the flags alone
+//   push id
+//   call [rip + record]        the slab's first word holds the record routine's address
+//   lea  rsp, [rsp + 136]
+//   ...                        from the plan: displaced instructions, and the jump back
+constexpr std::uint8_t kStepOverRedZone[] = {0x48, 0x8d, 0x64, 0x24, 0x80};
+constexpr std::uint8_t kPush = 0x68;
+constexpr std::uint8_t kCallThrough[] = {0xff, 0x15};
+constexpr std::uint8_t kStepBack[] = {0x48, 0x8d, 0xa4, 0x24, 0x88, 0x00, 0x00, 0x00};
+constexpr std::uint32_t kPreludeSize =
+    sizeof(kStepOverRedZone) + 1 + 4 + sizeof(kCallThrough) + 4 + sizeof(kStepBack);
+constexpr std::uint32_t kSlotAlignment = 16;
+constexpr std::uint64_t kFirstSlot = 64;       // Behind the record routine's address.
+constexpr std::uint64_t kReach = 0x7fff'f000;  // Of a 32-bit displacement, less a page.
+
+template <std::size_t size>
+std::uint8_t* put(std::uint8_t* at, const std::uint8_t (&bytes)[size]) {
+  std::memcpy(at, bytes, size);
+  return at + size;
+}
+
+template <typename T>
+std::uint8_t* put_value(std::uint8_t* at, T value) {
+  std::memcpy(at, &value, sizeof(value));
+  return at + sizeof(value);
+}
+
+bool fits_32_bits(std::int64_t value) {
+  return value >= INT32_MIN && value <= INT32_MAX;
+}
+
+void write_prelude(std::uint8_t* at, const std::uint8_t* slab, std::uint32_t id) {
+  at = put(at, kStepOverRedZone);
+  *at++ = kPush;
+  at = put_value(at, id);
+  at = put(at, kCallThrough);
+  at = put_value(at, static_cast<std::int32_t>(slab - (at + 4)));
+  put(at, kStepBack);
+}
+
+bool apply_fixups(const PlanView& plan, const plan::Probe& probe, std::uint64_t bias,
+                  std::uint8_t* code) {
+  for (std::uint32_t i = 0; i < probe.fixup_count; ++i) {
+    const plan::Fixup& fixup = plan.fixups[probe.first_fixup + i];
+    std::uint8_t* const at = code + fixup.offset;
+    const std::uint64_t target = fixup.target + bias;
+    if (fixup.kind == plan::FixupKind::absolute64) {
+      put_value(at, target);
+      continue;
+    }
+    const auto distance = static_cast<std::int64_t>(
+        target - (reinterpret_cast<std::uint64_t>(at) + 4) - fixup.addend);
+    if (!fits_32_bits(distance)) {
+      return false;
+    }
+    put_value(at, static_cast<std::int32_t>(distance));
+  }
+  return true;
+}
+
+std::uint64_t slot_size(const plan::Probe& probe) {
+  return (kPreludeSize + std::uint64_t{probe.code_size} + kSlotAlignment - 1) &
+         ~std::uint64_t{kSlotAlignment - 1};
+}
+
+// Memory from where all of [first, last) is in reach.
+std::uint8_t* map_in_reach(std::uint64_t first, std::uint64_t last, std::uint64_t size) {
+  const std::uint64_t lowest = last > kReach ? last - kReach : 0;
+  const std::uint64_t highest = first + kReach;
+  return map_between(lowest, highest, first, size);
+}
+
+}  // namespace
+
+void Slab::release() {
+  if (memory != nullptr) {
+    munmap(memory, size);
+  }
+  memory = nullptr;
+  size = 0;
+  slots.release();
+}
+
+int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t first_id,
+                Slab& slab) {
+  const std::uint32_t probes = plan.header->probe_count;
+  std::uint64_t size = kFirstSlot;
+  for (std::uint32_t i = 0; i < probes; ++i) {
+    size += slot_size(plan.probes[i]);
+  }
+  size = page_ceiling(size);
+  if (size > UINT32_MAX || !slab.slots.allocate(probes)) {
+    return -ENOMEM;
+  }
+  // Displaced code may refer to the module's data; failing that, most refers to its text only.
+  slab.memory = map_in_reach(module.first, module.last, size);
+  for (int i = 0; i < module.text_count && slab.memory == nullptr; ++i) {
+    slab.memory = map_in_reach(module.text[i].first, module.text[i].last, size);
+  }
+  if (slab.memory == nullptr) {  // int3 probes can make do with any memory, if their code can.
+    slab.memory = map_between(0, UINT64_MAX, module.last, size);
+  }
+  if (slab.memory == nullptr) {
+    slab.slots.release();
+    return -ENOMEM;
+  }
+  slab.size = size;
+  put_value(slab.memory, &optrace_agent_record);
+  std::uint64_t at = kFirstSlot;
+  for (std::uint32_t i = 0; i < probes; ++i) {
+    const plan::Probe& probe = plan.probes[i];
+    std::uint8_t* const slot = slab.memory + at;
+    std::uint8_t* const code = slot + kPreludeSize;
+    write_prelude(slot, slab.memory, first_id + i);
+    std::memcpy(code, plan.code + probe.code_offset, probe.code_size);
+    if (apply_fixups(plan, probe, module.bias, code)) {
+      slab.slots[i].offset = static_cast<std::uint32_t>(at);
+      at += slot_size(probe);
+    } else {
+      slab.slots[i].state = ProbeState::no_room;
+    }
+  }
+  if (mprotect(slab.memory, slab.size, PROT_READ | PROT_EXEC) != 0) {
+    const int error = errno;
+    slab.release();
+    return -error;
+  }
+  return 0;
+}
+
+}  // namespace optrace::agent
