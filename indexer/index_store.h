@@ -50,11 +50,24 @@ class Index {
   std::string_view git_version() const;  ///< The upstream commit, 40 hex digits; empty if unknown.
   const std::filesystem::path& path() const;
 
+  /// What the writer noted under `key`, such as `units`; empty if it noted nothing.
+  std::string_view note(std::string_view key) const;
+
   std::size_t definition_count() const;
-  std::optional<Definition> find_definition(std::string_view canonical_symbol) const;
+  std::size_t call_site_count() const;
+
+  /// Functions of internal linkage in two files can share a symbol. `source_file` tells them apart:
+  /// the STT_FILE symbol above the function's (`UfuncCPUKernel_add.cpp.AVX2.cpp`), or a file's name
+  /// with or without its folders. Without one, or with one that fits none, it is the first by file.
+  std::optional<Definition> find_definition(std::string_view canonical_symbol,
+                                            std::string_view source_file = {}) const;
+
+  /// All functions of that symbol, by file.
+  std::vector<Definition> find_definitions(std::string_view canonical_symbol) const;
 
   /// The call sites in the body of a function (lambdas in it included), by line. Empty if unknown.
-  std::vector<CallSite> calls_of(std::string_view canonical_symbol) const;
+  std::vector<CallSite> calls_of(std::string_view canonical_symbol,
+                                 std::string_view source_file = {}) const;
 
   std::optional<OpEntry> find_op(std::string_view unambiguous_name) const;
   std::vector<OpEntry> ops() const;
