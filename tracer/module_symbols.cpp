@@ -1,0 +1,637 @@
+#include "tracer/module_symbols.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "platform/error.h"
+
+namespace optrace {
+namespace {
+
+/// A T at `offset`, if it lies inside.
+template <typename T>
+std::optional<T> read_at(std::span<const std::byte> bytes, std::uint64_t offset) {
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+/// `size` bytes at `offset`, or none if they don't lie inside.
+std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64_t offset,
+                                   std::uint64_t size) {
+  if (offset > bytes.size() || bytes.size() - offset < size) return {};
+  return bytes.subspan(offset, size);
+}
+
+const char* processor_name(std::uint16_t machine) {
+  switch (machine) {
+    case EM_386:
+      return "32-bit x86";
+    case EM_AARCH64:
+      return "AArch64 (ARM)";
+    case EM_ARM:
+      return "32-bit ARM";
+    case EM_PPC64:
+      return "POWER";
+    case EM_S390:
+      return "IBM Z";
+    case EM_RISCV:
+      return "RISC-V";
+    default:
+      return nullptr;
+  }
+}
+
+constexpr std::string_view kColdMark = ".cold";
+
+/// `foo` for `foo.cold` and `foo.cold.7` (GCC before 9), else nothing.
+std::optional<std::string_view> cold_parent_name(std::string_view symbol) {
+  const std::size_t mark = symbol.rfind(kColdMark);
+  if (mark == std::string_view::npos || mark == 0) return std::nullopt;
+  const std::string_view rest = symbol.substr(mark + kColdMark.size());
+  if (!rest.empty() &&
+      (rest.size() < 2 || rest[0] != '.' ||
+       !std::ranges::all_of(rest.substr(1), [](char c) { return c >= '0' && c <= '9'; }))) {
+    return std::nullopt;
+  }
+  return symbol.substr(0, mark);
+}
+
+std::uint32_t name_hash(std::string_view name) {
+  return static_cast<std::uint32_t>(XXH3_64bits(name.data(), name.size()));
+}
+
+/// Reads the numbers of call frame information; past the end it gives zeros and says so.
+class FrameReader {
+ public:
+  explicit FrameReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  bool ok() const { return ok_; }
+  bool at_end() const { return bytes_.empty(); }
+  std::span<const std::byte> rest() const { return bytes_; }
+
+  template <typename T>
+  T fixed() {
+    const auto value = read_at<T>(bytes_, 0);
+    skip(sizeof(T));
+    return value.value_or(T{});
+  }
+
+  std::uint64_t uleb() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; ok_; shift += 7) {
+      const auto byte = fixed<std::uint8_t>();
+      if (shift < 64) value |= std::uint64_t{byte & 0x7FU} << shift;
+      if (byte < 0x80) break;
+    }
+    return value;
+  }
+
+  void skip(std::uint64_t size) {
+    if (size > bytes_.size()) {
+      ok_ = false;
+      bytes_ = {};
+    } else {
+      bytes_ = bytes_.subspan(size);
+    }
+  }
+
+  std::span<const std::byte> take(std::uint64_t size) {
+    const auto part = part_of(bytes_, 0, size);
+    skip(size);
+    return part;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  bool ok_ = true;
+};
+
+// DWARF 5, section 7.24, and the pointer encodings of the LSB's .eh_frame chapter.
+constexpr std::uint8_t kPointerAbsolute = 0x00;
+constexpr std::uint8_t kPointerRelative4 = 0x1B;      // pcrel, sdata4
+constexpr std::uint8_t kPointerDataRelative4 = 0x3B;  // datarel, sdata4
+constexpr std::uint8_t kCountUnsigned4 = 0x03;        // udata4
+
+constexpr std::uint64_t kStackPointerRegister = 7;  // rsp in the System V ABI's DWARF numbers
+
+/// Applies call frame instructions up to the first change of location and follows the CFA rule.
+/// False when an instruction is not understood.
+bool run_entry_instructions(std::span<const std::byte> instructions, std::uint64_t& base,
+                            std::uint64_t& offset) {
+  FrameReader reader(instructions);
+  while (reader.ok() && !reader.at_end()) {
+    const auto opcode = reader.fixed<std::uint8_t>();
+    switch (opcode >> 6) {
+      case 1:  // DW_CFA_advance_loc
+        return true;
+      case 2:  // DW_CFA_offset
+        reader.uleb();
+        continue;
+      case 3:  // DW_CFA_restore
+        continue;
+      default:
+        break;
+    }
+    switch (opcode) {
+      case 0x00:  // DW_CFA_nop
+      case 0x0A:  // DW_CFA_remember_state
+        break;
+      case 0x01:  // DW_CFA_set_loc
+      case 0x02:  // DW_CFA_advance_loc1
+      case 0x03:  // DW_CFA_advance_loc2
+      case 0x04:  // DW_CFA_advance_loc4
+        return true;
+      case 0x0C:  // DW_CFA_def_cfa
+        base = reader.uleb();
+        offset = reader.uleb();
+        break;
+      case 0x0D:  // DW_CFA_def_cfa_register
+        base = reader.uleb();
+        break;
+      case 0x0E:  // DW_CFA_def_cfa_offset
+        offset = reader.uleb();
+        break;
+      case 0x2E:  // DW_CFA_GNU_args_size
+        reader.uleb();
+        break;
+      default:
+        return false;
+    }
+  }
+  return reader.ok();
+}
+
+}  // namespace
+
+ModuleSymbols::ModuleSymbols(const std::filesystem::path& path) : file_(path) {
+  read_headers();
+  read_sections();
+}
+
+void ModuleSymbols::fail(const char* reason) const {
+  throw Error(ExitStatus::usage,
+              fmt::format("cannot read the library {}: {}", path().string(), reason),
+              "Reinstall the package that it belongs to.");
+}
+
+void ModuleSymbols::read_headers() {
+  const auto bytes = file_.bytes();
+  const auto header = read_at<Elf64_Ehdr>(bytes, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) fail("it is no ELF file");
+  const bool wide_little =
+      header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
+  if (header->e_machine != EM_X86_64 || !wide_little) {
+    const char* known = processor_name(header->e_machine);
+    throw Error(
+        ExitStatus::usage,
+        fmt::format("{} is for another processor: {}", path().string(),
+                    known != nullptr ? std::string(known)
+                                     : fmt::format("ELF machine {}", header->e_machine)),
+        "optrace traces x86-64 processes; choose a Python whose torch is built for x86-64.");
+  }
+  if (header->e_phnum == 0 || header->e_phentsize != sizeof(Elf64_Phdr)) {
+    fail("it has no program headers");
+  }
+  std::vector<Elf64_Phdr> others;
+  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+    const auto entry = read_at<Elf64_Phdr>(bytes, header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!entry) fail("its program headers lie outside the file");
+    if (entry->p_type != PT_LOAD) {
+      others.push_back(*entry);
+      continue;
+    }
+    const auto content = part_of(bytes, entry->p_offset, entry->p_filesz);
+    if (content.size() != entry->p_filesz || entry->p_vaddr + entry->p_filesz < entry->p_vaddr) {
+      fail("it is truncated: a segment lies outside the file");
+    }
+    segments_.push_back({entry->p_vaddr, content});
+    if ((entry->p_flags & PF_X) != 0) executable_.emplace_back(entry->p_vaddr, content);
+  }
+  std::ranges::sort(executable_, {}, &std::pair<std::uint64_t, std::span<const std::byte>>::first);
+  if (!executable_.empty()) {
+    base_ = executable_.front().first;
+    const auto& last = executable_.back();
+    if (last.first + last.second.size() - base_ > std::numeric_limits<std::uint32_t>::max()) {
+      fail("its code spans more than 4 GiB");
+    }
+  }
+  for (const Elf64_Phdr& entry : others) {
+    if (entry.p_type == PT_NOTE) read_notes(part_of(bytes, entry.p_offset, entry.p_filesz));
+    if (entry.p_type == PT_GNU_EH_FRAME) read_frame_header(entry.p_vaddr, entry.p_filesz);
+  }
+}
+
+void ModuleSymbols::read_notes(std::span<const std::byte> notes) {
+  constexpr std::uint64_t kLongestBuildId = 32;
+  while (build_id_.empty()) {
+    const auto note = read_at<Elf64_Nhdr>(notes, 0);
+    if (!note) return;
+    const std::uint64_t name_at = sizeof(Elf64_Nhdr);
+    const std::uint64_t content_at = name_at + ((std::uint64_t{note->n_namesz} + 3) & ~3ULL);
+    const std::uint64_t end = content_at + ((std::uint64_t{note->n_descsz} + 3) & ~3ULL);
+    const auto owner = part_of(notes, name_at, note->n_namesz);
+    const auto content = part_of(notes, content_at, note->n_descsz);
+    if (note->n_type == NT_GNU_BUILD_ID && owner.size() == 4 &&
+        std::memcmp(owner.data(), "GNU", 4) == 0 && content.size() <= kLongestBuildId) {
+      for (const std::byte byte : content) {
+        build_id_ += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+      }
+    }
+    if (end > notes.size()) return;
+    notes = notes.subspan(end);
+  }
+}
+
+void ModuleSymbols::read_frame_header(std::uint64_t address, std::uint64_t size) {
+  const auto header = bytes_at(address, size);
+  FrameReader reader(header);
+  const auto version = reader.fixed<std::uint8_t>();
+  const auto frame_encoding = reader.fixed<std::uint8_t>();
+  const auto count_encoding = reader.fixed<std::uint8_t>();
+  const auto table_encoding = reader.fixed<std::uint8_t>();
+  // What GNU ld, gold and lld write; without a table that can be searched there are just no bounds.
+  if (version != 1 || frame_encoding != kPointerRelative4 || count_encoding != kCountUnsigned4 ||
+      table_encoding != kPointerDataRelative4) {
+    return;
+  }
+  reader.skip(sizeof(std::int32_t));
+  const auto count = reader.fixed<std::uint32_t>();
+  frame_header_address_ = address;
+  frame_table_ = reader.take(std::uint64_t{count} * 2 * sizeof(std::int32_t));
+}
+
+void ModuleSymbols::read_sections() {
+  const auto bytes = file_.bytes();
+  const auto header = read_at<Elf64_Ehdr>(bytes, 0);
+  if (!header || header->e_shoff == 0 || header->e_shentsize != sizeof(Elf64_Shdr)) return;
+  const auto section_at = [&](std::uint64_t index) {
+    // The product can't overflow: both factors are below 2^32.
+    const std::uint64_t offset = index * sizeof(Elf64_Shdr);
+    return offset > bytes.size() || header->e_shoff > bytes.size()
+               ? std::nullopt
+               : read_at<Elf64_Shdr>(bytes, header->e_shoff + offset);
+  };
+  std::optional<Elf64_Shdr> chosen;
+  for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
+    const auto section = section_at(i);
+    if (!section) fail("it is truncated: its section headers lie outside the file");
+    if (section->sh_type == SHT_SYMTAB) stripped_ = false;
+    if (section->sh_type == SHT_SYMTAB ||
+        (section->sh_type == SHT_DYNSYM && (!chosen || chosen->sh_type != SHT_SYMTAB))) {
+      chosen = section;
+    }
+    if (section->sh_type == SHT_NOTE) {
+      read_notes(part_of(bytes, section->sh_offset, section->sh_size));
+    }
+  }
+  if (!chosen) return;
+  const auto strings = section_at(chosen->sh_link);
+  if (chosen->sh_entsize != sizeof(Elf64_Sym) || !strings || strings->sh_type != SHT_STRTAB) {
+    fail("its symbol table is malformed");
+  }
+  symbols_ = part_of(bytes, chosen->sh_offset, chosen->sh_size);
+  names_ = part_of(bytes, strings->sh_offset, strings->sh_size);
+  if (symbols_.size() != chosen->sh_size || names_.size() != strings->sh_size) {
+    fail("it is truncated: its symbol table lies outside the file");
+  }
+  symbol_count_ = symbols_.size() / sizeof(Elf64_Sym);
+  if (symbol_count_ >= std::numeric_limits<std::uint32_t>::max()) fail("it has too many symbols");
+}
+
+ModuleSymbols::Symbol ModuleSymbols::symbol(std::size_t index) const {
+  Elf64_Sym entry;
+  std::memcpy(&entry, symbols_.data() + index * sizeof(Elf64_Sym), sizeof entry);
+  return {entry.st_value,
+          entry.st_size,
+          entry.st_name,
+          static_cast<std::uint8_t>(ELF64_ST_TYPE(entry.st_info)),
+          static_cast<std::uint8_t>(ELF64_ST_BIND(entry.st_info)),
+          entry.st_shndx != SHN_UNDEF};
+}
+
+std::string_view ModuleSymbols::name(const Symbol& symbol) const {
+  if (symbol.name >= names_.size()) return {};
+  const auto* start = reinterpret_cast<const char*>(names_.data()) + symbol.name;
+  return {start, ::strnlen(start, names_.size() - symbol.name)};
+}
+
+bool ModuleSymbols::is_function(const Symbol& symbol) const {
+  if ((symbol.type != STT_FUNC && symbol.type != STT_GNU_IFUNC) || !symbol.defined) return false;
+  return std::ranges::any_of(executable_, [&](const auto& segment) {
+    return symbol.value >= segment.first && symbol.value - segment.first < segment.second.size();
+  });
+}
+
+const ModuleSymbols::Table& ModuleSymbols::table() const {
+  if (!table_) table_ = collect_functions();
+  return *table_;
+}
+
+ModuleSymbols::Table ModuleSymbols::collect_functions() const {
+  Table result;
+  std::vector<std::uint64_t> keys;
+  keys.reserve(symbol_count_ / 4 * 3);
+  for (std::size_t index = 0; index < symbol_count_; ++index) {
+    const Symbol entry = symbol(index);
+    if (entry.type == STT_FILE) result.file_symbols.push_back(static_cast<std::uint32_t>(index));
+    if (is_function(entry)) keys.push_back((entry.value - base_) << 32 | index);
+  }
+  std::ranges::sort(keys);
+
+  const auto rank = [&](std::uint64_t key) {
+    const Symbol entry = symbol(key & 0xFFFFFFFF);
+    const std::string_view text = name(entry);
+    return std::tuple(text.empty(), entry.type == STT_GNU_IFUNC, cold_parent_name(text).has_value(),
+                      entry.size == 0, entry.binding == STB_LOCAL, text);
+  };
+  std::size_t distinct = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    distinct += i == 0 || keys[i] >> 32 != keys[i - 1] >> 32 ? 1U : 0U;
+  }
+  result.starts.reserve(distinct);
+  result.sizes.reserve(distinct);
+  result.symbols.reserve(distinct);
+  for (std::size_t i = 0; i < keys.size();) {
+    std::size_t end = i + 1;
+    while (end < keys.size() && keys[end] >> 32 == keys[i] >> 32) ++end;
+    std::uint64_t best = keys[i];
+    if (end - i > 1) {
+      auto best_rank = rank(best);
+      for (std::size_t other = i + 1; other < end; ++other) {
+        if (auto other_rank = rank(keys[other]); other_rank < best_rank) {
+          best_rank = other_rank;
+          best = keys[other];
+        }
+      }
+    }
+    const Symbol entry = symbol(best & 0xFFFFFFFF);
+    std::uint64_t size = code(entry.value, entry.size).size();
+    if (size == 0) {
+      const auto fde = fde_at(entry.value);
+      if (fde && fde->address == entry.value) {
+        size = code(entry.value, fde->size).size();
+      } else if (end < keys.size()) {
+        size = code(entry.value, (keys[end] >> 32) - (keys[i] >> 32)).size();
+      }
+    }
+    result.starts.push_back(static_cast<std::uint32_t>(best >> 32));
+    result.sizes.push_back(static_cast<std::uint32_t>(size));
+    result.symbols.push_back(static_cast<std::uint32_t>(best & 0xFFFFFFFF));
+    i = end;
+  }
+  return result;
+}
+
+NativeFunction ModuleSymbols::function(std::size_t position) const {
+  const Symbol entry = symbol(table().symbols.at(position));
+  return {entry.value, table().sizes[position], name(entry), entry.binding == STB_LOCAL,
+          entry.type == STT_GNU_IFUNC};
+}
+
+std::optional<std::pair<std::uint64_t, std::string_view>> ModuleSymbols::callable(
+    std::size_t index) const {
+  const Symbol entry = symbol(index);
+  if (entry.type != STT_FUNC || !is_function(entry)) return std::nullopt;
+  const std::string_view text = name(entry);
+  if (text.empty() || (entry.binding == STB_LOCAL && cold_parent_name(text))) return std::nullopt;
+  return std::pair(entry.value, text);
+}
+
+std::optional<std::size_t> ModuleSymbols::position_of(std::uint64_t address) const {
+  if (address < base_ || address - base_ > std::numeric_limits<std::uint32_t>::max()) {
+    return std::nullopt;
+  }
+  const auto offset = static_cast<std::uint32_t>(address - base_);
+  const auto after = std::ranges::upper_bound(table().starts, offset);
+  // Assembly may have function symbols inside a larger function: a few steps back find that one.
+  constexpr std::ptrdiff_t kDeepestNesting = 8;
+  const std::ptrdiff_t last = after - table().starts.begin();
+  for (std::ptrdiff_t at = last - 1; at >= 0 && at >= last - kDeepestNesting; --at) {
+    const auto position = static_cast<std::size_t>(at);
+    if (offset - table().starts[position] < table().sizes[position]) return position;
+  }
+  return std::nullopt;
+}
+
+std::optional<NativeFunction> ModuleSymbols::find_piece(std::uint64_t address) const {
+  if (const auto position = position_of(address)) return function(*position);
+  if (code(address, 1).empty()) return std::nullopt;
+  if (const auto fde = fde_at(address)) {
+    return NativeFunction{fde->address, fde->size, {}, true, false};
+  }
+  return std::nullopt;
+}
+
+std::optional<NativeFunction> ModuleSymbols::find(std::uint64_t address) const {
+  auto piece = find_piece(address);
+  if (piece && piece->local) {
+    if (auto parent = parent_of_cold(*piece)) return parent;
+  }
+  return piece;
+}
+
+std::optional<NativeFunction> ModuleSymbols::parent_of_cold(const NativeFunction& part) const {
+  const auto parent_name = cold_parent_name(part.symbol);
+  if (!parent_name) return std::nullopt;
+  const auto known = cold_parents_.find(part.address);
+  if (known != cold_parents_.end()) return find_piece(known->second);
+  if (by_name_.empty()) {
+    by_name_.reserve(table().starts.size());
+    for (std::size_t position = 0; position < table().starts.size(); ++position) {
+      const std::uint64_t hash = name_hash(name(symbol(table().symbols[position])));
+      by_name_.push_back(hash << 32 | position);
+    }
+    std::ranges::sort(by_name_);
+  }
+  // Several local functions may have one name; the part was split from the one in its own file.
+  std::optional<NativeFunction> parent;
+  const std::uint64_t hash = name_hash(*parent_name);
+  for (auto entry = std::ranges::lower_bound(by_name_, hash << 32);
+       entry != by_name_.end() && *entry >> 32 == hash; ++entry) {
+    const NativeFunction candidate = function(*entry & 0xFFFFFFFF);
+    if (candidate.symbol != *parent_name) continue;
+    if (!parent || (candidate.local && source_file(candidate) == source_file(part))) {
+      parent = candidate;
+    }
+  }
+  if (parent) cold_parents_[part.address] = parent->address;
+  return parent;
+}
+
+std::string_view ModuleSymbols::source_file(const NativeFunction& function) const {
+  if (!function.local || function.symbol.empty()) return {};
+  const auto position = position_of(function.address);
+  if (!position) return {};
+  const auto after = std::ranges::upper_bound(table().file_symbols, table().symbols[*position]);
+  return after == table().file_symbols.begin() ? std::string_view()
+                                               : name(symbol(*std::prev(after)));
+}
+
+std::vector<std::string_view> ModuleSymbols::all_names(std::uint64_t address) const {
+  std::vector<std::string_view> names;
+  for (std::size_t index = 0; index < symbol_count_; ++index) {
+    const Symbol entry = symbol(index);
+    if (entry.value == address && is_function(entry)) names.push_back(name(entry));
+  }
+  return names;
+}
+
+std::span<const std::byte> ModuleSymbols::code(std::uint64_t address, std::uint64_t size) const {
+  for (const auto& [start, bytes] : executable_) {
+    if (address < start || address - start >= bytes.size()) continue;
+    const std::uint64_t offset = address - start;
+    return bytes.subspan(offset, std::min<std::uint64_t>(size, bytes.size() - offset));
+  }
+  return {};
+}
+
+std::span<const std::byte> ModuleSymbols::bytes_at(std::uint64_t address,
+                                                   std::uint64_t size) const {
+  for (const Segment& segment : segments_) {
+    if (address < segment.address || address - segment.address >= segment.bytes.size()) continue;
+    return part_of(segment.bytes, address - segment.address, size);
+  }
+  return {};
+}
+
+std::optional<std::uint64_t> ModuleSymbols::next_start(std::uint64_t address) const {
+  std::optional<std::uint64_t> next;
+  if (address >= base_ && address - base_ < std::numeric_limits<std::uint32_t>::max()) {
+    const auto after =
+        std::ranges::upper_bound(table().starts, static_cast<std::uint32_t>(address - base_));
+    if (after != table().starts.end()) next = base_ + *after;
+  }
+  const std::size_t entry = fdes_up_to(address);
+  if (entry < fde_count()) {
+    const std::uint64_t start = fde_start(entry);
+    if (start > address && (!next || start < *next)) next = start;
+  }
+  return next;
+}
+
+std::optional<std::uint64_t> ModuleSymbols::last_start(std::uint64_t address) const {
+  std::optional<std::uint64_t> last;
+  if (address >= base_ && address - base_ <= std::numeric_limits<std::uint32_t>::max()) {
+    const auto& starts = table().starts;
+    const auto after =
+        std::ranges::upper_bound(starts, static_cast<std::uint32_t>(address - base_));
+    if (after != starts.begin()) last = base_ + *std::prev(after);
+  }
+  if (const std::size_t behind = fdes_up_to(address); behind > 0) {
+    last = std::max(last.value_or(0), fde_start(behind - 1));
+  }
+  return last;
+}
+
+std::uint64_t ModuleSymbols::from_frame_table(std::size_t offset) const {
+  const auto relative = read_at<std::int32_t>(frame_table_, offset).value_or(0);
+  return frame_header_address_ + static_cast<std::uint64_t>(std::int64_t{relative});
+}
+
+std::uint64_t ModuleSymbols::fde_start(std::size_t entry) const {
+  return from_frame_table(entry * 2 * sizeof(std::int32_t));
+}
+
+std::size_t ModuleSymbols::fdes_up_to(std::uint64_t address) const {
+  std::size_t low = 0;
+  std::size_t high = fde_count();
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (fde_start(middle) <= address) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+std::optional<ModuleSymbols::Fde> ModuleSymbols::fde_at(std::uint64_t address) const {
+  const std::size_t behind = fdes_up_to(address);
+  if (behind == 0) return std::nullopt;
+  auto fde =
+      parse_fde(from_frame_table((behind - 1) * 2 * sizeof(std::int32_t) + sizeof(std::int32_t)));
+  if (!fde || address < fde->address || address - fde->address >= fde->size) return std::nullopt;
+  return fde;
+}
+
+std::optional<ModuleSymbols::Fde> ModuleSymbols::parse_fde(std::uint64_t address) const {
+  const auto length = read_at<std::uint32_t>(bytes_at(address, 4), 0);
+  if (!length || *length < 8 || *length == 0xFFFFFFFF) return std::nullopt;
+  const auto body = bytes_at(address + 4, *length);
+  FrameReader fde(body);
+  const auto cie_distance = fde.fixed<std::uint32_t>();
+  if (body.empty() || cie_distance == 0) return std::nullopt;
+
+  const std::uint64_t cie_address = address + 4 - cie_distance;
+  const auto cie_length = read_at<std::uint32_t>(bytes_at(cie_address, 4), 0);
+  if (!cie_length || *cie_length == 0xFFFFFFFF) return std::nullopt;
+  FrameReader cie(bytes_at(cie_address + 4, *cie_length));
+  if (cie.fixed<std::uint32_t>() != 0) return std::nullopt;
+  const auto version = cie.fixed<std::uint8_t>();
+  std::string augmentation;
+  for (char c = 0; cie.ok() && (c = cie.fixed<char>()) != 0;) augmentation += c;
+  cie.uleb();  // code alignment
+  cie.uleb();  // data alignment: signed, but of the same length
+  if (version == 1) {
+    cie.fixed<std::uint8_t>();  // return address register
+  } else {
+    cie.uleb();
+  }
+  std::uint8_t encoding = kPointerAbsolute;
+  if (!augmentation.empty() && augmentation[0] == 'z') {
+    FrameReader data(cie.take(cie.uleb()));
+    for (const char letter : augmentation.substr(1)) {
+      if (letter == 'R') {
+        encoding = data.fixed<std::uint8_t>();
+      } else if (letter == 'L') {
+        data.fixed<std::uint8_t>();
+      } else if (letter == 'P') {
+        const auto personality = data.fixed<std::uint8_t>();
+        data.skip((personality & 0x0F) == 0x0B || (personality & 0x0F) == 0x03 ? 4 : 8);
+      } else if (letter != 'S' && letter != 'B') {
+        return std::nullopt;
+      }
+    }
+    if (!data.ok()) return std::nullopt;
+  } else if (!augmentation.empty()) {
+    return std::nullopt;
+  }
+  if (!cie.ok()) return std::nullopt;
+
+  Fde result;
+  if (encoding == kPointerRelative4) {
+    const std::uint64_t at = address + 8;
+    result.address = at + static_cast<std::uint64_t>(std::int64_t{fde.fixed<std::int32_t>()});
+    result.size = fde.fixed<std::uint32_t>();
+  } else if (encoding == kPointerAbsolute) {
+    result.address = fde.fixed<std::uint64_t>();
+    result.size = fde.fixed<std::uint64_t>();
+  } else {
+    return std::nullopt;
+  }
+  if (!augmentation.empty()) fde.skip(fde.uleb());
+  if (!fde.ok() || result.address + result.size < result.address) return std::nullopt;
+  result.cie_instructions = cie.rest();
+  result.instructions = fde.rest();
+  return result;
+}
+
+bool ModuleSymbols::entered_by_call(std::uint64_t address) const {
+  const auto fde = fde_at(address);
+  if (!fde || fde->address != address) return false;
+  std::uint64_t base = 0;
+  std::uint64_t offset = 0;
+  return run_entry_instructions(fde->cie_instructions, base, offset) &&
+         run_entry_instructions(fde->instructions, base, offset) && base == kStackPointerRegister &&
+         offset == 8;
+}
+
+}  // namespace optrace

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracer/module_symbols.h"
+
+namespace optrace {
+
+/// Raised with every change to the table of selected functions: plans that were kept under another
+/// version are made again.
+constexpr std::uint32_t kSelectionVersion = 1;
+
+/// One row of the table that says which functions can be a step of an op's path.
+struct SelectionRule {
+  enum class Kind : std::uint8_t {
+    scope,      ///< `name` is the namespace or class in which the function lies, at any depth.
+    directly,   ///< `name` is the namespace in which the function lies itself.
+    function,   ///< `name` starts the name of a C++ function at global scope.
+    c_function  ///< `name` starts the name of a C function; a final `$` pins its end.
+  };
+  Kind kind;
+  std::string_view name;
+  std::string_view text;  ///< Must occur in the mangled name as well; empty: anything goes.
+};
+
+/// The table, in the order in which it is tried.
+std::span<const SelectionRule> selection_rules();
+
+/// Which row selects a function of this (mangled or C) name, if any does.
+std::optional<std::size_t> selecting_rule(std::string_view symbol);
+
+struct Selection {
+  std::vector<std::uint64_t> addresses;  ///< As linked, ascending, each once.
+  std::string warning;  ///< A sentence for the user when names are missing; else empty.
+};
+
+/// The functions of a module that are worth a probe. In a stripped module only exported functions
+/// can be told apart; where torch itself is stripped, the warning says what is lost.
+Selection select_functions(const ModuleSymbols& module);
+
+}  // namespace optrace
