@@ -1,3 +1,85 @@
-int main() {
-  return 0;
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <sstream>
+#include <string>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "platform/error.h"
+#include "standard_output.h"
+
+namespace {
+
+using optrace::Error;
+using optrace::ExitStatus;
+
+constexpr const char* kExamples = R"(Examples:
+  optrace conv2d                          what runs under torch.nn.Conv2d
+  optrace linear --backward               and under its backward pass
+  optrace aten::add.Tensor --format json  for programs
+  optrace softmax --trace softmax.trace   keep the trace; later:
+  optrace report softmax.trace
+
+Exit status: 0 done, 1 two things differ, 2 wrong usage, 3 the tracing failed, 130 interrupted.)";
+
+/// A descriptor below 3 that is closed would be given to the next file opened, and what is meant
+/// for the terminal would end up in it. One opened the wrong way round keeps the number, and its
+/// use still fails.
+void keep_standard_descriptors() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
+    (void)::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+int report(const Error& error) {
+  fmt::print(stderr, "optrace: {}\n", error.what());
+  if (!error.remedy().empty()) fmt::print(stderr, "{}\n", error.remedy());
+  return static_cast<int>(error.status());
+}
+
+int run(int argument_count, char** arguments) {
+  CLI::App app("What really runs under a PyTorch call, on the release wheel.", "optrace");
+  app.set_version_flag("--version", std::string("optrace ") + OPTRACE_VERSION);
+  app.footer(kExamples);
+  app.require_subcommand(0, 1);
+  app.get_formatter()->column_width(34);
+  optrace::add_op_command(app);
+  optrace::add_report_command(app);
+  optrace::add_source_command(app);
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    std::ostringstream text;
+    app.exit(asked, text, text);
+    optrace::write_standard_output(text.str());
+  } catch (const CLI::ParseError& wrong) {
+    return report({ExitStatus::usage, wrong.what(), "`optrace --help` shows how it is used."});
+  }
+  return static_cast<int>(ExitStatus::done);
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  keep_standard_descriptors();
+  std::signal(SIGPIPE, SIG_IGN);  // A reader that left is an error of write(), told apart there.
+  try {
+    return run(argument_count, arguments);
+  } catch (const Error& error) {
+    return report(error);
+  } catch (const std::bad_alloc&) {
+    return report({ExitStatus::failed, "out of memory", "Close some programs and try again."});
+  } catch (const std::exception& error) {
+    return report({ExitStatus::failed, error.what(), "Report it with this line."});
+  }
 }

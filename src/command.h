@@ -1,0 +1,19 @@
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace optrace {
+
+// Each adds one subcommand, with its options and help, to the command line. The subcommand runs in
+// its CLI11 callback and throws Error, which main() prints.
+
+/// `optrace report TRACE`: renders a saved trace.
+void add_report_command(CLI::App& app);
+
+/// `optrace source add|list`: which PyTorch source the lines come from.
+void add_source_command(CLI::App& app);
+
+/// `optrace OP`: not a subcommand but the command's own positional argument and options.
+void add_op_command(CLI::App& app);
+
+}  // namespace optrace

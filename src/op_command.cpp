@@ -1,0 +1,121 @@
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "platform/output_file.h"
+#include "python_choice.h"
+#include "tracer/launcher.h"
+#include "tracer/trace.h"
+
+namespace optrace {
+namespace {
+
+struct OpOptions {
+  std::string op;
+  std::string device = "cpu";
+  bool backward = false;
+  std::string trace_file;
+  std::string probes = "jump";
+  std::string python;
+  unsigned timeout = 300;  // Seconds.
+};
+
+/// Checks a value without repeating the choices in the help's column of types.
+CLI::Validator one_of(const std::set<std::string>& choices) {
+  return CLI::IsMember(choices).description("");
+}
+
+/// One line on the terminal that says what is being done, wiped at the end.
+class Progress {
+ public:
+  Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
+  ~Progress() { show({}); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::string_view text) const {
+    if (visible_) fmt::print(stderr, "\r\x1b[K{}{}", text, text.empty() ? "" : " ...");
+  }
+
+ private:
+  bool visible_;
+};
+
+/// Finds out before the work starts whether its result can be kept.
+void require_writable(const std::string& path) {
+  if (!path.empty()) const OutputFile trial(path);
+}
+
+void run_op(const OpOptions& options) {
+  constexpr std::size_t kLongestName = 200;  // Bytes; the longest of torch 2.6 has 75.
+  if (options.op.empty() || options.op.size() > kLongestName) {
+    throw Error(ExitStatus::usage,
+                options.op.empty() ? "no op named" : "the op's name is longer than any",
+                "Name one, such as `optrace conv2d`. `optrace --help` has examples.");
+  }
+  const PythonChoice python = choose_python(options.python);
+  require_writable(options.trace_file);
+  LaunchRequest request;
+  request.python = python.path;
+  request.python_reason = python.reason;
+  request.op = options.op;
+  request.device = options.device;
+  request.backward = options.backward;
+  request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
+  request.patience = std::chrono::seconds(options.timeout);
+  LaunchResult result;
+  {
+    const InterruptGuard guard;
+    const Progress progress;
+    result = launch(request, [&progress](std::string_view text) { progress.show(text); });
+  }
+  std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
+  if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
+}
+
+}  // namespace
+
+void add_op_command(CLI::App& app) {
+  const auto options = std::make_shared<OpOptions>();
+  app.add_option("OP", options->op,
+                 "What to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
+                 "torch.conv2d, Tensor.add_, aten::add.Tensor")
+      ->type_name("");
+  app.add_option("--device", options->device, "Where its tensors live: cpu or cuda")
+      ->check(one_of({"cpu", "cuda"}))
+      ->type_name("DEVICE")
+      ->capture_default_str();
+  app.add_flag("--backward", options->backward, "Call .sum().backward() on the result too");
+  app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
+      ->type_name("FILE");
+  app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
+      ->check(one_of({"jump", "int3"}))
+      ->type_name("MODE")
+      ->capture_default_str();
+  app.add_option("--python", options->python,
+                 "The Python that has torch. Else it is $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the "
+                 "one in optrace's own .venv, or python3")
+      ->type_name("PATH");
+  app.add_option("--timeout", options->timeout, "How long Python may give no sign of life")
+      ->check(CLI::Range(1U, 86400U).description(""))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  app.callback([&app, options] {
+    if (app.get_subcommands().empty()) run_op(*options);
+  });
+}
+
+}  // namespace optrace

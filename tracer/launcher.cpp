@@ -1,0 +1,483 @@
+#include "launcher.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "platform/child_process.h"
+#include "platform/error.h"
+#include "platform/installation.h"
+#include "platform/interrupt.h"
+#include "platform/private_folder.h"
+#include "tracer/probe_session.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTargetDescriptor = 3;           // The socket's number in the target.
+constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
+constexpr std::size_t kLongestSentence = 2000;
+constexpr std::size_t kMostModules = 16;
+constexpr int kMostRounds = 64;  // A cold start has taken 15.
+constexpr const char* kReport =
+    "Run the command again; if it stays so, report it with what is printed here.";
+
+/// A file descriptor that is closed with its owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  ~Descriptor() { close(); }
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return number_; }
+  void close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_;
+};
+
+std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int, 2>& numbers) {
+  if (result != 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot talk to a child process: {}", describe_errno(errno)),
+                "Close some files or programs and try again.");
+  }
+  return {Descriptor(numbers[0]), Descriptor(numbers[1])};
+}
+
+/// Text of the target's as it may be shown: bounded, and without what drives a terminal.
+std::string shown(std::string text, std::size_t limit = kLongestSentence) {
+  if (text.size() > limit) text = text.substr(0, limit) + "...";
+  for (char& character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if ((byte < 0x20 && character != '\n' && character != '\t') || byte == 0x7f) character = '?';
+  }
+  return text;
+}
+
+/// The last lines of what the target printed, indented, or nothing.
+std::string last_lines(const std::string& text) {
+  constexpr std::size_t kLines = 10;
+  std::vector<std::string> lines;
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    if (end > start) lines.push_back(shown(text.substr(start, end - start), 300));
+    start = end + 1;
+  }
+  std::string result;
+  for (std::size_t i = lines.size() - std::min(lines.size(), kLines); i < lines.size(); ++i) {
+    result += "\n    " + lines[i];
+  }
+  return result.empty() ? result : "\nThe last that it printed:" + result;
+}
+
+std::string string_in(const Json& message, const char* key) {
+  const auto found = message.find(key);
+  if (found == message.end() || !found->is_string()) {
+    throw Error(ExitStatus::failed,
+                fmt::format("the traced Python's message lacks the text '{}'", key), kReport);
+  }
+  return found->get<std::string>();
+}
+
+/// The processor that an ELF file is for, if that is not ours; nothing for other files.
+std::optional<unsigned> foreign_processor(const std::filesystem::path& path) {
+  Elf64_Ehdr header{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  if (!file || !std::equal(header.e_ident, header.e_ident + SELFMAG, ELFMAG)) return std::nullopt;
+  if (header.e_machine == EM_X86_64) return std::nullopt;
+  return header.e_machine;
+}
+
+/// The traced process and the two ways in which it is heard.
+class Target {
+ public:
+  explicit Target(const LaunchRequest& request) : request_(request) {
+    std::array<int, 2> numbers{};
+    auto [ours, theirs] =
+        checked_pair(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, numbers.data()), numbers);
+    auto [read_end, write_end] =
+        checked_pair(::pipe2(numbers.data(), O_CLOEXEC | O_NONBLOCK), numbers);
+    // The target's own end must block, or print() would raise BlockingIOError.
+    ::fcntl(write_end.get(), F_SETFL, 0);
+    const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    socket_ = std::move(ours);
+    output_ = std::move(read_end);
+    process_.emplace(ChildProcess::Options{
+        .arguments = {request.python.string(), (data_folder() / "target").string(),
+                      std::to_string(kTargetDescriptor)},
+        .descriptors = {{theirs.get(), kTargetDescriptor},
+                        {nothing.get(), STDIN_FILENO},
+                        {write_end.get(), STDOUT_FILENO},
+                        {write_end.get(), STDERR_FILENO}}});
+  }
+
+  /// The next message, which must be of this kind. `doing` says what the target is at.
+  Json receive(const std::string& kind, const std::string& doing) {
+    const Clock::time_point end = Clock::now() + request_.patience;
+    while (!messages_.ready()) {
+      if (!listen(doing)) throw ended(doing);
+      if (Clock::now() >= end && !messages_.ready()) throw hangs(doing);
+    }
+    Json message = messages_.take();
+    const std::string got = string_in(message, "message");
+    if (got == "problem") throw problem(message);
+    if (got != kind) {
+      throw Error(
+          ExitStatus::failed,
+          fmt::format("the traced Python sent '{}' where '{}' was due", shown(got, 40), kind),
+          kReport);
+    }
+    heard_ = true;
+    return message;
+  }
+
+  /// A target that has died is noticed by the receive() that follows.
+  void send(const Json& message) {
+    std::string line = message.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+    std::string_view rest = line;
+    while (!rest.empty()) {
+      const ssize_t sent = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno != EINTR) return;
+      InterruptGuard::throw_if_interrupted();
+      rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
+    }
+  }
+
+  /// Lets it end by itself, and returns what it printed.
+  std::string finish() {
+    constexpr std::chrono::seconds kLimit{2};  // It has nothing left to do but to exit.
+    process_->wait_for(kLimit);
+    drain_output();
+    return std::move(printed_);
+  }
+
+ private:
+  /// Waits for something to happen. False once the target has closed its end.
+  bool listen(const std::string& doing) {
+    InterruptGuard::throw_if_interrupted();
+    std::array<pollfd, 2> watched{{{socket_.get(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
+    constexpr int kSliceMilliseconds = 100;  // A signal just before poll() costs no more than this.
+    const int happened = ::poll(watched.data(), watched.size(), kSliceMilliseconds);
+    if (happened < 0 && errno != EINTR) {
+      throw Error(ExitStatus::failed,
+                  fmt::format("listening to the traced Python failed while {}: {}", doing,
+                              describe_errno(errno)),
+                  "Try again.");
+    }
+    if (happened <= 0) return true;
+    if (watched[1].revents != 0) drain_output();
+    if (watched[0].revents == 0) return true;
+    std::array<char, 1 << 16> buffer;
+    const ssize_t size = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (size > 0) messages_.append({buffer.data(), static_cast<std::size_t>(size)});
+    return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+
+  void drain_output() {
+    std::array<char, 1 << 14> buffer;
+    for (ssize_t size = 0;
+         (size = ::read(output_.get(), buffer.data(), buffer.size())) != -1 || errno == EINTR;) {
+      if (size == 0) {
+        output_.close();  // poll() passes over a negative number.
+        return;
+      }
+      if (size > 0) printed_.append(buffer.data(), static_cast<std::size_t>(size));
+      if (printed_.size() > 2 * kKeptOutput) printed_.erase(0, printed_.size() - kKeptOutput);
+    }
+  }
+
+  Error ended(const std::string& doing) {
+    constexpr std::chrono::seconds kLimit{2};
+    const std::optional<int> status = process_->wait_for(kLimit);
+    drain_output();
+    const std::string how = status ? describe_wait_status(*status) : "it closed the connection";
+    if (!heard_) {
+      if (const auto processor = foreign_processor(request_.python)) {
+        return {ExitStatus::usage,
+                fmt::format("{} is for another processor (ELF machine {}); optrace traces x86-64",
+                            request_.python.string(), *processor),
+                "Choose a Python built for x86-64 with --python or $OPTRACE_PYTHON."};
+      }
+      return {ExitStatus::usage,
+              fmt::format("{} (from {}) is no Python: it ended without answering ({})",
+                          request_.python.string(), request_.python_reason, how),
+              "Choose a Python that has torch installed with --python or $OPTRACE_PYTHON." +
+                  last_lines(printed_)};
+    }
+    return {ExitStatus::failed, fmt::format("the traced Python died while {} ({})", doing, how),
+            "Try --probes int3, and whether the same call works without optrace." +
+                last_lines(printed_)};
+  }
+
+  Error hangs(const std::string& doing) {
+    drain_output();
+    return {ExitStatus::failed,
+            fmt::format("the traced Python gave no sign of life for {} s while {}",
+                        std::chrono::duration_cast<std::chrono::seconds>(request_.patience).count(),
+                        doing),
+            "Give it longer with --timeout SECONDS, or see whether the same call ends without "
+            "optrace." +
+                last_lines(printed_)};
+  }
+
+  static Error problem(const Json& message) {
+    const auto status = message.find("status");
+    const bool usage = status != message.end() && *status == static_cast<int>(ExitStatus::usage);
+    return {usage ? ExitStatus::usage : ExitStatus::failed, shown(string_in(message, "what")),
+            shown(string_in(message, "remedy"))};
+  }
+
+  const LaunchRequest& request_;
+  Descriptor socket_;
+  Descriptor output_;
+  TargetMessages messages_;
+  std::string printed_;
+  bool heard_ = false;
+  std::optional<ChildProcess> process_;  // Last, so that it is killed first.
+};
+
+/// What must be probed, or why this Python can't be traced.
+std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, const Json& python) {
+  const std::string path = request.python.string();
+  const auto version = python.find("version");
+  if (version == python.end() || !version->is_array() || version->size() != 3 ||
+      !std::all_of(version->begin(), version->end(),
+                   [](const Json& part) { return part.is_number_unsigned(); })) {
+    throw Error(ExitStatus::failed, "the traced Python does not say its version", kReport);
+  }
+  const auto major = version->at(0).get<std::uint64_t>();
+  const auto minor = version->at(1).get<std::uint64_t>();
+  const std::string implementation = shown(string_in(python, "implementation"), 40);
+  if (implementation != "cpython" || major != 3 || minor < 9) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{} (from {}) is {} {}.{}", path, request.python_reason, implementation,
+                            major, minor),
+                "Choose a CPython from 3.9 on with --python or $OPTRACE_PYTHON.");
+  }
+  const auto torch = python.find("torch");
+  if (torch == python.end() || !torch->is_string()) {
+    throw Error(ExitStatus::usage,
+                fmt::format("no torch in {} (Python {}.{}, from {})", path, major, minor,
+                            request.python_reason),
+                fmt::format("Choose a Python that has it with --python or $OPTRACE_PYTHON, or "
+                            "install it: {} -m pip install torch",
+                            path));
+  }
+  const std::filesystem::path libraries = std::filesystem::path(torch->get<std::string>()) / "lib";
+  std::vector<std::filesystem::path> modules;
+  for (const char* name : {"libtorch_cpu.so", "libtorch_python.so", "libc10.so"}) {
+    modules.push_back(libraries / name);
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(modules.back(), ignored)) {
+      throw Error(ExitStatus::usage,
+                  fmt::format("the torch of {} is no release wheel: there is no {}", path,
+                              shown(modules.back().string())),
+                  fmt::format("Install a release wheel, `{} -m pip install torch`, or choose "
+                              "another Python with --python.",
+                              path));
+    }
+  }
+  if (request.device == "cuda") {
+    for (const char* name : {"libtorch_cuda.so", "libc10_cuda.so"}) {
+      std::error_code ignored;
+      if (std::filesystem::is_regular_file(libraries / name, ignored)) {
+        modules.push_back(libraries / name);
+      }
+    }
+  }
+  const auto others = python.find("modules");
+  if (others != python.end() && others->is_array() && others->size() <= kMostModules) {
+    for (const Json& other : *others) {
+      if (other.is_string()) modules.emplace_back(other.get<std::string>());
+    }
+  }
+  return modules;
+}
+
+/// The identifiers in a mangled name: each is preceded by its length.
+void add_identifiers(std::string_view symbol, std::unordered_set<std::string_view>& identifiers) {
+  for (std::size_t at = 0; at < symbol.size();) {
+    std::size_t length = 0;
+    while (at < symbol.size() && std::isdigit(static_cast<unsigned char>(symbol[at])) != 0 &&
+           length < symbol.size()) {
+      length = length * 10 + static_cast<std::size_t>(symbol[at++] - '0');
+    }
+    if (length == 0 || length > symbol.size() - at) {
+      at += length == 0 ? 1 : 0;
+      continue;
+    }
+    std::string_view identifier = symbol.substr(at, length);
+    identifiers.insert(identifier);
+    // `wrapper_CPU_add_Tensor`, `wrapper_CompositeExplicitAutograd__empty_like`.
+    constexpr std::string_view kWrapper = "wrapper_";
+    if (identifier.starts_with(kWrapper)) {
+      identifier.remove_prefix(kWrapper.size());
+      const std::size_t end = identifier.find('_');
+      if (end != std::string_view::npos) identifiers.insert(identifier.substr(end + 1));
+    }
+    at += length;
+  }
+}
+
+/// The target sends the names of all its ops; a trace keeps those that its functions mention.
+void keep_names_that_occur(Trace& trace) {
+  std::unordered_set<std::string_view> identifiers;
+  for (const TraceFunction& function : trace.functions) {
+    add_identifiers(function.symbol, identifiers);
+  }
+  Json kept = Json::object();
+  for (const auto& [name, op] : trace.meta["op_names"].items()) {
+    if (identifiers.contains(name) && op.is_string()) kept[name] = op;
+  }
+  trace.meta["op_names"] = std::move(kept);
+}
+
+/// The target's description of itself with the types that the report relies on, or an error.
+Json checked_meta(Json& message) {
+  Json meta = std::move(message["meta"]);
+  using Type = Json::value_t;
+  constexpr std::array<std::pair<const char*, Type>, 10> kExpected{
+      {{"torch", Type::object},
+       {"op_names", Type::object},
+       {"inputs", Type::array},
+       {"warnings", Type::array},
+       {"backward", Type::boolean},
+       {"device", Type::string},
+       {"python", Type::string},
+       {"op", Type::string},
+       {"call", Type::string},
+       {"torch_folder", Type::string}}};
+  const bool good = meta.is_object() &&
+                    std::all_of(kExpected.begin(), kExpected.end(), [&meta](const auto& expected) {
+                      const auto found = meta.find(expected.first);
+                      return found != meta.end() && found->type() == expected.second;
+                    });
+  if (!good) {
+    throw Error(ExitStatus::failed, "the traced Python does not describe itself as expected",
+                kReport);
+  }
+  return meta;
+}
+
+Json strings(const std::vector<std::filesystem::path>& paths) {
+  Json result = Json::array();
+  for (const auto& path : paths) result.push_back(path.string());
+  return result;
+}
+
+}  // namespace
+
+void TargetMessages::append(std::string_view bytes) {
+  bytes_.append(bytes);
+  if (bytes_.size() > kLongestLine && bytes_.find('\n') == std::string::npos) {
+    throw Error(ExitStatus::failed, "the traced Python sent a message without end", kReport);
+  }
+}
+
+Json TargetMessages::take() {
+  const std::size_t end = bytes_.find('\n');
+  const std::string line = bytes_.substr(0, end);
+  bytes_.erase(0, end + 1);
+  constexpr std::size_t kDeepest = 64;
+  std::size_t depth = 0;
+  bool too_deep = false;
+  // A parser that recurses would follow brackets to any depth.
+  const auto watch = [&](int, Json::parse_event_t event, Json&) {
+    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
+      too_deep = too_deep || ++depth > kDeepest;
+    } else if (event == Json::parse_event_t::object_end ||
+               event == Json::parse_event_t::array_end) {
+      --depth;
+    }
+    return !too_deep;
+  };
+  Json message = Json::parse(line, watch, false);
+  if (too_deep || !message.is_object() || !message.contains("message") ||
+      !message["message"].is_string()) {
+    throw Error(ExitStatus::failed,
+                fmt::format("the traced Python sent what is no message: '{}'", shown(line, 60)),
+                kReport);
+  }
+  return message;
+}
+
+LaunchResult launch(const LaunchRequest& request,
+                    const std::function<void(std::string_view)>& progress) {
+  const PrivateFolder scratch;
+  Target target(request);
+  ProbeSession session(scratch.path());
+  progress("starting Python");
+  const Json python = target.receive("python", "starting");
+  const auto modules = modules_of(request, python);
+  target.send({{"op", request.op},
+               {"device", request.device},
+               {"backward", request.backward},
+               {"use_jumps", request.probes == ProbeMode::jump},
+               {"agent", (library_folder() / "liboptrace_agent.so").string()},
+               {"samples", (data_folder() / "samples").string()}});
+  progress("importing torch, planning probes");
+  std::vector<std::filesystem::path> plans = session.initial_plans(modules);
+  InterruptGuard::throw_if_interrupted();
+  target.receive("ready", "importing torch and making a sample call");
+
+  std::filesystem::path recording;
+  bool closed = false;
+  for (int round = 1; round <= kMostRounds && !closed; ++round) {
+    progress(fmt::format("recording, round {}", round));
+    std::error_code ignored;
+    std::filesystem::remove(recording, ignored);
+    recording = scratch.path() / fmt::format("recording-{}", round);
+    target.send(
+        {{"order", "record"}, {"plans", strings(plans)}, {"recording", recording.string()}});
+    target.receive("recorded", "recording the call");
+    plans = session.closure_plans(recording);
+    closed = plans.empty();
+    InterruptGuard::throw_if_interrupted();
+  }
+  target.send({{"order", "finish"}});
+  Json described = target.receive("meta", "describing itself");
+  Json meta = checked_meta(described);
+  meta["probes"] = {{"mode", request.probes == ProbeMode::jump ? "jump" : "int3"}};
+  if (!closed) {
+    meta["warnings"].push_back(
+        fmt::format("After {} rounds there still were callers without a probe; some parents may "
+                    "be wrong.",
+                    kMostRounds));
+  }
+  progress("putting names to addresses");
+  LaunchResult result{.trace = session.finish(recording, std::move(meta)), .printed = {}};
+  keep_names_that_occur(result.trace);
+  result.printed = target.finish();
+  return result;
+}
+
+}  // namespace optrace
