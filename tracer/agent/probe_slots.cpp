@@ -1,8 +1,10 @@
 #include "tracer/agent/probe_slots.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <numeric>
 
 #include "tracer/agent/event_buffer.h"
 #include "tracer/agent/near_memory.h"
@@ -73,6 +75,19 @@ bool apply_fixups(const PlanView& plan, const plan::Probe& probe, std::uint64_t 
   return true;
 }
 
+// Text is then read and written from its start to its end, and neighbours are found.
+void sort_by_address(const PlanView& plan, const PageArray<std::uint32_t>& by_address) {
+  const auto lower = [&plan](std::uint32_t a, std::uint32_t b) {
+    return plan.probes[a].address < plan.probes[b].address;
+  };
+  std::uint32_t* const first = by_address.data;
+  std::uint32_t* const last = first + plan.header->probe_count;
+  std::iota(first, last, 0U);
+  if (!std::is_sorted(first, last, lower)) {
+    std::sort(first, last, lower);
+  }
+}
+
 std::uint64_t slot_size(const plan::Probe& probe) {
   return (kPreludeSize + std::uint64_t{probe.code_size} + kSlotAlignment - 1) &
          ~std::uint64_t{kSlotAlignment - 1};
@@ -94,6 +109,7 @@ void Slab::release() {
   memory = nullptr;
   size = 0;
   slots.release();
+  by_address.release();
 }
 
 int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t first_id,
@@ -104,9 +120,11 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
     size += slot_size(plan.probes[i]);
   }
   size = page_ceiling(size);
-  if (size > UINT32_MAX || !slab.slots.allocate(probes)) {
+  if (size > UINT32_MAX || !slab.slots.allocate(probes) || !slab.by_address.allocate(probes)) {
+    slab.release();
     return -ENOMEM;
   }
+  sort_by_address(plan, slab.by_address);
   // Displaced code may refer to the module's data; failing that, most refers to its text only.
   slab.memory = map_in_reach(module.first, module.last, size);
   for (int i = 0; i < module.text_count && slab.memory == nullptr; ++i) {
@@ -116,7 +134,7 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
     slab.memory = map_between(0, UINT64_MAX, module.last, size);
   }
   if (slab.memory == nullptr) {
-    slab.slots.release();
+    slab.release();
     return -ENOMEM;
   }
   slab.size = size;

@@ -29,8 +29,9 @@ struct Slot {
 /// The slots of one plan in one module: one mapping, written once, then readable and executable.
 struct Slab {
   std::uint8_t* memory = nullptr;
-  std::uint64_t size = 0;  ///< In bytes.
-  PageArray<Slot> slots;   ///< As many as the plan has probes.
+  std::uint64_t size = 0;               ///< In bytes.
+  PageArray<Slot> slots;                ///< As many as the plan has probes.
+  PageArray<std::uint32_t> by_address;  ///< Indexes of the probes, lowest address first.
 
   std::uint64_t address(std::uint32_t probe) const {
     return reinterpret_cast<std::uint64_t>(memory) + slots[probe].offset;

@@ -1,20 +1,355 @@
 #include "tracer/agent/python_events.h"
 
+#include <atomic>
 #include <cerrno>
+#include <cstring>
+
+#include "tracer/agent/event_buffer.h"
+#include "tracer/agent/pages.h"
+#include "tracer/agent/python_interface.h"
+#include "tracer/agent/python_names.h"
+#include "tracer/agent/recording_format.h"
 
 namespace optrace::agent {
 
-int set_python_events(bool) {
-  return -ENOSYS;
+namespace {
+
+// PyTrace_CALL and so on (Include/cpython/pystate.h), the same in all versions.
+enum ProfileEvent : int {
+  kCall = 0,
+  kReturn = 3,
+  kBuiltinCall = 4,
+  kBuiltinException = 5,
+  kBuiltinReturn = 6,
+};
+
+constexpr std::uint32_t kNamesPerBlock = 4096;
+constexpr std::uint32_t kMostBlocks = 4096;
+constexpr std::uint64_t kTextBlock = 256 * 1024;
+constexpr std::uint32_t kNoFunction = 0xFFFFFFFF;
+constexpr std::uint64_t kSmallestTable = 4096;
+
+PythonInterface python;
+bool python_found = false;
+void* marker = nullptr;                // What sys.getprofile() shows while our function is set.
+std::uint64_t object_header_size = 0;  // sizeof(PyObject) of this build.
+
+// All below is written under the GIL only. Names are read without it, hence the count that is
+// raised last, and blocks that never move.
+PythonFunctionName* name_blocks[kMostBlocks];
+std::atomic<std::uint32_t> name_count = 0;
+char* text_block = nullptr;
+std::uint64_t text_left = 0;
+
+// What stands for a function (a code object, a PyMethodDef) -> id; open addressing, half full at
+// most. Each key is kept alive by a reference, so that no address comes to mean something else.
+struct Known {
+  std::uint64_t key;
+  std::uint32_t id;
+};
+PageArray<Known> known;
+std::uint64_t known_count = 0;
+
+// Python code may fail in the look-ups below; what was pending before must still be afterwards.
+class PendingErrorKept {
+ public:
+  PendingErrorKept() { python.error_fetch(&type_, &value_, &traceback_); }
+  ~PendingErrorKept() { python.error_restore(type_, value_, traceback_); }
+  PendingErrorKept(const PendingErrorKept&) = delete;
+  PendingErrorKept& operator=(const PendingErrorKept&) = delete;
+
+ private:
+  void* type_ = nullptr;
+  void* value_ = nullptr;
+  void* traceback_ = nullptr;
+};
+
+Known& place_of(const PageArray<Known>& table, std::uint64_t key) {
+  std::uint64_t i = (key * 0x9E37'79B9'7F4A'7C15ULL) >> 20 & (table.count - 1);
+  while (table[i].key != 0 && table[i].key != key) {
+    i = (i + 1) & (table.count - 1);
+  }
+  return table[i];
 }
 
-std::uint32_t python_function_count() {
+bool make_room_for_key() {
+  if ((known_count + 1) * 2 <= known.count) {
+    return true;
+  }
+  PageArray<Known> larger;
+  if (!larger.allocate(known.count == 0 ? kSmallestTable : known.count * 2)) {
+    return false;
+  }
+  for (std::uint64_t i = 0; i < known.count; ++i) {
+    if (known[i].key != 0) {
+      place_of(larger, known[i].key) = known[i];
+    }
+  }
+  known.release();
+  known = larger;
+  return true;
+}
+
+// The id of a new function; kNoFunction without memory.
+std::uint32_t add_name(const NameBuffer& name, std::uint32_t name_size, std::uint32_t first_line) {
+  const std::uint32_t id = name_count.load(std::memory_order_relaxed);
+  if (id / kNamesPerBlock >= kMostBlocks) {
+    return kNoFunction;
+  }
+  if (id % kNamesPerBlock == 0) {
+    PageArray<PythonFunctionName> block;
+    if (!block.allocate(kNamesPerBlock)) {
+      return kNoFunction;
+    }
+    name_blocks[id / kNamesPerBlock] = block.data;
+  }
+  if (text_left < name.size()) {
+    PageArray<char> block;
+    if (!block.allocate(kTextBlock)) {
+      return kNoFunction;
+    }
+    text_block = block.data;
+    text_left = kTextBlock;
+  }
+  std::memcpy(text_block, name.data(), name.size());
+  name_blocks[id / kNamesPerBlock][id % kNamesPerBlock] = {text_block, name_size,
+                                                           name.size() - name_size, first_line};
+  text_block += name.size();
+  text_left -= name.size();
+  name_count.store(id + 1, std::memory_order_release);
+  return id;
+}
+
+std::uint32_t remember(std::uint64_t key, void* kept_alive, const NameBuffer& name,
+                       std::uint32_t name_size, std::uint32_t first_line) {
+  if (!make_room_for_key()) {
+    return kNoFunction;
+  }
+  const std::uint32_t id = add_name(name, name_size, first_line);
+  if (id != kNoFunction) {
+    python.take_reference(kept_alive);
+    place_of(known, key) = {key, id};
+    ++known_count;
+  }
+  return id;
+}
+
+std::uint32_t find_known(std::uint64_t key) {
+  if (known.count == 0) {
+    return kNoFunction;
+  }
+  const Known& place = place_of(known, key);
+  return place.key == key ? place.id : kNoFunction;
+}
+
+std::uint32_t new_python_function(void* frame, void* code) {
+  const PendingErrorKept guard;
+  NameBuffer name;
+  name_python_function(python, frame, code, name);
+  const std::uint32_t name_size = name.size();
+  const PythonReference file(python, python.attribute(code, "co_filename"));
+  std::int64_t size = 0;
+  const char* const text = file ? python.utf8(file.get(), &size) : nullptr;
+  if (text != nullptr) {
+    name.append(text, static_cast<std::uint64_t>(size));
+  }
+  const PythonReference line(python, python.attribute(code, "co_firstlineno"));
+  const long first_line = line ? python.number(line.get()) : 0;
+  python.error_clear();
+  return remember(reinterpret_cast<std::uint64_t>(code), code, name, name_size,
+                  first_line > 0 ? static_cast<std::uint32_t>(first_line) : 0);
+}
+
+std::uint32_t id_of_python_function(void* frame) {
+  const PythonReference code(python, python.frame_code(frame));
+  const std::uint32_t id = find_known(reinterpret_cast<std::uint64_t>(code.get()));
+  return id != kNoFunction ? id : new_python_function(frame, code.get());
+}
+
+// The PyMethodDef that a builtin was made from, which its bound methods share: the first field
+// behind the header of PyCFunctionObject (Include/cpython/methodobject.h).
+struct MethodDefinition {
+  const char* name;
+};
+const MethodDefinition* definition_of(void* function) {
+  return *reinterpret_cast<const MethodDefinition* const*>(static_cast<const char*>(function) +
+                                                           object_header_size);
+}
+
+std::uint32_t new_builtin(void* function, const MethodDefinition* definition) {
+  const PendingErrorKept guard;
+  NameBuffer name;
+  name_builtin(python, function, definition->name, name);
+  // A bound method holds its object, and that may hold much memory: its class keeps the
+  // definition alive as well.
+  const PythonReference type(python, class_of_builtin(python, function));
+  return remember(reinterpret_cast<std::uint64_t>(definition), type ? type.get() : function, name,
+                  name.size(), 0);
+}
+
+std::uint32_t id_of_builtin(void* function) {
+  if (function == nullptr) {
+    return kNoFunction;
+  }
+  const PythonReference type(python, python.type_of(function));
+  if (python.is_subtype(type.get(), python.function_type) == 0) {
+    return kNoFunction;
+  }
+  const MethodDefinition* const definition = definition_of(function);
+  const std::uint32_t id = find_known(reinterpret_cast<std::uint64_t>(definition));
+  return id != kNoFunction ? id : new_builtin(function, definition);
+}
+
+std::uint32_t line_of(void* frame) {
+  const int line = frame == nullptr ? 0 : python.frame_line(frame);
+  return line > 0 ? static_cast<std::uint32_t>(line) : 0;
+}
+
+std::uint32_t line_of_caller(void* frame) {
+  const PythonReference back(python, python.frame_back(frame));
+  return line_of(back.get());
+}
+
+void record(std::uint32_t kind, std::uint32_t line, std::uint32_t function,
+            std::uint64_t stack_pointer) {
+  recording::Event* const slot = take_slot();
+  if (slot != nullptr) {
+    slot->id = kind;
+    slot->line = line;
+    slot->stack_pointer = stack_pointer;
+    slot->return_address = function;
+    // Last: what was taken but has no time is no event.
+    std::atomic_ref(slot->ticks).store(ticks(), std::memory_order_release);
+  }
+}
+
+// Python calls this with the GIL held and does not report what happens inside of it. It never
+// fails, since that would raise an exception in the program.
+int on_profile_event(void*, void* frame, int event, void* argument) {
+  if (running_round() == 0) {
+    return 0;
+  }
+  const auto stack_pointer = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  const bool builtin = event >= kBuiltinCall && event <= kBuiltinReturn;
+  if (!builtin && event != kCall && event != kReturn) {
+    return 0;
+  }
+  const std::uint32_t function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
+  if (function == kNoFunction) {
+    return 0;
+  }
+  switch (event) {
+    case kCall:
+      record(recording::kPythonCall, line_of_caller(frame), function, stack_pointer);
+      break;
+    case kReturn:
+      record(recording::kPythonReturn, 0, function, stack_pointer);
+      break;
+    case kBuiltinCall:
+      record(recording::kBuiltinCall, line_of(frame), function, stack_pointer);
+      break;
+    default:
+      record(recording::kBuiltinReturn, 0, function, stack_pointer);
+      break;
+  }
   return 0;
 }
 
-const PythonFunctionName& python_function(std::uint32_t) {
-  static const PythonFunctionName none{"", 0, 0, 0};
-  return none;
+class GilHeld {
+ public:
+  GilHeld() : state_(python.gil_ensure()) {}
+  ~GilHeld() { python.gil_release(state_); }
+  GilHeld(const GilHeld&) = delete;
+  GilHeld& operator=(const GilHeld&) = delete;
+
+ private:
+  int state_;
+};
+
+bool is_free_threaded() {
+  void* const flags = python.system_object("abiflags");
+  std::int64_t size = 0;
+  const char* const text = flags == nullptr ? nullptr : python.utf8(flags, &size);
+  python.error_clear();
+  return text != nullptr && std::strchr(text, 't') != nullptr;
+}
+
+// What it takes to read a PyCFunctionObject, and the object that says that the profiler is ours.
+bool prepare() {
+  if (marker != nullptr) {
+    return true;
+  }
+  const PythonReference order(python, python.attribute(python.type_type, "__mro__"));
+  void* const base =
+      order ? python.tuple_item(order.get(), python.tuple_size(order.get()) - 1) : nullptr;
+  const PythonReference size(python,
+                             base != nullptr ? python.attribute(base, "__basicsize__") : nullptr);
+  const long bytes = size ? python.number(size.get()) : 0;
+  if (bytes < 16 || bytes % 8 != 0) {
+    python.error_clear();
+    return false;
+  }
+  object_header_size = static_cast<std::uint64_t>(bytes);
+  marker = python.text("optrace");
+  python.error_clear();
+  return marker != nullptr;
+}
+
+// Whose profile function the calling thread has.
+enum class Profiler { none, ours, foreign };
+Profiler current_profiler() {
+  void* const getprofile = python.system_object("getprofile");
+  const PythonReference current(python,
+                                getprofile == nullptr ? nullptr : python.call(getprofile, nullptr));
+  if (!current) {
+    python.error_clear();
+    return Profiler::foreign;
+  }
+  if (current.get() == marker) {
+    return Profiler::ours;
+  }
+  const PythonReference type(python, python.type_of(current.get()));
+  const PythonReference type_name(python, python.attribute(type.get(), "__name__"));
+  std::int64_t size = 0;
+  const char* const text = type_name ? python.utf8(type_name.get(), &size) : nullptr;
+  python.error_clear();
+  return text != nullptr && std::strcmp(text, "NoneType") == 0 ? Profiler::none : Profiler::foreign;
+}
+
+}  // namespace
+
+int set_python_events(bool on) {
+  python_found = python_found || python.find();
+  if (!python_found || python.is_initialized() == 0) {
+    return -ENOSYS;
+  }
+  const GilHeld gil;
+  const PendingErrorKept guard;
+  if (is_free_threaded()) {
+    return -ENOTSUP;
+  }
+  if (!prepare()) {
+    return -ENOSYS;
+  }
+  const Profiler before = current_profiler();
+  if (before == Profiler::foreign) {
+    return -EBUSY;
+  }
+  if (on == (before == Profiler::ours)) {
+    return 0;
+  }
+  python.set_profile(on ? on_profile_event : nullptr, on ? marker : nullptr);
+  python.error_clear();
+  // An audit hook may have refused it.
+  return (current_profiler() == Profiler::ours) == on ? 0 : -EPERM;
+}
+
+std::uint32_t python_function_count() {
+  return name_count.load(std::memory_order_acquire);
+}
+
+const PythonFunctionName& python_function(std::uint32_t id) {
+  return name_blocks[id / kNamesPerBlock][id % kNamesPerBlock];
 }
 
 }  // namespace optrace::agent

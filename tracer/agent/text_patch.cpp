@@ -61,7 +61,8 @@ class WritableText {
       const std::uint64_t entry = plan.probes[i].address + module.bias;
       if (entry >= text.first && entry < text.last) {
         range.first = entry < range.first ? page_floor(entry) : range.first;
-        range.last = page_ceiling(entry + kJumpSize);
+        const std::uint64_t end = page_ceiling(entry + kJumpSize);
+        range.last = end > range.last ? end : range.last;
       }
     }
     const std::uint64_t text_end = page_ceiling(text.last);
@@ -111,27 +112,28 @@ std::int64_t jump_distance(const Slab& slab, std::uint32_t probe, const volatile
                                    (reinterpret_cast<std::uint64_t>(at) + kJumpSize));
 }
 
-// What may be done to a probe whose slot is ready.
-ProbeState judge(const PlanView& plan, std::uint32_t index, const LoadedModule& module,
+// What may be done to the probe at `place` in the order of addresses, whose slot is ready.
+ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& module,
                  bool use_jumps, const Slab& slab) {
+  const std::uint32_t index = slab.by_address[place];
   const plan::Probe& probe = plan.probes[index];
   const std::uint64_t entry = probe.address + module.bias;
   if (module.text_around(entry, probe.original_size) == nullptr) {
     return ProbeState::outside_text;
   }
   const bool jump = use_jumps && probe.patch == plan::Patch::jump;
-  if (jump && index + 1 < plan.header->probe_count &&
-      plan.probes[index + 1].address - probe.address < kJumpSize) {
+  if (jump && place + 1 < plan.header->probe_count &&
+      plan.probes[slab.by_address[place + 1]].address - probe.address < kJumpSize) {
     return ProbeState::overlapping;
   }
   if (!holds(entry_of(probe, module), probe.original, probe.original_size)) {
     return ProbeState::bytes_differ;
   }
-  if (jump) {
-    const std::int64_t distance = jump_distance(slab, index, entry_of(probe, module));
-    return distance >= INT32_MIN && distance <= INT32_MAX ? ProbeState::jump : ProbeState::no_room;
+  if (!jump) {
+    return ProbeState::trap;
   }
-  return ProbeState::trap;
+  const std::int64_t distance = jump_distance(slab, index, entry_of(probe, module));
+  return distance >= INT32_MIN && distance <= INT32_MAX ? ProbeState::jump : ProbeState::no_room;
 }
 
 }  // namespace
@@ -143,10 +145,11 @@ int place_probes(const PlanView& plan, const LoadedModule& module, bool use_jump
   }
   const std::uint32_t probes = plan.header->probe_count;
   bool any_jump = false;
-  for (std::uint32_t i = 0; i < probes; ++i) {
+  for (std::uint32_t place = 0; place < probes; ++place) {
+    const std::uint32_t i = slab.by_address[place];
     Slot& slot = slab.slots[i];
     if (slot.offset != 0) {
-      slot.state = judge(plan, i, module, use_jumps, slab);
+      slot.state = judge(plan, place, module, use_jumps, slab);
       if (slot.state == ProbeState::jump || slot.state == ProbeState::trap) {
         *entry_of(plan.probes[i], module) = kTrap;
         any_jump = any_jump || slot.state == ProbeState::jump;
@@ -157,7 +160,8 @@ int place_probes(const PlanView& plan, const LoadedModule& module, bool use_jump
     return 0;
   }
   make_cores_refetch();
-  for (std::uint32_t i = 0; i < probes; ++i) {
+  for (std::uint32_t place = 0; place < probes; ++place) {
+    const std::uint32_t i = slab.by_address[place];
     if (slab.slots[i].state == ProbeState::jump) {
       volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
       const auto distance = static_cast<std::int32_t>(jump_distance(slab, i, entry));
@@ -168,7 +172,8 @@ int place_probes(const PlanView& plan, const LoadedModule& module, bool use_jump
     }
   }
   make_cores_refetch();
-  for (std::uint32_t i = 0; i < probes; ++i) {
+  for (std::uint32_t place = 0; place < probes; ++place) {
+    const std::uint32_t i = slab.by_address[place];
     if (slab.slots[i].state == ProbeState::jump) {
       *entry_of(plan.probes[i], module) = kJump;
     }
@@ -184,7 +189,8 @@ int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) 
   }
   const std::uint32_t probes = plan.header->probe_count;
   bool any_jump = false;
-  for (std::uint32_t i = 0; i < probes; ++i) {
+  for (std::uint32_t place = 0; place < probes; ++place) {
+    const std::uint32_t i = slab.by_address[place];
     Slot& slot = slab.slots[i];
     volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
     if (slot.state == ProbeState::jump) {
@@ -208,7 +214,8 @@ int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) 
   }
   if (any_jump) {
     make_cores_refetch();
-    for (std::uint32_t i = 0; i < probes; ++i) {
+    for (std::uint32_t place = 0; place < probes; ++place) {
+      const std::uint32_t i = slab.by_address[place];
       if (slab.slots[i].state == ProbeState::jump) {
         volatile std::uint8_t* const entry = entry_of(plan.probes[i], module);
         for (std::uint32_t byte = 1; byte < kJumpSize; ++byte) {
@@ -217,7 +224,8 @@ int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab) 
       }
     }
     make_cores_refetch();
-    for (std::uint32_t i = 0; i < probes; ++i) {
+    for (std::uint32_t place = 0; place < probes; ++place) {
+      const std::uint32_t i = slab.by_address[place];
       if (slab.slots[i].state == ProbeState::jump) {
         *entry_of(plan.probes[i], module) = plan.probes[i].original[0];
         slab.slots[i].state = ProbeState::unplaced;

@@ -1,0 +1,40 @@
+#include "tracer/agent/python_interface.h"
+
+#include <dlfcn.h>
+
+namespace optrace::agent {
+
+namespace {
+
+template <typename T>
+bool find_symbol(const char* name, T& place) {
+  void* const address = dlsym(RTLD_DEFAULT, name);
+  place = reinterpret_cast<T>(address);
+  return address != nullptr;
+}
+
+}  // namespace
+
+bool PythonInterface::find() {
+  return find_symbol("PyGILState_Ensure", gil_ensure) &&
+         find_symbol("PyGILState_Release", gil_release) &&
+         find_symbol("Py_IsInitialized", is_initialized) &&
+         find_symbol("PyEval_SetProfile", set_profile) &&
+         find_symbol("PyFrame_GetCode", frame_code) && find_symbol("PyFrame_GetBack", frame_back) &&
+         find_symbol("PyFrame_GetLineNumber", frame_line) &&
+         find_symbol("PyObject_GetAttrString", attribute) &&
+         find_symbol("PyObject_GetItem", item) && find_symbol("PyObject_CallObject", call) &&
+         find_symbol("PyObject_Type", type_of) && find_symbol("PyType_IsSubtype", is_subtype) &&
+         find_symbol("PyCFunction_GetSelf", function_self) &&
+         find_symbol("PySys_GetObject", system_object) && find_symbol("PyTuple_Size", tuple_size) &&
+         find_symbol("PyTuple_GetItem", tuple_item) && find_symbol("PyUnicode_FromString", text) &&
+         find_symbol("PyUnicode_AsUTF8AndSize", utf8) && find_symbol("PyLong_AsLong", number) &&
+         find_symbol("PyErr_Fetch", error_fetch) && find_symbol("PyErr_Restore", error_restore) &&
+         find_symbol("PyErr_Clear", error_clear) && find_symbol("Py_IncRef", take_reference) &&
+         find_symbol("Py_DecRef", drop_reference) &&
+         find_symbol("PyCFunction_Type", function_type) &&
+         find_symbol("PyModule_Type", module_type) && find_symbol("PyCapsule_Type", capsule_type) &&
+         find_symbol("PyType_Type", type_type) && find_symbol("PyUnicode_Type", text_type);
+}
+
+}  // namespace optrace::agent

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+
+namespace optrace::agent {
+
+/// CPython's C interface as found in the process, for every version from 3.9 on: no header of any
+/// one of them would do. Objects are opaque; what is read directly is said where it is read.
+struct PythonInterface {
+  using Object = void;
+  using ProfileFunction = int (*)(Object* self, Object* frame, int event, Object* argument);
+
+  int (*gil_ensure)();
+  void (*gil_release)(int state);
+  int (*is_initialized)();
+  void (*set_profile)(ProfileFunction function, Object* self);
+  Object* (*frame_code)(Object* frame);  ///< New reference, as all but where said.
+  Object* (*frame_back)(Object* frame);
+  int (*frame_line)(Object* frame);
+  Object* (*attribute)(Object* object, const char* name);
+  Object* (*item)(Object* object, Object* key);
+  Object* (*call)(Object* callable, Object* arguments);
+  Object* (*type_of)(Object* object);
+  int (*is_subtype)(Object* type, Object* base);
+  Object* (*function_self)(Object* function);  ///< Borrowed; null for a static method.
+  Object* (*system_object)(const char* name);  ///< Borrowed.
+  std::int64_t (*tuple_size)(Object* tuple);
+  Object* (*tuple_item)(Object* tuple, std::int64_t index);  ///< Borrowed.
+  Object* (*text)(const char* utf8);
+  const char* (*utf8)(Object* text, std::int64_t* size);
+  long (*number)(Object* integer);
+  void (*error_fetch)(Object** type, Object** value, Object** traceback);
+  void (*error_restore)(Object* type, Object* value, Object* traceback);
+  void (*error_clear)();
+  void (*take_reference)(Object* object);
+  void (*drop_reference)(Object* object);
+  Object* function_type;  ///< PyCFunction_Type and so on.
+  Object* module_type;
+  Object* capsule_type;
+  Object* type_type;
+  Object* text_type;
+
+  /// False when the process has no Python, or one without the functions that are needed.
+  bool find();
+};
+
+/// A reference that is dropped at the end of the scope.
+class PythonReference {
+ public:
+  PythonReference(const PythonInterface& python, void* object) : python_(python), object_(object) {}
+  ~PythonReference() {
+    if (object_ != nullptr) {
+      python_.drop_reference(object_);
+    }
+  }
+  PythonReference(const PythonReference&) = delete;
+  PythonReference& operator=(const PythonReference&) = delete;
+
+  void* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  const PythonInterface& python_;
+  void* object_;
+};
+
+}  // namespace optrace::agent
