@@ -366,7 +366,8 @@ void single_step_begin() {
   g_entry_count = 0;
   g_depth = 0;
   g_steps = 0;
-  g_failure = nullptr;
+  g_failure = g_functions.empty() ? "single_step_prepare was not called" : nullptr;
+  if (g_failure != nullptr) return;
   g_previous = {};
   stack_t stack = {};
   stack.ss_sp = g_handler_stack.data();
@@ -381,6 +382,7 @@ void single_step_begin() {
 }
 
 std::uint64_t single_step_end() {
+  if (g_stepping == 0) return 0;
   g_stepping = 0;
   // The handler clears the trap flag at the next instruction.
   asm volatile("nop; nop" ::: "memory");

@@ -1,0 +1,168 @@
+"""No wrong parent: the call tree against single-stepped runs of the same programs.
+
+The workloads, the stepper and the comparison are in tests/truth.
+"""
+import json
+
+import pytest
+
+# Of tests/truth/workloads.py, which imports torch and is therefore not imported here.
+WORKLOADS = ("group_norm_step", "embedding_bag_similarity", "indexing",
+             "pooling_and_normalization", "masked_attention", "in_place_and_views",
+             "recurrent_by_hand")
+LEAST_EVENTS = 5000  # In all workloads together, for each kind of probe.
+
+KNOWN_CALLS = """
+import ctypes, sys
+stepper_file, known_file, answer = sys.argv[1:]
+known = ctypes.PyDLL(known_file)
+stepper = ctypes.PyDLL(stepper_file)
+stepper.single_step_prepare.restype = ctypes.c_char_p
+stepper.single_step_prepare.argtypes = [ctypes.c_uint64]
+stepper.single_step_write.restype = ctypes.c_char_p
+assert stepper.single_step_prepare(1 << 20) is None
+known.known_calls(stepper.single_step_begin, stepper.single_step_end)
+assert stepper.single_step_write(answer.encode()) is None
+"""
+
+# What known_calls.cpp does: (entered, by whom, how).
+KNOWN = [
+    ("known_jumps", None, "call"),
+    ("known_jumps_on", "known_jumps", "tail"),
+    ("known_leaf", "known_jumps_on", "tail"),
+    ("known_recursion", None, "call"),
+    ("known_recursion", "known_recursion", "call"),
+    ("known_recursion", "known_recursion", "call"),
+    ("known_leaf", "known_recursion", "tail"),
+    ("known_leaf", "known_recursion", "tail"),
+    ("known_leaf", "known_recursion", "tail"),
+    ("known_catcher", None, "call"),
+    ("known_passed_over", "known_catcher", "call"),
+    ("known_thrower", "known_passed_over", "call"),
+    ("known_leaf", "known_thrower", "call"),
+    ("known_leaf", "known_catcher", "call"),
+    ("known_set_jump", None, "call"),
+    ("known_jumped_over", "known_set_jump", "call"),
+    ("known_long_jumper", "known_jumped_over", "call"),
+    ("known_leaf", "known_set_jump", "call"),
+    ("known_loop", None, "call"),
+    ("known_loop", None, "turn"),
+    ("known_loop", None, "turn"),
+    ("known_leaf", None, "call"),
+]
+
+def read_truth(path):
+    """[(function, number of the parent or -1, how)] of a file that single_step_write wrote."""
+    symbols, entries = {}, []
+    for line in path.read_text().splitlines():
+        kind, *words = line.split()
+        if kind == "function":
+            symbols[words[0]] = words[3]
+        elif kind == "entry":
+            entries.append((symbols[words[0]], int(words[1]), words[2]))
+    return entries
+
+def test_stepper_knows_calls_jumps_exceptions_and_longjmp(python, build, run_program, tmp_path):
+    folder = build / "tests/truth"
+    run = run_program([python, "-c", KNOWN_CALLS, str(folder / "libsingle_step.so"),
+                       str(folder / "libknown_calls.so"), str(tmp_path / "truth")])
+    assert run.returncode == 0, run.stderr
+    entries = read_truth(tmp_path / "truth")
+    seen = [(name, entries[parent][0] if parent >= 0 else None, how)
+            for name, parent, how in entries if name.startswith("known_")]
+    assert seen == KNOWN
+
+class Comparison:
+    """compare_parents on one workload after another; traces and truths are made once."""
+
+    def __init__(self, program, common, run_program, folder):
+        self._program = str(program)
+        self._common = common
+        self._run = run_program
+        self._folder = folder
+
+    def _make(self, name, workload, *options):
+        path = self._folder / name
+        if not path.exists():
+            run = self._run([self._program, *options, "--workload", workload, *self._common,
+                             "-o", str(path)], timeout=600)
+            assert run.returncode == 0, run.stderr
+        return path
+
+    def trace(self, workload, mode, python_events=False):
+        flags = ["--python-events"] if python_events else []
+        return self._make(f"{workload}.{mode}.{python_events}.trace", workload,
+                          "record", "--mode", mode, *flags)
+
+    def truth(self, workload, python_events=False):
+        flags = ["--python-events"] if python_events else []
+        return self._make(f"{workload}.{python_events}.truth", workload, "step", *flags)
+
+    def compare(self, trace, truth):
+        run = self._run([self._program, "compare", str(trace), str(truth)])
+        assert run.returncode in (0, 1), run.stderr
+        return json.loads(run.stdout), run.stderr
+
+@pytest.fixture(scope="module")
+def comparison(python, build, repository, run_program, tmp_path_factory):
+    common = ["--python", python, "--program", str(repository / "tests/truth/run_workload.py"),
+              "--agent", str(build / "lib/optrace/liboptrace_agent.so"),
+              "--stepper", str(build / "tests/truth/libsingle_step.so")]
+    return Comparison(build / "tests/truth/compare_parents", common, run_program,
+                      tmp_path_factory.mktemp("truth"))
+
+@pytest.fixture(scope="module")
+def totals():
+    return {"int3": [], "jump": []}
+
+@pytest.mark.parametrize("mode", ["int3", "jump"])
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_no_wrong_parent(comparison, totals, workload, mode):
+    result, details = comparison.compare(comparison.trace(workload, mode),
+                                         comparison.truth(workload))
+    print(workload, mode, json.dumps(result))
+    assert_true(result, details)
+    totals[mode].append(result["matched"])
+
+def test_no_wrong_parent_with_python_frames(comparison):
+    """The profile function is on in both runs: with it, Python's frames take part in the tree."""
+    workload = "in_place_and_views"
+    result, details = comparison.compare(comparison.trace(workload, "jump", python_events=True),
+                                         comparison.truth(workload, python_events=True))
+    print(workload, json.dumps(result))
+    assert_true(result, details)
+
+def assert_true(result, details):
+    assert result["wrong_parents"] == 0, details
+    assert result["wrong_tail_calls"] == 0, details
+    assert result["lost"] == 0
+    # What one run has and the other not is at the ends, where the markers are entered and left.
+    assert result["matched"] > 100
+    unmatched = result["events"] + result["truth_entries"] - 2 * result["matched"]
+    assert unmatched <= 0.01 * result["events"], details
+
+def test_events_are_many(totals):
+    """After the others: that they compared something."""
+    assert all(len(counts) == len(WORKLOADS) for counts in totals.values()), "run the whole file"
+    for mode, counts in totals.items():
+        assert sum(counts) >= LEAST_EVENTS, (mode, counts)
+
+def test_wrong_parents_are_found(comparison, tmp_path):
+    """A truth with other parents must not pass."""
+    workload = WORKLOADS[0]
+    lines = comparison.truth(workload).read_text().splitlines()
+    previous = {}  # Entry -> its parent's parent: a plausible, wrong answer.
+    altered, number = [], 0
+    for line in lines:
+        words = line.split()
+        if words[0] == "entry":
+            parent = int(words[2])
+            previous[number] = parent
+            if parent >= 0 and words[3] == "call" and previous[parent] >= 0:
+                words[2] = str(previous[parent])
+            number += 1
+        altered.append(" ".join(words))
+    path = tmp_path / "altered"
+    path.write_text("\n".join(altered) + "\n")
+    result, _ = comparison.compare(comparison.trace(workload, "int3"), path)
+    assert result["wrong_parents"] > 0.2 * result["matched"]

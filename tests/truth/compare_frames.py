@@ -1,0 +1,124 @@
+"""optrace's native frames against gdb's, name by name.
+
+A chain is the frames of one stop, innermost first, each (symbol, library file name). Only what an
+unwinder can't see is taken out of optrace's: a frame that its child marks as a tail-caller.
+"""
+import collections
+import os
+
+import elf_symbols
+
+Difference = collections.namedtuple("Difference", "kind chain detail")
+
+
+def native_chains(report):
+    """Yields (frame, chain, calls, tail_callers) for each native frame entered while recording.
+
+    `frame` is the report's; `tail_callers` the frames left out of the chain.
+    """
+    stack = [(frame, (), ()) for frame in reversed(report["roots"])]
+    while stack:
+        frame, above, left_out = stack.pop()
+        chain = above
+        if frame["layer"] != "python":
+            detail = frame["detail"] or {}
+            if detail.get("tail_call"):
+                left_out = (above[0], *left_out)
+                above = above[1:]
+            chain = ((frame["symbol"], frame["library"]), *above)
+            if not detail.get("entered_before_recording"):
+                yield frame, chain, frame["calls"], left_out
+        stack.extend((child, chain, left_out) for child in reversed(frame["children"]))
+
+
+def end_points(report):
+    """(symbol, library) of the library calls and of the leaves: where gdb is to stop."""
+    points = set()
+    for frame, chain, _, _ in native_chains(report):
+        if frame["layer"] in ("python", "runtime"):
+            continue
+        if frame["layer"] == "library" or not any(
+                child["layer"] != "python" for child in frame["children"]):
+            points.add(chain[0])
+    return points
+
+
+class Names:
+    """Which names mean the same function: aliases of one address, and a part that GCC moved."""
+
+    def __init__(self, paths):
+        self._paths = {os.path.basename(path): path for path in paths}
+        self._symbols = {}
+        self._known = {}
+
+    def symbols(self, library):
+        if library not in self._symbols:
+            path = self._paths.get(library)
+            self._symbols[library] = elf_symbols.Symbols(path) if path else None
+        return self._symbols[library]
+
+    def same(self, frame):
+        """One (symbol, library) for all that name the same function."""
+        frame = tuple(frame)
+        if frame not in self._known:
+            symbol, library = frame
+            if symbol is not None:
+                symbol = symbol.split(".cold", 1)[0]
+                symbols = self.symbols(library)
+                addresses = symbols.addresses.get(symbol, ()) if symbols else ()
+                if len(addresses) == 1:
+                    symbol = min(symbols.names[addresses[0]])
+            self._known[frame] = (symbol, library)
+        return self._known[frame]
+
+    def chain(self, frames):
+        return tuple(self.same(frame) for frame in frames)
+
+
+def compare(report, points, stops, names):
+    """(chains compared, tail-callers left out, [Difference]) of one case.
+
+    `stops` are gdb's at `points`, each a list of [symbol, library], innermost first.
+    """
+    ours, tail_callers = collections.Counter(), 0
+    for _, chain, calls, left_out in native_chains(report):
+        if chain[0] in points:
+            ours[names.chain(chain)] += calls
+            tail_callers += calls * len(left_out)
+    theirs = collections.Counter(names.chain(stop) for stop in stops)
+    same = sum((ours & theirs).values())
+    differences = []
+    missing, extra = list((ours - theirs).elements()), list((theirs - ours).elements())
+    for chain in missing:
+        near = max((other for other in extra if other[0] == chain[0]),
+                   key=lambda other: (common(chain, other), -len(other)), default=None)
+        if near is None:
+            differences.append(Difference("only optrace's", chain, "gdb never stopped there so"))
+            continue
+        extra.remove(near)
+        differences.append(differ(chain, near))
+    differences += [Difference("only gdb's", chain, "optrace has no such path") for chain in extra]
+    return same, tail_callers, differences
+
+
+def common(left, right):
+    """How many of the innermost frames are the same."""
+    count = 0
+    for one, other in zip(left, right):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def differ(ours, theirs):
+    at = common(ours, theirs)
+    mine = ours[at] if at < len(ours) else None
+    its = theirs[at] if at < len(theirs) else None
+    if its is not None and its in ours[at:]:
+        kind = "a frame that gdb lacks"
+    elif mine is not None and mine in theirs[at:]:
+        kind = "a frame that optrace lacks"
+    else:
+        kind = "another name"
+    return Difference(kind, ours, f"frame {at}: optrace {mine}, gdb {its}")

@@ -1,0 +1,344 @@
+// Holds optrace's call tree against a single-stepped run, on one workload of workloads.py:
+//
+//   compare_parents record --mode int3|jump ... -o TRACE    under optrace's probes
+//   compare_parents step ... -o TRUTH                       without, every instruction stepped
+//   compare_parents compare TRACE TRUTH                     one line of JSON; differences in words
+//
+// The two runs are processes of their own. What both entered is found by aligning the two
+// sequences of entered functions; then the parent of every entry is compared.
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/personality.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "platform/child_process.h"
+#include "platform/error.h"
+#include "platform/private_folder.h"
+#include "report/call_tree.h"
+#include "tracer/probe_session.h"
+#include "tracer/trace.h"
+#include "truth/alignment.h"
+#include "truth/truth_file.h"
+
+namespace optrace {
+namespace {
+
+struct Settings {
+  std::string python;
+  std::string program;  // run_workload.py
+  std::string workload;
+  std::string agent;
+  std::string stepper;
+  bool python_events = false;
+};
+
+constexpr int kRounds = 40;          // Of closure; a cold cache takes about 15.
+constexpr int kAnswerSeconds = 540;  // Stepping is slow.
+constexpr std::size_t kMostDifferences = 3000;
+constexpr int kMostExamples = 10;
+
+// run_workload.py in its process, and the socket to it.
+class Workload {
+ public:
+  explicit Workload(const Settings& settings) {
+    std::array<int, 2> ends{};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+      throw Error(ExitStatus::failed, "no socket pair: " + describe_errno(errno), "Try again.");
+    }
+    socket_ = ends[0];
+    const timeval limit{.tv_sec = kAnswerSeconds, .tv_usec = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    // The same addresses in every run: some containers are walked in the order of pointers.
+    personality(ADDR_NO_RANDOMIZE);
+    process_.emplace_back(
+        ChildProcess::Options{.arguments = {settings.python, "-B", settings.program, "3",
+                                            settings.workload, settings.agent, settings.stepper},
+                              .environment = {{"PYTHONHASHSEED", "0"}, {"OMP_NUM_THREADS", "1"}},
+                              .descriptors = {{ends[1], 3}}});
+    close(ends[1]);
+    std::istringstream paths(read_line());
+    for (std::string path; std::getline(paths, path, '\t');) modules_.emplace_back(path);
+  }
+  ~Workload() { close(socket_); }
+  Workload(const Workload&) = delete;
+  Workload& operator=(const Workload&) = delete;
+
+  const std::vector<std::filesystem::path>& modules() const { return modules_; }
+
+  void order(const std::string& command, bool flag, const std::filesystem::path& path) {
+    const std::string line = fmt::format("{} {} {}\n", command, flag ? 1 : 0, path.string());
+    if (write(socket_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+      throw Error(ExitStatus::failed, "the workload has ended", "Run it alone to see why.");
+    }
+    const std::string answer = read_line();
+    if (answer != "ok") {
+      throw Error(ExitStatus::failed, fmt::format("the workload could not {}: {}", command, answer),
+                  "Run it alone to see why.");
+    }
+  }
+
+ private:
+  std::string read_line() {
+    std::string line;
+    for (char byte = 0; read(socket_, &byte, 1) == 1;) {
+      if (byte == '\n') return line;
+      line += byte;
+    }
+    const auto status = process_.back().wait_for(std::chrono::seconds(2));
+    throw Error(ExitStatus::failed,
+                "the workload gave no answer: " +
+                    (status ? describe_wait_status(*status) : std::string("it still runs")),
+                "Run it alone to see why.");
+  }
+
+  int socket_ = -1;
+  std::vector<ChildProcess> process_;
+  std::vector<std::filesystem::path> modules_;
+};
+
+void record(const Settings& settings, bool jumps, const std::filesystem::path& output) {
+  const PrivateFolder folder;
+  const std::filesystem::path raw = folder.path() / "recording";
+  Workload workload(settings);
+  ProbeSession session(folder.path());
+  int rounds = 0;
+  for (auto plans = session.initial_plans(workload.modules()); !plans.empty();
+       plans = session.closure_plans(raw)) {
+    if (++rounds > kRounds) {
+      throw Error(ExitStatus::failed, fmt::format("no closure after {} rounds", kRounds),
+                  "Look at what the plans of the last rounds add.");
+    }
+    for (const auto& plan : plans) workload.order("place", jumps, plan);
+    workload.order("record", settings.python_events, raw);
+  }
+  write_trace(session.finish(raw, {{"op", settings.workload},
+                                   {"probes", {{"mode", jumps ? "jump" : "int3"}}},
+                                   {"rounds", rounds}}),
+              output);
+}
+
+void step(const Settings& settings, const std::filesystem::path& output) {
+  Workload(settings).order("step", settings.python_events, output);
+}
+
+std::string place_of(const std::string& module, std::uint64_t address) {
+  return fmt::format("{}+{:x}", std::filesystem::path(module).filename().string(), address);
+}
+
+// Numbers for functions that mean the same in trace and truth.
+class Identities {
+ public:
+  std::uint64_t of(const std::string& place) {
+    return numbers_.try_emplace(place, numbers_.size()).first->second;
+  }
+
+ private:
+  std::unordered_map<std::string, std::uint64_t> numbers_;
+};
+
+// The entries of probed functions in a single-stepped run, each with its nearest such ancestor.
+struct ProbedTruth {
+  std::vector<std::uint64_t> functions;
+  std::vector<std::uint32_t> parents;  // Indexes into these vectors.
+  std::vector<std::uint32_t> entries;  // Into the truth's.
+};
+
+ProbedTruth probed_part(const Truth& truth, const std::vector<std::uint64_t>& numbers,
+                        const std::unordered_set<std::uint64_t>& probed) {
+  ProbedTruth part;
+  std::vector<std::uint32_t> place(truth.entries.size(), kNone);
+  for (std::uint32_t i = 0; i < truth.entries.size(); ++i) {
+    const std::uint64_t number = numbers[truth.entries[i].function];
+    if (!probed.contains(number)) continue;
+    std::uint32_t parent = truth.entries[i].parent;
+    while (parent != kNone && place[parent] == kNone) parent = truth.entries[parent].parent;
+    place[i] = static_cast<std::uint32_t>(part.functions.size());
+    part.functions.push_back(number);
+    part.parents.push_back(parent == kNone ? kNone : place[parent]);
+    part.entries.push_back(i);
+  }
+  return part;
+}
+
+int compare(const std::filesystem::path& trace_path, const std::filesystem::path& truth_path) {
+  const Trace trace = read_trace(trace_path);
+  const Truth truth = read_truth(truth_path);
+  Identities identities;
+  std::vector<std::uint64_t> truth_numbers;
+  for (const TruthFunction& function : truth.functions) {
+    truth_numbers.push_back(identities.of(place_of(function.module, function.address)));
+  }
+  std::vector<std::uint64_t> trace_numbers;
+  std::unordered_set<std::uint64_t> probed;
+  for (const TraceFunction& function : trace.functions) {
+    const std::string module =
+        function.module == kNone ? "nowhere" : trace.modules.at(function.module).path;
+    trace_numbers.push_back(identities.of(place_of(module, function.address)));
+    if (function.probed) probed.insert(trace_numbers.back());
+  }
+  const ProbedTruth part = probed_part(truth, truth_numbers, probed);
+  const auto name_in_truth = [&](std::uint32_t index) {
+    return index == kNone ? "(entered before)"
+                          : truth.functions[truth.entries[part.entries[index]].function].symbol;
+  };
+
+  // The thread that ran the workload; others have nothing to say here.
+  const ThreadRecord* thread = nullptr;
+  std::uint64_t elsewhere = 0;
+  for (const ThreadRecord& candidate : trace.threads) {
+    if (thread == nullptr || candidate.events.size() > thread->events.size()) thread = &candidate;
+    elsewhere += candidate.events.size();
+  }
+  if (thread == nullptr) {
+    throw Error(ExitStatus::usage, trace_path.string() + " holds no thread", "Record it again.");
+  }
+  elsewhere -= thread->events.size();
+
+  std::vector<std::uint32_t> events;  // Of function entries: into thread->events.
+  std::vector<std::uint32_t> place(thread->events.size(), kNone);
+  std::vector<std::uint64_t> functions;
+  for (std::uint32_t i = 0; i < thread->events.size(); ++i) {
+    if (thread->events[i].kind != EventKind::function_entry) continue;
+    place[i] = static_cast<std::uint32_t>(events.size());
+    events.push_back(i);
+    functions.push_back(trace_numbers.at(thread->events[i].what));
+  }
+  const auto name_in_trace = [&](std::uint32_t event) {
+    return event == kNone ? "(entered before)" : trace.functions[thread->events[event].what].symbol;
+  };
+
+  const std::vector<std::uint32_t> match = align(functions, part.functions, kMostDifferences);
+  const CallTreeFunctions known(trace);
+  const CallTree tree(known, *thread);
+  std::uint64_t matched = 0;
+  std::uint64_t wrong = 0;
+  std::uint64_t tail_calls = 0;
+  std::uint64_t wrong_tail_calls = 0;
+  for (std::uint32_t i = 0; i < events.size(); ++i) {
+    if (match[i] == kNone) continue;
+    ++matched;
+    const std::uint32_t event = events[i];
+    const std::uint32_t parent = tree.parent_event(event);
+    const std::uint32_t ours = parent == kNone ? kNone : match[place[parent]];
+    const std::uint32_t true_parent = part.parents[match[i]];
+    // A parent that found no partner can only be compared by its function.
+    const bool same =
+        parent != kNone && ours == kNone
+            ? true_parent != kNone && functions[place[parent]] == part.functions[true_parent]
+            : ours == true_parent;
+    if (!same) {
+      ++wrong;
+      if (wrong <= kMostExamples) {
+        fmt::print(stderr,
+                   "event {}, truth's entry {}: {}\n  is under   {} (event {})\n"
+                   "  belongs to {}\n",
+                   event, part.entries[match[i]], name_in_trace(event), name_in_trace(parent),
+                   static_cast<std::int32_t>(parent), name_in_truth(true_parent));
+      }
+      continue;
+    }
+    const TruthEntry& entry = truth.entries[part.entries[match[i]]];
+    const bool was_jump =
+        true_parent != kNone && entry.how != "turn" &&
+        truth.entries[part.entries[true_parent]].stack_pointer == entry.stack_pointer;
+    const CallTree::Node& node = tree.nodes()[tree.node_of_event(event)];
+    if (entry.how == "turn") continue;
+    if (was_jump) ++tail_calls;
+    if (was_jump != node.tail_call) {
+      ++wrong_tail_calls;
+      if (wrong_tail_calls <= kMostExamples) {
+        fmt::print(stderr, "event {}: {} {} by a jump of {}\n", event, name_in_trace(event),
+                   was_jump ? "was entered, unmarked," : "was not entered, though marked,",
+                   name_in_truth(true_parent));
+      }
+    }
+  }
+  const CallTree::Statistics& statistics = tree.statistics();
+  const nlohmann::json result = {{"events", events.size()},
+                                 {"truth_entries", part.functions.size()},
+                                 {"matched", matched},
+                                 {"wrong_parents", wrong},
+                                 {"tail_calls", tail_calls},
+                                 {"wrong_tail_calls", wrong_tail_calls},
+                                 {"steps", truth.steps},
+                                 {"lost", thread->lost},
+                                 {"events_on_other_threads", elsewhere},
+                                 {"rounds", trace.meta.value("rounds", 0)},
+                                 {"probes", trace.meta.value("probes", nlohmann::json())},
+                                 {"tree",
+                                  {{"roots", statistics.roots},
+                                   {"self_entries", statistics.self_entries},
+                                   {"indirect_tail_calls", statistics.indirect_tail_calls},
+                                   {"unprobed_callers", statistics.unprobed_callers},
+                                   {"recursive_callers", statistics.recursive_callers}}}};
+  fmt::print("{}\n", result.dump());
+  return wrong == 0 ? 0 : 1;
+}
+
+int run(int count, char** values) {
+  CLI::App app("Holds optrace's call tree against a single-stepped run.");
+  app.require_subcommand(1);
+  Settings settings;
+  std::string mode = "int3";
+  std::string output;
+  std::string trace;
+  std::string truth;
+  auto* record_command = app.add_subcommand("record", "Record a workload under probes");
+  auto* step_command = app.add_subcommand("step", "Single-step a workload");
+  auto* compare_command = app.add_subcommand("compare", "Count the wrong parents");
+  for (CLI::App* command : {record_command, step_command}) {
+    command->add_option("--python", settings.python)->required();
+    command->add_option("--program", settings.program, "run_workload.py")->required();
+    command->add_option("--workload", settings.workload)->required();
+    command->add_option("--agent", settings.agent)->required();
+    command->add_option("--stepper", settings.stepper)->required();
+    command->add_flag("--python-events", settings.python_events);
+    command->add_option("-o", output)->required();
+  }
+  record_command->add_option("--mode", mode)->check(CLI::IsMember({"int3", "jump"}));
+  compare_command->add_option("TRACE", trace)->required();
+  compare_command->add_option("TRUTH", truth)->required();
+  try {
+    app.parse(count, values);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitStatus::usage);
+  }
+  try {
+    if (record_command->parsed()) record(settings, mode == "jump", output);
+    if (step_command->parsed()) step(settings, output);
+    if (compare_command->parsed()) return compare(trace, truth);
+  } catch (const Error& error) {
+    fmt::print(stderr, "compare_parents: {}\n{}\n", error.what(), error.remedy());
+    return static_cast<int>(error.status());
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace optrace
+
+int main(int count, char** values) {
+  try {
+    return optrace::run(count, values);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "compare_parents: {}\n", error.what());
+    return static_cast<int>(optrace::ExitStatus::failed);
+  }
+}

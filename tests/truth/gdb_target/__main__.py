@@ -1,0 +1,63 @@
+"""Runs sample calls as optrace's target does, for gdb to stop in.
+
+    python gdb_target TARGET_FOLDER SAMPLES MARKERS CASE...
+
+A CASE is an op, with `+backward` or without. It is a folder with a __main__.py, as optrace's
+target is, so that the interpreter's own frames are the same. SIGUSR1 says that all is loaded; then,
+for each case, optrace_truth_start and optrace_truth_stop are called around the last of its runs.
+"""
+import ctypes
+import gc
+import signal
+import sys
+
+WARM_UPS = 3
+
+
+def main():
+    target_folder, sample_folder, marker_file, *cases = sys.argv[1:]
+    sys.path.insert(0, target_folder)
+    from optrace_target import resolve, samples, session
+
+    import torch
+
+    markers = ctypes.PyDLL(marker_file)
+    set_profile = ctypes.pythonapi.PyEval_SetProfile
+    set_profile.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    set_profile.restype = None
+    profile = ctypes.cast(markers.optrace_truth_profile, ctypes.c_void_p)
+
+    class Agent:
+        """What session._record asks of an agent. `start` and `stop` are bare C functions."""
+
+        def __init__(self, start, stop):
+            self.start = start
+            self.stop = stop
+
+        @staticmethod
+        def python(on):
+            set_profile(profile if on else None, None)
+            return True
+
+        @staticmethod
+        def check(doing, result):
+            assert result == 0, doing
+
+    silent = Agent(markers.optrace_truth_profile, markers.optrace_truth_profile)
+    marked = Agent(markers.optrace_truth_start, markers.optrace_truth_stop)
+    resolver = resolve.Resolver(torch, samples.load(sample_folder), "cpu")
+    calls = []
+    for case in cases:
+        op, _, backward = case.partition("+")
+        torch.manual_seed(0)
+        call = resolver.resolve(op)
+        calls.append((call, session.Backward(torch, call) if backward else None))
+    gc.disable()
+    signal.raise_signal(signal.SIGUSR1)
+    for call, backward in calls:
+        for agent in [silent] * WARM_UPS + [marked]:
+            torch.manual_seed(0)
+            session._record(agent, call, backward)
+
+
+main()
