@@ -121,16 +121,32 @@ constexpr std::uint8_t kCountUnsigned4 = 0x03;        // udata4
 
 constexpr std::uint64_t kStackPointerRegister = 7;  // rsp in the System V ABI's DWARF numbers
 
-/// Applies call frame instructions up to the first change of location and follows the CFA rule.
-/// False when an instruction is not understood.
-bool run_entry_instructions(std::span<const std::byte> instructions, std::uint64_t& base,
-                            std::uint64_t& offset) {
+/// The rule for the canonical frame address: a register plus an offset.
+struct CfaRule {
+  std::uint64_t base = 0;
+  std::uint64_t offset = 0;
+  bool known = true;  ///< False while an expression gives the address.
+};
+
+/// Runs call frame instructions as long as their location is not behind `distance` bytes from the
+/// start. False when an instruction is not understood.
+bool run_frame_instructions(std::span<const std::byte> instructions, std::uint64_t code_alignment,
+                            std::uint64_t distance, CfaRule& rule) {
+  constexpr std::size_t kDeepestStates = 64;
+  std::vector<CfaRule> states;
   FrameReader reader(instructions);
+  std::uint64_t location = 0;
+  const auto advance = [&](std::uint64_t delta) {
+    location += delta * code_alignment;
+    return location > distance;
+  };
   while (reader.ok() && !reader.at_end()) {
     const auto opcode = reader.fixed<std::uint8_t>();
+    const std::uint8_t operand = opcode & 0x3F;
     switch (opcode >> 6) {
       case 1:  // DW_CFA_advance_loc
-        return true;
+        if (advance(operand)) return true;
+        continue;
       case 2:  // DW_CFA_offset
         reader.uleb();
         continue;
@@ -141,25 +157,58 @@ bool run_entry_instructions(std::span<const std::byte> instructions, std::uint64
     }
     switch (opcode) {
       case 0x00:  // DW_CFA_nop
-      case 0x0A:  // DW_CFA_remember_state
         break;
-      case 0x01:  // DW_CFA_set_loc
       case 0x02:  // DW_CFA_advance_loc1
+        if (advance(reader.fixed<std::uint8_t>())) return true;
+        break;
       case 0x03:  // DW_CFA_advance_loc2
+        if (advance(reader.fixed<std::uint16_t>())) return true;
+        break;
       case 0x04:  // DW_CFA_advance_loc4
-        return true;
-      case 0x0C:  // DW_CFA_def_cfa
-        base = reader.uleb();
-        offset = reader.uleb();
+        if (advance(reader.fixed<std::uint32_t>())) return true;
         break;
-      case 0x0D:  // DW_CFA_def_cfa_register
-        base = reader.uleb();
-        break;
-      case 0x0E:  // DW_CFA_def_cfa_offset
-        offset = reader.uleb();
-        break;
+      case 0x06:  // DW_CFA_restore_extended
+      case 0x07:  // DW_CFA_undefined
+      case 0x08:  // DW_CFA_same_value
       case 0x2E:  // DW_CFA_GNU_args_size
         reader.uleb();
+        break;
+      case 0x05:  // DW_CFA_offset_extended
+      case 0x09:  // DW_CFA_register
+      case 0x11:  // DW_CFA_offset_extended_sf
+      case 0x14:  // DW_CFA_val_offset
+      case 0x15:  // DW_CFA_val_offset_sf
+        reader.uleb();
+        reader.uleb();
+        break;
+      case 0x0A:  // DW_CFA_remember_state
+        if (states.size() == kDeepestStates) return false;
+        states.push_back(rule);
+        break;
+      case 0x0B:  // DW_CFA_restore_state
+        if (states.empty()) return false;
+        rule = states.back();
+        states.pop_back();
+        break;
+      case 0x0C: {  // DW_CFA_def_cfa
+        const std::uint64_t base = reader.uleb();
+        rule = {base, reader.uleb(), true};
+        break;
+      }
+      case 0x0D:  // DW_CFA_def_cfa_register
+        rule.base = reader.uleb();
+        break;
+      case 0x0E:  // DW_CFA_def_cfa_offset
+        rule.offset = reader.uleb();
+        break;
+      case 0x0F:  // DW_CFA_def_cfa_expression
+        rule.known = false;
+        reader.skip(reader.uleb());
+        break;
+      case 0x10:  // DW_CFA_expression
+      case 0x16:  // DW_CFA_val_expression
+        reader.uleb();
+        reader.skip(reader.uleb());
         break;
       default:
         return false;
@@ -289,6 +338,14 @@ void ModuleSymbols::read_sections() {
     }
     if (section->sh_type == SHT_NOTE) {
       read_notes(part_of(bytes, section->sh_offset, section->sh_size));
+    }
+    if (section->sh_type == SHT_RELA) {
+      const auto symbols = section_at(section->sh_link);
+      const auto names = symbols ? section_at(symbols->sh_link) : std::nullopt;
+      if (!names || symbols->sh_type != SHT_DYNSYM || names->sh_type != SHT_STRTAB) continue;
+      relocations_.push_back({part_of(bytes, section->sh_offset, section->sh_size),
+                              part_of(bytes, symbols->sh_offset, symbols->sh_size),
+                              part_of(bytes, names->sh_offset, names->sh_size)});
     }
   }
   if (!chosen) return;
@@ -578,7 +635,7 @@ std::optional<ModuleSymbols::Fde> ModuleSymbols::parse_fde(std::uint64_t address
   const auto version = cie.fixed<std::uint8_t>();
   std::string augmentation;
   for (char c = 0; cie.ok() && (c = cie.fixed<char>()) != 0;) augmentation += c;
-  cie.uleb();  // code alignment
+  const std::uint64_t code_alignment = cie.uleb();
   cie.uleb();  // data alignment: signed, but of the same length
   if (version == 1) {
     cie.fixed<std::uint8_t>();  // return address register
@@ -619,19 +676,44 @@ std::optional<ModuleSymbols::Fde> ModuleSymbols::parse_fde(std::uint64_t address
   }
   if (!augmentation.empty()) fde.skip(fde.uleb());
   if (!fde.ok() || result.address + result.size < result.address) return std::nullopt;
+  result.code_alignment = code_alignment;
   result.cie_instructions = cie.rest();
   result.instructions = fde.rest();
   return result;
 }
 
-bool ModuleSymbols::entered_by_call(std::uint64_t address) const {
+std::optional<bool> ModuleSymbols::return_address_on_top(std::uint64_t address) const {
   const auto fde = fde_at(address);
-  if (!fde || fde->address != address) return false;
-  std::uint64_t base = 0;
-  std::uint64_t offset = 0;
-  return run_entry_instructions(fde->cie_instructions, base, offset) &&
-         run_entry_instructions(fde->instructions, base, offset) && base == kStackPointerRegister &&
-         offset == 8;
+  CfaRule rule;
+  if (!fde || !run_frame_instructions(fde->cie_instructions, 1, 0, rule) ||
+      !run_frame_instructions(fde->instructions, fde->code_alignment, address - fde->address,
+                              rule)) {
+    return std::nullopt;
+  }
+  return rule.known && rule.base == kStackPointerRegister && rule.offset == 8;
+}
+
+std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) const {
+  if (!slots_) {
+    slots_.emplace();
+    for (const Relocations& table : relocations_) {
+      for (std::uint64_t at = 0; at + sizeof(Elf64_Rela) <= table.entries.size();
+           at += sizeof(Elf64_Rela)) {
+        const Elf64_Rela entry = *read_at<Elf64_Rela>(table.entries, at);
+        const auto type = ELF64_R_TYPE(entry.r_info);
+        if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
+        const auto named =
+            read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry.r_info) * sizeof(Elf64_Sym));
+        if (!named || named->st_name >= table.names.size()) continue;
+        const auto* text = reinterpret_cast<const char*>(table.names.data()) + named->st_name;
+        slots_->emplace(
+            entry.r_offset,
+            std::string_view(text, ::strnlen(text, table.names.size() - named->st_name)));
+      }
+    }
+  }
+  const auto slot = slots_->find(address);
+  return slot == slots_->end() ? std::string_view() : slot->second;
 }
 
 }  // namespace optrace

@@ -91,9 +91,14 @@ class ModuleSymbols {
   /// The last address up to `address` at which a function with a name or an FDE starts.
   std::optional<std::uint64_t> last_start(std::uint64_t address) const;
 
-  /// True when, by .eh_frame, the return address is at the top of the stack at `address`: a call
-  /// led there. Tells unnamed functions from unnamed `.cold` parts and the PLT. False without FDE.
-  bool entered_by_call(std::uint64_t address) const;
+  /// True when, by .eh_frame, the return address is at the top of the stack at `address`, as it is
+  /// behind a call and before a tail call. Tells unnamed functions from unnamed `.cold` parts and
+  /// the PLT. Nothing where call frame information is missing or not understood.
+  std::optional<bool> return_address_on_top(std::uint64_t address) const;
+
+  /// The name of the dynamic symbol whose address the loader writes into the slot (of the GOT) at
+  /// `address`; empty if it writes none.
+  std::string_view dynamic_symbol_of_slot(std::uint64_t address) const;
 
  private:
   struct Segment {
@@ -105,6 +110,13 @@ class ModuleSymbols {
     std::uint64_t size = 0;
     std::span<const std::byte> cie_instructions;
     std::span<const std::byte> instructions;
+    std::uint64_t code_alignment = 1;
+  };
+  /// A table of the dynamic linker's relocations, and the symbols that they name.
+  struct Relocations {
+    std::span<const std::byte> entries;
+    std::span<const std::byte> symbols;
+    std::span<const std::byte> names;
   };
   /// A symbol table's entry, decoded.
   struct Symbol {
@@ -143,6 +155,7 @@ class ModuleSymbols {
   std::span<const std::byte> symbols_;  ///< Elf64_Sym entries, perhaps unaligned.
   std::span<const std::byte> names_;
   std::size_t symbol_count_ = 0;
+  std::vector<Relocations> relocations_;
   std::uint64_t frame_header_address_ = 0;
   std::span<const std::byte> frame_table_;  ///< Pairs of int32: start, FDE; relative to the header.
 
@@ -160,6 +173,7 @@ class ModuleSymbols {
   mutable std::optional<Table> table_;
   /// hash32 << 32 | position, sorted; made when first used.
   mutable std::vector<std::uint64_t> by_name_;
+  mutable std::optional<std::map<std::uint64_t, std::string_view>> slots_;
   mutable std::map<std::uint64_t, std::uint64_t> cold_parents_;  ///< Part's to parent's address.
 };
 

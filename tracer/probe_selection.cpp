@@ -237,23 +237,25 @@ std::optional<std::size_t> selecting_rule(std::string_view symbol) {
   return std::nullopt;
 }
 
-Selection select_functions(const ModuleSymbols& module) {
-  Selection selection;
+std::vector<std::uint64_t> select_functions(const ModuleSymbols& module) {
+  std::vector<std::uint64_t> addresses;
   module.for_each_name([&](std::uint64_t address, std::string_view symbol) {
-    if (selecting_rule(symbol)) selection.addresses.push_back(address);
+    if (selecting_rule(symbol)) addresses.push_back(address);
   });
-  std::ranges::sort(selection.addresses);
-  const auto repeated = std::ranges::unique(selection.addresses);
-  selection.addresses.erase(repeated.begin(), repeated.end());
+  std::ranges::sort(addresses);
+  const auto repeated = std::ranges::unique(addresses);
+  addresses.erase(repeated.begin(), repeated.end());
+  return addresses;
+}
+
+std::string stripped_warning(const ModuleSymbols& module) {
   const std::string file = module.path().filename().string();
-  if (module.stripped() && file.starts_with("libtorch")) {
-    selection.warning = fmt::format(
-        "{} is stripped: only its {} exported functions on the path can be seen; static functions, "
-        "wrappers such as wrapper_CPU_* and most kernels are missing from the tree. Install "
-        "PyTorch's own wheel, or build without stripping, to see them.",
-        file, selection.addresses.size());
-  }
-  return selection;
+  if (!module.stripped() || !file.starts_with("libtorch")) return {};
+  return fmt::format(
+      "{} is stripped: only functions that it exports have names. Static functions, wrappers such "
+      "as wrapper_CPU_* and most kernels are missing from the tree. Install PyTorch's own wheel, "
+      "or build without stripping, to see them.",
+      file);
 }
 
 }  // namespace optrace

@@ -34,13 +34,11 @@ std::span<const SelectionRule> selection_rules();
 /// Which row selects a function of this (mangled or C) name, if any does.
 std::optional<std::size_t> selecting_rule(std::string_view symbol);
 
-struct Selection {
-  std::vector<std::uint64_t> addresses;  ///< As linked, ascending, each once.
-  std::string warning;  ///< A sentence for the user when names are missing; else empty.
-};
+/// The functions of a module that are worth a probe: their addresses as linked, ascending, each
+/// once. In a stripped module only exported functions can be told apart.
+std::vector<std::uint64_t> select_functions(const ModuleSymbols& module);
 
-/// The functions of a module that are worth a probe. In a stripped module only exported functions
-/// can be told apart; where torch itself is stripped, the warning says what is lost.
-Selection select_functions(const ModuleSymbols& module);
+/// A sentence for the user where one of torch's own libraries is stripped, else empty.
+std::string stripped_warning(const ModuleSymbols& module);
 
 }  // namespace optrace

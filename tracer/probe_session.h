@@ -31,7 +31,7 @@ class ProbeSession {
   ProbeSession(const ProbeSession&) = delete;
   ProbeSession& operator=(const ProbeSession&) = delete;
 
-  /// The plans to place before the first recording: at most one for each module, none for a module
+  /// The plans to place before the first recording: at most two for each module, none for a module
   /// that has nothing worth probing. `modules` are paths of ELF files: torch's libraries and the
   /// interpreter's (libpython or the executable, whichever holds it); duplicates are fine. What
   /// earlier runs found as unprobed callers is included, so the first recording is mostly closed.

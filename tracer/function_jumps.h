@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tracer/module_symbols.h"
+
+namespace optrace {
+
+/// How control leaves a function other than by calls and returns: what the tree needs to tell a
+/// tail call (same stack pointer and return address as the caller's own entry) from chance.
+struct FunctionJumps {
+  bool enters_itself = false;                      ///< A branch to its own entry.
+  bool jumps_indirectly = false;                   ///< A tail call through a register or memory.
+  std::vector<std::uint64_t> tail_calls;           ///< Entries in the same module that it jumps to.
+  std::vector<std::string_view> named_tail_calls;  ///< Dynamic symbols that it jumps to (PLT, GOT).
+};
+
+/// Disassembles `function` and the `.cold` parts that it jumps to. A jump counts as a tail call
+/// only where call frame information does not rule it out, so the jump of a switch does not.
+/// Texts live as long as `module`.
+FunctionJumps find_jumps(const ModuleSymbols& module, const NativeFunction& function);
+
+}  // namespace optrace

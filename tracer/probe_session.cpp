@@ -1,0 +1,478 @@
+#include "tracer/probe_session.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/output_file.h"
+#include "platform/private_folder.h"
+#include "tracer/entry_landings.h"
+#include "tracer/function_jumps.h"
+#include "tracer/probe_plan.h"
+#include "tracer/probe_selection.h"
+#include "tracer/process_map.h"
+#include "tracer/recording.h"
+
+namespace optrace {
+namespace {
+
+/// A folder below the cache, made when needed; empty when there is none.
+std::filesystem::path cache_subfolder(const char* name) {
+  std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  folder /= name;
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);
+  return error ? std::filesystem::path() : folder;
+}
+
+void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  OutputFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+/// A full disk or a read-only cache costs time in the next run, nothing else.
+bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
+  try {
+    write_file(path, bytes);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Modules in which no function is probed for calling a probed one: the agent itself, the dynamic
+/// linker (whose own state the agent's first calls may need), and what is no file.
+bool may_probe_callers_in(const Recording::Module& module) {
+  const std::string file = std::filesystem::path(module.path).filename().string();
+  return module.path.starts_with('/') && !file.starts_with("ld-linux") &&
+         !file.starts_with("liboptrace_");
+}
+
+}  // namespace
+
+struct ProbeSession::State {
+  /// What is known about one module, whatever paths lead to it.
+  struct ModuleProbes {
+    std::optional<EntryLandings> landings;
+    std::unordered_set<std::uint64_t> planned;  ///< Addresses as linked.
+    std::set<std::uint64_t> refused;            ///< Callers that can't be probed.
+  };
+
+  /// By build-id, or by path for a module that has none.
+  static std::string key_of(const std::string& build_id, const std::string& path) {
+    return build_id.empty() ? path : build_id;
+  }
+  ModuleProbes& probes_of(const ModuleSymbols& module) {
+    return probes[key_of(module.build_id(), module.path().string())];
+  }
+
+  const EntryLandings& landings_of(const ModuleSymbols& module);
+  std::filesystem::path initial_plan(const ModuleSymbols& module);
+  std::filesystem::path kept_closure_plan(const ModuleSymbols& module);
+  std::filesystem::path further_plan(const ModuleSymbols& module,
+                                     const std::set<std::uint64_t>& callers);
+  std::filesystem::path remember(ProbePlan plan, ModuleProbes& module);
+  std::filesystem::path scratch_file(std::string_view what);
+  const ProbePlan& plan_of(const Recording::Probes& probes) const;
+
+  std::filesystem::path scratch;
+  ModuleStore store;
+  std::map<std::string, ModuleProbes> probes;
+  std::map<std::string, ProbePlan> plans;  ///< By path.
+  std::vector<std::string> warnings;
+  unsigned files_made = 0;
+};
+
+std::filesystem::path ProbeSession::State::scratch_file(std::string_view what) {
+  return scratch / fmt::format("{}-{}.plan", what, ++files_made);
+}
+
+std::filesystem::path ProbeSession::State::remember(ProbePlan plan, ModuleProbes& module) {
+  module.planned.reserve(module.planned.size() + plan.probes().size());
+  for (const plan::Probe& probe : plan.probes()) module.planned.insert(probe.address);
+  const std::filesystem::path path = plan.path();
+  plans.insert_or_assign(path.string(), std::move(plan));
+  return path;
+}
+
+const EntryLandings& ProbeSession::State::landings_of(const ModuleSymbols& module) {
+  std::optional<EntryLandings>& landings = probes_of(module).landings;
+  if (landings) return *landings;
+  const std::filesystem::path folder = cache_subfolder("plans");
+  const bool keep = !folder.empty() && !module.build_id().empty();
+  const std::filesystem::path path = folder / (module.build_id() + ".landings");
+  if (keep) {
+    try {
+      landings = EntryLandings::from_bytes(MappedFile(path).bytes());
+    } catch (const Error&) {
+      // Not there yet.
+    }
+  }
+  if (!landings) {
+    landings = EntryLandings::search(module);
+    if (keep) try_write_file(path, landings->to_bytes());
+  }
+  return *landings;
+}
+
+std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& module) {
+  ModuleProbes& known = probes_of(module);
+  const std::filesystem::path folder = cache_subfolder("plans");
+  const bool keep = !folder.empty() && !module.build_id().empty();
+  std::filesystem::path path =
+      folder / fmt::format("{}-{}.{}.plan", module.build_id(), kSelectionVersion, plan::kVersion);
+  if (keep) {
+    auto kept = ProbePlan::open(path);
+    if (kept && kept->build_id() == module.build_id()) return remember(std::move(*kept), known);
+  }
+  ProbePlanner planner(module, landings_of(module));
+  for (const std::uint64_t address : select_functions(module)) planner.add(address);
+  const std::string bytes = planner.bytes(module.path());
+  if (!keep || !try_write_file(path, bytes)) {
+    path = scratch_file("initial");
+    write_file(path, bytes);
+  }
+  auto plan = ProbePlan::open(path);
+  if (!plan) {
+    throw Error(ExitStatus::failed, fmt::format("the probe plan {} was spoiled", path.string()),
+                "Check the disk that it is on.");
+  }
+  return remember(std::move(*plan), known);
+}
+
+namespace {
+
+/// Where a module's further probes are kept; empty without a cache or build-id.
+std::filesystem::path kept_closure_path(const ModuleSymbols& module) {
+  const std::filesystem::path folder = cache_subfolder("closure");
+  if (folder.empty() || module.build_id().empty()) return {};
+  return folder /
+         fmt::format("{}-{}.{}.plan", module.build_id(), kSelectionVersion, plan::kVersion);
+}
+
+}  // namespace
+
+std::filesystem::path ProbeSession::State::kept_closure_plan(const ModuleSymbols& module) {
+  const std::filesystem::path kept_path = kept_closure_path(module);
+  if (kept_path.empty()) return {};
+  const auto kept = ProbePlan::open(kept_path);
+  if (!kept || kept->build_id() != module.build_id() || kept->probes().empty()) return {};
+  // Another process may replace the kept one before the agent reads it: give it one of our own.
+  ProbePlanner planner(module, landings_of(module));
+  planner.add(*kept);
+  const std::filesystem::path path = scratch_file("closure");
+  write_file(path, planner.bytes(module.path()));
+  auto plan = ProbePlan::open(path);
+  if (!plan) return {};
+  return remember(std::move(*plan), probes_of(module));
+}
+
+std::filesystem::path ProbeSession::State::further_plan(const ModuleSymbols& module,
+                                                        const std::set<std::uint64_t>& callers) {
+  ModuleProbes& known = probes_of(module);
+  ProbePlanner planner(module, landings_of(module));
+  for (const std::uint64_t address : callers) {
+    if (!planner.add(address)) known.refused.insert(address);
+  }
+  if (planner.probe_count() == 0) return {};
+  const std::filesystem::path path = scratch_file("closure");
+  write_file(path, planner.bytes(module.path()));
+  auto plan = ProbePlan::open(path);
+  if (!plan) return {};
+  if (const std::filesystem::path kept_path = kept_closure_path(module); !kept_path.empty()) {
+    ProbePlanner merged(module, landings_of(module));
+    const auto kept = ProbePlan::open(kept_path);
+    std::set<std::uint64_t> there;
+    if (kept && kept->build_id() == module.build_id()) {
+      merged.add(*kept);
+      for (const plan::Probe& probe : kept->probes()) there.insert(probe.address);
+    }
+    for (const std::uint64_t address : callers) {
+      if (!there.contains(address)) merged.add(address);
+    }
+    try_write_file(kept_path, merged.bytes(module.path()));
+  }
+  return remember(std::move(*plan), known);
+}
+
+const ProbePlan& ProbeSession::State::plan_of(const Recording::Probes& recorded) const {
+  const auto plan = plans.find(recorded.plan_path);
+  if (plan == plans.end() || plan->second.probes().size() != recorded.count) {
+    throw Error(ExitStatus::failed,
+                fmt::format("the recording names a probe plan that was not made for it: {}",
+                            recorded.plan_path),
+                "Run the trace again.");
+  }
+  return plan->second;
+}
+
+ProbeSession::ProbeSession(std::filesystem::path scratch_folder)
+    : state_(std::make_unique<State>()) {
+  state_->scratch = std::move(scratch_folder);
+}
+
+ProbeSession::~ProbeSession() = default;
+
+std::vector<std::filesystem::path> ProbeSession::initial_plans(
+    const std::vector<std::filesystem::path>& modules) {
+  std::vector<std::filesystem::path> plans;
+  std::set<std::string> done;
+  for (const std::filesystem::path& path : modules) {
+    const ModuleSymbols& module = state_->store.open(path);
+    if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
+    if (auto warning = stripped_warning(module); !warning.empty()) {
+      state_->warnings.push_back(std::move(warning));
+    }
+    for (const auto& plan : {state_->initial_plan(module), state_->kept_closure_plan(module)}) {
+      const auto made = state_->plans.find(plan.string());
+      if (made != state_->plans.end() && !made->second.probes().empty()) plans.push_back(plan);
+    }
+    // Read now, while the target is still busy, what the first recording will need.
+    module.function_count();
+  }
+  return plans;
+}
+
+std::vector<std::filesystem::path> ProbeSession::closure_plans(
+    const std::filesystem::path& raw_recording) {
+  const Recording recording(raw_recording);
+  ProcessMap process(recording, state_->store);
+  std::map<const ModuleSymbols*, std::set<std::uint64_t>> unprobed;
+  for (const Recording::Thread& thread : recording.threads()) {
+    for (std::size_t i = 0; i < thread.events.size(); ++i) {
+      const recording::Event event = thread.events[i];
+      if (event.id >= recording::kFirstPythonEvent) continue;
+      const LocatedFunction* caller = process.caller(event.return_address);
+      if (caller == nullptr || !may_probe_callers_in(*caller->module)) continue;
+      const NativeFunction& function = caller->function;
+      const auto& known = state_->probes_of(*caller->symbols);
+      if (known.planned.contains(function.address) || known.refused.contains(function.address)) {
+        continue;
+      }
+      unprobed[caller->symbols].insert(function.address);
+    }
+  }
+  std::vector<std::filesystem::path> plans;
+  for (auto& [module, callers] : unprobed) {
+    // A function that only .eh_frame knows may be the cold part of another: no entry.
+    auto& refused = state_->probes_of(*module).refused;
+    std::erase_if(callers, [&](std::uint64_t address) {
+      const auto function = module->find_piece(address);
+      const bool is_entry = function && (!function->symbol.empty() ||
+                                         module->return_address_on_top(address).value_or(false));
+      if (!is_entry) refused.insert(address);
+      return !is_entry;
+    });
+    const std::filesystem::path plan = state_->further_plan(*module, callers);
+    if (!plan.empty()) plans.push_back(plan);
+  }
+  return plans;
+}
+
+std::vector<std::string> ProbeSession::warnings() const {
+  std::vector<std::string> all = state_->warnings;
+  const auto& more = state_->store.warnings();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+namespace {
+
+/// Puts a recording's threads into a trace, and every function that they name, each once.
+class TraceMaker {
+ public:
+  TraceMaker(const Recording& recording, ModuleStore& store)
+      : recording_(recording), store_(store), process_(recording, store) {}
+
+  /// Tells which function the probes of a range are in: `plan` is theirs.
+  void add_probes(const Recording::Probes& range, const ProbePlan& plan) {
+    Range made{range.first_id, &plan, nullptr, nullptr, {}};
+    made.functions.assign(plan.probes().size(), kNone);
+    for (const Recording::Module& module : recording_.modules()) {
+      const bool same = plan.build_id().empty() ? module.path == plan.module_path()
+                                                : module.build_id == plan.build_id();
+      if (same) made.module = &module;
+    }
+    if (made.module != nullptr) made.symbols = store_.find(*made.module);
+    auto& planned = planned_[made.module];
+    for (const plan::Probe& probe : plan.probes()) planned.push_back(probe.address);
+    std::ranges::sort(planned);
+    ranges_.push_back(std::move(made));
+  }
+
+  void add_thread(const Recording::Thread& thread);
+
+  /// Adds what disassembly tells about the functions. Only once all threads are in.
+  void add_jumps();
+
+  Trace take() { return std::move(trace_); }
+
+ private:
+  struct Range {
+    std::uint32_t first_id;
+    const ProbePlan* plan;
+    const Recording::Module* module;
+    const ModuleSymbols* symbols;
+    std::vector<std::uint32_t> functions;  ///< Of each probe, once it occurred.
+  };
+
+  std::uint32_t intern_module(const Recording::Module* module) {
+    const auto [known, is_new] =
+        module_index_.try_emplace(module, static_cast<std::uint32_t>(trace_.modules.size()));
+    if (is_new) trace_.modules.push_back({module->path, module->build_id});
+    return known->second;
+  }
+
+  std::uint32_t intern(const Recording::Module* module, const ModuleSymbols* symbols,
+                       const NativeFunction& function) {
+    const auto [known, is_new] = function_index_.try_emplace(
+        std::pair(module, function.address), static_cast<std::uint32_t>(trace_.functions.size()));
+    if (!is_new) return known->second;
+    TraceFunction made;
+    made.module = module != nullptr ? intern_module(module) : kNone;
+    made.address = function.address;
+    made.symbol = function.symbol;
+    if (symbols != nullptr) made.source_file = symbols->source_file(function);
+    made.probed = std::ranges::binary_search(planned_[module], function.address);
+    trace_.functions.push_back(std::move(made));
+    located_.push_back({module, symbols, function});
+    return known->second;
+  }
+
+  std::uint32_t intern_caller(std::uint64_t return_address) {
+    const LocatedFunction* caller = process_.caller(return_address);
+    return caller == nullptr ? kNone : intern(caller->module, caller->symbols, caller->function);
+  }
+
+  std::uint32_t function_of_probe(std::uint32_t id) {
+    const auto after = std::ranges::upper_bound(ranges_, id, {}, &Range::first_id);
+    Range& range = *std::prev(after);
+    std::uint32_t& function = range.functions[id - range.first_id];
+    if (function == kNone) {
+      const std::uint64_t address = range.plan->probes()[id - range.first_id].address;
+      NativeFunction named{address, 0, {}, false, false};
+      if (range.symbols != nullptr) named = range.symbols->find_piece(address).value_or(named);
+      function = intern(range.module, range.symbols, named);
+    }
+    return function;
+  }
+
+  std::uint64_t as_linked(std::uint64_t address) const {
+    const Recording::Module* module = address == 0 ? nullptr : recording_.module_at(address - 1);
+    return module == nullptr ? address : address - module->bias;
+  }
+
+  const Recording& recording_;
+  ModuleStore& store_;
+  ProcessMap process_;
+  Trace trace_;
+  std::vector<Range> ranges_;                                               ///< By first id.
+  std::map<const Recording::Module*, std::vector<std::uint64_t>> planned_;  ///< Sorted.
+  std::map<const Recording::Module*, std::uint32_t> module_index_;
+  std::map<std::pair<const Recording::Module*, std::uint64_t>, std::uint32_t> function_index_;
+  std::vector<LocatedFunction> located_;  ///< As trace_.functions.
+};
+
+void TraceMaker::add_thread(const Recording::Thread& thread) {
+  ThreadRecord made;
+  made.id = thread.id;
+  made.lost = thread.lost;
+  for (std::size_t i = thread.initial.size(); i-- > 0;) {
+    const recording::InitialFrame frame = thread.initial[i];
+    // What an unwinder gives for a waiting frame is the address behind its call.
+    made.initial_stack.push_back(
+        {intern_caller(frame.instruction), frame.stack_pointer, as_linked(frame.return_address)});
+  }
+  made.events.reserve(thread.events.size());
+  for (std::size_t i = 0; i < thread.events.size(); ++i) {
+    const recording::Event raw = thread.events[i];
+    Event event;
+    event.stack_pointer = raw.stack_pointer;
+    event.time = recording_.nanoseconds(raw.ticks);
+    if (raw.id >= recording::kFirstPythonEvent) {
+      constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
+      event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
+      event.what = static_cast<std::uint32_t>(raw.return_address);
+      event.line = raw.line;
+    } else {
+      event.what = function_of_probe(raw.id);
+      event.caller = intern_caller(raw.return_address);
+      event.return_address = as_linked(raw.return_address);
+    }
+    made.events.push_back(event);
+  }
+  trace_.threads.push_back(std::move(made));
+}
+
+void TraceMaker::add_jumps() {
+  // Under which names a jump through the PLT may mean one of our functions: all its aliases.
+  std::unordered_map<std::string_view, std::vector<std::uint32_t>> by_name;
+  std::map<const ModuleSymbols*, std::unordered_map<std::uint64_t, std::uint32_t>> by_address;
+  for (std::uint32_t i = 0; i < located_.size(); ++i) {
+    if (located_[i].symbols != nullptr) {
+      by_address[located_[i].symbols].emplace(located_[i].function.address, i);
+    }
+  }
+  for (const auto& [symbols, functions] : by_address) {
+    symbols->for_each_name([&](std::uint64_t address, std::string_view name) {
+      const auto function = functions.find(address);
+      if (function != functions.end()) by_name[name].push_back(function->second);
+    });
+  }
+  for (std::uint32_t i = 0; i < located_.size(); ++i) {
+    const LocatedFunction& located = located_[i];
+    if (located.symbols == nullptr) continue;
+    const FunctionJumps jumps = find_jumps(*located.symbols, located.function);
+    TraceFunction& function = trace_.functions[i];
+    function.enters_itself = jumps.enters_itself;
+    function.jumps_indirectly = jumps.jumps_indirectly;
+    std::set<std::uint32_t> targets;
+    const auto& neighbours = by_address[located.symbols];
+    for (const std::uint64_t address : jumps.tail_calls) {
+      const auto target = neighbours.find(address);
+      if (target != neighbours.end()) targets.insert(target->second);
+    }
+    for (const std::string_view name : jumps.named_tail_calls) {
+      const auto target = by_name.find(name);
+      if (target != by_name.end()) targets.insert(target->second.begin(), target->second.end());
+    }
+    function.tail_calls.assign(targets.begin(), targets.end());
+  }
+}
+
+}  // namespace
+
+Trace ProbeSession::finish(const std::filesystem::path& raw_recording, nlohmann::json meta) {
+  const Recording recording(raw_recording);
+  TraceMaker maker(recording, state_->store);
+  std::uint64_t placed = 0;
+  std::uint64_t failed = 0;
+  for (const Recording::Probes& range : recording.probes()) {
+    maker.add_probes(range, state_->plan_of(range));
+    placed += range.placed;
+    failed += range.count - range.placed;
+  }
+  for (const Recording::Thread& thread : recording.threads()) maker.add_thread(thread);
+  maker.add_jumps();
+
+  Trace trace = maker.take();
+  trace.python_functions = recording.python_functions();
+  if (!meta.is_object()) meta = nlohmann::json::object();
+  meta["probes"]["placed"] = placed;
+  meta["probes"]["failed"] = failed;
+  if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
+  for (const std::string& warning : warnings()) meta["warnings"].push_back(warning);
+  trace.meta = std::move(meta);
+  return trace;
+}
+
+}  // namespace optrace

@@ -1,0 +1,215 @@
+#include "tracer/recording.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+
+namespace optrace {
+namespace {
+
+using recording::SectionHeader;
+using recording::SectionKind;
+
+[[noreturn]] void fail_with(const std::filesystem::path& path, const std::string& reason) {
+  throw Error(ExitStatus::failed,
+              fmt::format("the recording {} can't be used: {}", path.string(), reason),
+              "Run the trace again; if it happens again, report it with the output of the target.");
+}
+
+MappedFile map_recording(const std::filesystem::path& path) {
+  try {
+    return MappedFile(path);
+  } catch (const Error& error) {
+    fail_with(path, error.what());
+  }
+}
+
+std::string hex(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+/// Takes a T and then texts from the front of a section.
+class Cursor {
+ public:
+  explicit Cursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  bool take(T& value) {
+    if (bytes_.size() < sizeof(T)) return false;
+    std::memcpy(&value, bytes_.data(), sizeof(T));
+    bytes_ = bytes_.subspan(sizeof(T));
+    return true;
+  }
+
+  bool take(std::string& text, std::uint32_t size) {
+    if (bytes_.size() < size) return false;
+    text.assign(reinterpret_cast<const char*>(bytes_.data()), size);
+    bytes_ = bytes_.subspan(size);
+    return true;
+  }
+
+  bool at_end() const { return bytes_.empty(); }
+  std::span<const std::byte> rest() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace
+
+void Recording::fail(const char* reason) const {
+  fail_with(file_.path(), reason);
+}
+
+Recording::Recording(const std::filesystem::path& path) : file_(map_recording(path)) {
+  Cursor cursor(file_.bytes());
+  if (!cursor.take(header_) ||
+      std::memcmp(header_.magic, recording::kMagic, sizeof header_.magic) != 0) {
+    fail("it is no recording");
+  }
+  if (header_.version != recording::kVersion) fail("it is of another version of the agent");
+  auto bytes = cursor.rest();
+  for (bool ended = false; !ended;) {
+    Cursor at(bytes);
+    SectionHeader section{};
+    if (!at.take(section)) fail("it is truncated");
+    bytes = at.rest();
+    const std::uint64_t padding = (8 - section.size % 8) % 8;
+    if (section.size > bytes.size() || padding > bytes.size() - section.size) {
+      fail("it is truncated");
+    }
+    ended = section.kind == SectionKind::end;
+    read_section(section.kind, bytes.first(section.size));
+    bytes = bytes.subspan(section.size + padding);
+  }
+  std::ranges::sort(modules_, {}, &Module::first);
+  std::ranges::sort(probes_, {}, &Probes::first_id);
+  for (std::size_t i = 0; i < probes_.size(); ++i) {
+    const std::uint64_t end = std::uint64_t{probes_[i].first_id} + probes_[i].count;
+    const std::uint64_t limit =
+        i + 1 < probes_.size() ? probes_[i + 1].first_id : recording::kFirstPythonEvent;
+    if (end > limit) fail("its probes overlap");
+  }
+  check_events();
+}
+
+void Recording::read_section(SectionKind kind, std::span<const std::byte> bytes) {
+  Cursor cursor(bytes);
+  switch (kind) {
+    case SectionKind::module: {
+      recording::Module raw{};
+      Module module;
+      if (!cursor.take(raw) || !cursor.take(module.path, raw.path_size) || !cursor.at_end() ||
+          raw.build_id_size > sizeof raw.build_id || raw.first > raw.last) {
+        fail("a module is malformed");
+      }
+      module.bias = raw.bias;
+      module.first = raw.first;
+      module.last = raw.last;
+      module.build_id = hex(std::span(raw.build_id).first(raw.build_id_size));
+      modules_.push_back(std::move(module));
+      return;
+    }
+    case SectionKind::probes: {
+      recording::ProbeRange raw{};
+      Probes probes;
+      if (!cursor.take(raw) || !cursor.take(probes.plan_path, raw.path_size) || !cursor.at_end() ||
+          raw.placed > raw.count) {
+        fail("a list of probes is malformed");
+      }
+      probes.first_id = raw.first_id;
+      probes.count = raw.count;
+      probes.placed = raw.placed;
+      probes_.push_back(std::move(probes));
+      return;
+    }
+    case SectionKind::python_function: {
+      recording::PythonFunction raw{};
+      PythonFunction function;
+      if (!cursor.take(raw) || !cursor.take(function.name, raw.name_size) ||
+          !cursor.take(function.file, raw.file_size) || !cursor.at_end()) {
+        fail("a Python function is malformed");
+      }
+      function.first_line = raw.first_line;
+      python_functions_.push_back(std::move(function));
+      return;
+    }
+    case SectionKind::thread:
+      read_thread(bytes);
+      return;
+    case SectionKind::end:
+      return;
+  }
+  fail("a section is of an unknown kind");
+}
+
+void Recording::read_thread(std::span<const std::byte> bytes) {
+  Cursor cursor(bytes);
+  recording::Thread raw{};
+  if (!cursor.take(raw)) fail("a thread is malformed");
+  const auto rest = cursor.rest();
+  const std::uint64_t most_frames = rest.size() / sizeof(recording::InitialFrame);
+  const std::uint64_t most_events = rest.size() / sizeof(recording::Event);
+  if (raw.initial_count > most_frames || raw.event_count > most_events ||
+      raw.initial_count * sizeof(recording::InitialFrame) +
+              raw.event_count * sizeof(recording::Event) !=
+          rest.size()) {
+    fail("a thread is malformed");
+  }
+  const auto initial = rest.first(raw.initial_count * sizeof(recording::InitialFrame));
+  threads_.push_back({raw.id, raw.lost, Array<recording::InitialFrame>(initial),
+                      Array<recording::Event>(rest.subspan(initial.size()))});
+}
+
+void Recording::check_events() const {
+  for (const Thread& thread : threads_) {
+    for (std::size_t i = 0; i < thread.events.size(); ++i) {
+      const recording::Event event = thread.events[i];
+      if (event.id > recording::kBuiltinReturn) fail("an event is of an unknown kind");
+      if (event.id >= recording::kFirstPythonEvent) {
+        if (event.return_address >= python_functions_.size()) {
+          fail("an event names an unknown Python function");
+        }
+        continue;
+      }
+      const auto after = std::ranges::upper_bound(probes_, event.id, {}, &Probes::first_id);
+      if (after == probes_.begin() ||
+          event.id - std::prev(after)->first_id >= std::prev(after)->count) {
+        fail("an event names an unknown probe");
+      }
+    }
+  }
+}
+
+const Recording::Module* Recording::module_at(std::uint64_t address) const {
+  const auto after = std::ranges::upper_bound(modules_, address, {}, &Module::first);
+  if (after == modules_.begin()) return nullptr;
+  const Module& module = *std::prev(after);
+  return address < module.last ? &module : nullptr;
+}
+
+const Recording::Probes& Recording::probes_of(std::uint32_t id) const {
+  return *std::prev(std::ranges::upper_bound(probes_, id, {}, &Probes::first_id));
+}
+
+std::uint64_t Recording::nanoseconds(std::uint64_t ticks) const {
+  if (ticks <= header_.start_ticks) return 0;
+  const double span_ticks = header_.stop_ticks > header_.start_ticks
+                                ? static_cast<double>(header_.stop_ticks - header_.start_ticks)
+                                : 1.0;
+  const double span_nanoseconds =
+      header_.stop_nanoseconds > header_.start_nanoseconds
+          ? static_cast<double>(header_.stop_nanoseconds - header_.start_nanoseconds)
+          : 0.0;
+  const double result =
+      static_cast<double>(ticks - header_.start_ticks) / span_ticks * span_nanoseconds;
+  // A time-stamp counter that is far off must not overflow the conversion.
+  constexpr double kMost = 9e18;
+  return static_cast<std::uint64_t>(std::min(result, kMost));
+}
+
+}  // namespace optrace
