@@ -301,6 +301,7 @@ int optrace_agent_remove() {
   restore_trap_handler();
   if (!recording_waits && running_round() == 0 && only_thread()) {
     forget_traps();
+    release_buffers();
     while (plan_count > 0) {
       plans[--plan_count].release();
     }

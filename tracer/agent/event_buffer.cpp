@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "tracer/agent/pages.h"
+
 using optrace::agent::ChunkHeader;
 using optrace::agent::kChunkSize;
 using optrace::agent::Switch;
@@ -36,9 +38,9 @@ __attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uin
 // Every register and the flags come back as they were: callers may rely on registers that a callee
 // is known not to touch (-fipa-ra), and some functions branch to their own entry. Nothing before
 // `lahf` changes flags. The slot is taken with a compare-and-exchange (without a lock prefix: only
-// a signal handler on the same thread can interfere), so a handler that hits probes between any
-// two instructions loses nothing. The time is written last: a slot that was taken but not filled
-// has none and is dropped by collect().
+// a signal handler on the same thread can interfere), so a handler that hits probes between any two
+// instructions loses nothing. `line` holds the recording's number meanwhile: by it, and by the
+// time, which is written last, collect() tells the events from what else is in a chunk.
 static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, round) == 8);
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
@@ -73,7 +75,8 @@ optrace_agent_record:
 .Lfill:
   movq %rax, %rdi
   movl 48(%rsp), %eax
-  movq %rax, (%rdi)
+  movl %eax, (%rdi)
+  movl %ecx, 4(%rdi)
   leaq 184(%rsp), %rdx
   movq %rdx, 8(%rdi)
   movq (%rdx), %rax
@@ -92,6 +95,7 @@ optrace_agent_record:
   popq %rcx
   ret
 .Lrefill:
+  pushq %rcx
   pushq %rsi
   pushq %r8
   pushq %r9
@@ -109,6 +113,7 @@ optrace_agent_record:
   popq %r9
   popq %r8
   popq %rsi
+  popq %rcx
   testq %rax, %rax
   jz .Ldone
   jmp .Lfill
@@ -121,17 +126,16 @@ namespace optrace::agent {
 namespace {
 
 constexpr std::uint64_t kDefaultLimit = 1ULL << 30;
+constexpr std::uint32_t kKeptChunks = 256;  // 16 MiB stay for the next recording: fresh memory
+                                            // costs more than what is written to it.
 constexpr std::uint64_t kKernelSignalSetSize = 8;
 constexpr int kBlock = 0;           // SIG_BLOCK, SIG_SETMASK: the header that names them wants
 constexpr int kSetMask = 2;         // vector registers for nothing, but libc's sigset_t.
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; others answer EINVAL.
 
-// Chunks are handed out round and round, so that an address comes back late: a thread that was
-// held up in the middle of an event then hits nobody's.
 struct Region {
   std::uint64_t base = 0;
   std::uint32_t capacity = 0;            // In chunks; 0: not there yet.
-  std::uint32_t first = 0;               // Where this recording's chunks begin, below capacity.
   std::atomic<std::uint32_t> taken = 0;  // Chunks of this recording; may stand above capacity.
   std::atomic<std::uint64_t> lost = 0;   // By threads without a chunk.
 };
@@ -219,19 +223,22 @@ bool start_round() {
   std::uint64_t wanted = limit / kChunkSize;
   wanted = wanted < kNoChunk / 2 ? wanted : kNoChunk / 2;
   for (; region.capacity == 0 && wanted > 0; wanted /= 2) {  // Less where addresses are rationed.
-    void* const memory = mmap(nullptr, (wanted + 1) * kChunkSize, PROT_READ | PROT_WRITE,
+    const std::uint64_t size = wanted * kChunkSize + kHugePage;
+    void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory != MAP_FAILED) {
-      madvise(memory, (wanted + 1) * kChunkSize, MADV_DONTDUMP);
-      madvise(memory, (wanted + 1) * kChunkSize, MADV_WIPEONFORK);
-      madvise(memory, (wanted + 1) * kChunkSize, MADV_NOHUGEPAGE);
-      region.base = (reinterpret_cast<std::uint64_t>(memory) + kChunkSize - 1) & ~(kChunkSize - 1);
+      madvise(memory, size, MADV_DONTDUMP);
+      madvise(memory, size, MADV_WIPEONFORK);
+      madvise(memory, size, MADV_HUGEPAGE);
+      region.base = (reinterpret_cast<std::uint64_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
       region.capacity = static_cast<std::uint32_t>(wanted);
     }
   }
   if (region.capacity == 0) {
     return false;
   }
+  // The first event then finds its memory there.
+  madvise(chunk(0), kChunkSize, kPopulateWrite);
   ++last_round;
   last_round += last_round == 0 ? 1 : 0;
   std::atomic_ref(optrace_agent_switch->round).store(last_round, std::memory_order_release);
@@ -260,9 +267,8 @@ std::uint32_t chunk_count() {
 }
 
 ChunkHeader* chunk(std::uint32_t index) {
-  const std::uint64_t place = (std::uint64_t{region.first} + index) % region.capacity;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  return reinterpret_cast<ChunkHeader*>(region.base + place * kChunkSize);
+  return reinterpret_cast<ChunkHeader*>(region.base + index * kChunkSize);
 }
 
 void collect(std::uint64_t start_ticks, std::uint64_t stop_ticks) {
@@ -275,12 +281,14 @@ void collect(std::uint64_t start_ticks, std::uint64_t stop_ticks) {
     Event* const events = events_of(header);
     std::uint32_t count = 0;
     for (std::uint32_t j = 0; j < kEventsPerChunk; ++j) {
-      if (events[j].ticks >= start_ticks && events[j].ticks <= stop_ticks) {
-        if (count != j) {
-          events[count] = events[j];
-        }
-        ++count;
+      Event event = events[j];
+      const bool of_python = event.id >= recording::kFirstPythonEvent;
+      if (event.ticks < start_ticks || event.ticks > stop_ticks ||
+          (!of_python && event.line != last_round)) {
+        continue;  // An earlier recording's, or a late comer's.
       }
+      event.line = of_python ? event.line : 0;
+      events[count++] = event;
     }
     header->count = count;
     header->next = kNoChunk;
@@ -308,17 +316,18 @@ std::uint64_t lost_events() {
 
 void empty_buffers() {
   const std::uint32_t chunks = chunk_count();
-  if (chunks > 0) {
-    const std::uint32_t to_end = region.capacity - region.first;
-    const std::uint32_t before_end = chunks < to_end ? chunks : to_end;
-    madvise(chunk(0), before_end * kChunkSize, MADV_DONTNEED);
-    if (chunks > before_end) {
-      madvise(chunk(before_end), (chunks - before_end) * kChunkSize, MADV_DONTNEED);
-    }
-    region.first = (region.first + chunks) % region.capacity;
+  if (chunks > kKeptChunks) {
+    madvise(chunk(kKeptChunks), (chunks - kKeptChunks) * kChunkSize, MADV_DONTNEED);
   }
   region.taken.store(0, std::memory_order_release);
   region.lost.store(0, std::memory_order_relaxed);
+}
+
+void release_buffers() {
+  empty_buffers();
+  if (region.capacity != 0) {
+    madvise(chunk(0), region.capacity * kChunkSize, MADV_DONTNEED);
+  }
 }
 
 Event* take_slot() {
@@ -364,6 +373,7 @@ Event* optrace_agent_refill(std::uint32_t round) {
   }
   header->thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0, 0, 0));
   header->head = buffer.head;
+  header->lost = 0;
   std::atomic_ref(header->round).store(round, std::memory_order_release);
   buffer.cursor = reinterpret_cast<std::uint64_t>(events_of(header));
   buffer.round = round;

@@ -10,8 +10,7 @@ namespace optrace::agent {
 // takes a chunk by counting up, fills it, takes the next. Chunks are aligned to their size, so that
 // "full" shows in the low bits of the write position, and begin with a header, so that a position
 // inside one never looks full. No thread ever writes into another's chunk or thread-local storage,
-// so a thread may end at any time. What is in a chunk is told from the events themselves: a
-// slot counts when its time lies within the recording.
+// so a thread may end at any time. What is in a chunk is told from the events themselves.
 
 constexpr std::uint64_t kChunkSize = 64 * 1024;
 
@@ -78,8 +77,11 @@ std::uint64_t lost_without_chunk();
 /// All lost events of the last recording.
 std::uint64_t lost_events();
 
-/// Gives the memory of the last recording back, but not its addresses.
+/// Makes room for the next recording. What was much gives its memory back, but not its addresses.
 void empty_buffers();
+
+/// Gives all memory back, but no addresses.
+void release_buffers();
 
 /// A slot for an event of the calling thread, or null: not recording, or no room.
 recording::Event* take_slot();

@@ -8,6 +8,7 @@
 namespace optrace::agent {
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHugePage = 2ULL << 20;
 
 constexpr std::uint64_t page_floor(std::uint64_t address) {
   return address & ~(kPage - 1);

@@ -18,7 +18,7 @@ namespace {
 //   lea  rsp, [rsp - 128]      step over the red zone; lea leaves the flags alone
 //   push id
 //   call [rip + record]        the slab's first word holds the record routine's address
-//   lea  rsp, [rsp + 136]
+//   lea  rsp, [rsp + 136]      (`ret 136` in the routine would be shorter, and three times slower)
 //   ...                        from the plan: displaced instructions, and the jump back
 constexpr std::uint8_t kStepOverRedZone[] = {0x48, 0x8d, 0x64, 0x24, 0x80};
 constexpr std::uint8_t kPush = 0x68;
