@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "command.h"
 #include "platform/error.h"
-#include "standard_output.h"
+#include "src/command.h"
+#include "src/standard_output.h"
 
 namespace {
 

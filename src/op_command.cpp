@@ -12,11 +12,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "command.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
-#include "python_choice.h"
+#include "src/command.h"
+#include "src/python_choice.h"
+#include "src/report_command.h"
 #include "tracer/launcher.h"
 #include "tracer/trace.h"
 
@@ -24,6 +25,7 @@ namespace optrace {
 namespace {
 
 struct OpOptions {
+  OutputOptions output;
   std::string op;
   std::string device = "cpu";
   bool backward = false;
@@ -67,7 +69,13 @@ void run_op(const OpOptions& options) {
                 "Name one, such as `optrace conv2d`. `optrace --help` has examples.");
   }
   const PythonChoice python = choose_python(options.python);
+  require_output(options.output);
   require_writable(options.trace_file);
+  if (!options.trace_file.empty() && options.trace_file == options.output.file) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{} can't take both the trace and the report", options.trace_file),
+                "Give --trace and -o two names.");
+  }
   LaunchRequest request;
   request.python = python.path;
   request.python_reason = python.reason;
@@ -76,14 +84,16 @@ void run_op(const OpOptions& options) {
   request.backward = options.backward;
   request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
   request.patience = std::chrono::seconds(options.timeout);
+  const InterruptGuard guard;
   LaunchResult result;
   {
-    const InterruptGuard guard;
     const Progress progress;
     result = launch(request, [&progress](std::string_view text) { progress.show(text); });
   }
+  InterruptGuard::throw_if_interrupted();
   std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
   if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
+  write_report(result.trace, options.output);
 }
 
 }  // namespace
@@ -99,6 +109,7 @@ void add_op_command(CLI::App& app) {
       ->type_name("DEVICE")
       ->capture_default_str();
   app.add_flag("--backward", options->backward, "Call .sum().backward() on the result too");
+  add_output_options(app, options->output);
   app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
       ->type_name("FILE");
   app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")

@@ -1,4 +1,4 @@
-#include "python_choice.h"
+#include "src/python_choice.h"
 
 #include <cstdlib>
 #include <optional>

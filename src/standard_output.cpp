@@ -1,4 +1,4 @@
-#include "standard_output.h"
+#include "src/standard_output.h"
 
 #include <cerrno>
 
