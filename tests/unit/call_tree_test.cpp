@@ -6,59 +6,15 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
+#include "trace_builder.h"
 
 using optrace::CallTree;
-using optrace::CallTreeFunctions;
 using optrace::EventKind;
 using optrace::kNone;
 using optrace::Trace;
+using optrace::TraceBuilder;
 
 namespace {
-
-// A trace written down as a stack that grows down: frame slots are plain numbers.
-class TraceBuilder {
- public:
-  TraceBuilder() {
-    trace.modules.push_back({"libtorch_cpu.so", ""});
-    trace.threads.emplace_back().id = 1;
-  }
-
-  std::uint32_t function(const std::string& symbol, bool probed = true) {
-    optrace::TraceFunction& added = trace.functions.emplace_back();
-    added.module = 0;
-    added.symbol = symbol;
-    added.probed = probed;
-    return static_cast<std::uint32_t>(trace.functions.size() - 1);
-  }
-  std::uint32_t python(const std::string& name) {
-    trace.python_functions.push_back({name, "/torch/nn/functional.py", 1});
-    return static_cast<std::uint32_t>(trace.python_functions.size() - 1);
-  }
-  // `site` tells call instructions of one caller apart.
-  std::uint32_t enter(std::uint32_t what, std::uint32_t caller, std::uint64_t slot,
-                      std::uint64_t site = 0) {
-    const std::uint64_t return_address = caller == kNone ? 0 : (caller + 1) * 1000 + site;
-    trace.threads[0].events.push_back({.kind = EventKind::function_entry,
-                                       .what = what,
-                                       .caller = caller,
-                                       .stack_pointer = slot,
-                                       .return_address = return_address});
-    return static_cast<std::uint32_t>(trace.threads[0].events.size() - 1);
-  }
-  std::uint32_t python_event(EventKind kind, std::uint32_t what, std::uint64_t slot,
-                             std::uint32_t line = 0) {
-    trace.threads[0].events.push_back(
-        {.kind = kind, .what = what, .line = line, .stack_pointer = slot});
-    return static_cast<std::uint32_t>(trace.threads[0].events.size() - 1);
-  }
-  void live_at_start(std::uint32_t function, std::uint64_t slot) {
-    trace.threads[0].initial_stack.push_back({function, slot, 0});
-  }
-
-  CallTree tree() const { return {CallTreeFunctions(trace), trace.threads[0]}; }
-
-  Trace trace;
-};
 
 // The names from a node to its root as a reader sees them, innermost first.
 std::string shown(const Trace& trace, const CallTree& tree, std::uint32_t event) {
@@ -73,6 +29,10 @@ std::string shown(const Trace& trace, const CallTree& tree, std::uint32_t event)
   return text;
 }
 
+CallTree tree_of(const TraceBuilder& t) {
+  return {optrace::CallTreeFunctions(t.trace), t.trace.threads[0]};
+}
+
 }  // namespace
 
 TEST_CASE("a callee hangs under the live frame of the function that holds its return address",
@@ -83,7 +43,7 @@ TEST_CASE("a callee hangs under the live frame of the function that holds its re
   const auto second = t.enter(b, a, 900);
   const auto third = t.enter(c, b, 800);
   const auto fourth = t.enter(c, a, 890);  // Deeper than b's slot: only the caller tells b ended.
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(tree.parent_event(first) == kNone);
   CHECK(tree.parent_event(second) == first);
   CHECK(tree.parent_event(third) == second);
@@ -99,7 +59,7 @@ TEST_CASE("a frame whose slot lies below a new entry's has ended", "[call_tree]"
   t.enter(b, a, 900, 1);
   t.enter(a, b, 800);  // a again, inside b
   const auto after = t.enter(b, a, 950, 2);
-  CHECK(t.tree().parent_event(after) == outer);
+  CHECK(tree_of(t).parent_event(after) == outer);
 }
 
 TEST_CASE("an exception that leaves several frames at once leaves none of them as a parent",
@@ -111,7 +71,7 @@ TEST_CASE("an exception that leaves several frames at once leaves none of them a
   t.enter(c, b, 880);
   const auto handler = t.enter(d, a, 700);  // a's handler calls with much pushed
   const auto inner = t.enter(c, d, 600);
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(tree.parent_event(handler) == outer);
   CHECK(tree.parent_event(inner) == handler);
 }
@@ -125,7 +85,7 @@ TEST_CASE("the same slot is a tail call only where the code has such a jump", "[
     const auto jumper = t.enter(b, a, 900);
     const auto target = t.enter(c, a, 900);
     const auto below = t.enter(d, c, 800);
-    const CallTree tree = t.tree();
+    const CallTree tree = tree_of(t);
     CHECK(tree.parent_event(target) == jumper);
     CHECK(tree.nodes()[tree.node_of_event(target)].tail_call);
     CHECK_FALSE(tree.nodes()[tree.node_of_event(below)].tail_call);
@@ -139,7 +99,7 @@ TEST_CASE("the same slot is a tail call only where the code has such a jump", "[
     t.enter(a, kNone, 1000);
     const auto jumper = t.enter(b, a, 900);
     const auto target = t.enter(c, a, 900);
-    const CallTree tree = t.tree();
+    const CallTree tree = tree_of(t);
     CHECK(tree.parent_event(target) == jumper);
     CHECK(tree.statistics().indirect_tail_calls == 1);
   }
@@ -148,23 +108,23 @@ TEST_CASE("the same slot is a tail call only where the code has such a jump", "[
     t.trace.functions[cold].tail_calls = {c};
     t.enter(a, kNone, 1000);
     const auto jumper = t.enter(b, a, 900);
-    CHECK(t.tree().statistics().tail_calls == 0);
+    CHECK(tree_of(t).statistics().tail_calls == 0);
     const auto target = t.enter(c, a, 900);
-    CHECK(t.tree().parent_event(target) == jumper);
+    CHECK(tree_of(t).parent_event(target) == jumper);
   }
   SECTION("no jump: the earlier one returned, and its caller called again") {
     const auto outer = t.enter(a, kNone, 1000);
     t.enter(b, a, 900);
     const auto second = t.enter(c, a, 900);
-    CHECK(t.tree().parent_event(second) == outer);
-    CHECK(t.tree().statistics().tail_calls == 0);
+    CHECK(tree_of(t).parent_event(second) == outer);
+    CHECK(tree_of(t).statistics().tail_calls == 0);
   }
   SECTION("another return address: not the frame that was jumped from") {
     t.trace.functions[b].tail_calls = {c};
     const auto outer = t.enter(a, kNone, 1000);
     t.enter(b, a, 900, 1);
     const auto second = t.enter(c, a, 900, 2);
-    CHECK(t.tree().parent_event(second) == outer);
+    CHECK(tree_of(t).parent_event(second) == outer);
   }
   SECTION("a loop around a function that jumps is no jump to itself") {
     t.trace.functions[b].jumps_indirectly = true;
@@ -173,7 +133,7 @@ TEST_CASE("the same slot is a tail call only where the code has such a jump", "[
     t.enter(c, a, 900);
     const auto again = t.enter(b, a, 900);
     const auto target = t.enter(c, a, 900);
-    const CallTree tree = t.tree();
+    const CallTree tree = tree_of(t);
     CHECK(tree.parent_event(again) == outer);
     CHECK(tree.parent_event(target) == again);
     CHECK(tree.statistics().tail_calls == 2);
@@ -189,7 +149,7 @@ TEST_CASE("a loop that branches to its function's own entry is no call", "[call_
   const auto turn = t.enter(loop, a, 900);
   const auto below = t.enter(b, loop, 800);
   const auto last = t.enter(loop, a, 900);
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(tree.node_of_event(turn) == tree.node_of_event(first));
   CHECK(tree.node_of_event(last) == tree.node_of_event(first));
   CHECK(tree.parent_event(turn) == outer);
@@ -208,7 +168,7 @@ TEST_CASE("recursion: the distance of the return slots tells the activations apa
   const auto from_outer = t.enter(g, f, 960, 1);  // 40 below the outer one
   const auto again = t.enter(f, f, 970, 2);
   const auto from_inner = t.enter(g, f, 930, 1);
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(tree.parent_event(learn) == outer);
   CHECK(tree.parent_event(inner) == outer);
   CHECK(tree.parent_event(from_outer) == outer);
@@ -222,7 +182,7 @@ TEST_CASE("a probed caller that is not live was entered before recording: a root
   const auto early = t.function("early"), a = t.function("a"), b = t.function("b");
   t.enter(a, early, 900);
   const auto second = t.enter(b, early, 890);
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(tree.parent_event(second) == kNone);
   CHECK(tree.nodes()[tree.node_of_event(second)].parent == kNone);
   CHECK(tree.statistics().roots == 2);
@@ -234,7 +194,7 @@ TEST_CASE("frames of the initial stack are live from the start", "[call_tree]") 
   t.live_at_start(early, 1000);
   const auto first = t.enter(a, early, 900);
   const auto second = t.enter(b, early, 890);
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   for (const auto event : {first, second}) {
     CHECK(tree.parent_event(event) == kNone);
     CHECK(tree.nodes()[tree.node_of_event(event)].parent == 0);
@@ -248,7 +208,7 @@ TEST_CASE("a caller without a probe is guessed, and counted", "[call_tree]") {
   const auto a = t.function("a"), bare = t.function("bare", false), b = t.function("b");
   const auto outer = t.enter(a, kNone, 1000);
   const auto below = t.enter(b, bare, 800);
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(tree.parent_event(below) == outer);
   CHECK(tree.statistics().unprobed_callers == 1);
 }
@@ -275,7 +235,7 @@ TEST_CASE("Python up to 3.10 runs one evaluation loop for each call", "[call_tre
   const auto after = t.enter(binding, loop, 1690);
   t.python_event(EventKind::python_return, call_impl, 1700);
 
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(shown(t.trace, tree, below) ==
         "conv2d_call < THPVariable_conv2d < Conv2d.forward < _PyEval_EvalFrameDefault < "
         "vectorcall < Module._call_impl < _PyEval_EvalFrameDefault < vectorcall < "
@@ -308,7 +268,7 @@ TEST_CASE("Python from 3.11 on runs many calls in one evaluation loop", "[call_t
   const auto last = t.python_event(EventKind::python_call, inner, 1600, 4);  // back in the first
   const auto in_last = t.enter(binding, loop, 1890);
 
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(shown(t.trace, tree, in_inner) ==
         "THPVariable_relu < inner < outer < _PyEval_EvalFrameDefault");
   CHECK(shown(t.trace, tree, in_outer) == "THPVariable_relu < outer < _PyEval_EvalFrameDefault");
@@ -339,7 +299,7 @@ TEST_CASE("Python frames are placed by their order where no evaluation loop is p
   t.python_event(EventKind::builtin_return, relu, 1850);
   const auto second = t.enter(binding, loop, 1890);
 
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(shown(t.trace, tree, first) == "THPVariable_relu < outer");
   CHECK(tree.nodes()[tree.node_of_event(first)].line == 7);
   CHECK(shown(t.trace, tree, called_back) == "callback < call_hook < THPVariable_relu < outer");
@@ -357,7 +317,7 @@ TEST_CASE("returns of Python frames that were never seen to start are counted, n
   t.python_event(EventKind::python_call, seen, 1900);
   t.python_event(EventKind::python_return, unseen, 1900);
   const auto below = t.enter(binding, loop, 1800);
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(shown(t.trace, tree, below) == "binding < seen < _PyEval_EvalFrameDefault");
   CHECK(tree.statistics().unmatched_python_events == 1);
 }
@@ -379,7 +339,7 @@ TEST_CASE("a call tree as deep as the events are many takes neither stack nor qu
     t.enter(leaf, loop, i * 1'000 + 600, 9);
     t.python_event(EventKind::python_return, recurse, i * 1'000 + 700);
   }
-  const CallTree tree = t.tree();
+  const CallTree tree = tree_of(t);
   CHECK(tree.nodes().size() == 1 + 4 * kDepth);
   CHECK(tree.statistics().roots == 0);
 }
@@ -387,11 +347,11 @@ TEST_CASE("a call tree as deep as the events are many takes neither stack nor qu
 TEST_CASE("an event that names a function which is not there is refused", "[call_tree]") {
   TraceBuilder t;
   t.enter(5, kNone, 1000);
-  CHECK_THROWS_AS(t.tree(), optrace::Error);
+  CHECK_THROWS_AS(tree_of(t), optrace::Error);
   t.trace.threads[0].events.clear();
   t.enter(t.function("a"), 77, 1000);
-  CHECK_THROWS_AS(t.tree(), optrace::Error);
+  CHECK_THROWS_AS(tree_of(t), optrace::Error);
   t.trace.threads[0].events.clear();
   t.python_event(EventKind::python_call, 3, 1000);
-  CHECK_THROWS_AS(t.tree(), optrace::Error);
+  CHECK_THROWS_AS(tree_of(t), optrace::Error);
 }

@@ -1,0 +1,76 @@
+#include "report/call_lines.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <unordered_set>
+
+namespace optrace {
+namespace {
+
+// Dispatcher entries are never inlined into their callers: what lies behind one is behind a frame.
+bool is_dispatcher_entry(std::string_view symbol) {
+  return symbol.starts_with("_ZN2at4_ops");
+}
+
+// How at::_ops::X::call hands over: aten/src/ATen/core/dispatch/Dispatcher.h.
+bool is_handover(std::string_view symbol) {
+  return symbol.find("OperatorHandle") != std::string_view::npos &&
+         (symbol.find("4callE") != std::string_view::npos ||
+          symbol.find("10redispatchE") != std::string_view::npos);
+}
+
+void add_line(std::vector<std::uint32_t>& lines, std::uint32_t line) {
+  const auto at = std::lower_bound(lines.begin(), lines.end(), line);
+  if (at == lines.end() || *at != line) lines.insert(at, line);
+}
+
+}  // namespace
+
+const std::vector<CallSite>& CallLines::calls_of(std::string_view symbol,
+                                                 std::string_view source_file) {
+  const auto [at, added] = calls_.try_emplace({std::string(symbol), std::string(source_file)});
+  if (added) at->second = index_.calls_of(symbol, source_file);
+  return at->second;
+}
+
+std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
+                                           const IndexedFunction& callee) {
+  if (caller.symbol.empty() || callee.symbol.empty()) return {};
+  const auto [cached, added] =
+      found_.try_emplace({caller.symbol + '\n' + caller.source_file, callee.symbol});
+  std::vector<std::uint32_t>& lines = cached->second;
+  if (!added) return lines;
+
+  struct Reached {
+    std::string_view symbol;
+    std::uint32_t first_line;
+  };
+  std::vector<Reached> level;
+  std::unordered_set<std::string_view> visited{caller.symbol};
+  for (const CallSite& site : calls_of(caller.symbol, caller.source_file)) {
+    if (site.callee == callee.symbol) add_line(lines, site.location.line);
+    level.push_back({site.callee, site.location.line});
+  }
+  for (unsigned depth = 1; depth < kDeepest && lines.empty(); ++depth) {
+    std::vector<Reached> next;
+    for (const Reached& reached : level) {
+      if (is_dispatcher_entry(reached.symbol) || !visited.insert(reached.symbol).second) continue;
+      if (visited.size() > kMostVisited) break;
+      for (const CallSite& site : calls_of(reached.symbol, caller.source_file)) {
+        if (site.callee == callee.symbol) add_line(lines, reached.first_line);
+        next.push_back({site.callee, reached.first_line});
+      }
+    }
+    level = std::move(next);
+  }
+  return lines;
+}
+
+std::vector<std::uint32_t> CallLines::find_dispatch(const IndexedFunction& step) {
+  std::vector<std::uint32_t> lines;
+  for (const CallSite& site : calls_of(step.symbol, step.source_file))
+    if (is_handover(site.callee)) add_line(lines, site.location.line);
+  return lines;
+}
+
+}  // namespace optrace

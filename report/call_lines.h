@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "indexer/index_store.h"
+
+namespace optrace {
+
+/// A function as the index knows it.
+struct IndexedFunction {
+  std::string symbol;       ///< Canonical.
+  std::string source_file;  ///< As TraceFunction has it; tells functions of one symbol apart.
+};
+
+/// Finds the lines at which one function calls another, although compilers inline: what lies
+/// between the two in the source need not be a frame.
+class CallLines {
+ public:
+  /// `index` must outlive the object.
+  explicit CallLines(const Index& index) : index_(index) {}
+
+  /// The lines of `caller`, ascending, that lead to `callee` through the fewest functions in
+  /// between. Several if the caller has several such calls; empty if the source shows none within
+  /// kDeepest functions.
+  std::vector<std::uint32_t> find(const IndexedFunction& caller, const IndexedFunction& callee);
+
+  /// The lines of a dispatcher step that hand over to whatever kernel is registered.
+  std::vector<std::uint32_t> find_dispatch(const IndexedFunction& step);
+
+  static constexpr unsigned kDeepest = 5;
+  static constexpr std::size_t kMostVisited = 3000;  ///< Functions, for one search.
+
+ private:
+  const std::vector<CallSite>& calls_of(std::string_view symbol, std::string_view source_file);
+
+  const Index& index_;
+  std::map<std::pair<std::string, std::string>, std::vector<CallSite>> calls_;
+  std::map<std::pair<std::string, std::string>, std::vector<std::uint32_t>> found_;
+};
+
+}  // namespace optrace

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "report/report.h"
+
+namespace optrace {
+
+/// "python", "binding", ... as the report's JSON has them.
+std::string_view name_of(Layer layer);
+
+/// What the table in layers.cpp says of a native function.
+struct Placement {
+  Layer layer = Layer::runtime;
+  bool folded = false;  ///< Plumbing: left out of the report unless all is asked for.
+};
+
+/// `name` is qualified (symbol_name.h), `library` the file name of the module that holds it.
+Placement place(std::string_view name, std::string_view library);
+
+/// The same for a Python function by its qualified name.
+Placement place_python(std::string_view name);
+
+/// A step through the dispatcher: `at::_ops::add_Tensor::call` and its like.
+struct DispatcherStep {
+  std::string_view op;  ///< The op's unambiguous name, `add_Tensor`.
+  bool redispatch = false;
+};
+std::optional<DispatcherStep> dispatcher_step(std::string_view name);
+
+/// The oneDNN implementation that a function belongs to, without `dnnl::impl::`, if the function is
+/// an implementation's `execute`: `cpu::x64::jit_avx512_core_convolution_fwd_t<...>`.
+std::optional<std::string_view> onednn_implementation(std::string_view name);
+
+/// The library of which a library frame calls the interface, as its makers write it: `oneDNN`,
+/// `BLAS`, `cuDNN`. Empty if unknown.
+std::string_view library_name(std::string_view name);
+
+/// True if `text` matches `pattern`, in which `*` stands for any characters and `%` for any but
+/// `:`.
+bool matches_pattern(std::string_view text, std::string_view pattern);
+
+}  // namespace optrace

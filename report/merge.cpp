@@ -1,0 +1,421 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "indexer/symbol_key.h"
+#include "report/call_lines.h"
+#include "report/call_tree.h"
+#include "report/layers.h"
+#include "report/report.h"
+#include "report/source_link.h"
+#include "report/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+using Node = CallTree::Node;
+
+// `torch::autograd` kernels, wrappers and what they hand on to are "the kernel of" an op.
+bool is_wrapper(std::string_view name) {
+  const std::size_t at = name.rfind("::");
+  const std::string_view last = at == std::string_view::npos ? name : name.substr(at + 2);
+  return last.starts_with("wrapper_");
+}
+
+// ATen compiles files of aten/src/ATen/native/cpu once for each CPU capability, as copies named
+// `add_kernel.cpp.AVX2.cpp` (cmake/Codegen.cmake).
+std::optional<std::string> cpu_capability(std::string_view source_file) {
+  for (const std::string_view capability : {"DEFAULT", "AVX2", "AVX512", "AMX"}) {
+    const std::string ending = fmt::format(".{}.cpp", capability);
+    if (source_file.ends_with(ending)) return std::string(capability);
+  }
+  return std::nullopt;
+}
+
+std::string text_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// What is the same for every frame of one function.
+struct FunctionFacts {
+  std::string name;
+  Placement placement;
+  std::optional<std::string> library;
+  std::optional<DispatcherStep> step;  // Views into `name`.
+  std::optional<std::string> op;       // Of a dispatcher step.
+  std::optional<FrameSource> source;
+  IndexedFunction indexed;
+};
+
+// A frame of the report before it is one: paths are still being counted.
+struct Path {
+  std::uint32_t parent = kNone;  // A path before this one.
+  Node::Kind kind = Node::Kind::function;
+  bool tail_call = false;
+  std::uint32_t what = kNone;
+  std::uint32_t builtin = kNone;
+  std::uint32_t thread = 0;
+  std::uint64_t calls = 0;
+  std::vector<std::uint32_t> call_lines;
+  std::optional<std::string> implementation;
+};
+
+// What tells the children of one path apart.
+struct PathKey {
+  std::uint32_t parent;
+  std::uint32_t thread;
+  std::uint32_t what;
+  std::uint32_t line;
+  std::uint32_t builtin;
+  std::uint32_t through;  // The first folded frame in between: another call in the parent.
+  std::uint32_t kind;     // And whether it was a tail call.
+  bool operator==(const PathKey&) const = default;
+};
+
+struct PathKeyHash {
+  std::size_t operator()(const PathKey& key) const {
+    std::uint64_t hash = 0x9E3779B97F4A7C15U;
+    for (const std::uint32_t part :
+         {key.parent, key.thread, key.what, key.line, key.builtin, key.through, key.kind}) {
+      hash ^= part;
+      hash *= 0xFF51AFD7ED558CCDU;  // MurmurHash3's finaliser.
+      hash ^= hash >> 32U;
+    }
+    return hash;
+  }
+};
+
+class Merge {
+ public:
+  Merge(const Trace& trace, const Index* index, const MergeOptions& options)
+      : trace_(trace), index_(index), options_(options), facts_(trace.functions.size()) {
+    if (index_ != nullptr) call_lines_.emplace(*index_);
+    const nlohmann::json& torch = torch_meta();
+    torch_version_ = text_at(torch, "version");
+    torch_git_version_ = text_at(torch, "git_version");
+    torch_folder_ = text_at(trace_.meta, "torch_folder");
+  }
+
+  Report run() {
+    Report report;
+    report.meta = trace_.meta;
+    report.torch = describe_torch();
+    report.device = text_at(trace_.meta, "device");
+    if (report.device != "cuda") report.device = "cpu";
+    if (index_ != nullptr) {
+      report.source_version = index_->torch_version();
+      report.source_exact = is_exact_source(*index_, torch_version_, torch_git_version_);
+      native_links_ = SourceLink(index_->git_version().empty() && report.source_exact
+                                     ? torch_git_version_
+                                     : std::string(index_->git_version()),
+                                 report.source_version);
+    }
+    python_links_ = SourceLink(torch_git_version_, torch_version_);
+
+    const CallTreeFunctions functions(trace_);
+    for (std::uint32_t i = 0; i < trace_.threads.size(); ++i) {
+      const ThreadRecord& thread = trace_.threads[i];
+      const CallTree tree(functions, thread);
+      add_thread(i, tree);
+      if (!thread.events.empty()) ++report.threads;
+      report.events += thread.events.size();
+      report.lost_events += thread.lost;
+      add(report.statistics, tree.statistics());
+    }
+    report.roots = make_frames();
+    return report;
+  }
+
+ private:
+  // How a node of a call tree came to the report: as a path of its own, or folded into the one
+  // above it.
+  struct Placed {
+    std::uint32_t path = kNone;
+    bool folded = false;
+    // Of the outermost folded frame below `path`, which is what `path` calls:
+    std::uint32_t through = kNone;
+    bool tail_call = false;
+    std::uint32_t line = 0;
+    std::uint32_t builtin = kNone;
+  };
+
+  const nlohmann::json& torch_meta() const {
+    static const nlohmann::json kUnknown = nlohmann::json::object();
+    if (!trace_.meta.is_object()) return kUnknown;
+    const auto found = trace_.meta.find("torch");
+    return found != trace_.meta.end() && found->is_object() ? *found : kUnknown;
+  }
+
+  // The keys that the report promises, whatever the trace has; null where it is silent.
+  nlohmann::json describe_torch() const {
+    nlohmann::json torch;
+    for (const char* const key : {"version", "git_version", "cuda"}) {
+      const std::string text = text_at(torch_meta(), key);
+      torch[key] = text.empty() ? nlohmann::json() : nlohmann::json(text);
+    }
+    const auto debug = torch_meta().find("debug");
+    torch["debug"] = debug != torch_meta().end() && debug->is_boolean() ? *debug : nlohmann::json();
+    return torch;
+  }
+
+  static void add(CallTree::Statistics& sum, const CallTree::Statistics& more) {
+    sum.entries += more.entries;
+    sum.roots += more.roots;
+    sum.tail_calls += more.tail_calls;
+    sum.indirect_tail_calls += more.indirect_tail_calls;
+    sum.self_entries += more.self_entries;
+    sum.unprobed_callers += more.unprobed_callers;
+    sum.recursive_callers += more.recursive_callers;
+    sum.unmatched_python_events += more.unmatched_python_events;
+  }
+
+  const FunctionFacts& facts(std::uint32_t function) {
+    std::unique_ptr<FunctionFacts>& facts = facts_[function];
+    if (facts == nullptr) facts = describe(trace_.functions[function]);
+    return *facts;
+  }
+
+  std::unique_ptr<FunctionFacts> describe(const TraceFunction& function) const {
+    auto facts = std::make_unique<FunctionFacts>();
+    if (function.module < trace_.modules.size())
+      facts->library =
+          std::filesystem::path(trace_.modules[function.module].path).filename().string();
+    facts->name = function.symbol.empty()
+                      ? fmt::format("{}+{:#x}", facts->library.value_or("?"), function.address)
+                      : qualified_name(function.symbol);
+    facts->placement = place(facts->name, facts->library.value_or(""));
+    facts->step = dispatcher_step(facts->name);
+    if (facts->step) facts->op = op_of(facts->step->op);
+    if (index_ == nullptr || function.symbol.empty()) return facts;
+    facts->indexed = {canonical_symbol(function.symbol), function.source_file};
+    if (const auto found =
+            index_->find_definition(facts->indexed.symbol, facts->indexed.source_file)) {
+      FrameSource& source = facts->source.emplace();
+      source.file = found->location.file;
+      source.line = found->location.line;
+      source.url = native_links_.of_native(source.file, source.line);
+    }
+    return facts;
+  }
+
+  std::optional<std::string> op_of(std::string_view unambiguous_name) const {
+    if (trace_.meta.is_object() && trace_.meta.contains("op_names")) {
+      const nlohmann::json& names = trace_.meta["op_names"];
+      if (names.is_object()) {
+        const auto found = names.find(std::string(unambiguous_name));
+        if (found != names.end() && found->is_string()) return found->get<std::string>();
+      }
+    }
+    if (index_ != nullptr)
+      if (const auto entry = index_->find_op(unambiguous_name)) return std::string(entry->name);
+    return std::nullopt;
+  }
+
+  bool is_folded(const Node& node) {
+    if (options_.all) return false;
+    if (node.kind == Node::Kind::python) return is_folded_python(node.what);
+    if (node.kind == Node::Kind::initial || node.what == kNone) return true;
+    return facts(node.what).placement.folded;
+  }
+
+  bool is_folded_python(std::uint32_t what) const {
+    return place_python(trace_.python_functions[what].name).folded;
+  }
+
+  void add_thread(std::uint32_t thread, const CallTree& tree) {
+    std::vector<Placed> placed(tree.nodes().size());
+    for (std::size_t i = 0; i < tree.nodes().size(); ++i) {
+      const Node& node = tree.nodes()[i];
+      Placed above;
+      if (node.shown_under != kNone) above = placed[node.shown_under];
+      // Below a folded frame, the parent's call is the one of the outermost folded frame.
+      const bool inherits = above.folded;
+      Placed here;
+      here.path = above.path;
+      here.through = inherits ? above.through : kNone;
+      here.tail_call = inherits ? above.tail_call : node.tail_call;
+      here.line = inherits && node.kind != Node::Kind::python ? above.line : node.line;
+      here.builtin = inherits && node.kind != Node::Kind::python ? above.builtin : node.builtin;
+      if (is_folded(node)) {
+        here.folded = true;
+        if (!inherits) here.through = node.kind == Node::Kind::python ? kNone : node.what;
+      } else {
+        here.path = add_path(thread, node, here);
+      }
+      placed[i] = here;
+    }
+  }
+
+  std::uint32_t add_path(std::uint32_t thread, const Node& node, const Placed& here) {
+    const bool under_python = here.path != kNone && paths_[here.path].kind == Node::Kind::python;
+    const std::uint32_t line = under_python ? here.line : 0;
+    const PathKey key{
+        .parent = here.path,
+        .thread = here.path == kNone ? thread : 0,
+        .what = node.what,
+        .line = line,
+        .builtin = here.builtin,
+        .through = here.through,
+        .kind = static_cast<std::uint32_t>(node.kind) * 2 + (here.tail_call ? 1U : 0U)};
+    const auto [at, added] = path_of_.try_emplace(key, static_cast<std::uint32_t>(paths_.size()));
+    if (added) {
+      Path path;
+      path.parent = here.path;
+      path.kind = node.kind;
+      path.tail_call = here.tail_call;
+      path.what = node.what;
+      path.builtin = here.builtin;
+      path.thread = thread;
+      if (line != 0)
+        path.call_lines = {line};
+      else if (!under_python)
+        path.call_lines = native_call_lines(here, node);
+      paths_.push_back(std::move(path));
+      note_implementation(at->second);
+    }
+    ++paths_[at->second].calls;
+    return at->second;
+  }
+
+  std::vector<std::uint32_t> native_call_lines(const Placed& here, const Node& node) {
+    if (here.path == kNone || !call_lines_ || node.kind == Node::Kind::python) return {};
+    const Path& parent = paths_[here.path];
+    if (parent.what == kNone || node.what == kNone) return {};
+    const FunctionFacts& caller = facts(parent.what);
+    const FunctionFacts& callee = facts(node.what);
+    std::vector<std::uint32_t> lines;
+    if (here.through != kNone)
+      lines = call_lines_->find(caller.indexed, facts(here.through).indexed);
+    if (lines.empty()) lines = call_lines_->find(caller.indexed, callee.indexed);
+    if (lines.empty() && caller.step) lines = call_lines_->find_dispatch(caller.indexed);
+    return lines;
+  }
+
+  // oneDNN's interface is one function; which implementation ran is further down.
+  void note_implementation(std::uint32_t at) {
+    if (paths_[at].kind == Node::Kind::python || paths_[at].what == kNone) return;
+    const auto implementation = onednn_implementation(facts(paths_[at].what).name);
+    if (!implementation) return;
+    for (std::uint32_t up = paths_[at].parent; up != kNone; up = paths_[up].parent) {
+      Path& path = paths_[up];
+      if (path.kind == Node::Kind::python || path.what == kNone ||
+          facts(path.what).placement.layer != Layer::library)
+        return;
+      if (!path.implementation) path.implementation = std::string(*implementation);
+    }
+  }
+
+  Frame make_python_frame(const Path& path) const {
+    const PythonFunction& function = trace_.python_functions[path.what];
+    Frame frame;
+    frame.layer = Layer::python;
+    frame.name = function.name;
+    if (!function.file.empty()) {
+      FrameSource& source = frame.source.emplace();
+      source.file = relative_to_torch(function.file, torch_folder_);
+      source.line = function.first_line;
+      source.url = python_links_.of_python(source.file, source.line);
+    }
+    return frame;
+  }
+
+  Frame make_native_frame(const Path& path) {
+    Frame frame;
+    if (path.what == kNone) {
+      frame.name = "?";
+      return frame;
+    }
+    const FunctionFacts& function = facts(path.what);
+    const TraceFunction& traced = trace_.functions[path.what];
+    frame.layer = function.placement.layer;
+    frame.name = function.name;
+    if (!traced.symbol.empty()) frame.symbol = traced.symbol;
+    frame.library = function.library;
+    frame.source = function.source;
+    frame.op = function.op;
+    nlohmann::json detail = nlohmann::json::object();
+    if (function.step) detail["step"] = function.step->redispatch ? "redispatch" : "call";
+    if (path.builtin != kNone) detail["python_name"] = trace_.python_functions[path.builtin].name;
+    if (frame.layer == Layer::kernel)
+      if (const auto capability = cpu_capability(traced.source_file))
+        detail["cpu_capability"] = *capability;
+    if (frame.layer == Layer::library) {
+      if (const std::string_view name = library_name(frame.name); !name.empty())
+        detail["library"] = name;
+      if (path.implementation) detail["implementation"] = *path.implementation;
+    }
+    if (path.tail_call) detail["tail_call"] = true;
+    if (path.kind == Node::Kind::initial) detail["entered_before_recording"] = true;
+    if (!detail.empty()) frame.detail = std::move(detail);
+    return frame;
+  }
+
+  // Kernels carry the op that the dispatcher handed to them.
+  std::optional<std::string> inherited_op(const Frame& frame, const Frame& parent) const {
+    if (!parent.op || (frame.layer != Layer::kernel && frame.layer != Layer::autograd))
+      return std::nullopt;
+    if (dispatcher_step(parent.name) || is_wrapper(parent.name)) return parent.op;
+    return std::nullopt;
+  }
+
+  std::vector<Frame> make_frames() {
+    std::vector<Frame> frames(paths_.size());
+    for (std::size_t i = 0; i < paths_.size(); ++i) {
+      const Path& path = paths_[i];
+      Frame& frame = frames[i];
+      frame = path.kind == Node::Kind::python ? make_python_frame(path) : make_native_frame(path);
+      frame.thread = trace_.threads[path.thread].id;
+      frame.calls = path.calls;
+      if (!path.call_lines.empty()) {
+        if (!frame.source) frame.source.emplace();
+        frame.source->call_line = path.call_lines.front();
+        if (path.call_lines.size() > 1) frame.detail["call_lines"] = path.call_lines;
+      }
+      if (path.parent != kNone && !frame.op) frame.op = inherited_op(frame, frames[path.parent]);
+    }
+    // Parents come before their children, so from the end every frame is complete when it is
+    // moved; what arrives in a parent arrives backwards.
+    std::vector<Frame> roots;
+    for (std::size_t i = paths_.size(); i-- > 0;) {
+      std::reverse(frames[i].children.begin(), frames[i].children.end());
+      const std::uint32_t parent = paths_[i].parent;
+      (parent == kNone ? roots : frames[parent].children).push_back(std::move(frames[i]));
+    }
+    std::reverse(roots.begin(), roots.end());
+    return roots;
+  }
+
+  const Trace& trace_;
+  const Index* index_;
+  const MergeOptions options_;
+  std::string torch_version_;
+  std::string torch_git_version_;
+  std::string torch_folder_;
+  SourceLink native_links_;
+  SourceLink python_links_;
+  std::optional<CallLines> call_lines_;
+  std::vector<std::unique_ptr<FunctionFacts>> facts_;
+  std::vector<Path> paths_;
+  std::unordered_map<PathKey, std::uint32_t, PathKeyHash> path_of_;
+};
+
+}  // namespace
+
+Report merge(const Trace& trace, const Index* index, const MergeOptions& options) {
+  return Merge(trace, index, options).run();
+}
+
+}  // namespace optrace

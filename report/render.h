@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "indexer/index_store.h"
+#include "tracer/trace.h"
+
+namespace optrace {
+
+enum class ReportFormat { tree, json };
+enum class ColourChoice { automatic, always, never };
+
+/// What the user says about output, the same for every command that reports.
+struct OutputOptions {
+  ReportFormat format = ReportFormat::tree;
+  std::filesystem::path file;  ///< Empty: standard output.
+  bool all = false;            ///< Keep wrapper templates, interpreter frames and other plumbing.
+  ColourChoice colour = ColourChoice::automatic;
+};
+
+/// What the output goes to.
+struct OutputTarget {
+  bool terminal = false;
+  std::size_t width = 0;   ///< Columns; 0: no limit.
+  bool no_colour = false;  ///< NO_COLOR is set (no-color.org), or TERM is `dumb`.
+};
+
+/// Standard output as it is, with the environment's wishes; COLUMNS goes before the terminal's own
+/// answer.
+OutputTarget standard_output();
+
+/// The text of a report of `trace` in the format asked for. `index` may be null. Throws
+/// Error(usage) when the trace or the index is corrupt.
+std::string render(const Trace& trace, const Index* index, const OutputOptions& options,
+                   const OutputTarget& target);
+
+}  // namespace optrace

@@ -1,0 +1,414 @@
+#include "report/tree.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "report/layers.h"
+#include "report/source_link.h"
+#include "report/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+// SGR codes in the order of Layer.
+constexpr std::array<std::string_view, 8> kLayerColours = {"36", "35", "33",   "32",
+                                                           "1",  "31", "1;31", "2"};
+constexpr std::string_view kDim = "2";
+constexpr std::string_view kBold = "1";
+constexpr std::string_view kWarning = "33";
+
+constexpr std::size_t kLayerColumns = 12;
+constexpr std::size_t kLongestName = 60;  // Where nothing else limits it.
+constexpr std::size_t kShortestName = 24;
+constexpr std::size_t kShortestLocation = 20;
+constexpr std::size_t kDeepestFork = 20;  // Forks below are not indented further.
+
+// One line of the tree, in pieces that are aligned with those of the others.
+struct Line {
+  Layer layer = Layer::runtime;
+  std::string branch;  // What draws the tree.
+  std::string name;
+  std::string note;      // Behind the name: `call`, `AVX2`.
+  std::string location;  // Of the definition.
+  std::string url;
+  std::string call;   // `called at :549`
+  std::string times;  // `×12`
+};
+
+std::string text_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::string plural(std::uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+// `torch/csrc/autograd/generated/python_torch_functions_2.cpp:7` with folders left out in its
+// middle, until it fits.
+std::string shorten_location(const std::string& location, std::size_t width) {
+  if (columns(location) <= width) return location;
+  const std::size_t name = location.rfind('/');
+  if (name == std::string::npos) return shorten_middle(location, width);
+  std::string_view front = std::string_view(location).substr(0, name);
+  const std::string_view back = std::string_view(location).substr(name);
+  while (true) {
+    const std::size_t slash = front.rfind('/');
+    if (slash == std::string_view::npos) break;
+    front = front.substr(0, slash);
+    std::string shortened = fmt::format("{}/…{}", front, back);
+    if (columns(shortened) <= width) return shortened;
+  }
+  std::string shortened = fmt::format("…{}", back);
+  return columns(shortened) <= width ? shortened : shorten_middle(shortened, width);
+}
+
+std::string pad(std::string_view text, std::size_t width) {
+  const std::size_t taken = columns(text);
+  std::string padded(text);
+  if (taken < width) padded.append(width - taken, ' ');
+  return padded;
+}
+
+class TreeWriter {
+ public:
+  TreeWriter(const Report& report, const TreeOptions& options)
+      : report_(report), options_(options) {}
+
+  std::string write() {
+    header();
+    tree();
+    summary();
+    next();
+    return std::move(text_);
+  }
+
+ private:
+  std::string paint(std::string_view text, std::string_view sgr) const {
+    return options_.style.paint(text, sgr);
+  }
+  void line(std::string_view content) {
+    text_ += content;
+    text_ += '\n';
+  }
+  void field(std::string_view name, std::string_view content) {
+    line(fmt::format("{}{}", paint(pad(name, kLayerColumns), kDim), content));
+  }
+
+  void header() {
+    const std::string call = text_at(report_.meta, "call");
+    const std::string op = text_at(report_.meta, "op");
+    line(paint(printable(call.empty() ? op.empty() ? "optrace report" : op : call), kBold));
+    std::string torch = printable(text_at(report_.torch, "version"));
+    if (torch.empty()) torch = "of unknown version";
+    const std::string git = printable(text_at(report_.torch, "git_version"));
+    field("torch", fmt::format("{}{} on {}{}", torch,
+                               git.empty() ? "" : fmt::format(" (git {})", git.substr(0, 8)),
+                               report_.device, python()));
+    inputs();
+    field("source", source());
+    for (const std::string& warning : warnings())
+      field("warning", paint(printable(warning), kWarning));
+    line("");
+  }
+
+  std::string python() const {
+    const std::string version = printable(text_at(report_.meta, "python"));
+    return version.empty() ? "" : fmt::format(", Python {}", version);
+  }
+
+  void inputs() {
+    if (!report_.meta.is_object() || !report_.meta.contains("inputs")) return;
+    const nlohmann::json& inputs = report_.meta["inputs"];
+    if (!inputs.is_array()) return;
+    for (const nlohmann::json& input : inputs) {
+      std::string shape;
+      if (input.is_object() && input.contains("shape") && input["shape"].is_array()) {
+        for (const nlohmann::json& size : input["shape"])
+          shape += fmt::format("{}{}", shape.empty() ? "" : "×", printable(size.dump()));
+        if (shape.empty()) shape = "scalar";
+      }
+      std::string dtype = printable(text_at(input, "dtype"));
+      if (dtype.starts_with("torch.")) dtype.erase(0, 6);
+      field(&input == &inputs.front() ? "input" : "",
+            fmt::format("{}{}{} {}", printable(text_at(input, "name")),
+                        text_at(input, "name").empty() ? "" : "  ", shape, dtype));
+    }
+  }
+
+  std::string source() const {
+    if (report_.source_version.empty())
+      return "no index of PyTorch's source: native frames have no lines "
+             "(optrace source add DIR makes one)";
+    const std::string version = printable(report_.source_version);
+    if (report_.source_exact)
+      return fmt::format("lines are those of PyTorch {}, exactly what was traced", version);
+    return fmt::format(
+        "native lines are those of PyTorch {}, not of the torch traced: each is marked ~", version);
+  }
+
+  std::vector<std::string> warnings() const {
+    std::vector<std::string> warnings;
+    if (report_.meta.is_object() && report_.meta.contains("warnings") &&
+        report_.meta["warnings"].is_array())
+      for (const nlohmann::json& warning : report_.meta["warnings"])
+        if (warning.is_string()) warnings.push_back(warning.get<std::string>());
+    if (report_.lost_events != 0)
+      warnings.push_back(fmt::format("{} found no room; frames are missing from the tree.",
+                                     plural(report_.lost_events, "event", "events")));
+    if (report_.statistics.unprobed_callers != 0)
+      warnings.push_back(fmt::format(
+          "{} of {} calls came from functions without a probe; their parents are the likeliest.",
+          report_.statistics.unprobed_callers, report_.statistics.entries));
+    return warnings;
+  }
+
+  // Walks the frames without recursion: a tree may be as deep as the traced program's recursion.
+  void tree() {
+    std::vector<Line> lines;
+    struct Pending {
+      const Frame* frame;
+      const Frame* parent;
+      std::string branch;  // Before this frame's name.
+      std::string below;   // Before what it calls.
+      std::size_t depth;
+      std::size_t forks;
+    };
+    std::vector<Pending> pending;
+    for (auto root = report_.roots.rbegin(); root != report_.roots.rend(); ++root)
+      pending.push_back({&*root, nullptr, "", "", 1, 0});
+    std::optional<std::uint64_t> thread;
+    const bool name_threads =
+        report_.roots.size() > 1 &&
+        std::any_of(report_.roots.begin(), report_.roots.end(),
+                    [&](const Frame& frame) { return frame.thread != report_.roots[0].thread; });
+    while (!pending.empty()) {
+      const Pending at = std::move(pending.back());
+      pending.pop_back();
+      const Frame& frame = *at.frame;
+      if (name_threads && at.parent == nullptr && thread != frame.thread) {
+        Line divider;
+        divider.name = fmt::format("thread {}", frame.thread);
+        lines.push_back(std::move(divider));
+        thread = frame.thread;
+      }
+      lines.push_back(describe(frame, at.parent, at.branch));
+      count(frame, at.parent, at.depth);
+      const bool fork = frame.children.size() > 1;
+      const bool indent = fork && at.forks < kDeepestFork;
+      for (std::size_t i = frame.children.size(); i-- > 0;) {
+        const bool last = i + 1 == frame.children.size();
+        Pending child{&frame.children[i], &frame, at.below, at.below, at.depth + 1, at.forks + 1};
+        if (indent) {
+          child.branch += last ? "└─ " : "├─ ";
+          child.below += last ? "   " : "│  ";
+        } else if (!fork) {
+          child.forks = at.forks;
+        }
+        pending.push_back(std::move(child));
+      }
+    }
+    print(lines);
+  }
+
+  Line describe(const Frame& frame, const Frame* parent, const std::string& branch) const {
+    Line line;
+    line.layer = frame.layer;
+    line.branch = branch;
+    const std::string step = text_at(frame.detail, "step");
+    if (!step.empty()) {
+      line.name = printable(frame.op.value_or(frame.name));
+      line.note = step;
+    } else if (frame.layer == Layer::python) {
+      line.name = printable(python_name(frame.name));
+    } else {
+      line.name = printable(short_name(frame.name));
+    }
+    note(line, text_at(frame.detail, "python_name"));
+    note(line, text_at(frame.detail, "cpu_capability"));
+    note(line, text_at(frame.detail, "implementation"));
+    if (frame.detail.is_object() && frame.detail.contains("tail_call")) note(line, "by a jump");
+    if (frame.source) {
+      const FrameSource& source = *frame.source;
+      const bool exact = report_.source_exact || frame.layer == Layer::python;
+      if (!source.file.empty())
+        line.location =
+            fmt::format("{}:{}{}", printable(source.file), exact ? "" : "~", source.line);
+      line.url = source.url;
+      const bool call_exact =
+          report_.source_exact || (parent != nullptr && parent->layer == Layer::python);
+      if (source.call_line)
+        line.call = fmt::format("called at :{}{}", call_exact ? "" : "~", *source.call_line);
+    }
+    if (frame.calls > 1) line.times = fmt::format("×{}", frame.calls);
+    return line;
+  }
+
+  static void note(Line& line, const std::string& more) {
+    if (more.empty()) return;
+    if (!line.note.empty()) line.note += ", ";
+    line.note += printable(more);
+  }
+
+  // `Conv2d.forward` of `torch.nn.modules.conv.Conv2d.forward`: the file says the rest.
+  static std::string python_name(const std::string& name) {
+    std::size_t at = 0;
+    for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', at)) {
+      const std::string_view rest = std::string_view(name).substr(dot + 1);
+      // Modules are lower-case; a class ends the module's name.
+      const bool more = rest.find('.') != std::string_view::npos;
+      const bool at_class = name[at] >= 'A' && name[at] <= 'Z';
+      if (at_class) break;
+      if (!more && name[at] == '_' && at != 0 && name.compare(at, 2, "__") == 0) break;
+      at = dot + 1;
+    }
+    return name.substr(at);
+  }
+
+  void count(const Frame& frame, const Frame* parent, std::size_t depth) {
+    depth_ = std::max(depth_, depth);
+    ++frames_;
+    const std::string step = text_at(frame.detail, "step");
+    if (step == "call") ops_ += frame.calls;
+    const bool dispatched = parent != nullptr && !text_at(parent->detail, "step").empty();
+    if (dispatched && frame.layer == Layer::kernel) kernels_ += frame.calls;
+    if (frame.layer == Layer::library && (parent == nullptr || parent->layer != Layer::library)) {
+      library_calls_ += frame.calls;
+      const std::string library = text_at(frame.detail, "library");
+      if (!library.empty()) libraries_.insert(library);
+    }
+  }
+
+  void print(const std::vector<Line>& lines) {
+    std::size_t name_width = 0;
+    std::size_t location_width = 0;
+    std::size_t call_width = 0;
+    for (const Line& it : lines) {
+      name_width =
+          std::max(name_width, columns(it.branch) + std::min(name_columns(it), kLongestName));
+      location_width = std::max(location_width, columns(it.location));
+      call_width = std::max(call_width, columns(it.call) + (it.times.empty() ? 0 : 5));
+    }
+    if (options_.width != 0) {
+      // First paths give way, then names: a path's end and a name's ends say most.
+      const std::size_t fixed = kLayerColumns + call_width + 4;
+      const std::size_t room = options_.width > fixed ? options_.width - fixed : 0;
+      if (name_width + location_width > room) {
+        const std::size_t for_location = room > name_width ? room - name_width : 0;
+        location_width = std::min(
+            location_width, std::max(for_location, std::max(room * 2 / 5, kShortestLocation)));
+        name_width = std::min(
+            name_width, std::max(room > location_width ? room - location_width : 0, kShortestName));
+      }
+    }
+    for (const Line& it : lines) print(it, name_width, location_width);
+    line("");
+  }
+
+  static std::size_t name_columns(const Line& it) {
+    return columns(it.name) + (it.note.empty() ? 0 : columns(it.note) + 2);
+  }
+
+  void print(const Line& it, std::size_t name_width, std::size_t location_width) {
+    const bool divider = it.location.empty() && it.branch.empty() && it.name.starts_with("thread ");
+    const std::string_view colour = kLayerColours[static_cast<std::size_t>(it.layer)];
+    std::string row = divider ? std::string(kLayerColumns, ' ')
+                              : paint(pad(name_of(it.layer), kLayerColumns), colour);
+    row += paint(it.branch, kDim);
+    const std::size_t room = name_width > columns(it.branch) + kShortestName
+                                 ? name_width - columns(it.branch)
+                                 : kShortestName;
+    const std::size_t note_room = it.note.empty() ? 0 : columns(it.note) + 2;
+    const std::string name =
+        shorten_middle(it.name, std::max(room > note_room ? room - note_room : 0, kShortestName));
+    const std::string note =
+        shorten_middle(it.note, room > columns(name) + 2 ? room - columns(name) - 2 : 0);
+    row += paint(name, divider ? kDim : colour);
+    if (!note.empty()) row += "  " + paint(note, kDim);
+    std::size_t taken = columns(it.branch) + columns(name) + (note.empty() ? 0 : columns(note) + 2);
+    const auto align = [&](std::size_t width) {
+      row.append(taken < width ? width - taken : 0, ' ');
+      row += "  ";
+      taken = 0;
+    };
+    if (!it.location.empty() || !it.call.empty() || !it.times.empty()) {
+      align(name_width);
+      const std::string location = shorten_location(it.location, location_width);
+      row += options_.style.link(location, it.url);
+      taken = columns(location);
+    }
+    if (!it.call.empty() || !it.times.empty()) {
+      align(location_width);
+      row += paint(it.call, kDim);
+      if (!it.times.empty()) {
+        if (!it.call.empty()) row += "  ";
+        row += paint(it.times, kBold);
+      }
+    }
+    line(row);
+  }
+
+  void summary() {
+    std::string libraries;
+    for (const std::string& library : libraries_)
+      libraries += fmt::format("{}{}", libraries.empty() ? "" : ", ", printable(library));
+    line(fmt::format("{}, {}, {}{}, {} deep{}", plural(ops_, "op dispatched", "ops dispatched"),
+                     plural(kernels_, "kernel", "kernels"),
+                     plural(library_calls_, "library call", "library calls"),
+                     libraries.empty() ? "" : fmt::format(" ({})", libraries), depth_,
+                     report_.threads > 1 ? fmt::format(", {} threads", report_.threads) : ""));
+  }
+
+  void next() {
+    const std::string op = text_at(report_.meta, "op");
+    // What is no plain word is no op's name either, and nothing to paste into a shell.
+    const bool plain = !op.empty() && std::all_of(op.begin(), op.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             std::string_view("._:").find(c) != std::string_view::npos;
+    });
+    if (!plain) return;
+    const bool backward = report_.meta.value("backward", nlohmann::json()) == true;
+    std::vector<std::pair<std::string, std::string_view>> hints;
+    if (!backward)
+      hints.emplace_back(fmt::format("optrace {} --backward", op), "with the backward pass");
+    const std::string same = fmt::format("optrace {}{}", op, backward ? " --backward" : "");
+    if (!options_.all)
+      hints.emplace_back(same + " --all", "with wrapper templates and the interpreter's frames");
+    hints.emplace_back(same + " --format json -o FILE", "for programs");
+    std::size_t width = 0;
+    for (const auto& [command, what] : hints) width = std::max(width, command.size());
+    for (const auto& [command, what] : hints)
+      line(fmt::format("{}{}  {}",
+                       paint(pad(&command == &hints[0].first ? "try" : "", kLayerColumns), kDim),
+                       pad(command, width), paint(what, kDim)));
+  }
+
+  const Report& report_;
+  const TreeOptions& options_;
+  std::string text_;
+  std::uint64_t ops_ = 0;
+  std::uint64_t kernels_ = 0;
+  std::uint64_t library_calls_ = 0;
+  std::size_t frames_ = 0;
+  std::size_t depth_ = 0;
+  std::set<std::string> libraries_;
+};
+
+}  // namespace
+
+std::string to_tree(const Report& report, const TreeOptions& options) {
+  return TreeWriter(report, options).write();
+}
+
+}  // namespace optrace

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "report/report.h"
+#include "report/terminal_text.h"
+
+namespace optrace {
+
+struct TreeOptions {
+  TerminalStyle style;
+  /// Columns to keep within, where paths and names can be shortened. 0: nothing but the names of
+  /// templates is shortened, so that what is piped can be searched.
+  std::size_t width = 0;
+  bool all = false;  ///< The report has everything in it; don't recommend to ask for it.
+};
+
+/// The report as a tree for people: what was traced, the frames, a summary, and what to try next.
+std::string to_tree(const Report& report, const TreeOptions& options);
+
+}  // namespace optrace

@@ -1,0 +1,94 @@
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "report/json.h"
+#include "report/report.h"
+#include "trace_builder.h"
+
+using nlohmann::json;
+using optrace::Frame;
+using optrace::FrameSource;
+using optrace::Layer;
+using optrace::Report;
+
+namespace {
+
+Report small() {
+  Report report;
+  report.torch = {
+      {"version", "2.6.0"}, {"git_version", "abc"}, {"cuda", nullptr}, {"debug", false}};
+  report.device = "cpu";
+  report.source_version = "2.6.0";
+  report.source_exact = true;
+  Frame root;
+  root.layer = Layer::kernel;
+  root.name = "at::native::add";
+  root.symbol = "_ZN2at6native3addEv";
+  root.library = "libtorch_cpu.so";
+  root.op = "aten::add.Tensor";
+  root.thread = 42;
+  root.calls = 3;
+  root.source = FrameSource{"aten/src/ATen/native/Add.cpp", 12, 7U, ""};
+  Frame child;
+  child.layer = Layer::library;
+  child.name = "sgemm_";
+  child.source = FrameSource{"", 0, 9U, ""};
+  child.detail = {{"library", "BLAS"}};
+  root.children.push_back(std::move(child));
+  root.children.emplace_back();
+  report.roots.push_back(std::move(root));
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("the report's JSON has the schema's keys, in its order", "[json_output]") {
+  const std::string text = to_json(small());
+  const auto ordered = nlohmann::ordered_json::parse(text);
+  std::string keys;
+  for (const auto& [key, value] : ordered.items()) keys += key + " ";
+  CHECK(keys == "schema torch device dry_run source roots ");
+  keys.clear();
+  for (const auto& [key, value] : ordered["roots"][0].items()) keys += key + " ";
+  CHECK(keys == "layer name symbol library source op thread calls detail children ");
+
+  const json root = json::parse(text)["roots"][0];
+  CHECK(root["layer"] == "kernel");
+  CHECK(root["calls"] == 3);
+  CHECK(root["source"] == json({{"file", "aten/src/ATen/native/Add.cpp"},
+                                {"line", 12},
+                                {"call_line", 7},
+                                {"url", nullptr}}));
+  CHECK(root["children"][0]["source"] ==
+        json({{"file", nullptr}, {"line", nullptr}, {"call_line", 9}, {"url", nullptr}}));
+  CHECK(root["children"][1]["source"].is_null());
+  CHECK(root["children"][1]["detail"].is_null());
+}
+
+TEST_CASE("bytes that are no UTF-8 do not break the JSON", "[json_output]") {
+  Report report = small();
+  report.roots[0].name = "bad \xff\xfe name \x1b[31m";
+  report.roots[0].detail = {{"python_name", "\xc3\x28"}};
+  const std::string text = to_json(report);
+  CHECK(json::parse(text)["roots"][0]["name"] == "bad \xef\xbf\xbd\xef\xbf\xbd name \x1b[31m");
+  CHECK(text.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("a report without roots, and one that is deep, are written", "[json_output]") {
+  Report report = small();
+  report.roots.clear();
+  report.source_version.clear();
+  CHECK(json::parse(to_json(report))["source"]["version"].is_null());
+  for (int i = 0; i < 20'000; ++i) {
+    Frame outer;
+    if (!report.roots.empty()) {
+      outer.children.push_back(std::move(report.roots[0]));
+      report.roots.clear();
+    }
+    report.roots.push_back(std::move(outer));
+  }
+  const std::string text = to_json(report);
+  CHECK(std::count(text.begin(), text.end(), '{') == 20'003);
+}

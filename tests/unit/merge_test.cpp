@@ -1,0 +1,325 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "indexer/index_writer.h"
+#include "indexer/symbol_key.h"
+#include "platform/private_folder.h"
+#include "report/layers.h"
+#include "report/report.h"
+#include "report/source_link.h"
+#include "trace_builder.h"
+
+using optrace::canonical_symbol;
+using optrace::EventKind;
+using optrace::Frame;
+using optrace::Index;
+using optrace::IndexContents;
+using optrace::kNone;
+using optrace::Layer;
+using optrace::Report;
+using optrace::TraceBuilder;
+
+namespace {
+
+constexpr const char* kBinding = "_ZN5torch8autogradL18THPVariable_conv2dEP7_objectS2_S2_";
+constexpr const char* kCall = "_ZN2at4_ops6conv2d4callERKNS_6TensorES4_";
+constexpr const char* kPlumbing =
+    "_ZN3c104impl28wrap_kernel_functor_unboxed_I1AE4callEPNS_14OperatorKernelE";
+constexpr const char* kWrapper =
+    "_ZN2at12_GLOBAL__N_112_GLOBAL__N_138wrapper_CompositeImplicitAutograd_convEv";
+constexpr const char* kKernel = "_ZN2at6native6conv2dERKNS_6TensorES3_";
+constexpr const char* kHelper = "_ZN2at6native6helperERKNS_6TensorE";
+constexpr const char* kInlined = "_ZN2at6native7inlinedERKNS_6TensorE";
+constexpr const char* kHandle = "_ZNK3c1019TypedOperatorHandleIFN2at6TensorERKS2_EE4callES4_";
+constexpr const char* kExecute = "dnnl_primitive_execute";
+constexpr const char* kImplementation =
+    "_ZNK4dnnl4impl3cpu3x6426jit_avx2_convolution_fwd_t7executeERKNS0_10exec_ctx_tE";
+
+// Python calls torch.conv2d, which goes through the dispatcher to a kernel and to oneDNN.
+TraceBuilder conv2d() {
+  TraceBuilder t;
+  t.trace.meta = {{"torch", {{"version", "2.6.0+cu124"}, {"git_version", std::string(40, 'a')}}},
+                  {"device", "cpu"},
+                  {"torch_folder", "/site-packages/torch"},
+                  {"op_names", {{"conv2d", "aten::conv2d"}}}};
+  t.trace.modules = {{"/x/libtorch_cpu.so", ""}, {"/x/libpython3.11.so.1.0", ""}};
+  const auto loop = t.function("_PyEval_EvalFrameDefault");
+  t.trace.functions[loop].module = 1;
+  const auto binding = t.function(kBinding), call = t.function(kCall);
+  const auto plumbing = t.function(kPlumbing), wrapper = t.function(kWrapper);
+  const auto kernel = t.function(kKernel), helper = t.function(kHelper);
+  const auto execute = t.function(kExecute), implementation = t.function(kImplementation);
+  const auto forward = t.python("torch.nn.modules.conv.Conv2d.forward");
+  t.trace.python_functions[forward].file = "/site-packages/torch/nn/modules/conv.py";
+  t.trace.python_functions[forward].first_line = 553;
+  const auto inner = t.python("torch.nn.modules.conv.Conv2d._conv_forward");
+  t.trace.python_functions[inner].file = "/site-packages/torch/nn/modules/conv.py";
+  t.trace.python_functions[inner].first_line = 536;
+  const auto builtin = t.python("torch.conv2d");
+
+  t.live_at_start(loop, 9000);
+  t.python_event(EventKind::python_call, forward, 8000, 7);
+  t.python_event(EventKind::python_call, inner, 8000, 554);
+  t.python_event(EventKind::builtin_call, builtin, 8000, 549);
+  for (int i = 0; i < 2; ++i) {
+    t.enter(binding, loop, 7900);
+    t.enter(call, binding, 7800);
+    t.enter(plumbing, call, 7700);
+    t.enter(wrapper, plumbing, 7600);
+    t.enter(kernel, wrapper, 7500);
+    t.enter(helper, kernel, 7400);
+    t.enter(execute, kernel, 7350);
+    t.enter(implementation, execute, 7300);
+  }
+  return t;
+}
+
+IndexContents contents() {
+  const auto key = [](const char* symbol) { return canonical_symbol(symbol); };
+  IndexContents index;
+  index.meta = {{"torch_version", "2.6.0"}, {"git_version", std::string(40, 'a')}};
+  index.functions = {
+      {key(kBinding),
+       "torch/csrc/autograd/generated/python_torch_functions_0.cpp",
+       1000,
+       {{key(kCall), 1010}}},
+      {key(kCall), "build/aten/src/ATen/Operators_0.cpp", 2000, {{key(kHandle), 2003}}},
+      {key(kWrapper),
+       "build/aten/src/ATen/RegisterCompositeImplicitAutograd.cpp",
+       3000,
+       {{key(kKernel), 3002}}},
+      {key(kKernel),
+       "aten/src/ATen/native/Convolution.cpp",
+       4000,
+       {{key(kInlined), 4010}, {key(kExecute), 4020}, {key(kExecute), 4030}}},
+      {key(kInlined), "aten/src/ATen/native/Convolution.cpp", 3900, {{key(kHelper), 3901}}},
+      {key(kHelper), "aten/src/ATen/native/Convolution.cpp", 3800, {}},
+  };
+  return index;
+}
+
+struct OpenIndex {
+  explicit OpenIndex(const IndexContents& index_contents) {
+    optrace::write_index(index_contents, folder.path() / "index");
+  }
+  Index open() const { return Index::open(folder.path() / "index"); }
+  optrace::PrivateFolder folder;
+};
+
+std::string names(const Frame& root) {
+  std::string text;
+  for (const Frame* frame = &root; frame != nullptr;
+       frame = frame->children.empty() ? nullptr : &frame->children.front())
+    text += (text.empty() ? "" : " > ") + frame->name;
+  return text;
+}
+
+const Frame& descend(const Frame& frame, unsigned levels) {
+  return levels == 0 ? frame : descend(frame.children.at(0), levels - 1);
+}
+
+}  // namespace
+
+TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[merge]") {
+  const OpenIndex file(contents());
+  const Index index = file.open();
+  const Report report = merge(conv2d().trace, &index, {});
+  CHECK(report.source_exact);
+  CHECK(report.source_version == "2.6.0");
+  CHECK(report.device == "cpu");
+  REQUIRE(report.roots.size() == 1);
+  const Frame& root = report.roots[0];
+  CHECK(names(root) ==
+        "torch.nn.modules.conv.Conv2d.forward > torch.nn.modules.conv.Conv2d._conv_forward > "
+        "torch::autograd::THPVariable_conv2d > at::_ops::conv2d::call > "
+        "at::(anonymous namespace)::(anonymous namespace)::wrapper_CompositeImplicitAutograd_conv "
+        "> at::native::conv2d > at::native::helper");
+
+  CHECK(root.layer == Layer::python);
+  CHECK(root.source->file == "torch/nn/modules/conv.py");
+  CHECK(root.source->line == 553);
+  CHECK(root.source->url == "https://github.com/pytorch/pytorch/blob/" + std::string(40, 'a') +
+                                "/torch/nn/modules/conv.py#L553");
+  CHECK_FALSE(root.source->call_line);  // Its caller is no frame of the report.
+  CHECK(root.calls == 1);
+  CHECK(descend(root, 1).source->call_line == 554U);
+
+  const Frame& binding = descend(root, 2);
+  CHECK(binding.layer == Layer::binding);
+  CHECK(binding.calls == 2);
+  CHECK(binding.source->call_line == 549U);
+  CHECK(binding.source->url.empty());  // Generated.
+  CHECK(binding.detail["python_name"] == "torch.conv2d");
+
+  const Frame& call = descend(root, 3);
+  CHECK(call.layer == Layer::dispatcher);
+  CHECK(call.op == "aten::conv2d");
+  CHECK(call.detail["step"] == "call");
+  CHECK(call.source->line == 2000U);
+  CHECK(call.source->call_line == 1010U);
+
+  const Frame& wrapper = descend(root, 4);
+  CHECK(wrapper.layer == Layer::kernel);
+  CHECK(wrapper.op == "aten::conv2d");
+  CHECK(wrapper.source->call_line == 2003U);  // Where the handle is called.
+
+  const Frame& kernel = descend(root, 5);
+  CHECK(kernel.op == "aten::conv2d");
+  CHECK(kernel.source->call_line == 3002U);
+  REQUIRE(kernel.children.size() == 2);
+
+  const Frame& helper = kernel.children[0];
+  CHECK_FALSE(helper.op);
+  CHECK(helper.source->call_line == 4010U);  // Through a function that was inlined.
+
+  const Frame& library = kernel.children[1];
+  CHECK(library.layer == Layer::library);
+  CHECK(library.name == "dnnl_primitive_execute");
+  CHECK(library.source->file.empty());
+  CHECK(library.source->call_line == 4020U);
+  CHECK(library.detail["call_lines"] == std::vector<unsigned>{4020, 4030});
+  CHECK(library.detail["library"] == "oneDNN");
+  CHECK(library.detail["implementation"] == "cpu::x64::jit_avx2_convolution_fwd_t");
+}
+
+TEST_CASE("everything that is folded away is there when all is asked for", "[merge]") {
+  const Report report = merge(conv2d().trace, nullptr, {.all = true});
+  REQUIRE(report.roots.size() == 1);
+  CHECK(report.roots[0].name == "_PyEval_EvalFrameDefault");
+  CHECK(report.roots[0].detail["entered_before_recording"] == true);
+  CHECK(names(report.roots[0]).find("c10::impl::wrap_kernel_functor_unboxed_<A>::call") !=
+        std::string::npos);
+  CHECK(report.source_version.empty());
+  CHECK_FALSE(report.source_exact);
+}
+
+TEST_CASE("an index of another version is used, and known to be inexact", "[merge]") {
+  IndexContents other = contents();
+  other.meta = {{"torch_version", "2.5.1"}, {"git_version", std::string(40, 'b')}};
+  const OpenIndex file(other);
+  const Index index = file.open();
+  const Report report = merge(conv2d().trace, &index, {});
+  CHECK_FALSE(report.source_exact);
+  const Frame& kernel = descend(report.roots[0], 5);
+  // Links go to what the lines belong to.
+  CHECK(kernel.source->url == "https://github.com/pytorch/pytorch/blob/" + std::string(40, 'b') +
+                                  "/aten/src/ATen/native/Convolution.cpp#L4000");
+}
+
+TEST_CASE("ops without a name in the trace are named by the index", "[merge]") {
+  IndexContents with_ops = contents();
+  with_ops.ops = {{"aten::conv2d", "conv2d", 1700}};
+  const OpenIndex file(with_ops);
+  const Index index = file.open();
+  TraceBuilder t = conv2d();
+  t.trace.meta.erase("op_names");
+  CHECK(descend(merge(t.trace, &index, {}).roots[0], 3).op == "aten::conv2d");
+  CHECK_FALSE(descend(merge(t.trace, nullptr, {}).roots[0], 3).op);
+}
+
+TEST_CASE("a frame below a jump is marked, through folded frames too", "[merge]") {
+  TraceBuilder t;
+  const auto redispatch = t.function("_ZN2at4_ops3add10redispatchEN3c1014DispatchKeySetE");
+  const auto plumbing = t.function(kPlumbing), kernel = t.function(kKernel);
+  t.trace.functions[redispatch].jumps_indirectly = true;
+  t.enter(redispatch, kNone, 1000);
+  t.enter(plumbing, kNone, 1000);
+  t.enter(kernel, plumbing, 900);
+  const Report report = merge(t.trace, nullptr, {});
+  const Frame& root = report.roots.at(0);
+  CHECK(root.detail["step"] == "redispatch");
+  REQUIRE(root.children.size() == 1);
+  CHECK(root.children[0].name == "at::native::conv2d");
+  CHECK(root.children[0].detail["tail_call"] == true);
+  const Report all = merge(t.trace, nullptr, {.all = true});
+  CHECK(all.roots.at(0).children.at(0).detail["tail_call"] == true);
+  CHECK_FALSE(all.roots[0].children[0].children.at(0).detail.contains("tail_call"));
+}
+
+TEST_CASE("threads have roots of their own", "[merge]") {
+  TraceBuilder t;
+  const auto kernel = t.function(kKernel);
+  t.enter(kernel, kNone, 1000);
+  t.trace.threads.push_back(t.trace.threads[0]);
+  t.trace.threads[1].id = 2;
+  t.trace.threads[1].lost = 3;
+  const Report report = merge(t.trace, nullptr, {});
+  REQUIRE(report.roots.size() == 2);
+  CHECK(report.roots[0].thread == 1);
+  CHECK(report.roots[1].thread == 2);
+  CHECK(report.threads == 2);
+  CHECK(report.lost_events == 3);
+}
+
+TEST_CASE("the CPU capability of a kernel is that of its copy's source file", "[merge]") {
+  TraceBuilder t;
+  const auto kernel = t.function("_ZN2at6native12_GLOBAL__N_110add_kernelEv");
+  t.trace.functions[kernel].source_file = "UfuncCPUKernel_add.cpp.AVX2.cpp";
+  t.enter(kernel, kNone, 1000);
+  CHECK(merge(t.trace, nullptr, {}).roots.at(0).detail["cpu_capability"] == "AVX2");
+}
+
+TEST_CASE("a trace that knows nothing about itself still gives a report", "[merge]") {
+  TraceBuilder t;
+  t.enter(t.function(""), kNone, 1000);
+  const Report report = merge(t.trace, nullptr, {});
+  CHECK(report.torch["version"].is_null());
+  CHECK(report.device == "cpu");
+  CHECK(report.roots.at(0).name == "libtorch_cpu.so+0x0");
+  CHECK_FALSE(report.roots[0].symbol);
+}
+
+TEST_CASE("reports as deep as a program's recursion come and go without recursion", "[merge]") {
+  TraceBuilder t;
+  const auto kernel = t.function(kKernel), helper = t.function(kHelper);
+  for (std::uint64_t i = 300'000; i > 0; --i)
+    t.enter(i % 2 == 0 ? kernel : helper,
+            i == 300'000 ? kNone
+            : i % 2 == 0 ? helper
+                         : kernel,
+            i * 100);
+  const Report report = merge(t.trace, nullptr, {});
+  CHECK(report.roots.size() == 1);
+}
+
+TEST_CASE("layers follow from a table of names", "[merge]") {
+  using optrace::place;
+  CHECK(place("at::_ops::add_Tensor::redispatch", "libtorch_cpu.so").layer == Layer::dispatcher);
+  CHECK(place("torch::autograd::VariableType::(anonymous namespace)::add", "").layer ==
+        Layer::autograd);
+  CHECK(place("torch::autograd::generated::ConvolutionBackward0::apply", "").layer ==
+        Layer::autograd);
+  CHECK(place("torch::autograd::THPVariable_add", "libtorch_python.so").layer == Layer::binding);
+  CHECK(place("at::native::add_kernel", "").layer == Layer::kernel);
+  CHECK(place("sgemm_", "libtorch_cpu.so").layer == Layer::library);
+  CHECK(place("cudnnBackendExecute", "libcudnn.so.9").layer == Layer::library);
+  CHECK(place("anything", "libpython3.12.so.1.0").folded);
+  CHECK(place("std::_Function_handler<void ()>::_M_invoke", "libtorch_cpu.so").folded);
+  CHECK_FALSE(place("at::native::add_kernel", "libtorch_cpu.so").folded);
+  CHECK(place("at::convolution_symint", "libtorch_cpu.so").layer == Layer::dispatcher);
+}
+
+TEST_CASE("patterns: a star takes anything, a percent sign stays in its scope", "[merge]") {
+  using optrace::matches_pattern;
+  CHECK(matches_pattern("at::_ops::add::call", "at::_ops::%::call"));
+  CHECK_FALSE(matches_pattern("at::_ops::add::x::call", "at::_ops::%::call"));
+  CHECK(matches_pattern("abcabd", "*ab%d"));
+  CHECK(matches_pattern("", "*"));
+  CHECK_FALSE(matches_pattern("a", ""));
+  CHECK(matches_pattern("sgemm_", "%_"));
+  CHECK_FALSE(matches_pattern("at::add_", "%_"));
+  CHECK(matches_pattern("a::b::c_", "*::%_"));
+}
+
+TEST_CASE("links lead only to what is in the repository", "[merge]") {
+  const optrace::SourceLink link("", "2.6.0+cu124");
+  CHECK(link.of_native("aten/src/ATen/native/Convolution.cpp", 5) ==
+        "https://github.com/pytorch/pytorch/blob/v2.6.0/aten/src/ATen/native/Convolution.cpp#L5");
+  CHECK(link.of_native("build/aten/src/ATen/Operators_0.cpp", 5).empty());
+  CHECK(link.of_native("/usr/include/x.h", 5).empty());
+  CHECK(link.of_native("aten/\x1b]8;;x", 5).empty());
+  CHECK(link.of_python("numpy/core.py", 5).empty());
+  CHECK(optrace::SourceLink("", "2.7.0.dev20250101").of_native("aten/a.cpp", 1).empty());
+}

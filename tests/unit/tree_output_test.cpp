@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <sstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "report/render.h"
+#include "report/report.h"
+#include "report/terminal_text.h"
+#include "report/tree.h"
+#include "trace_builder.h"
+
+using Catch::Contains;
+using optrace::columns;
+using optrace::Frame;
+using optrace::FrameSource;
+using optrace::Layer;
+using optrace::printable;
+using optrace::Report;
+using optrace::TreeOptions;
+
+namespace {
+
+Frame frame(Layer layer, const std::string& name) {
+  Frame made;
+  made.layer = layer;
+  made.name = name;
+  return made;
+}
+
+Report sample() {
+  Report report;
+  report.torch = {{"version", "2.6.0+cu124"}, {"git_version", "1eba9b3aa3c43f86f4a2c807ac8e12c4"}};
+  report.device = "cpu";
+  report.source_version = "2.6.0";
+  report.source_exact = true;
+  report.meta = {
+      {"op", "conv2d"},
+      {"call", "torch.nn.Conv2d(3, 16, 3)(input)"},
+      {"python", "3.11.7"},
+      {"inputs", {{{"name", "input"}, {"shape", {4, 3, 56, 56}}, {"dtype", "torch.float32"}}}},
+      {"warnings", {"something is missing"}}};
+  report.threads = 1;
+  Frame forward = frame(Layer::python, "torch.nn.modules.conv.Conv2d.forward");
+  forward.source = FrameSource{"torch/nn/modules/conv.py", 553, {}, "https://github.com/x#L553"};
+  Frame call = frame(Layer::dispatcher, "at::_ops::conv2d::call");
+  call.op = "aten::conv2d";
+  call.detail = {{"step", "call"}};
+  call.source = FrameSource{"build/aten/src/ATen/Operators_2.cpp", 10, 549U, ""};
+  Frame kernel = frame(Layer::kernel, "at::native::(anonymous namespace)::conv2d");
+  Frame execute = frame(Layer::library, "dnnl_primitive_execute");
+  execute.detail = {{"library", "oneDNN"}, {"implementation", "cpu::x64::jit_avx2"}};
+  execute.calls = 2;
+  kernel.children.push_back(frame(Layer::runtime, "first"));
+  kernel.children.push_back(std::move(execute));
+  call.children.push_back(std::move(kernel));
+  forward.children.push_back(std::move(call));
+  report.roots.push_back(std::move(forward));
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("the tree says what was traced, the frames, and what to try next", "[tree_output]") {
+  const std::string text = to_tree(sample(), {});
+  CHECK_THAT(text, Contains("torch.nn.Conv2d(3, 16, 3)(input)"));
+  CHECK_THAT(text, Contains("2.6.0+cu124 (git 1eba9b3a) on cpu, Python 3.11.7"));
+  CHECK_THAT(text, Contains("input  4×3×56×56 float32"));
+  CHECK_THAT(text, Contains("exactly what was traced"));
+  CHECK_THAT(text, Contains("something is missing"));
+  CHECK_THAT(text, Contains("Conv2d.forward"));
+  CHECK_THAT(text, Contains("torch/nn/modules/conv.py:553"));
+  CHECK_THAT(text, Contains("aten::conv2d  call"));
+  CHECK_THAT(text, Contains("called at :549"));
+  CHECK_THAT(text, Contains("├─ first"));
+  CHECK_THAT(text, Contains("└─ dnnl_primitive_execute"));
+  CHECK_THAT(text, Contains("×2"));
+  CHECK_THAT(text, Contains("1 op dispatched, 1 kernel, 2 library calls (oneDNN), 4 deep"));
+  CHECK_THAT(text, Contains("optrace conv2d --backward"));
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find('~') == std::string::npos);
+}
+
+TEST_CASE("lines of another version are marked, Python's own are not", "[tree_output]") {
+  Report report = sample();
+  report.source_exact = false;
+  const std::string text = to_tree(report, {});
+  CHECK_THAT(text, Contains("Operators_2.cpp:~10"));
+  CHECK_THAT(text, Contains("torch/nn/modules/conv.py:553"));
+  CHECK_THAT(text, Contains("called at :549"));  // A line of the Python file.
+  CHECK_THAT(text, Contains("not of the torch traced"));
+}
+
+TEST_CASE("colours and links come only when asked for", "[tree_output]") {
+  TreeOptions options;
+  options.style.colour = true;
+  const std::string coloured = to_tree(sample(), options);
+  CHECK_THAT(coloured, Contains("\x1b[36m"));
+  CHECK(coloured.find("\x1b]8;;") == std::string::npos);
+  options.style.links = true;
+  CHECK_THAT(to_tree(sample(), options), Contains("\x1b]8;;https://github.com/x#L553\x1b\\"));
+}
+
+TEST_CASE("a tree keeps within the terminal's width", "[tree_output]") {
+  Report report = sample();
+  report.roots[0].children[0].children[0].name = std::string(300, 'k');
+  report.roots[0].children[0].source->file = "aten/" + std::string(100, 'd') + "/file.cpp";
+  TreeOptions options;
+  options.width = 100;
+  std::istringstream lines(to_tree(report, options));
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("optrace") == std::string::npos) CHECK(columns(line) <= 100);
+}
+
+TEST_CASE("what comes from a trace can't drive the terminal", "[tree_output]") {
+  CHECK(printable("\x1b[31mred") == "\\x1b[31mred");
+  CHECK(printable("a\nb\x7f") == "a\\x0ab\\x7f");
+  CHECK(printable("\xc2\x9b") == "\\x9b");
+  CHECK(printable("\xe2\x80\xae") == "\\u202e");
+  CHECK(printable("\xff\xc3") == "\\xff\\xc3");
+  CHECK(printable("\xe4\xb8\xad ×") == "\xe4\xb8\xad ×");
+
+  Report report = sample();
+  const std::string hostile = "\x1b]8;;https://evil\x1b\\\r\n\xe2\x80\xae";
+  report.meta["call"] = hostile;
+  report.meta["op"] = hostile;
+  report.meta["python"] = hostile;
+  report.meta["warnings"] = {hostile, 5};
+  report.meta["inputs"] = {{{"name", hostile}, {"shape", {hostile}}, {"dtype", hostile}}, 7};
+  report.torch["version"] = hostile;
+  report.roots[0].name = hostile;
+  report.roots[0].source->file = hostile;
+  report.roots[0].source->url = "https://x/" + hostile;
+  report.roots[0].detail = {{"implementation", hostile}, {"python_name", hostile}};
+  TreeOptions options;
+  options.style.links = true;
+  const std::string text = to_tree(report, options);
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find('\r') == std::string::npos);
+  CHECK(text.find("\xe2\x80\xae") == std::string::npos);
+}
+
+TEST_CASE("rendering follows the options, and the target where they leave it open",
+          "[tree_output]") {
+  optrace::TraceBuilder t;
+  t.enter(t.function("_ZN2at6native3addEv"), optrace::kNone, 1000);
+  optrace::OutputOptions options;
+  optrace::OutputTarget terminal;
+  terminal.terminal = true;
+  terminal.width = 100;
+  const auto has_colour = [&] {
+    return render(t.trace, nullptr, options, terminal).find('\x1b') != std::string::npos;
+  };
+  CHECK(has_colour());
+  terminal.no_colour = true;
+  CHECK_FALSE(has_colour());
+  options.colour = optrace::ColourChoice::always;
+  CHECK(has_colour());
+  options.colour = optrace::ColourChoice::never;
+  CHECK_FALSE(has_colour());
+  options.format = optrace::ReportFormat::json;
+  CHECK(render(t.trace, nullptr, options, terminal).starts_with("{\"schema\""));
+}
