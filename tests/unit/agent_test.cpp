@@ -21,6 +21,8 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +30,7 @@
 #include "platform/private_folder.h"
 #include "tests/agent/plan_builder.h"
 #include "tests/agent/raw_recording.h"
+#include "tracer/agent/plan_reader.h"
 #include "tracer/agent/recording_format.h"
 
 using optrace::test::PlanBuilder;
@@ -363,4 +366,539 @@ TEST_CASE("the initial stack is the live one") {
     CHECK(frames[i].stack_pointer > frames[i - 1].stack_pointer);
     CHECK(frames[i].instruction == frames[i - 1].return_address);
   }
+}
+
+TEST_CASE("64 threads record each its own events, also those that have ended") {
+  const bool use_jumps = GENERATE(false, true);
+  CAPTURE(use_jumps);
+  const int calls = use_jumps ? 5000 : 200;  // Several chunks with jumps.
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
+  REQUIRE(agent().start() == 0);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 64; ++t) {
+    threads.emplace_back([&wrong, calls] {
+      for (int i = 0; i < calls; ++i) {
+        wrong += targets().call_first(i) == i + 101 ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  REQUIRE(agent().stop() == 0);
+  CHECK(wrong == 0);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  CHECK(raw.complete);
+  std::size_t full = 0;
+  for (const auto& thread : raw.threads) {
+    CHECK(thread.header.lost == 0);
+    if (thread.events.empty()) {
+      continue;  // The one that started the recording.
+    }
+    REQUIRE(thread.events.size() == static_cast<std::size_t>(calls) * 2);
+    ++full;
+    for (std::size_t i = 0; i < thread.events.size(); ++i) {
+      REQUIRE(thread.events[i].id - raw.plans[0].range.first_id == (i % 2 == 0 ? 4 : 0));
+    }
+  }
+  CHECK(full == 64);
+}
+
+TEST_CASE("probes come and go while threads run through them") {
+  const ProbesGoAtTheEnd guard;
+  const std::string text_before = text_of(as_pointer(targets().plain));
+  const PlanFile file(all_targets());
+  std::atomic<bool> over = false;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&over, &wrong] {
+      while (!over.load(std::memory_order_relaxed)) {
+        wrong += targets().plain(1) == 2 && targets().call_first(1) == 102 &&
+                         targets().rip_relative(0) == 4711 &&
+                         targets().own_entry_start(4) == 4 * 5 / 2 + 3
+                     ? 0
+                     : 1;
+        targets().one_byte();
+      }
+    });
+  }
+  std::uint64_t events = 0;
+  for (int i = 0; i < 40; ++i) {
+    REQUIRE(agent().place(file.path(), 0) == 11);
+    REQUIRE(agent().start() == 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    REQUIRE(agent().stop() == 0);
+    REQUIRE(agent().remove() == 0);
+    const std::string bytes = write_recording();
+    events += RawRecording(bytes).event_count();
+  }
+  over = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  CHECK(wrong == 0);
+  CHECK(events > 1000);
+  CHECK(text_of(as_pointer(targets().plain)) == text_before);
+}
+
+TEST_CASE("exceptions pass through probed functions") {
+  const bool use_jumps = GENERATE(false, true);
+  CAPTURE(use_jumps);
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
+  REQUIRE(agent().start() == 0);
+  int caught = 0;
+  for (int i = 0; i < 1000; ++i) {
+    try {
+      targets().calls_thrower(1);
+    } catch (const std::runtime_error& error) {
+      caught += std::string(error.what()) == "positive" ? 1 : 0;
+    }
+  }
+  REQUIRE(agent().stop() == 0);
+  CHECK(caught == 1000);
+  const std::string bytes = write_recording();
+  CHECK(RawRecording(bytes).event_count() == 1000);
+}
+
+TEST_CASE("a forked child records nothing and has no recording") {
+  const bool past_libc = GENERATE(false, true);
+  CAPTURE(past_libc);
+  const ProbesGoAtTheEnd guard;
+  const std::string text_before = text_of(as_pointer(targets().plain));
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  REQUIRE(agent().start() == 0);
+  targets().plain(1);
+  const pid_t child = past_libc ? static_cast<pid_t>(syscall(SYS_fork)) : fork();
+  if (child == 0) {
+    bool good = targets().plain(1) == 2 && agent().stop() == -EALREADY &&
+                agent().write(1) == -ENODATA && agent().remove() == 0;
+    good = good && text_of(as_pointer(targets().plain)) == text_before;
+    _exit(good && targets().plain(1) == 2 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  targets().plain(1);
+  REQUIRE(agent().stop() == 0);
+  const std::string bytes = write_recording();
+  CHECK(RawRecording(bytes).event_count() == 2);
+}
+
+namespace {
+
+std::atomic<std::uint64_t> alarm_calls = 0;
+
+void on_alarm(int) {
+  for (int i = 0; i < 50; ++i) {
+    targets().plain(i);
+    ++alarm_calls;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a signal handler that enters probed functions loses no event of either side") {
+  const bool use_jumps = GENERATE(false, true);
+  CAPTURE(use_jumps);
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
+  struct sigaction action{};
+  struct sigaction before{};
+  action.sa_handler = on_alarm;
+  action.sa_flags = SA_RESTART;
+  REQUIRE(sigaction(SIGALRM, &action, &before) == 0);
+  alarm_calls = 0;
+  std::uint64_t calls = 0;
+  REQUIRE(agent().start() == 0);
+  const itimerval every_millisecond{{0, 1000}, {0, 1000}};
+  REQUIRE(setitimer(ITIMER_REAL, &every_millisecond, nullptr) == 0);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(400);
+  while (std::chrono::steady_clock::now() < end) {
+    for (int i = 0; i < 100; ++i) {
+      targets().plain(1);
+      ++calls;
+    }
+  }
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  REQUIRE(agent().stop() == 0);
+  sigaction(SIGALRM, &before, nullptr);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  CHECK(alarm_calls > 1000);
+  CHECK(raw.event_count() == calls + alarm_calls);
+  for (const auto& event : raw.threads.at(0).events) {
+    REQUIRE(event.id == raw.plans[0].range.first_id);
+  }
+}
+
+namespace {
+
+std::atomic<int> foreign_traps = 0;
+
+void on_foreign_trap(int, siginfo_t* information, void*) {
+  foreign_traps += information != nullptr ? 1 : 0;
+}
+
+// The status of a child that runs `act` with probes placed as int3.
+template <typename Act>
+int status_of_child(void (*handler)(int), Act act) {
+  const PlanFile file(all_targets());
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    std::signal(SIGTRAP, handler);
+    if (agent().place(file.path(), 0) <= 0 || targets().plain(1) != 2) {
+      _exit(9);
+    }
+    act();
+    _exit(targets().plain(1) == 2 ? 0 : 8);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a trap that is not ours goes to whoever had SIGTRAP before") {
+  struct sigaction theirs{};
+  struct sigaction before{};
+  theirs.sa_sigaction = on_foreign_trap;
+  theirs.sa_flags = SA_SIGINFO;
+  REQUIRE(sigaction(SIGTRAP, &theirs, &before) == 0);
+  foreign_traps = 0;
+  {
+    const ProbesGoAtTheEnd guard;
+    const PlanFile file(all_targets());
+    REQUIRE(agent().place(file.path(), 0) > 0);
+    CHECK(targets().plain(1) == 2);
+    CHECK(foreign_traps == 0);
+    asm volatile("int3");
+    CHECK(foreign_traps == 1);
+    raise(SIGTRAP);
+    CHECK(foreign_traps == 2);
+    CHECK(targets().plain(1) == 2);
+    REQUIRE(agent().remove() == 0);
+  }
+  struct sigaction now{};
+  REQUIRE(sigaction(SIGTRAP, &before, &now) == 0);
+  CHECK(now.sa_sigaction == on_foreign_trap);
+
+  const int killed = status_of_child(SIG_DFL, [] { asm volatile("int3"); });
+  CHECK((WIFSIGNALED(killed) && WTERMSIG(killed) == SIGTRAP));
+  CHECK(status_of_child(SIG_IGN, [] { raise(SIGTRAP); }) == 0);
+  const int ignored_int3 = status_of_child(SIG_IGN, [] { asm volatile("int3"); });
+  CHECK((WIFSIGNALED(ignored_int3) && WTERMSIG(ignored_int3) == SIGTRAP));
+}
+
+namespace {
+
+// Reserves all free address space within `reach` bytes of `around` while it lives.
+class NoRoom {
+ public:
+  NoRoom(std::uint64_t around, std::uint64_t reach) {
+    const std::uint64_t first = around - reach;
+    const std::uint64_t last = around + reach;
+    std::ifstream maps("/proc/self/maps");
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> mappings;
+    std::string line;
+    while (std::getline(maps, line)) {
+      const std::size_t dash = line.find('-');
+      mappings.emplace_back(std::stoull(line, nullptr, 16),
+                            std::stoull(line.substr(dash + 1), nullptr, 16));
+    }
+    mappings.emplace_back(last, last);
+    std::uint64_t at = first;
+    for (const auto& [begin, end] : mappings) {
+      const std::uint64_t gap_end = std::min(begin, last);
+      if (at < gap_end) {
+        void* const memory =
+            mmap(reinterpret_cast<void*>(at), gap_end - at, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+        if (memory != MAP_FAILED) {
+          reserved_.emplace_back(memory, gap_end - at);
+        }
+      }
+      at = std::max(at, end);
+    }
+  }
+  ~NoRoom() {
+    for (const auto& [memory, size] : reserved_) {
+      munmap(memory, size);
+    }
+  }
+  NoRoom(const NoRoom&) = delete;
+  NoRoom& operator=(const NoRoom&) = delete;
+
+ private:
+  std::vector<std::pair<void*, std::uint64_t>> reserved_;
+};
+
+}  // namespace
+
+TEST_CASE("without room near the module, only probes that need none are placed") {
+  const ProbesGoAtTheEnd guard;
+  const PlanBuilder builder = all_targets();
+  const PlanFile file(builder);
+  // Whole pages, and the pages that libc may map meanwhile stay outside of what is looked at.
+  const std::uint64_t around = as_number(as_pointer(targets().plain)) & ~std::uint64_t{4095};
+  {
+    const NoRoom reserved(around, 0x8800'0000);
+    CHECK(agent().place(file.path(), 1) == 1);
+  }
+  CHECK(agent().counters().no_room == builder.probes.size() - 1);
+  CHECK(agent().counters().traps == 1);
+  REQUIRE(agent().start() == 0);
+  call_all_targets();
+  REQUIRE(agent().stop() == 0);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  CHECK(ids_of(raw) == std::vector<std::uint32_t>{9});
+  CHECK(raw.plans.at(0).range.placed == 1);
+}
+
+TEST_CASE("a probe is placed only where the module holds what the plan says") {
+  const ProbesGoAtTheEnd guard;
+  const Targets& t = targets();
+  PlanBuilder builder(as_pointer(t.plain));
+  builder.add_plain(as_pointer(t.plain), 5).add_plain(as_pointer(t.nothing), 5);
+  builder.probes[0].original[1] ^= 1;
+  builder.add_plain(t.value, 4, plan::Patch::trap_only);  // Data, not text.
+  const auto* middle = reinterpret_cast<const std::uint8_t*>(t.landing_pad);
+  builder.add_plain(middle, 6).add_plain(middle + 4, 2, plan::Patch::trap_only);
+  const PlanFile file(builder);
+  CHECK(agent().place(file.path(), 1) == 2);
+  const optrace_agent_counters counters = agent().counters();
+  CHECK(counters.bytes_differ == 1);
+  CHECK(counters.outside_text == 1);
+  CHECK(counters.overlapping == 1);
+  CHECK(counters.jumps == 1);
+  CHECK(counters.traps == 1);
+  call_all_targets();
+  // A second plan over the first finds changed bytes.
+  PlanBuilder again(as_pointer(t.plain));
+  again.add(as_pointer(t.nothing), plan::Patch::jump, 5, {0x90, 0x90, 0x90, 0x90, 0x90});
+  std::fill(again.probes[0].original, again.probes[0].original + 5, std::uint8_t{0x90});
+  const PlanFile second(again);
+  CHECK(agent().place(second.path(), 1) == 0);
+  CHECK(agent().counters().bytes_differ == 2);
+}
+
+TEST_CASE("plans in any order of addresses are placed") {
+  const ProbesGoAtTheEnd guard;
+  PlanBuilder builder = all_targets();
+  std::vector<std::uint8_t> bytes = builder.bytes();
+  auto* const probes = reinterpret_cast<plan::Probe*>(bytes.data() + sizeof(plan::Header));
+  std::reverse(probes, probes + builder.probes.size());
+  PlanBuilder::seal(bytes);
+  const PlanFile file(bytes);
+  REQUIRE(agent().place(file.path(), 1) == static_cast<int>(builder.probes.size()));
+  REQUIRE(agent().start() == 0);
+  call_all_targets();
+  REQUIRE(agent().stop() == 0);
+  std::vector<std::uint32_t> expected = entries_of_all_targets();
+  for (std::uint32_t& index : expected) {
+    index = static_cast<std::uint32_t>(builder.probes.size()) - 1 - index;
+  }
+  const std::string recorded = write_recording();
+  CHECK(ids_of(RawRecording(recorded)) == expected);
+}
+
+TEST_CASE("what is no plan is refused, whatever is wrong with it") {
+  const std::vector<std::uint8_t> good = all_targets().bytes();
+  optrace::PrivateFolder folder;
+  const std::filesystem::path path = folder.path() / "plan";
+  const auto place = [&path](const std::vector<std::uint8_t>& bytes) {
+    PlanBuilder::save(path, bytes);
+    return agent().place(path.c_str(), 1);
+  };
+  CHECK(agent().place(path.c_str(), 1) == -ENOENT);
+  CHECK(agent().place(folder.path().c_str(), 1) == -EBADMSG);
+  CHECK(place({}) == -EBADMSG);
+  CHECK(place({1, 2, 3}) == -EBADMSG);
+  std::vector<std::uint8_t> bytes = good;
+  bytes.back() ^= 1;
+  CHECK(place(bytes) == -EBADMSG);
+  bytes = good;
+  bytes[0] = 'X';
+  CHECK(place(bytes) == -EBADMSG);
+  bytes = good;
+  bytes[offsetof(plan::Header, version)] += 1;
+  CHECK(place(bytes) == -EPROTONOSUPPORT);
+  bytes = good;
+  bytes[offsetof(plan::Header, build_id)] ^= 1;
+  PlanBuilder::seal(bytes);
+  CHECK(place(bytes) == -ENXIO);
+  bytes = good;
+  bytes.pop_back();
+  CHECK(place(bytes) == -EBADMSG);
+  CHECK(agent().counters().jumps == 0);
+}
+
+TEST_CASE("the plan reader survives any bytes") {
+  const std::vector<std::uint8_t> good = all_targets().bytes();
+  std::mt19937 random(4711);
+  int accepted = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<std::uint8_t> bytes = good;
+    const int changes = static_cast<int>(random() % 4) + 1;
+    for (int change = 0; change < changes; ++change) {
+      bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    }
+    if (random() % 4 == 0) {
+      bytes.resize(random() % (bytes.size() + 1));
+    }
+    if (bytes.size() >= sizeof(plan::Header) && random() % 8 != 0) {
+      PlanBuilder::seal(bytes);
+    }
+    optrace::agent::PlanView view;
+    if (optrace::agent::parse_plan(bytes.data(), bytes.size(), view) != 0) {
+      CHECK(view.header == nullptr);
+      continue;
+    }
+    ++accepted;
+    // Everything that the agent would touch lies inside, so that a sanitizer has its say.
+    std::uint64_t sum = 0;
+    for (std::uint32_t p = 0; p < view.header->probe_count; ++p) {
+      const plan::Probe& probe = view.probes[p];
+      for (std::uint32_t c = 0; c < probe.code_size; ++c) {
+        sum += view.code[probe.code_offset + c];
+      }
+      for (std::uint32_t f = 0; f < probe.fixup_count; ++f) {
+        const plan::Fixup& fixup = view.fixups[probe.first_fixup + f];
+        const std::uint32_t width = fixup.kind == plan::FixupKind::absolute64 ? 8 : 4;
+        REQUIRE(fixup.offset + width <= probe.code_size);
+      }
+    }
+    for (std::uint32_t c = 0; c < view.header->path_size; ++c) {
+      sum += static_cast<std::uint8_t>(view.path[c]);
+    }
+    CHECK(sum > 0);
+  }
+  CHECK(accepted > 100);
+}
+
+TEST_CASE("a probed library stays loaded until its probes are out") {
+  const ProbesGoAtTheEnd guard;
+  optrace::PrivateFolder folder;
+  const std::filesystem::path copy = folder.path() / "copy.so";
+  std::filesystem::copy_file(OPTRACE_PROBE_TARGETS, copy);
+  void* const library = open_library(copy.c_str());
+  auto* const plain = symbol<IntFunction>(library, "target_plain");
+  REQUIRE(plain != targets().plain);
+  // Same build-id as the library that is loaded already: the path tells them apart.
+  PlanBuilder builder(as_pointer(plain));
+  builder.add_plain(as_pointer(plain), 5);
+  const PlanFile file(builder);
+  REQUIRE(agent().place(file.path(), 1) == 1);
+  dlclose(library);
+  void* const kept = dlopen(copy.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE(kept != nullptr);
+  dlclose(kept);
+  REQUIRE(agent().start() == 0);
+  CHECK(plain(1) == 2);
+  REQUIRE(agent().stop() == 0);
+  CHECK(RawRecording(write_recording()).event_count() == 1);
+  REQUIRE(agent().remove() == 0);
+  CHECK(dlopen(copy.c_str(), RTLD_NOW | RTLD_NOLOAD) == nullptr);
+}
+
+TEST_CASE("somebody else's patch over ours is left alone and counted") {
+  const Targets& t = targets();
+  PlanBuilder builder(as_pointer(t.nothing));
+  builder.add_plain(as_pointer(t.nothing), 5);
+  const PlanFile file(builder);
+  const pid_t child = fork();  // What is left behind stays for good.
+  if (child == 0) {
+    bool good = agent().place(file.path(), 1) == 1;
+    auto* const entry = reinterpret_cast<std::uint8_t*>(t.nothing);
+    auto* const page =
+        reinterpret_cast<void*>(as_number(as_pointer(t.nothing)) & ~std::uint64_t{4095});
+    mprotect(page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC);
+    entry[0] = 0xc3;
+    good = good && agent().remove() == -EBUSY && agent().counters().left_behind == 1 &&
+           entry[0] == 0xc3;
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+namespace {
+
+struct Footprint {
+  std::size_t mappings = 0;
+  std::size_t resident_kib = 0;
+};
+
+Footprint footprint() {
+  Footprint now;
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  while (std::getline(maps, line)) {
+    ++now.mappings;
+  }
+  std::ifstream status("/proc/self/status");
+  while (std::getline(status, line)) {
+    if (line.rfind("VmRSS:", 0) == 0) {
+      now.resident_kib = std::stoul(line.substr(6));
+    }
+  }
+  return now;
+}
+
+}  // namespace
+
+TEST_CASE("500 rounds of placing, recording and removing leave nothing behind") {
+  const bool another_thread = GENERATE(false, true);
+  CAPTURE(another_thread);
+  const ProbesGoAtTheEnd guard;
+  std::atomic<bool> over = false;
+  std::thread other;
+  if (another_thread) {  // Then slots can't be freed and must serve again.
+    other = std::thread([&over] {
+      while (!over) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+  const PlanFile file(all_targets());
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  Footprint before;
+  const int rounds = another_thread ? 100 : 500;  // Removing waits for other threads' traps.
+  for (int i = 0; i < rounds; ++i) {
+    REQUIRE(agent().place(file.path(), i % 2) == 11);
+    REQUIRE(agent().start() == 0);
+    targets().plain(1);
+    REQUIRE(agent().stop() == 0);
+    REQUIRE(agent().write(nowhere) == 0);
+    REQUIRE(agent().remove() == 0);
+    if (i == 20) {
+      before = footprint();
+    }
+  }
+  const Footprint after = footprint();
+  close(nowhere);
+  over = true;
+  if (other.joinable()) {
+    other.join();
+  }
+  CHECK(after.mappings <= before.mappings + 1);
+  CHECK(after.resident_kib <= before.resident_kib + 512);
+}
+
+TEST_CASE("without Python in the process, Python events are refused") {
+  CHECK(agent().python(1) == -ENOSYS);
 }

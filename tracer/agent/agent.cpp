@@ -36,7 +36,8 @@ recording::Header recording_header{};
 recording::InitialFrame initial_frames[kMostInitialFrames];
 std::uint32_t initial_count = 0;
 std::uint32_t initial_thread = 0;
-bool recording_waits = false;  // Started, not written yet.
+bool recording_waits = false;  // Started, not written yet,
+pid_t recording_process = 0;   // by this process: a child that was forked past libc has neither.
 
 std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
@@ -232,6 +233,7 @@ int optrace_agent_start() {
   recording_header.version = recording::kVersion;
   read_clocks(recording_header.start_ticks, recording_header.start_nanoseconds);
   lost_before = 0;
+  recording_process = getpid();
   recording_waits = start_round();
   return recording_waits ? 0 : -ENOMEM;
 }
@@ -254,7 +256,7 @@ int optrace_agent_write(int fd) {
   if (!call || running_round() != 0) {
     return -EBUSY;
   }
-  if (!recording_waits) {
+  if (!recording_waits || recording_process != getpid()) {
     return -ENODATA;
   }
   collect(recording_header.start_ticks, recording_header.stop_ticks);

@@ -104,23 +104,23 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
   return a > b ? a - b : b - a;
 }
 
-// The page-aligned place in a free gap that is closest to `wanted`, or 0.
+// The aligned place in a free gap that is closest to `wanted`, or 0.
 std::uint64_t closest_in_gap(std::uint64_t first, std::uint64_t last, std::uint64_t wanted,
-                             std::uint64_t size) {
-  first = page_ceiling(first);
-  last = page_floor(last);
+                             std::uint64_t size, std::uint64_t alignment) {
+  const std::uint64_t mask = ~(alignment - 1);
+  first = (first + alignment - 1) & mask;
   if (first >= last || last - first < size) {
     return 0;
   }
-  const std::uint64_t highest = last - size;
+  const std::uint64_t highest = (last - size) & mask;
   if (wanted <= first) {
     return first;
   }
-  return wanted >= highest ? highest : page_floor(wanted);
+  return wanted >= highest ? highest : wanted & mask;
 }
 
 std::uint64_t find_gap(std::uint64_t lowest, std::uint64_t highest, std::uint64_t wanted,
-                       std::uint64_t size) {
+                       std::uint64_t size, std::uint64_t alignment) {
   MapsReader maps;
   std::uint64_t best = 0;
   std::uint64_t gap_first = kLowest;
@@ -128,13 +128,13 @@ std::uint64_t find_gap(std::uint64_t lowest, std::uint64_t highest, std::uint64_
   while (more) {
     Mapping mapping;
     more = maps.next(mapping);
-    std::uint64_t gap_last = more ? mapping.first : kHighest;
+    std::uint64_t gap_last = more && mapping.first < kHighest ? mapping.first : kHighest;
     if (mapping.stack) {
       gap_last = gap_last > kGrowth ? gap_last - kGrowth : 0;
     }
     const std::uint64_t place =
         closest_in_gap(gap_first > lowest ? gap_first : lowest,
-                       gap_last < highest ? gap_last : highest, wanted, size);
+                       gap_last < highest ? gap_last : highest, wanted, size, alignment);
     if (place != 0 && (best == 0 || distance(place, wanted) < distance(best, wanted))) {
       best = place;
     }
@@ -145,20 +145,16 @@ std::uint64_t find_gap(std::uint64_t lowest, std::uint64_t highest, std::uint64_
   return best;
 }
 
-}  // namespace
-
-std::uint8_t* map_between(std::uint64_t lowest, std::uint64_t highest, std::uint64_t wanted,
-                          std::uint64_t size) {
-  size = page_ceiling(size);
+std::uint8_t* map_aligned(std::uint64_t lowest, std::uint64_t highest, std::uint64_t wanted,
+                          std::uint64_t size, std::uint64_t alignment) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const std::uint64_t place = find_gap(lowest, highest, wanted, size);
+    const std::uint64_t place = find_gap(lowest, highest, wanted, size, alignment);
     if (place == 0) {
       return nullptr;
     }
     void* const hint = reinterpret_cast<void*>(place);  // NOLINT(performance-no-int-to-ptr)
-    void* const memory =
-        mmap(hint, size, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_POPULATE, -1, 0);
+    void* const memory = mmap(hint, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (memory == hint) {
       return static_cast<std::uint8_t*>(memory);
     }
@@ -169,6 +165,21 @@ std::uint8_t* map_between(std::uint64_t lowest, std::uint64_t highest, std::uint
     }
   }
   return nullptr;
+}
+
+}  // namespace
+
+std::uint8_t* map_between(std::uint64_t lowest, std::uint64_t highest, std::uint64_t wanted,
+                          std::uint64_t size) {
+  std::uint8_t* memory = nullptr;
+  if (size > kWorthHugePages) {
+    memory = map_aligned(lowest, highest, wanted, page_ceiling(size), kHugePage);
+    if (memory != nullptr) {
+      madvise(memory, page_ceiling(size), MADV_HUGEPAGE);
+    }
+  }
+  return memory != nullptr ? memory
+                           : map_aligned(lowest, highest, wanted, page_ceiling(size), kPage);
 }
 
 }  // namespace optrace::agent

@@ -26,7 +26,7 @@ constexpr std::uint8_t kCallThrough[] = {0xff, 0x15};
 constexpr std::uint8_t kStepBack[] = {0x48, 0x8d, 0xa4, 0x24, 0x88, 0x00, 0x00, 0x00};
 constexpr std::uint32_t kPreludeSize =
     sizeof(kStepOverRedZone) + 1 + 4 + sizeof(kCallThrough) + 4 + sizeof(kStepBack);
-constexpr std::uint32_t kSlotAlignment = 16;
+constexpr std::uint32_t kSlotAlignment = 64;
 constexpr std::uint64_t kFirstSlot = 64;       // Behind the record routine's address.
 constexpr std::uint64_t kReach = 0x7fff'f000;  // Of a 32-bit displacement, less a page.
 
@@ -120,6 +120,9 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
     size += slot_size(plan.probes[i]);
   }
   size = page_ceiling(size);
+  if (size > kWorthHugePages) {
+    size = (size + kHugePage - 1) & ~(kHugePage - 1);
+  }
   if (size > UINT32_MAX || !slab.slots.allocate(probes) || !slab.by_address.allocate(probes)) {
     slab.release();
     return -ENOMEM;
