@@ -237,7 +237,10 @@ void name_builtin(const PythonInterface& python, void* function, const char* met
                   NameBuffer& name) {
   if (append_attribute(python, function, "__module__", name)) {
     name.append(".");
-    if (append_attribute(python, function, "__qualname__", name)) {
+    NameBuffer qualified;
+    if (append_attribute(python, function, "__qualname__", qualified) &&
+        qualified.data()[0] != '_') {  // torch.conv2d is `_VariableFunctionsClass.conv2d` of torch.
+      name.append(qualified.data(), qualified.size());
       return;
     }
   } else {

@@ -15,7 +15,7 @@ class NameBuffer {
   const char* data() const { return text_; }
 
  private:
-  char text_[4096];
+  char text_[4096] = {};
   std::uint32_t size_ = 0;
 };
 

@@ -1,0 +1,110 @@
+"""Traced by test_agent_python.py: calls of every kind, with the agent's Python events on.
+
+python_events_program.py AGENT RECORDING [torch]
+"""
+import contextlib
+import ctypes
+import functools
+import math
+import os
+import sys
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def wrapper(*arguments):
+        return function(*arguments)
+    return wrapper
+
+
+class Base:
+    def method(self, value):
+        return math.sqrt(value)
+
+    @classmethod
+    def of_class(cls):
+        return len([1])
+
+    @property
+    def value(self):
+        return 3
+
+    @decorated
+    def wrapped(self):
+        return 4
+
+
+class Derived(Base):
+    def method(self, value):
+        return super().method(value)
+
+
+def generator():
+    yield 1
+
+
+def fails():
+    raise ValueError
+
+
+def work():
+    one = Derived()
+    one.method(4.0)  # line: method
+    Derived.of_class()
+    one.value
+    one.wrapped()
+    [].append(1)  # line: append
+    for _ in generator():
+        pass
+    try:
+        fails()
+    except ValueError:
+        pass
+    with contextlib.suppress(ValueError):
+        int("no number")
+
+
+def torch_work(torch, tensor, parameter):
+    torch.conv2d(tensor, tensor)
+    tensor.add_(tensor)
+    parameter.detach()
+    torch.nn.functional.relu(tensor)
+
+
+def main():
+    agent = ctypes.PyDLL(sys.argv[1])
+    functions = [getattr(agent, "optrace_agent_" + name)
+                 for name in ("python", "start", "stop", "write")]
+    python, start, stop, write = functions
+    if sys.argv[3:] == ["torch"]:
+        import torch
+        tensor = torch.ones(1, 1, 2, 2)
+        act = functools.partial(torch_work, torch, tensor, torch.nn.Parameter(tensor))
+    else:
+        act = work
+
+    # Somebody else's profile function is left alone.
+    foreign = lambda *_: None  # noqa: E731
+    sys.setprofile(foreign)
+    assert python(1) == python(0) == -16, "not EBUSY"
+    assert sys.getprofile() is foreign
+    sys.setprofile(None)
+
+    references = sys.getrefcount(Derived)
+    assert python(1) == 0 and python(1) == 0
+    assert start() == 0
+    act()
+    assert stop() == 0
+    assert python(0) == 0 and python(0) == 0
+    assert sys.getprofile() is None
+    assert sys.getrefcount(Derived) == references
+    assert sys.exc_info() == (None, None, None)
+    with open(sys.argv[2], "wb") as recording:
+        assert write(recording.fileno()) == 0
+    sys.stdout.write("done\n")
+    sys.stdout.flush()
+    if sys.argv[3:] == ["torch"]:
+        os._exit(0)  # Nothing of torch's own ending is tested here.
+
+
+main()

@@ -1,0 +1,110 @@
+"""Python events of the agent, in every interpreter at hand."""
+import collections
+import glob
+import os
+import struct
+
+import pytest
+
+INTERPRETERS = sorted(
+    path for path in glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python"))
+    if int(path.split("/")[-3].split(".")[1]) >= 9)
+KINDS = {0xF0000000: "call", 0xF0000001: "return", 0xF0000002: "builtin call",
+         0xF0000003: "builtin return"}
+Event = collections.namedtuple("Event", "kind name file line")
+
+
+def python_events(path):
+    """The Python events of the one thread in a raw recording (tracer/agent/recording_format.h)."""
+    data = path.read_bytes()
+    functions, events, kind, at = [], [], None, 48
+    while at < len(data):
+        kind, _, size = struct.unpack_from("<IIQ", data, at)
+        section = data[at + 16:at + 16 + size]
+        at += 16 + (size + 7) // 8 * 8
+        if kind == 3:
+            _, name, file, _ = struct.unpack_from("<IIII", section)
+            functions.append((section[16:16 + name].decode(),
+                              section[16 + name:16 + name + file].decode()))
+        elif kind == 4:
+            _, lost, frames, count = struct.unpack_from("<QQQQ", section)
+            assert lost == 0
+            for i in range(count):
+                event, line, _, function, _ = struct.unpack_from("<IIQQQ", section,
+                                                                 32 + 24 * frames + 32 * i)
+                events.append(Event(KINDS[event], *functions[function], line))
+    assert kind == 5, "the recording is truncated"
+    return events
+
+
+def line_of(program, text):
+    return 1 + next(i for i, line in enumerate(program.read_text().splitlines()) if text in line)
+
+
+@pytest.fixture
+def traced(repository, build, run_program, tmp_path):
+    program = repository / "tests/agent/python_events_program.py"
+
+    def run(interpreter, *arguments):
+        recording = tmp_path / "recording"
+        done = run_program([interpreter, "-B", str(program),
+                            str(build / "lib/optrace/liboptrace_agent.so"), str(recording),
+                            *arguments])
+        assert done.returncode == 0 and done.stdout == "done\n", done.stderr
+        return program, python_events(recording)
+
+    return run
+
+
+def balanced(events):
+    """Every call has its return, in the right order; returns the depth of each event."""
+    open_calls = []
+    for event in events:
+        if event.kind in ("call", "builtin call"):
+            open_calls.append(event)
+        elif open_calls:
+            assert open_calls.pop().name == event.name
+    return not open_calls
+
+
+@pytest.mark.parametrize("interpreter", INTERPRETERS or ["none"],
+                         ids=lambda path: path.split("/")[-3] if "/" in path else path)
+def test_calls_of_every_kind_have_names_and_lines(traced, interpreter):
+    if interpreter == "none":
+        pytest.skip("cannot run here: no interpreters of pyenv")
+    program, events = traced(interpreter)
+    after_work = next(i for i, event in enumerate(events)
+                      if event.kind == "return" and event.name == "__main__.work")
+    events = events[:after_work + 1]
+    assert balanced(events)
+    calls = [(event.kind, event.name) for event in events if event.kind.endswith("call")]
+    qualified = not any(version in interpreter for version in ("/3.9.", "/3.10."))
+    wrapper = "decorated.<locals>.wrapper" if qualified else "wrapper"
+    assert calls[:12] == [
+        ("call", "__main__.work"),
+        ("call", "__main__.Derived.method"),
+        ("call", "__main__.Base.method"),
+        ("builtin call", "math.sqrt"),
+        ("call", "__main__.Base.of_class"),
+        ("builtin call", "builtins.len"),
+        ("call", "__main__.Base.value"),
+        ("call", "__main__." + wrapper),
+        ("call", "__main__.Base.wrapped"),
+        ("builtin call", "builtins.list.append"),
+        ("call", "__main__.generator"),
+        ("call", "__main__.generator"),
+    ]
+    assert ("call", "__main__.fails") in calls
+    assert ("call", "contextlib.suppress.__exit__") in calls
+    method = events[1]
+    assert (method.file, method.line) == (str(program), line_of(program, "# line: method"))
+    append = next(event for event in events if event.name == "builtins.list.append")
+    assert (append.file, append.line) == ("", line_of(program, "# line: append"))
+
+
+def test_torch_builtins_carry_their_public_names(traced, python):
+    _, events = traced(python, "torch")
+    builtins = [event.name for event in events if event.kind == "builtin call"]
+    for name in ("torch.conv2d", "torch.Tensor.add_", "torch.Tensor.detach", "torch.relu"):
+        assert name in builtins, builtins
+    assert "torch.nn.functional.relu" in [event.name for event in events if event.kind == "call"]
