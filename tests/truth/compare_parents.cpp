@@ -23,7 +23,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/personality.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -65,8 +64,6 @@ class Workload {
     socket_ = ends[0];
     const timeval limit{.tv_sec = kAnswerSeconds, .tv_usec = 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    // The same addresses in every run: some containers are walked in the order of pointers.
-    personality(ADDR_NO_RANDOMIZE);
     process_.emplace_back(
         ChildProcess::Options{.arguments = {settings.python, "-B", settings.program, "3",
                                             settings.workload, settings.agent, settings.stepper},
@@ -182,6 +179,7 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
   const Truth truth = read_truth(truth_path);
   Identities identities;
   std::vector<std::uint64_t> truth_numbers;
+  truth_numbers.reserve(truth.functions.size());
   for (const TruthFunction& function : truth.functions) {
     truth_numbers.push_back(identities.of(place_of(function.module, function.address)));
   }

@@ -107,7 +107,7 @@ volatile std::sig_atomic_t g_stepping = 0;
 const char* g_failure = nullptr;
 struct sigaction g_former_action = {};
 stack_t g_former_stack = {};
-alignas(64) std::array<char, 128 * 1024> g_handler_stack;
+alignas(64) std::array<char, std::size_t{128} * 1024> g_handler_stack;
 std::array<char, 512> g_message;
 
 const char* message(const char* what, const char* path) {
@@ -344,7 +344,7 @@ const char* single_step_prepare(std::uint64_t max_steps) {
   g_modules.clear();
   g_functions.clear();
   const char* failure = nullptr;
-  dl_iterate_phdr(add_module, &failure);
+  dl_iterate_phdr(add_module, static_cast<void*>(&failure));
   if (failure != nullptr) return failure;
   // Of several names for one address the first in order, so that runs agree.
   std::sort(g_functions.begin(), g_functions.end(), [](const Function& a, const Function& b) {
