@@ -330,6 +330,12 @@ void release_buffers() {
   }
 }
 
+Unrecorded::Unrecorded() : round_(optrace_agent_thread_buffer.round) {
+  optrace_agent_thread_buffer.round = kUnrecorded;
+}
+
+Unrecorded::~Unrecorded() { optrace_agent_thread_buffer.round = round_; }
+
 Event* take_slot() {
   const std::uint32_t round = running_round();
   if (round == 0) {
@@ -352,6 +358,9 @@ Event* take_slot() {
 Event* optrace_agent_refill(std::uint32_t round) {
   using namespace optrace::agent;
   ThreadBuffer& buffer = optrace_agent_thread_buffer;
+  if (buffer.round == kUnrecorded) {
+    return nullptr;
+  }
   if (region.taken.load(std::memory_order_relaxed) >= region.capacity &&
       (buffer.round != round || buffer.cursor % kChunkSize == 0)) {
     count_lost(buffer, round);

@@ -26,6 +26,7 @@ struct ChunkHeader {
 static_assert(sizeof(ChunkHeader) == sizeof(recording::Event));
 
 constexpr std::uint32_t kNoChunk = 0xFFFFFFFF;
+constexpr std::uint32_t kUnrecorded = 0xFFFFFFFF;  ///< As a thread's round: see Unrecorded.
 constexpr std::uint32_t kEventsPerChunk = kChunkSize / sizeof(recording::Event) - 1;
 
 /// What a thread knows; read and written by that thread only. Small: a library that is loaded late
@@ -82,6 +83,18 @@ void empty_buffers();
 
 /// Gives all memory back, but no addresses.
 void release_buffers();
+
+/// While one lives, the calling thread records nothing, whatever probes it hits. Not nested.
+class Unrecorded {
+ public:
+  Unrecorded();
+  ~Unrecorded();
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+
+ private:
+  std::uint32_t round_;
+};
 
 /// A slot for an event of the calling thread, or null: not recording, or no room.
 recording::Event* take_slot();

@@ -234,22 +234,33 @@ int on_profile_event(void*, void* frame, int event, void* argument) {
   if (!builtin && event != kCall && event != kReturn) {
     return 0;
   }
-  const std::uint32_t function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
+  std::uint32_t function = kNoFunction;
+  std::uint32_t line = 0;
+  {
+    // Python's functions may be probed themselves; what they do here is not the program's doing.
+    const Unrecorded guard;
+    function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
+    if (event == kCall) {
+      line = line_of_caller(frame);
+    } else if (event == kBuiltinCall) {
+      line = line_of(frame);
+    }
+  }
   if (function == kNoFunction) {
     return 0;
   }
   switch (event) {
     case kCall:
-      record(recording::kPythonCall, line_of_caller(frame), function, stack_pointer);
+      record(recording::kPythonCall, line, function, stack_pointer);
       break;
     case kReturn:
-      record(recording::kPythonReturn, 0, function, stack_pointer);
+      record(recording::kPythonReturn, line, function, stack_pointer);
       break;
     case kBuiltinCall:
-      record(recording::kBuiltinCall, line_of(frame), function, stack_pointer);
+      record(recording::kBuiltinCall, line, function, stack_pointer);
       break;
     default:
-      record(recording::kBuiltinReturn, 0, function, stack_pointer);
+      record(recording::kBuiltinReturn, line, function, stack_pointer);
       break;
   }
   return 0;
