@@ -92,11 +92,13 @@ class JumpFinder {
     if (inside) return;
     const auto piece = module_.find_piece(target);
     if (piece && !piece->symbol.empty()) {
-      const auto owner = module_.find(target);
-      if (owner && owner->address == function_.address) {
+      if (module_.is_cold_part(*piece, function_)) {
         pieces_.push_back(*piece);
-      } else if (piece->address == target && may_leave(at)) {
-        result_.tail_calls.push_back(target);
+      } else if (piece->address == target) {
+        if (may_leave(at)) result_.tail_calls.push_back(target);
+      } else if (const auto slot = slot_of_stub(module_, target)) {
+        // `_init` has no size and seems to go on through the PLT behind it.
+        through_slot(at, *slot);
       }
       return;
     }

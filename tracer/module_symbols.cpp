@@ -63,8 +63,8 @@ std::optional<std::string_view> cold_parent_name(std::string_view symbol) {
   return symbol.substr(0, mark);
 }
 
-std::uint32_t name_hash(std::string_view name) {
-  return static_cast<std::uint32_t>(XXH3_64bits(name.data(), name.size()));
+std::uint64_t name_hash(std::string_view name) {
+  return XXH3_64bits(name.data(), name.size()) & 0xFFFFFFFF;
 }
 
 /// Reads the numbers of call frame information; past the end it gives zeros and says so.
@@ -273,6 +273,7 @@ void ModuleSymbols::read_headers() {
   }
   for (const Elf64_Phdr& entry : others) {
     if (entry.p_type == PT_NOTE) read_notes(part_of(bytes, entry.p_offset, entry.p_filesz));
+    if (entry.p_type == PT_DYNAMIC) dynamic_ = part_of(bytes, entry.p_offset, entry.p_filesz);
     if (entry.p_type == PT_GNU_EH_FRAME) read_frame_header(entry.p_vaddr, entry.p_filesz);
   }
 }
@@ -500,10 +501,10 @@ std::optional<NativeFunction> ModuleSymbols::parent_of_cold(const NativeFunction
   const auto known = cold_parents_.find(part.address);
   if (known != cold_parents_.end()) return find_piece(known->second);
   if (by_name_.empty()) {
-    by_name_.reserve(table().starts.size());
-    for (std::size_t position = 0; position < table().starts.size(); ++position) {
-      const std::uint64_t hash = name_hash(name(symbol(table().symbols[position])));
-      by_name_.push_back(hash << 32 | position);
+    by_name_.reserve(function_count());
+    for (std::size_t index = 0; index < symbol_count_; ++index) {
+      const Symbol entry = symbol(index);
+      if (is_function(entry)) by_name_.push_back(name_hash(name(entry)) << 32 | index);
     }
     std::ranges::sort(by_name_);
   }
@@ -512,14 +513,30 @@ std::optional<NativeFunction> ModuleSymbols::parent_of_cold(const NativeFunction
   const std::uint64_t hash = name_hash(*parent_name);
   for (auto entry = std::ranges::lower_bound(by_name_, hash << 32);
        entry != by_name_.end() && *entry >> 32 == hash; ++entry) {
-    const NativeFunction candidate = function(*entry & 0xFFFFFFFF);
-    if (candidate.symbol != *parent_name) continue;
-    if (!parent || (candidate.local && source_file(candidate) == source_file(part))) {
+    const Symbol named = symbol(*entry & 0xFFFFFFFF);
+    const auto candidate = find_piece(named.value);
+    if (name(named) != *parent_name || !candidate || candidate->address != named.value) continue;
+    if (!parent || (candidate->local && source_file(*candidate) == source_file(part))) {
       parent = candidate;
     }
   }
   if (parent) cold_parents_[part.address] = parent->address;
   return parent;
+}
+
+bool ModuleSymbols::is_cold_part(const NativeFunction& part, const NativeFunction& function) const {
+  const auto parent_name = part.local ? cold_parent_name(part.symbol) : std::nullopt;
+  if (!parent_name || parent_name->size() != function.symbol.size()) return false;
+  auto differ = std::ranges::mismatch(*parent_name, function.symbol);
+  if (differ.in1 == parent_name->end()) {
+    return !function.local || source_file(part) == source_file(function);
+  }
+  // Where one constructor stands for both variants (C1, C2), the part has the name of either; so
+  // with destructors (D1, D2).
+  const bool variant =
+      differ.in1 != parent_name->begin() && (differ.in1[-1] == 'C' || differ.in1[-1] == 'D') &&
+      (*differ.in1 == '1' || *differ.in1 == '2') && (*differ.in2 == '1' || *differ.in2 == '2');
+  return variant && std::equal(differ.in1 + 1, parent_name->end(), differ.in2 + 1);
 }
 
 std::string_view ModuleSymbols::source_file(const NativeFunction& function) const {
@@ -531,11 +548,26 @@ std::string_view ModuleSymbols::source_file(const NativeFunction& function) cons
                                                : name(symbol(*std::prev(after)));
 }
 
-std::vector<std::string_view> ModuleSymbols::all_names(std::uint64_t address) const {
+std::vector<std::string_view> ModuleSymbols::needed() const {
+  std::vector<std::uint64_t> offsets;
+  std::span<const std::byte> texts;
+  for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic_.size(); at += sizeof(Elf64_Dyn)) {
+    const Elf64_Dyn entry = *read_at<Elf64_Dyn>(dynamic_, at);
+    if (entry.d_tag == DT_NULL) break;
+    if (entry.d_tag == DT_NEEDED) offsets.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_STRTAB) {
+      for (const Segment& segment : segments_) {
+        if (entry.d_un.d_ptr - segment.address < segment.bytes.size()) {
+          texts = segment.bytes.subspan(entry.d_un.d_ptr - segment.address);
+        }
+      }
+    }
+  }
   std::vector<std::string_view> names;
-  for (std::size_t index = 0; index < symbol_count_; ++index) {
-    const Symbol entry = symbol(index);
-    if (entry.value == address && is_function(entry)) names.push_back(name(entry));
+  for (const std::uint64_t offset : offsets) {
+    if (offset >= texts.size()) continue;
+    const auto* text = reinterpret_cast<const char*>(texts.data()) + offset;
+    names.emplace_back(text, ::strnlen(text, texts.size() - offset));
   }
   return names;
 }

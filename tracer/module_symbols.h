@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -52,11 +53,23 @@ class ModuleSymbols {
   /// As find, but a `.cold` part stands for itself.
   std::optional<NativeFunction> find_piece(std::uint64_t address) const;
 
+  /// True for a `.cold` part that the compiler split from `function`.
+  bool is_cold_part(const NativeFunction& part, const NativeFunction& function) const;
+
   /// The STT_FILE name above a local symbol, `Convolution.cpp`; empty for others.
   std::string_view source_file(const NativeFunction& function) const;
 
-  /// All names at `address`, the folded ones too, in the file's order. One pass over the symbols.
-  std::vector<std::string_view> all_names(std::uint64_t address) const;
+  /// Calls `visit(address, name)` for every name that a function at one of `addresses` (ascending)
+  /// has, the folded ones too.
+  template <typename Visit>
+  void for_each_name_at(std::span<const std::uint64_t> addresses, Visit visit) const {
+    for (std::size_t index = 0; index < symbol_count_; ++index) {
+      const Symbol entry = symbol(index);
+      if (std::ranges::binary_search(addresses, entry.value) && is_function(entry)) {
+        visit(entry.value, name(entry));
+      }
+    }
+  }
 
   /// Calls `visit(address, name)` for every name of a function that is neither a resolver nor a
   /// `.cold` part, aliases included, in the file's order.
@@ -66,6 +79,9 @@ class ModuleSymbols {
       if (const auto named = callable(symbol)) visit(named->first, named->second);
     }
   }
+
+  /// The file names of the libraries that this one asks the dynamic linker for (DT_NEEDED).
+  std::vector<std::string_view> needed() const;
 
   /// The bytes of code from `address`, at most `size`: fewer where the segment or the file ends,
   /// none outside executable segments.
@@ -156,6 +172,7 @@ class ModuleSymbols {
   std::span<const std::byte> names_;
   std::size_t symbol_count_ = 0;
   std::vector<Relocations> relocations_;
+  std::span<const std::byte> dynamic_;  ///< Elf64_Dyn entries.
   std::uint64_t frame_header_address_ = 0;
   std::span<const std::byte> frame_table_;  ///< Pairs of int32: start, FDE; relative to the header.
 
@@ -171,7 +188,7 @@ class ModuleSymbols {
 
   std::uint64_t base_ = 0;  ///< The first executable address.
   mutable std::optional<Table> table_;
-  /// hash32 << 32 | position, sorted; made when first used.
+  /// hash32 << 32 | index of the symbol, sorted; made for the first `.cold` part that is looked up.
   mutable std::vector<std::uint64_t> by_name_;
   mutable std::optional<std::map<std::uint64_t, std::string_view>> slots_;
   mutable std::map<std::uint64_t, std::uint64_t> cold_parents_;  ///< Part's to parent's address.

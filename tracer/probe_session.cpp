@@ -225,19 +225,34 @@ ProbeSession::~ProbeSession() = default;
 std::vector<std::filesystem::path> ProbeSession::initial_plans(
     const std::vector<std::filesystem::path>& modules) {
   std::vector<std::filesystem::path> plans;
+  const auto add = [&](const std::filesystem::path& plan) {
+    const auto made = state_->plans.find(plan.string());
+    if (made != state_->plans.end() && !made->second.probes().empty()) plans.push_back(plan);
+  };
   std::set<std::string> done;
+  std::vector<std::filesystem::path> beside;
   for (const std::filesystem::path& path : modules) {
     const ModuleSymbols& module = state_->store.open(path);
     if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
     if (auto warning = stripped_warning(module); !warning.empty()) {
       state_->warnings.push_back(std::move(warning));
     }
-    for (const auto& plan : {state_->initial_plan(module), state_->kept_closure_plan(module)}) {
-      const auto made = state_->plans.find(plan.string());
-      if (made != state_->plans.end() && !made->second.probes().empty()) plans.push_back(plan);
-    }
+    add(state_->initial_plan(module));
+    add(state_->kept_closure_plan(module));
     // Read now, while the target is still busy, what the first recording will need.
     module.function_count();
+    for (const std::string_view name : module.needed()) {
+      beside.push_back(module.path().parent_path() / name);
+    }
+  }
+  // A wheel's own libgomp lies beside libtorch and is loaded with it. It has nothing that would be
+  // selected, but earlier runs may have met its functions as callers.
+  for (const std::filesystem::path& path : beside) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) continue;
+    const ModuleSymbols& module = state_->store.open(path);
+    if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
+    add(state_->kept_closure_plan(module));
   }
   return plans;
 }
@@ -416,16 +431,17 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
 void TraceMaker::add_jumps() {
   // Under which names a jump through the PLT may mean one of our functions: all its aliases.
   std::unordered_map<std::string_view, std::vector<std::uint32_t>> by_name;
-  std::map<const ModuleSymbols*, std::unordered_map<std::uint64_t, std::uint32_t>> by_address;
+  std::map<const ModuleSymbols*, std::map<std::uint64_t, std::uint32_t>> by_address;
   for (std::uint32_t i = 0; i < located_.size(); ++i) {
     if (located_[i].symbols != nullptr) {
       by_address[located_[i].symbols].emplace(located_[i].function.address, i);
     }
   }
   for (const auto& [symbols, functions] : by_address) {
-    symbols->for_each_name([&](std::uint64_t address, std::string_view name) {
-      const auto function = functions.find(address);
-      if (function != functions.end()) by_name[name].push_back(function->second);
+    std::vector<std::uint64_t> addresses;
+    for (const auto& [address, function] : functions) addresses.push_back(address);
+    symbols->for_each_name_at(addresses, [&](std::uint64_t address, std::string_view name) {
+      by_name[name].push_back(functions.at(address));
     });
   }
   for (std::uint32_t i = 0; i < located_.size(); ++i) {
