@@ -13,10 +13,10 @@ constexpr std::string_view kAnonymousNamespace = "_GLOBAL__N_1";
 constexpr std::string_view kDeviceStub = "__device_stub__";
 constexpr std::string_view kBaselineCapability = "DEFAULT";
 
-// The namespaces under which ATen compiles one source file several times (CPU_CAPABILITY in
-// cmake/Codegen.cmake).
-constexpr std::array<std::string_view, 5> kCapabilities = {"AVX2", "AVX512", "VSX", "ZVECTOR",
-                                                           "SVE256"};
+// The namespaces under which ATen compiles one source file several times (cmake/Codegen.cmake).
+// CPU_CAPABILITY is the macro for them; where the build leaves it undefined it is the name.
+constexpr std::array<std::string_view, 6> kCapabilities = {"AVX2",    "AVX512", "VSX",
+                                                           "ZVECTOR", "SVE256", "CPU_CAPABILITY"};
 
 // Deeper nesting than any real name has; it bounds the stack on hostile input.
 constexpr int kDeepest = 256;
@@ -64,6 +64,49 @@ class Folder {
       return std::nullopt;
     }
     return std::move(out_);
+  }
+
+  // The outermost name's components without template arguments; nothing for names within functions
+  // and names that start from a substitution (only abbreviations of std classes do).
+  std::optional<std::string> components() {
+    if (!take("_Z")) {
+      return std::nullopt;
+    }
+    const bool nested = take('N');
+    while (nested && take_one_of("VK")) {
+    }
+    nested&& take_one_of("RO");
+    std::string found = take("St") ? "St" : "";
+    do {
+      if (contains("STMZG", peek()) || next_is("Dt") || next_is("DT")) {
+        return std::nullopt;
+      }
+      if (peek() == 'L') {
+        ++at_;
+      }
+      const std::size_t start = out_.size();
+      const bool conversion = next_is("cv");
+      if (!base_unqualified_name()) {
+        return std::nullopt;
+      }
+      found += conversion ? "cv" : out_.substr(start);
+      if (!abi_tags() || !optional_template_args()) {
+        return std::nullopt;
+      }
+    } while (nested && !at_end() && peek() != 'E');
+    return found;
+  }
+
+  // The outermost function of a name within functions.
+  std::optional<std::string> enclosing() {
+    if (!take("_Z") || !take('Z')) {
+      return std::nullopt;
+    }
+    const std::size_t start = out_.size();
+    if (!encoding() || peek() != 'E') {
+      return std::nullopt;
+    }
+    return "_Z" + out_.substr(start);
   }
 
  private:
@@ -727,6 +770,24 @@ std::string canonical_symbol(std::string_view mangled) {
     }
   }
   return std::string(mangled);
+}
+
+std::optional<std::string> template_key(std::string_view mangled) {
+  for (const auto scopes : {Folder::Scopes::open, Folder::Scopes::closed}) {
+    if (const auto components = Folder(mangled, scopes).components()) {
+      return "_ZN" + *components + "E";
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> enclosing_function(std::string_view mangled) {
+  for (const auto scopes : {Folder::Scopes::open, Folder::Scopes::closed}) {
+    if (auto encoding = Folder(mangled, scopes).enclosing()) {
+      return encoding;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace optrace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,5 +14,16 @@ namespace optrace {
 /// (`@@VERS`), and clang's `__device_stub__` prefix. Substitutions are followed (length-aware), so
 /// two names with one key name one function. What is no mangled name is returned unchanged.
 std::string canonical_symbol(std::string_view mangled);
+
+/// The key of a function template, or of a member of a class template, under which the index holds
+/// its one definition for all its instances: the names alone, as
+/// `_ZN3c1019TypedOperatorHandle4callE` for every `c10::TypedOperatorHandle<...>::call(...)`.
+/// Overloads share it. Nothing for a name within a function (a lambda) and for what is no mangled
+/// function name.
+std::optional<std::string> template_key(std::string_view mangled);
+
+/// The canonical symbol of the function that a name lies in: `at::native::conv2d` for its lambda's
+/// operator(). Nothing where the name lies in no function. Lambdas in lambdas: the next one out.
+std::optional<std::string> enclosing_function(std::string_view mangled);
 
 }  // namespace optrace

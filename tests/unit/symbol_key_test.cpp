@@ -5,6 +5,32 @@
 #include <catch2/catch.hpp>
 
 using optrace::canonical_symbol;
+using optrace::enclosing_function;
+using optrace::template_key;
+
+TEST_CASE("all instances of a template have its key") {
+  CHECK(template_key("_ZNK3c1019TypedOperatorHandleIFvRN2at6TensorEEE4callES3_") ==
+        "_ZN3c1019TypedOperatorHandle4callE");
+  CHECK(template_key("_Z3maxIiET_S0_S0_") == "_ZN3maxE");
+  CHECK(template_key("_ZN3FooIiEC2ERKS0_") == "_ZN3FooC1E");
+  CHECK(template_key("_ZN2at12DispatchStubIPFvvEEclIJiEEEvDpOT_") == "_ZN2at12DispatchStubclE");
+  CHECK(template_key("_ZN3FooIiEcvT_IfEEv") == "_ZN3FoocvE");
+  CHECK(template_key("_ZSt4moveIiEvT_") == "_ZNSt4moveE");
+  CHECK(template_key("_ZN2at6native7DEFAULT3fooEv") ==
+        template_key("_ZN2at6native4AVX23fooIiEEvv"));
+  for (const char* none : {"", "main", "_Z", "_ZZ3foovENKUlvE_clEv", "_ZTV3Foo", "_ZNSs6appendEv",
+                           "_ZGVdN4v_Sleef_ceil"}) {
+    CHECK_FALSE(template_key(none));
+  }
+}
+
+TEST_CASE("a lambda lies in its function") {
+  CHECK(enclosing_function("_ZZN2at6native4AVX2L3fooEvENKUlvE_clEv") ==
+        "_ZN2at6native7DEFAULT3fooEv");
+  CHECK(enclosing_function("_ZZZ3foovENKUlvE_clEvENKUlvE0_clEv") == "_ZZ3foovENKUlvE_clEv");
+  CHECK_FALSE(enclosing_function("_ZN2at6native3fooEv"));
+  CHECK_FALSE(enclosing_function("_ZZ"));
+}
 
 TEST_CASE("every spelling of an anonymous namespace is one") {
   const std::string key = "_ZN2at12_GLOBAL__N_13fooEv";

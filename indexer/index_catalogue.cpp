@@ -1,0 +1,124 @@
+#include "indexer/index_catalogue.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/installation.h"
+
+namespace optrace {
+namespace {
+
+constexpr const char* kExtension = ".index";
+
+std::filesystem::path environment_folder(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The numbers of `2.6.0+cu124`; what is missing is 0.
+std::array<std::int64_t, 3> numbers_of(std::string_view version) {
+  std::array<std::int64_t, 3> numbers{};
+  const char* at = version.data();
+  const char* const end = at + version.size();
+  for (auto& number : numbers) {
+    const auto [stop, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || stop == end || *stop != '.') {
+      break;
+    }
+    at = stop + 1;
+  }
+  return numbers;
+}
+
+// A minor release apart is further than any number of patch releases.
+std::int64_t distance(std::string_view left, std::string_view right) {
+  constexpr std::array<std::int64_t, 3> kWeights = {1000000, 1000, 1};
+  const auto one = numbers_of(left);
+  const auto other = numbers_of(right);
+  std::int64_t sum = 0;
+  for (std::size_t part = 0; part < one.size(); ++part) {
+    sum += kWeights.at(part) * std::min<std::int64_t>(std::abs(one.at(part) - other.at(part)), 999);
+  }
+  return sum;
+}
+
+void list_folder(const std::filesystem::path& folder, bool own,
+                 std::vector<CataloguedIndex>& found) {
+  const auto first = static_cast<std::ptrdiff_t>(found.size());
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == kExtension) {
+      found.push_back({at->path(), own});
+    }
+  }
+  std::sort(found.begin() + first, found.end(),
+            [](const auto& left, const auto& right) { return left.path < right.path; });
+}
+
+}  // namespace
+
+std::filesystem::path own_index_folder() {
+  if (const auto folder = environment_folder("OPTRACE_INDEX_DIR"); !folder.empty()) {
+    return folder;
+  }
+  if (const auto folder = environment_folder("XDG_DATA_HOME"); folder.is_absolute()) {
+    return folder / "optrace/indexes";
+  }
+  const auto home = environment_folder("HOME");
+  return home.empty() ? home : home / ".local/share/optrace/indexes";
+}
+
+std::filesystem::path own_index_path(std::string_view torch_version) {
+  const std::filesystem::path folder = own_index_folder();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (folder.empty() || !std::filesystem::is_directory(folder, error)) {
+    throw Error(ExitStatus::usage,
+                folder.empty() ? "there is no folder for your indexes: HOME is not set"
+                               : fmt::format("the folder for your indexes, {}, can't be made",
+                                             folder.string()),
+                "Set OPTRACE_INDEX_DIR to a folder that you can write to, or name a file with -o.");
+  }
+  return folder / fmt::format("torch-{}{}", torch_version, kExtension);
+}
+
+std::vector<CataloguedIndex> list_indexes() {
+  std::vector<CataloguedIndex> found;
+  if (const auto own = own_index_folder(); !own.empty()) {
+    list_folder(own, true, found);
+  }
+  list_folder(data_folder() / "indexes", false, found);
+  return found;
+}
+
+std::optional<Index> find_index(std::string_view torch_version,
+                                std::vector<std::string>* warnings) {
+  std::optional<Index> nearest;
+  std::int64_t nearest_distance = 0;
+  for (const auto& candidate : list_indexes()) {
+    try {
+      Index index = Index::open(candidate.path);
+      const std::int64_t apart = distance(index.torch_version(), torch_version);
+      if (!nearest || apart < nearest_distance) {
+        nearest = std::move(index);
+        nearest_distance = apart;
+      }
+    } catch (const Error& error) {
+      if (warnings != nullptr) {
+        warnings->push_back(fmt::format("{} {}", error.what(), error.remedy()));
+      }
+    }
+  }
+  return nearest;
+}
+
+}  // namespace optrace

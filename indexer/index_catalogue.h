@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "indexer/index_store.h"
+
+namespace optrace {
+
+/// The folder of the indexes that this user made: $OPTRACE_INDEX_DIR, else
+/// $XDG_DATA_HOME/optrace/indexes, else ~/.local/share/optrace/indexes. Empty without a home.
+std::filesystem::path own_index_folder();
+
+/// Where the user's index for a version belongs; makes the folder. Throws Error(usage) when there
+/// is no such folder and none can be made.
+std::filesystem::path own_index_path(std::string_view torch_version);
+
+struct CataloguedIndex {
+  std::filesystem::path path;
+  bool own = false;  ///< Made by this user; else it came with optrace.
+};
+
+/// All index files, the user's own first, by name. Not opened: some may turn out to be broken.
+std::vector<CataloguedIndex> list_indexes();
+
+/// The index for a torch version such as `2.6.0+cu124`: of that version, the user's own before a
+/// shipped one; else of the nearest other version, for which lines are approximate (compare
+/// Index::torch_version). Nothing when there is no index at all. A broken index is passed over and
+/// what is wrong with it appended to `warnings`.
+std::optional<Index> find_index(std::string_view torch_version,
+                                std::vector<std::string>* warnings = nullptr);
+
+}  // namespace optrace

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "indexer/driver.h"
+
+namespace optrace {
+
+struct MakeIndexOptions {
+  std::filesystem::path source;   ///< A PyTorch source tree.
+  std::filesystem::path python;   ///< A Python with the torch wheel of the same version.
+  std::filesystem::path output;   ///< Empty: the user's index folder.
+  std::vector<std::string> only;  ///< Shell patterns of unit names; empty: all units.
+  int jobs = 0;                   ///< Worker processes; 0: as many as processors.
+};
+
+struct MadeIndex {
+  std::filesystem::path path;
+  std::string torch_version;
+  std::size_t units = 0;
+  std::vector<FailedUnit> failed;
+};
+
+/// Indexes a source tree. The index appears whole or not at all; one that was there before stays
+/// until then. Progress goes to standard error. Throws Error(usage) for a folder or a Python that
+/// does not fit, Error(failed) when generating code or every unit fails, Error(interrupted).
+MadeIndex make_index(const MakeIndexOptions& options);
+
+}  // namespace optrace

@@ -1,0 +1,58 @@
+// What nvcc adds to C++, for reading the host's side of a .cu file: the language's keywords and
+// built-in variables, the launch syntax, and as much of the device's library as keeps a parser
+// going. Never compiled to code.
+#pragma once
+
+#define __host__ __attribute__((host))
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __managed__
+#define __forceinline__ inline
+#define __noinline__
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __CUDACC_VER_MAJOR__ 12
+#define __CUDACC_VER_MINOR__ 4
+#define CUDARTAPI
+#define CUDART_CB
+
+#include <vector_types.h>
+#include <driver_types.h>
+
+extern const uint3 threadIdx;
+extern const uint3 blockIdx;
+extern const dim3 blockDim;
+extern const dim3 gridDim;
+extern const int warpSize;
+
+// The call that <<<grid, block, shared, stream>>> stands for.
+extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, unsigned long shared = 0,
+                                                struct CUstream_st* stream = nullptr);
+
+__device__ void __syncthreads();
+__device__ void __syncwarp(unsigned mask = ~0U);
+__device__ void __threadfence();
+__device__ int __syncthreads_or(int);
+__device__ int __syncthreads_and(int);
+__device__ int __syncthreads_count(int);
+__device__ unsigned __activemask();
+__device__ unsigned __ballot_sync(unsigned, int);
+__device__ int __any_sync(unsigned, int);
+__device__ int __all_sync(unsigned, int);
+__device__ int __popc(unsigned);
+__device__ int __popcll(unsigned long long);
+__device__ int __ffs(int);
+__device__ int __clz(int);
+template <class T> __device__ T __shfl_sync(unsigned, T, int, int = 32);
+template <class T> __device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);
+template <class T> __device__ T __shfl_down_sync(unsigned, T, unsigned, int = 32);
+template <class T> __device__ T __shfl_xor_sync(unsigned, T, int, int = 32);
+template <class T> __device__ T __ldg(const T*);
+template <class T, class V> __device__ T atomicAdd(T*, V);
+template <class T, class V> __device__ T atomicMax(T*, V);
+template <class T, class V> __device__ T atomicMin(T*, V);
+template <class T, class V> __device__ T atomicExch(T*, V);
+template <class T, class V> __device__ T atomicCAS(T*, V, V);

@@ -1,0 +1,339 @@
+#include "indexer/unit_extractor.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "indexer/symbol_key.h"
+#include "indexer/worker_protocol.h"
+
+namespace optrace {
+namespace {
+
+std::string take(CXString text) {
+  const char* characters = clang_getCString(text);
+  std::string copy = characters == nullptr ? "" : characters;
+  clang_disposeString(text);
+  return copy;
+}
+
+bool is_function(CXCursorKind kind) {
+  switch (kind) {
+    case CXCursor_FunctionDecl:
+    case CXCursor_CXXMethod:
+    case CXCursor_Constructor:
+    case CXCursor_Destructor:
+    case CXCursor_ConversionFunction:
+    case CXCursor_FunctionTemplate:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool holds_functions(CXCursorKind kind) {
+  switch (kind) {
+    case CXCursor_Namespace:
+    case CXCursor_LinkageSpec:
+    case CXCursor_ClassDecl:
+    case CXCursor_StructDecl:
+    case CXCursor_UnionDecl:
+    case CXCursor_ClassTemplate:
+    case CXCursor_ClassTemplatePartialSpecialization:
+    case CXCursor_UnexposedDecl:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_template(CXCursor cursor) {
+  const CXCursorKind kind = clang_getCursorKind(cursor);
+  return kind == CXCursor_FunctionTemplate || kind == CXCursor_ClassTemplate ||
+         kind == CXCursor_ClassTemplatePartialSpecialization ||
+         clang_Cursor_isNull(clang_getSpecializedCursorTemplate(cursor)) == 0;
+}
+
+bool is_within_template(CXCursor cursor) {
+  for (CXCursor at = cursor; clang_isDeclaration(clang_getCursorKind(at)) != 0;
+       at = clang_getCursorSemanticParent(at)) {
+    if (is_template(at)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+struct OperatorCode {
+  std::string_view name;
+  std::string_view code;
+  std::string_view unary_code = {};
+};
+
+constexpr std::array kOperatorCodes = {
+    OperatorCode{"operator()", "cl"},        OperatorCode{"operator[]", "ix"},
+    OperatorCode{"operator->", "pt"},        OperatorCode{"operator->*", "pm"},
+    OperatorCode{"operator=", "aS"},         OperatorCode{"operator==", "eq"},
+    OperatorCode{"operator!=", "ne"},        OperatorCode{"operator<", "lt"},
+    OperatorCode{"operator>", "gt"},         OperatorCode{"operator<=", "le"},
+    OperatorCode{"operator>=", "ge"},        OperatorCode{"operator<=>", "ss"},
+    OperatorCode{"operator!", "nt"},         OperatorCode{"operator&&", "aa"},
+    OperatorCode{"operator||", "oo"},        OperatorCode{"operator+", "pl", "ps"},
+    OperatorCode{"operator-", "mi", "ng"},   OperatorCode{"operator*", "ml", "de"},
+    OperatorCode{"operator/", "dv"},         OperatorCode{"operator%", "rm"},
+    OperatorCode{"operator&", "an", "ad"},   OperatorCode{"operator|", "or"},
+    OperatorCode{"operator^", "eo"},         OperatorCode{"operator~", "co"},
+    OperatorCode{"operator<<", "ls"},        OperatorCode{"operator>>", "rs"},
+    OperatorCode{"operator+=", "pL"},        OperatorCode{"operator-=", "mI"},
+    OperatorCode{"operator*=", "mL"},        OperatorCode{"operator/=", "dV"},
+    OperatorCode{"operator%=", "rM"},        OperatorCode{"operator&=", "aN"},
+    OperatorCode{"operator|=", "oR"},        OperatorCode{"operator^=", "eO"},
+    OperatorCode{"operator<<=", "lS"},       OperatorCode{"operator>>=", "rS"},
+    OperatorCode{"operator++", "pp"},        OperatorCode{"operator--", "mm"},
+    OperatorCode{"operator,", "cm"},         OperatorCode{"operator new", "nw"},
+    OperatorCode{"operator new[]", "na"},    OperatorCode{"operator delete", "dl"},
+    OperatorCode{"operator delete[]", "da"},
+};
+
+// Operands of an operator function, the object included.
+int operand_count(CXCursor function) {
+  int count = std::max(clang_Cursor_getNumArguments(function), 0);
+  const CXCursorKind parent = clang_getCursorKind(clang_getCursorSemanticParent(function));
+  if (parent != CXCursor_Namespace && parent != CXCursor_TranslationUnit &&
+      clang_CXXMethod_isStatic(function) == 0) {
+    ++count;
+  }
+  return count;
+}
+
+// One <unqualified-name> of a template_key; empty where the declaration has none.
+std::string component(CXCursor cursor) {
+  const CXCursorKind kind = clang_getCursorKind(cursor);
+  if (kind == CXCursor_Constructor) {
+    return "C1";
+  }
+  if (kind == CXCursor_Destructor) {
+    return "D1";
+  }
+  if (kind == CXCursor_ConversionFunction) {
+    return "cv";
+  }
+  std::string name = take(clang_getCursorSpelling(cursor));
+  if (kind == CXCursor_Namespace) {
+    if (name.empty()) {
+      return "12_GLOBAL__N_1";
+    }
+  } else if (is_function(kind)) {
+    if (name.starts_with(
+            '~')) {  // Templates of constructors and destructors are FunctionTemplates.
+      return "D1";
+    }
+    // A constructor template is spelled `Foo<T>` and named like its class.
+    const std::string parent = take(clang_getCursorSpelling(clang_getCursorSemanticParent(cursor)));
+    if (!parent.empty() && kind == CXCursor_FunctionTemplate &&
+        clang_getTemplateCursorKind(cursor) == CXCursor_Constructor) {
+      return "C1";
+    }
+    if (kind == CXCursor_FunctionTemplate &&
+        clang_getTemplateCursorKind(cursor) == CXCursor_ConversionFunction) {
+      return "cv";
+    }
+    for (const auto& known : kOperatorCodes) {
+      if (known.name == name) {
+        return std::string(!known.unary_code.empty() && operand_count(cursor) == 1
+                               ? known.unary_code
+                               : known.code);
+      }
+    }
+    if (name.starts_with("operator") && name.size() > 8 && name[8] == ' ') {
+      return "cv";
+    }
+  }
+  if (name.empty() || name.find_first_of(" ()<>\"") != std::string::npos) {
+    return "";
+  }
+  return std::to_string(name.size()) + name;
+}
+
+// The same key that symbol_key's template_key gives for the symbol of an instance.
+std::string template_key_of(CXCursor cursor) {
+  std::string key;
+  for (CXCursor at = cursor;; at = clang_getCursorSemanticParent(at)) {
+    const CXCursorKind kind = clang_getCursorKind(at);
+    if (kind == CXCursor_TranslationUnit || clang_isInvalid(kind) != 0) {
+      break;
+    }
+    if (kind == CXCursor_LinkageSpec || kind == CXCursor_UnexposedDecl) {
+      continue;
+    }
+    if (clang_isDeclaration(kind) == 0 || (is_function(kind) && !key.empty())) {
+      return "";  // In a function.
+    }
+    const std::string part = component(at);
+    if (part.empty()) {
+      return "";
+    }
+    key = (part == "3std" && kind == CXCursor_Namespace ? "St" : part) + key;
+  }
+  // CPU capabilities and the like are folded as in a symbol.
+  return template_key("_ZN" + key + "Ev").value_or("");
+}
+
+std::string key_of(CXCursor function) {
+  if (is_within_template(function)) {
+    return template_key_of(function);
+  }
+  return canonical_symbol(take(clang_Cursor_getMangling(function)));
+}
+
+// Calls that no report shows: C++'s own library, and what stand_ins/ makes up.
+bool is_left_out(std::string_view symbol) {
+  return symbol.find("stand_in_") != std::string_view::npos || symbol.starts_with("_ZNSt") ||
+         symbol.starts_with("_ZNKSt") || symbol.starts_with("_ZSt") ||
+         symbol.starts_with("_ZN9__gnu_cxx") || symbol.starts_with("_ZNK9__gnu_cxx") ||
+         symbol.starts_with("_ZNSa") || symbol.starts_with("_ZNSs") ||
+         symbol.starts_with("_ZNKSs") || symbol.starts_with("__builtin_");
+}
+
+std::uint64_t hash_of(const IndexContents::Function& function) {
+  std::string text;
+  append_function(function, text);
+  return std::hash<std::string>()(text);
+}
+
+}  // namespace
+
+void UnitExtractor::extract(CXTranslationUnit unit) {
+  files_.clear();
+  callee_keys_.clear();
+  main_file_ = take(clang_getTranslationUnitSpelling(unit));
+  clang_visitChildren(clang_getTranslationUnitCursor(unit), &UnitExtractor::visit_declaration,
+                      this);
+}
+
+CXChildVisitResult UnitExtractor::visit_declaration(CXCursor cursor, CXCursor /*parent*/,
+                                                    CXClientData self) {
+  auto* extractor = static_cast<UnitExtractor*>(self);
+  const CXCursorKind kind = clang_getCursorKind(cursor);
+  if (is_function(kind)) {
+    extractor->take_function(cursor);
+    return CXChildVisit_Continue;
+  }
+  if (!holds_functions(kind)) {
+    return CXChildVisit_Continue;
+  }
+  // A namespace can be reopened from a macro; anything else outside the tree holds nothing of it.
+  if (extractor->place_of(cursor).file == nullptr) {
+    return CXChildVisit_Continue;
+  }
+  return CXChildVisit_Recurse;
+}
+
+UnitExtractor::Place UnitExtractor::place_of(CXCursor cursor) {
+  CXFile file = nullptr;
+  unsigned line = 0;
+  unsigned offset = 0;
+  // The position in the file: of a macro's argument where it is spelled, of a macro's body where
+  // the macro is used.
+  clang_getFileLocation(clang_getCursorLocation(cursor), &file, &line, nullptr, &offset);
+  if (file == nullptr) {
+    return {};
+  }
+  const auto [known, is_new] = files_.try_emplace(file);
+  if (is_new) {
+    const std::string path = take(clang_getFileName(file));
+    known->second.name = paths_(path);
+    known->second.is_header = path != main_file_;
+  }
+  if (!known->second.name) {
+    return {};
+  }
+  return {&known->second, line, offset};
+}
+
+void UnitExtractor::take_function(CXCursor cursor) {
+  if (clang_isCursorDefinition(cursor) == 0 || clang_CXXMethod_isDefaulted(cursor) != 0) {
+    return;
+  }
+  const Place place = place_of(cursor);
+  if (place.file == nullptr) {
+    return;
+  }
+  IndexContents::Function function{key_of(cursor), *place.file->name, place.line, {}};
+  if (function.symbol.empty()) {
+    return;
+  }
+  open_functions_.push_back(&function);
+  clang_visitChildren(cursor, &UnitExtractor::visit_body, this);
+  open_functions_.pop_back();
+  auto& calls = function.calls;
+  std::sort(calls.begin(), calls.end(), [](const auto& left, const auto& right) {
+    return std::tie(left.line, left.callee) < std::tie(right.line, right.callee);
+  });
+  calls.erase(std::unique(calls.begin(), calls.end(),
+                          [](const auto& left, const auto& right) {
+                            return left.line == right.line && left.callee == right.callee;
+                          }),
+              calls.end());
+  // Two headers' functions are taken for one with a chance of 2^-64 or so.
+  if (!place.file->is_header || seen_in_headers_.insert(hash_of(function)).second) {
+    sink_(std::move(function));
+  }
+}
+
+CXChildVisitResult UnitExtractor::visit_body(CXCursor cursor, CXCursor /*parent*/,
+                                             CXClientData self) {
+  auto* extractor = static_cast<UnitExtractor*>(self);
+  const CXCursorKind kind = clang_getCursorKind(cursor);
+  if (is_function(kind)) {  // Of a class within the function.
+    extractor->take_function(cursor);
+    return CXChildVisit_Continue;
+  }
+  if (kind == CXCursor_CallExpr) {
+    extractor->take_call(cursor);
+  }
+  return CXChildVisit_Recurse;
+}
+
+// Only the first child can be the called member.
+CXChildVisitResult UnitExtractor::visit_called_member(CXCursor cursor, CXCursor /*parent*/,
+                                                      CXClientData named) {
+  if (clang_getCursorKind(cursor) == CXCursor_MemberRefExpr) {
+    *static_cast<CXCursor*>(named) = cursor;
+  }
+  return CXChildVisit_Break;
+}
+
+void UnitExtractor::take_call(CXCursor cursor) {
+  const CXCursor referenced = clang_getCursorReferenced(cursor);
+  if (!is_function(clang_getCursorKind(referenced))) {
+    return;
+  }
+  const std::string& callee = callee_key(referenced);
+  if (callee.empty()) {
+    return;
+  }
+  // A call starts where its object does; in a chain over several lines its own name tells its line.
+  CXCursor named = cursor;
+  clang_visitChildren(cursor, &UnitExtractor::visit_called_member, &named);
+  const Place place = place_of(named);
+  if (place.file == nullptr || *place.file->name != open_functions_.back()->file) {
+    return;
+  }
+  open_functions_.back()->calls.push_back({callee, place.line});
+}
+
+const std::string& UnitExtractor::callee_key(CXCursor referenced) {
+  // A declaration's address is what libclang keeps in data[0]; it is good while the unit lives.
+  const auto [known, is_new] = callee_keys_.try_emplace(referenced.data[0]);
+  if (is_new) {
+    std::string key = key_of(referenced);
+    if (!is_left_out(key)) {
+      known->second = std::move(key);
+    }
+  }
+  return known->second;
+}
+
+}  // namespace optrace

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <clang-c/Index.h>
+
+#include "indexer/index_writer.h"
+
+namespace optrace {
+
+/// Names files as the index does: relative to the source tree, generated ones as in a build tree.
+/// Gives nothing for a file that is part of neither.
+using PathMap = std::function<std::optional<std::string>(std::string_view absolute_path)>;
+
+/// Walks the syntax trees of translation units and gives each function definition to a callback. A
+/// header's function is given again only where a unit shows it with other calls. Functions are
+/// keyed by canonical symbol; templates and members of class templates by template_key, and so are
+/// calls of their instances. A lambda's calls are its function's.
+class UnitExtractor {
+ public:
+  using Sink = std::function<void(IndexContents::Function)>;
+
+  UnitExtractor(PathMap paths, Sink sink) : paths_(std::move(paths)), sink_(std::move(sink)) {}
+
+  void extract(CXTranslationUnit unit);
+
+ private:
+  struct File {
+    std::optional<std::string> name;
+    bool is_header = false;
+  };
+  struct Place {
+    const File* file = nullptr;
+    std::uint32_t line = 0;
+    std::uint32_t offset = 0;
+  };
+
+  static CXChildVisitResult visit_declaration(CXCursor cursor, CXCursor parent, CXClientData self);
+  static CXChildVisitResult visit_body(CXCursor cursor, CXCursor parent, CXClientData self);
+  static CXChildVisitResult visit_called_member(CXCursor cursor, CXCursor parent,
+                                                CXClientData named);
+  void take_function(CXCursor cursor);
+  void take_call(CXCursor cursor);
+  Place place_of(CXCursor cursor);
+  const std::string& callee_key(CXCursor referenced);
+
+  PathMap paths_;
+  Sink sink_;
+  std::string main_file_;
+  // CXFile is good for one unit only; its name is not.
+  std::unordered_map<void*, File> files_;
+  std::unordered_map<const void*, std::string> callee_keys_;
+  std::unordered_set<std::uint64_t> seen_in_headers_;  // Hashes of functions, calls included.
+  std::vector<IndexContents::Function*> open_functions_;
+};
+
+}  // namespace optrace

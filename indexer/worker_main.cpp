@@ -1,0 +1,132 @@
+// The index worker: a process of its own because a compiler front end may crash, hang or exhaust
+// memory on a unit. It reads tasks from standard input and answers on standard output.
+
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include <clang-c/Index.h>
+#include <sys/prctl.h>
+
+#include "indexer/unit_extractor.h"
+#include "indexer/worker_protocol.h"
+#include "platform/error.h"
+#include "platform/output_file.h"
+
+namespace {
+
+using namespace optrace;
+
+using ClangIndex = std::unique_ptr<std::remove_pointer_t<CXIndex>, decltype(&clang_disposeIndex)>;
+using ClangUnit = std::unique_ptr<std::remove_pointer_t<CXTranslationUnit>,
+                                  decltype(&clang_disposeTranslationUnit)>;
+
+PathMap path_map(const WorkerSetup& setup) {
+  return [setup](std::string_view path) -> std::optional<std::string> {
+    const std::string normal = std::filesystem::path(path).lexically_normal().string();
+    const auto lies_in = [&](const std::string& folder) {
+      return normal.size() > folder.size() + 1 && normal.starts_with(folder) &&
+             normal[folder.size()] == '/';
+    };
+    for (const auto& folder : setup.left_out) {
+      if (lies_in(folder)) {
+        return std::nullopt;
+      }
+    }
+    for (const auto& [folder, name] : setup.folders) {
+      if (lies_in(folder)) {
+        const std::string rest = normal.substr(folder.size() + 1);
+        return name.empty() ? rest : name + '/' + rest;
+      }
+    }
+    return std::nullopt;
+  };
+}
+
+void count_errors(CXTranslationUnit unit, UnitStatus& status) {
+  for (unsigned number = 0; number < clang_getNumDiagnostics(unit); ++number) {
+    const std::unique_ptr<void, decltype(&clang_disposeDiagnostic)> diagnostic(
+        clang_getDiagnostic(unit, number), &clang_disposeDiagnostic);
+    if (clang_getDiagnosticSeverity(diagnostic.get()) < CXDiagnostic_Error) {
+      continue;
+    }
+    if (++status.errors == 1) {
+      const CXString text =
+          clang_formatDiagnostic(diagnostic.get(), CXDiagnostic_DisplaySourceLocation);
+      status.first_error = clang_getCString(text);
+      clang_disposeString(text);
+    }
+  }
+}
+
+class Worker {
+ public:
+  explicit Worker(const WorkerSetup& setup)
+      : index_(clang_createIndex(/*excludeDeclarationsFromPCH=*/1, /*displayDiagnostics=*/0),
+               &clang_disposeIndex),
+        extractor_(path_map(setup), [this](const IndexContents::Function& function) {
+          append_function(function, found_);
+        }) {}
+
+  UnitStatus run(const UnitTask& task) {
+    UnitStatus status;
+    status.number = task.number;
+    std::vector<const char*> arguments;
+    for (const auto& argument : task.arguments) {
+      arguments.push_back(argument.c_str());
+    }
+    unsigned options = CXTranslationUnit_KeepGoing;
+    if (!task.precompiled.empty()) {
+      options |= CXTranslationUnit_ForSerialization;
+    }
+    CXTranslationUnit parsed = nullptr;
+    clang_parseTranslationUnit2(index_.get(), task.source.c_str(), arguments.data(),
+                                static_cast<int>(arguments.size()), nullptr, 0, options, &parsed);
+    const ClangUnit unit(parsed, &clang_disposeTranslationUnit);
+    if (parsed == nullptr) {
+      return status;
+    }
+    count_errors(parsed, status);
+    found_.clear();
+    extractor_.extract(parsed);
+    OutputFile result(task.result);
+    result.write(found_);
+    result.commit();
+    status.outcome = UnitOutcome::done;
+    if (!task.precompiled.empty() &&
+        clang_saveTranslationUnit(parsed, task.precompiled.c_str(),
+                                  clang_defaultSaveOptions(parsed)) != CXSaveError_None) {
+      status.outcome = UnitOutcome::not_saved;
+    }
+    return status;
+  }
+
+ private:
+  ClangIndex index_;
+  std::string found_;
+  UnitExtractor extractor_;
+};
+
+}  // namespace
+
+int main() {
+  // The command's end is the worker's, however it comes.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  try {
+    std::string line;
+    if (!std::getline(std::cin, line)) {
+      return static_cast<int>(ExitStatus::failed);
+    }
+    Worker worker(parse_setup(line));
+    while (std::getline(std::cin, line)) {
+      std::cout << to_line(worker.run(parse_task(line))) << std::flush;
+    }
+    return static_cast<int>(ExitStatus::done);
+  } catch (const std::exception& error) {
+    std::cerr << "optrace-index-worker: " << error.what() << '\n';
+    return static_cast<int>(ExitStatus::failed);
+  }
+}
