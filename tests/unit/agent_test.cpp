@@ -497,7 +497,7 @@ namespace {
 std::atomic<std::uint64_t> alarm_calls = 0;
 
 void on_alarm(int) {
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < 5; ++i) {
     targets().plain(i);
     ++alarm_calls;
   }
@@ -521,8 +521,7 @@ TEST_CASE("a signal handler that enters probed functions loses no event of eithe
   REQUIRE(agent().start() == 0);
   const itimerval every_millisecond{{0, 1000}, {0, 1000}};
   REQUIRE(setitimer(ITIMER_REAL, &every_millisecond, nullptr) == 0);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(400);
-  while (std::chrono::steady_clock::now() < end) {
+  while (alarm_calls < 2000) {
     for (int i = 0; i < 100; ++i) {
       targets().plain(1);
       ++calls;
@@ -534,11 +533,72 @@ TEST_CASE("a signal handler that enters probed functions loses no event of eithe
   sigaction(SIGALRM, &before, nullptr);
   const std::string bytes = write_recording();
   const RawRecording raw(bytes);
-  CHECK(alarm_calls > 1000);
   CHECK(raw.event_count() == calls + alarm_calls);
-  for (const auto& event : raw.threads.at(0).events) {
-    REQUIRE(event.id == raw.plans[0].range.first_id);
+  const std::uint32_t plain = raw.plans.at(0).range.first_id;
+  const auto& events = raw.threads.at(0).events;
+  CHECK(std::all_of(events.begin(), events.end(),
+                    [plain](const recording::Event& event) { return event.id == plain; }));
+}
+
+namespace {
+
+std::uint64_t steps = 0;
+std::uint64_t step_calls = 0;
+std::uint64_t steps_per_call = 1;
+
+void on_step(int, siginfo_t*, void*) {
+  if (++steps % steps_per_call == 0) {
+    targets().plain(1);
+    ++step_calls;
   }
+}
+
+// Runs target_plain one instruction at a time: SIGTRAP comes after each.
+void step_through_plain() {
+  auto* const plain = targets().plain;
+  asm volatile(
+      "leaq -128(%%rsp), %%rsp\n"
+      "pushfq\n"
+      "orq $0x100, (%%rsp)\n"
+      "popfq\n"
+      "call *%0\n"
+      "pushfq\n"
+      "andq $~0x100, (%%rsp)\n"
+      "popfq\n"
+      "leaq 128(%%rsp), %%rsp"
+      :
+      : "b"(plain)
+      : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc", "memory");
+}
+
+}  // namespace
+
+TEST_CASE("a handler may enter a probed function between any two instructions of a probe") {
+  struct sigaction stepping{};
+  struct sigaction before{};
+  stepping.sa_sigaction = on_step;
+  stepping.sa_flags = SA_SIGINFO;
+  REQUIRE(sigaction(SIGTRAP, &stepping, &before) == 0);
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  // With a handler after each instruction, a probe never gets a slot from its chunk, since the
+  // handler is always there first: it tries until the chunk is full, so few calls do.
+  steps_per_call = GENERATE(1U, 11U, 13U);
+  CAPTURE(steps_per_call);
+  const std::uint64_t calls = steps_per_call == 1 ? 5 : 500;
+  steps = 0;
+  step_calls = 0;
+  REQUIRE(agent().start() == 0);
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    step_through_plain();
+  }
+  REQUIRE(agent().stop() == 0);
+  REQUIRE(agent().remove() == 0);
+  sigaction(SIGTRAP, &before, nullptr);
+  CHECK(steps > 20 * calls);
+  const std::string bytes = write_recording();
+  CHECK(RawRecording(bytes).event_count() == step_calls + calls);
 }
 
 namespace {
@@ -901,4 +961,46 @@ TEST_CASE("500 rounds of placing, recording and removing leave nothing behind") 
 
 TEST_CASE("without Python in the process, Python events are refused") {
   CHECK(agent().python(1) == -ENOSYS);
+}
+
+// Run by the next test in a process of its own, where no recording has been started.
+TEST_CASE("limited buffers", "[.limited-buffers]") {
+  auto* const limit = symbol<decltype(optrace_agent_limit)>(agent().library, "optrace_agent_limit");
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(limit(2 * 65536) == 0);
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  REQUIRE(agent().start() == 0);
+  CHECK(limit(1 << 30) == -EBUSY);
+  constexpr std::uint64_t kCalls = 10000;
+  for (std::uint64_t i = 0; i < kCalls; ++i) {
+    targets().plain(1);
+  }
+  std::thread([] { targets().plain(1); }).join();
+  REQUIRE(agent().stop() == 0);
+  CHECK(agent().counters().lost == kCalls - 2 * 2047 + 1);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  REQUIRE(raw.threads.size() == 2);
+  CHECK(raw.threads[0].events.size() == 2 * 2047);
+  CHECK(raw.threads[0].header.lost == kCalls - 2 * 2047);
+  CHECK(raw.threads[1].header.id == 0);  // It never got a chunk to put its number into.
+  CHECK(raw.threads[1].header.lost == 1);
+  // The next recording begins with empty buffers.
+  REQUIRE(agent().start() == 0);
+  targets().plain(1);
+  REQUIRE(agent().stop() == 0);
+  CHECK(agent().counters().lost == 0);
+  CHECK(RawRecording(write_recording()).event_count() == 1);
+}
+
+TEST_CASE("events that find no room are counted") {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/proc/self/exe", "unit_tests", "[.limited-buffers]", nullptr);
+    _exit(127);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }

@@ -129,7 +129,8 @@ constexpr std::uint64_t kDefaultLimit = 1ULL << 30;
 constexpr std::uint32_t kKeptChunks = 256;  // 16 MiB stay for the next recording: fresh memory
                                             // costs more than what is written to it.
 constexpr std::uint64_t kKernelSignalSetSize = 8;
-constexpr int kBlock = 0;           // SIG_BLOCK, SIG_SETMASK: the header that names them wants
+constexpr int kBlock = 0;  // SIG_BLOCK, SIG_SETMASK: the header that names them wants
+constexpr int kTrapSignal = 5;
 constexpr int kSetMask = 2;         // vector registers for nothing, but libc's sigset_t.
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; others answer EINVAL.
 
@@ -155,13 +156,13 @@ long system_call(long number, std::uint64_t a, std::uint64_t b, std::uint64_t c,
   return result;
 }
 
-// While one lives, no signal handler runs on this thread (SIGTRAP by int3 excepted, which nothing
-// in here meets).
+// While one lives, no signal handler runs on this thread but SIGTRAP's: a program that steps
+// through itself would be killed if it could not have that one.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
-    const std::uint64_t all = ~std::uint64_t{0};
-    system_call(SYS_rt_sigprocmask, kBlock, address_of(&all), address_of(&before_),
+    const std::uint64_t most = ~(std::uint64_t{1} << (kTrapSignal - 1));
+    system_call(SYS_rt_sigprocmask, kBlock, address_of(&most), address_of(&before_),
                 kKernelSignalSetSize);
   }
   ~SignalsBlocked() {
@@ -185,10 +186,38 @@ void count_lost(const ThreadBuffer& buffer, std::uint32_t round) {
   }
 }
 
-Event* take_from(ThreadBuffer& buffer) {
-  auto* const slot = reinterpret_cast<Event*>(buffer.cursor);  // NOLINT(performance-no-int-to-ptr)
-  buffer.cursor += sizeof(Event);
-  return slot;
+// What the record routine does: the next slot of the thread's chunk, or null when it has none.
+Event* take_from_chunk(ThreadBuffer& buffer, std::uint32_t round) {
+  const std::atomic_ref cursor(buffer.cursor);
+  std::uint64_t at = cursor.load(std::memory_order_relaxed);
+  do {
+    if (buffer.round != round || at % kChunkSize == 0) {
+      return nullptr;
+    }
+  } while (!cursor.compare_exchange_weak(at, at + sizeof(Event)));
+  return reinterpret_cast<Event*>(at);  // NOLINT(performance-no-int-to-ptr)
+}
+
+// Makes a chunk the thread's own and takes its first slot. At no point between its lines does a
+// handler find the old position with the new recording's number.
+Event* begin_chunk(ThreadBuffer& buffer, std::uint32_t index, std::uint32_t round) {
+  ChunkHeader* const header = chunk(index);
+  const bool first_of_thread = buffer.round != round;
+  if (first_of_thread) {
+    buffer.cursor = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    buffer.head = index;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    buffer.round = round;
+  }
+  header->thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0, 0, 0));
+  header->head = first_of_thread ? index : buffer.head;
+  header->lost = 0;
+  std::atomic_ref(header->round).store(round, std::memory_order_release);
+  Event* const first = events_of(header);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  buffer.cursor = reinterpret_cast<std::uint64_t>(first + 1);
+  return first;
 }
 
 }  // namespace
@@ -334,22 +363,17 @@ Unrecorded::Unrecorded() : round_(optrace_agent_thread_buffer.round) {
   optrace_agent_thread_buffer.round = kUnrecorded;
 }
 
-Unrecorded::~Unrecorded() { optrace_agent_thread_buffer.round = round_; }
+Unrecorded::~Unrecorded() {
+  optrace_agent_thread_buffer.round = round_;
+}
 
 Event* take_slot() {
   const std::uint32_t round = running_round();
   if (round == 0) {
     return nullptr;
   }
-  ThreadBuffer& buffer = optrace_agent_thread_buffer;
-  const std::atomic_ref cursor(buffer.cursor);
-  std::uint64_t at = cursor.load(std::memory_order_relaxed);
-  do {
-    if (buffer.round != round || at % kChunkSize == 0) {
-      return optrace_agent_refill(round);
-    }
-  } while (!cursor.compare_exchange_weak(at, at + sizeof(Event)));
-  return reinterpret_cast<Event*>(at);  // NOLINT(performance-no-int-to-ptr)
+  Event* const slot = take_from_chunk(optrace_agent_thread_buffer, round);
+  return slot != nullptr ? slot : optrace_agent_refill(round);
 }
 
 }  // namespace optrace::agent
@@ -367,24 +391,16 @@ Event* optrace_agent_refill(std::uint32_t round) {
     return nullptr;
   }
   const SignalsBlocked guard;
-  if (buffer.round == round && buffer.cursor % kChunkSize != 0) {
-    return take_from(buffer);  // A handler was here between the check and the block.
+  Event* const slot = take_from_chunk(buffer, round);
+  if (slot != nullptr) {
+    return slot;  // A handler was here between the look and the block.
   }
   const std::uint32_t index = region.taken.fetch_add(1, std::memory_order_acq_rel);
   if (index >= region.capacity || running_round() != round) {
     count_lost(buffer, round);
     return nullptr;
   }
-  ChunkHeader* const header = chunk(index);
-  system_call(SYS_madvise, reinterpret_cast<std::uint64_t>(header), kChunkSize, kPopulateWrite);
-  if (buffer.round != round) {
-    buffer.head = index;
-  }
-  header->thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0, 0, 0));
-  header->head = buffer.head;
-  header->lost = 0;
-  std::atomic_ref(header->round).store(round, std::memory_order_release);
-  buffer.cursor = reinterpret_cast<std::uint64_t>(events_of(header));
-  buffer.round = round;
-  return take_from(buffer);
+  system_call(SYS_madvise, reinterpret_cast<std::uint64_t>(chunk(index)), kChunkSize,
+              kPopulateWrite);
+  return begin_chunk(buffer, index, round);
 }
