@@ -1,6 +1,7 @@
 #include "report/call_tree.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +17,9 @@ using Node = CallTree::Node;
 
 // Where CPython runs Python code, by version: Python/ceval.c. The same name from 3.6 on.
 constexpr std::string_view kEvaluationLoop = "_PyEval_EvalFrameDefault";
+
+// Our own library in the traced process.
+constexpr std::string_view kAgentLibrary = "liboptrace_agent.so";
 
 // `f.cold` and `f.cold.7` are where GCC puts the unlikely paths of f: code of f, without an entry.
 std::string_view without_cold_suffix(std::string_view symbol) {
@@ -40,6 +44,7 @@ CallTreeFunctions::CallTreeFunctions(const Trace& trace)
       probed_(trace.functions.size()),
       enters_itself_(trace.functions.size()),
       evaluation_loop_(trace.functions.size()),
+      agent_(trace.functions.size()),
       jumps_indirectly_(trace.functions.size()),
       tail_calls_(trace.functions.size()),
       python_count_(trace.python_functions.size()) {
@@ -79,6 +84,9 @@ CallTreeFunctions::CallTreeFunctions(const Trace& trace)
     set(enters_itself_, function.enters_itself);
     set(jumps_indirectly_, function.jumps_indirectly);
     set(evaluation_loop_, names_evaluation_loop(function.symbol));
+    set(agent_,
+        function.module < trace.modules.size() &&
+            std::filesystem::path(trace.modules[function.module].path).filename() == kAgentLibrary);
     for (const std::uint32_t target : function.tail_calls) {
       if (target >= identities_.size()) continue;
       tail_calls_[owner].push_back(identities_[target]);
@@ -131,6 +139,7 @@ class Reconstruction {
     std::uint32_t innermost_python = kNone;  // Evaluation loops: a node.
     bool initial = false;
     bool python_ended = false;  // Evaluation loops: its last Python frame returned.
+    bool doubtful = false;      // See doubt_above().
   };
 
   // A builtin that a Python frame is inside of.
@@ -143,7 +152,7 @@ class Reconstruction {
   struct LivePython {
     std::uint32_t node = kNone;
     std::uint32_t what = kNone;
-    std::size_t height = 0;         // Of live_ when nothing native runs inside it.
+    std::size_t height = 0;         // Of live_ without what is native and inside it.
     bool in_loop = false;           // live_[height - 1] is its evaluation loop.
     std::uint32_t outside = kNone;  // The innermost Python node of that loop before it.
     BuiltinCall builtin{};
@@ -176,6 +185,13 @@ class Reconstruction {
 
   void pop_to(std::size_t height) {
     while (live_.size() > height) pop();
+  }
+
+  // Something happened in Python code, whose evaluation loop is live_[height - 1]: what is inside
+  // of that loop has ended, but for CPython's functions that told so (call_trace and the like),
+  // which go on and may be callers yet.
+  void doubt_above(std::size_t height) {
+    for (std::size_t i = height; i < live_.size(); ++i) live_[i].doubtful = true;
   }
 
   void pop_python() {
@@ -253,12 +269,11 @@ class Reconstruction {
     return 0;
   }
 
-  // What runs Python's own calls is the innermost Python frame: nothing native is inside of it.
+  // Without a probed loop nothing tells that native frames inside a Python frame have ended, other
+  // than that the frame runs. (With one, its next callee's slot and caller do, and what calls the
+  // hook from the loop stays live.)
   void leave_native_frames() {
-    if (!python_.empty())
-      pop_to(python_.back().height);
-    else if (const std::size_t height = running_loop(); height != 0)
-      pop_to(height);
+    if (!python_.empty() && !python_.back().in_loop) pop_to(python_.back().height);
   }
 
   void add_python_call(std::uint32_t index, const Event& event) {
@@ -267,7 +282,7 @@ class Reconstruction {
     LivePython frame{.what = event.what};
     Node node{.kind = Node::Kind::python, .what = event.what, .index = index, .line = event.line};
     if (loop != 0 && loop >= outer) {
-      pop_to(loop);
+      doubt_above(loop);
       LiveFrame& host = live_[loop - 1];
       frame.in_loop = true;
       frame.outside = host.innermost_python;
@@ -282,11 +297,11 @@ class Reconstruction {
                              ? python_.back().node
                              : node.parent;
     }
-    frame.height = live_.size();
+    frame.height = frame.in_loop ? loop : live_.size();
     nodes_.push_back(node);
     frame.node = static_cast<std::uint32_t>(nodes_.size() - 1);
     node_of_event_[index] = frame.node;
-    if (frame.in_loop) live_.back().innermost_python = frame.node;
+    if (frame.in_loop) live_[loop - 1].innermost_python = frame.node;
     python_.push_back(frame);
   }
 
@@ -298,7 +313,10 @@ class Reconstruction {
       ++statistics_.unmatched_python_events;
       return;
     }
-    pop_to(found->height);
+    if (found->in_loop)
+      doubt_above(found->height);
+    else if (!found->in_loop)
+      pop_to(found->height);
     while (python_.back().what != event.what) pop_python();
     pop_python();
   }
@@ -411,11 +429,13 @@ class Reconstruction {
         return true;
       }
     }
+    while (!live_.empty() && live_.back().doubtful) pop();
     if (live_.empty()) {
       ++statistics_.roots;
       return false;
     }
-    ++statistics_.unprobed_callers;
+    // What the agent calls is not the program's; it is known to have no probes.
+    if (caller == kNone || !functions_.is_agent(caller)) ++statistics_.unprobed_callers;
     return true;
   }
 

@@ -26,6 +26,8 @@ class CallTreeFunctions {
   bool enters_itself(std::uint32_t function) const { return enters_itself_[function] != 0; }
   /// CPython's evaluation loop, whose frame stands for Python frames.
   bool is_evaluation_loop(std::uint32_t function) const { return evaluation_loop_[function] != 0; }
+  /// A function of optrace's agent, which runs in the traced process without being probed.
+  bool is_agent(std::uint32_t function) const { return agent_[function] != 0; }
   /// True if the code of `from` (its moved-away parts included) can jump to the entry of `to`.
   bool can_jump(std::uint32_t from, std::uint32_t to) const;
   /// True if only an indirect jump, whose target the code does not show, explains `from` to `to`.
@@ -38,6 +40,7 @@ class CallTreeFunctions {
   std::vector<std::uint8_t> probed_;
   std::vector<std::uint8_t> enters_itself_;
   std::vector<std::uint8_t> evaluation_loop_;
+  std::vector<std::uint8_t> agent_;
   std::vector<std::uint8_t> jumps_indirectly_;
   std::vector<std::vector<std::uint32_t>> tail_calls_;  // Sorted.
   std::size_t python_count_ = 0;
@@ -66,9 +69,9 @@ class CallTreeFunctions {
 ///
 /// Python frames nest by their calls and returns, and belong to the frame of the evaluation loop
 /// that runs them: the innermost live one that has not lost all its Python frames (Python up to
-/// 3.10 has one loop a call; from 3.11 on, one for many). What happens in Python ends the native
-/// frames inside that loop. A native frame whose parent is such a loop is shown under the innermost
-/// Python frame in it. Where no evaluation loop is probed, the order of events alone decides.
+/// 3.10 has one loop a call; from 3.11 on, one for many). A native frame whose parent is such a
+/// loop is shown under the innermost Python frame in it. Where no evaluation loop is probed, the
+/// order of events alone decides, and what happens in a Python frame ends the native frames inside.
 class CallTree {
  public:
   struct Node {

@@ -6,143 +6,156 @@
 namespace optrace {
 namespace {
 
-constexpr bool kFolded = true;
-
 struct Row {
   std::string_view library;  // Pattern of the library's file name.
   std::string_view name;     // Pattern of the qualified name.
   Layer layer = Layer::runtime;
-  bool folded = false;
+  Shown shown = Shown::leading;
 };
+
+constexpr Shown kAlways = Shown::always;
+constexpr Shown kLeading = Shown::leading;
+constexpr Shown kNever = Shown::never;
 
 // Where functions live; the first row that matches decides. Names are as in PyTorch's source
 // (aten/, c10/, torch/csrc) and in what torchgen and tools/autograd generate.
 constexpr auto kRows = std::to_array<Row>({
     // The interpreter and the C libraries: what Python and C++ stand on, not steps of an op.
-    {"libpython*", "*", Layer::runtime, kFolded},
-    {"python*", "*", Layer::runtime, kFolded},
-    {"_ctypes*", "*", Layer::runtime, kFolded},
-    {"libffi*", "*", Layer::runtime, kFolded},
-    {"libc.so*", "*", Layer::runtime, kFolded},
-    {"libpthread*", "*", Layer::runtime, kFolded},
-    {"ld-linux*", "*", Layer::runtime, kFolded},
-    {"libstdc++*", "*", Layer::runtime, kFolded},
-    {"libgcc_s*", "*", Layer::runtime, kFolded},
-    {"libgomp*", "*", Layer::runtime, kFolded},
-    {"libiomp5*", "*", Layer::runtime, kFolded},
-    {"liboptrace*", "*", Layer::runtime, kFolded},
+    {"libpython*", "*", Layer::runtime, kNever},
+    {"python*", "*", Layer::runtime, kNever},
+    {"_ctypes*", "*", Layer::runtime, kNever},
+    {"libffi*", "*", Layer::runtime, kNever},
+    {"libc.so*", "*", Layer::runtime, kNever},
+    {"libpthread*", "*", Layer::runtime, kNever},
+    {"ld-linux*", "*", Layer::runtime, kNever},
+    {"libstdc++*", "*", Layer::runtime, kNever},
+    {"libgcc_s*", "*", Layer::runtime, kNever},
+    {"libgomp*", "*", Layer::runtime, kNever},
+    {"libiomp5*", "*", Layer::runtime, kNever},
+    {"liboptrace*", "*", Layer::runtime, kNever},
 
     // Libraries that are files of their own.
-    {"libcudnn*", "*", Layer::library},
-    {"libcublas*", "*", Layer::library},
-    {"libcusolver*", "*", Layer::library},
-    {"libcusparse*", "*", Layer::library},
-    {"libcufft*", "*", Layer::library},
-    {"libcurand*", "*", Layer::library},
-    {"libnccl*", "*", Layer::library},
-    {"libnvrtc*", "*", Layer::library},
-    {"libcudart*", "*", Layer::library},
-    {"libcuda.so*", "*", Layer::library},
-    {"libmkl*", "*", Layer::library},
-    {"libopenblas*", "*", Layer::library},
+    {"libcudnn*", "*", Layer::library, kAlways},
+    {"libcublas*", "*", Layer::library, kAlways},
+    {"libcusolver*", "*", Layer::library, kAlways},
+    {"libcusparse*", "*", Layer::library, kAlways},
+    {"libcufft*", "*", Layer::library, kAlways},
+    {"libcurand*", "*", Layer::library, kAlways},
+    {"libnccl*", "*", Layer::library, kAlways},
+    {"libnvrtc*", "*", Layer::library, kAlways},
+    {"libcudart*", "*", Layer::library, kAlways},
+    {"libcuda.so*", "*", Layer::library, kAlways},
+    {"libmkl*", "*", Layer::library, kAlways},
+    {"libopenblas*", "*", Layer::library, kAlways},
 
     // A kernel's host-side stub (`__global__` functions as nvcc compiles them).
-    {"*", "__device_stub__*", Layer::device},
+    {"*", "__device_stub__*", Layer::device, kAlways},
 
     // The dispatcher. `call` and `redispatch` are its steps, the rest carries arguments.
-    {"*", "at::_ops::%::call", Layer::dispatcher},
-    {"*", "at::_ops::%::redispatch", Layer::dispatcher},
-    {"*", "at::_ops::*", Layer::dispatcher, kFolded},
-    {"*", "c10::impl::wrap_kernel_functor_unboxed_*", Layer::dispatcher, kFolded},
-    {"*", "c10::impl::make_boxed_from_unboxed_functor*", Layer::dispatcher, kFolded},
-    {"*", "c10::impl::call_functor_with_args_from_stack*", Layer::dispatcher, kFolded},
-    {"*", "c10::impl::BoxedKernelWrapper*", Layer::dispatcher, kFolded},
-    {"*", "c10::BoxedKernelWrapper*", Layer::dispatcher, kFolded},
-    {"*", "c10::KernelFunction::*", Layer::dispatcher, kFolded},
-    {"*", "c10::BoxedKernel::*", Layer::dispatcher, kFolded},
-    {"*", "c10::OperatorHandle::*", Layer::dispatcher, kFolded},
-    {"*", "c10::Dispatcher::*", Layer::dispatcher},
-    {"*", "c10::impl::*", Layer::runtime, kFolded},
-    {"*", "c10::detail::*", Layer::runtime, kFolded},
-    {"*", "c10::function_ref<*", Layer::runtime, kFolded},
+    {"*", "at::_ops::%::call", Layer::dispatcher, kAlways},
+    {"*", "at::_ops::%::redispatch", Layer::dispatcher, kAlways},
+    {"*", "at::_ops::*", Layer::dispatcher, kNever},
+    {"*", "c10::impl::*", Layer::dispatcher, kNever},
+    {"*", "c10::BoxedKernelWrapper*", Layer::dispatcher, kNever},
+    {"*", "c10::KernelFunction::*", Layer::dispatcher, kNever},
+    {"*", "c10::BoxedKernel::*", Layer::dispatcher, kNever},
+    {"*", "c10::OperatorHandle::*", Layer::dispatcher, kNever},
+    {"*", "c10::Dispatcher::*", Layer::dispatcher, kLeading},
+    {"*", "c10::detail::*", Layer::runtime, kNever},
+    {"*", "c10::function_ref<*", Layer::runtime, kNever},
 
     // Plumbing of the standard library and of pybind11.
-    {"*", "std::*", Layer::runtime, kFolded},
-    {"*", "__gnu_cxx::*", Layer::runtime, kFolded},
-    {"*", "pybind11::*", Layer::binding, kFolded},
+    {"*", "std::*", Layer::runtime, kNever},
+    {"*", "__gnu_cxx::*", Layer::runtime, kNever},
+    {"*", "pybind11::*", Layer::binding, kNever},
+
+    // What objects do when they end.
+    {"*", "*::~*", Layer::runtime, kLeading},
+
+    // What every VariableType kernel does to its arguments.
+    {"*", "torch::autograd::VariableType::*unpack*", Layer::autograd, kLeading},
+    {"*", "torch::autograd::VariableType::*checked_cast_variable", Layer::autograd, kLeading},
 
     // Autograd (tools/autograd: VariableType, ADInplaceOrView, TraceType, the backward nodes).
-    {"*", "torch::autograd::VariableType::*", Layer::autograd},
-    {"*", "torch::ADInplaceOrView::*", Layer::autograd},
-    {"*", "torch::TraceType::*", Layer::autograd},
-    {"*", "torch::autograd::generated::details::*", Layer::autograd},
-    {"*", "torch::autograd::Engine::*", Layer::autograd},
-    {"*", "torch::autograd::python::PythonEngine::*", Layer::autograd},
-    {"*", "torch::autograd::Node::*", Layer::autograd},
-    {"*", "torch::autograd::*::apply", Layer::autograd},
-    {"*", "torch::autograd::*::operator()", Layer::autograd},
+    {"*", "torch::autograd::VariableType::(anonymous namespace)::*", Layer::autograd, kAlways},
+    {"*", "torch::ADInplaceOrView::(anonymous namespace)::*", Layer::autograd, kAlways},
+    {"*", "torch::TraceType::(anonymous namespace)::*", Layer::autograd, kAlways},
+    {"*", "torch::autograd::generated::%::apply", Layer::autograd, kAlways},
+    {"*", "torch::autograd::generated::details::*", Layer::autograd, kAlways},
+    {"*", "torch::autograd::%::apply", Layer::autograd, kAlways},
+    {"*", "torch::autograd::Engine::execute", Layer::autograd, kAlways},
+    {"*", "torch::autograd::Engine::evaluate_function", Layer::autograd, kAlways},
+    {"*", "torch::autograd::Engine::*", Layer::autograd, kLeading},
+    {"*", "torch::autograd::python::PythonEngine::*", Layer::autograd, kLeading},
+    {"*", "torch::autograd::Node::operator()", Layer::autograd, kNever},
+    {"*", "torch::autograd::generated::*", Layer::autograd, kLeading},
+    {"*", "torch::autograd::VariableType::*", Layer::autograd, kLeading},
+    {"*", "torch::ADInplaceOrView::*", Layer::autograd, kLeading},
+    {"*", "torch::TraceType::*", Layer::autograd, kLeading},
 
     // Bindings: everything else in libtorch_python.
-    {"*", "torch::autograd::THP*", Layer::binding},
-    {"*", "THP*", Layer::binding},
-    {"libtorch_python*", "torch::*", Layer::binding},
-    {"libtorch_python*", "*", Layer::binding},
-    {"*", "torch::autograd::*", Layer::autograd},
+    {"*", "torch::autograd::THP*", Layer::binding, kLeading},
+    {"*", "THP*", Layer::binding, kLeading},
+    {"*", "torch::autograd::*", Layer::autograd, kLeading},
+    {"libtorch_python*", "torch::*", Layer::binding, kLeading},
+    {"libtorch_python*", "at::%", Layer::dispatcher, kLeading},
+    {"libtorch_python*", "c10::*", Layer::runtime, kLeading},
+    {"libtorch_python*", "*", Layer::binding, kLeading},
 
-    // Libraries that are linked into libtorch_cpu or called through its imports.
-    {"*", "dnnl_*", Layer::library},
-    {"*", "dnnl::*", Layer::library},
-    {"*", "ideep::*", Layer::library},
-    {"*", "cblas_*", Layer::library},
-    {"*", "mkl_*", Layer::library},
-    {"*", "MKL_*", Layer::library},
-    {"*", "Dfti*", Layer::library},
-    {"*", "LAPACKE_*", Layer::library},
-    {"*", "fbgemm::*", Layer::library},
-    {"*", "xnn_*", Layer::library},
-    {"*", "nnp_*", Layer::library},
-    {"*", "pytorch_q*", Layer::library},
-    {"*", "Sleef_*", Layer::library},
-    {"*", "cudnn*", Layer::library},
-    {"*", "cublas*", Layer::library},
-    {"*", "cusolver*", Layer::library},
-    {"*", "cusparse*", Layer::library},
-    {"*", "cufft*", Layer::library},
-    {"*", "curand*", Layer::library},
-    {"*", "nccl*", Layer::library},
-    {"*", "cudaLaunch*", Layer::library},
-    {"*", "vms*", Layer::library},  // MKL's vector math: vmsSin, vmdExp, ...
-    {"*", "vmd*", Layer::library},
-    {"*", "vmc*", Layer::library},
-    {"*", "vmz*", Layer::library},
+    // Libraries that are linked into libtorch_cpu or called through its imports. oneDNN's own
+    // layers are its business; the implementation that it chose is noted at its entry point.
+    {"*", "dnnl_primitive_execute", Layer::library, kAlways},
+    {"*", "dnnl_*gemm*", Layer::library, kAlways},
+    {"*", "dnnl*", Layer::library, kNever},
+    {"*", "ideep::*", Layer::library, kLeading},
+    {"*", "cblas_*", Layer::library, kAlways},
+    {"*", "mkl_*", Layer::library, kAlways},
+    {"*", "MKL_*", Layer::library, kAlways},
+    {"*", "Dfti*", Layer::library, kAlways},
+    {"*", "LAPACKE_*", Layer::library, kAlways},
+    {"*", "fbgemm::*", Layer::library, kAlways},
+    {"*", "xnn_*", Layer::library, kAlways},
+    {"*", "nnp_*", Layer::library, kAlways},
+    {"*", "pytorch_q*", Layer::library, kAlways},
+    {"*", "Sleef_*", Layer::library, kAlways},
+    {"*", "cudnn*", Layer::library, kAlways},
+    {"*", "cublas*", Layer::library, kAlways},
+    {"*", "cusolver*", Layer::library, kAlways},
+    {"*", "cusparse*", Layer::library, kAlways},
+    {"*", "cufft*", Layer::library, kAlways},
+    {"*", "curand*", Layer::library, kAlways},
+    {"*", "nccl*", Layer::library, kAlways},
+    {"*", "cudaLaunch*", Layer::library, kAlways},
+    {"*", "vms%", Layer::library, kAlways},  // MKL's vector math: vmsSin, vmdExp, ...
+    {"*", "vmd%", Layer::library, kAlways},
+    {"*", "vmc%", Layer::library, kAlways},
+    {"*", "vmz%", Layer::library, kAlways},
 
     // Kernels: what is registered for an op and a dispatch key, and what it is made of.
-    {"*", "at::native::*", Layer::kernel},
-    {"*", "at::(anonymous namespace)::*", Layer::kernel},
-    {"*", "at::meta::*", Layer::kernel},
-    {"*", "at::cpu::*", Layer::kernel},
-    {"*", "at::cuda::*", Layer::kernel},
-    {"*", "at::sparsecpu::*", Layer::kernel},
-    {"*", "at::sparsecsrcpu::*", Layer::kernel},
-    {"*", "at::compositeexplicitautograd::*", Layer::kernel},
-    {"*", "at::compositeexplicitautogradnonfunctional::*", Layer::kernel},
-    {"*", "at::compositeimplicitautograd::*", Layer::kernel},
-    {"*", "at::compositeimplicitautogradnestedtensor::*", Layer::kernel},
-    {"*", "at::functionalization::*", Layer::kernel},
-    {"*", "at::functorch::*", Layer::kernel},
-    {"*", "at::autocast::*", Layer::kernel},
+    {"*", "at::native::*", Layer::kernel, kAlways},
+    {"*", "at::(anonymous namespace)::*", Layer::kernel, kAlways},
+    {"*", "at::meta::*", Layer::kernel, kAlways},
+    {"*", "at::cpu::*", Layer::kernel, kAlways},
+    {"*", "at::cuda::*", Layer::kernel, kAlways},
+    {"*", "at::sparsecpu::*", Layer::kernel, kAlways},
+    {"*", "at::sparsecsrcpu::*", Layer::kernel, kAlways},
+    {"*", "at::compositeexplicitautograd::*", Layer::kernel, kAlways},
+    {"*", "at::compositeexplicitautogradnonfunctional::*", Layer::kernel, kAlways},
+    {"*", "at::compositeimplicitautograd::*", Layer::kernel, kAlways},
+    {"*", "at::compositeimplicitautogradnestedtensor::*", Layer::kernel, kAlways},
+    {"*", "at::functionalization::*", Layer::kernel, kAlways},
+    {"*", "at::functorch::*", Layer::kernel, kAlways},
+    {"*", "at::autocast::*", Layer::kernel, kAlways},
 
     // The public functions of ATen/Functions.h and of Tensor: one line that calls the dispatcher.
-    {"*", "at::internal::*", Layer::runtime, kFolded},
-    {"*", "at::detail::*", Layer::runtime},
-    {"*", "at::parallel_for*", Layer::runtime, kFolded},
-    {"*", "at::Tensor::%", Layer::dispatcher},
-    {"*", "at::TensorBase::%", Layer::runtime, kFolded},
-    {"*", "at::redispatch::%", Layer::dispatcher},
-    {"libtorch_cpu*", "at::%", Layer::dispatcher},
+    {"*", "at::internal::*", Layer::runtime, kNever},
+    {"*", "at::parallel_for*", Layer::runtime, kNever},
+    {"*", "at::Tensor::%", Layer::dispatcher, kLeading},
+    {"*", "at::redispatch::%", Layer::dispatcher, kLeading},
+    {"*", "at::%", Layer::dispatcher, kLeading},
 
     // Fortran's BLAS and LAPACK: sgemm_, dgesv_.
-    {"*", "%_", Layer::library},
+    {"*", "%_", Layer::library, kAlways},
 });
 
 // Python functions that are left out: they look something up, and stand in every module's stack.
@@ -219,14 +232,14 @@ std::string_view name_of(Layer layer) {
 Placement place(std::string_view name, std::string_view library) {
   for (const Row& row : kRows)
     if (matches_pattern(library, row.library) && matches_pattern(name, row.name))
-      return {row.layer, row.folded};
+      return {row.layer, row.shown};
   return {};
 }
 
 Placement place_python(std::string_view name) {
   for (const std::string_view pattern : kFoldedPython)
-    if (matches_pattern(name, pattern)) return {Layer::python, kFolded};
-  return {Layer::python, false};
+    if (matches_pattern(name, pattern)) return {Layer::python, Shown::never};
+  return {Layer::python, Shown::always};
 }
 
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,10 +12,17 @@ namespace optrace {
 /// "python", "binding", ... as the report's JSON has them.
 std::string_view name_of(Layer layer);
 
-/// What the table in layers.cpp says of a native function.
+/// Whether a frame is part of the report when not everything is asked for.
+enum class Shown : std::uint8_t {
+  always,   ///< A step of an op's path, or work done for it.
+  leading,  ///< Only if it leads to something that is always shown: bookkeeping otherwise.
+  never,    ///< Plumbing: what it leads to is shown in its place.
+};
+
+/// What the table in layers.cpp says of a function.
 struct Placement {
   Layer layer = Layer::runtime;
-  bool folded = false;  ///< Plumbing: left out of the report unless all is asked for.
+  Shown shown = Shown::leading;
 };
 
 /// `name` is qualified (symbol_name.h), `library` the file name of the module that holds it.

@@ -26,6 +26,8 @@ namespace {
 
 using Node = CallTree::Node;
 
+constexpr std::string_view kOneDnnEntry = "dnnl_primitive_execute";
+
 // `torch::autograd` kernels, wrappers and what they hand on to are "the kernel of" an op.
 bool is_wrapper(std::string_view name) {
   const std::size_t at = name.rfind("::");
@@ -60,17 +62,19 @@ struct FunctionFacts {
   IndexedFunction indexed;
 };
 
-// A frame of the report before it is one: paths are still being counted.
+// A way through the calls, counted. First every one, then the ones that the report shows.
 struct Path {
   std::uint32_t parent = kNone;  // A path before this one.
   Node::Kind kind = Node::Kind::function;
   bool tail_call = false;
+  bool leads = false;  // Something below is always shown.
   std::uint32_t what = kNone;
+  std::uint32_t line = 0;  // Of Python code, that calls it.
   std::uint32_t builtin = kNone;
+  std::uint32_t through = kNone;  // The outermost folded frame between `parent` and this one.
   std::uint32_t thread = 0;
+  std::uint32_t implementation = kNone;  // oneDNN's: a function.
   std::uint64_t calls = 0;
-  std::vector<std::uint32_t> call_lines;
-  std::optional<std::string> implementation;
 };
 
 // What tells the children of one path apart.
@@ -80,22 +84,52 @@ struct PathKey {
   std::uint32_t what;
   std::uint32_t line;
   std::uint32_t builtin;
-  std::uint32_t through;  // The first folded frame in between: another call in the parent.
-  std::uint32_t kind;     // And whether it was a tail call.
+  std::uint32_t through;
+  std::uint32_t implementation;
+  std::uint32_t kind;  // And whether it was a tail call.
   bool operator==(const PathKey&) const = default;
 };
 
 struct PathKeyHash {
   std::size_t operator()(const PathKey& key) const {
     std::uint64_t hash = 0x9E3779B97F4A7C15U;
-    for (const std::uint32_t part :
-         {key.parent, key.thread, key.what, key.line, key.builtin, key.through, key.kind}) {
+    for (const std::uint32_t part : {key.parent, key.thread, key.what, key.line, key.builtin,
+                                     key.through, key.implementation, key.kind}) {
       hash ^= part;
       hash *= 0xFF51AFD7ED558CCDU;  // MurmurHash3's finaliser.
       hash ^= hash >> 32U;
     }
     return hash;
   }
+};
+
+// Paths by what they are, in the order in which they were first taken.
+class PathSet {
+ public:
+  // Adds `path.calls` to the path that is the same, or adds the path. Returns its place.
+  std::uint32_t add(const Path& path) {
+    const PathKey key{
+        .parent = path.parent,
+        .thread = path.parent == kNone ? path.thread : 0,
+        .what = path.what,
+        .line = path.line,
+        .builtin = path.builtin,
+        .through = path.through,
+        .implementation = path.implementation,
+        .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1U : 0U)};
+    const auto [at, added] = places_.try_emplace(key, static_cast<std::uint32_t>(paths_.size()));
+    if (added)
+      paths_.push_back(path);
+    else
+      paths_[at->second].calls += path.calls;
+    return at->second;
+  }
+
+  std::vector<Path>& paths() { return paths_; }
+
+ private:
+  std::vector<Path> paths_;
+  std::unordered_map<PathKey, std::uint32_t, PathKeyHash> places_;
 };
 
 class Merge {
@@ -129,29 +163,20 @@ class Merge {
     for (std::uint32_t i = 0; i < trace_.threads.size(); ++i) {
       const ThreadRecord& thread = trace_.threads[i];
       const CallTree tree(functions, thread);
-      add_thread(i, tree);
+      count_paths(i, tree);
       if (!thread.events.empty()) ++report.threads;
       report.events += thread.events.size();
       report.lost_events += thread.lost;
       add(report.statistics, tree.statistics());
     }
+    note_implementations();
+    note_leads();
+    choose_shown();
     report.roots = make_frames();
     return report;
   }
 
  private:
-  // How a node of a call tree came to the report: as a path of its own, or folded into the one
-  // above it.
-  struct Placed {
-    std::uint32_t path = kNone;
-    bool folded = false;
-    // Of the outermost folded frame below `path`, which is what `path` calls:
-    std::uint32_t through = kNone;
-    bool tail_call = false;
-    std::uint32_t line = 0;
-    std::uint32_t builtin = kNone;
-  };
-
   const nlohmann::json& torch_meta() const {
     static const nlohmann::json kUnknown = nlohmann::json::object();
     if (!trace_.meta.is_object()) return kUnknown;
@@ -224,98 +249,115 @@ class Merge {
     return std::nullopt;
   }
 
-  bool is_folded(const Node& node) {
-    if (options_.all) return false;
-    if (node.kind == Node::Kind::python) return is_folded_python(node.what);
-    if (node.kind == Node::Kind::initial || node.what == kNone) return true;
-    return facts(node.what).placement.folded;
+  Shown shown(const Path& path) {
+    if (options_.all) return Shown::always;
+    if (path.kind == Node::Kind::python)
+      return place_python(trace_.python_functions[path.what].name).shown;
+    if (path.kind == Node::Kind::initial || path.what == kNone) return Shown::never;
+    return facts(path.what).placement.shown;
   }
 
-  bool is_folded_python(std::uint32_t what) const {
-    return place_python(trace_.python_functions[what].name).folded;
-  }
-
-  void add_thread(std::uint32_t thread, const CallTree& tree) {
-    std::vector<Placed> placed(tree.nodes().size());
+  void count_paths(std::uint32_t thread, const CallTree& tree) {
+    std::vector<std::uint32_t> path_of(tree.nodes().size());
     for (std::size_t i = 0; i < tree.nodes().size(); ++i) {
       const Node& node = tree.nodes()[i];
-      Placed above;
-      if (node.shown_under != kNone) above = placed[node.shown_under];
-      // Below a folded frame, the parent's call is the one of the outermost folded frame.
-      const bool inherits = above.folded;
-      Placed here;
-      here.path = above.path;
-      here.through = inherits ? above.through : kNone;
-      here.tail_call = inherits ? above.tail_call : node.tail_call;
-      here.line = inherits && node.kind != Node::Kind::python ? above.line : node.line;
-      here.builtin = inherits && node.kind != Node::Kind::python ? above.builtin : node.builtin;
-      if (is_folded(node)) {
-        here.folded = true;
-        if (!inherits) here.through = node.kind == Node::Kind::python ? kNone : node.what;
-      } else {
-        here.path = add_path(thread, node, here);
-      }
-      placed[i] = here;
-    }
-  }
-
-  std::uint32_t add_path(std::uint32_t thread, const Node& node, const Placed& here) {
-    const bool under_python = here.path != kNone && paths_[here.path].kind == Node::Kind::python;
-    const std::uint32_t line = under_python ? here.line : 0;
-    const PathKey key{
-        .parent = here.path,
-        .thread = here.path == kNone ? thread : 0,
-        .what = node.what,
-        .line = line,
-        .builtin = here.builtin,
-        .through = here.through,
-        .kind = static_cast<std::uint32_t>(node.kind) * 2 + (here.tail_call ? 1U : 0U)};
-    const auto [at, added] = path_of_.try_emplace(key, static_cast<std::uint32_t>(paths_.size()));
-    if (added) {
       Path path;
-      path.parent = here.path;
+      if (node.shown_under != kNone) path.parent = path_of[node.shown_under];
       path.kind = node.kind;
-      path.tail_call = here.tail_call;
+      path.tail_call = node.tail_call;
       path.what = node.what;
-      path.builtin = here.builtin;
+      path.line = node.line;
+      path.builtin = node.builtin;
       path.thread = thread;
-      if (line != 0)
-        path.call_lines = {line};
-      else if (!under_python)
-        path.call_lines = native_call_lines(here, node);
-      paths_.push_back(std::move(path));
-      note_implementation(at->second);
+      path.calls = 1;
+      path_of[i] = every_path_.add(path);
     }
-    ++paths_[at->second].calls;
-    return at->second;
-  }
-
-  std::vector<std::uint32_t> native_call_lines(const Placed& here, const Node& node) {
-    if (here.path == kNone || !call_lines_ || node.kind == Node::Kind::python) return {};
-    const Path& parent = paths_[here.path];
-    if (parent.what == kNone || node.what == kNone) return {};
-    const FunctionFacts& caller = facts(parent.what);
-    const FunctionFacts& callee = facts(node.what);
-    std::vector<std::uint32_t> lines;
-    if (here.through != kNone)
-      lines = call_lines_->find(caller.indexed, facts(here.through).indexed);
-    if (lines.empty()) lines = call_lines_->find(caller.indexed, callee.indexed);
-    if (lines.empty() && caller.step) lines = call_lines_->find_dispatch(caller.indexed);
-    return lines;
   }
 
   // oneDNN's interface is one function; which implementation ran is further down.
-  void note_implementation(std::uint32_t at) {
-    if (paths_[at].kind == Node::Kind::python || paths_[at].what == kNone) return;
-    const auto implementation = onednn_implementation(facts(paths_[at].what).name);
-    if (!implementation) return;
-    for (std::uint32_t up = paths_[at].parent; up != kNone; up = paths_[up].parent) {
-      Path& path = paths_[up];
-      if (path.kind == Node::Kind::python || path.what == kNone ||
-          facts(path.what).placement.layer != Layer::library)
-        return;
-      if (!path.implementation) path.implementation = std::string(*implementation);
+  void note_implementations() {
+    std::vector<Path>& paths = every_path_.paths();
+    for (const Path& path : paths) {
+      if (path.kind != Node::Kind::function || !onednn_implementation(facts(path.what).name))
+        continue;
+      for (std::uint32_t up = path.parent; up != kNone; up = paths[up].parent) {
+        if (paths[up].kind != Node::Kind::function ||
+            facts(paths[up].what).placement.layer != Layer::library)
+          break;
+        if (facts(paths[up].what).name != kOneDnnEntry) continue;
+        // Paths come in the order of calls: the first is the outermost implementation.
+        if (paths[up].implementation == kNone) paths[up].implementation = path.what;
+        break;
+      }
     }
+  }
+
+  void note_leads() {
+    std::vector<Path>& paths = every_path_.paths();
+    for (std::size_t i = paths.size(); i-- > 0;)
+      if (paths[i].parent != kNone && (paths[i].leads || shown(paths[i]) == Shown::always))
+        paths[paths[i].parent].leads = true;
+  }
+
+  // What is folded hands what it leads to up to the path above it.
+  void choose_shown() {
+    struct Place {
+      std::uint32_t path = kNone;    // Where it is shown itself, or else what it is folded into.
+      const Path* folded = nullptr;  // The outermost folded one below `path`.
+    };
+    const std::vector<Path>& every = every_path_.paths();
+    std::vector<Place> places(every.size());
+    for (std::size_t i = 0; i < every.size(); ++i) {
+      const Path& path = every[i];
+      Place place = path.parent == kNone ? Place{} : places[path.parent];
+      if (!is_shown(path, place.path)) {
+        if (place.folded == nullptr) place.folded = &path;
+        places[i] = place;
+        continue;
+      }
+      Path shown = path;
+      shown.parent = place.path;
+      if (place.folded != nullptr) {
+        // The call that the parent makes is the one of the outermost folded frame.
+        shown.tail_call = place.folded->tail_call;
+        if (place.folded->kind == Node::Kind::function) shown.through = place.folded->what;
+        if (path.kind != Node::Kind::python) {
+          shown.line = place.folded->line;
+          shown.builtin = place.folded->builtin;
+        }
+      }
+      const bool under_python =
+          place.path != kNone && shown_paths_.paths()[place.path].kind == Node::Kind::python;
+      if (!under_python) shown.line = 0;
+      if (under_python) shown.through = kNone;
+      places[i] = {shown_paths_.add(shown), nullptr};
+    }
+  }
+
+  bool is_shown(const Path& path, std::uint32_t above) {
+    switch (shown(path)) {
+      case Shown::always:
+        return true;
+      case Shown::never:
+        return false;
+      default:
+        // What Python called directly is an answer even if it leads to no op: Tensor.size.
+        return path.leads || (above == kNone && path.builtin != kNone);
+    }
+  }
+
+  std::vector<std::uint32_t> call_lines(const Path& path) {
+    if (path.line != 0) return {path.line};
+    if (path.parent == kNone || !call_lines_ || path.kind == Node::Kind::python) return {};
+    const Path& parent = shown_paths_.paths()[path.parent];
+    if (parent.kind == Node::Kind::python || parent.what == kNone || path.what == kNone) return {};
+    const FunctionFacts& caller = facts(parent.what);
+    std::vector<std::uint32_t> lines;
+    if (path.through != kNone)
+      lines = call_lines_->find(caller.indexed, facts(path.through).indexed);
+    if (lines.empty()) lines = call_lines_->find(caller.indexed, facts(path.what).indexed);
+    if (lines.empty() && caller.step) lines = call_lines_->find_dispatch(caller.indexed);
+    return lines;
   }
 
   Frame make_python_frame(const Path& path) const {
@@ -355,7 +397,8 @@ class Merge {
     if (frame.layer == Layer::library) {
       if (const std::string_view name = library_name(frame.name); !name.empty())
         detail["library"] = name;
-      if (path.implementation) detail["implementation"] = *path.implementation;
+      if (path.implementation != kNone)
+        detail["implementation"] = *onednn_implementation(facts(path.implementation).name);
     }
     if (path.tail_call) detail["tail_call"] = true;
     if (path.kind == Node::Kind::initial) detail["entered_before_recording"] = true;
@@ -372,26 +415,27 @@ class Merge {
   }
 
   std::vector<Frame> make_frames() {
-    std::vector<Frame> frames(paths_.size());
-    for (std::size_t i = 0; i < paths_.size(); ++i) {
-      const Path& path = paths_[i];
+    const std::vector<Path>& paths = shown_paths_.paths();
+    std::vector<Frame> frames(paths.size());
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      const Path& path = paths[i];
       Frame& frame = frames[i];
       frame = path.kind == Node::Kind::python ? make_python_frame(path) : make_native_frame(path);
       frame.thread = trace_.threads[path.thread].id;
       frame.calls = path.calls;
-      if (!path.call_lines.empty()) {
+      if (const std::vector<std::uint32_t> lines = call_lines(path); !lines.empty()) {
         if (!frame.source) frame.source.emplace();
-        frame.source->call_line = path.call_lines.front();
-        if (path.call_lines.size() > 1) frame.detail["call_lines"] = path.call_lines;
+        frame.source->call_line = lines.front();
+        if (lines.size() > 1) frame.detail["call_lines"] = lines;
       }
       if (path.parent != kNone && !frame.op) frame.op = inherited_op(frame, frames[path.parent]);
     }
     // Parents come before their children, so from the end every frame is complete when it is
     // moved; what arrives in a parent arrives backwards.
     std::vector<Frame> roots;
-    for (std::size_t i = paths_.size(); i-- > 0;) {
+    for (std::size_t i = paths.size(); i-- > 0;) {
       std::reverse(frames[i].children.begin(), frames[i].children.end());
-      const std::uint32_t parent = paths_[i].parent;
+      const std::uint32_t parent = paths[i].parent;
       (parent == kNone ? roots : frames[parent].children).push_back(std::move(frames[i]));
     }
     std::reverse(roots.begin(), roots.end());
@@ -408,8 +452,8 @@ class Merge {
   SourceLink python_links_;
   std::optional<CallLines> call_lines_;
   std::vector<std::unique_ptr<FunctionFacts>> facts_;
-  std::vector<Path> paths_;
-  std::unordered_map<PathKey, std::uint32_t, PathKeyHash> path_of_;
+  PathSet every_path_;
+  PathSet shown_paths_;
 };
 
 }  // namespace

@@ -189,7 +189,6 @@ std::string short_name(std::string_view name) {
       {"torch::autograd::VariableType::", "VariableType::"},
       {"torch::ADInplaceOrView::", "ADInplaceOrView::"},
       {"torch::TraceType::", "TraceType::"},
-      {"{lambda#", "lambda#"},
   };
   for (const auto& [from, to] : kShortened)
     for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at))

@@ -28,7 +28,7 @@ constexpr std::string_view kBold = "1";
 constexpr std::string_view kWarning = "33";
 
 constexpr std::size_t kLayerColumns = 12;
-constexpr std::size_t kLongestName = 60;  // Where nothing else limits it.
+constexpr std::size_t kLongestName = 56;  // Where nothing else limits it.
 constexpr std::size_t kShortestName = 24;
 constexpr std::size_t kShortestLocation = 20;
 constexpr std::size_t kDeepestFork = 20;  // Forks below are not indented further.
@@ -41,8 +41,9 @@ struct Line {
   std::string note;      // Behind the name: `call`, `AVX2`.
   std::string location;  // Of the definition.
   std::string url;
-  std::string call;   // `called at :549`
-  std::string times;  // `×12`
+  std::string call;      // `called at :549`
+  std::string times;     // `×12`
+  bool divider = false;  // No frame: names the thread of what follows.
 };
 
 std::string text_at(const nlohmann::json& object, const char* key) {
@@ -120,6 +121,9 @@ class TreeWriter {
     field("source", source());
     for (const std::string& warning : warnings())
       field("warning", paint(printable(warning), kWarning));
+    line("");
+    line(
+        paint("Each frame is called by the one above it; ├─ and └─ are calls of one frame.", kDim));
     line("");
   }
 
@@ -199,6 +203,7 @@ class TreeWriter {
       const Frame& frame = *at.frame;
       if (name_threads && at.parent == nullptr && thread != frame.thread) {
         Line divider;
+        divider.divider = true;
         divider.name = fmt::format("thread {}", frame.thread);
         lines.push_back(std::move(divider));
         thread = frame.thread;
@@ -237,7 +242,7 @@ class TreeWriter {
     }
     note(line, text_at(frame.detail, "python_name"));
     note(line, text_at(frame.detail, "cpu_capability"));
-    note(line, text_at(frame.detail, "implementation"));
+    note(line, short_name(text_at(frame.detail, "implementation")));
     if (frame.detail.is_object() && frame.detail.contains("tail_call")) note(line, "by a jump");
     if (frame.source) {
       const FrameSource& source = *frame.source;
@@ -283,36 +288,45 @@ class TreeWriter {
     if (step == "call") ops_ += frame.calls;
     const bool dispatched = parent != nullptr && !text_at(parent->detail, "step").empty();
     if (dispatched && frame.layer == Layer::kernel) kernels_ += frame.calls;
-    if (frame.layer == Layer::library && (parent == nullptr || parent->layer != Layer::library)) {
+    const bool innermost =
+        std::none_of(frame.children.begin(), frame.children.end(),
+                     [](const Frame& child) { return child.layer == Layer::library; });
+    if (frame.layer == Layer::library && innermost) {
       library_calls_ += frame.calls;
       const std::string library = text_at(frame.detail, "library");
       if (!library.empty()) libraries_.insert(library);
     }
   }
 
+  // Where the columns behind the names start, and what must be shortened to fit before them.
+  struct Columns {
+    std::size_t name = 0;
+    std::size_t location = 0;
+    bool shorten = false;
+  };
+
   void print(const std::vector<Line>& lines) {
-    std::size_t name_width = 0;
-    std::size_t location_width = 0;
-    std::size_t call_width = 0;
+    Columns fit;
+    std::size_t call = 0;
     for (const Line& it : lines) {
-      name_width =
-          std::max(name_width, columns(it.branch) + std::min(name_columns(it), kLongestName));
-      location_width = std::max(location_width, columns(it.location));
-      call_width = std::max(call_width, columns(it.call) + (it.times.empty() ? 0 : 5));
+      fit.name = std::max(fit.name, columns(it.branch) + std::min(name_columns(it), kLongestName));
+      fit.location = std::max(fit.location, columns(it.location));
+      const std::size_t times = it.times.empty() ? 0 : columns(it.times) + 2;
+      call = std::max(call, columns(it.call) + times);
     }
     if (options_.width != 0) {
-      // First paths give way, then names: a path's end and a name's ends say most.
-      const std::size_t fixed = kLayerColumns + call_width + 4;
+      fit.shorten = true;
+      const std::size_t fixed = kLayerColumns + call + 4;
       const std::size_t room = options_.width > fixed ? options_.width - fixed : 0;
-      if (name_width + location_width > room) {
-        const std::size_t for_location = room > name_width ? room - name_width : 0;
-        location_width = std::min(
-            location_width, std::max(for_location, std::max(room * 2 / 5, kShortestLocation)));
-        name_width = std::min(
-            name_width, std::max(room > location_width ? room - location_width : 0, kShortestName));
+      // Paths give way before names: a path's last part says most of it.
+      if (fit.name + fit.location > room) {
+        const std::size_t left = room > fit.name ? room - fit.name : 0;
+        fit.location = std::min(fit.location, std::max({left, room * 2 / 5, kShortestLocation}));
+        fit.name = std::min(fit.name,
+                            std::max(room > fit.location ? room - fit.location : 0, kShortestName));
       }
     }
-    for (const Line& it : lines) print(it, name_width, location_width);
+    for (const Line& it : lines) print(it, fit);
     line("");
   }
 
@@ -320,36 +334,41 @@ class TreeWriter {
     return columns(it.name) + (it.note.empty() ? 0 : columns(it.note) + 2);
   }
 
-  void print(const Line& it, std::size_t name_width, std::size_t location_width) {
-    const bool divider = it.location.empty() && it.branch.empty() && it.name.starts_with("thread ");
+  void print(const Line& it, const Columns& fit) {
     const std::string_view colour = kLayerColours[static_cast<std::size_t>(it.layer)];
-    std::string row = divider ? std::string(kLayerColumns, ' ')
-                              : paint(pad(name_of(it.layer), kLayerColumns), colour);
+    std::string row = it.divider ? std::string(kLayerColumns, ' ')
+                                 : paint(pad(name_of(it.layer), kLayerColumns), colour);
     row += paint(it.branch, kDim);
-    const std::size_t room = name_width > columns(it.branch) + kShortestName
-                                 ? name_width - columns(it.branch)
-                                 : kShortestName;
-    const std::size_t note_room = it.note.empty() ? 0 : columns(it.note) + 2;
-    const std::string name =
-        shorten_middle(it.name, std::max(room > note_room ? room - note_room : 0, kShortestName));
-    const std::string note =
-        shorten_middle(it.note, room > columns(name) + 2 ? room - columns(name) - 2 : 0);
-    row += paint(name, divider ? kDim : colour);
+    std::string name = it.name;
+    std::string note = it.note;
+    std::string location = it.location;
+    if (fit.shorten) {
+      const std::size_t branch = columns(it.branch);
+      const std::size_t room =
+          fit.name > branch + kShortestName ? fit.name - branch : kShortestName;
+      // A note may take what the name leaves, and a third in any case.
+      const std::size_t for_note =
+          note.empty() ? 0
+                       : std::min(columns(note) + 2,
+                                  std::max(room / 3, room - std::min(room, columns(name))));
+      name = shorten_middle(name, room - for_note);
+      note = shorten_middle(note, for_note > 2 ? for_note - 2 : 0);
+      location = shorten_location(location, fit.location);
+    }
+    row += paint(name, it.divider ? kDim : colour);
     if (!note.empty()) row += "  " + paint(note, kDim);
     std::size_t taken = columns(it.branch) + columns(name) + (note.empty() ? 0 : columns(note) + 2);
     const auto align = [&](std::size_t width) {
       row.append(taken < width ? width - taken : 0, ' ');
       row += "  ";
-      taken = 0;
     };
-    if (!it.location.empty() || !it.call.empty() || !it.times.empty()) {
-      align(name_width);
-      const std::string location = shorten_location(it.location, location_width);
+    if (!location.empty() || !it.call.empty() || !it.times.empty()) {
+      align(fit.name);
       row += options_.style.link(location, it.url);
       taken = columns(location);
     }
     if (!it.call.empty() || !it.times.empty()) {
-      align(location_width);
+      align(fit.location);
       row += paint(it.call, kDim);
       if (!it.times.empty()) {
         if (!it.call.empty()) row += "  ";

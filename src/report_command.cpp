@@ -1,15 +1,18 @@
 #include "src/report_command.h"
 
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <fmt/format.h>
 
+#include "indexer/index_catalogue.h"
 #include "platform/output_file.h"
-#include "report/index_choice.h"
 #include "src/command.h"
 #include "src/standard_output.h"
 
@@ -21,12 +24,12 @@ CLI::Validator one_of(const std::set<std::string>& choices) {
   return CLI::IsMember(choices).description("");
 }
 
-std::string torch_says(const Trace& trace, const char* key) {
+std::string torch_version(const Trace& trace) {
   if (!trace.meta.is_object()) return {};
   const nlohmann::json torch = trace.meta.value("torch", nlohmann::json());
   if (!torch.is_object()) return {};
-  const nlohmann::json value = torch.value(key, nlohmann::json());
-  return value.is_string() ? value.get<std::string>() : std::string();
+  const nlohmann::json version = torch.value("version", nlohmann::json());
+  return version.is_string() ? version.get<std::string>() : std::string();
 }
 
 }  // namespace
@@ -66,8 +69,9 @@ void require_output(const OutputOptions& options) {
 }
 
 void write_report(const Trace& trace, const OutputOptions& options) {
-  const std::optional<Index> index =
-      choose_index(torch_says(trace, "version"), torch_says(trace, "git_version"), index_folders());
+  std::vector<std::string> warnings;
+  const std::optional<Index> index = find_index(torch_version(trace), &warnings);
+  for (const std::string& warning : warnings) fmt::print(stderr, "optrace: {}\n", warning);
   const Index* const source = index ? &*index : nullptr;
   if (options.file.empty()) {
     write_standard_output(render(trace, source, options, standard_output()));

@@ -281,6 +281,27 @@ TEST_CASE("Python from 3.11 on runs many calls in one evaluation loop", "[call_t
   CHECK(tree.nodes()[tree.node_of_event(nested)].line == 3);
 }
 
+TEST_CASE("what calls the hook from the evaluation loop outlives the hook", "[call_tree]") {
+  TraceBuilder t;
+  const auto loop = t.function("_PyEval_EvalFrameDefault");
+  const auto hook_caller = t.function("call_trace_protected"),
+             restore = t.function("PyErr_Restore");
+  const auto outer = t.python("outer"), binding = t.function("binding");
+  t.live_at_start(loop, 2000);
+  const auto before = t.enter(hook_caller, loop, 1900);
+  t.python_event(EventKind::python_call, outer, 1800);
+  const auto after = t.enter(restore, hook_caller, 1850);
+  const auto inside = t.enter(binding, loop, 1900, 1);
+  const auto leaving = t.enter(hook_caller, loop, 1900);
+  t.python_event(EventKind::python_return, outer, 1800);
+  const auto left = t.enter(restore, hook_caller, 1850);
+  const CallTree tree = tree_of(t);
+  CHECK(tree.parent_event(after) == before);
+  CHECK(tree.parent_event(left) == leaving);
+  CHECK(shown(t.trace, tree, inside) == "binding < outer < _PyEval_EvalFrameDefault");
+  CHECK(tree.statistics().roots == 0);
+}
+
 TEST_CASE("Python frames are placed by their order where no evaluation loop is probed",
           "[call_tree]") {
   TraceBuilder t;
