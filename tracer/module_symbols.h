@@ -98,7 +98,9 @@ class ModuleSymbols {
   template <typename Visit>
   void for_each_start(Visit visit) const {
     for (const std::uint32_t offset : table().starts) visit(base_ + offset);
-    for (std::size_t entry = 0; entry < fde_count(); ++entry) visit(fde_start(entry));
+    for (std::size_t entry = 0; entry < fde_count(); ++entry) {
+      if (!code(fde_start(entry), 1).empty()) visit(fde_start(entry));
+    }
   }
 
   /// The first address behind `address` at which a function with a name or an FDE starts.

@@ -241,7 +241,7 @@ TEST_CASE("a spoiled trace gives an error or the same trace, never a crash") {
   const std::string whole = read_file(path);
   FlawMaker flaws;
   std::size_t refused = 0;
-  constexpr std::size_t kRounds = 3000;
+  constexpr std::size_t kRounds = 2000;
   for (std::size_t round = 0; round < kRounds; ++round) {
     std::string bytes = whole;
     flaws.spoil(bytes);
@@ -265,7 +265,7 @@ TEST_CASE("a crafted trace with a right checksum gives an error or a trace that 
   const Sections parts = take_apart(whole);
   FlawMaker flaws;
   std::size_t refused = 0;
-  constexpr std::size_t kRounds = 6000;
+  constexpr std::size_t kRounds = 3000;
   for (std::size_t round = 0; round < kRounds; ++round) {
     std::string bytes = whole;
     if (round % 3 == 0) {

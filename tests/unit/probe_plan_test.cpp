@@ -1,0 +1,456 @@
+#include "tracer/probe_plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include <catch2/catch.hpp>
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include "platform/private_folder.h"
+#include "tests/unit/small_library.h"
+#include "tracer/entry_landings.h"
+#include "tracer/probe_selection.h"
+
+using namespace optrace;
+using namespace optrace::test;
+
+namespace {
+
+// Every function takes a number and gives one; its first instructions are of the kind that its name
+// says. Each .balign leaves the same room as compilers do.
+constexpr std::string_view kEntries = R"(
+        .intel_syntax noprefix
+        .text
+        .macro entry name
+        .balign 16
+        .type \name, @function
+\name:  .cfi_startproc
+        .endm
+        .macro done name
+        .cfi_endproc
+        .size \name, .-\name
+        .endm
+
+        entry plain
+        push rbx
+        mov rbx, rdi
+        lea rax, [rbx+3]
+        pop rbx
+        ret
+        done plain
+
+        entry endbr
+        endbr64
+        lea rax, [rdi+4]
+        ret
+        done endbr
+
+        entry rip_relative
+        mov rax, [rip+number]
+        add rax, rdi
+        ret
+        done rip_relative
+
+        entry rip_relative_immediate
+        cmp qword ptr [rip+number], 1000
+        mov rax, rdi
+        jne 1f
+        add rax, 7
+1:      ret
+        done rip_relative_immediate
+
+        entry short_conditional
+        test rdi, rdi
+        js 1f
+        lea rax, [rdi*2]
+        ret
+1:      mov rax, rdi
+        neg rax
+        ret
+        done short_conditional
+
+        entry near_conditional
+        test edi, 1
+        jz far_away
+        mov rax, 5
+        ret
+        done near_conditional
+
+        entry short_jump
+        jmp 1f
+        .byte 0x0f, 0x0b, 0x0f, 0x0b
+1:      lea rax, [rdi+11]
+        ret
+        done short_jump
+
+        entry near_jump
+        jmp far_away
+        done near_jump
+
+        entry loops
+        mov ecx, edi
+        jrcxz 1f
+        mov eax, 1
+2:      add eax, 3
+        loop 2b
+        ret
+1:      mov eax, 17
+        ret
+        done loops
+
+        entry first_is_jrcxz
+        jrcxz 1f
+1:      mov rax, rdi
+        add rax, 2
+        ret
+        done first_is_jrcxz
+
+        entry calls
+        call add_one
+        add rax, 100
+        ret
+        done calls
+
+        entry calls_after_push
+        push rdi
+        call add_one
+        pop rdi
+        add rax, rdi
+        ret
+        done calls_after_push
+
+        entry calls_through_memory
+        call [rip+pointer]
+        add rax, 200
+        ret
+        done calls_through_memory
+
+        entry calls_register
+        push rbx
+        lea rbx, [rip+add_one]
+        call rbx
+        pop rbx
+        ret
+        done calls_register
+
+        entry returns_early
+        mov eax, edi
+        ret
+        done returns_early
+
+        entry ends_in_the_middle
+        test edi, edi
+        jns 1f
+        ret
+1:      mov eax, 12
+        ret
+        done ends_in_the_middle
+
+        # Loops to its second instruction: nothing but int3 fits.
+        entry lands_behind_entry
+        xor eax, eax
+1:      inc eax
+        dec edi
+        jg 1b
+        ret
+        done lands_behind_entry
+
+        # Another function's far branch does so.
+        entry lands_from_afar
+        xor eax, eax
+        add eax, edi
+        ret
+        done lands_from_afar
+
+        # What looks like a branch to the entry is the end of a constant.
+        entry looks_like_landing
+        push rbx
+        mov rbx, rdi
+        mov eax, 0xf7eb0000
+        shr eax, 16
+        pop rbx
+        ret
+        done looks_like_landing
+
+        entry add_one
+        lea rax, [rdi+1]
+        ret
+        done add_one
+
+        .balign 16
+        .skip 200
+        entry far_away
+        lea rax, [rdi+21]
+        ret
+        .skip 200, 0x90
+        jmp lands_from_afar+2
+        done far_away
+
+        # No room at all: the next function follows.
+        .type tight, @function
+tight:  .cfi_startproc
+        nop
+        ret
+        done tight
+        .type tight_neighbour, @function
+tight_neighbour: .cfi_startproc
+        mov eax, edi
+        ret
+        done tight_neighbour
+
+        # Returns behind its second byte: a jump there would be in the way.
+        entry returns_into_entry
+        call rax
+        ret
+        done returns_into_entry
+
+        entry undecodable
+        .byte 0x06, 0x06, 0x06, 0x06, 0x06
+        done undecodable
+
+        entry calls_through_stack
+        call [rsp+8]
+        ret
+        done calls_through_stack
+
+        .data
+number: .quad 1000
+pointer: .quad add_one
+        .section .note.GNU-stack,"",@progbits
+)";
+
+struct Loaded {
+  explicit Loaded(const std::filesystem::path& path) : handle(::dlopen(path.c_str(), RTLD_NOW)) {
+    INFO(::dlerror());
+    REQUIRE(handle != nullptr);
+    link_map* map = nullptr;
+    REQUIRE(::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0);
+    bias = map->l_addr;
+  }
+  ~Loaded() { ::dlclose(handle); }
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+
+  void* handle;
+  std::uint64_t bias = 0;
+};
+
+/// Executable memory in reach of a module.
+class NearMemory {
+ public:
+  explicit NearMemory(std::uint64_t module) {
+    constexpr std::uint64_t kStep = 16 << 20;
+    for (std::uint64_t at = (module & ~0xFFFULL) - kStep; memory_ == nullptr; at -= kStep) {
+      REQUIRE(module - at < std::uint64_t{1} << 30);
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what a hint is made of.
+      void* got = ::mmap(reinterpret_cast<void*>(at), kSize, PROT_READ | PROT_WRITE | PROT_EXEC,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+      if (got != MAP_FAILED) memory_ = static_cast<char*>(got);
+    }
+  }
+  ~NearMemory() { ::munmap(memory_, kSize); }
+  NearMemory(const NearMemory&) = delete;
+  NearMemory& operator=(const NearMemory&) = delete;
+
+  /// Puts a probe's code there as the agent does.
+  std::uint64_t place(const ProbePlan& plan, const plan::Probe& probe, std::uint64_t bias) {
+    char* slot = memory_ + used_;
+    const std::string_view code = plan.code(probe);
+    used_ += (code.size() + 15) & ~std::size_t{15};
+    REQUIRE(used_ <= kSize);
+    std::memcpy(slot, code.data(), code.size());
+    for (const plan::Fixup& fixup : plan.fixups(probe)) {
+      const std::uint64_t target = fixup.target + bias;
+      if (fixup.kind == plan::FixupKind::absolute64) {
+        REQUIRE(fixup.offset + 8U <= code.size());
+        std::memcpy(slot + fixup.offset, &target, 8);
+      } else {
+        REQUIRE(fixup.offset + 4U <= code.size());
+        const auto value = static_cast<std::int32_t>(
+            target - (reinterpret_cast<std::uint64_t>(slot) + fixup.offset + 4) - fixup.addend);
+        std::memcpy(slot + fixup.offset, &value, 4);
+      }
+    }
+    return reinterpret_cast<std::uint64_t>(slot);
+  }
+
+ private:
+  static constexpr std::size_t kSize = 1 << 16;
+  char* memory_ = nullptr;
+  std::size_t used_ = 0;
+};
+
+ProbePlan written(const ProbePlanner& planner, const ModuleSymbols& module,
+                  const std::filesystem::path& path) {
+  write_bytes(path, planner.bytes(module.path()));
+  auto plan = ProbePlan::open(path);
+  REQUIRE(plan);
+  return std::move(*plan);
+}
+
+std::uint64_t address_of(const ModuleSymbols& module, std::string_view symbol) {
+  for (std::size_t i = 0; i < module.function_count(); ++i) {
+    if (module.function(i).symbol == symbol) return module.function(i).address;
+  }
+  FAIL("no function " << symbol);
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("displaced instructions do elsewhere what they did in place") {
+  const PrivateFolder folder;
+  const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
+  const EntryLandings landings = EntryLandings::search(module);
+  const Loaded loaded(module.path());
+  NearMemory memory(loaded.bias);
+
+  const std::pair<const char*, plan::Patch> entries[] = {
+      {"plain", plan::Patch::jump},
+      {"endbr", plan::Patch::jump},
+      {"rip_relative", plan::Patch::jump},
+      {"rip_relative_immediate", plan::Patch::jump},
+      {"short_conditional", plan::Patch::jump},
+      {"near_conditional", plan::Patch::jump},
+      {"short_jump", plan::Patch::jump},
+      {"near_jump", plan::Patch::jump},
+      {"loops", plan::Patch::jump},
+      {"first_is_jrcxz", plan::Patch::trap_only},
+      {"calls", plan::Patch::jump},
+      {"calls_after_push", plan::Patch::jump},
+      {"calls_through_memory", plan::Patch::jump},
+      {"calls_register", plan::Patch::jump},
+      {"returns_early", plan::Patch::jump},
+      {"ends_in_the_middle", plan::Patch::jump},
+      {"lands_behind_entry", plan::Patch::trap_only},
+      {"lands_from_afar", plan::Patch::trap_only},
+      {"looks_like_landing", plan::Patch::jump},
+      {"add_one", plan::Patch::jump},
+      {"far_away", plan::Patch::jump},
+      {"tight_neighbour", plan::Patch::jump},
+  };
+  for (const auto& [name, patch] : entries) {
+    INFO(name);
+    const std::uint64_t address = address_of(module, name);
+    ProbePlanner planner(module, landings);
+    REQUIRE(planner.add(address));
+    const ProbePlan plan = written(planner, module, folder.path() / "one.plan");
+    const plan::Probe& probe = plan.probes().at(0);
+    CHECK(probe.address == address);
+    CHECK(probe.patch == patch);
+    CHECK((probe.patch == plan::Patch::trap_only || probe.displaced >= kJumpSize));
+    const std::uint64_t slot = memory.place(plan, probe, loaded.bias);
+    const auto call = [](std::uint64_t code, long argument) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      return reinterpret_cast<long (*)(long)>(code)(argument);
+    };
+    for (const long argument : {0L, 1L, 2L, 7L, 40L}) {
+      CHECK(call(slot, argument) == call(loaded.bias + address, argument));
+    }
+    if (patch == plan::Patch::jump) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      CHECK(std::memcmp(reinterpret_cast<const void*>(loaded.bias + address), probe.original,
+                        probe.original_size) == 0);
+    }
+  }
+}
+
+TEST_CASE("what can't be patched is int3 only or left alone") {
+  const PrivateFolder folder;
+  const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
+  const EntryLandings landings = EntryLandings::search(module);
+  ProbePlanner planner(module, landings);
+  CHECK(planner.add(address_of(module, "tight")));
+  CHECK(planner.add(address_of(module, "returns_into_entry")));
+  CHECK_FALSE(planner.add(address_of(module, "undecodable")));
+  CHECK_FALSE(planner.add(address_of(module, "calls_through_stack")));
+  CHECK_FALSE(planner.add(address_of(module, "plain") + 1));
+  CHECK_FALSE(planner.add(0));
+  const ProbePlan plan = written(planner, module, folder.path() / "few.plan");
+  REQUIRE(plan.probes().size() == 2);
+  for (const plan::Probe& probe : plan.probes()) {
+    CHECK(probe.patch == plan::Patch::trap_only);
+    CHECK(probe.displaced < kJumpSize);
+  }
+}
+
+TEST_CASE("a resolver is never probed") {
+  const PrivateFolder folder;
+  const ModuleSymbols module(build_library(folder.path(), "resolver.cpp", R"(
+extern "C" {
+static int slow(int n) { return n; }
+static int (*resolve())(int) { return slow; }
+int chosen(int) __attribute__((ifunc("resolve")));
+})"));
+  const EntryLandings landings = EntryLandings::search(module);
+  std::vector<std::string> names;
+  module.for_each_name([&](std::uint64_t, std::string_view name) { names.emplace_back(name); });
+  CHECK(std::ranges::find(names, "chosen") == names.end());
+}
+
+TEST_CASE("what was found about landings is kept whole or not at all") {
+  const PrivateFolder folder;
+  const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
+  const std::string bytes = EntryLandings::search(module).to_bytes();
+  const auto kept = EntryLandings::from_bytes(std::as_bytes(std::span(bytes)));
+  REQUIRE(kept);
+  CHECK(kept->any_in(module, address_of(module, "lands_from_afar")));
+  CHECK_FALSE(kept->any_in(module, address_of(module, "plain")));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string spoiled = bytes;
+    spoiled[i] = static_cast<char>(spoiled[i] ^ 0x10);
+    CHECK_FALSE(EntryLandings::from_bytes(std::as_bytes(std::span(spoiled))));
+    CHECK_FALSE(EntryLandings::from_bytes(std::as_bytes(std::span(bytes).first(i))));
+  }
+}
+
+TEST_CASE("a plan comes back as it was made, and a spoiled one not at all") {
+  const PrivateFolder folder;
+  const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
+  const EntryLandings landings = EntryLandings::search(module);
+  ProbePlanner planner(module, landings);
+  REQUIRE(planner.add(address_of(module, "plain")));
+  REQUIRE(planner.add(address_of(module, "calls")));
+  const ProbePlan plan = written(planner, module, folder.path() / "a.plan");
+  CHECK(plan.build_id() == module.build_id());
+  CHECK(plan.module_path() == module.path().string());
+
+  ProbePlanner more(module, landings);
+  REQUIRE(more.add(address_of(module, "rip_relative")));
+  more.add(plan);
+  const ProbePlan merged = written(more, module, folder.path() / "b.plan");
+  REQUIRE(merged.probes().size() == 3);
+  CHECK(merged.code(merged.probes()[2]) == plan.code(plan.probes()[1]));
+  CHECK(merged.fixups(merged.probes()[2])[0].target == plan.fixups(plan.probes()[1])[0].target);
+
+  const std::string whole = read_bytes(plan.path());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string spoiled = whole;
+    spoiled[i] = static_cast<char>(spoiled[i] ^ 0x04);
+    write_bytes(folder.path() / "spoiled.plan", spoiled);
+    const auto read = ProbePlan::open(folder.path() / "spoiled.plan");
+    // The header's build-id is not part of the checksum; it is compared with the module's.
+    CHECK((!read || read->build_id() != module.build_id() || i < sizeof(plan::Header)));
+    write_bytes(folder.path() / "spoiled.plan", whole.substr(0, i));
+    CHECK_FALSE(ProbePlan::open(folder.path() / "spoiled.plan"));
+  }
+  CHECK_FALSE(ProbePlan::open(folder.path() / "absent.plan"));
+}
+
+TEST_CASE("nearly every function of the wheel that is worth it can have a jump") {
+  const auto libraries = torch_libraries();
+  if (libraries.empty()) return;
+  const ModuleSymbols module(libraries / "libtorch_python.so");
+  const EntryLandings landings = EntryLandings::search(module);
+  ProbePlanner planner(module, landings);
+  const auto selected = select_functions(module);
+  REQUIRE(selected.size() > 1500);
+  for (const std::uint64_t address : selected) CHECK(planner.add(address));
+  const PrivateFolder folder;
+  const ProbePlan plan = written(planner, module, folder.path() / "python.plan");
+  const auto traps = std::ranges::count(plan.probes(), plan::Patch::trap_only, &plan::Probe::patch);
+  CHECK(traps < 10);
+}

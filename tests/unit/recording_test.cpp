@@ -1,0 +1,357 @@
+#include "tracer/recording.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include <catch2/catch.hpp>
+
+#include "platform/error.h"
+#include "platform/private_folder.h"
+#include "tests/unit/small_library.h"
+#include "tracer/module_symbols.h"
+#include "tracer/probe_plan.h"
+#include "tracer/probe_session.h"
+
+using namespace optrace;
+using namespace optrace::test;
+
+namespace {
+
+// Two functions that are selected by name, called by two that are not.
+constexpr std::string_view kSource = R"(
+namespace at::native { __attribute__((noinline)) int kernel(int n) { asm(""); return n + 1; } }
+namespace at::_ops {
+struct relu { static int call(int n); };
+__attribute__((noinline)) int relu::call(int n) { return at::native::kernel(n * 2); }
+}
+__attribute__((noinline)) int plumbing(int n) { return at::_ops::relu::call(n) * 5; }
+static __attribute__((noinline)) int more_plumbing(int n) { return plumbing(n) + 3; }
+int start(int n) { return more_plumbing(n) - 1; }
+)";
+
+constexpr std::uint64_t kBias = 0x7f0000000000;
+
+/// Writes recordings as the agent does.
+class RecordingWriter {
+ public:
+  RecordingWriter() {
+    recording::Header header{};
+    std::memcpy(header.magic, recording::kMagic, sizeof header.magic);
+    header.version = recording::kVersion;
+    header.start_ticks = 1000;
+    header.stop_ticks = 3000;
+    header.start_nanoseconds = 50;
+    header.stop_nanoseconds = 1050;  // Two ticks are a nanosecond.
+    append(header);
+  }
+
+  RecordingWriter& module(const ModuleSymbols& module) {
+    recording::Module raw{};
+    raw.bias = kBias;
+    raw.first = kBias;
+    raw.last = kBias + 0x10000;
+    raw.build_id_size = static_cast<std::uint32_t>(module.build_id().size() / 2);
+    for (std::size_t i = 0; i < raw.build_id_size; ++i) {
+      raw.build_id[i] =
+          static_cast<std::uint8_t>(std::stoul(module.build_id().substr(2 * i, 2), nullptr, 16));
+    }
+    const std::string path = module.path().string();
+    raw.path_size = static_cast<std::uint32_t>(path.size());
+    return section(recording::SectionKind::module, bytes_of(raw) + path);
+  }
+
+  RecordingWriter& probes(std::uint32_t first, const ProbePlan& plan) {
+    const auto count = static_cast<std::uint32_t>(plan.probes().size());
+    const std::string path = plan.path().string();
+    return section(recording::SectionKind::probes,
+                   bytes_of(recording::ProbeRange{first, count, count,
+                                                  static_cast<std::uint32_t>(path.size())}) +
+                       path);
+  }
+
+  RecordingWriter& python(std::string_view name, std::string_view file, std::uint32_t line) {
+    const recording::PythonFunction raw{line, static_cast<std::uint32_t>(name.size()),
+                                        static_cast<std::uint32_t>(file.size()), 0};
+    return section(recording::SectionKind::python_function,
+                   bytes_of(raw) + std::string(name) + std::string(file));
+  }
+
+  RecordingWriter& thread(std::uint64_t id, const std::vector<recording::InitialFrame>& initial,
+                          const std::vector<recording::Event>& events) {
+    std::string bytes = bytes_of(recording::Thread{id, 3, initial.size(), events.size()});
+    for (const auto& frame : initial) bytes += bytes_of(frame);
+    for (const auto& event : events) bytes += bytes_of(event);
+    return section(recording::SectionKind::thread, bytes);
+  }
+
+  std::string finish() {
+    section(recording::SectionKind::end, {});
+    return bytes_;
+  }
+
+ private:
+  template <typename T>
+  static std::string bytes_of(const T& value) {
+    return {reinterpret_cast<const char*>(&value), sizeof value};
+  }
+  template <typename T>
+  void append(const T& value) {
+    bytes_ += bytes_of(value);
+  }
+  RecordingWriter& section(recording::SectionKind kind, const std::string& content) {
+    append(recording::SectionHeader{kind, 0, content.size()});
+    bytes_ += content;
+    bytes_.resize((bytes_.size() + 7) / 8 * 8, '\0');
+    return *this;
+  }
+
+  std::string bytes_;
+};
+
+/// A library, a session over it with a cache of its own, and where its functions are.
+struct Traced {
+  Traced() {
+    ::setenv("OPTRACE_CACHE_DIR", (folder.path() / "cache").c_str(), 1);
+    library = build_library(folder.path(), "relu.cpp", kSource, {"-fno-plt"});
+    module.emplace(library);
+    for (std::size_t i = 0; i < module->function_count(); ++i) {
+      const NativeFunction function = module->function(i);
+      functions[std::string(function.symbol)] = function;
+    }
+  }
+  ~Traced() { ::unsetenv("OPTRACE_CACHE_DIR"); }
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+
+  /// A run-time return address in a function.
+  std::uint64_t inside(const std::string& symbol) const {
+    return kBias + functions.at(symbol).address + 6;
+  }
+
+  /// The id of a function's probe.
+  static std::uint32_t id(const ProbePlan& plan, std::uint64_t address, std::uint32_t first) {
+    for (std::uint32_t i = 0; i < plan.probes().size(); ++i) {
+      if (plan.probes()[i].address == address) return first + i;
+    }
+    FAIL("no probe");
+    return 0;
+  }
+
+  std::filesystem::path scratch(const char* name) const {
+    std::filesystem::create_directory(folder.path() / name);
+    return folder.path() / name;
+  }
+
+  PrivateFolder folder;
+  std::filesystem::path library;
+  std::optional<ModuleSymbols> module;
+  std::map<std::string, NativeFunction> functions;
+};
+
+const char* const kKernel = "_ZN2at6native6kernelEi";
+const char* const kCall = "_ZN2at4_ops4relu4callEi";
+const char* const kPlumbing = "_Z8plumbingi";
+const char* const kMorePlumbing = "_ZL13more_plumbingi";
+const char* const kStart = "_Z5starti";
+
+/// What the first recording of relu holds: the op, called by unprobed plumbing, and its kernel,
+/// which was jumped to.
+std::string first_recording(const Traced& traced, const ProbePlan& plan) {
+  const std::uint32_t call = Traced::id(plan, traced.functions.at(kCall).address, 10);
+  const std::uint32_t kernel = Traced::id(plan, traced.functions.at(kKernel).address, 10);
+  return RecordingWriter()
+      .module(*traced.module)
+      .probes(10, plan)
+      .python("F.relu", "/torch/functional.py", 12)
+      .python("torch.relu", "", 0)
+      .thread(99,
+              {{0x7ffe00, 0x1111, traced.inside(kMorePlumbing)},
+               {0x7fff00, 0x2222, traced.inside(kStart)}},
+              {{recording::kPythonCall, 40, 0x7ffd80, 0, 1100},
+               {recording::kBuiltinCall, 13, 0x7ffd80, 1, 1200},
+               {call, 0, 0x7ffd00, traced.inside(kPlumbing), 1300},
+               {kernel, 0, 0x7ffd00, traced.inside(kPlumbing), 1302},
+               {kernel, 0, 0x7ffc00, 0x123456, 1304},
+               {recording::kBuiltinReturn, 0, 0x7ffd80, 1, 1400},
+               {recording::kPythonReturn, 0, 0x7ffd80, 0, 1500}})
+      .finish();
+}
+
+}  // namespace
+
+TEST_CASE("a recording becomes a trace with names, callers and jumps") {
+  const Traced traced;
+  ProbeSession session(traced.scratch("scratch"));
+  const auto plans = session.initial_plans({traced.library, traced.library});
+  REQUIRE(plans.size() == 1);
+  const auto plan = ProbePlan::open(plans[0]);
+  REQUIRE(plan);
+  CHECK(plan->probes().size() == 2);
+
+  const auto raw = traced.folder.path() / "raw";
+  write_bytes(raw, first_recording(traced, *plan));
+  const Trace trace = session.finish(raw, {{"op", "aten::relu"}});
+  CHECK(trace.meta["op"] == "aten::relu");
+  CHECK(trace.meta["probes"] == nlohmann::json({{"placed", 2}, {"failed", 0}}));
+  CHECK(trace.meta["warnings"].empty());
+  REQUIRE(trace.modules.size() == 1);
+  CHECK(trace.modules[0].build_id == traced.module->build_id());
+  REQUIRE(trace.threads.size() == 1);
+  const ThreadRecord& thread = trace.threads[0];
+  CHECK(thread.id == 99);
+  CHECK(thread.lost == 3);
+
+  const auto name = [&](std::uint32_t function) { return trace.functions.at(function).symbol; };
+  REQUIRE(thread.initial_stack.size() == 2);
+  CHECK(name(thread.initial_stack[0].function) == kStart);  // Outermost first.
+  CHECK(thread.initial_stack[0].return_address == 0x2222);
+  CHECK(name(thread.initial_stack[1].function) == kMorePlumbing);
+  CHECK(trace.functions.at(thread.initial_stack[1].function).source_file == "relu.cpp");
+
+  REQUIRE(thread.events.size() == 7);
+  CHECK(thread.events[0].kind == EventKind::python_call);
+  CHECK(thread.events[0].line == 40);
+  CHECK(trace.python_functions.at(thread.events[0].what).name == "F.relu");
+  CHECK(thread.events[1].kind == EventKind::builtin_call);
+  CHECK(trace.python_functions.at(thread.events[1].what).name == "torch.relu");
+  CHECK(thread.events[5].kind == EventKind::builtin_return);
+  CHECK(thread.events[6].kind == EventKind::python_return);
+
+  const Event& call = thread.events[2];
+  CHECK(call.kind == EventKind::function_entry);
+  CHECK(name(call.what) == kCall);
+  CHECK(name(call.caller) == kPlumbing);
+  CHECK(call.return_address == traced.functions.at(kPlumbing).address + 6);
+  CHECK(call.stack_pointer == 0x7ffd00);
+  CHECK(call.time == 150);
+  CHECK(trace.functions.at(call.what).probed);
+  CHECK_FALSE(trace.functions.at(call.caller).probed);
+  const Event& kernel = thread.events[3];
+  CHECK(name(kernel.what) == kKernel);
+  // Through the GOT, since an exported function may be interposed.
+  CHECK(trace.functions.at(call.what).tail_calls == std::vector{kernel.what});
+  CHECK(trace.functions.at(kernel.what).tail_calls.empty());
+  CHECK(thread.events[4].caller == kNone);  // Outside every module: code made at run time.
+  CHECK(thread.events[4].return_address == 0x123456);
+
+  const auto path = traced.folder.path() / "relu.trace";
+  write_trace(trace, path);
+  CHECK(read_trace(path).functions.size() == trace.functions.size());
+}
+
+TEST_CASE("callers without a probe get one, until none is left, and are kept for the next run") {
+  const Traced traced;
+  const auto raw = traced.folder.path() / "raw";
+  const auto address = [&](const char* symbol) { return traced.functions.at(symbol).address; };
+  {
+    ProbeSession session(traced.scratch("first"));
+    const auto plans = session.initial_plans({traced.library});
+    REQUIRE(plans.size() == 1);
+    const auto initial = ProbePlan::open(plans[0]);
+    write_bytes(raw, first_recording(traced, *initial));
+    auto further = session.closure_plans(raw);
+    REQUIRE(further.size() == 1);
+    const auto second = ProbePlan::open(further[0]);
+    REQUIRE(second);
+    REQUIRE(second->probes().size() == 1);
+    CHECK(second->probes()[0].address == address(kPlumbing));
+    CHECK(session.closure_plans(raw).empty());  // The same recording has nothing new.
+
+    const std::uint32_t call = Traced::id(*initial, address(kCall), 0);
+    write_bytes(raw, RecordingWriter()
+                         .module(*traced.module)
+                         .probes(0, *initial)
+                         .probes(2, *second)
+                         .thread(99, {},
+                                 {{2, 0, 0x7ffe00, traced.inside(kMorePlumbing), 1200},
+                                  {call, 0, 0x7ffd00, traced.inside(kPlumbing), 1300}})
+                         .finish());
+    further = session.closure_plans(raw);
+    REQUIRE(further.size() == 1);
+    CHECK(ProbePlan::open(further[0])->probes()[0].address == address(kMorePlumbing));
+  }
+  ProbeSession session(traced.scratch("second"));
+  const auto plans = session.initial_plans({traced.library});
+  REQUIRE(plans.size() == 2);
+  CHECK(ProbePlan::open(plans[0])->probes().size() == 2);
+  const auto kept = ProbePlan::open(plans[1]);
+  REQUIRE(kept->probes().size() == 2);
+  CHECK(kept->probes()[0].address == address(kPlumbing));
+  CHECK(kept->probes()[1].address == address(kMorePlumbing));
+  write_bytes(raw, first_recording(traced, *ProbePlan::open(plans[0])));
+  CHECK(session.closure_plans(raw).empty());
+}
+
+TEST_CASE("a kept plan that was spoiled is made again") {
+  const Traced traced;
+  const auto plan_path = [&] {
+    return ProbeSession(traced.scratch("scratch")).initial_plans({traced.library}).at(0);
+  };
+  const auto path = plan_path();
+  const std::string whole = read_bytes(path);
+  CHECK(path.string().find("cache") != std::string::npos);
+  write_bytes(path, whole.substr(0, whole.size() - 5));
+  CHECK(plan_path() == path);
+  CHECK(read_bytes(path) == whole);
+}
+
+TEST_CASE("without a cache plans go to the scratch folder") {
+  const Traced traced;
+  write_bytes(traced.folder.path() / "file", "no folder");
+  ::setenv("OPTRACE_CACHE_DIR", (traced.folder.path() / "file").c_str(), 1);
+  ProbeSession session(traced.scratch("scratch"));
+  const auto plans = session.initial_plans({traced.library});
+  REQUIRE(plans.size() == 1);
+  CHECK(plans[0].parent_path() == traced.folder.path() / "scratch");
+}
+
+TEST_CASE("a recording of a library that was replaced has no names for it") {
+  const Traced traced;
+  ProbeSession session(traced.scratch("scratch"));
+  const auto plan = ProbePlan::open(session.initial_plans({traced.library}).at(0));
+  const auto raw = traced.folder.path() / "raw";
+  write_bytes(raw, first_recording(traced, *plan));
+  build_library(traced.folder.path(), "relu.cpp", "int other() { return 2; }");
+  ProbeSession later(traced.scratch("later"));
+  CHECK(later.closure_plans(raw).empty());
+  REQUIRE(later.warnings().size() == 1);
+  CHECK_THAT(later.warnings()[0], Catch::Contains("was replaced"));
+}
+
+TEST_CASE("a spoiled recording gives an error or a trace, never a crash") {
+  const Traced traced;
+  ProbeSession session(traced.scratch("scratch"));
+  const auto plan = ProbePlan::open(session.initial_plans({traced.library}).at(0));
+  const std::string whole = first_recording(traced, *plan);
+  const auto raw = traced.folder.path() / "raw";
+  CHECK_THROWS_AS(session.finish(traced.folder.path() / "absent", {}), Error);
+  std::mt19937 engine(11);
+  const auto below = [&](std::size_t limit) {
+    return std::uniform_int_distribution<std::size_t>(0, limit - 1)(engine);
+  };
+  std::size_t refused = 0;
+  constexpr std::size_t kRounds = 2000;
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    std::string bytes = whole;
+    for (std::size_t flaws = 1 + below(3); flaws > 0; --flaws) {
+      const std::size_t at = below(bytes.size());
+      const char values[] = {'\0', '\xFF', '\x01', static_cast<char>(below(256))};
+      bytes[at] = values[below(sizeof values)];
+    }
+    if (round % 5 == 0) bytes.resize(below(bytes.size()) + 1);
+    write_bytes(raw, bytes);
+    try {
+      const Trace trace = session.finish(raw, {});
+      CHECK(trace.threads.size() <= 1);
+      session.closure_plans(raw);
+    } catch (const Error& error) {
+      CHECK(error.status() == ExitStatus::failed);
+      CHECK_FALSE(error.remedy().empty());
+      ++refused;
+    }
+  }
+  CHECK(refused > kRounds / 4);
+  CHECK(refused < kRounds);
+}

@@ -1,0 +1,72 @@
+#include "tests/unit/small_library.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "platform/child_process.h"
+#include "platform/mapped_file.h"
+
+namespace optrace::test {
+namespace {
+
+void run(std::vector<std::string> arguments) {
+  const std::string program = arguments[0];
+  INFO(program);
+  ChildProcess child({.arguments = std::move(arguments)});
+  REQUIRE(child.wait() == 0);
+}
+
+}  // namespace
+
+std::filesystem::path build_library(const std::filesystem::path& folder, std::string_view name,
+                                    std::string_view source,
+                                    const std::vector<std::string>& flags) {
+  const std::filesystem::path input = folder / name;
+  const std::filesystem::path output = folder / ("lib" + input.stem().string() + ".so");
+  write_bytes(input, source);
+  std::vector<std::string> arguments = {"g++", "-shared",       "-fPIC",       "-O2",
+                                        "-o",  output.string(), input.string()};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  run(std::move(arguments));
+  return output;
+}
+
+std::filesystem::path stripped_copy(const std::filesystem::path& library) {
+  auto copy = library;
+  copy.replace_filename(library.stem().string() + "-stripped.so");
+  run({"strip", "-o", copy.string(), library.string()});
+  return copy;
+}
+
+std::filesystem::path torch_libraries() {
+  const char* python = std::getenv("OPTRACE_TEST_PYTHON");
+  if (python == nullptr) {
+    WARN("skipped: OPTRACE_TEST_PYTHON names no Python with torch");
+    return {};
+  }
+  // <prefix>/bin/python has its packages in <prefix>/lib/python3.*/site-packages.
+  const auto prefix = std::filesystem::path(python).parent_path().parent_path();
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(prefix / "lib", error)) {
+    const auto folder = entry.path() / "site-packages" / "torch" / "lib";
+    if (std::filesystem::is_regular_file(folder / "libtorch_cpu.so", error)) return folder;
+  }
+  WARN("skipped: no torch beside the Python that OPTRACE_TEST_PYTHON names");
+  return {};
+}
+
+std::string read_bytes(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+void write_bytes(const std::filesystem::path& path, std::string_view bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  file.close();
+  REQUIRE(file.good());
+}
+
+}  // namespace optrace::test
