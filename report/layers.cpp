@@ -109,6 +109,8 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "dnnl*", Layer::library, kNever},
     {"*", "ideep::*", Layer::library, kLeading},
     {"*", "cblas_*", Layer::library, kAlways},
+    {"*", "mkl_blas_*", Layer::library, kLeading},  // Behind Fortran's names.
+    {"*", "mkl_lapack_*", Layer::library, kLeading},
     {"*", "mkl_*", Layer::library, kAlways},
     {"*", "MKL_*", Layer::library, kAlways},
     {"*", "Dfti*", Layer::library, kAlways},
@@ -130,6 +132,13 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "vmd%", Layer::library, kAlways},
     {"*", "vmc%", Layer::library, kAlways},
     {"*", "vmz%", Layer::library, kAlways},
+
+    // Choosing between the copies of a kernel, and making its outputs.
+    {"*", "at::native::DispatchStubImpl::*", Layer::kernel, kLeading},
+    {"*", "at::native::get_cpu_capability", Layer::kernel, kLeading},
+    {"*", "at::*::set_output_strided", Layer::kernel, kLeading},
+    {"*", "at::*::set_output_raw_strided", Layer::kernel, kLeading},
+    {"*", "at::*::maybe_get_output", Layer::kernel, kLeading},
 
     // Kernels: what is registered for an op and a dispatch key, and what it is made of.
     {"*", "at::native::*", Layer::kernel, kAlways},
@@ -154,8 +163,9 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "at::redispatch::%", Layer::dispatcher, kLeading},
     {"*", "at::%", Layer::dispatcher, kLeading},
 
-    // Fortran's BLAS and LAPACK: sgemm_, dgesv_.
+    // Fortran's BLAS and LAPACK: sgemm_, dgesv_, and MKL's other spelling of them, SGEMM.
     {"*", "%_", Layer::library, kAlways},
+    {"*", "^", Layer::library, kAlways},
 });
 
 // Python functions that are left out: they look something up, and stand in every module's stack.
@@ -180,45 +190,52 @@ constexpr auto kLibraries = std::to_array<LibraryRow>({
     {"cublasLt*", "cuBLASLt"}, {"cublas*", "cuBLAS"},     {"cusolver*", "cuSOLVER"},
     {"cusparse*", "cuSPARSE"}, {"cufft*", "cuFFT"},       {"curand*", "cuRAND"},
     {"nccl*", "NCCL"},         {"cuda*", "CUDA"},         {"%_", "BLAS/LAPACK"},
+    {"^", "BLAS/LAPACK"},
 });
 
 }  // namespace
 
 bool matches_pattern(std::string_view text, std::string_view pattern) {
-  // The last wildcard takes one character more whenever what follows it does not fit; a `%` that
-  // can't hands over to the last `*`.
-  struct Retry {
-    std::size_t pattern_at = std::string_view::npos;
-    std::size_t text_at = 0;
+  // The last wildcard takes one character more whenever what follows it does not fit; a narrow one
+  // that can't hands over to the last `*`.
+  struct Wildcard {
+    std::size_t behind = std::string_view::npos;  // In the pattern.
+    std::size_t end = 0;                          // Of what it takes of the text.
+    char kind = '*';
+    bool takes(char c) const {
+      if (kind == '%') return c != ':';
+      if (kind == '^') return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+      return true;
+    }
+    bool grow(std::string_view of) {
+      if (behind == std::string_view::npos || end == of.size() || !takes(of[end])) return false;
+      ++end;
+      return true;
+    }
   };
-  Retry any;
-  Retry component;
+  Wildcard any;
+  Wildcard narrow;
   std::size_t t = 0;
   std::size_t p = 0;
   while (true) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      any = {++p, t};
-      component = {};
-      continue;
-    }
-    if (p < pattern.size() && pattern[p] == '%') {
-      component = {++p, t};
-      continue;
-    }
-    if (t < text.size() && p < pattern.size() && pattern[p] == text[t]) {
+    const char next = p < pattern.size() ? pattern[p] : '\0';
+    if (next == '*') {
+      any = {++p, t, next};
+      narrow = {};
+    } else if (next == '%' || next == '^') {
+      narrow = {++p, t, next};
+    } else if (t < text.size() && p < pattern.size() && next == text[t]) {
       ++t;
       ++p;
-      continue;
-    }
-    if (t == text.size() && p == pattern.size()) return true;
-    if (component.pattern_at != std::string_view::npos && component.text_at < text.size() &&
-        text[component.text_at] != ':') {
-      p = component.pattern_at;
-      t = ++component.text_at;
-    } else if (any.pattern_at != std::string_view::npos && any.text_at < text.size()) {
-      p = any.pattern_at;
-      t = ++any.text_at;
-      component = {};
+    } else if (t == text.size() && p == pattern.size()) {
+      return true;
+    } else if (narrow.grow(text)) {
+      p = narrow.behind;
+      t = narrow.end;
+    } else if (any.grow(text)) {
+      p = any.behind;
+      t = any.end;
+      narrow = {};
     } else {
       return false;
     }
@@ -240,6 +257,11 @@ Placement place_python(std::string_view name) {
   for (const std::string_view pattern : kFoldedPython)
     if (matches_pattern(name, pattern)) return {Layer::python, Shown::never};
   return {Layer::python, Shown::always};
+}
+
+bool runs_parallel_region(std::string_view name) {
+  // GNU's and LLVM's OpenMP: libgomp/libgomp.h, openmp/runtime/src/kmp.h.
+  return name.starts_with("GOMP_parallel") || name == "__kmpc_fork_call";
 }
 
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {

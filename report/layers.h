@@ -46,8 +46,11 @@ std::optional<std::string_view> onednn_implementation(std::string_view name);
 /// `BLAS`, `cuDNN`. Empty if unknown.
 std::string_view library_name(std::string_view name);
 
-/// True if `text` matches `pattern`, in which `*` stands for any characters and `%` for any but
-/// `:`.
+/// True for the functions of an OpenMP runtime that have a function run by several threads.
+bool runs_parallel_region(std::string_view name);
+
+/// True if `text` matches `pattern`, in which `*` stands for any characters, `%` for any but `:`,
+/// and `^` for capitals and digits.
 bool matches_pattern(std::string_view text, std::string_view pattern);
 
 }  // namespace optrace

@@ -2,9 +2,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -72,7 +72,9 @@ struct Path {
   std::uint32_t line = 0;  // Of Python code, that calls it.
   std::uint32_t builtin = kNone;
   std::uint32_t through = kNone;  // The outermost folded frame between `parent` and this one.
-  std::uint32_t thread = 0;
+  std::uint32_t thread = 0;       // The first that took it; `last_thread` the last of `threads`.
+  std::uint32_t last_thread = 0;
+  std::uint32_t threads = 1;
   std::uint32_t implementation = kNone;  // oneDNN's: a function.
   std::uint64_t calls = 0;
 };
@@ -118,10 +120,17 @@ class PathSet {
         .implementation = path.implementation,
         .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1U : 0U)};
     const auto [at, added] = places_.try_emplace(key, static_cast<std::uint32_t>(paths_.size()));
-    if (added)
+    if (added) {
       paths_.push_back(path);
-    else
-      paths_[at->second].calls += path.calls;
+      return at->second;
+    }
+    Path& same = paths_[at->second];
+    same.calls += path.calls;
+    // Threads come one after the other, so a set of them need not be kept.
+    if (same.last_thread != path.thread) {
+      same.threads += path.threads;
+      same.last_thread = path.last_thread;
+    }
     return at->second;
   }
 
@@ -160,15 +169,16 @@ class Merge {
     python_links_ = SourceLink(torch_git_version_, torch_version_);
 
     const CallTreeFunctions functions(trace_);
-    for (std::uint32_t i = 0; i < trace_.threads.size(); ++i) {
-      const ThreadRecord& thread = trace_.threads[i];
-      const CallTree tree(functions, thread);
-      count_paths(i, tree);
+    std::vector<CallTree> trees;
+    trees.reserve(trace_.threads.size());
+    for (const ThreadRecord& thread : trace_.threads) {
+      trees.emplace_back(functions, thread);
       if (!thread.events.empty()) ++report.threads;
       report.events += thread.events.size();
       report.lost_events += thread.lost;
-      add(report.statistics, tree.statistics());
+      add(report.statistics, trees.back().statistics());
     }
+    count_paths(trees);
     note_implementations();
     note_leads();
     choose_shown();
@@ -257,19 +267,90 @@ class Merge {
     return facts(path.what).placement.shown;
   }
 
-  void count_paths(std::uint32_t thread, const CallTree& tree) {
-    std::vector<std::uint32_t> path_of(tree.nodes().size());
+  // Where the function of a parallel region was entered by the thread that opened the region.
+  struct RegionEntry {
+    std::uint64_t time = 0;
+    std::uint32_t thread = 0;
+    std::uint32_t node = 0;
+  };
+  using RegionEntries = std::unordered_map<std::uint32_t, std::vector<RegionEntry>>;
+
+  RegionEntries find_regions(const std::vector<CallTree>& trees) {
+    RegionEntries regions;
+    for (std::uint32_t thread = 0; thread < trees.size(); ++thread) {
+      const std::span<const Node> nodes = trees[thread].nodes();
+      for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+        const Node& node = nodes[i];
+        if (node.kind != Node::Kind::function || node.parent == kNone) continue;
+        const Node& parent = nodes[node.parent];
+        if (parent.kind == Node::Kind::function && runs_region(parent.what))
+          regions[node.what].push_back({trace_.threads[thread].events[node.index].time, thread, i});
+      }
+    }
+    return regions;
+  }
+
+  bool runs_region(std::uint32_t function) {
+    return runs_parallel_region(trace_.functions[function].symbol);
+  }
+
+  // OpenMP's workers start with the function of a region, and so does, a little earlier or later,
+  // the thread that opened it. The region's nearest entry in time is the one.
+  const RegionEntry* find_region(const RegionEntries& regions, std::uint32_t thread,
+                                 const Node& node) const {
+    if (node.kind != Node::Kind::function || node.parent != kNone) return nullptr;
+    const auto found = regions.find(node.what);
+    if (found == regions.end()) return nullptr;
+    const std::uint64_t time = trace_.threads[thread].events[node.index].time;
+    const RegionEntry* nearest = nullptr;
+    std::uint64_t distance = 0;
+    for (const RegionEntry& entry : found->second) {
+      if (entry.thread == thread) continue;
+      const std::uint64_t apart = entry.time < time ? time - entry.time : entry.time - time;
+      if (nearest != nullptr && apart >= distance) continue;
+      nearest = &entry;
+      distance = apart;
+    }
+    return nearest;
+  }
+
+  void count_paths(const std::vector<CallTree>& trees) {
+    const RegionEntries regions = find_regions(trees);
+    // Those who open regions come before those who only work in them.
+    std::vector<std::uint32_t> order;
+    for (const bool opens : {true, false})
+      for (std::uint32_t thread = 0; thread < trees.size(); ++thread) {
+        const bool works = std::any_of(
+            trees[thread].nodes().begin(), trees[thread].nodes().end(),
+            [&](const Node& node) { return find_region(regions, thread, node) != nullptr; });
+        if (works != opens) order.push_back(thread);
+      }
+    std::vector<std::vector<std::uint32_t>> paths_of(trees.size());
+    for (const std::uint32_t thread : order) count_paths(thread, trees[thread], regions, paths_of);
+  }
+
+  void count_paths(std::uint32_t thread, const CallTree& tree, const RegionEntries& regions,
+                   std::vector<std::vector<std::uint32_t>>& paths_of) {
+    std::vector<std::uint32_t>& path_of = paths_of[thread];
+    path_of.resize(tree.nodes().size());
     for (std::size_t i = 0; i < tree.nodes().size(); ++i) {
       const Node& node = tree.nodes()[i];
       Path path;
-      if (node.shown_under != kNone) path.parent = path_of[node.shown_under];
       path.kind = node.kind;
       path.tail_call = node.tail_call;
       path.what = node.what;
       path.line = node.line;
       path.builtin = node.builtin;
-      path.thread = thread;
+      path.thread = path.last_thread = thread;
       path.calls = 1;
+      if (node.shown_under != kNone) {
+        path.parent = path_of[node.shown_under];
+      } else if (const RegionEntry* const region = find_region(regions, thread, node);
+                 region != nullptr && region->node < paths_of[region->thread].size()) {
+        const Path& opened = every_path_.paths()[paths_of[region->thread][region->node]];
+        path.parent = opened.parent;
+        path.tail_call = opened.tail_call;
+      }
       path_of[i] = every_path_.add(path);
     }
   }
@@ -400,6 +481,7 @@ class Merge {
       if (path.implementation != kNone)
         detail["implementation"] = *onednn_implementation(facts(path.implementation).name);
     }
+    if (path.threads > 1) detail["threads"] = path.threads;
     if (path.tail_call) detail["tail_call"] = true;
     if (path.kind == Node::Kind::initial) detail["entered_before_recording"] = true;
     if (!detail.empty()) frame.detail = std::move(detail);

@@ -52,6 +52,12 @@ std::string text_at(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+std::uint64_t count_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object()) return 0;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
 std::string plural(std::uint64_t count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
@@ -124,6 +130,7 @@ class TreeWriter {
     line("");
     line(
         paint("Each frame is called by the one above it; ├─ and └─ are calls of one frame.", kDim));
+    line(paint("×N: taken N times in all, and so is what follows it.", kDim));
     line("");
   }
 
@@ -241,9 +248,15 @@ class TreeWriter {
       line.name = printable(short_name(frame.name));
     }
     note(line, text_at(frame.detail, "python_name"));
-    note(line, text_at(frame.detail, "cpu_capability"));
+    if (const std::string capability = text_at(frame.detail, "cpu_capability");
+        line.name.find(capability) == std::string::npos)
+      note(line, capability);
     note(line, short_name(text_at(frame.detail, "implementation")));
     if (frame.detail.is_object() && frame.detail.contains("tail_call")) note(line, "by a jump");
+    if (const std::uint64_t threads = count_at(frame.detail, "threads");
+        threads >
+        (parent == nullptr ? 1 : std::max<std::uint64_t>(count_at(parent->detail, "threads"), 1)))
+      note(line, fmt::format("by {} threads", threads));
     if (frame.source) {
       const FrameSource& source = *frame.source;
       const bool exact = report_.source_exact || frame.layer == Layer::python;
@@ -256,7 +269,8 @@ class TreeWriter {
       if (source.call_line)
         line.call = fmt::format("called at :{}{}", call_exact ? "" : "~", *source.call_line);
     }
-    if (frame.calls > 1) line.times = fmt::format("×{}", frame.calls);
+    if (frame.calls != (parent == nullptr ? 1 : parent->calls))
+      line.times = fmt::format("×{}", frame.calls);
     return line;
   }
 

@@ -253,6 +253,33 @@ TEST_CASE("threads have roots of their own", "[merge]") {
   CHECK(report.lost_events == 3);
 }
 
+TEST_CASE("what OpenMP's workers do belongs to the call that opened the region", "[merge]") {
+  TraceBuilder t;
+  const auto kernel = t.function(kKernel), parallel = t.function("GOMP_parallel");
+  const auto body = t.function("_ZN2at6native4bodyEv._omp_fn.0"), helper = t.function(kHelper);
+  const auto start = t.function("gomp_thread_start", false);
+  t.enter(kernel, kNone, 1000);
+  t.enter(parallel, kernel, 900);
+  t.enter(body, parallel, 800);
+  t.enter(helper, body, 700);
+  const optrace::ThreadRecord opener = t.trace.threads[0];
+  t.trace.threads.insert(t.trace.threads.begin(), 2, opener);  // Workers come first.
+  for (std::size_t worker = 0; worker < 2; ++worker) {
+    t.trace.threads[worker].id = 10 + worker;
+    auto& events = t.trace.threads[worker].events;
+    events.erase(events.begin(), events.begin() + 2);
+    events[0].caller = start;
+  }
+  const Report report = merge(t.trace, nullptr, {});
+  REQUIRE(report.roots.size() == 1);
+  CHECK(report.roots[0].thread == 1);
+  const Frame& inside = report.roots[0].children.at(0).children.at(0);
+  CHECK(inside.calls == 3);
+  CHECK(inside.thread == 1);
+  CHECK(inside.detail["threads"] == 3);
+  CHECK(report.threads == 3);
+}
+
 TEST_CASE("the CPU capability of a kernel is that of its copy's source file", "[merge]") {
   TraceBuilder t;
   const auto kernel = t.function("_ZN2at6native12_GLOBAL__N_110add_kernelEv");
@@ -315,6 +342,9 @@ TEST_CASE("patterns: a star takes anything, a percent sign stays in its scope", 
   CHECK(matches_pattern("sgemm_", "%_"));
   CHECK_FALSE(matches_pattern("at::add_", "%_"));
   CHECK(matches_pattern("a::b::c_", "*::%_"));
+  CHECK(matches_pattern("SGEMM", "^"));
+  CHECK_FALSE(matches_pattern("SGEMMx", "^"));
+  CHECK_FALSE(matches_pattern("aSGEMM", "^"));
 }
 
 TEST_CASE("links lead only to what is in the repository", "[merge]") {
