@@ -5,13 +5,14 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <type_traits>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
 #include "indexer/index_format.h"
+#include "indexer/symbol_key.h"
 #include "platform/error.h"
 #include "platform/mapped_file.h"
 
@@ -291,7 +292,11 @@ std::pair<std::uint32_t, std::uint32_t> Index::State::definitions_of(
 
 std::optional<std::uint32_t> Index::State::choose_definition(std::string_view canonical_symbol,
                                                              std::string_view source_file) const {
-  const auto [first, end] = definitions_of(canonical_symbol);
+  auto [first, end] = definitions_of(canonical_symbol);
+  if (first == end) {
+    const std::string key = function_key(canonical_symbol);
+    std::tie(first, end) = key == canonical_symbol ? std::pair(0U, 0U) : definitions_of(key);
+  }
   if (first == end) {
     return std::nullopt;
   }
@@ -382,7 +387,13 @@ std::vector<Definition> Index::find_definitions(std::string_view canonical_symbo
 std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
                                       std::string_view source_file) const {
   std::vector<CallSite> calls;
-  const auto rank = state_->choose_definition(canonical_symbol, source_file);
+  auto rank = state_->choose_definition(canonical_symbol, source_file);
+  // A lambda that could not be told from its neighbours: the calls of all of them are its
+  // function's.
+  for (auto outer = enclosing_function(canonical_symbol); !rank && outer;
+       outer = enclosing_function(*outer)) {
+    rank = state_->choose_definition(*outer, source_file);
+  }
   if (!rank) {
     return calls;
   }

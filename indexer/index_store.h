@@ -24,7 +24,7 @@ struct Definition {
 
 /// "This function calls that one here." Also an op re-entered, a library call, a launch.
 struct CallSite {
-  std::string_view callee;  ///< Canonical symbol.
+  std::string_view callee;  ///< Canonical symbol; a template's instance: its template_key.
   SourceLocation location;
 };
 
@@ -56,6 +56,9 @@ class Index {
   std::size_t definition_count() const;
   std::size_t call_site_count() const;
 
+  /// A template's instance and a lambda are found by the key that symbol_key.h's function_key
+  /// gives; Definition::symbol is that key then.
+  ///
   /// Functions of internal linkage in two files can share a symbol. `source_file` tells them apart:
   /// the STT_FILE symbol above the function's (`UfuncCPUKernel_add.cpp.AVX2.cpp`), or a file's name
   /// with or without its folders. Without one, or with one that fits none, it is the first by file.

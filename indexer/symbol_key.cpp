@@ -90,6 +90,7 @@ class Folder {
         return std::nullopt;
       }
       found += conversion ? "cv" : out_.substr(start);
+      is_instance_ = is_instance_ || peek() == 'I';
       if (!abi_tags() || !optional_template_args()) {
         return std::nullopt;
       }
@@ -97,7 +98,50 @@ class Folder {
     return found;
   }
 
-  // The outermost function of a name within functions.
+  // True if components() read template arguments: the name is an instance's.
+  bool is_instance() const { return is_instance_; }
+
+  struct Lambda {
+    std::string enclosing;
+    std::string parameters;
+    std::string number;
+  };
+
+  // A lambda's operator() in a function.
+  std::optional<Lambda> lambda() {
+    auto enclosing_symbol = enclosing();
+    if (!enclosing_symbol || !take('E') || !take('N')) {
+      return std::nullopt;
+    }
+    take('K');
+    if (!take("Ul")) {
+      return std::nullopt;
+    }
+    std::string parameters;
+    while (!at_end() && peek() != 'E') {
+      const std::size_t start = at_;
+      if (!type()) {
+        return std::nullopt;
+      }
+      const std::string_view read = text_.substr(start, at_ - start);
+      parameters += read.size() == 1 ? read : ".";
+    }
+    take('E');
+    const std::size_t start = at_;
+    if (!take_index() || !next_is("cl")) {
+      return std::nullopt;
+    }
+    const std::string_view index = text_.substr(start, at_ - start - 1);
+    // `_` is the first, `0_` the second.
+    std::size_t number = 0;
+    for (const char digit : index) {
+      number = number * 10 + static_cast<std::size_t>(digit - '0');
+    }
+    return Lambda{std::move(*enclosing_symbol), parameters == "v" ? "" : parameters,
+                  std::to_string(index.empty() ? 0 : number + 1)};
+  }
+
+  // The innermost function that a name lies in.
   std::optional<std::string> enclosing() {
     if (!take("_Z") || !take('Z')) {
       return std::nullopt;
@@ -752,6 +796,7 @@ class Folder {
     return take('_') && type() && (take("pi") ? until_end(&Folder::expression) : take('E'));
   }
 
+  bool is_instance_ = false;
   std::string_view text_;
   std::size_t at_ = 0;
   std::string out_;
@@ -759,11 +804,48 @@ class Folder {
   Scopes scopes_;
 };
 
+constexpr std::array kBothScopes = {Folder::Scopes::open, Folder::Scopes::closed};
+
+struct Key {
+  std::string text;
+  bool of_template = false;  // Parameter types depend on the instance.
+};
+
+std::optional<Key> key_of_lambda(std::string_view mangled);
+
+Key key_of_function(std::string_view mangled) {
+  if (auto key = key_of_lambda(mangled)) {
+    return *std::move(key);
+  }
+  for (const auto scopes : kBothScopes) {
+    Folder folder(mangled, scopes);
+    const auto components = folder.components();
+    if (components && folder.is_instance()) {
+      return {"_ZN" + *components + "E", true};
+    }
+  }
+  return {canonical_symbol(mangled), false};
+}
+
+std::optional<Key> key_of_lambda(std::string_view mangled) {
+  for (const auto scopes : kBothScopes) {
+    if (const auto lambda = Folder(mangled, scopes).lambda()) {
+      const Key enclosing = key_of_function(lambda->enclosing);
+      std::string parameters = lambda->parameters;
+      if (enclosing.of_template) {
+        parameters.assign(parameters.size(), '.');
+      }
+      return Key{enclosing.text + "Ul" + parameters + '#' + lambda->number, enclosing.of_template};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string canonical_symbol(std::string_view mangled) {
   if (mangled.starts_with("_Z")) {
-    for (const auto scopes : {Folder::Scopes::open, Folder::Scopes::closed}) {
+    for (const auto scopes : kBothScopes) {
       if (auto folded = Folder(mangled, scopes).fold()) {
         return *std::move(folded);
       }
@@ -773,7 +855,7 @@ std::string canonical_symbol(std::string_view mangled) {
 }
 
 std::optional<std::string> template_key(std::string_view mangled) {
-  for (const auto scopes : {Folder::Scopes::open, Folder::Scopes::closed}) {
+  for (const auto scopes : kBothScopes) {
     if (const auto components = Folder(mangled, scopes).components()) {
       return "_ZN" + *components + "E";
     }
@@ -781,8 +863,17 @@ std::optional<std::string> template_key(std::string_view mangled) {
   return std::nullopt;
 }
 
+std::string function_key(std::string_view mangled) {
+  return key_of_function(mangled).text;
+}
+
+std::optional<std::string> lambda_key(std::string_view mangled) {
+  auto key = key_of_lambda(mangled);
+  return key ? std::optional(std::move(key->text)) : std::nullopt;
+}
+
 std::optional<std::string> enclosing_function(std::string_view mangled) {
-  for (const auto scopes : {Folder::Scopes::open, Folder::Scopes::closed}) {
+  for (const auto scopes : kBothScopes) {
     if (auto encoding = Folder(mangled, scopes).enclosing()) {
       return encoding;
     }

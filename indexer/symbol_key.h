@@ -22,6 +22,17 @@ std::string canonical_symbol(std::string_view mangled);
 /// function name.
 std::optional<std::string> template_key(std::string_view mangled);
 
+/// The key under which the index holds a function: its canonical symbol, or its template_key when
+/// it is an instance of a template or a member of one, or its lambda_key.
+std::string function_key(std::string_view mangled);
+
+/// The key of a lambda's operator(): the key of the function (or lambda) that it lies in, `Ul`, a
+/// letter for each parameter (as mangled where it is a builtin type and the function no template,
+/// else `.`), `#` and its number among the lambdas of the same signature there. The types'
+/// spelling is left out because compilers disagree on how to give such a lambda a name at all.
+/// Nothing where the symbol is no lambda's operator().
+std::optional<std::string> lambda_key(std::string_view mangled);
+
 /// The canonical symbol of the function that a name lies in: `at::native::conv2d` for its lambda's
 /// operator(). Nothing where the name lies in no function. Lambdas in lambdas: the next one out.
 std::optional<std::string> enclosing_function(std::string_view mangled);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "indexer/symbol_key.h"
 #include "indexer/worker_protocol.h"
@@ -196,6 +197,59 @@ bool is_left_out(std::string_view symbol) {
          symbol.starts_with("_ZNKSs") || symbol.starts_with("__builtin_");
 }
 
+// A lambda's parameters: a lambda_key's letters, and the types to tell signatures apart.
+struct Signature {
+  bool of_template = false;
+  std::string letters;
+  std::string types;
+};
+
+char letter_of(CXType type) {
+  switch (type.kind) {
+    case CXType_Bool:
+      return 'b';
+    case CXType_Char_S:
+    case CXType_Char_U:
+      return 'c';
+    case CXType_SChar:
+      return 'a';
+    case CXType_UChar:
+      return 'h';
+    case CXType_Short:
+      return 's';
+    case CXType_UShort:
+      return 't';
+    case CXType_Int:
+      return 'i';
+    case CXType_UInt:
+      return 'j';
+    case CXType_Long:
+      return 'l';
+    case CXType_ULong:
+      return 'm';
+    case CXType_LongLong:
+      return 'x';
+    case CXType_ULongLong:
+      return 'y';
+    case CXType_Float:
+      return 'f';
+    case CXType_Double:
+      return 'd';
+    default:
+      return '.';
+  }
+}
+
+CXChildVisitResult visit_parameter(CXCursor cursor, CXCursor /*parent*/, CXClientData signature) {
+  if (clang_getCursorKind(cursor) == CXCursor_ParmDecl) {
+    auto* found = static_cast<Signature*>(signature);
+    const CXType type = clang_getCanonicalType(clang_getCursorType(cursor));
+    found->letters += found->of_template ? '.' : letter_of(type);
+    found->types += take(clang_getTypeSpelling(type)) + ',';
+  }
+  return CXChildVisit_Continue;
+}
+
 std::uint64_t hash_of(const IndexContents::Function& function) {
   std::string text;
   append_function(function, text);
@@ -260,22 +314,43 @@ void UnitExtractor::take_function(CXCursor cursor) {
   if (place.file == nullptr) {
     return;
   }
-  IndexContents::Function function{key_of(cursor), *place.file->name, place.line, {}};
-  if (function.symbol.empty()) {
+  std::string key = key_of(cursor);
+  if (!key.empty()) {
+    walk(cursor, place,
+         {{std::move(key), *place.file->name, place.line, {}},
+          false,
+          is_within_template(cursor),
+          {}});
+  }
+}
+
+void UnitExtractor::take_lambda(CXCursor cursor) {
+  const Place place = place_of(cursor);
+  if (place.file == nullptr || *place.file->name != open_.back().function.file) {
+    clang_visitChildren(cursor, &UnitExtractor::visit_body, this);
     return;
   }
-  open_functions_.push_back(&function);
+  Signature signature{open_.back().is_template, "", ""};
+  clang_visitChildren(cursor, &visit_parameter, &signature);
+  const int number = open_.back().lambdas[signature.types]++;
+  walk(cursor, place,
+       {{fmt::format("{}Ul{}#{}", open_.back().function.symbol, signature.letters, number),
+         *place.file->name,
+         place.line,
+         {}},
+        true,
+        signature.of_template,
+        {}});
+}
+
+void UnitExtractor::walk(CXCursor cursor, const Place& place, Open open) {
+  open_.push_back(std::move(open));
   clang_visitChildren(cursor, &UnitExtractor::visit_body, this);
-  open_functions_.pop_back();
+  IndexContents::Function function = std::move(open_.back().function);
+  open_.pop_back();
   auto& calls = function.calls;
-  std::sort(calls.begin(), calls.end(), [](const auto& left, const auto& right) {
-    return std::tie(left.line, left.callee) < std::tie(right.line, right.callee);
-  });
-  calls.erase(std::unique(calls.begin(), calls.end(),
-                          [](const auto& left, const auto& right) {
-                            return left.line == right.line && left.callee == right.callee;
-                          }),
-              calls.end());
+  std::sort(calls.begin(), calls.end());
+  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   // Two headers' functions are taken for one with a chance of 2^-64 or so.
   if (!place.file->is_header || seen_in_headers_.insert(hash_of(function)).second) {
     sink_(std::move(function));
@@ -288,6 +363,10 @@ CXChildVisitResult UnitExtractor::visit_body(CXCursor cursor, CXCursor /*parent*
   const CXCursorKind kind = clang_getCursorKind(cursor);
   if (is_function(kind)) {  // Of a class within the function.
     extractor->take_function(cursor);
+    return CXChildVisit_Continue;
+  }
+  if (kind == CXCursor_LambdaExpr) {
+    extractor->take_lambda(cursor);
     return CXChildVisit_Continue;
   }
   if (kind == CXCursor_CallExpr) {
@@ -318,10 +397,17 @@ void UnitExtractor::take_call(CXCursor cursor) {
   CXCursor named = cursor;
   clang_visitChildren(cursor, &UnitExtractor::visit_called_member, &named);
   const Place place = place_of(named);
-  if (place.file == nullptr || *place.file->name != open_functions_.back()->file) {
+  if (place.file == nullptr) {
     return;
   }
-  open_functions_.back()->calls.push_back({callee, place.line});
+  for (auto open = open_.rbegin(); open != open_.rend(); ++open) {
+    if (*place.file->name == open->function.file) {
+      open->function.calls.push_back({callee, place.line});
+    }
+    if (!open->is_lambda) {
+      break;
+    }
+  }
 }
 
 const std::string& UnitExtractor::callee_key(CXCursor referenced) {

@@ -22,7 +22,8 @@ using PathMap = std::function<std::optional<std::string>(std::string_view absolu
 /// Walks the syntax trees of translation units and gives each function definition to a callback. A
 /// header's function is given again only where a unit shows it with other calls. Functions are
 /// keyed by canonical symbol; templates and members of class templates by template_key, and so are
-/// calls of their instances. A lambda's calls are its function's.
+/// calls of their instances. A lambda is a function of its own, by lambda_key, and its calls are
+/// those of the function around it as well.
 class UnitExtractor {
  public:
   using Sink = std::function<void(IndexContents::Function)>;
@@ -42,10 +43,21 @@ class UnitExtractor {
     std::uint32_t offset = 0;
   };
 
+  // A function that the walk is in.
+  struct Open {
+    IndexContents::Function function;
+    bool is_lambda = false;
+    bool is_template = false;
+    std::unordered_map<std::string, int> lambdas;  // How many of each signature were met.
+  };
+
   static CXChildVisitResult visit_declaration(CXCursor cursor, CXCursor parent, CXClientData self);
   static CXChildVisitResult visit_body(CXCursor cursor, CXCursor parent, CXClientData self);
   static CXChildVisitResult visit_called_member(CXCursor cursor, CXCursor parent,
                                                 CXClientData named);
+  void take_lambda(CXCursor cursor);
+  // Walks the body of a function and gives it to the sink.
+  void walk(CXCursor cursor, const Place& place, Open open);
   void take_function(CXCursor cursor);
   void take_call(CXCursor cursor);
   Place place_of(CXCursor cursor);
@@ -58,7 +70,7 @@ class UnitExtractor {
   std::unordered_map<void*, File> files_;
   std::unordered_map<const void*, std::string> callee_keys_;
   std::unordered_set<std::uint64_t> seen_in_headers_;  // Hashes of functions, calls included.
-  std::vector<IndexContents::Function*> open_functions_;
+  std::vector<Open> open_;                             // Outermost first.
 };
 
 }  // namespace optrace

@@ -72,6 +72,11 @@ class Names:
         return self._known[frame]
 
     def chain(self, frames):
+        """Without what called main: gdb reads separate debug files there if a system has some."""
+        frames = list(frames)
+        while frames and (frames[-1][0] in (None, "_start", "main")
+                          or (frames[-1][1] or "").startswith("libc.so")):
+            frames.pop()
         return tuple(self.same(frame) for frame in frames)
 
 

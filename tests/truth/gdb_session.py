@@ -65,10 +65,13 @@ def first_address(path):
 
 
 def frames(modules):
+    """Real frames only. The interpreter may have debug information, and then gdb shows functions
+    that were inlined and guesses at tail-callers, which have no frame."""
     found = []
     frame = gdb.newest_frame()
     while frame is not None and len(found) < DEEPEST:
-        found.append([frame.name(), modules.at(frame.pc())])
+        if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+            found.append([frame.name(), modules.at(frame.pc())])
         frame = frame.older()
     return found
 

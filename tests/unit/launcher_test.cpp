@@ -96,7 +96,7 @@ TEST_CASE("no line of a target breaks the reader") {
   const std::string good =
       R"({"message": "meta", "meta": {"op_names": {"a": "b"}, "x": [1, null]}})";
   std::mt19937 random(7);
-  for (int turn = 0; turn < 20000; ++turn) {
+  for (unsigned turn = 0; turn < 20000; ++turn) {
     std::string line = good;
     for (unsigned change = 0; change <= turn % 4; ++change) {
       line[random() % line.size()] = static_cast<char>(random() % 256);

@@ -6,6 +6,8 @@
 
 using optrace::canonical_symbol;
 using optrace::enclosing_function;
+using optrace::function_key;
+using optrace::lambda_key;
 using optrace::template_key;
 
 TEST_CASE("all instances of a template have its key") {
@@ -30,6 +32,24 @@ TEST_CASE("a lambda lies in its function") {
   CHECK(enclosing_function("_ZZZ3foovENKUlvE_clEvENKUlvE0_clEv") == "_ZZ3foovENKUlvE_clEv");
   CHECK_FALSE(enclosing_function("_ZN2at6native3fooEv"));
   CHECK_FALSE(enclosing_function("_ZZ"));
+}
+
+TEST_CASE("a lambda is keyed by its function, its parameters' letters and its number") {
+  CHECK(lambda_key("_ZZN2at3fooEvENKUlvE_clEv") == "_ZN2at3fooEvUl#0");
+  CHECK(lambda_key("_ZZN2at3fooEvENKUlvE0_clEv.isra.0") == "_ZN2at3fooEvUl#1");
+  CHECK(lambda_key("_ZZN2at3fooEvENKUlllPKfE9_clEllS1_") == "_ZN2at3fooEvUlll.#10");
+  CHECK(lambda_key("_ZZZN2at3fooEvENKUlvE_clEvENKUldE_clEd") == "_ZN2at3fooEvUl#0Uld#0");
+  // In a template the parameters' types depend on the instance.
+  CHECK(lambda_key("_ZZN2at3fooIfEEvvENKUlflE_clEfl") == "_ZN2at3fooEUl..#0");
+  for (const char* none : {"", "_ZN2at3fooEv", "_ZZN2at3fooEvE1x", "_ZZN2at3fooEvENKUlvE_clE",
+                           "_ZZN2at3fooEvENKUlvE"}) {
+    INFO(none);
+    CHECK(lambda_key(none).has_value() ==
+          (std::string_view(none).find("clE") != std::string_view::npos));
+  }
+  CHECK(function_key("_ZN2at6native4AVX23fooEv.cold") == "_ZN2at6native7DEFAULT3fooEv");
+  CHECK(function_key("_ZN2at3fooIfEEvv") == "_ZN2at3fooE");
+  CHECK(function_key("sgemm_") == "sgemm_");
 }
 
 TEST_CASE("every spelling of an anonymous namespace is one") {

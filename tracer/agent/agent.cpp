@@ -96,11 +96,12 @@ PlacedPlan* find_plan(const PlanView& view, const LoadedModule& module) {
 }
 
 bool set_path(PlacedPlan& plan, const char* path) {
+  const std::size_t size = std::strlen(path) + 1;
   PageArray<char> copy;
-  if (!copy.allocate(std::strlen(path) + 1)) {
+  if (!copy.allocate(size)) {
     return false;
   }
-  std::strcpy(copy.data, path);
+  std::memcpy(copy.data, path, size);
   plan.path.release();
   plan.path = copy;
   return true;

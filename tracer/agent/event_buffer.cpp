@@ -4,7 +4,6 @@
 
 #include "tracer/agent/event_buffer.h"
 
-#include <atomic>
 #include <cstddef>
 
 #include <sys/mman.h>
@@ -136,9 +135,9 @@ constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; others a
 
 struct Region {
   std::uint64_t base = 0;
-  std::uint32_t capacity = 0;            // In chunks; 0: not there yet.
-  std::atomic<std::uint32_t> taken = 0;  // Chunks of this recording; may stand above capacity.
-  std::atomic<std::uint64_t> lost = 0;   // By threads without a chunk.
+  std::uint32_t capacity = 0;  // In chunks; 0: not there yet.
+  std::uint32_t taken = 0;     // Chunks of this recording; may stand above capacity.
+  std::uint64_t lost = 0;      // By threads without a chunk.
 };
 
 Region region;
@@ -147,8 +146,8 @@ std::uint32_t last_round = 0;
 
 long system_call(long number, std::uint64_t a, std::uint64_t b, std::uint64_t c,
                  std::uint64_t d = 0) {
-  long result = number;
-  register std::uint64_t fourth asm("r10") = d;
+  long result = number;                          // NOLINT(misc-const-correctness): asm writes it.
+  register std::uint64_t fourth asm("r10") = d;  // NOLINT(misc-const-correctness)
   asm volatile("syscall"
                : "+a"(result)
                : "D"(a), "S"(b), "d"(c), "r"(fourth)
@@ -182,19 +181,19 @@ void count_lost(const ThreadBuffer& buffer, std::uint32_t round) {
   if (buffer.round == round && buffer.head != kNoChunk) {
     ++chunk(buffer.head)->lost;
   } else {
-    region.lost.fetch_add(1, std::memory_order_relaxed);
+    __atomic_fetch_add(&region.lost, 1, __ATOMIC_RELAXED);
   }
 }
 
 // What the record routine does: the next slot of the thread's chunk, or null when it has none.
 Event* take_from_chunk(ThreadBuffer& buffer, std::uint32_t round) {
-  const std::atomic_ref cursor(buffer.cursor);
-  std::uint64_t at = cursor.load(std::memory_order_relaxed);
+  std::uint64_t at = __atomic_load_n(&buffer.cursor, __ATOMIC_RELAXED);
   do {
     if (buffer.round != round || at % kChunkSize == 0) {
       return nullptr;
     }
-  } while (!cursor.compare_exchange_weak(at, at + sizeof(Event)));
+  } while (!__atomic_compare_exchange_n(&buffer.cursor, &at, at + sizeof(Event), true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return reinterpret_cast<Event*>(at);  // NOLINT(performance-no-int-to-ptr)
 }
 
@@ -205,17 +204,17 @@ Event* begin_chunk(ThreadBuffer& buffer, std::uint32_t index, std::uint32_t roun
   const bool first_of_thread = buffer.round != round;
   if (first_of_thread) {
     buffer.cursor = 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     buffer.head = index;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     buffer.round = round;
   }
   header->thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0, 0, 0));
   header->head = first_of_thread ? index : buffer.head;
   header->lost = 0;
-  std::atomic_ref(header->round).store(round, std::memory_order_release);
+  __atomic_store_n(&header->round, round, __ATOMIC_RELEASE);
   Event* const first = events_of(header);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   buffer.cursor = reinterpret_cast<std::uint64_t>(first + 1);
   return first;
 }
@@ -270,14 +269,14 @@ bool start_round() {
   madvise(chunk(0), kChunkSize, kPopulateWrite);
   ++last_round;
   last_round += last_round == 0 ? 1 : 0;
-  std::atomic_ref(optrace_agent_switch->round).store(last_round, std::memory_order_release);
+  __atomic_store_n(&optrace_agent_switch->round, last_round, __ATOMIC_RELEASE);
   return true;
 }
 
 std::uint32_t running_round() {
   return optrace_agent_switch == nullptr
              ? 0
-             : std::atomic_ref(optrace_agent_switch->round).load(std::memory_order_acquire);
+             : __atomic_load_n(&optrace_agent_switch->round, __ATOMIC_ACQUIRE);
 }
 
 std::uint32_t last_started_round() {
@@ -286,12 +285,12 @@ std::uint32_t last_started_round() {
 
 void stop_round() {
   if (optrace_agent_switch != nullptr) {
-    std::atomic_ref(optrace_agent_switch->round).store(0, std::memory_order_release);
+    __atomic_store_n(&optrace_agent_switch->round, 0, __ATOMIC_RELEASE);
   }
 }
 
 std::uint32_t chunk_count() {
-  const std::uint32_t taken = region.taken.load(std::memory_order_acquire);
+  const std::uint32_t taken = __atomic_load_n(&region.taken, __ATOMIC_ACQUIRE);
   return taken < region.capacity ? taken : region.capacity;
 }
 
@@ -304,7 +303,7 @@ void collect(std::uint64_t start_ticks, std::uint64_t stop_ticks) {
   const std::uint32_t chunks = chunk_count();
   for (std::uint32_t i = 0; i < chunks; ++i) {
     ChunkHeader* const header = chunk(i);
-    if (std::atomic_ref(header->round).load(std::memory_order_acquire) != last_round) {
+    if (__atomic_load_n(&header->round, __ATOMIC_ACQUIRE) != last_round) {
       continue;  // Taken, but its thread has not come to use it.
     }
     Event* const events = events_of(header);
@@ -332,7 +331,7 @@ void collect(std::uint64_t start_ticks, std::uint64_t stop_ticks) {
 }
 
 std::uint64_t lost_without_chunk() {
-  return region.lost.load(std::memory_order_relaxed);
+  return __atomic_load_n(&region.lost, __ATOMIC_RELAXED);
 }
 
 std::uint64_t lost_events() {
@@ -348,8 +347,8 @@ void empty_buffers() {
   if (chunks > kKeptChunks) {
     madvise(chunk(kKeptChunks), (chunks - kKeptChunks) * kChunkSize, MADV_DONTNEED);
   }
-  region.taken.store(0, std::memory_order_release);
-  region.lost.store(0, std::memory_order_relaxed);
+  __atomic_store_n(&region.taken, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
 }
 
 void release_buffers() {
@@ -385,7 +384,7 @@ Event* optrace_agent_refill(std::uint32_t round) {
   if (buffer.round == kUnrecorded) {
     return nullptr;
   }
-  if (region.taken.load(std::memory_order_relaxed) >= region.capacity &&
+  if (__atomic_load_n(&region.taken, __ATOMIC_RELAXED) >= region.capacity &&
       (buffer.round != round || buffer.cursor % kChunkSize == 0)) {
     count_lost(buffer, round);
     return nullptr;
@@ -395,7 +394,7 @@ Event* optrace_agent_refill(std::uint32_t round) {
   if (slot != nullptr) {
     return slot;  // A handler was here between the look and the block.
   }
-  const std::uint32_t index = region.taken.fetch_add(1, std::memory_order_acq_rel);
+  const std::uint32_t index = __atomic_fetch_add(&region.taken, 1, __ATOMIC_ACQ_REL);
   if (index >= region.capacity || running_round() != round) {
     count_lost(buffer, round);
     return nullptr;

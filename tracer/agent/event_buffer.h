@@ -12,7 +12,7 @@ namespace optrace::agent {
 // inside one never looks full. No thread ever writes into another's chunk or thread-local storage,
 // so a thread may end at any time. What is in a chunk is told from the events themselves.
 
-constexpr std::uint64_t kChunkSize = 64 * 1024;
+constexpr std::uint64_t kChunkSize = 64ULL * 1024;
 
 struct ChunkHeader {
   std::uint32_t round;   ///< The recording that it belongs to.
@@ -100,8 +100,8 @@ class Unrecorded {
 recording::Event* take_slot();
 
 inline std::uint64_t ticks() {
-  std::uint32_t low = 0;
-  std::uint32_t high = 0;
+  std::uint32_t low = 0;   // NOLINT(misc-const-correctness): asm writes it.
+  std::uint32_t high = 0;  // NOLINT(misc-const-correctness)
   asm volatile("rdtsc" : "=a"(low), "=d"(high));
   return std::uint64_t{high} << 32 | low;
 }

@@ -4,8 +4,10 @@
 #include <unwind.h>
 
 // From the linker: where the agent itself lies.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" __attribute__((visibility("hidden"))) const ElfW(Ehdr) __ehdr_start;
 extern "C" __attribute__((visibility("hidden"))) const char _end;
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace optrace::agent {
 
@@ -24,15 +26,19 @@ bool is_ours(std::uint64_t address) {
          address < reinterpret_cast<std::uint64_t>(&_end);
 }
 
+bool holds(std::uint64_t slot, std::uint64_t value) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return *reinterpret_cast<const std::uint64_t*>(slot) == value;
+}
+
 // While a frame is visited, the unwinder's CFA is still that of the frame that it called: the
 // callee's return slot lies below it and holds the address at which this frame goes on.
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
   const std::uint64_t instruction = _Unwind_GetIP(context);
   const std::uint64_t slot = _Unwind_GetCFA(context) - 8;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   if (walk.instruction != 0 && !walk.instruction_is_ours && slot % 8 == 0 &&
-      *reinterpret_cast<const std::uint64_t*>(slot) == instruction) {
+      holds(slot, instruction)) {
     if (walk.count == walk.capacity) {
       return _URC_NORMAL_STOP;
     }

@@ -25,6 +25,7 @@ void find_build_id(const dl_phdr_info& info, const ElfW(Phdr) & notes, LoadedMod
   if (!is_mapped(info, notes.p_vaddr, notes.p_memsz)) {
     return;
   }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* at = reinterpret_cast<const std::uint8_t*>(info.dlpi_addr + notes.p_vaddr);
   const std::uint64_t alignment = notes.p_align == 8 ? 8 : 4;
   const auto padded = [alignment](std::uint64_t size) {

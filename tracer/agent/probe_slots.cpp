@@ -141,7 +141,7 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
     return -ENOMEM;
   }
   slab.size = size;
-  put_value(slab.memory, &optrace_agent_record);
+  put_value(slab.memory, reinterpret_cast<std::uint64_t>(&optrace_agent_record));
   std::uint64_t at = kFirstSlot;
   for (std::uint32_t i = 0; i < probes; ++i) {
     const plan::Probe& probe = plan.probes[i];

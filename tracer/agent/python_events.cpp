@@ -25,7 +25,7 @@ enum ProfileEvent : int {
 
 constexpr std::uint32_t kNamesPerBlock = 4096;
 constexpr std::uint32_t kMostBlocks = 4096;
-constexpr std::uint64_t kTextBlock = 256 * 1024;
+constexpr std::uint64_t kTextBlock = 256ULL * 1024;
 constexpr std::uint32_t kNoFunction = 0xFFFFFFFF;
 constexpr std::uint64_t kSmallestTable = 4096;
 

@@ -23,6 +23,9 @@ class Output {
   explicit Output(int file) : file_(file) {}
 
   void put(const void* bytes, std::uint64_t size) {
+    if (size == 0) {
+      return;
+    }
     if (size > sizeof(buffer_) - filled_) {
       flush();
     }

@@ -23,7 +23,7 @@ class WritableText {
  public:
   WritableText(const PlanView& plan, const LoadedModule& module) {
     for (int i = 0; i < module.text_count && error_ == 0; ++i) {
-      Range range = range_of_probes(plan, module, module.text[i]);
+      const Range range = range_of_probes(plan, module, module.text[i]);
       if (range.first >= range.last) {
         continue;
       }

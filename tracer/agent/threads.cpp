@@ -50,9 +50,13 @@ bool for_each_task(Visit visit) {
 }
 
 bool has_pending_trap(const char* task) {
-  char path[64] = "/proc/self/task/";
-  std::strncat(path, task, 16);
-  std::strcat(path, "/status");
+  static constexpr char kFolder[] = "/proc/self/task/";
+  static constexpr char kFile[] = "/status";
+  char path[64] = {};
+  const std::size_t digits = strnlen(task, 16);
+  std::memcpy(path, kFolder, sizeof(kFolder) - 1);
+  std::memcpy(path + sizeof(kFolder) - 1, task, digits);
+  std::memcpy(path + sizeof(kFolder) - 1 + digits, kFile, sizeof(kFile));
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     return false;  // It has ended.
@@ -88,7 +92,7 @@ void wait_for_pending_traps() {
   }
   for (int i = 0; i < kMostWaits; ++i) {
     // First of all a pause, for a thread that is still on its way from the trap to the signal.
-    timespec pause{0, kWaitNanoseconds};
+    const timespec pause{0, kWaitNanoseconds};
     nanosleep(&pause, nullptr);
     bool pending = false;
     for_each_task([&pending](const char* task) {
