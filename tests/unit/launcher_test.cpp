@@ -105,7 +105,8 @@ TEST_CASE("no line of a target breaks the reader") {
     messages.append(line + "\n");
     while (messages.ready()) {
       try {
-        CHECK(messages.take()["message"].is_string());
+        const auto message = messages.take();
+        CHECK(message["message"].is_string());
       } catch (const Error& error) {
         CHECK(error.status() == ExitStatus::failed);
       }

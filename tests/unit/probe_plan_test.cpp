@@ -242,9 +242,9 @@ struct Loaded {
 class NearMemory {
  public:
   explicit NearMemory(std::uint64_t module) {
-    constexpr std::uint64_t kStep = 16 << 20;
+    constexpr std::uint64_t kStep = 1 << 20;
     for (std::uint64_t at = (module & ~0xFFFULL) - kStep; memory_ == nullptr; at -= kStep) {
-      REQUIRE(module - at < std::uint64_t{1} << 30);
+      REQUIRE(module - at < std::uint64_t{2} << 30);
       // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what a hint is made of.
       void* got = ::mmap(reinterpret_cast<void*>(at), kSize, PROT_READ | PROT_WRITE | PROT_EXEC,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
