@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <unordered_set>
 
+#include "indexer/symbol_key.h"
+
 namespace optrace {
 namespace {
 
@@ -40,6 +42,10 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
       found_.try_emplace({caller.symbol + '\n' + caller.source_file, callee.symbol});
   std::vector<std::uint32_t>& lines = cached->second;
   if (!added) return lines;
+  const std::string callee_key = function_key(callee.symbol);
+  const auto is_callee = [&](const CallSite& site) {
+    return site.callee == callee_key || site.callee == callee.symbol;
+  };
 
   struct Reached {
     std::string_view symbol;
@@ -48,7 +54,7 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
   std::vector<Reached> level;
   std::unordered_set<std::string_view> visited{caller.symbol};
   for (const CallSite& site : calls_of(caller.symbol, caller.source_file)) {
-    if (site.callee == callee.symbol) add_line(lines, site.location.line);
+    if (is_callee(site)) add_line(lines, site.location.line);
     level.push_back({site.callee, site.location.line});
   }
   for (unsigned depth = 1; depth < kDeepest && lines.empty(); ++depth) {
@@ -57,7 +63,7 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
       if (is_dispatcher_entry(reached.symbol) || !visited.insert(reached.symbol).second) continue;
       if (visited.size() > kMostVisited) break;
       for (const CallSite& site : calls_of(reached.symbol, caller.source_file)) {
-        if (site.callee == callee.symbol) add_line(lines, reached.first_line);
+        if (is_callee(site)) add_line(lines, reached.first_line);
         next.push_back({site.callee, reached.first_line});
       }
     }
