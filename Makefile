@@ -33,7 +33,7 @@ run: build
 sanitize: setup
 	@[ -f build-sanitize/build.ninja ] || cmake --preset sanitize >/dev/null
 	@cmake --build --preset sanitize --target unit_tests -- -j $(JOBS) $(if $(CI),,--quiet)
-	@build-sanitize/unit_tests
+	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
 test: build newest sanitize
 	@ctest --test-dir build --output-on-failure

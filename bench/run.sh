@@ -2,14 +2,15 @@
 # Every measurement that the README shows, in one go. Ratios are within one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cmake --build --preset release --target agent_bench plan_bench session_plans -- --quiet
+cmake --build --preset release --target agent_bench session_plans symbol_bench -- --quiet
 python=.venv/bin/python
-for op in conv2d add; do build/optrace "$op" >/dev/null; done  # Fills the cache of plans.
+libraries=$("$python" -c 'import os, torch; print(os.path.join(os.path.dirname(torch.__file__), "lib"))')
+modules=("$libraries"/lib{torch_cpu,torch_python,c10}.so)
 printf '== The whole command, against Python alone\n'
 "$python" bench/whole_command.py
 printf '\n== A 1 us add under probes, against torch.profiler\n'
-"$python" bench/add_overhead.py build
-printf '\n== Probes\n'
-build/agent_bench
-printf '\n== Symbols and plans\n'
-build/plan_bench
+"$python" bench/add_overhead.py build "${modules[@]}"
+printf '\n== One probe, against a call that takes a number from a shared counter\n'
+build/agent_bench build/lib/optrace/liboptrace_agent.so build/tests/agent/libprobe_targets.so
+printf '\n== Plans and names, against addr2line\n'
+build/symbol_bench "${modules[@]}"

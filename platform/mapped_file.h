@@ -19,6 +19,11 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+  /// Gives the pages that were read so far back to the system: to be called after, or now and then
+  /// within, a pass over much of a large file. What is read again is mapped again.
+  void release_pages() const noexcept;
+
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:

@@ -49,6 +49,7 @@ const char* processor_name(std::uint16_t machine) {
 }
 
 constexpr std::string_view kColdMark = ".cold";
+constexpr unsigned kNamesBetweenReleases = 1U << 12;
 
 /// `foo` for `foo.cold` and `foo.cold.7` (GCC before 9), else nothing.
 std::optional<std::string_view> cold_parent_name(std::string_view symbol) {
@@ -403,7 +404,9 @@ ModuleSymbols::Table ModuleSymbols::collect_functions() const {
   }
   std::ranges::sort(keys);
 
+  unsigned names_read = 0;
   const auto rank = [&](std::uint64_t key) {
+    if (++names_read % kNamesBetweenReleases == 0) file_.release_pages();
     const Symbol entry = symbol(key & 0xFFFFFFFF);
     const std::string_view text = name(entry);
     return std::tuple(text.empty(), entry.type == STT_GNU_IFUNC, cold_parent_name(text).has_value(),
@@ -444,6 +447,7 @@ ModuleSymbols::Table ModuleSymbols::collect_functions() const {
     result.symbols.push_back(static_cast<std::uint32_t>(best & 0xFFFFFFFF));
     i = end;
   }
+  file_.release_pages();
   return result;
 }
 
@@ -504,8 +508,11 @@ std::optional<NativeFunction> ModuleSymbols::parent_of_cold(const NativeFunction
     by_name_.reserve(function_count());
     for (std::size_t index = 0; index < symbol_count_; ++index) {
       const Symbol entry = symbol(index);
-      if (is_function(entry)) by_name_.push_back(name_hash(name(entry)) << 32 | index);
+      if (!is_function(entry)) continue;
+      by_name_.push_back(name_hash(name(entry)) << 32 | index);
+      if (by_name_.size() % kNamesBetweenReleases == 0) file_.release_pages();
     }
+    file_.release_pages();
     std::ranges::sort(by_name_);
   }
   // Several local functions may have one name; the part was split from the one in its own file.

@@ -53,7 +53,7 @@ std::filesystem::path torch_libraries() {
     const auto folder = entry.path() / "site-packages" / "torch" / "lib";
     if (std::filesystem::is_regular_file(folder / "libtorch_cpu.so", error)) return folder;
   }
-  WARN("skipped: no torch beside the Python that OPTRACE_TEST_PYTHON names");
+  FAIL("no torch beside the Python that OPTRACE_TEST_PYTHON names: " << python);
   return {};
 }
 
