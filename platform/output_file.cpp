@@ -12,20 +12,35 @@
 #include "platform/error.h"
 
 namespace optrace {
+namespace {
+
+constexpr const char* kRemedy = "Name a file in an existing folder that you may write to.";
+
+Error cannot_write(const std::filesystem::path& path, int error_number) {
+  return {ExitStatus::usage,
+          fmt::format("cannot write {}: {}", path.string(), describe_errno(error_number)), kRemedy};
+}
+
+}  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
-  const std::string remedy = "Name a file in an existing folder that you may write to.";
   std::error_code ignored;
   if (path_.empty() || std::filesystem::is_directory(path_, ignored)) {
     throw Error(ExitStatus::usage,
-                fmt::format("cannot write '{}': it is not a file name", path_.string()), remedy);
+                fmt::format("cannot write '{}': it is not a file name", path_.string()), kRemedy);
+  }
+  const auto status = std::filesystem::status(path_, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    if (::access(path_.c_str(), W_OK) != 0) throw cannot_write(path_, errno);
+    return;  // Opened by the first write: a pipe's reader takes the end of a mere trial for its own.
+  }
+  if (std::filesystem::is_symlink(path_, ignored)) {
+    auto target = std::filesystem::weakly_canonical(path_, ignored);
+    if (!ignored) path_ = std::move(target);
   }
   std::string pattern = path_.string() + ".XXXXXX";
   descriptor_ = ::mkostemp(pattern.data(), O_CLOEXEC);
-  if (descriptor_ < 0) {
-    throw Error(ExitStatus::usage,
-                fmt::format("cannot write {}: {}", path_.string(), describe_errno(errno)), remedy);
-  }
+  if (descriptor_ < 0) throw cannot_write(path_, errno);
   temporary_ = pattern;
 }
 
@@ -34,7 +49,13 @@ OutputFile::~OutputFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
+void OutputFile::open_in_place() {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor_ < 0) throw cannot_write(path_, errno);
+}
+
 void OutputFile::write(std::span<const std::byte> bytes) {
+  if (descriptor_ < 0) open_in_place();
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -52,8 +73,9 @@ void OutputFile::write(std::string_view text) {
 }
 
 void OutputFile::commit() {
-  const bool closed = ::close(std::exchange(descriptor_, -1)) == 0;
-  if (!closed || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+  const bool closed = descriptor_ < 0 || ::close(std::exchange(descriptor_, -1)) == 0;
+  const bool in_place = temporary_.empty();
+  if (!closed || (!in_place && ::rename(temporary_.c_str(), path_.c_str()) != 0)) {
     throw Error(ExitStatus::failed,
                 fmt::format("finishing {} failed: {}", path_.string(), describe_errno(errno)),
                 "Free some space, or name a file on another disk.");

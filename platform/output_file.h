@@ -8,7 +8,9 @@
 namespace optrace {
 
 /// A file that appears whole or not at all: bytes go to a private temporary neighbour (mode 0600),
-/// and commit() gives it its name. An object destroyed without commit() leaves nothing behind.
+/// and commit() gives it its name. An object destroyed without commit() leaves nothing behind. A
+/// link is followed. What is there and is no regular file (/dev/stdout, a pipe) is written to as
+/// it is, and not replaced.
 class OutputFile {
  public:
   /// Throws Error(usage) when no file can be made in the folder of `path`, or `path` is a folder.
@@ -25,8 +27,10 @@ class OutputFile {
   void commit();
 
  private:
+  void open_in_place();
+
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
+  std::filesystem::path temporary_;  ///< Empty for what is written in place.
   int descriptor_ = -1;
 };
 
