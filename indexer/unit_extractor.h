@@ -40,12 +40,12 @@ class UnitExtractor {
   struct Place {
     const File* file = nullptr;
     std::uint32_t line = 0;
-    std::uint32_t offset = 0;
   };
 
   // A function that the walk is in.
   struct Open {
     IndexContents::Function function;
+    std::string own_symbol;  // Of an explicit specialization; else empty.
     bool is_lambda = false;
     bool is_template = false;
     std::unordered_map<std::string, int> lambdas;  // How many of each signature were met.
@@ -53,22 +53,27 @@ class UnitExtractor {
 
   static CXChildVisitResult visit_declaration(CXCursor cursor, CXCursor parent, CXClientData self);
   static CXChildVisitResult visit_body(CXCursor cursor, CXCursor parent, CXClientData self);
-  static CXChildVisitResult visit_called_member(CXCursor cursor, CXCursor parent,
-                                                CXClientData named);
-  void take_lambda(CXCursor cursor);
+  void take_function(CXCursor cursor);
+  void take_lambda(CXCursor cursor, CXCursor parent);
   // Walks the body of a function and gives it to the sink.
   void walk(CXCursor cursor, const Place& place, Open open);
-  void take_function(CXCursor cursor);
-  void take_call(CXCursor cursor);
-  Place place_of(CXCursor cursor);
+  void take_call(CXCursor call);
+  void add_call(const std::string& callee, CXSourceLocation location);
+  Place place_of(CXSourceLocation location);
   const std::string& callee_key(CXCursor referenced);
+  // Of a lambda's class, or of a variable that holds one; empty for anything else.
+  std::string lambda_key_of(CXCursor declaration) const;
+  // `params.use_cudnn` where params is a ConvParams<T>; empty where nothing tells the class.
+  std::string dependent_member_key(CXCursor member);
 
   PathMap paths_;
   Sink sink_;
+  CXTranslationUnit unit_ = nullptr;
   std::string main_file_;
   // CXFile is good for one unit only; its name is not.
   std::unordered_map<void*, File> files_;
-  std::unordered_map<const void*, std::string> callee_keys_;
+  std::unordered_map<const void*, std::string> callee_keys_;  // By declaration.
+  std::unordered_map<const void*, std::string> lambda_keys_;  // By class or variable.
   std::unordered_set<std::uint64_t> seen_in_headers_;  // Hashes of functions, calls included.
   std::vector<Open> open_;                             // Outermost first.
 };

@@ -1,0 +1,3 @@
+#pragma once
+
+#include "cudnn_frontend.h"
