@@ -2,7 +2,7 @@
 //
 //   agent_bench AGENT TARGETS [PLAN...]
 //
-// Every figure is the best of many short rounds in one run, so that ratios hold on a busy machine.
+// Figures are the best of many short rounds in one run, so that ratios hold on a busy machine.
 // The peer is what -finstrument-functions and mcount tracers (uftrace, gprof) do at their least: a
 // call at the entry that takes the next event's number from one shared atomic counter.
 
@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -22,6 +21,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "platform/private_folder.h"
 #include "tests/agent/plan_builder.h"
 #include "tracer/agent/agent.h"
 #include "tracer/agent/event_buffer.h"
@@ -71,19 +71,40 @@ void check(int result, const char* what) {
   }
 }
 
-// Nanoseconds a call.
+// Nanoseconds a call, of each round, ascending.
 template <typename Call>
-double cost(Call call, int rounds = kRounds, int calls = kCalls) {
-  double best = 1e30;
+std::vector<double> costs(Call call, int rounds, int calls) {
+  std::vector<double> found;
   for (int round = 0; round < rounds; ++round) {
     const auto before = Clock::now();
     for (int i = 0; i < calls; ++i) {
       call();
     }
     const std::chrono::duration<double, std::nano> took = Clock::now() - before;
-    best = std::min(best, took.count() / calls);
+    found.push_back(took.count() / calls);
   }
-  return best;
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+template <typename Call>
+double cost(Call call, int rounds = kRounds, int calls = kCalls) {
+  return costs(call, rounds, calls).front();
+}
+
+// The median beside a second thread that does nothing else: the best round is one that it missed.
+template <typename Call>
+double contended_cost(Call call) {
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    while (!over.load(std::memory_order_relaxed)) {
+      call();
+    }
+  });
+  const double median = costs(call, kRounds, kCalls)[kRounds / 2];
+  over = true;
+  other.join();
+  return median;
 }
 
 std::vector<Event> peer_events(kPeerEvents);
@@ -108,11 +129,8 @@ void bench_hits(const AgentInterface& agent, const char* targets_path) {
   if (nothing == nullptr) {
     throw std::runtime_error("no target_nothing");
   }
-  char folder[] = "/tmp/optrace-bench-XXXXXX";
-  if (mkdtemp(folder) == nullptr) {
-    throw std::runtime_error("no temporary folder");
-  }
-  const std::string plan = std::string(folder) + "/plan";
+  const optrace::PrivateFolder folder;
+  const std::string plan = folder.path() / "plan";
   optrace::test::PlanBuilder(reinterpret_cast<const void*>(nothing))
       .add_plain(reinterpret_cast<const void*>(nothing), 5)
       .save(plan);
@@ -123,10 +141,12 @@ void bench_hits(const AgentInterface& agent, const char* targets_path) {
     const volatile std::uint64_t now = optrace::agent::ticks();
     static_cast<void>(now);
   });
-  const double peer = cost([nothing] {
+  const auto call_peer = [nothing] {
     peer_enter(1);
     nothing();
-  });
+  };
+  const double peer = cost(call_peer);
+  const double peer_contended = contended_cost(call_peer);
 
   check(agent.place(plan.c_str(), 1), "place");
   const double idle = cost(nothing);
@@ -138,38 +158,11 @@ void bench_hits(const AgentInterface& agent, const char* targets_path) {
   const double recording = cost(nothing);
   check(agent.stop(), "stop");
   check(agent.write(nowhere), "write");
-  double contended = 0;
   check(agent.start(), "start");
-  {
-    std::atomic<bool> over = false;
-    std::thread other([&] {
-      while (!over.load(std::memory_order_relaxed)) {
-        nothing();
-      }
-    });
-    contended = cost(nothing);
-    over = true;
-    other.join();
-  }
+  const double contended = contended_cost(nothing);
   check(agent.stop(), "stop");
   check(agent.write(nowhere), "write");
   check(agent.remove(), "remove");
-  double peer_contended = 0;
-  {
-    std::atomic<bool> over = false;
-    std::thread other([&] {
-      while (!over.load(std::memory_order_relaxed)) {
-        peer_enter(2);
-        nothing();
-      }
-    });
-    peer_contended = cost([nothing] {
-      peer_enter(1);
-      nothing();
-    });
-    over = true;
-    other.join();
-  }
 
   check(agent.place(plan.c_str(), 0), "place");
   const double trap_idle = cost(nothing);
@@ -179,16 +172,15 @@ void bench_hits(const AgentInterface& agent, const char* targets_path) {
   check(agent.write(nowhere), "write");
   check(agent.remove(), "remove");
   close(nowhere);
-  std::filesystem::remove_all(folder);
 
   std::printf("one call of an empty function, ns           %8.1f\n", bare);
   std::printf("reading the time-stamp counter, ns           %8.1f\n", stamp);
   std::printf("jump probe, not recording, ns a hit          %8.1f\n", idle - bare);
   std::printf("jump probe, recording, ns a hit              %8.1f\n", recording - bare);
-  std::printf("  with a second thread recording             %8.1f\n", contended - bare);
+  std::printf("  with a second thread recording, median     %8.1f\n", contended - bare);
   std::printf("  two million in a row, into fresh memory    %8.1f\n", fresh - bare);
   std::printf("peer (shared counter), ns a hit              %8.1f\n", peer - bare);
-  std::printf("  with a second thread recording             %8.1f\n", peer_contended - bare);
+  std::printf("  with a second thread calling, median       %8.1f\n", peer_contended - bare);
   std::printf("int3 probe, not recording, ns a hit          %8.1f\n", trap_idle - bare);
   std::printf("int3 probe, recording, ns a hit              %8.1f\n", trap - bare);
 }

@@ -97,9 +97,10 @@ void measure_names(const Paths& modules, const std::vector<std::vector<std::uint
     }
   }
   const double took = seconds_since(before);
-  std::printf("names of %zu addresses                  %6.2f s  (%.0f MB at most, the mapped files' "
-              "pages included)\n",
-              named, took, memory("VmHWM:") - memory_before);
+  std::printf(
+      "names of %zu addresses                  %6.2f s  (%.0f MB at most, the mapped files' "
+      "pages included)\n",
+      named, took, memory("VmHWM:") - memory_before);
 }
 
 void measure_addr2line(const Paths& modules,
