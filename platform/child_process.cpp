@@ -105,28 +105,34 @@ ChildProcess::~ChildProcess() {
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : id_(std::exchange(other.id_, -1)), own_group_(other.own_group_), status_(other.status_) {}
 
-int ChildProcess::wait() {
-  while (!status_) {
-    int status = 0;
-    if (::waitpid(id_, &status, 0) == id_) {
-      status_ = status;
-    } else if (errno == EINTR) {
-      InterruptGuard::throw_if_interrupted();
-    } else {
-      throw Error(ExitStatus::failed, fmt::format("waiting failed: {}", describe_errno(errno)),
-                  "Try again.");
-    }
+/// True once the program has ended; takes its status then. Without WNOHANG in `flags` it waits, and
+/// false means that a signal came.
+bool ChildProcess::ended(int flags) {
+  if (status_) return true;
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOWAIT | flags) != 0) {
+    if (errno == EINTR) return false;
+    throw Error(ExitStatus::failed, fmt::format("waiting failed: {}", describe_errno(errno)),
+                "Try again.");
   }
+  if (info.si_pid == 0) return false;
+  // The number of the group can't be another's as long as the program is not waited for.
+  if (own_group_) send(SIGKILL);
+  int status = 0;
+  while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+  }
+  status_ = status;
+  return true;
+}
+
+int ChildProcess::wait() {
+  while (!ended(0)) InterruptGuard::throw_if_interrupted();
   return *status_;
 }
 
 std::optional<int> ChildProcess::wait_for(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  while (!status_) {
-    int status = 0;
-    const pid_t ended = ::waitpid(id_, &status, WNOHANG);
-    if (ended == id_) status_ = status;
-    if (ended != 0 || std::chrono::steady_clock::now() >= end) break;
+  while (!ended(WNOHANG) && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return status_;

@@ -11,7 +11,8 @@
 namespace optrace {
 
 /// A program started without a shell. Destroying the object while the program runs kills its whole
-/// process group and waits for it, so nothing outlives the command that started it.
+/// process group and waits for it, and what a program with a group of its own leaves running there
+/// is killed when it has ended, so nothing outlives the command that started it.
 class ChildProcess {
  public:
   struct Options {
@@ -45,6 +46,8 @@ class ChildProcess {
   void send(int signal) const noexcept;
 
  private:
+  bool ended(int flags);
+
   pid_t id_ = -1;
   bool own_group_ = false;
   std::optional<int> status_;

@@ -75,6 +75,10 @@ void add_source_command(CLI::App& app) {
   CLI::App* const source =
       app.add_subcommand("source", "Which PyTorch source the lines come from: add, list");
   source->require_subcommand(1);
+  source->footer(
+      "Examples:\n"
+      "  optrace source list              the indexes that there are, and for which torch\n"
+      "  optrace source add ~/pytorch     make one from a checkout");
 
   const auto options = std::make_shared<AddOptions>();
   CLI::App* const add = source->add_subcommand(
@@ -103,6 +107,7 @@ void add_source_command(CLI::App& app) {
   add->callback([options] { add_source(*options); });
 
   CLI::App* const list = source->add_subcommand("list", "The indexes that there are");
+  list->footer("Example:\n  optrace source list");
   list->callback(list_sources);
 }
 

@@ -25,6 +25,7 @@
 #include "platform/interrupt.h"
 #include "platform/private_folder.h"
 #include "tracer/probe_session.h"
+#include "tracer/processor.h"
 
 namespace optrace {
 namespace {
@@ -108,13 +109,13 @@ std::string string_in(const Json& message, const char* key) {
 }
 
 /// The processor that an ELF file is for, if that is not ours; nothing for other files.
-std::optional<unsigned> foreign_processor(const std::filesystem::path& path) {
+std::optional<std::string> foreign_processor(const std::filesystem::path& path) {
   Elf64_Ehdr header{};
   std::ifstream file(path, std::ios::binary);
   file.read(reinterpret_cast<char*>(&header), sizeof header);
   if (!file || !std::equal(header.e_ident, header.e_ident + SELFMAG, ELFMAG)) return std::nullopt;
   if (header.e_machine == EM_X86_64) return std::nullopt;
-  return header.e_machine;
+  return processor_name(header.e_machine);
 }
 
 /// The traced process and the two ways in which it is heard.
@@ -223,7 +224,7 @@ class Target {
     if (!heard_) {
       if (const auto processor = foreign_processor(request_.python)) {
         return {ExitStatus::usage,
-                fmt::format("{} is for another processor (ELF machine {}); optrace traces x86-64",
+                fmt::format("{} is for another processor, {}; optrace traces x86-64",
                             request_.python.string(), *processor),
                 "Choose a Python built for x86-64 with --python or $OPTRACE_PYTHON."};
       }

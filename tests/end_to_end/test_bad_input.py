@@ -209,8 +209,8 @@ def stripped_torch(torch_folder, tmp_path_factory):
     stripped = ("libtorch_cpu.so", "libtorch_python.so")
     shutil.copytree(torch_folder, folder / "torch", copy_function=link,
                     ignore=lambda _, names: [name for name in names if name in stripped])
-    for other in torch_folder.parent.iterdir():  # Libraries are found beside torch.
-        if other.name in ("nvidia", "torch.libs"):
+    for other in torch_folder.parent.iterdir():  # Where torch's libraries look for CUDA's.
+        if other.is_dir() and any(other.glob("**/*.so.*")) and other.name != "torch":
             (folder / other.name).symlink_to(other)
     for name in stripped:
         subprocess.run(["strip", "--strip-all", "-o", folder / "torch/lib" / name,

@@ -27,14 +27,14 @@ OPS = {
          ("dispatcher", "at::_ops::addmm::call"),
          ("kernel", "at::native::structured_addmm_out_cpu::impl"),
          ("kernel", "at::native::cpublas::gemm"),
-         ("library", "sgemm_")]),
+         ("library", "sgemm")]),
     "matmul": (
         ["matmul", "torch.matmul", "Tensor.matmul", "aten::matmul"],
         [("kernel", "at::native::matmul"),
          ("dispatcher", "at::_ops::mm::call"),
          ("kernel", "at::native::structured_mm_out_cpu::impl"),
          ("kernel", "at::native::cpublas::gemm"),
-         ("library", "sgemm_")]),
+         ("library", "sgemm")]),
     "add": (
         ["add", "torch.add", "Tensor.add", "aten::add", "aten::add.Tensor"],
         [("autograd", "VariableType::(anonymous namespace)::add_Tensor"),
@@ -91,7 +91,7 @@ OPS = {
         [("kernel", "at::native::scaled_dot_product_attention"),
          ("dispatcher", "at::_ops::_scaled_dot_product_flash_attention_for_cpu::call"),
          ("kernel", "at::native::_scaled_dot_product_flash_attention_cpu"),
-         ("library", "sgemm_")]),
+         ("library", "sgemm")]),
 }
 SPELLINGS = [(spelling, path) for spellings, path in OPS.values() for spelling in spellings]
 
@@ -135,6 +135,9 @@ def frames(report):
 
 
 def is_step(frame, layer, name):
+    if layer == "library" and frame["layer"] == layer:
+        # MKL's functions have up to four names each: SGEMM, sgemm_, ...
+        return frame["name"].lower().rstrip("_") == name
     return frame["layer"] == layer and ("::" + frame["name"]).endswith("::" + name)
 
 
@@ -288,11 +291,12 @@ def test_no_subcommand_has_the_name_of_an_op(optrace, python, run_program):
     script = ("import torch; print(*{n.split('::')[1].split('.')[0] for n in "
               "torch._C._dispatch_get_all_op_names()})")
     ops = set(run_program([python, "-c", script]).stdout.split())
-    assert len(ops) > 2000
+    assert len(ops) > 1500
     assert ops & (set(subcommands) | reserved) == set()
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("report", "--help"), ("source", "--help")])
+@pytest.mark.parametrize("arguments", [("--help",), ("report", "--help"), ("source", "--help"),
+                                       ("source", "add", "--help"), ("source", "list", "--help")])
 def test_help_has_examples(optrace, arguments):
     result = optrace(*arguments)
     assert result.returncode == 0 and result.stderr == ""

@@ -7,8 +7,6 @@ With a prefix (nn., F., torch., Tensor., optim., aten::) it is what the prefix s
 from .problem import FAILED, USAGE, Problem, first_line
 from . import samples
 
-_TRIED = ("Name one that `optrace --help` lists, or write the call as a program of your own "
-          "and trace that once `optrace run` is there.")
 _SUGGESTIONS = 4
 
 
@@ -39,9 +37,11 @@ class Call:
 
 
 class Resolver:
-    def __init__(self, torch, entries, device):
+    def __init__(self, torch, folder, device):
+        """`folder` holds the table of sample calls."""
         self._torch = torch
-        self._entries = entries
+        self._folder = folder
+        self._entries = entries = samples.load(folder)
         self._device = device
         self._modules = {entry["module"]["name"]: key
                          for key, entry in entries.items() if "module" in entry}
@@ -148,7 +148,10 @@ class Resolver:
         function = getattr(self._torch.Tensor, name, None)
         if not callable(function):
             raise self._unknown(spelling)
-        return self._by_name(spelling, "method", name, name, function, None, name)
+        op = name
+        if name.startswith("__") and name.endswith("__"):  # x.__add__(y) is x + y.
+            op = name[2:-2]
+        return self._by_name(spelling, "method", op, op, function, None, name)
 
     def _entry_of(self, name):
         """(entry or None, whether the op works in place): `add_` shares the entry of `add`."""
@@ -178,7 +181,7 @@ class Resolver:
                 attempts = [({n: {"shape": [4, 4]} for n in names[:count]},
                              ["$" + n for n in names[:count]], {}) for count in (1, 2, 3)]
             if not attempts:
-                raise Problem(USAGE, "no sample call is known for '%s'" % spelling, _TRIED)
+                raise self._no_sample(spelling)
 
         def build(tensors, positional, keywords):
             sample = samples.Sample(torch, self._device, tensors)
@@ -229,7 +232,7 @@ class Resolver:
                 from_schemas.append((function, shown, *made))
         attempts = from_table or from_schemas
         if not attempts:
-            raise Problem(USAGE, "no sample call is known for '%s'" % spelling, _TRIED)
+            raise self._no_sample(spelling)
 
         def build(function, shown, tensors, positional, keywords):
             sample = samples.Sample(torch, self._device, tensors)
@@ -274,11 +277,16 @@ class Resolver:
                              % spelling)
             return call
         if made_up:
-            raise Problem(USAGE, "no sample call is known for '%s', and made-up arguments were "
-                          "refused (%s)" % (spelling, first_line(failure)), _TRIED)
+            raise self._no_sample(spelling, ", and made-up arguments were refused (%s)"
+                                  % first_line(failure))
         raise Problem(FAILED, "the sample call of '%s' failed on %s (%s)"
                       % (spelling, self._device, first_line(failure)),
                       "Check that this torch works; if it does, this op needs another sample.")
+
+    def _no_sample(self, spelling, why=""):
+        return Problem(USAGE, "no sample call is known for '%s'%s" % (spelling, why),
+                       "Add one to a .json file in %s; the calls there show how."
+                       % self._folder)
 
     def _unknown(self, spelling):
         near = self._nearest(spelling)

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import sys
 
-from . import samples
 from .channel import Channel
 from .problem import FAILED, USAGE, Problem, first_line
 
@@ -37,7 +36,7 @@ def _trace(channel):
     from .resolve import Resolver
 
     torch.manual_seed(0)
-    resolver = Resolver(torch, samples.load(request["samples"]), request["device"])
+    resolver = Resolver(torch, request["samples"], request["device"])
     call = resolver.resolve(request["op"])
     if call.note:
         warnings.append(call.note)
@@ -77,20 +76,26 @@ def _record(agent, call, backward):
     function, arguments, keywords = call.prepare(backward is not None)
     start, stop = agent.start, agent.stop
     hooked = agent.python(True)
-    if backward is None:
-        started = start()
-        result = function(*arguments, **keywords)
+    try:
+        if backward is None:
+            started = start()
+            result = function(*arguments, **keywords)
+            stop()
+        else:
+            selection, reduced = backward.selection, backward.reduced
+            started = start()
+            result = function(*arguments, **keywords)
+            for key in selection:
+                result = result[key]
+            if reduced:
+                result = result.sum()
+            result.backward()
+            stop()
+    except Exception as error:  # It worked as a sample, and now it did not.
         stop()
-    else:
-        selection, reduced = backward.selection, backward.reduced
-        started = start()
-        result = function(*arguments, **keywords)
-        for key in selection:
-            result = result[key]
-        if reduced:
-            result = result.sum()
-        result.backward()
-        stop()
+        raise Problem(FAILED, "%s failed while recording the call (%s)"
+                      % (call.text, first_line(error)),
+                      "See whether the same call works twice without optrace.") from error
     if hooked:
         agent.python(False)
     agent.check("recording", started)
