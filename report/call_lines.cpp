@@ -21,6 +21,11 @@ bool is_handover(std::string_view symbol) {
           symbol.find("10redispatchE") != std::string_view::npos);
 }
 
+// aten/src/ATen/native/DispatchStub.h.
+bool is_stub(std::string_view symbol) {
+  return symbol == "_ZN2at6native12DispatchStubclE";
+}
+
 void add_line(std::vector<std::uint32_t>& lines, std::uint32_t line) {
   const auto at = std::lower_bound(lines.begin(), lines.end(), line);
   if (at == lines.end() || *at != line) lines.insert(at, line);
@@ -76,6 +81,14 @@ std::vector<std::uint32_t> CallLines::find_dispatch(const IndexedFunction& step)
   std::vector<std::uint32_t> lines;
   for (const CallSite& site : calls_of(step.symbol, step.source_file))
     if (is_handover(site.callee)) add_line(lines, site.location.line);
+  return lines;
+}
+
+std::vector<std::uint32_t> CallLines::find_stub(const IndexedFunction& caller) {
+  std::vector<std::uint32_t> lines;
+  for (const CallSite& site : calls_of(caller.symbol, caller.source_file))
+    if (is_stub(site.callee)) add_line(lines, site.location.line);
+  if (lines.size() > 1) lines.clear();
   return lines;
 }
 

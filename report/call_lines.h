@@ -33,6 +33,10 @@ class CallLines {
   /// The lines of a dispatcher step that hand over to whatever kernel is registered.
   std::vector<std::uint32_t> find_dispatch(const IndexedFunction& step);
 
+  /// The line at which a function calls a stub, behind which lie the copies of a kernel for several
+  /// instruction sets. Empty if it calls several: the source does not show which one led there.
+  std::vector<std::uint32_t> find_stub(const IndexedFunction& caller);
+
   static constexpr unsigned kDeepest = 5;
   static constexpr std::size_t kMostVisited = 3000;  ///< Functions, for one search.
 

@@ -256,7 +256,8 @@ Placement place(std::string_view name, std::string_view library) {
 Placement place_python(std::string_view name) {
   for (const std::string_view pattern : kFoldedPython)
     if (matches_pattern(name, pattern)) return {Layer::python, Shown::never};
-  return {Layer::python, Shown::always};
+  // What torch calls of Python's own library is an answer only where it leads back to torch.
+  return {Layer::python, name.starts_with("torch.") ? Shown::always : Shown::leading};
 }
 
 bool runs_parallel_region(std::string_view name) {

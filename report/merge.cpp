@@ -62,6 +62,13 @@ struct FunctionFacts {
   IndexedFunction indexed;
 };
 
+// Where the kernels lie that ATen compiles for several CPU capabilities: they are reached through
+// a stub, which picks the copy.
+bool is_behind_stub(const FunctionFacts& function) {
+  return function.source && (function.source->file.starts_with("aten/src/ATen/native/cpu/") ||
+                             function.source->file.find("/UfuncCPUKernel_") != std::string::npos);
+}
+
 // A way through the calls, counted. First every one, then the ones that the report shows.
 struct Path {
   std::uint32_t parent = kNone;  // A path before this one.
@@ -438,6 +445,8 @@ class Merge {
       lines = call_lines_->find(caller.indexed, facts(path.through).indexed);
     if (lines.empty()) lines = call_lines_->find(caller.indexed, facts(path.what).indexed);
     if (lines.empty() && caller.step) lines = call_lines_->find_dispatch(caller.indexed);
+    if (lines.empty() && is_behind_stub(facts(path.what)))
+      lines = call_lines_->find_stub(caller.indexed);
     return lines;
   }
 
