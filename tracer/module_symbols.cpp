@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "platform/error.h"
+#include "tracer/processor.h"
 
 namespace optrace {
 namespace {
@@ -27,25 +28,6 @@ std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64
                                    std::uint64_t size) {
   if (offset > bytes.size() || bytes.size() - offset < size) return {};
   return bytes.subspan(offset, size);
-}
-
-const char* processor_name(std::uint16_t machine) {
-  switch (machine) {
-    case EM_386:
-      return "32-bit x86";
-    case EM_AARCH64:
-      return "AArch64 (ARM)";
-    case EM_ARM:
-      return "32-bit ARM";
-    case EM_PPC64:
-      return "POWER";
-    case EM_S390:
-      return "IBM Z";
-    case EM_RISCV:
-      return "RISC-V";
-    default:
-      return nullptr;
-  }
 }
 
 constexpr std::string_view kColdMark = ".cold";
@@ -238,12 +220,10 @@ void ModuleSymbols::read_headers() {
   const bool wide_little =
       header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
   if (header->e_machine != EM_X86_64 || !wide_little) {
-    const char* known = processor_name(header->e_machine);
     throw Error(
         ExitStatus::usage,
         fmt::format("{} is for another processor: {}", path().string(),
-                    known != nullptr ? std::string(known)
-                                     : fmt::format("ELF machine {}", header->e_machine)),
+                    processor_name(header->e_machine)),
         "optrace traces x86-64 processes; choose a Python whose torch is built for x86-64.");
   }
   if (header->e_phnum == 0 || header->e_phentsize != sizeof(Elf64_Phdr)) {

@@ -30,6 +30,13 @@ constexpr std::uint32_t kSlotAlignment = 64;
 constexpr std::uint64_t kFirstSlot = 64;       // Behind the record routine's address.
 constexpr std::uint64_t kReach = 0x7fff'f000;  // Of a 32-bit displacement, less a page.
 
+// The jump back that ends most slots, as planned, and from where that does not reach: through the
+// address behind it.
+constexpr std::uint8_t kJumpBack = 0xe9;
+constexpr std::uint32_t kJumpBackSize = 5;
+constexpr std::uint8_t kFarJump[] = {0xff, 0x25, 0x00, 0x00, 0x00, 0x00};
+constexpr std::uint32_t kFarJumpSize = sizeof(kFarJump) + sizeof(std::uint64_t);
+
 template <std::size_t size>
 std::uint8_t* put(std::uint8_t* at, const std::uint8_t (&bytes)[size]) {
   std::memcpy(at, bytes, size);
@@ -55,7 +62,13 @@ void write_prelude(std::uint8_t* at, const std::uint8_t* slab, std::uint32_t id)
   put(at, kStepBack);
 }
 
-bool apply_fixups(const PlanView& plan, const plan::Probe& probe, std::uint64_t bias,
+bool is_jump_back(const plan::Probe& probe, const plan::Fixup& fixup, const std::uint8_t* code) {
+  return probe.code_size >= kJumpBackSize && fixup.kind == plan::FixupKind::relative32 &&
+         fixup.addend == 0 && fixup.offset == probe.code_size - sizeof(std::int32_t) &&
+         code[probe.code_size - kJumpBackSize] == kJumpBack;
+}
+
+bool apply_fixups(const PlanView& plan, const plan::Probe& probe, std::uint64_t bias, bool far,
                   std::uint8_t* code) {
   for (std::uint32_t i = 0; i < probe.fixup_count; ++i) {
     const plan::Fixup& fixup = plan.fixups[probe.first_fixup + i];
@@ -63,6 +76,10 @@ bool apply_fixups(const PlanView& plan, const plan::Probe& probe, std::uint64_t 
     const std::uint64_t target = fixup.target + bias;
     if (fixup.kind == plan::FixupKind::absolute64) {
       put_value(at, target);
+      continue;
+    }
+    if (far && is_jump_back(probe, fixup, code)) {
+      put_value(put(at - 1, kFarJump), target);
       continue;
     }
     const auto distance = static_cast<std::int64_t>(
@@ -88,9 +105,22 @@ void sort_by_address(const PlanView& plan, const PageArray<std::uint32_t>& by_ad
   }
 }
 
-std::uint64_t slot_size(const plan::Probe& probe) {
-  return (kPreludeSize + std::uint64_t{probe.code_size} + kSlotAlignment - 1) &
-         ~std::uint64_t{kSlotAlignment - 1};
+std::uint64_t slot_size(const plan::Probe& probe, bool far) {
+  const std::uint64_t code_size = probe.code_size + (far ? kFarJumpSize - kJumpBackSize : 0);
+  return (kPreludeSize + code_size + kSlotAlignment - 1) & ~std::uint64_t{kSlotAlignment - 1};
+}
+
+// Of a slab, in bytes; 0 if offsets into it would not fit.
+std::uint64_t slab_size(const PlanView& plan, bool far) {
+  std::uint64_t size = kFirstSlot;
+  for (std::uint32_t i = 0; i < plan.header->probe_count; ++i) {
+    size += slot_size(plan.probes[i], far);
+  }
+  size = page_ceiling(size);
+  if (size > kWorthHugePages) {
+    size = (size + kHugePage - 1) & ~(kHugePage - 1);
+  }
+  return size > UINT32_MAX ? 0 : size;
 }
 
 // Memory from where all of [first, last) is in reach.
@@ -115,15 +145,8 @@ void Slab::release() {
 int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t first_id,
                 Slab& slab) {
   const std::uint32_t probes = plan.header->probe_count;
-  std::uint64_t size = kFirstSlot;
-  for (std::uint32_t i = 0; i < probes; ++i) {
-    size += slot_size(plan.probes[i]);
-  }
-  size = page_ceiling(size);
-  if (size > kWorthHugePages) {
-    size = (size + kHugePage - 1) & ~(kHugePage - 1);
-  }
-  if (size > UINT32_MAX || !slab.slots.allocate(probes) || !slab.by_address.allocate(probes)) {
+  std::uint64_t size = slab_size(plan, false);
+  if (size == 0 || !slab.slots.allocate(probes) || !slab.by_address.allocate(probes)) {
     slab.release();
     return -ENOMEM;
   }
@@ -133,8 +156,10 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
   for (int i = 0; i < module.text_count && slab.memory == nullptr; ++i) {
     slab.memory = map_in_reach(module.text[i].first, module.text[i].last, size);
   }
-  if (slab.memory == nullptr) {  // int3 probes can make do with any memory, if their code can.
-    slab.memory = map_between(0, UINT64_MAX, module.last, size);
+  const bool far = slab.memory == nullptr;
+  if (far) {  // int3 probes can make do with any memory, if their code can.
+    size = slab_size(plan, true);
+    slab.memory = size == 0 ? nullptr : map_between(0, UINT64_MAX, module.last, size);
   }
   if (slab.memory == nullptr) {
     slab.release();
@@ -149,9 +174,9 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
     std::uint8_t* const code = slot + kPreludeSize;
     write_prelude(slot, slab.memory, first_id + i);
     std::memcpy(code, plan.code + probe.code_offset, probe.code_size);
-    if (apply_fixups(plan, probe, module.bias, code)) {
+    if (apply_fixups(plan, probe, module.bias, far, code)) {
       slab.slots[i].offset = static_cast<std::uint32_t>(at);
-      at += slot_size(probe);
+      at += slot_size(probe, far);
     } else {
       slab.slots[i].state = ProbeState::no_room;
     }

@@ -133,7 +133,8 @@ ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& 
     return ProbeState::trap;
   }
   const std::int64_t distance = jump_distance(slab, index, entry_of(probe, module));
-  return distance >= INT32_MIN && distance <= INT32_MAX ? ProbeState::jump : ProbeState::no_room;
+  // A slot out of a jump's reach is as good as any to a trap.
+  return distance >= INT32_MIN && distance <= INT32_MAX ? ProbeState::jump : ProbeState::trap;
 }
 
 }  // namespace
