@@ -1,6 +1,7 @@
 #include "tracer/function_jumps.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include <Zydis/Zydis.h>
@@ -129,6 +130,28 @@ class JumpFinder {
 
 FunctionJumps find_jumps(const ModuleSymbols& module, const NativeFunction& function) {
   return JumpFinder(module, function).run();
+}
+
+std::optional<CallTarget> call_target_before(const ModuleSymbols& module,
+                                             std::uint64_t return_address) {
+  constexpr std::uint64_t kDirectSize = 5;  // e8, and four bytes of distance
+  constexpr std::uint64_t kSlotSize = 6;    // ff 15, and four bytes of distance
+  if (return_address < kSlotSize) return std::nullopt;
+  const auto code = module.code(return_address - kSlotSize, kSlotSize);
+  if (code.size() < kSlotSize) return std::nullopt;
+  std::int32_t distance = 0;
+  std::memcpy(&distance, &code[2], sizeof distance);
+  const std::uint64_t there = return_address + static_cast<std::uint64_t>(std::int64_t{distance});
+  if (code[kSlotSize - kDirectSize] == std::byte{0xE8}) {
+    const auto slot = slot_of_stub(module, there);
+    const std::string_view name = slot ? module.dynamic_symbol_of_slot(*slot) : std::string_view();
+    return CallTarget{there, name};
+  }
+  if (code[0] == std::byte{0xFF} && code[1] == std::byte{0x15}) {
+    const std::string_view name = module.dynamic_symbol_of_slot(there);
+    if (!name.empty()) return CallTarget{0, name};
+  }
+  return std::nullopt;
 }
 
 }  // namespace optrace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -21,5 +22,17 @@ struct FunctionJumps {
 /// only where call frame information does not rule it out, so the jump of a switch does not.
 /// Texts live as long as `module`.
 FunctionJumps find_jumps(const ModuleSymbols& module, const NativeFunction& function);
+
+/// What a call instruction names: an entry in the same module, or a dynamic symbol (PLT, GOT).
+struct CallTarget {
+  std::uint64_t address = 0;  ///< As linked.
+  std::string_view name;      ///< Empty: `address` counts.
+};
+
+/// What the call just before `return_address` (as linked) may be to, going by the bytes there,
+/// which could also be the end of a longer instruction: compare it with what is known to have been
+/// entered. Nothing for a call through a register or memory that no dynamic symbol fills.
+std::optional<CallTarget> call_target_before(const ModuleSymbols& module,
+                                             std::uint64_t return_address);
 
 }  // namespace optrace

@@ -340,6 +340,19 @@ class TraceMaker {
     std::vector<std::uint32_t> functions;  ///< Of each probe, once it occurred.
   };
 
+  /// Functions by all their names.
+  using NamedFunctions = std::unordered_map<std::string_view, std::vector<std::uint32_t>>;
+
+  /// Whether the call that an event's return address lies behind is one of `function`, by name.
+  bool may_call(const Event& event, std::uint32_t function, const NamedFunctions& named);
+
+  /// Adds to `passed_on` which functions jumped to which others, as the events prove it: a call
+  /// that names a probed function enters that one first, so whatever else is entered with the same
+  /// return address was jumped to. Disassembly misses it where a function without a probe lies in
+  /// between: many of CPython's jump to _Py_Dealloc, which jumps to the type's destructor.
+  void add_unseen_jumps(const ThreadRecord& thread, const NamedFunctions& named,
+                        std::vector<std::set<std::uint32_t>>& passed_on);
+
   std::uint32_t intern_module(const Recording::Module* module) {
     const auto [known, is_new] =
         module_index_.try_emplace(module, static_cast<std::uint32_t>(trace_.modules.size()));
@@ -430,7 +443,7 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
 
 void TraceMaker::add_jumps() {
   // Under which names a jump through the PLT may mean one of our functions: all its aliases.
-  std::unordered_map<std::string_view, std::vector<std::uint32_t>> by_name;
+  NamedFunctions by_name;
   std::map<const ModuleSymbols*, std::map<std::uint64_t, std::uint32_t>> by_address;
   for (std::uint32_t i = 0; i < located_.size(); ++i) {
     if (located_[i].symbols != nullptr) {
@@ -444,6 +457,8 @@ void TraceMaker::add_jumps() {
       by_name[name].push_back(functions.at(address));
     });
   }
+  std::vector<std::set<std::uint32_t>> passed_on(located_.size());
+  for (const ThreadRecord& thread : trace_.threads) add_unseen_jumps(thread, by_name, passed_on);
   for (std::uint32_t i = 0; i < located_.size(); ++i) {
     const LocatedFunction& located = located_[i];
     if (located.symbols == nullptr) continue;
@@ -451,7 +466,7 @@ void TraceMaker::add_jumps() {
     TraceFunction& function = trace_.functions[i];
     function.enters_itself = jumps.enters_itself;
     function.jumps_indirectly = jumps.jumps_indirectly;
-    std::set<std::uint32_t> targets;
+    std::set<std::uint32_t> targets = std::move(passed_on[i]);
     const auto& neighbours = by_address[located.symbols];
     for (const std::uint64_t address : jumps.tail_calls) {
       const auto target = neighbours.find(address);
@@ -462,6 +477,49 @@ void TraceMaker::add_jumps() {
       if (target != by_name.end()) targets.insert(target->second.begin(), target->second.end());
     }
     function.tail_calls.assign(targets.begin(), targets.end());
+  }
+}
+
+bool TraceMaker::may_call(const Event& event, std::uint32_t function, const NamedFunctions& named) {
+  if (event.caller == kNone || located_[event.caller].symbols == nullptr) return false;
+  const ModuleSymbols& caller = *located_[event.caller].symbols;
+  const auto target = call_target_before(caller, event.return_address);
+  if (!target) return false;
+  if (target->name.empty()) {
+    return located_[function].symbols == &caller &&
+           located_[function].function.address == target->address;
+  }
+  const auto found = named.find(target->name);
+  return found != named.end() && std::ranges::count(found->second, function) != 0;
+}
+
+void TraceMaker::add_unseen_jumps(const ThreadRecord& thread, const NamedFunctions& named,
+                                  std::vector<std::set<std::uint32_t>>& passed_on) {
+  // Functions that one call entered, by its jumps: one slot, one return address.
+  struct Entered {
+    std::uint64_t stack_pointer;
+    std::uint64_t return_address;
+    std::uint32_t called;  ///< The first of them.
+    std::uint32_t last;
+    std::optional<bool> called_directly;  ///< Whether the call names `called`; found when needed.
+  };
+  std::vector<Entered> live;  // Outermost first.
+  for (const Event& event : thread.events) {
+    if (event.kind != EventKind::function_entry) continue;
+    while (!live.empty() && live.back().stack_pointer < event.stack_pointer) live.pop_back();
+    if (!live.empty() && live.back().stack_pointer == event.stack_pointer) {
+      Entered& same = live.back();
+      if (same.return_address == event.return_address && same.called != event.what) {
+        if (!same.called_directly) same.called_directly = may_call(event, same.called, named);
+        if (*same.called_directly) {
+          if (same.last != event.what) passed_on[same.last].insert(event.what);
+          same.last = event.what;
+          continue;
+        }
+      }
+      live.pop_back();
+    }
+    live.push_back({event.stack_pointer, event.return_address, event.what, event.what, {}});
   }
 }
 

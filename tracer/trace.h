@@ -31,8 +31,9 @@ struct TraceFunction {
   std::string source_file;    ///< The STT_FILE symbol above a local symbol; empty if unknown.
   bool probed = false;
   bool enters_itself = false;  ///< Its body branches to its own entry: an entry may be a loop turn.
-  bool jumps_indirectly = false;          ///< Its body has a `jmp` through a register or memory.
-  std::vector<std::uint32_t> tail_calls;  ///< Functions that its body jumps to directly.
+  bool jumps_indirectly = false;  ///< Its body has a `jmp` through a register or memory.
+  /// Functions that its body jumps to directly, or was seen to jump to through others unprobed.
+  std::vector<std::uint32_t> tail_calls;
 };
 
 /// A Python function, or a builtin that Python called.

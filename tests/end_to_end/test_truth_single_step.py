@@ -73,7 +73,7 @@ def test_stepper_knows_calls_jumps_exceptions_and_longjmp(python, build, run_pro
     assert seen == KNOWN
 
 class Comparison:
-    """compare_parents on one workload after another; traces and truths are made once."""
+    """compare_parents on one workload after another, each stepped and recorded once."""
 
     def __init__(self, program, common, run_program, folder):
         self._program = str(program)
@@ -81,27 +81,23 @@ class Comparison:
         self._run = run_program
         self._folder = folder
 
-    def _make(self, name, workload, *options):
-        path = self._folder / name
-        if not path.exists():
-            run = self._run([self._program, *options, "--workload", workload, *self._common,
-                             "-o", str(path)], timeout=600)
+    def files(self, workload, modes=("jump", "int3"), python_events=False):
+        """The folder with the truth, and a trace for each of `modes`."""
+        folder = self._folder / f"{workload}.{python_events}"
+        if not folder.exists():
+            folder.mkdir()
+            run = self._run([self._program, "run", "--workload", workload, *self._common,
+                             *(word for mode in modes for word in ("--mode", mode)),
+                             *(["--python-events"] if python_events else []), "-o", str(folder)],
+                            timeout=600)
             assert run.returncode == 0, run.stderr
-        return path
-
-    def trace(self, workload, mode, python_events=False):
-        flags = ["--python-events"] if python_events else []
-        return self._make(f"{workload}.{mode}.{python_events}.trace", workload,
-                          "record", "--mode", mode, *flags)
-
-    def truth(self, workload, python_events=False):
-        flags = ["--python-events"] if python_events else []
-        return self._make(f"{workload}.{python_events}.truth", workload, "step", *flags)
+        return folder
 
     def compare(self, trace, truth):
         run = self._run([self._program, "compare", str(trace), str(truth)])
         assert run.returncode in (0, 1), run.stderr
         return json.loads(run.stdout), run.stderr
+
 
 @pytest.fixture(scope="module")
 def comparison(python, build, repository, run_program, tmp_path_factory):
@@ -118,8 +114,8 @@ def totals():
 @pytest.mark.parametrize("mode", ["int3", "jump"])
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_no_wrong_parent(comparison, totals, workload, mode):
-    result, details = comparison.compare(comparison.trace(workload, mode),
-                                         comparison.truth(workload))
+    files = comparison.files(workload)
+    result, details = comparison.compare(files / mode, files / "truth")
     print(workload, mode, json.dumps(result))
     assert_true(result, details)
     totals[mode].append(result["matched"])
@@ -127,8 +123,8 @@ def test_no_wrong_parent(comparison, totals, workload, mode):
 def test_no_wrong_parent_with_python_frames(comparison):
     """The profile function is on in both runs: with it, Python's frames take part in the tree."""
     workload = "in_place_and_views"
-    result, details = comparison.compare(comparison.trace(workload, "jump", python_events=True),
-                                         comparison.truth(workload, python_events=True))
+    files = comparison.files(workload, ["jump"], python_events=True)
+    result, details = comparison.compare(files / "jump", files / "truth")
     print(workload, json.dumps(result))
     assert_true(result, details)
 
@@ -150,7 +146,8 @@ def test_events_are_many(totals):
 def test_wrong_parents_are_found(comparison, tmp_path):
     """A truth with other parents must not pass."""
     workload = WORKLOADS[0]
-    lines = comparison.truth(workload).read_text().splitlines()
+    files = comparison.files(workload)
+    lines = (files / "truth").read_text().splitlines()
     previous = {}  # Entry -> its parent's parent: a plausible, wrong answer.
     altered, number = [], 0
     for line in lines:
@@ -164,5 +161,5 @@ def test_wrong_parents_are_found(comparison, tmp_path):
         altered.append(" ".join(words))
     path = tmp_path / "altered"
     path.write_text("\n".join(altered) + "\n")
-    result, _ = comparison.compare(comparison.trace(workload, "int3"), path)
+    result, _ = comparison.compare(files / "int3", path)
     assert result["wrong_parents"] > 0.2 * result["matched"]

@@ -1,18 +1,22 @@
 // Holds optrace's call tree against a single-stepped run, on one workload of workloads.py:
 //
-//   compare_parents record --mode int3|jump ... -o TRACE    under optrace's probes
-//   compare_parents step ... -o TRUTH                       without, every instruction stepped
-//   compare_parents compare TRACE TRUTH                     one line of JSON; differences in words
+//   compare_parents run --mode jump --mode int3 ... -o FOLDER    makes FOLDER/truth, FOLDER/jump,
+//   ... compare_parents compare TRACE TRUTH                          one line of JSON; differences
+//   in
+//                                                                words
 //
-// The two runs are processes of their own. What both entered is found by aligning the two
-// sequences of entered functions; then the parent of every entry is compared.
+// `run` first single-steps the workload, in a process that has no probes yet, then records it under
+// optrace's probes, in the same process. What both entered is found by aligning the two sequences
+// of entered functions; then the parent of every entry is compared.
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -45,6 +49,7 @@ struct Settings {
   std::string workload;
   std::string agent;
   std::string stepper;
+  std::vector<std::string> modes;
   bool python_events = false;
 };
 
@@ -79,16 +84,18 @@ class Workload {
 
   const std::vector<std::filesystem::path>& modules() const { return modules_; }
 
-  void order(const std::string& command, bool flag, const std::filesystem::path& path) {
+  // Returns what follows `ok` in the answer.
+  std::string order(const std::string& command, bool flag, const std::filesystem::path& path) {
     const std::string line = fmt::format("{} {} {}\n", command, flag ? 1 : 0, path.string());
     if (write(socket_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
       throw Error(ExitStatus::failed, "the workload has ended", "Run it alone to see why.");
     }
     const std::string answer = read_line();
-    if (answer != "ok") {
+    if (!answer.starts_with("ok")) {
       throw Error(ExitStatus::failed, fmt::format("the workload could not {}: {}", command, answer),
                   "Run it alone to see why.");
     }
+    return answer.substr(std::min<std::size_t>(answer.size(), 3));
   }
 
  private:
@@ -110,10 +117,10 @@ class Workload {
   std::vector<std::filesystem::path> modules_;
 };
 
-void record(const Settings& settings, bool jumps, const std::filesystem::path& output) {
+void record(Workload& workload, const Settings& settings, bool jumps,
+            const std::filesystem::path& output) {
   const PrivateFolder folder;
   const std::filesystem::path raw = folder.path() / "recording";
-  Workload workload(settings);
   ProbeSession session(folder.path());
   int rounds = 0;
   for (auto plans = session.initial_plans(workload.modules()); !plans.empty();
@@ -125,14 +132,22 @@ void record(const Settings& settings, bool jumps, const std::filesystem::path& o
     for (const auto& plan : plans) workload.order("place", jumps, plan);
     workload.order("record", settings.python_events, raw);
   }
+  std::uint64_t jump_count = 0;
+  std::uint64_t trap_count = 0;
+  std::istringstream(workload.order("count", false, {})) >> jump_count >> trap_count;
   write_trace(session.finish(raw, {{"op", settings.workload},
-                                   {"probes", {{"mode", jumps ? "jump" : "int3"}}},
+                                   {"probes", {{"jumps", jump_count}, {"traps", trap_count}}},
                                    {"rounds", rounds}}),
               output);
+  workload.order("remove", false, {});
 }
 
-void step(const Settings& settings, const std::filesystem::path& output) {
-  Workload(settings).order("step", settings.python_events, output);
+void run_workload(const Settings& settings, const std::filesystem::path& folder) {
+  Workload workload(settings);
+  workload.order("step", settings.python_events, folder / "truth");
+  for (const std::string& mode : settings.modes) {
+    record(workload, settings, mode == "jump", folder / mode);
+  }
 }
 
 std::string place_of(const std::string& module, std::uint64_t address) {
@@ -172,6 +187,37 @@ ProbedTruth probed_part(const Truth& truth, const std::vector<std::uint64_t>& nu
     part.entries.push_back(i);
   }
   return part;
+}
+
+struct Entries {
+  const std::vector<std::uint64_t>& functions;
+  const std::vector<std::uint64_t>& slots;
+};
+
+// Which of `left` is which of `right`. Where the two runs differ, by what CPython's caches held,
+// functions alone would do for several alignments, and a wrong one makes right parents seem wrong:
+// entries are the same if they lie at the same depth of the stack too.
+std::vector<std::uint32_t> align_entries(const Entries& left, const Entries& right) {
+  std::unordered_map<std::uint64_t, std::size_t> shifts;  // Between the stacks of the two runs.
+  const auto first = align(left.functions, right.functions, kMostDifferences);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (first[i] != kNone) ++shifts[left.slots[i] - right.slots[first[i]]];
+  }
+  const auto usual =
+      std::max_element(shifts.begin(), shifts.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const std::uint64_t shift = usual == shifts.end() ? 0 : usual->first;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> numbers;
+  const auto numbered = [&](const Entries& entries, std::uint64_t added) {
+    std::vector<std::uint64_t> result;
+    result.reserve(entries.functions.size());
+    for (std::size_t i = 0; i < entries.functions.size(); ++i) {
+      const std::pair key(entries.functions[i], entries.slots[i] + added);
+      result.push_back(numbers.try_emplace(key, numbers.size()).first->second);
+    }
+    return result;
+  };
+  return align(numbered(left, 0), numbered(right, shift), kMostDifferences);
 }
 
 int compare(const std::filesystem::path& trace_path, const std::filesystem::path& truth_path) {
@@ -222,7 +268,15 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
     return event == kNone ? "(entered before)" : trace.functions[thread->events[event].what].symbol;
   };
 
-  const std::vector<std::uint32_t> match = align(functions, part.functions, kMostDifferences);
+  std::vector<std::uint64_t> slots;
+  slots.reserve(events.size());
+  for (const std::uint32_t event : events) slots.push_back(thread->events[event].stack_pointer);
+  std::vector<std::uint64_t> true_slots;
+  true_slots.reserve(part.entries.size());
+  for (const std::uint32_t entry : part.entries) {
+    true_slots.push_back(truth.entries[entry].stack_pointer);
+  }
+  const auto match = align_entries({functions, slots}, {part.functions, true_slots});
   const CallTreeFunctions known(trace);
   const CallTree tree(known, *thread);
   std::uint64_t matched = 0;
@@ -294,23 +348,20 @@ int run(int count, char** values) {
   CLI::App app("Holds optrace's call tree against a single-stepped run.");
   app.require_subcommand(1);
   Settings settings;
-  std::string mode = "int3";
   std::string output;
   std::string trace;
   std::string truth;
-  auto* record_command = app.add_subcommand("record", "Record a workload under probes");
-  auto* step_command = app.add_subcommand("step", "Single-step a workload");
+  auto* run_command = app.add_subcommand("run", "Single-step a workload, then record it");
   auto* compare_command = app.add_subcommand("compare", "Count the wrong parents");
-  for (CLI::App* command : {record_command, step_command}) {
-    command->add_option("--python", settings.python)->required();
-    command->add_option("--program", settings.program, "run_workload.py")->required();
-    command->add_option("--workload", settings.workload)->required();
-    command->add_option("--agent", settings.agent)->required();
-    command->add_option("--stepper", settings.stepper)->required();
-    command->add_flag("--python-events", settings.python_events);
-    command->add_option("-o", output)->required();
-  }
-  record_command->add_option("--mode", mode)->check(CLI::IsMember({"int3", "jump"}));
+  run_command->add_option("--python", settings.python)->required();
+  run_command->add_option("--program", settings.program, "run_workload.py")->required();
+  run_command->add_option("--workload", settings.workload)->required();
+  run_command->add_option("--agent", settings.agent)->required();
+  run_command->add_option("--stepper", settings.stepper)->required();
+  run_command->add_flag("--python-events", settings.python_events);
+  run_command->add_option("--mode", settings.modes, "What to record with: int3, jump")
+      ->check(CLI::IsMember({"int3", "jump"}));
+  run_command->add_option("-o", output, "Folder")->required()->check(CLI::ExistingDirectory);
   compare_command->add_option("TRACE", trace)->required();
   compare_command->add_option("TRUTH", truth)->required();
   try {
@@ -319,8 +370,7 @@ int run(int count, char** values) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitStatus::usage);
   }
   try {
-    if (record_command->parsed()) record(settings, mode == "jump", output);
-    if (step_command->parsed()) step(settings, output);
+    if (run_command->parsed()) run_workload(settings, output);
     if (compare_command->parsed()) return compare(trace, truth);
   } catch (const Error& error) {
     fmt::print(stderr, "compare_parents: {}\n{}\n", error.what(), error.remedy());

@@ -2,10 +2,12 @@
 
     run_workload.py DESCRIPTOR WORKLOAD AGENT STEPPER
 
-It says which modules may be probed, then obeys, one line each, answered by `ok` or by what was
-wrong: `place JUMPS PLAN`, `record PYTHON FILE`, `step PYTHON FILE`, `quit`. JUMPS and PYTHON are 0
-or 1; with PYTHON the agent's profile function is on, while stepping too, so that the interpreter
-takes the same way. A library that isn't needed is never loaded: the stepped process has no probes.
+It says which modules may be probed, then obeys, one line each, answered by `ok` (and a result) or
+by what was wrong: `place JUMPS PLAN`, `count 0` (how many jumps and traps are placed), `record
+PYTHON FILE`, `step PYTHON FILE`, `remove 0`, `quit`. JUMPS and PYTHON are 0 or 1; with PYTHON the
+agent's profile function is on, while stepping too, so that the interpreter takes the same way.
+What a process steps and records has the same addresses, and so the same collisions in the caches
+of CPython. It steps first, while there is no agent in it unless PYTHON asks for one.
 """
 import ctypes
 import gc
@@ -59,6 +61,14 @@ class Agent:
     def python(self, on):
         self._call("python", int(on))
 
+    def count(self):
+        counters = (ctypes.c_uint64 * 8)()  # struct optrace_agent_counters: jumps, traps, ...
+        self._call("read_counters", counters)
+        return "%d %d" % tuple(counters[:2])
+
+    def remove(self):
+        self._call("remove")
+
     def record(self, path, work):
         measured(self._library.optrace_agent_start, work, self._library.optrace_agent_stop)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -105,9 +115,14 @@ def main():
         while True:
             command, _, rest = channel.readline().decode().rstrip("\n").partition(" ")
             flag, _, path = rest.partition(" ")
+            answer = "ok"
             try:
                 if command == "place":
                     library(Agent, agent_path).place(flag == "1", path)
+                elif command == "count":
+                    answer = "ok " + library(Agent, agent_path).count()
+                elif command == "remove":
+                    library(Agent, agent_path).remove()
                 elif command in ("record", "step"):
                     if flag == "1":
                         library(Agent, agent_path).python(True)
@@ -119,7 +134,6 @@ def main():
                         library(Agent, agent_path).python(False)
                 else:
                     break
-                answer = "ok"
             except OSError as error:
                 answer = str(error)
             channel.write((answer + "\n").encode())
