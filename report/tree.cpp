@@ -323,7 +323,9 @@ class TreeWriter {
     Columns fit;
     std::size_t call = 0;
     for (const Line& it : lines) {
-      fit.name = std::max(fit.name, columns(it.branch) + std::min(name_columns(it), kLongestName));
+      if (!ends_with_name(it))
+        fit.name =
+            std::max(fit.name, columns(it.branch) + std::min(name_columns(it), kLongestName));
       fit.location = std::max(fit.location, columns(it.location));
       const std::size_t times = it.times.empty() ? 0 : columns(it.times) + 2;
       call = std::max(call, columns(it.call) + times);
@@ -344,6 +346,17 @@ class TreeWriter {
     line("");
   }
 
+  // Nothing follows the name in this row, so it need not keep to its column.
+  static bool ends_with_name(const Line& it) {
+    return it.location.empty() && it.call.empty() && it.times.empty();
+  }
+
+  // What a row's branch, name and note may take together.
+  std::size_t name_room(const Line& it, const Columns& fit) const {
+    if (ends_with_name(it)) return std::max(options_.width, kLayerColumns) - kLayerColumns;
+    return it.location.empty() ? fit.name + 2 + fit.location : fit.name;
+  }
+
   static std::size_t name_columns(const Line& it) {
     return columns(it.name) + (it.note.empty() ? 0 : columns(it.note) + 2);
   }
@@ -358,8 +371,8 @@ class TreeWriter {
     std::string location = it.location;
     if (fit.shorten) {
       const std::size_t branch = columns(it.branch);
-      const std::size_t room =
-          fit.name > branch + kShortestName ? fit.name - branch : kShortestName;
+      const std::size_t whole = name_room(it, fit);
+      const std::size_t room = whole > branch + kShortestName ? whole - branch : kShortestName;
       // A note may take what the name leaves, and a third in any case.
       const std::size_t for_note =
           note.empty() ? 0
@@ -376,10 +389,14 @@ class TreeWriter {
       row.append(taken < width ? width - taken : 0, ' ');
       row += "  ";
     };
-    if (!location.empty() || !it.call.empty() || !it.times.empty()) {
+    if (!location.empty()) {
       align(fit.name);
       row += options_.style.link(location, it.url);
       taken = columns(location);
+    } else if (!ends_with_name(it)) {
+      const std::size_t behind_name = fit.name + 2;
+      if (taken < behind_name) align(fit.name);
+      taken = taken < behind_name ? 0 : taken - behind_name;
     }
     if (!it.call.empty() || !it.times.empty()) {
       align(fit.location);

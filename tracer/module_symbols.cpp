@@ -390,7 +390,7 @@ ModuleSymbols::Table ModuleSymbols::collect_functions() const {
     const Symbol entry = symbol(key & 0xFFFFFFFF);
     const std::string_view text = name(entry);
     return std::tuple(text.empty(), entry.type == STT_GNU_IFUNC, cold_parent_name(text).has_value(),
-                      entry.size == 0, entry.binding == STB_LOCAL, text);
+                      entry.size == 0, entry.binding == STB_LOCAL, !text.ends_with('_'), text);
   };
   std::size_t distinct = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {

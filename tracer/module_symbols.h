@@ -43,7 +43,8 @@ class ModuleSymbols {
   bool stripped() const noexcept { return stripped_; }
 
   /// The named functions, one for each address, in the order of their addresses. Of several names
-  /// the one that is global, sized and first by name (C1 before C2) is kept.
+  /// the one that is global, sized, Fortran's (sgemm_ before SGEMM: the one that C++ calls) and
+  /// first by name (C1 before C2) is kept.
   std::size_t function_count() const { return table().starts.size(); }
   NativeFunction function(std::size_t position) const;
 
