@@ -715,7 +715,7 @@ TEST_CASE("without room near the module, all are int3 but those whose code refer
   const std::uint64_t around = as_number(as_pointer(targets().plain)) & ~std::uint64_t{4095};
   {
     const NoRoom reserved(around, 0x8800'0000);
-    CHECK(agent().place(file.path(), 1) == static_cast<long>(builder.probes.size() - 4));
+    CHECK(agent().place(file.path(), 1) == static_cast<int>(builder.probes.size() - 4));
   }
   CHECK(agent().counters().no_room == 4);
   CHECK(agent().counters().jumps == 0);
