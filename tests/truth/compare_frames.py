@@ -65,11 +65,16 @@ class Names:
             if symbol is not None:
                 symbol = symbol.split(".cold", 1)[0]
                 symbols = self.symbols(library)
-                addresses = symbols.addresses.get(symbol, ()) if symbols else ()
-                if len(addresses) == 1:
-                    symbol = min(symbols.names[addresses[0]])
+                if symbols:
+                    symbol = min(symbols.aliases(symbol))
             self._known[frame] = (symbol, library)
         return self._known[frame]
+
+    def is_only_one(self, frame):
+        """False where several functions of a library have that name."""
+        symbol, library = frame
+        symbols = self.symbols(library)
+        return symbols is None or len(symbols.addresses.get(symbol, ())) <= 1
 
     def chain(self, frames):
         """Without what called main: gdb reads separate debug files there if a system has some."""
@@ -81,16 +86,22 @@ class Names:
 
 
 def compare(report, points, stops, names):
-    """(chains compared, tail-callers left out, [Difference]) of one case.
+    """(chains compared, tail-callers left out, stops left out, [Difference]) of one case.
 
-    `stops` are gdb's at `points`, each a list of [symbol, library], innermost first.
+    `stops` are gdb's at `points`, each {"at": address, "frames": [[symbol, library], ...]},
+    innermost first. gdb stops at all functions of a name, of which optrace may have probed only
+    some: stops at an address where optrace has none at all are left out.
     """
     ours, tail_callers = collections.Counter(), 0
     for _, chain, calls, left_out in native_chains(report):
         if chain[0] in points:
             ours[names.chain(chain)] += calls
             tail_callers += calls * len(left_out)
-    theirs = collections.Counter(names.chain(stop) for stop in stops)
+    stopped = [(names.chain(stop["frames"]), stop["at"]) for stop in stops]
+    probed = {(chain[0], at) for chain, at in stopped if chain in ours}
+    theirs = collections.Counter(chain for chain, at in stopped
+                                 if (chain[0], at) in probed or names.is_only_one(chain[0]))
+    unprobed = len(stops) - sum(theirs.values())
     same = sum((ours & theirs).values())
     differences = []
     missing, extra = list((ours - theirs).elements()), list((theirs - ours).elements())
@@ -103,7 +114,7 @@ def compare(report, points, stops, names):
         extra.remove(near)
         differences.append(differ(chain, near))
     differences += [Difference("only gdb's", chain, "optrace has no such path") for chain in extra]
-    return same, tail_callers, differences
+    return same, tail_callers, unprobed, differences
 
 
 def common(left, right):

@@ -1,5 +1,4 @@
 """The functions of an ELF file, read without any tool that optrace or gdb has a part in."""
-import bisect
 import mmap
 import struct
 
@@ -15,7 +14,6 @@ class Symbols:
         self.names = {}  # address -> names
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             self._read(data)
-        self._sorted = sorted(self.names)
 
     def _read(self, data):
         assert data[:4] == b"\x7fELF"
@@ -32,7 +30,16 @@ class Symbols:
                 self.addresses.setdefault(text, []).append(value)
                 self.names.setdefault(value, []).append(text)
 
-    def names_at(self, address):
-        """All names of the function that starts last before `address` or there."""
-        index = bisect.bisect_right(self._sorted, address)
-        return self.names[self._sorted[index - 1]] if index else []
+    def aliases(self, symbol):
+        """All names that lie at an address with `symbol`, or with one of those.
+
+        A linker that folds equal code gives several local functions of one name the addresses of
+        others, so that a name alone doesn't tell which is meant.
+        """
+        found, waiting = {symbol}, [symbol]
+        while waiting:
+            for address in self.addresses.get(waiting.pop(), ()):
+                more = set(self.names[address]) - found
+                found |= more
+                waiting += more
+        return found

@@ -4,8 +4,8 @@
 
 $OPTRACE_TRUTH_REQUEST is a JSON file: {"libraries": [regular expressions of the files whose symbols
 are needed], "cases": [[[library file name, address as linked], ...], ...], "answer": FILE}. The
-answer is a list for each case: the stops in their order, each a list of [function, library],
-innermost first, as gdb names them.
+answer is a list for each case: the stops in their order, each {"at": address as linked, "frames":
+[[function, library], ...]}, innermost first, as gdb names them.
 """
 import json
 import os
@@ -40,6 +40,9 @@ class Modules:
 
     def run_time(self, name, address):
         return self._bases[name] + address
+
+    def as_linked(self, address):
+        return address - self._bases[self.at(address)]
 
     def at(self, address):
         for first, last, name in self._spans:
@@ -100,7 +103,8 @@ def main():
             gdb.execute("continue", to_string=True)
             if gdb.newest_frame().name() == stop.location:
                 break
-            stops.append(frames(modules))
+            stops.append({"at": modules.as_linked(gdb.newest_frame().pc()),
+                          "frames": frames(modules)})
         for leaf in leaves:
             leaf.delete()
         answer.append(stops)

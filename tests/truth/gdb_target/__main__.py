@@ -17,7 +17,7 @@ WARM_UPS = 3
 def main():
     target_folder, sample_folder, marker_file, *cases = sys.argv[1:]
     sys.path.insert(0, target_folder)
-    from optrace_target import resolve, samples, session
+    from optrace_target import resolve, session
 
     import torch
 
@@ -45,7 +45,7 @@ def main():
 
     silent = Agent(markers.optrace_truth_profile, markers.optrace_truth_profile)
     marked = Agent(markers.optrace_truth_start, markers.optrace_truth_stop)
-    resolver = resolve.Resolver(torch, samples.load(sample_folder), "cpu")
+    resolver = resolve.Resolver(torch, sample_folder, "cpu")
     calls = []
     for case in cases:
         op, _, backward = case.partition("+")
