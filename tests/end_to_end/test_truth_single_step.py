@@ -119,7 +119,7 @@ class Comparison:
         # The two runs differ a little in what CPython's caches hold.
         assert result["matched"] > 100
         unmatched = result["events"] + result["truth_entries"] - 2 * result["matched"]
-        assert unmatched <= 0.02 * result["events"], (result, details)
+        assert unmatched <= 0.03 * result["events"], (result, details)
         return result["matched"]
 
 

@@ -66,14 +66,23 @@ struct ShadowFrame {
   std::uint32_t function = kNone;
 };
 
+// Maps far from the modules: the memory near them is for the probes that come afterwards.
+void* map_far(std::size_t size, int protection, int flags, int descriptor) {
+  static std::uint64_t next = 0x1000'0000'0000;  // A hint, no demand.
+  void* memory = mmap(std::bit_cast<void*>(next), size, protection, flags, descriptor, 0);
+  constexpr std::uint64_t kGap = 0x100'0000;
+  next += (size + 2 * kGap) / kGap * kGap;
+  return memory;
+}
+
 // Memory that the handler may use: mapped ahead of time, touched when needed.
 template <typename T>
 class Arena {
  public:
   bool reserve(std::size_t count) {
     if (data_ != nullptr) return true;
-    void* memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = map_far(count * sizeof(T), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     if (memory == MAP_FAILED) return false;
     data_ = static_cast<T*>(memory);
     capacity_ = count;
@@ -182,8 +191,7 @@ int add_module(dl_phdr_info* info, std::size_t, void* failure) {
   struct stat status{};
   void* memory = MAP_FAILED;
   if (fstat(descriptor, &status) == 0 && status.st_size > 0) {
-    memory = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE,
-                  descriptor, 0);
+    memory = map_far(static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, descriptor);
   }
   close(descriptor);
   if (memory == MAP_FAILED) {
