@@ -28,7 +28,7 @@ std::vector<std::string> merged_environment(
     for (const auto& change : changes) replaced = replaced || change.first == name;
     if (!replaced) merged.emplace_back(text);
   }
-  for (const auto& [name, value] : changes) merged.push_back(name + "=" + value);
+  for (const auto& [name, value] : changes) merged.emplace_back(name).append("=").append(value);
   return merged;
 }
 
@@ -126,7 +126,9 @@ bool ChildProcess::ended(int flags) {
 }
 
 int ChildProcess::wait() {
-  while (!ended(0)) InterruptGuard::throw_if_interrupted();
+  while (!status_) {
+    if (!ended(0)) InterruptGuard::throw_if_interrupted();
+  }
   return *status_;
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <optional>
 #include <system_error>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -121,25 +122,7 @@ std::optional<std::string> foreign_processor(const std::filesystem::path& path) 
 /// The traced process and the two ways in which it is heard.
 class Target {
  public:
-  explicit Target(const LaunchRequest& request) : request_(request) {
-    std::array<int, 2> numbers{};
-    auto [ours, theirs] =
-        checked_pair(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, numbers.data()), numbers);
-    auto [read_end, write_end] =
-        checked_pair(::pipe2(numbers.data(), O_CLOEXEC | O_NONBLOCK), numbers);
-    // The target's own end must block, or print() would raise BlockingIOError.
-    ::fcntl(write_end.get(), F_SETFL, 0);
-    const Descriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    socket_ = std::move(ours);
-    output_ = std::move(read_end);
-    process_.emplace(ChildProcess::Options{
-        .arguments = {request.python.string(), (data_folder() / "target").string(),
-                      std::to_string(kTargetDescriptor)},
-        .descriptors = {{theirs.get(), kTargetDescriptor},
-                        {nothing.get(), STDIN_FILENO},
-                        {write_end.get(), STDOUT_FILENO},
-                        {write_end.get(), STDERR_FILENO}}});
-  }
+  explicit Target(const LaunchRequest& request) : Target(request, Ends()) {}
 
   /// The next message, which must be of this kind. `doing` says what the target is at.
   Json receive(const std::string& kind, const std::string& doing) {
@@ -163,7 +146,7 @@ class Target {
 
   /// A target that has died is noticed by the receive() that follows.
   void send(const Json& message) {
-    std::string line = message.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+    const std::string line = message.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
     std::string_view rest = line;
     while (!rest.empty()) {
       const ssize_t sent = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
@@ -176,12 +159,39 @@ class Target {
   /// Lets it end by itself, and returns what it printed.
   std::string finish() {
     constexpr std::chrono::seconds kLimit{2};  // It has nothing left to do but to exit.
-    process_->wait_for(kLimit);
+    process_.wait_for(kLimit);
     drain_output();
     return std::move(printed_);
   }
 
  private:
+  /// Both ends of the socket and of the pipe; theirs are closed here once the target has them.
+  struct Ends {
+    Ends() {
+      std::array<int, 2> numbers{};
+      std::tie(socket, their_socket) = checked_pair(
+          ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, numbers.data()), numbers);
+      std::tie(output, their_output) =
+          checked_pair(::pipe2(numbers.data(), O_CLOEXEC | O_NONBLOCK), numbers);
+      // The target's own end must block, or print() would raise BlockingIOError.
+      ::fcntl(their_output.get(), F_SETFL, 0);
+    }
+
+    Descriptor socket, their_socket, output, their_output;
+    Descriptor nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  };
+
+  Target(const LaunchRequest& request, Ends ends)
+      : request_(request),
+        socket_(std::move(ends.socket)),
+        output_(std::move(ends.output)),
+        process_({.arguments = {request.python.string(), (data_folder() / "target").string(),
+                                std::to_string(kTargetDescriptor)},
+                  .descriptors = {{ends.their_socket.get(), kTargetDescriptor},
+                                  {ends.nothing.get(), STDIN_FILENO},
+                                  {ends.their_output.get(), STDOUT_FILENO},
+                                  {ends.their_output.get(), STDERR_FILENO}}}) {}
+
   /// Waits for something to happen. False once the target has closed its end.
   bool listen(const std::string& doing) {
     InterruptGuard::throw_if_interrupted();
@@ -218,7 +228,7 @@ class Target {
 
   Error ended(const std::string& doing) {
     constexpr std::chrono::seconds kLimit{2};
-    const std::optional<int> status = process_->wait_for(kLimit);
+    const std::optional<int> status = process_.wait_for(kLimit);
     drain_output();
     const std::string how = status ? describe_wait_status(*status) : "it closed the connection";
     if (!heard_) {
@@ -263,7 +273,7 @@ class Target {
   TargetMessages messages_;
   std::string printed_;
   bool heard_ = false;
-  std::optional<ChildProcess> process_;  // Last, so that it is killed first.
+  ChildProcess process_;  // Last, so that it is killed first.
 };
 
 /// What must be probed, or why this Python can't be traced.
