@@ -34,7 +34,8 @@ struct DriverOptions {
 };
 
 /// Hands units to worker processes and gathers what they find. A worker that crashes or does not
-/// answer in time is replaced, and its unit tried once more without the precompiled header.
+/// answer in time is replaced, and its unit tried once more without the precompiled header. SIGPIPE
+/// must be ignored in the process.
 class Driver {
  public:
   using FunctionSink = std::function<void(IndexContents::Function)>;

@@ -48,8 +48,10 @@ Ending run(const std::filesystem::path& python, const std::vector<std::string>& 
                 fmt::format("cannot write {}: {}", said.string(), describe_errno(errno)),
                 "Make room in the temporary folder, or set TMPDIR to another.");
   }
+  // The Python runs in another folder than we do.
+  const bool is_path = python.has_parent_path();
   ChildProcess::Options options;
-  options.arguments = {python.string()};
+  options.arguments = {(is_path ? std::filesystem::absolute(python) : python).string()};
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   options.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}, {"PYTHONNOUSERSITE", "1"}};
   options.descriptors = {{output, STDOUT_FILENO}, {output, STDERR_FILENO}};

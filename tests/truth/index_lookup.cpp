@@ -1,0 +1,31 @@
+// index_lookup INDEX: reads mangled names from standard input, one a line, and answers each with
+// `file:line` of its definition, or with an empty line. For tests that hold an index against a
+// wheel.
+
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "indexer/index_store.h"
+#include "indexer/symbol_key.h"
+
+int main(int argc, char** argv) {
+  try {
+    if (argc != 2) {
+      std::cerr << "usage: index_lookup INDEX\n";
+      return 2;
+    }
+    const optrace::Index index = optrace::Index::open(argv[1]);
+    std::ios::sync_with_stdio(false);
+    for (std::string name; std::getline(std::cin, name);) {
+      if (const auto found = index.find_definition(optrace::canonical_symbol(name))) {
+        std::cout << found->location.file << ':' << found->location.line;
+      }
+      std::cout << '\n';
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 3;
+  }
+}

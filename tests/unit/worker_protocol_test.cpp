@@ -1,0 +1,140 @@
+#include "indexer/worker_protocol.h"
+
+#include <functional>
+#include <random>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "platform/error.h"
+
+using namespace optrace;
+
+namespace {
+
+const WorkerSetup kSetup{{{"/src", ""}, {"/tmp/a \"quoted\"\n folder", "build/aten/src/ATen"}},
+                         {"/src/third_party"}};
+
+UnitTask task() {
+  UnitTask made;
+  made.number = 7;
+  made.source = "/src/Convolution.cpp";
+  made.arguments = {"-DX=\"y\"", "", "-I", "/a\\b"};
+  made.result = "/tmp/results/7";
+  made.precompiled = "/tmp/aten.pch";
+  return made;
+}
+
+const std::vector<IndexContents::Function> kFunctions = {
+    {"_ZN2at6native6conv2dEv", "aten/src/ATen/native/Convolution.cpp", 984, {}},
+    {"_ZN2at6native3addEv",
+     "a folder/B.cpp",
+     20,
+     {{"sgemm_", 21}, {"_ZN2at6native6conv2dEv", 4294967295}}}};
+
+std::string text_of(const std::vector<IndexContents::Function>& functions) {
+  std::string text;
+  for (const auto& function : functions) {
+    append_function(function, text);
+  }
+  return text;
+}
+
+/// True when the text was understood; any other end than an answer or Error(failed) is a defect.
+bool is_understood(const std::function<void()>& parse) {
+  try {
+    parse();
+    return true;
+  } catch (const Error& error) {
+    CHECK(error.status() == ExitStatus::failed);
+    CHECK_FALSE(error.remedy().empty());
+    return false;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("worker protocol: what is sent arrives") {
+  const WorkerSetup setup = parse_setup(to_line(kSetup));
+  REQUIRE(setup.folders.size() == 2);
+  CHECK(setup.folders[0].name.empty());
+  CHECK(setup.folders[1].folder == kSetup.folders[1].folder);
+  CHECK(setup.folders[1].name == kSetup.folders[1].name);
+  CHECK(setup.left_out == kSetup.left_out);
+
+  const UnitTask received = parse_task(to_line(task()));
+  CHECK(received.number == 7);
+  CHECK(received.source == task().source);
+  CHECK(received.arguments == task().arguments);
+  CHECK(received.result == task().result);
+  CHECK(received.precompiled == task().precompiled);
+
+  for (const auto outcome : {UnitOutcome::done, UnitOutcome::not_parsed, UnitOutcome::not_saved}) {
+    UnitStatus status;
+    status.number = 9;
+    status.outcome = outcome;
+    status.errors = 3;
+    status.first_error = "a.cpp:1:2: error: \xff is no UTF-8";  // As source files are.
+    const UnitStatus back = parse_status(to_line(status));
+    CHECK(back.number == 9);
+    CHECK(back.outcome == outcome);
+    CHECK(back.errors == 3);
+    CHECK(back.first_error.starts_with("a.cpp:1:2: error: "));
+  }
+}
+
+TEST_CASE("worker protocol: each message is one line") {
+  for (const std::string& line : {to_line(kSetup), to_line(task()), to_line(UnitStatus())}) {
+    CHECK(line.find('\n') == line.size() - 1);
+  }
+}
+
+TEST_CASE("worker protocol: functions are read back with their calls") {
+  const auto functions = parse_functions(text_of(kFunctions));
+  REQUIRE(functions.size() == 2);
+  CHECK(functions[0].symbol == kFunctions[0].symbol);
+  CHECK(functions[0].calls.empty());
+  CHECK(functions[1].file == "a folder/B.cpp");
+  CHECK(functions[1].line == 20);
+  CHECK(functions[1].calls == kFunctions[1].calls);
+  CHECK(parse_functions("").empty());
+}
+
+TEST_CASE("worker protocol: other text is refused") {
+  for (const std::string line :
+       {"", "{", "[]", "null", "{}", R"({"number": -1})", R"({"number": "7"})", "\xff\xfe",
+        R"({"number":1,"outcome":"finished","errors":0,"first_error":""})",
+        R"({"number":1,"outcome":7,"errors":0,"first_error":""})", "worker: out of memory"}) {
+    INFO(line);
+    CHECK_FALSE(is_understood([&] { (void)parse_status(line); }));
+    CHECK_FALSE(is_understood([&] { (void)parse_task(line); }));
+    CHECK_FALSE(is_understood([&] { (void)parse_setup(line); }));
+  }
+  for (const std::string text :
+       {"X\ta\tb\t1\n", "F\n", "F\t\tf\t1\n", "F\ts\tf\t\n", "F\ts\tf\t-1\n", "F\ts\tf\t1x\n",
+        "F\ts\tf\t99999999999\n", "C\ts\t1\n", "\n", "F\ts\tf"}) {
+    INFO(text);
+    CHECK_FALSE(is_understood([&] { (void)parse_functions(text); }));
+  }
+}
+
+TEST_CASE("worker protocol: damaged messages end in an answer or an error") {
+  std::mt19937 random(1);
+  const auto damage = [&](std::string text) {
+    text.resize(random() % (text.size() + 1));
+    for (auto flips = random() % 4; flips > 0 && !text.empty(); --flips) {
+      text[random() % text.size()] = static_cast<char>(random());
+    }
+    return text;
+  };
+  UnitStatus status;
+  status.outcome = UnitOutcome::done;
+  for (int round = 0; round < 3000; ++round) {
+    (void)is_understood([&] { (void)parse_setup(damage(to_line(kSetup))); });
+    (void)is_understood([&] { (void)parse_task(damage(to_line(task()))); });
+    (void)is_understood([&] { (void)parse_status(damage(to_line(status))); });
+    (void)is_understood([&] { (void)parse_functions(damage(text_of(kFunctions))); });
+  }
+  // Nested deeper than any message.
+  CHECK_FALSE(is_understood([&] { (void)parse_task(std::string(1000000, '[')); }));
+}
