@@ -31,9 +31,10 @@ Placement place(std::string_view name, std::string_view library);
 /// The same for a Python function by its qualified name.
 Placement place_python(std::string_view name);
 
-/// A step through the dispatcher: `at::_ops::add_Tensor::call` and its like.
+/// A step through the dispatcher: `at::_ops::add_Tensor::call` and its like, and the boxed ones, by
+/// which Python calls `torch.ops.aten.add.Tensor` (aten/src/ATen/core/dispatch/Dispatcher.h).
 struct DispatcherStep {
-  std::string_view op;  ///< The op's unambiguous name, `add_Tensor`.
+  std::string_view op;  ///< The op's unambiguous name, `add_Tensor`; empty for a boxed step.
   bool redispatch = false;
 };
 std::optional<DispatcherStep> dispatcher_step(std::string_view name);

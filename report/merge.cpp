@@ -240,7 +240,7 @@ class Merge {
                       : qualified_name(function.symbol);
     facts->placement = place(facts->name, facts->library.value_or(""));
     facts->step = dispatcher_step(facts->name);
-    if (facts->step) facts->op = op_of(facts->step->op);
+    if (facts->step && !facts->step->op.empty()) facts->op = op_of(facts->step->op);
     if (index_ == nullptr || function.symbol.empty()) return facts;
     facts->indexed = {canonical_symbol(function.symbol), function.source_file};
     if (const auto found =
