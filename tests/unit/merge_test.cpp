@@ -312,6 +312,46 @@ TEST_CASE("reports as deep as a program's recursion come and go without recursio
   CHECK(report.roots.size() == 1);
 }
 
+TEST_CASE("calls of templates and of stubs have their lines", "[merge]") {
+  constexpr const char* kOuter = "_ZN2at6native5outerERKNS_6TensorE";
+  constexpr const char* kTemplate = "_ZN2at6native5innerIfEEvRKNS_6TensorE";
+  constexpr const char* kBehindStub =
+      "_ZN2at6native12_GLOBAL__N_110sum_kernelERNS_14TensorIteratorE";
+  const std::string stub = "_ZN2at6native12DispatchStubclE";
+  TraceBuilder t;
+  const auto outer = t.function(kOuter);
+  t.enter(outer, optrace::kNone, 9000);
+  t.enter(t.function(kTemplate), outer, 8900);
+  t.enter(t.function(kBehindStub), outer, 8900, 10);
+  const std::string file = "aten/src/ATen/native/ReduceOps.cpp";
+  IndexContents contents;
+  contents.functions = {
+      {canonical_symbol(kOuter), file, 10, {{"_ZN2at6native5innerE", 12}, {stub, 14}}},
+      {"_ZN2at6native5innerE", file, 20, {}},
+      {canonical_symbol(kBehindStub), "aten/src/ATen/native/cpu/SumKernel.cpp", 30, {}}};
+  const auto lines = [&] {
+    const OpenIndex index(contents);
+    const Index open = index.open();
+    const Report report = merge(t.trace, &open, {});
+    std::vector<std::uint32_t> found;
+    for (const Frame& frame : report.roots.at(0).children)
+      found.push_back(frame.source->call_line.value_or(0));
+    return found;
+  };
+  CHECK(lines() == std::vector<std::uint32_t>{12, 14});
+  // Of two stubs nothing tells which one it was.
+  contents.functions[0].calls.push_back({stub, 16});
+  CHECK(lines() == std::vector<std::uint32_t>{12, 0});
+}
+
+TEST_CASE("boxed calls are steps of the dispatcher", "[merge]") {
+  CHECK(optrace::dispatcher_step("at::_ops::add_Tensor::redispatch")->redispatch);
+  CHECK(optrace::dispatcher_step("at::_ops::add_Tensor::call")->op == "add_Tensor");
+  CHECK_FALSE(optrace::dispatcher_step("c10::Dispatcher::callBoxed")->redispatch);
+  CHECK(optrace::dispatcher_step("c10::Dispatcher::redispatchBoxed")->redispatch);
+  CHECK_FALSE(optrace::dispatcher_step("c10::Dispatcher::findSchema"));
+}
+
 TEST_CASE("layers follow from a table of names", "[merge]") {
   using optrace::place;
   using optrace::Shown;
