@@ -1,7 +1,10 @@
 #include "report/call_lines.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <set>
+#include <system_error>
 #include <unordered_set>
 
 #include "indexer/symbol_key.h"
@@ -24,6 +27,28 @@ bool is_handover(std::string_view symbol) {
 // aten/src/ATen/native/DispatchStub.h.
 bool is_stub(std::string_view symbol) {
   return symbol == "_ZN2at6native12DispatchStubclE";
+}
+
+// A key without parameters, `_ZN5ideep6tensor9to_publicE`, taken apart.
+struct NameParts {
+  std::string_view scope;  // `_ZN5ideep6tensor`; empty if that is no more than one namespace.
+  std::string_view name;   // `9to_public`; empty for constructors, operators and the like.
+};
+
+NameParts parts_of(std::string_view key) {
+  constexpr std::string_view kStart = "_ZN";
+  if (!key.starts_with(kStart) || !key.ends_with('E')) return {};
+  key.remove_suffix(1);
+  std::size_t at = kStart.size();
+  for (unsigned depth = 0;; ++depth) {
+    std::size_t size = 0;
+    const auto [end, error] = std::from_chars(key.data() + at, key.data() + key.size(), size);
+    const auto digits = static_cast<std::size_t>(end - key.data()) - at;
+    if (error != std::errc() || size > key.size() - at - digits) return {};
+    if (at + digits + size == key.size())
+      return {depth > 1 ? key.substr(0, at) : std::string_view(), key.substr(at)};
+    at += digits + size;
+  }
 }
 
 void add_line(std::vector<std::uint32_t>& lines, std::uint32_t line) {
@@ -82,6 +107,25 @@ std::vector<std::uint32_t> CallLines::find_dispatch(const IndexedFunction& step)
   for (const CallSite& site : calls_of(step.symbol, step.source_file))
     if (is_handover(site.callee)) add_line(lines, site.location.line);
   return lines;
+}
+
+std::vector<std::uint32_t> CallLines::find_by_name(const IndexedFunction& caller,
+                                                   const IndexedFunction& callee, bool foreign) {
+  const std::string key = template_key(callee.symbol).value_or("");
+  const NameParts wanted = parts_of(key);
+  std::vector<std::uint32_t> named;
+  std::vector<std::uint32_t> of_class;
+  std::set<std::string> members;
+  for (const CallSite& site : calls_of(caller.symbol, caller.source_file)) {
+    const std::string site_key = template_key(site.callee).value_or(std::string(site.callee));
+    if (!wanted.name.empty() && parts_of(site_key).name == wanted.name)
+      add_line(named, site.location.line);
+    if (!wanted.scope.empty() && parts_of(site_key).scope == wanted.scope) {
+      add_line(of_class, site.location.line);
+      members.insert(site_key);
+    }
+  }
+  return named.empty() && foreign && members.size() == 1 ? of_class : named;
 }
 
 std::vector<std::uint32_t> CallLines::find_stub(const IndexedFunction& caller) {

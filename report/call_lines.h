@@ -33,6 +33,13 @@ class CallLines {
   /// The lines of a dispatcher step that hand over to whatever kernel is registered.
   std::vector<std::uint32_t> find_dispatch(const IndexedFunction& step);
 
+  /// The lines of `caller` that call something of the callee's own name: the function that a
+  /// virtual one overrides, or one of another project, whose parameters PyTorch's source does not
+  /// tell. If `foreign`, else those that call the one other member of the callee's class that
+  /// `caller` calls: a function that was inlined and called this one.
+  std::vector<std::uint32_t> find_by_name(const IndexedFunction& caller,
+                                          const IndexedFunction& callee, bool foreign);
+
   /// The line at which a function calls a stub, behind which lie the copies of a kernel for several
   /// instruction sets. Empty if it calls several: the source does not show which one led there.
   std::vector<std::uint32_t> find_stub(const IndexedFunction& caller);

@@ -134,7 +134,8 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "vmz%", Layer::library, kAlways},
 
     // Choosing between the copies of a kernel, and making its outputs.
-    {"*", "at::native::DispatchStubImpl::*", Layer::kernel, kLeading},
+    {"*", "at::native::DispatchStub<*", Layer::kernel, kNever},
+    {"*", "at::native::DispatchStubImpl::*", Layer::kernel, kNever},
     {"*", "at::native::get_cpu_capability", Layer::kernel, kLeading},
     {"*", "at::*::set_output_strided", Layer::kernel, kLeading},
     {"*", "at::*::set_output_raw_strided", Layer::kernel, kLeading},

@@ -447,6 +447,9 @@ class Merge {
     if (lines.empty() && caller.step) lines = call_lines_->find_dispatch(caller.indexed);
     if (lines.empty() && is_behind_stub(facts(path.what)))
       lines = call_lines_->find_stub(caller.indexed);
+    if (lines.empty() && path.through == kNone)
+      lines = call_lines_->find_by_name(caller.indexed, facts(path.what).indexed,
+                                        !facts(path.what).source);
     return lines;
   }
 
