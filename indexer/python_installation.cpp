@@ -69,8 +69,9 @@ Ending run(const std::filesystem::path& python, const std::vector<std::string>& 
   return ending;
 }
 
-std::string last_lines(const std::string& text) {
+std::string last_lines(std::string text) {
   constexpr std::size_t kEnough = 600;
+  text.erase(text.find_last_not_of(" \n") + 1);
   return text.size() <= kEnough ? text : "... " + text.substr(text.size() - kEnough);
 }
 
