@@ -55,6 +55,7 @@ Result drive(const std::filesystem::path& worker, const std::vector<Unit>& units
 
 std::vector<Unit> units_named(const std::vector<std::string>& names) {
   std::vector<Unit> units;
+  units.reserve(names.size());
   for (const auto& name : names) {
     units.push_back({"/src/" + name, name, {}, "/pch", ""});
   }

@@ -344,6 +344,38 @@ TEST_CASE("calls of templates and of stubs have their lines", "[merge]") {
   CHECK(lines() == std::vector<std::uint32_t>{12, 0});
 }
 
+TEST_CASE("overriding and foreign functions are found by what the source calls", "[merge]") {
+  constexpr const char* kOuter = "_ZN2at6native5outerERKNS_6TensorE";
+  constexpr const char* kOverride = "_ZN5torch8autograd12PythonEngine7executeERKSt6vectorIiSaIiEE";
+  constexpr const char* kMember = "_ZN5ideep11convolution10do_computeEv";
+  TraceBuilder t;
+  const auto outer = t.function(kOuter);
+  t.enter(outer, optrace::kNone, 9000);
+  t.enter(t.function(kOverride), outer, 8900);
+  t.enter(t.function(kMember), outer, 8900, 10);
+  const std::string file = "aten/src/ATen/native/Convolution.cpp";
+  IndexContents contents;
+  contents.functions = {{canonical_symbol(kOuter),
+                         file,
+                         10,
+                         {{"_ZN5torch8autograd6Engine7executeERKSt6vectorIiSaIiEE", 12},
+                          {"_ZN5ideep11convolution7computeE", 14}}},
+                        {canonical_symbol(kOverride), file, 20, {}}};
+  const auto lines = [&] {
+    const OpenIndex index(contents);
+    const Index open = index.open();
+    const Report report = merge(t.trace, &open, {.all = true});
+    std::vector<std::uint32_t> found;
+    for (const Frame& frame : report.roots.at(0).children)
+      found.push_back(frame.source ? frame.source->call_line.value_or(0) : 0);
+    return found;
+  };
+  CHECK(lines() == std::vector<std::uint32_t>{12, 14});
+  // Of two members nothing tells which one led there.
+  contents.functions[0].calls.push_back({"_ZN5ideep11convolution7prepareE", 13});
+  CHECK(lines() == std::vector<std::uint32_t>{12, 0});
+}
+
 TEST_CASE("boxed calls are steps of the dispatcher", "[merge]") {
   CHECK(optrace::dispatcher_step("at::_ops::add_Tensor::redispatch")->redispatch);
   CHECK(optrace::dispatcher_step("at::_ops::add_Tensor::call")->op == "add_Tensor");
