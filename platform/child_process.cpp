@@ -82,11 +82,18 @@ ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_proc
   const int fork_error = errno;
   ::close(report[1]);
   int error = id_ < 0 ? fork_error : 0;
-  if (id_ > 0 && ::read(report[0], &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
-    ::waitpid(id_, nullptr, 0);
-    id_ = -1;
+  // To the end even if a signal comes: until the program runs, its process group is not there.
+  ssize_t told = id_ < 0 ? 0 : -1;
+  while (told < 0) {
+    told = ::read(report[0], &error, sizeof error);
+    if (told < 0 && errno != EINTR) break;
   }
   ::close(report[0]);
+  if (id_ > 0 && told == static_cast<ssize_t>(sizeof error)) {
+    while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    id_ = -1;
+  }
   if (id_ < 0) {
     throw Error(
         ExitStatus::failed,
