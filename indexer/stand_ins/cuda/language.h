@@ -19,8 +19,8 @@
 #define CUDARTAPI
 #define CUDART_CB
 
-#include <vector_types.h>
 #include <driver_types.h>
+#include <vector_types.h>
 
 extern const uint3 threadIdx;
 extern const uint3 blockIdx;
@@ -46,13 +46,23 @@ __device__ int __popc(unsigned);
 __device__ int __popcll(unsigned long long);
 __device__ int __ffs(int);
 __device__ int __clz(int);
-template <class T> __device__ T __shfl_sync(unsigned, T, int, int = 32);
-template <class T> __device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);
-template <class T> __device__ T __shfl_down_sync(unsigned, T, unsigned, int = 32);
-template <class T> __device__ T __shfl_xor_sync(unsigned, T, int, int = 32);
-template <class T> __device__ T __ldg(const T*);
-template <class T, class V> __device__ T atomicAdd(T*, V);
-template <class T, class V> __device__ T atomicMax(T*, V);
-template <class T, class V> __device__ T atomicMin(T*, V);
-template <class T, class V> __device__ T atomicExch(T*, V);
-template <class T, class V> __device__ T atomicCAS(T*, V, V);
+template <class T>
+__device__ T __shfl_sync(unsigned, T, int, int = 32);
+template <class T>
+__device__ T __shfl_up_sync(unsigned, T, unsigned, int = 32);
+template <class T>
+__device__ T __shfl_down_sync(unsigned, T, unsigned, int = 32);
+template <class T>
+__device__ T __shfl_xor_sync(unsigned, T, int, int = 32);
+template <class T>
+__device__ T __ldg(const T*);
+template <class T, class V>
+__device__ T atomicAdd(T*, V);
+template <class T, class V>
+__device__ T atomicMax(T*, V);
+template <class T, class V>
+__device__ T atomicMin(T*, V);
+template <class T, class V>
+__device__ T atomicExch(T*, V);
+template <class T, class V>
+__device__ T atomicCAS(T*, V, V);

@@ -15,24 +15,90 @@ struct memory {
   using dims = std::vector<dim>;
   enum class data_type { undef, f16, bf16, f32, f64, s32, s8, u8 };
   enum class format_tag {
-    undef, any, a, ab, abc, abcd, abcde, ba, tnc, ntc, ldnc, ldgo, ldgoi, ldigo, nc, ncw, nwc, nchw,
-    nhwc, ncdhw, ndhwc, oi, io, oiw, oihw, oidhw, goiw, goihw, goidhw, giohw, giodhw, iohw, iodhw
+    undef,
+    any,
+    a,
+    ab,
+    abc,
+    abcd,
+    abcde,
+    ba,
+    tnc,
+    ntc,
+    ldnc,
+    ldgo,
+    ldgoi,
+    ldigo,
+    nc,
+    ncw,
+    nwc,
+    nchw,
+    nhwc,
+    ncdhw,
+    ndhwc,
+    oi,
+    io,
+    oiw,
+    oihw,
+    oidhw,
+    goiw,
+    goihw,
+    goidhw,
+    giohw,
+    giodhw,
+    iohw,
+    iodhw
   };
   class desc {};
 };
 
 enum class prop_kind {
-  undef, forward, forward_training, forward_inference, forward_scoring, backward, backward_data,
-  backward_weights, backward_bias
+  undef,
+  forward,
+  forward_training,
+  forward_inference,
+  forward_scoring,
+  backward,
+  backward_data,
+  backward_weights,
+  backward_bias
 };
 
 enum class algorithm {
-  undef, convolution_auto, convolution_direct, convolution_winograd, deconvolution_direct,
-  eltwise_relu, eltwise_tanh, eltwise_elu, eltwise_square, eltwise_abs, eltwise_sqrt, eltwise_swish,
-  eltwise_linear, eltwise_logistic, eltwise_clip, eltwise_exp, eltwise_gelu_erf, eltwise_gelu_tanh,
-  eltwise_hardswish, eltwise_mish, eltwise_hardsigmoid, pooling_max, pooling_avg_include_padding,
-  pooling_avg_exclude_padding, vanilla_rnn, vanilla_lstm, vanilla_gru, lbr_gru, binary_add,
-  binary_mul, binary_max, binary_min, binary_div, binary_sub
+  undef,
+  convolution_auto,
+  convolution_direct,
+  convolution_winograd,
+  deconvolution_direct,
+  eltwise_relu,
+  eltwise_tanh,
+  eltwise_elu,
+  eltwise_square,
+  eltwise_abs,
+  eltwise_sqrt,
+  eltwise_swish,
+  eltwise_linear,
+  eltwise_logistic,
+  eltwise_clip,
+  eltwise_exp,
+  eltwise_gelu_erf,
+  eltwise_gelu_tanh,
+  eltwise_hardswish,
+  eltwise_mish,
+  eltwise_hardsigmoid,
+  pooling_max,
+  pooling_avg_include_padding,
+  pooling_avg_exclude_padding,
+  vanilla_rnn,
+  vanilla_lstm,
+  vanilla_gru,
+  lbr_gru,
+  binary_add,
+  binary_mul,
+  binary_max,
+  binary_min,
+  binary_div,
+  binary_sub
 };
 
 enum class rnn_direction { unidirectional_left2right, unidirectional_right2left };
@@ -44,9 +110,12 @@ class engine {
 class stream {};
 class post_ops {
  public:
-  template <class... A> void append_binary(A&&...);
-  template <class... A> void append_eltwise(A&&...);
-  template <class... A> void append_sum(A&&...);
+  template <class... A>
+  void append_binary(A&&...);
+  template <class... A>
+  void append_eltwise(A&&...);
+  template <class... A>
+  void append_sum(A&&...);
 };
 class primitive {};
 
@@ -58,9 +127,11 @@ namespace ideep {
 
 // An argument of any type, lists in braces included; many of them, all optional.
 struct stand_in_value {
-  template <class... A> stand_in_value(A&&...);
+  template <class... A>
+  stand_in_value(A&&...);
 };
-#define IDEEP_FOUR stand_in_value = {}, stand_in_value = {}, stand_in_value = {}, stand_in_value = {}
+#define IDEEP_FOUR \
+  stand_in_value = {}, stand_in_value = {}, stand_in_value = {}, stand_in_value = {}
 #define IDEEP_ANYTHING IDEEP_FOUR, IDEEP_FOUR, IDEEP_FOUR, IDEEP_FOUR, IDEEP_FOUR, IDEEP_FOUR
 
 using dim = dnnl::memory::dim;
@@ -94,21 +165,36 @@ bool has_bf16_type_support();
 bool has_fp16_type_support();
 
 struct attr_t {
-  template <auto... V> attr_t(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_sum(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_relu(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_relu_v2(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_tanh(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_sigmoid(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_gelu(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_elu(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_swish(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_clamp(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_hardswish(IDEEP_ANYTHING);
-  template <auto... V> static attr_t fuse_binary(IDEEP_ANYTHING);
-  template <auto... V> static attr_t residual(IDEEP_ANYTHING);
-  template <auto... V> static attr_t residual_with_sum_zero_point(IDEEP_ANYTHING);
-  template <auto... V> void set_fpmath_mode(IDEEP_ANYTHING);
+  template <auto... V>
+  attr_t(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_sum(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_relu(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_relu_v2(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_tanh(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_sigmoid(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_gelu(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_elu(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_swish(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_clamp(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_hardswish(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t fuse_binary(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t residual(IDEEP_ANYTHING);
+  template <auto... V>
+  static attr_t residual_with_sum_zero_point(IDEEP_ANYTHING);
+  template <auto... V>
+  void set_fpmath_mode(IDEEP_ANYTHING);
   post_ops get_post_ops() const;
   void set_post_ops(const post_ops&);
 };
@@ -119,33 +205,52 @@ struct tensor {
   using data_type = ideep::data_type;
   using format_tag = ideep::format_tag;
   struct desc {
-    template <auto... V> desc(IDEEP_ANYTHING);
+    template <auto... V>
+    desc(IDEEP_ANYTHING);
     dims get_dims() const;
     data_type get_data_type() const;
-    template <auto... V> desc to_type(IDEEP_ANYTHING) const;
-    template <auto... V> desc to_grouped(IDEEP_ANYTHING) const;
-    template <auto... V> desc transpose(IDEEP_ANYTHING) const;
+    template <auto... V>
+    desc to_type(IDEEP_ANYTHING) const;
+    template <auto... V>
+    desc to_grouped(IDEEP_ANYTHING) const;
+    template <auto... V>
+    desc transpose(IDEEP_ANYTHING) const;
     std::size_t get_size() const;
     bool is_nhwc() const;
     bool is_channels_last() const;
     bool operator==(const desc&) const;
     bool operator!=(const desc&) const;
   };
-  template <auto... V> tensor(IDEEP_ANYTHING);
-  template <auto... V> void init(IDEEP_ANYTHING);
-  template <auto... V> void reinit_if_possible(IDEEP_ANYTHING);
-  template <auto... V> void feed_from(IDEEP_ANYTHING);
-  template <auto... V> void to_public(IDEEP_ANYTHING) const;
-  template <auto... V> tensor reorder_if_differ_in(IDEEP_ANYTHING) const;
-  template <auto... V> void reorder_to(IDEEP_ANYTHING) const;
-  template <auto... V> void reorder_from(IDEEP_ANYTHING);
-  template <auto... V> tensor& transpose_(IDEEP_ANYTHING);
-  template <auto... V> tensor& reshape(IDEEP_ANYTHING);
-  template <auto... V> tensor& permute_(IDEEP_ANYTHING);
-  template <auto... V> void make_grouped_weights(IDEEP_ANYTHING) const;
-  template <auto... V> void set_data_handle(IDEEP_ANYTHING);
-  template <auto... V> void set_scale(IDEEP_ANYTHING);
-  template <auto... V> void set_zero_point(IDEEP_ANYTHING);
+  template <auto... V>
+  tensor(IDEEP_ANYTHING);
+  template <auto... V>
+  void init(IDEEP_ANYTHING);
+  template <auto... V>
+  void reinit_if_possible(IDEEP_ANYTHING);
+  template <auto... V>
+  void feed_from(IDEEP_ANYTHING);
+  template <auto... V>
+  void to_public(IDEEP_ANYTHING) const;
+  template <auto... V>
+  tensor reorder_if_differ_in(IDEEP_ANYTHING) const;
+  template <auto... V>
+  void reorder_to(IDEEP_ANYTHING) const;
+  template <auto... V>
+  void reorder_from(IDEEP_ANYTHING);
+  template <auto... V>
+  tensor& transpose_(IDEEP_ANYTHING);
+  template <auto... V>
+  tensor& reshape(IDEEP_ANYTHING);
+  template <auto... V>
+  tensor& permute_(IDEEP_ANYTHING);
+  template <auto... V>
+  void make_grouped_weights(IDEEP_ANYTHING) const;
+  template <auto... V>
+  void set_data_handle(IDEEP_ANYTHING);
+  template <auto... V>
+  void set_scale(IDEEP_ANYTHING);
+  template <auto... V>
+  void set_zero_point(IDEEP_ANYTHING);
   void* get_data_handle() const;
   dims get_dims() const;
   dim get_dim(int) const;
@@ -165,19 +270,34 @@ struct tensor {
   zero_point_t get_zero_point() const;
 };
 
-struct convolution_forward_params { template <auto... V> convolution_forward_params(IDEEP_ANYTHING); };
-struct deconv_forward_params { template <auto... V> deconv_forward_params(IDEEP_ANYTHING); };
-struct matmul_forward_params { template <auto... V> matmul_forward_params(IDEEP_ANYTHING); };
+struct convolution_forward_params {
+  template <auto... V>
+  convolution_forward_params(IDEEP_ANYTHING);
+};
+struct deconv_forward_params {
+  template <auto... V>
+  deconv_forward_params(IDEEP_ANYTHING);
+};
+struct matmul_forward_params {
+  template <auto... V>
+  matmul_forward_params(IDEEP_ANYTHING);
+};
 
 // Each has its own functions, so that a call names the computation.
-#define IDEEP_COMPUTATION(name)                                                        \
-  struct name {                                                                        \
-    template <auto... V> static void compute(IDEEP_ANYTHING);                          \
-    template <auto... V> static void compute_v2(IDEEP_ANYTHING);                       \
-    template <auto... V> static void compute_v3(IDEEP_ANYTHING);                       \
-    template <auto... V> static void compute_binary(IDEEP_ANYTHING);                   \
-    template <auto... V> static void prepare(IDEEP_ANYTHING);                          \
-    template <auto... V> static tensor::desc expected_weights_desc(IDEEP_ANYTHING);    \
+#define IDEEP_COMPUTATION(name)                                \
+  struct name {                                                \
+    template <auto... V>                                       \
+    static void compute(IDEEP_ANYTHING);                       \
+    template <auto... V>                                       \
+    static void compute_v2(IDEEP_ANYTHING);                    \
+    template <auto... V>                                       \
+    static void compute_v3(IDEEP_ANYTHING);                    \
+    template <auto... V>                                       \
+    static void compute_binary(IDEEP_ANYTHING);                \
+    template <auto... V>                                       \
+    static void prepare(IDEEP_ANYTHING);                       \
+    template <auto... V>                                       \
+    static tensor::desc expected_weights_desc(IDEEP_ANYTHING); \
   };
 
 IDEEP_COMPUTATION(convolution_forward)
@@ -209,11 +329,16 @@ IDEEP_COMPUTATION(sum)
 IDEEP_COMPUTATION(direct_copy)
 
 namespace utils {
-template <auto... V> dims group_dims(IDEEP_ANYTHING);
-template <auto... V> dims get_compatible_dilates(IDEEP_ANYTHING);
-template <auto... V> int conv_weight_scale_mask(IDEEP_ANYTHING);
-template <auto... V> int op_scale_mask(IDEEP_ANYTHING);
-template <auto... V> bool set_verbose(IDEEP_ANYTHING);
+template <auto... V>
+dims group_dims(IDEEP_ANYTHING);
+template <auto... V>
+dims get_compatible_dilates(IDEEP_ANYTHING);
+template <auto... V>
+int conv_weight_scale_mask(IDEEP_ANYTHING);
+template <auto... V>
+int op_scale_mask(IDEEP_ANYTHING);
+template <auto... V>
+bool set_verbose(IDEEP_ANYTHING);
 }  // namespace utils
 
 }  // namespace ideep
