@@ -88,7 +88,7 @@ class WorkerProcess {
     if (end == std::string::npos) {
       return std::nullopt;
     }
-    const UnitStatus status = parse_status(std::string_view(received_).substr(0, end));
+    UnitStatus status = parse_status(std::string_view(received_).substr(0, end));
     received_.erase(0, end + 1);
     attempt_.reset();
     return status;

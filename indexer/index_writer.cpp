@@ -204,7 +204,8 @@ void write_index(IndexContents contents, const std::filesystem::path& path) {
   Sections sections;
   std::string meta;
   for (const auto& [key, value] : contents.meta) {
-    meta += key + '\0' + value + '\0';
+    meta.append(key).push_back('\0');
+    meta.append(value).push_back('\0');
   }
   sections.add(SectionKind::meta, contents.meta.size(), meta);
   add_functions(contents.functions, sections);

@@ -246,7 +246,9 @@ class Folder {
       return name();
     }
     if (take("GR")) {
-      return name() && (take_index() || true);
+      const bool is_named = name();
+      take_index();  // GCC leaves it out.
+      return is_named;
     }
     if (take("GTt") || take("GTn") || take("GA")) {
       return encoding();

@@ -205,7 +205,7 @@ std::string template_key_of(CXCursor cursor) {
     if (part.empty()) {
       return "";
     }
-    key = (part == "3std" && kind == CXCursor_Namespace ? "St" : part) + key;
+    key.insert(0, part == "3std" && kind == CXCursor_Namespace ? "St" : part);
   }
   // CPU capabilities and the like are folded as in a symbol.
   return template_key("_ZN" + key + "Ev").value_or("");
@@ -399,10 +399,10 @@ UnitExtractor::Place UnitExtractor::place_of(CXSourceLocation location) {
   const auto [known, is_new] = files_.try_emplace(file);
   if (is_new) {
     const std::string path = take(clang_getFileName(file));
-    known->second.name = paths_(path);
-    known->second.is_header = path != main_file_;
+    auto name = paths_(path);
+    known->second = {name.has_value(), std::move(name).value_or(""), path != main_file_};
   }
-  if (!known->second.name) {
+  if (!known->second.is_indexed) {
     return {};
   }
   return {&known->second, line};
@@ -421,7 +421,7 @@ void UnitExtractor::take_function(CXCursor cursor) {
     return;
   }
   const bool in_template = is_within_template(cursor);
-  Open open{{std::move(key), *place.file->name, place.line, {}}, "", false, in_template, {}};
+  Open open{{std::move(key), place.file->name, place.line, {}}, "", false, in_template, {}};
   if (in_template && is_explicit_specialization(unit_, cursor)) {
     // Found by its own symbol as well as among the template's.
     open.own_symbol = canonical_symbol(take(clang_Cursor_getMangling(cursor)));
@@ -431,7 +431,7 @@ void UnitExtractor::take_function(CXCursor cursor) {
 
 void UnitExtractor::take_lambda(CXCursor cursor, CXCursor parent) {
   const Place place = place_of(clang_getCursorLocation(cursor));
-  if (place.file == nullptr || *place.file->name != open_.back().function.file) {
+  if (place.file == nullptr || place.file->name != open_.back().function.file) {
     clang_visitChildren(cursor, &UnitExtractor::visit_body, this);
     return;
   }
@@ -445,7 +445,7 @@ void UnitExtractor::take_lambda(CXCursor cursor, CXCursor parent) {
     lambda_keys_[parent.data[0]] = key;  // In a template, an `auto` has no type to know it by.
   }
   walk(cursor, place,
-       {{std::move(key), *place.file->name, place.line, {}}, "", true, signature.of_template, {}});
+       {{std::move(key), place.file->name, place.line, {}}, "", true, signature.of_template, {}});
 }
 
 void UnitExtractor::walk(CXCursor cursor, const Place& place, Open open) {
@@ -541,7 +541,7 @@ void UnitExtractor::add_call(const std::string& callee, CXSourceLocation locatio
     return;
   }
   for (auto open = open_.rbegin(); open != open_.rend(); ++open) {
-    if (*place.file->name == open->function.file) {
+    if (place.file->name == open->function.file) {
       open->function.calls.push_back({callee, place.line});
     }
     if (!open->is_lambda) {

@@ -34,7 +34,8 @@ class UnitExtractor {
 
  private:
   struct File {
-    std::optional<std::string> name;
+    bool is_indexed = false;
+    std::string name;  // As the index has it.
     bool is_header = false;
   };
   struct Place {

@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <clang-c/Index.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 
 #include "indexer/unit_extractor.h"
@@ -38,8 +40,8 @@ PathMap path_map(const WorkerSetup& setup) {
     }
     for (const auto& [folder, name] : setup.folders) {
       if (lies_in(folder)) {
-        const std::string rest = normal.substr(folder.size() + 1);
-        return name.empty() ? rest : name + '/' + rest;
+        std::string inside = normal.substr(folder.size() + 1);
+        return name.empty() ? inside : fmt::format("{}/{}", name, inside);
       }
     }
     return std::nullopt;
@@ -75,6 +77,7 @@ class Worker {
     UnitStatus status;
     status.number = task.number;
     std::vector<const char*> arguments;
+    arguments.reserve(task.arguments.size());
     for (const auto& argument : task.arguments) {
       arguments.push_back(argument.c_str());
     }

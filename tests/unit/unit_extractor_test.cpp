@@ -279,7 +279,8 @@ void last() { leaf(); }
 }
 
 TEST_CASE("extractor: hostile sources end in an answer") {
-  std::string parentheses = "int x = " + std::string(100000, '(') + "1" + std::string(100000, ')');
+  const std::string parentheses =
+      "int x = " + std::string(100000, '(') + "1" + std::string(100000, ')');
   std::string chain = "struct S { S& f(); } s; void user() { s";
   for (int call = 0; call < 3000; ++call) {
     chain += ".f()";
