@@ -112,6 +112,7 @@ void measure_addr2line(const Paths& modules,
       words.push_back(fmt::format("{:#x}", address));
     }
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words) {
       arguments.push_back(word.data());
     }

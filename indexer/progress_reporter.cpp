@@ -1,5 +1,6 @@
 #include "indexer/progress_reporter.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@ namespace optrace {
 namespace {
 
 std::string duration(double seconds) {
-  const auto whole = static_cast<long>(seconds + 0.5);
+  const long whole = std::lround(seconds);
   return whole < 60 ? fmt::format("{} s", whole)
                     : fmt::format("{} min {:02} s", whole / 60, whole % 60);
 }

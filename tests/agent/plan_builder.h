@@ -136,17 +136,19 @@ class PlanBuilder {
       if (segment.p_type != PT_NOTE || !build_id.empty()) {
         continue;
       }
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
       const auto* at = reinterpret_cast<const std::uint8_t*>(bias + segment.p_vaddr);
       const auto* const end = at + segment.p_memsz;
       while (at + sizeof(ElfW(Nhdr)) <= end) {
         ElfW(Nhdr) note{};
         std::memcpy(&note, at, sizeof(note));
-        const auto* const description = at + sizeof(note) + (note.n_namesz + 3) / 4 * 4;
+        const auto padded = [](std::size_t size) { return (size + 3) / 4 * 4; };
+        const auto* const description = at + sizeof(note) + padded(note.n_namesz);
         if (note.n_type == NT_GNU_BUILD_ID) {
           build_id.assign(description, description + note.n_descsz);
           return;
         }
-        at = description + (note.n_descsz + 3) / 4 * 4;
+        at = description + padded(note.n_descsz);
       }
     }
   }
