@@ -283,7 +283,7 @@ class Reconstruction {
     Node node{.kind = Node::Kind::python, .what = event.what, .index = index, .line = event.line};
     if (loop != 0 && loop >= outer) {
       doubt_above(loop);
-      LiveFrame& host = live_[loop - 1];
+      const LiveFrame& host = live_[loop - 1];
       frame.in_loop = true;
       frame.outside = host.innermost_python;
       node.parent = host.node;
