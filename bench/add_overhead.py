@@ -71,6 +71,14 @@ class Agent:
         return call
 
 
+def timed_placing(agent, build, scratch, use_jumps):
+    """How many probes were placed, and in how many seconds."""
+    begin = time.perf_counter()
+    # What optrace found beside torch's libraries is in the interpreter's; it is placed too.
+    placed = sum(agent.place(os.fsencode(path), int(use_jumps)) for path in plans(build, scratch))
+    return placed, time.perf_counter() - begin
+
+
 def main():
     build = os.path.abspath(sys.argv[1])
     torch.set_num_threads(1)
@@ -82,22 +90,22 @@ def main():
     rows.append(("torch.profiler with_stack=True", profiled(a, b, True)))
     agent = Agent(build)
     with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "wb") as nowhere:
-        begin = time.perf_counter()
-        # What optrace found beside torch's libraries is in the interpreter's; it is placed too.
-        placed = sum(agent.place(os.fsencode(path), 1) for path in plans(build, scratch))
-        placing = time.perf_counter() - begin
+        jumps = timed_placing(agent, build, scratch, True)
         rows.append(("probes placed, not recording", median_of(a, b)))
         rows.append(("probes recording", median_of(
             a, b, agent.start, lambda: (agent.stop(), agent.write(nowhere.fileno())))))
         begin = time.perf_counter()
         agent.remove()
         removing = time.perf_counter() - begin
+        traps = timed_placing(agent, build, scratch, False)
+        agent.remove()
     rows.append(("after removal", median_of(a, b)))
     print(f"torch {torch.__version__}: torch.add of 4 floats, median of {REPEATS} x {CALLS} calls")
     for name, nanoseconds in rows:
         print(f"  {name:<32} {nanoseconds:8.0f} ns  {nanoseconds / untraced:5.2f} x")
-    print(f"  {placed} jump probes placed in {placing:.2f} s (planning included), "
-          f"removed in {removing:.2f} s")
+    for kind, (placed, seconds) in (("jump", jumps), ("int3", traps)):
+        print(f"  {placed} {kind} probes placed in {seconds:.2f} s (planning included)")
+    print(f"  removed in {removing:.2f} s")
 
 
 main()

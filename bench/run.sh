@@ -9,7 +9,7 @@ modules=("$libraries"/lib{torch_cpu,torch_python,c10}.so)
 printf '== The whole command, against Python alone\n'
 "$python" bench/whole_command.py
 printf '\n== A 1 us add under probes, against torch.profiler\n'
-"$python" bench/add_overhead.py build "${modules[@]}"
+"$python" bench/add_overhead.py build
 printf '\n== One probe, against a call that takes a number from a shared counter\n'
 build/agent_bench build/lib/optrace/liboptrace_agent.so build/tests/agent/libprobe_targets.so
 printf '\n== Plans and names, against addr2line\n'

@@ -1,8 +1,8 @@
 """How long `optrace conv2d` takes beside Python alone making the same call once.
 
-    whole_command.py [BUILD_FOLDER] [PAIRS]
+    whole_command.py [BUILD_FOLDER] [ROUNDS]
 
-Wall times of whole processes, one of each by turns, the first pair uncounted: it warms the file
+Wall times of whole processes, one of each by turns, the first round uncounted: it warms the file
 cache and fills optrace's cache of probe plans. Python is the one that runs this file.
 """
 import os
@@ -17,6 +17,8 @@ import torch
 convolution = torch.nn.Conv2d(3, 8, 3)
 convolution(torch.randn(4, 3, 56, 56))
 """
+# The traced Python ends like this: nobody waits while it takes its modules apart.
+WITHOUT_TEARDOWN = ALONE + "import os\nos._exit(0)\n"
 
 
 def seconds(command):
@@ -27,18 +29,19 @@ def seconds(command):
 
 def main():
     build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build")
-    pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 15
-    alone = [sys.executable, "-c", ALONE]
-    traced = [str(build / "optrace"), "conv2d", "--python", sys.executable]
-    times = [(seconds(alone), seconds(traced)) for _ in range(pairs + 1)][1:]
-    ratios = [after / before for before, after in times]
-    print(f"python -c and optrace conv2d by turns, {pairs} pairs, {os.cpu_count()} processors")
-    for name, column in (("python -c", 0), ("optrace conv2d", 1)):
-        values = [pair[column] for pair in times]
-        print(f"  {name:<16} median {statistics.median(values):5.2f} s   "
-              f"least {min(values):5.2f} s")
-    print(f"  ratio            median {statistics.median(ratios):5.2f}     "
-          f"of the least {min(t for _, t in times) / min(a for a, _ in times):5.2f}")
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    commands = {
+        "python -c": [sys.executable, "-c", ALONE],
+        "python -c, no teardown": [sys.executable, "-c", WITHOUT_TEARDOWN],
+        "optrace conv2d": [str(build / "optrace"), "conv2d", "--python", sys.executable],
+    }
+    rounds = [[seconds(command) for command in commands.values()] for _ in range(count + 1)][1:]
+    print(f"by turns, {count} rounds, {os.cpu_count()} processors; ratios: optrace to each")
+    for i, name in enumerate(commands):
+        ratio = statistics.median(times[-1] / times[i] for times in rounds)
+        column = [times[i] for times in rounds]
+        print(f"  {name:<24} median {statistics.median(column):5.2f} s   "
+              f"least {min(column):5.2f} s   ratio {ratio:5.2f}")
 
 
 main()

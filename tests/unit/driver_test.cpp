@@ -137,22 +137,25 @@ TEST_CASE("driver: an interrupt ends the workers") {
   const auto pid_file = (folder.path() / "pid").string();
   const ScriptedWorker worker("echo $$ > " + pid_file + ".part; mv " + pid_file + ".part " +
                               pid_file + "; sleep 60");
-  const InterruptGuard guard;
-  Driver driver({.worker = worker.path()}, {});
-  bool raised = false;
-  try {
-    (void)driver.run(
-        units_named({"a.cpp"}), [](const IndexContents::Function&) {},
-        [&](std::size_t, std::size_t) {
-          if (!raised && std::filesystem::exists(pid_file)) {
-            raised = true;
-            std::raise(SIGINT);
-          }
-        });
-    FAIL("the interrupt was not seen");
-  } catch (const Error& error) {
-    CHECK(error.status() == ExitStatus::interrupted);
+  {
+    const InterruptGuard guard;
+    Driver driver({.worker = worker.path()}, {});
+    bool raised = false;
+    try {
+      (void)driver.run(
+          units_named({"a.cpp"}), [](const IndexContents::Function&) {},
+          [&](std::size_t, std::size_t) {
+            if (!raised && std::filesystem::exists(pid_file)) {
+              raised = true;
+              std::raise(SIGINT);
+            }
+          });
+      FAIL("the interrupt was not seen");
+    } catch (const Error& error) {
+      CHECK(error.status() == ExitStatus::interrupted);
+    }
   }
+  const InterruptGuard forgets;  // The next test is not interrupted.
   pid_t pid = 0;
   std::ifstream(pid_file) >> pid;
   REQUIRE(pid > 0);
