@@ -27,14 +27,14 @@ OPS = {
          ("dispatcher", "at::_ops::addmm::call"),
          ("kernel", "at::native::structured_addmm_out_cpu::impl"),
          ("kernel", "at::native::cpublas::gemm"),
-         ("library", "sgemm")]),
+         ("library", "sgemm_")]),
     "matmul": (
         ["matmul", "torch.matmul", "Tensor.matmul", "aten::matmul"],
         [("kernel", "at::native::matmul"),
          ("dispatcher", "at::_ops::mm::call"),
          ("kernel", "at::native::structured_mm_out_cpu::impl"),
          ("kernel", "at::native::cpublas::gemm"),
-         ("library", "sgemm")]),
+         ("library", "sgemm_")]),
     "add": (
         ["add", "torch.add", "Tensor.add", "aten::add", "aten::add.Tensor"],
         [("autograd", "VariableType::(anonymous namespace)::add_Tensor"),
@@ -91,7 +91,7 @@ OPS = {
         [("kernel", "at::native::scaled_dot_product_attention"),
          ("dispatcher", "at::_ops::_scaled_dot_product_flash_attention_for_cpu::call"),
          ("kernel", "at::native::_scaled_dot_product_flash_attention_cpu"),
-         ("library", "sgemm")]),
+         ("library", "sgemm_")]),
 }
 SPELLINGS = [(spelling, path) for spellings, path in OPS.values() for spelling in spellings]
 
@@ -135,9 +135,6 @@ def frames(report):
 
 
 def is_step(frame, layer, name):
-    if layer == "library" and frame["layer"] == layer:
-        # MKL's functions have up to four names each: SGEMM, sgemm_, ...
-        return frame["name"].lower().rstrip("_") == name
     return frame["layer"] == layer and ("::" + frame["name"]).endswith("::" + name)
 
 
