@@ -239,8 +239,10 @@ class Merge {
                       ? fmt::format("{}+{:#x}", facts->library.value_or("?"), function.address)
                       : qualified_name(function.symbol);
     facts->placement = place(facts->name, facts->library.value_or(""));
-    facts->step = dispatcher_step(facts->name);
-    if (facts->step && !facts->step->op.empty()) facts->op = op_of(facts->step->op);
+    if (const auto step = dispatcher_step(facts->name)) {
+      facts->step = step;
+      if (!step->op.empty()) facts->op = op_of(step->op);
+    }
     if (index_ == nullptr || function.symbol.empty()) return facts;
     facts->indexed = {canonical_symbol(function.symbol), function.source_file};
     if (const auto found =
@@ -491,7 +493,8 @@ class Merge {
       if (const std::string_view name = library_name(frame.name); !name.empty())
         detail["library"] = name;
       if (path.implementation != kNone)
-        detail["implementation"] = *onednn_implementation(facts(path.implementation).name);
+        detail["implementation"] =
+            onednn_implementation(facts(path.implementation).name).value_or("");
     }
     if (path.threads > 1) detail["threads"] = path.threads;
     if (path.tail_call) detail["tail_call"] = true;

@@ -156,7 +156,8 @@ std::string qualified_name(std::string_view symbol) {
   if (const std::optional<std::string> demangled = demangle(plain)) {
     std::string name = without_parameters(*demangled);
     // A name that is all qualifiers would be a mistake of ours; the demangler's own is never wrong.
-    return name.empty() ? *demangled : name;
+    if (name.empty()) name = *demangled;
+    return name;
   }
   return std::string(without_clone_suffix(plain));
 }

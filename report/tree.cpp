@@ -78,7 +78,8 @@ std::string shorten_location(const std::string& location, std::size_t width) {
     if (columns(shortened) <= width) return shortened;
   }
   std::string shortened = fmt::format("…{}", back);
-  return columns(shortened) <= width ? shortened : shorten_middle(shortened, width);
+  if (columns(shortened) > width) shortened = shorten_middle(shortened, width);
+  return shortened;
 }
 
 std::string pad(std::string_view text, std::size_t width) {
