@@ -378,6 +378,7 @@ TEST_CASE("64 threads record each its own events, also those that have ended") {
   REQUIRE(agent().start() == 0);
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
+  threads.reserve(64);
   for (int t = 0; t < 64; ++t) {
     threads.emplace_back([&wrong, calls] {
       for (int i = 0; i < calls; ++i) {
@@ -415,6 +416,7 @@ TEST_CASE("probes come and go while threads run through them") {
   std::atomic<bool> over = false;
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&over, &wrong] {
       while (!over.load(std::memory_order_relaxed)) {
@@ -761,7 +763,7 @@ TEST_CASE("a probe is placed only where the module holds what the plan says") {
 
 TEST_CASE("plans in any order of addresses are placed") {
   const ProbesGoAtTheEnd guard;
-  PlanBuilder builder = all_targets();
+  const PlanBuilder builder = all_targets();
   std::vector<std::uint8_t> bytes = builder.bytes();
   auto* const probes = reinterpret_cast<plan::Probe*>(bytes.data() + sizeof(plan::Header));
   std::reverse(probes, probes + builder.probes.size());
@@ -781,7 +783,7 @@ TEST_CASE("plans in any order of addresses are placed") {
 
 TEST_CASE("what is no plan is refused, whatever is wrong with it") {
   const std::vector<std::uint8_t> good = all_targets().bytes();
-  optrace::PrivateFolder folder;
+  const optrace::PrivateFolder folder;
   const std::filesystem::path path = folder.path() / "plan";
   const auto place = [&path](const std::vector<std::uint8_t>& bytes) {
     PlanBuilder::save(path, bytes);
@@ -855,7 +857,7 @@ TEST_CASE("the plan reader survives any bytes") {
 
 TEST_CASE("a probed library stays loaded until its probes are out") {
   const ProbesGoAtTheEnd guard;
-  optrace::PrivateFolder folder;
+  const optrace::PrivateFolder folder;
   const std::filesystem::path copy = folder.path() / "copy.so";
   std::filesystem::copy_file(OPTRACE_PROBE_TARGETS, copy);
   void* const library = open_library(copy.c_str());
@@ -972,7 +974,7 @@ TEST_CASE("limited buffers", "[.limited-buffers]") {
   auto* const limit = symbol<decltype(optrace_agent_limit)>(agent().library, "optrace_agent_limit");
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
-  REQUIRE(limit(2 * 65536) == 0);
+  REQUIRE(limit(2UL * 65536) == 0);
   REQUIRE(agent().place(file.path(), 1) > 0);
   REQUIRE(agent().start() == 0);
   CHECK(limit(1 << 30) == -EBUSY);
@@ -982,12 +984,12 @@ TEST_CASE("limited buffers", "[.limited-buffers]") {
   }
   std::thread([] { targets().plain(1); }).join();
   REQUIRE(agent().stop() == 0);
-  CHECK(agent().counters().lost == kCalls - 2 * 2047 + 1);
+  CHECK(agent().counters().lost == kCalls - 2UL * 2047 + 1);
   const std::string bytes = write_recording();
   const RawRecording raw(bytes);
   REQUIRE(raw.threads.size() == 2);
-  CHECK(raw.threads[0].events.size() == 2 * 2047);
-  CHECK(raw.threads[0].header.lost == kCalls - 2 * 2047);
+  CHECK(raw.threads[0].events.size() == 2UL * 2047);
+  CHECK(raw.threads[0].header.lost == kCalls - 2UL * 2047);
   CHECK(raw.threads[1].header.id == 0);  // It never got a chunk to put its number into.
   CHECK(raw.threads[1].header.lost == 1);
   // The next recording begins with empty buffers.

@@ -29,7 +29,8 @@ class TraceBuilder {
   /// `site` tells call instructions of one caller apart.
   std::uint32_t enter(std::uint32_t what, std::uint32_t caller, std::uint64_t slot,
                       std::uint64_t site = 0) {
-    const std::uint64_t return_address = caller == kNone ? 0 : (caller + 1) * 1000 + site;
+    const std::uint64_t return_address =
+        caller == kNone ? 0 : (caller + std::uint64_t{1}) * 1000 + site;
     trace.threads[0].events.push_back({.kind = EventKind::function_entry,
                                        .what = what,
                                        .caller = caller,
