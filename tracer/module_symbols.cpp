@@ -538,14 +538,14 @@ std::string_view ModuleSymbols::source_file(const NativeFunction& function) cons
 std::vector<std::string_view> ModuleSymbols::needed() const {
   std::vector<std::uint64_t> offsets;
   std::span<const std::byte> texts;
-  for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= dynamic_.size(); at += sizeof(Elf64_Dyn)) {
-    const Elf64_Dyn entry = *read_at<Elf64_Dyn>(dynamic_, at);
-    if (entry.d_tag == DT_NULL) break;
-    if (entry.d_tag == DT_NEEDED) offsets.push_back(entry.d_un.d_val);
-    if (entry.d_tag == DT_STRTAB) {
+  for (std::uint64_t at = 0;; at += sizeof(Elf64_Dyn)) {
+    const auto entry = read_at<Elf64_Dyn>(dynamic_, at);
+    if (!entry || entry->d_tag == DT_NULL) break;
+    if (entry->d_tag == DT_NEEDED) offsets.push_back(entry->d_un.d_val);
+    if (entry->d_tag == DT_STRTAB) {
       for (const Segment& segment : segments_) {
-        if (entry.d_un.d_ptr - segment.address < segment.bytes.size()) {
-          texts = segment.bytes.subspan(entry.d_un.d_ptr - segment.address);
+        if (entry->d_un.d_ptr - segment.address < segment.bytes.size()) {
+          texts = segment.bytes.subspan(entry->d_un.d_ptr - segment.address);
         }
       }
     }
@@ -716,17 +716,17 @@ std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) co
   if (!slots_) {
     slots_.emplace();
     for (const Relocations& table : relocations_) {
-      for (std::uint64_t at = 0; at + sizeof(Elf64_Rela) <= table.entries.size();
-           at += sizeof(Elf64_Rela)) {
-        const Elf64_Rela entry = *read_at<Elf64_Rela>(table.entries, at);
-        const auto type = ELF64_R_TYPE(entry.r_info);
+      for (std::uint64_t at = 0;; at += sizeof(Elf64_Rela)) {
+        const auto entry = read_at<Elf64_Rela>(table.entries, at);
+        if (!entry) break;
+        const auto type = ELF64_R_TYPE(entry->r_info);
         if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) continue;
         const auto named =
-            read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry.r_info) * sizeof(Elf64_Sym));
+            read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry->r_info) * sizeof(Elf64_Sym));
         if (!named || named->st_name >= table.names.size()) continue;
         const auto* text = reinterpret_cast<const char*>(table.names.data()) + named->st_name;
         slots_->emplace(
-            entry.r_offset,
+            entry->r_offset,
             std::string_view(text, ::strnlen(text, table.names.size() - named->st_name)));
       }
     }

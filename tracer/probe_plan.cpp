@@ -65,7 +65,7 @@ bool is_padding(std::span<const std::byte> code) {
     // A nop that is longer than what is looked at can't be decoded; its prefixes tell it.
     if (!instruction) return byte == 0x66 || byte == 0x0F || byte == 0x2E;
     if (instruction->mnemonic != ZYDIS_MNEMONIC_NOP &&
-        !(instruction->mnemonic == ZYDIS_MNEMONIC_XCHG && byte == 0x66)) {
+        (instruction->mnemonic != ZYDIS_MNEMONIC_XCHG || byte != 0x66)) {
       return false;
     }
     code = code.subspan(instruction->length);
@@ -306,7 +306,7 @@ std::optional<ProbePlan> ProbePlan::open(const std::filesystem::path& path) {
     ProbePlan plan{MappedFile(path)};
     if (plan.parse()) return plan;
   } catch (const Error&) {
-    // Absent or unreadable: the caller makes another one.
+    return std::nullopt;  // Absent or unreadable: the caller makes another one.
   }
   return std::nullopt;
 }

@@ -114,7 +114,7 @@ const EntryLandings& ProbeSession::State::landings_of(const ModuleSymbols& modul
     try {
       landings = EntryLandings::from_bytes(MappedFile(path).bytes());
     } catch (const Error&) {
-      // Not there yet.
+      landings.reset();  // Not there yet.
     }
   }
   if (!landings) {
@@ -454,6 +454,7 @@ void TraceMaker::add_jumps() {
     std::vector<std::uint64_t> addresses;
     for (const auto& [address, function] : functions) addresses.push_back(address);
     symbols->for_each_name_at(addresses, [&](std::uint64_t address, std::string_view name) {
+      // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a captured binding is initialised.
       by_name[name].push_back(functions.at(address));
     });
   }

@@ -227,7 +227,7 @@ struct Loaded {
     INFO(::dlerror());
     REQUIRE(handle != nullptr);
     link_map* map = nullptr;
-    REQUIRE(::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0);
+    REQUIRE(::dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0);
     bias = map->l_addr;
   }
   ~Loaded() { ::dlclose(handle); }
