@@ -2,8 +2,9 @@
 
     add_overhead.py BUILD_FOLDER
 
-Everything is measured in this one process: untraced, torch.profiler without and with stacks, all
-jump probes placed, recording, and after removal. Prints medians and their ratio to untraced.
+Everything is measured in this one process, by turns: untraced, torch.profiler without and with
+stacks, all jump probes placed, recording, and after removal. Prints medians, and of the ratios to
+untraced in the same round.
 """
 import ctypes
 import os
@@ -16,7 +17,8 @@ import time
 import torch
 
 CALLS = 2_000
-REPEATS = 40
+REPEATS = 5  # In each round.
+ROUNDS = 8
 
 
 def per_call(a, b):
@@ -37,13 +39,10 @@ def median_of(a, b, before=lambda: None, after=lambda: None):
 
 
 def profiled(a, b, with_stack):
-    times = []
-    for _ in range(REPEATS // 4):
-        with torch.profiler.profile(
-            activities=[torch.profiler.ProfilerActivity.CPU], with_stack=with_stack
-        ):
-            times.append(per_call(a, b))
-    return statistics.median(times)
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], with_stack=with_stack
+    ):
+        return per_call(a, b)
 
 
 def plans(build, scratch):
@@ -71,12 +70,27 @@ class Agent:
         return call
 
 
-def timed_placing(agent, build, scratch, use_jumps):
+def timed_placing(agent, plan_paths, use_jumps):
     """How many probes were placed, and in how many seconds."""
     begin = time.perf_counter()
-    # What optrace found beside torch's libraries is in the interpreter's; it is placed too.
-    placed = sum(agent.place(os.fsencode(path), int(use_jumps)) for path in plans(build, scratch))
+    placed = sum(agent.place(os.fsencode(path), int(use_jumps)) for path in plan_paths)
     return placed, time.perf_counter() - begin
+
+
+def measure_round(agent, a, b, plan_paths, sink):
+    """Nanoseconds a call for each way, one after the other; the machine's pace changes slowly."""
+    times = {"untraced": median_of(a, b)}
+    times["torch.profiler"] = profiled(a, b, False)
+    times["torch.profiler with_stack=True"] = profiled(a, b, True)
+    jumps = timed_placing(agent, plan_paths, True)
+    times["probes placed, not recording"] = median_of(a, b)
+    times["probes recording"] = median_of(
+        a, b, agent.start, lambda: (agent.stop(), agent.write(sink)))
+    agent.remove()
+    times["after removal"] = median_of(a, b)
+    traps = timed_placing(agent, plan_paths, False)
+    agent.remove()
+    return times, jumps, traps
 
 
 def main():
@@ -84,28 +98,22 @@ def main():
     torch.set_num_threads(1)
     a, b = torch.ones(4), torch.ones(4)
     per_call(a, b)
-    untraced = median_of(a, b)
-    rows = [("untraced", untraced)]
-    rows.append(("torch.profiler", profiled(a, b, False)))
-    rows.append(("torch.profiler with_stack=True", profiled(a, b, True)))
     agent = Agent(build)
     with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "wb") as nowhere:
-        jumps = timed_placing(agent, build, scratch, True)
-        rows.append(("probes placed, not recording", median_of(a, b)))
-        rows.append(("probes recording", median_of(
-            a, b, agent.start, lambda: (agent.stop(), agent.write(nowhere.fileno())))))
         begin = time.perf_counter()
-        agent.remove()
-        removing = time.perf_counter() - begin
-        traps = timed_placing(agent, build, scratch, False)
-        agent.remove()
-    rows.append(("after removal", median_of(a, b)))
-    print(f"torch {torch.__version__}: torch.add of 4 floats, median of {REPEATS} x {CALLS} calls")
-    for name, nanoseconds in rows:
-        print(f"  {name:<32} {nanoseconds:8.0f} ns  {nanoseconds / untraced:5.2f} x")
-    for kind, (placed, seconds) in (("jump", jumps), ("int3", traps)):
-        print(f"  {placed} {kind} probes placed in {seconds:.2f} s (planning included)")
-    print(f"  removed in {removing:.2f} s")
+        # What optrace found beside torch's libraries is in the interpreter's; it is placed too.
+        plan_paths = plans(build, scratch)
+        planning = time.perf_counter() - begin
+        rounds = [measure_round(agent, a, b, plan_paths, nowhere.fileno()) for _ in range(ROUNDS)]
+    print(f"torch {torch.__version__}: torch.add of 4 floats, {ROUNDS} rounds, medians")
+    for name in rounds[0][0]:
+        nanoseconds = statistics.median(times[name] for times, _, _ in rounds)
+        ratio = statistics.median(times[name] / times["untraced"] for times, _, _ in rounds)
+        print(f"  {name:<32} {nanoseconds:8.0f} ns  {ratio:5.2f} x")
+    print(f"  plans from the cache in {planning:.2f} s")
+    for kind, place in (("jump", 1), ("int3", 2)):
+        placed, seconds = rounds[0][place]
+        print(f"  {placed} {kind} probes placed for the first time in {seconds:.2f} s")
 
 
 main()
