@@ -102,11 +102,16 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
   return lines;
 }
 
-std::vector<std::uint32_t> CallLines::find_dispatch(const IndexedFunction& step) {
+template <typename Wanted>
+std::vector<std::uint32_t> CallLines::lines_of_calls(const IndexedFunction& caller, Wanted wanted) {
   std::vector<std::uint32_t> lines;
-  for (const CallSite& site : calls_of(step.symbol, step.source_file))
-    if (is_handover(site.callee)) add_line(lines, site.location.line);
+  for (const CallSite& site : calls_of(caller.symbol, caller.source_file))
+    if (wanted(site.callee)) add_line(lines, site.location.line);
   return lines;
+}
+
+std::vector<std::uint32_t> CallLines::find_dispatch(const IndexedFunction& step) {
+  return lines_of_calls(step, is_handover);
 }
 
 std::vector<std::uint32_t> CallLines::find_by_name(const IndexedFunction& caller,
@@ -118,9 +123,9 @@ std::vector<std::uint32_t> CallLines::find_by_name(const IndexedFunction& caller
   std::set<std::string> members;
   for (const CallSite& site : calls_of(caller.symbol, caller.source_file)) {
     const std::string site_key = template_key(site.callee).value_or(std::string(site.callee));
-    if (!wanted.name.empty() && parts_of(site_key).name == wanted.name)
-      add_line(named, site.location.line);
-    if (!wanted.scope.empty() && parts_of(site_key).scope == wanted.scope) {
+    const NameParts site_parts = parts_of(site_key);
+    if (!wanted.name.empty() && site_parts.name == wanted.name) add_line(named, site.location.line);
+    if (!wanted.scope.empty() && site_parts.scope == wanted.scope) {
       add_line(of_class, site.location.line);
       members.insert(site_key);
     }
@@ -129,9 +134,7 @@ std::vector<std::uint32_t> CallLines::find_by_name(const IndexedFunction& caller
 }
 
 std::vector<std::uint32_t> CallLines::find_stub(const IndexedFunction& caller) {
-  std::vector<std::uint32_t> lines;
-  for (const CallSite& site : calls_of(caller.symbol, caller.source_file))
-    if (is_stub(site.callee)) add_line(lines, site.location.line);
+  std::vector<std::uint32_t> lines = lines_of_calls(caller, is_stub);
   if (lines.size() > 1) lines.clear();
   return lines;
 }

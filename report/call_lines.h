@@ -50,6 +50,10 @@ class CallLines {
  private:
   const std::vector<CallSite>& calls_of(std::string_view symbol, std::string_view source_file);
 
+  /// The lines of `caller`, ascending, that call a function whose key is `wanted`.
+  template <typename Wanted>
+  std::vector<std::uint32_t> lines_of_calls(const IndexedFunction& caller, Wanted wanted);
+
   const Index& index_;
   std::map<std::pair<std::string, std::string>, std::vector<CallSite>> calls_;
   std::map<std::pair<std::string, std::string>, std::vector<std::uint32_t>> found_;

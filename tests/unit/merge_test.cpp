@@ -116,6 +116,19 @@ std::string names(const Frame& root) {
   return text;
 }
 
+// The call line of each frame that the root calls; 0 where there is none.
+std::vector<std::uint32_t> call_lines_below_root(const TraceBuilder& builder,
+                                                 const IndexContents& index_contents,
+                                                 const optrace::MergeOptions& options) {
+  const OpenIndex index(index_contents);
+  const Index open = index.open();
+  const Report report = merge(builder.trace, &open, options);
+  std::vector<std::uint32_t> found;
+  for (const Frame& frame : report.roots.at(0).children)
+    found.push_back(frame.source ? frame.source->call_line.value_or(0) : 0);
+  return found;
+}
+
 const Frame& descend(const Frame& frame, unsigned levels) {
   return levels == 0 ? frame : descend(frame.children.at(0), levels - 1);
 }
@@ -329,15 +342,7 @@ TEST_CASE("calls of templates and of stubs have their lines", "[merge]") {
       {canonical_symbol(kOuter), file, 10, {{"_ZN2at6native5innerE", 12}, {stub, 14}}},
       {"_ZN2at6native5innerE", file, 20, {}},
       {canonical_symbol(kBehindStub), "aten/src/ATen/native/cpu/SumKernel.cpp", 30, {}}};
-  const auto lines = [&] {
-    const OpenIndex index(contents);
-    const Index open = index.open();
-    const Report report = merge(t.trace, &open, {});
-    std::vector<std::uint32_t> found;
-    for (const Frame& frame : report.roots.at(0).children)
-      found.push_back(frame.source->call_line.value_or(0));
-    return found;
-  };
+  const auto lines = [&] { return call_lines_below_root(t, contents, {}); };
   CHECK(lines() == std::vector<std::uint32_t>{12, 14});
   // Of two stubs nothing tells which one it was.
   contents.functions[0].calls.push_back({stub, 16});
@@ -361,15 +366,7 @@ TEST_CASE("overriding and foreign functions are found by what the source calls",
                          {{"_ZN5torch8autograd6Engine7executeERKSt6vectorIiSaIiEE", 12},
                           {"_ZN5ideep11convolution7computeE", 14}}},
                         {canonical_symbol(kOverride), file, 20, {}}};
-  const auto lines = [&] {
-    const OpenIndex index(contents);
-    const Index open = index.open();
-    const Report report = merge(t.trace, &open, {.all = true});
-    std::vector<std::uint32_t> found;
-    for (const Frame& frame : report.roots.at(0).children)
-      found.push_back(frame.source ? frame.source->call_line.value_or(0) : 0);
-    return found;
-  };
+  const auto lines = [&] { return call_lines_below_root(t, contents, {.all = true}); };
   CHECK(lines() == std::vector<std::uint32_t>{12, 14});
   // Of two members nothing tells which one led there.
   contents.functions[0].calls.push_back({"_ZN5ideep11convolution7prepareE", 13});
