@@ -2,10 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "indexer/index_contents.h"
+#include "indexer/op_facts.h"
 
 namespace optrace {
 
@@ -20,12 +24,46 @@ struct SourceLocation {
 struct Definition {
   std::string_view symbol;  ///< Canonical (symbol_key.h).
   SourceLocation location;
+  DefinitionKind kind = DefinitionKind::function;
 };
 
 /// "This function calls that one here." Also an op re-entered, a library call, a launch.
 struct CallSite {
   std::string_view callee;  ///< Canonical symbol; a template's instance: its template_key.
   SourceLocation location;
+  CallKind kind = CallKind::call;
+};
+
+/// What is registered under a name, for a dispatch key.
+struct Registration {
+  RegistrationKind kind = RegistrationKind::kernel;
+  std::string_view name;
+  std::string_view key;
+  std::string_view function;  ///< Canonical symbol; empty where none is named.
+  SourceLocation location;
+};
+
+/// What a Python name stands for.
+enum class PythonKind : char {
+  module_ = 'm',
+  class_ = 'c',    ///< Target: its bases' full names, comma-separated.
+  function = 'f',  ///< Functions and methods written in Python.
+  builtin = 'b',   ///< Bound in C++. Target: symbol of the binding (`THPVariable_...`), or empty.
+  alias = 'a',     ///< Target: the name under which it is defined.
+};
+
+struct PythonName {
+  std::string_view name;
+  PythonKind kind = PythonKind::function;
+  std::string_view target;
+  SourceLocation location;  ///< For a builtin that of its binding, where that is known.
+};
+
+/// "This function is called from there."
+struct Caller {
+  Definition function;
+  std::uint32_t line = 0;  ///< Of the call, in the function's file.
+  CallKind kind = CallKind::call;
 };
 
 /// An entry of native_functions.yaml.
@@ -72,8 +110,29 @@ class Index {
   std::vector<CallSite> calls_of(std::string_view canonical_symbol,
                                  std::string_view source_file = {}) const;
 
+  /// Functions whose key holds `part` (such as `4gelu`, a name with its length before it), in the
+  /// order of their symbols, `limit` at most. For look-ups by a bare name.
+  std::vector<Definition> find_definitions_with(std::string_view part, std::size_t limit) const;
+
+  /// Every definition, in the order of their symbols.
+  void each_definition(const std::function<void(const Definition&)>& visit) const;
+
+  /// Who calls a function, or takes its address, and where.
+  std::vector<Caller> callers_of(std::string_view canonical_symbol) const;
+
   std::optional<OpEntry> find_op(std::string_view unambiguous_name) const;
   std::vector<OpEntry> ops() const;
+
+  /// What the catalogue says of an op. Throws Error(usage) for a broken index.
+  OpFacts facts_of(const OpEntry& op) const;
+
+  /// What is registered under a name: an op's (`aten::add.Tensor`), a stub's symbol, a namespace's
+  /// fallbacks (`_`). By kind, key, file and line.
+  std::vector<Registration> registrations_of(std::string_view name) const;
+  std::vector<Registration> registrations() const;
+
+  std::optional<PythonName> find_python_name(std::string_view name) const;
+  std::vector<PythonName> python_names() const;
 
  private:
   struct State;
