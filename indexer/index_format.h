@@ -14,7 +14,7 @@
 namespace optrace::index_format {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'I', 'N', 'D', 'E', 'X'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::uint32_t kBlockSize = 32 * 1024;
 
 struct Header {
@@ -39,8 +39,25 @@ enum class SectionKind : std::uint32_t {
   call_callees = 9,        // u32 per call site: the callee's symbol.
   call_lines = 10,         // i32 per call site: its line less the definition's line.
   ops = 11,  // unambiguous name NUL full name NUL, in byte order of the first; a rank is a number.
-  op_blocks = 12,  // u32: where in `ops` the entries 0, 16, 32, ... start.
-  op_lines = 13,   // u32 per op: the line in kOpsFile.
+  op_blocks = 12,                 // u32: where in `ops` the entries 0, 16, 32, ... start.
+  op_lines = 13,                  // u32 per op: the line in kOpsFile.
+  definition_kinds = 14,          // u8 per definition: DefinitionKind.
+  call_kinds = 15,                // u8 per call site: CallKind.
+  op_facts = 16,                  // Per op the JSON of op_facts.h, or nothing, ended by NUL.
+  op_fact_starts = 17,            // u32 per op: where in `op_facts` its text starts.
+  registration_texts = 18,        // Names and keys in byte order, each ended by NUL.
+  registration_text_blocks = 19,  // u32: where in them the texts 0, 16, 32, ... start.
+  registration_names = 20,        // u32 per registration, ascending: the name's rank in the texts.
+  registration_keys = 21,         // u32 per registration: the key's rank in the texts.
+  registration_functions = 22,    // u32 per registration: 1 + the function's symbol; 0: none.
+  registration_kinds = 23,        // u8 per registration: RegistrationKind.
+  registration_files = 24,        // u32 per registration: the file's number.
+  registration_lines = 25,        // u32 per registration, from 1.
+  python_names = 26,   // name NUL target NUL, in byte order of the names; a rank is a number.
+  python_blocks = 27,  // u32: where in `python_names` the entries 0, 16, 32, ... start.
+  python_kinds = 28,   // u8 per name: the letter of PythonKind.
+  python_files = 29,   // u32 per name: 1 + the file's number; 0: none.
+  python_lines = 30,   // u32 per name; 0 where there is no file.
 };
 
 // Names per entry of a *_blocks section.

@@ -1,5 +1,6 @@
 #include "indexer/index_store.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -87,6 +88,31 @@ struct Index::State {
                                                  std::string_view source_file) const;
   Definition definition(std::uint32_t rank) const;
   OpEntry op(std::uint64_t offset, std::uint32_t rank) const;
+  std::string_view file_name(std::uint32_t number) const;
+
+  // An enumerator of 0 ... `last`.
+  template <typename Kind>
+  Kind kind(const Part& part, std::uint64_t index, Kind last) const {
+    const auto value = number<std::uint8_t>(part, index);
+    if (value > static_cast<std::uint8_t>(last)) {
+      fail("corrupt: an entry of no known kind");
+    }
+    return static_cast<Kind>(value);
+  }
+
+  std::string_view registration_text(std::uint32_t rank) const {
+    return terminated(registration_texts,
+                      name_offset(registration_texts, registration_text_blocks, rank, 1));
+  }
+  Registration registration(std::uint32_t rank) const;
+  // First and one past the last of the numbers, which ascend, that are `wanted`.
+  std::pair<std::uint32_t, std::uint32_t> equal_range(const Part& numbers,
+                                                      std::uint32_t wanted) const;
+  PythonName python_name(std::uint64_t offset, std::uint32_t rank) const;
+  // The rank of the symbol whose name holds the byte at `offset` of the symbols.
+  std::uint32_t symbol_at(std::uint64_t offset) const;
+  // The definition that a call site belongs to.
+  std::uint32_t caller_of(std::uint32_t call) const;
 
   MappedFile file;
   std::span<const std::byte> checksums;
@@ -107,6 +133,23 @@ struct Index::State {
   Part op_names;
   Part op_blocks;
   Part op_lines;
+  Part definition_kinds;
+  Part call_kinds;
+  Part op_facts;
+  Part op_fact_starts;
+  Part registration_texts;
+  Part registration_text_blocks;
+  Part registration_names;
+  Part registration_keys;
+  Part registration_functions;
+  Part registration_kinds;
+  Part registration_files;
+  Part registration_lines;
+  Part python_names;
+  Part python_blocks;
+  Part python_kinds;
+  Part python_files;
+  Part python_lines;
   std::vector<std::string_view> file_names;
 };
 
@@ -154,8 +197,25 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
       {SectionKind::call_lines, &call_lines},
       {SectionKind::ops, &op_names},
       {SectionKind::op_blocks, &op_blocks},
-      {SectionKind::op_lines, &op_lines}};
-  std::uint32_t found = 0;
+      {SectionKind::op_lines, &op_lines},
+      {SectionKind::definition_kinds, &definition_kinds},
+      {SectionKind::call_kinds, &call_kinds},
+      {SectionKind::op_facts, &op_facts},
+      {SectionKind::op_fact_starts, &op_fact_starts},
+      {SectionKind::registration_texts, &registration_texts},
+      {SectionKind::registration_text_blocks, &registration_text_blocks},
+      {SectionKind::registration_names, &registration_names},
+      {SectionKind::registration_keys, &registration_keys},
+      {SectionKind::registration_functions, &registration_functions},
+      {SectionKind::registration_kinds, &registration_kinds},
+      {SectionKind::registration_files, &registration_files},
+      {SectionKind::registration_lines, &registration_lines},
+      {SectionKind::python_names, &python_names},
+      {SectionKind::python_blocks, &python_blocks},
+      {SectionKind::python_kinds, &python_kinds},
+      {SectionKind::python_files, &python_files},
+      {SectionKind::python_lines, &python_lines}};
+  std::uint64_t found = 0;
   for (std::uint64_t at = 0; at < table_size; at += sizeof(index_format::Section)) {
     index_format::Section section{};
     std::memcpy(&section, front.data() + at, sizeof section);
@@ -166,20 +226,28 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
     for (const auto& [kind, part] : wanted) {
       if (kind == section.kind) {
         *part = {section.offset, section.size, section.count};
-        found |= 1U << static_cast<std::uint32_t>(kind);
+        found |= std::uint64_t{1} << static_cast<std::uint32_t>(kind);
       }
     }
   }
   for (const auto& [kind, part] : wanted) {
-    if ((found & (1U << static_cast<std::uint32_t>(kind))) == 0) {
+    if ((found & (std::uint64_t{1} << static_cast<std::uint32_t>(kind))) == 0) {
       fail(fmt::format("corrupt: it has no section of kind {}", static_cast<std::uint32_t>(kind)));
     }
   }
-  if (definition_symbols.size != definition_files.size ||
+  constexpr std::uint64_t kNumber = sizeof(std::uint32_t);
+  if (definition_symbols.size != definition_kinds.size * kNumber ||
+      definition_symbols.size != definition_files.size ||
       definition_symbols.size != definition_lines.size ||
-      definition_symbols.size + sizeof(std::uint32_t) != definition_calls.size ||
-      call_callees.size != call_lines.size ||
-      definition_symbols.size % sizeof(std::uint32_t) != 0) {
+      definition_symbols.size + kNumber != definition_calls.size ||
+      call_callees.size != call_kinds.size * kNumber || call_callees.size != call_lines.size ||
+      op_lines.size % kNumber != 0 || op_lines.size != op_fact_starts.size ||
+      registration_names.size != registration_kinds.size * kNumber ||
+      registration_names.size != registration_keys.size ||
+      registration_names.size != registration_functions.size ||
+      registration_names.size != registration_files.size ||
+      registration_names.size != registration_lines.size ||
+      python_files.size != python_kinds.size * kNumber || python_files.size != python_lines.size) {
     fail("corrupt: its sections are of unequal length");
   }
   for (std::uint64_t at = 0; at < files.size;) {
@@ -272,19 +340,24 @@ std::pair<std::uint32_t, std::uint32_t> Index::State::definitions_of(
   if (!wanted) {
     return {0, 0};
   }
-  const auto count = static_cast<std::uint32_t>(definition_symbols.size / sizeof(std::uint32_t));
+  return equal_range(definition_symbols, *wanted);
+}
+
+std::pair<std::uint32_t, std::uint32_t> Index::State::equal_range(const Part& numbers,
+                                                                  std::uint32_t wanted) const {
+  const auto count = static_cast<std::uint32_t>(numbers.size / sizeof(std::uint32_t));
   std::uint32_t low = 0;
   std::uint32_t high = count;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (number(definition_symbols, middle) < *wanted) {
+    if (number(numbers, middle) < wanted) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
   std::uint32_t end = low;
-  while (end < count && number(definition_symbols, end) == *wanted) {
+  while (end < count && number(numbers, end) == wanted) {
     ++end;
   }
   return {low, end};
@@ -311,13 +384,82 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
   return first;
 }
 
-Definition Index::State::definition(std::uint32_t rank) const {
-  const std::uint32_t file_number = number(definition_files, rank);
-  if (file_number >= file_names.size()) {
-    fail("corrupt: a definition lies in no file");
+std::string_view Index::State::file_name(std::uint32_t number) const {
+  if (number >= file_names.size()) {
+    fail("corrupt: an entry lies in no file");
   }
+  return file_names[number];
+}
+
+Definition Index::State::definition(std::uint32_t rank) const {
   return {symbol(number(definition_symbols, rank)),
-          {file_names[file_number], number(definition_lines, rank)}};
+          {file_name(number(definition_files, rank)), number(definition_lines, rank)},
+          kind(definition_kinds, rank, DefinitionKind::stub)};
+}
+
+Registration Index::State::registration(std::uint32_t rank) const {
+  const std::uint32_t function = number(registration_functions, rank);
+  return {kind(registration_kinds, rank, RegistrationKind::stub),
+          registration_text(number(registration_names, rank)),
+          registration_text(number(registration_keys, rank)),
+          function == 0 ? std::string_view() : symbol(function - 1),
+          {file_name(number(registration_files, rank)), number(registration_lines, rank)}};
+}
+
+PythonName Index::State::python_name(std::uint64_t offset, std::uint32_t rank) const {
+  PythonName found;
+  found.name = terminated(python_names, offset);
+  found.target = terminated(python_names, offset + found.name.size() + 1);
+  const auto letter = number<char>(python_kinds, rank);
+  if (std::string_view("mcfba").find(letter) == std::string_view::npos) {
+    fail("corrupt: an entry of no known kind");
+  }
+  found.kind = static_cast<PythonKind>(letter);
+  const std::uint32_t file_number = number(python_files, rank);
+  if (file_number != 0) {
+    found.location = {file_name(file_number - 1), number(python_lines, rank)};
+  }
+  return found;
+}
+
+std::uint32_t Index::State::symbol_at(std::uint64_t offset) const {
+  std::uint64_t low = 0;
+  std::uint64_t high = symbol_blocks.size / sizeof(std::uint32_t);
+  while (low < high) {  // The first block that starts after the offset.
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (number(symbol_blocks, middle) <= offset) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low > 0) {
+    std::uint64_t start = number(symbol_blocks, low - 1);
+    for (std::uint32_t in_block = 0; in_block < kNamesPerBlock; ++in_block) {
+      start += terminated(symbols, start).size() + 1;
+      if (offset < start) {
+        return static_cast<std::uint32_t>((low - 1) * kNamesPerBlock + in_block);
+      }
+    }
+  }
+  fail("corrupt: a name lies outside its block");
+}
+
+std::uint32_t Index::State::caller_of(std::uint32_t call) const {
+  std::uint64_t low = 0;
+  std::uint64_t high = definition_symbols.size / sizeof(std::uint32_t);
+  while (low < high) {  // The first definition whose calls end after this one.
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (number(definition_calls, middle + 1) <= call) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (number(definition_calls, low) > call) {
+    fail("corrupt: a call in no function");
+  }
+  return static_cast<std::uint32_t>(low);
 }
 
 OpEntry Index::State::op(std::uint64_t offset, std::uint32_t rank) const {
@@ -403,9 +545,82 @@ std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
     const auto distance = state_->number<std::int32_t>(state_->call_lines, at);
     calls.push_back(
         {state_->symbol(state_->number(state_->call_callees, at)),
-         {caller.location.file, caller.location.line + static_cast<std::uint32_t>(distance)}});
+         {caller.location.file, caller.location.line + static_cast<std::uint32_t>(distance)},
+         state_->kind(state_->call_kinds, at, CallKind::reference)});
   }
   return calls;
+}
+
+std::vector<Definition> Index::find_definitions_with(std::string_view part,
+                                                     std::size_t limit) const {
+  std::vector<Definition> found;
+  if (part.find('\0') != std::string_view::npos) {
+    return found;
+  }
+  const auto names = state_->text(state_->symbols, 0, state_->symbols.size);
+  std::size_t at = 0;
+  while (at < names.size() && found.size() < limit) {
+    // memmem, not find: that one looks for the first letter, which is a digit in most names.
+    const void* hit = ::memmem(names.data() + at, names.size() - at, part.data(), part.size());
+    if (hit == nullptr) {
+      break;
+    }
+    const auto offset = static_cast<std::size_t>(static_cast<const char*>(hit) - names.data());
+    auto [first, end] = state_->equal_range(state_->definition_symbols, state_->symbol_at(offset));
+    for (; first < end && found.size() < limit; ++first) {
+      found.push_back(state_->definition(first));
+    }
+    at = std::min(names.find('\0', offset), names.size() - 1) + 1;
+  }
+  return found;
+}
+
+void Index::each_definition(const std::function<void(const Definition&)>& visit) const {
+  // Both ascend, so one walk over the names serves all.
+  std::uint64_t offset = 0;
+  std::uint32_t symbol = 0;
+  const auto count = static_cast<std::uint32_t>(definition_count());
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    const std::uint32_t wanted = state_->number(state_->definition_symbols, rank);
+    if (wanted < symbol) {
+      state_->fail("corrupt: definitions are out of order");
+    }
+    for (; symbol < wanted; ++symbol) {
+      offset += state_->terminated(state_->symbols, offset).size() + 1;
+    }
+    visit({state_->terminated(state_->symbols, offset),
+           {state_->file_name(state_->number(state_->definition_files, rank)),
+            state_->number(state_->definition_lines, rank)},
+           state_->kind(state_->definition_kinds, rank, DefinitionKind::stub)});
+  }
+}
+
+std::vector<Caller> Index::callers_of(std::string_view canonical_symbol) const {
+  std::vector<Caller> callers;
+  const auto rank_of = [&](std::string_view name) {
+    return state_->rank_of(state_->symbols, state_->symbol_blocks, name, 1);
+  };
+  const auto exact = rank_of(canonical_symbol);
+  const auto key = rank_of(function_key(canonical_symbol));
+  if (!exact && !key) {
+    return callers;
+  }
+  const std::uint32_t wanted = exact ? *exact : *key;
+  const std::uint32_t also_wanted = key ? *key : *exact;
+  // All of them: 4 MB, of which a pass takes a millisecond; an inverse would cost as much again.
+  const auto callees = state_->data(state_->call_callees.offset, state_->call_callees.size);
+  const auto count = static_cast<std::uint32_t>(call_site_count());
+  for (std::uint32_t at = 0; at < count; ++at) {
+    std::uint32_t callee = 0;
+    std::memcpy(&callee, callees.data() + at * sizeof callee, sizeof callee);
+    if (callee == wanted || callee == also_wanted) {
+      const Definition caller = state_->definition(state_->caller_of(at));
+      const auto distance = state_->number<std::int32_t>(state_->call_lines, at);
+      callers.push_back({caller, caller.location.line + static_cast<std::uint32_t>(distance),
+                         state_->kind(state_->call_kinds, at, CallKind::reference)});
+    }
+  }
+  return callers;
 }
 
 std::optional<OpEntry> Index::find_op(std::string_view unambiguous_name) const {
@@ -424,6 +639,63 @@ std::vector<OpEntry> Index::ops() const {
     offset += entries.back().unambiguous_name.size() + entries.back().name.size() + 2;
   }
   return entries;
+}
+
+OpFacts Index::facts_of(const OpEntry& op) const {
+  const auto rank = state_->rank_of(state_->op_names, state_->op_blocks, op.unambiguous_name, 2);
+  if (!rank) {
+    return {};
+  }
+  const auto text =
+      state_->terminated(state_->op_facts, state_->number(state_->op_fact_starts, *rank));
+  if (text.empty()) {
+    return {};
+  }
+  try {
+    return parse_op_facts(text);
+  } catch (const Error& error) {
+    state_->fail(fmt::format("corrupt: the facts of {}: {}", op.unambiguous_name, error.what()));
+  }
+}
+
+std::vector<Registration> Index::registrations_of(std::string_view name) const {
+  std::vector<Registration> found;
+  if (const auto rank =
+          state_->rank_of(state_->registration_texts, state_->registration_text_blocks, name, 1)) {
+    auto [first, end] = state_->equal_range(state_->registration_names, *rank);
+    for (; first < end; ++first) {
+      found.push_back(state_->registration(first));
+    }
+  }
+  return found;
+}
+
+std::vector<Registration> Index::registrations() const {
+  std::vector<Registration> all;
+  const auto count = static_cast<std::uint32_t>(state_->registration_kinds.size);
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    all.push_back(state_->registration(rank));
+  }
+  return all;
+}
+
+std::optional<PythonName> Index::find_python_name(std::string_view name) const {
+  const auto rank = state_->rank_of(state_->python_names, state_->python_blocks, name, 2);
+  if (!rank) {
+    return std::nullopt;
+  }
+  return state_->python_name(
+      state_->name_offset(state_->python_names, state_->python_blocks, *rank, 2), *rank);
+}
+
+std::vector<PythonName> Index::python_names() const {
+  std::vector<PythonName> all;
+  std::uint64_t offset = 0;
+  for (std::uint32_t rank = 0; offset < state_->python_names.size; ++rank) {
+    all.push_back(state_->python_name(offset, rank));
+    offset += all.back().name.size() + all.back().target.size() + 2;
+  }
+  return all;
 }
 
 }  // namespace optrace

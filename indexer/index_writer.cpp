@@ -120,6 +120,7 @@ void merge_repeated(std::vector<IndexContents::Function>& functions) {
         merged.back().file == function.file) {
       auto& calls = merged.back().calls;
       calls.insert(calls.end(), function.calls.begin(), function.calls.end());
+      merged.back().kind = std::max(merged.back().kind, function.kind);  // The more special one.
     } else {
       merged.push_back(std::move(function));
     }
@@ -127,80 +128,174 @@ void merge_repeated(std::vector<IndexContents::Function>& functions) {
   for (auto& function : merged) {
     auto& calls = function.calls;
     std::sort(calls.begin(), calls.end(), [](const auto& left, const auto& right) {
-      return std::tie(left.line, left.callee) < std::tie(right.line, right.callee);
+      return std::tie(left.line, left.callee, left.kind) <
+             std::tie(right.line, right.callee, right.kind);
     });
     calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   }
   functions = std::move(merged);
 }
 
-void add_functions(const std::vector<IndexContents::Function>& functions, Sections& sections) {
+/// Brings the contents into the order of the file.
+void put_in_order(IndexContents& contents) {
+  merge_repeated(contents.functions);
+  auto& registrations = contents.registrations;
+  std::sort(registrations.begin(), registrations.end(), [](const auto& left, const auto& right) {
+    return std::tie(left.name, left.kind, left.key, left.file, left.line, left.function) <
+           std::tie(right.name, right.kind, right.key, right.file, right.line, right.function);
+  });
+  registrations.erase(std::unique(registrations.begin(), registrations.end()), registrations.end());
+  std::sort(contents.ops.begin(), contents.ops.end(), [](const auto& left, const auto& right) {
+    return std::tie(left.unambiguous_name, left.name, left.line, left.facts) <
+           std::tie(right.unambiguous_name, right.name, right.line, right.facts);
+  });
+  auto& names = contents.python_names;
+  std::sort(names.begin(), names.end());
+  names.erase(
+      std::unique(names.begin(), names.end(),
+                  [](const auto& left, const auto& right) { return left.name == right.name; }),
+      names.end());
+}
+
+/// The names that other sections number.
+struct Tables {
+  explicit Tables(const IndexContents& contents);
   std::vector<std::string> files;
   std::vector<std::string> symbols;
-  for (const auto& function : functions) {
+  std::vector<std::string> registration_texts;
+};
+
+Tables::Tables(const IndexContents& contents) {
+  for (const auto& function : contents.functions) {
     files.push_back(function.file);
     symbols.push_back(function.symbol);
     for (const auto& call : function.calls) {
       symbols.push_back(call.callee);
     }
   }
+  for (const auto& registration : contents.registrations) {
+    files.push_back(registration.file);
+    registration_texts.push_back(registration.name);
+    registration_texts.push_back(registration.key);
+    if (!registration.function.empty()) {
+      symbols.push_back(registration.function);
+    }
+  }
+  for (const auto& name : contents.python_names) {
+    if (!name.file.empty()) {
+      files.push_back(name.file);
+    }
+  }
   files = sorted_unique(std::move(files));
   symbols = sorted_unique(std::move(symbols));
-  const Numbers file_numbers(files);
-  const Numbers symbol_numbers(symbols);
+  registration_texts = sorted_unique(std::move(registration_texts));
+}
 
+void add_functions(const std::vector<IndexContents::Function>& functions,
+                   const Numbers& file_numbers, const Numbers& symbol_numbers, Sections& sections) {
   std::vector<std::uint32_t> definition_symbols;
   std::vector<std::uint32_t> definition_files;
   std::vector<std::uint32_t> definition_lines;
   std::vector<std::uint32_t> definition_calls;
+  std::vector<std::uint8_t> definition_kinds;
   std::vector<std::uint32_t> call_callees;
   std::vector<std::int32_t> call_lines;
+  std::vector<std::uint8_t> call_kinds;
   for (const auto& function : functions) {
     definition_symbols.push_back(symbol_numbers[function.symbol]);
     definition_files.push_back(file_numbers[function.file]);
     definition_lines.push_back(function.line);
     definition_calls.push_back(checked_u32(call_callees.size()));
+    definition_kinds.push_back(static_cast<std::uint8_t>(function.kind));
     for (const auto& call : function.calls) {
       call_callees.push_back(symbol_numbers[call.callee]);
       call_lines.push_back(static_cast<std::int32_t>(call.line - function.line));
+      call_kinds.push_back(static_cast<std::uint8_t>(call.kind));
     }
   }
   definition_calls.push_back(checked_u32(call_callees.size()));
-
-  std::string file_text;
-  for (const auto& file : files) {
-    file_text += file;
-    file_text += '\0';
-  }
-  sections.add(SectionKind::files, files.size(), file_text);
-  sections.add_names(SectionKind::symbols, SectionKind::symbol_blocks, symbols);
   sections.add(SectionKind::definition_symbols, definition_symbols);
   sections.add(SectionKind::definition_files, definition_files);
   sections.add(SectionKind::definition_lines, definition_lines);
   sections.add(SectionKind::definition_calls, definition_calls);
+  sections.add(SectionKind::definition_kinds, definition_kinds);
   sections.add(SectionKind::call_callees, call_callees);
   sections.add(SectionKind::call_lines, call_lines);
+  sections.add(SectionKind::call_kinds, call_kinds);
 }
 
-void add_ops(std::vector<IndexContents::Op> ops, Sections& sections) {
-  std::sort(ops.begin(), ops.end(), [](const auto& left, const auto& right) {
-    return std::tie(left.unambiguous_name, left.name) <
-           std::tie(right.unambiguous_name, right.name);
-  });
+void add_ops(const std::vector<IndexContents::Op>& ops, Sections& sections) {
   std::vector<std::string> names;
   std::vector<std::uint32_t> lines;
+  std::string facts;
+  std::vector<std::uint32_t> starts;
   for (const auto& op : ops) {
     names.push_back(op.unambiguous_name + '\0' + op.name);
     lines.push_back(op.line);
+    starts.push_back(checked_u32(facts.size()));
+    facts += op.facts;
+    facts += '\0';
   }
   sections.add_names(SectionKind::ops, SectionKind::op_blocks, names);
   sections.add(SectionKind::op_lines, lines);
+  sections.add(SectionKind::op_facts, ops.size(), facts);
+  sections.add(SectionKind::op_fact_starts, starts);
+}
+
+void add_registrations(const std::vector<IndexContents::Registration>& registrations,
+                       const Tables& tables, const Numbers& file_numbers,
+                       const Numbers& symbol_numbers, Sections& sections) {
+  const Numbers text_numbers(tables.registration_texts);
+  std::vector<std::uint32_t> names;
+  std::vector<std::uint32_t> keys;
+  std::vector<std::uint32_t> functions;
+  std::vector<std::uint8_t> kinds;
+  std::vector<std::uint32_t> files;
+  std::vector<std::uint32_t> lines;
+  for (const auto& registration : registrations) {
+    names.push_back(text_numbers[registration.name]);
+    keys.push_back(text_numbers[registration.key]);
+    functions.push_back(registration.function.empty() ? 0
+                                                      : symbol_numbers[registration.function] + 1);
+    kinds.push_back(static_cast<std::uint8_t>(registration.kind));
+    files.push_back(file_numbers[registration.file]);
+    lines.push_back(registration.line);
+  }
+  sections.add_names(SectionKind::registration_texts, SectionKind::registration_text_blocks,
+                     tables.registration_texts);
+  sections.add(SectionKind::registration_names, names);
+  sections.add(SectionKind::registration_keys, keys);
+  sections.add(SectionKind::registration_functions, functions);
+  sections.add(SectionKind::registration_kinds, kinds);
+  sections.add(SectionKind::registration_files, files);
+  sections.add(SectionKind::registration_lines, lines);
+}
+
+void add_python_names(const std::vector<IndexContents::PythonName>& python_names,
+                      const Numbers& file_numbers, Sections& sections) {
+  std::vector<std::string> names;
+  std::vector<std::uint8_t> kinds;
+  std::vector<std::uint32_t> files;
+  std::vector<std::uint32_t> lines;
+  for (const auto& name : python_names) {
+    names.push_back(name.name + '\0' + name.target);
+    kinds.push_back(static_cast<std::uint8_t>(name.kind));
+    files.push_back(name.file.empty() ? 0 : file_numbers[name.file] + 1);
+    lines.push_back(name.file.empty() ? 0 : name.line);
+  }
+  sections.add_names(SectionKind::python_names, SectionKind::python_blocks, names);
+  sections.add(SectionKind::python_kinds, kinds);
+  sections.add(SectionKind::python_files, files);
+  sections.add(SectionKind::python_lines, lines);
 }
 
 }  // namespace
 
 void write_index(IndexContents contents, const std::filesystem::path& path) {
-  merge_repeated(contents.functions);
+  put_in_order(contents);
+  const Tables tables(contents);
+  const Numbers file_numbers(tables.files);
+  const Numbers symbol_numbers(tables.symbols);
   Sections sections;
   std::string meta;
   for (const auto& [key, value] : contents.meta) {
@@ -208,8 +303,17 @@ void write_index(IndexContents contents, const std::filesystem::path& path) {
     meta.append(value).push_back('\0');
   }
   sections.add(SectionKind::meta, contents.meta.size(), meta);
-  add_functions(contents.functions, sections);
-  add_ops(std::move(contents.ops), sections);
+  std::string file_text;
+  for (const auto& file : tables.files) {
+    file_text += file;
+    file_text += '\0';
+  }
+  sections.add(SectionKind::files, tables.files.size(), file_text);
+  sections.add_names(SectionKind::symbols, SectionKind::symbol_blocks, tables.symbols);
+  add_functions(contents.functions, file_numbers, symbol_numbers, sections);
+  add_ops(contents.ops, sections);
+  add_registrations(contents.registrations, tables, file_numbers, symbol_numbers, sections);
+  add_python_names(contents.python_names, file_numbers, sections);
   sections.write(path);
 }
 
