@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fnmatch.h>
 
 #include "indexer/code_generation.h"
+#include "indexer/file_hashes.h"
 #include "indexer/file_text.h"
 #include "indexer/index_catalogue.h"
 #include "indexer/index_writer.h"
@@ -17,11 +16,12 @@
 #include "indexer/progress_reporter.h"
 #include "indexer/python_installation.h"
 #include "indexer/source_tree.h"
+#include "indexer/unit_parser.h"
+#include "indexer/work_folder.h"
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
-#include "platform/private_folder.h"
 
 namespace optrace {
 namespace {
@@ -77,6 +77,50 @@ std::vector<SourceUnit> wanted_units(const SourceTree& tree, const std::filesyst
 
 }  // namespace
 
+namespace {
+
+// Everything that the generators read.
+std::uint64_t generator_inputs(const SourceTree& tree, FileHashes& hashes) {
+  Digest digest;
+  for (const char* part :
+       {"torchgen", "tools", "aten/src/ATen/native/native_functions.yaml",
+        "aten/src/ATen/native/tags.yaml", "aten/src/ATen/native/ts_native_functions.yaml",
+        "aten/src/ATen/templates", "torch/csrc/lazy", "torch/csrc/inductor/aoti_torch/generated",
+        "version.txt"}) {
+    digest.add(part).add(hashes.of_all(tree.folder / part));
+  }
+  return digest.value();
+}
+
+UnitsToParse units_to_parse(const SourceTree& tree, const std::filesystem::path& generated,
+                            const PythonInstallation& python,
+                            const std::vector<SourceUnit>& sources) {
+  UnitsToParse wanted;
+  for (const UnitGroup group : kGroups) {
+    if (std::none_of(sources.begin(), sources.end(),
+                     [&](const SourceUnit& unit) { return unit.group == group; })) {
+      continue;
+    }
+    for (const auto& source : sources) {
+      if (source.group == group) {
+        wanted.units.push_back({source.path, source.name, wanted.groups.size()});
+      }
+    }
+    wanted.groups.push_back(
+        {group_name(group),
+         compiler_arguments(group, tree, generated, python, data_folder() / "stand_ins"),
+         precompiled_text(group)});
+  }
+  const auto include = python.torch_folder / "include";
+  wanted.setup = {{{tree.folder.string(), ""},
+                   {generated.string(), ""},
+                   {(include / "ATen").string(), "build/aten/src/ATen"}},
+                  {(tree.folder / "third_party").string()}};
+  return wanted;
+}
+
+}  // namespace
+
 MadeIndex make_index(const MakeIndexOptions& options) {
   const SourceTree tree = open_source_tree(options.source);
   const std::filesystem::path path =
@@ -88,86 +132,43 @@ MadeIndex make_index(const MakeIndexOptions& options) {
 
   const InterruptGuard guard;
   ProgressReporter progress;
-  progress.begin(fmt::format("Asking {} for its torch", options.python.string()));
   const PythonInstallation python = examine_python(options.python);
   check_versions(tree, python);
 
-  const PrivateFolder work;
+  const WorkFolder work(tree.folder, python.torch_folder);
+  FileHashes inputs;
+  work.make_once("generated", generator_inputs(tree, inputs),
+                 [&](const std::filesystem::path& folder) {
+                   progress.begin("Generating the code that PyTorch's build generates");
+                   generate_code(tree, python, folder);
+                 });
   const std::filesystem::path generated = work.path() / "generated";
-  progress.begin("Generating the code that PyTorch's build generates");
-  generate_code(tree, python, generated);
   const std::vector<SourceUnit> sources = wanted_units(tree, generated, options.only);
+  FileHashes hashes;
+  ParsedUnits parsed = parse_units(units_to_parse(tree, generated, python, sources), work, hashes,
+                                   options.jobs, progress);
 
-  const std::filesystem::path stand_ins = data_folder() / "stand_ins";
-  std::vector<Unit> headers;
-  std::vector<Unit> units;
-  for (const UnitGroup group : kGroups) {
-    if (std::none_of(sources.begin(), sources.end(),
-                     [&](const SourceUnit& unit) { return unit.group == group; })) {
-      continue;
-    }
-    const auto header = work.path() / (group_name(group) + ".h");
-    const auto precompiled = work.path() / (group_name(group) + ".pch");
-    std::ofstream(header) << precompiled_text(group);
-    const auto arguments = compiler_arguments(group, tree, generated, python, stand_ins);
-    headers.push_back({header.string(), "the headers of " + group_name(group), arguments, "",
-                       precompiled.string()});
-    for (const auto& source : sources) {
-      if (source.group == group) {
-        units.push_back({source.path.string(), source.name, arguments, precompiled.string(), ""});
-      }
-    }
-  }
-
-  const auto include = python.torch_folder / "include";
-  const WorkerSetup setup{{{tree.folder.string(), ""},
-                           {generated.string(), ""},
-                           {(include / "ATen").string(), "build/aten/src/ATen"}},
-                          {(tree.folder / "third_party").string()}};
-  const int processors = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  Driver driver({.worker = library_folder() / "optrace-index-worker",
-                 .jobs = options.jobs > 0 ? options.jobs : processors},
-                setup);
-
-  IndexContents contents;
-  const auto sink = [&](IndexContents::Function function) {
-    contents.functions.push_back(std::move(function));
-  };
-  const auto update = [&](std::size_t done, std::size_t total) { progress.update(done, total); };
-  progress.begin(
-      fmt::format("Reading the headers shared by all units ({} groups)", headers.size()));
-  MadeIndex made;
-  made.failed = driver.run(headers, sink, update);
-  for (auto& unit : units) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(unit.precompiled, ignored)) {
-      unit.precompiled.clear();
-    }
-  }
-  progress.begin(fmt::format("Indexing {} units", units.size()));
-  for (auto& failed : driver.run(units, sink, update)) {
-    made.failed.push_back(std::move(failed));
-  }
+  progress.begin("Writing the index");
+  IndexContents contents = merge_findings(parsed.units);
   if (contents.functions.empty()) {
     throw Error(ExitStatus::failed,
                 fmt::format("no unit could be indexed; the first failure: {}: {}",
-                            made.failed.empty() ? "none" : made.failed.front().name,
-                            made.failed.empty() ? "" : made.failed.front().reason),
+                            parsed.failed.empty() ? "none" : parsed.failed.front().name,
+                            parsed.failed.empty() ? "" : parsed.failed.front().reason),
                 "Build or install optrace again, or free some memory.");
   }
-
-  progress.begin("Writing the index");
   contents.ops = read_ops(tree.folder / "aten/src/ATen/native/native_functions.yaml");
   contents.meta = {{"torch_version", tree.version},
                    {"git_version", git_version(tree, python)},
-                   {"units", std::to_string(units.size())},
-                   {"units_failed", std::to_string(made.failed.size())},
+                   {"units", std::to_string(sources.size())},
+                   {"units_failed", std::to_string(parsed.failed.size())},
                    {"partial", options.only.empty() ? "" : "yes"}};
   write_index(std::move(contents), path);
-  made.path = path;
-  made.torch_version = tree.version;
-  made.units = units.size();
-  return made;
+  return {.path = path,
+          .torch_version = tree.version,
+          .units = sources.size(),
+          .parsed = parsed.parsed_now,
+          .failed = std::move(parsed.failed)};
 }
 
 }  // namespace optrace

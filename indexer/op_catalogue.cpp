@@ -1,51 +1,42 @@
 #include "indexer/op_catalogue.h"
 
-#include <algorithm>
 #include <string>
-#include <string_view>
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
+#include <nlohmann/json.hpp>
 
+#include "indexer/catalogue_lines.h"
+#include "indexer/file_text.h"
+#include "indexer/op_facts.h"
+#include "indexer/python_installation.h"
 #include "platform/error.h"
+#include "platform/installation.h"
+#include "platform/private_folder.h"
 
 namespace optrace {
-namespace {
 
-// `add.Tensor` of `add.Tensor(Tensor self, ...) -> Tensor`, or of one name in an autogen list.
-IndexContents::Op op_of(std::string_view signature, int line) {
-  const std::size_t start = std::min(signature.find_first_not_of(' '), signature.size());
-  signature.remove_prefix(start);
-  const std::string name(signature.substr(0, signature.find_first_of("( ")));
-  // torchgen/model.py, OperatorName.unambiguous_name
-  std::string unambiguous = name;
-  std::replace(unambiguous.begin(), unambiguous.end(), '.', '_');
-  return {"aten::" + name, unambiguous, static_cast<std::uint32_t>(line + 1)};
+std::vector<IndexContents::Op> parse_ops(std::string_view json_lines) {
+  std::vector<IndexContents::Op> ops;
+  each_catalogue_line(json_lines, "the catalogue of ops", [&](const nlohmann::json& line) {
+    IndexContents::Op op;
+    op.name = name_in(line, "name");
+    op.unambiguous_name = name_in(line, "unambiguous_name");
+    op.line = line.at("line").get<std::uint32_t>();
+    // Through the struct: what goes into the file is what a reader knows.
+    op.facts = to_json(parse_op_facts(line.at("facts").dump()));
+    ops.push_back(std::move(op));
+  });
+  return ops;
 }
 
-}  // namespace
-
-std::vector<IndexContents::Op> read_ops(const std::filesystem::path& native_functions) {
-  std::vector<IndexContents::Op> ops;
-  try {
-    for (const auto& entry : YAML::LoadFile(native_functions.string())) {
-      const int line = entry.Mark().line;
-      ops.push_back(op_of(entry["func"].as<std::string>(), line));
-      if (entry["autogen"]) {
-        const auto derived = entry["autogen"].as<std::string>();
-        std::string_view rest = derived;
-        while (!rest.empty()) {
-          ops.push_back(op_of(rest.substr(0, rest.find(',')), line));
-          rest.remove_prefix(std::min(rest.find(','), rest.size() - 1) + 1);
-        }
-      }
-    }
-  } catch (const YAML::Exception& error) {
-    throw Error(ExitStatus::usage,
-                fmt::format("{} can't be read: {}", native_functions.string(), error.what()),
-                "Check that the source tree is complete and unchanged.");
-  }
-  return ops;
+std::vector<IndexContents::Op> read_ops(const std::filesystem::path& folder,
+                                        const std::filesystem::path& python) {
+  const PrivateFolder scratch;
+  const auto output = scratch.path() / "ops";
+  run_python(python,
+             {(data_folder() / "catalogue/ops.py").string(), folder.string(), output.string()},
+             folder, "reading native_functions.yaml and derivatives.yaml");
+  return parse_ops(file_text(output));
 }
 
 }  // namespace optrace

@@ -1,14 +1,21 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
-#include "indexer/index_writer.h"
+#include "indexer/index_contents.h"
 
 namespace optrace {
 
-/// The ops of a native_functions.yaml with the line of each entry; an op that torchgen derives from
-/// an entry (`autogen:`) has that entry's line. Throws Error(usage) when the file is no such list.
-std::vector<IndexContents::Op> read_ops(const std::filesystem::path& native_functions);
+/// The ops of the source tree in `folder` with what its native_functions.yaml and derivatives.yaml
+/// say of them, as its own torchgen, run with `python`, understands them. An op that torchgen makes
+/// from an entry (`autogen:`) has that entry's line. Throws Error(failed) when torchgen does not
+/// understand the files.
+std::vector<IndexContents::Op> read_ops(const std::filesystem::path& folder,
+                                        const std::filesystem::path& python);
+
+/// What catalogue/ops.py wrote. Throws Error(failed) for anything else.
+std::vector<IndexContents::Op> parse_ops(std::string_view json_lines);
 
 }  // namespace optrace
