@@ -14,6 +14,7 @@ import json
 import pathlib
 import sys
 import types
+import warnings
 
 PACKAGES = ["torch", "functorch", "torchgen"]
 
@@ -296,11 +297,20 @@ class Namespaces:
             if value.__module__.split(".")[0] not in PACKAGES:
                 return
             if defined is None:
-                self.add(full, "b", self.bound_class(value))
+                self.read_bound_class(full, value)
             elif is_public or namespace == "torch" or defined.startswith(namespace + "."):
                 self.add(full, "a", defined)
         elif callable(value):
             self.read_function(namespace, name, value)
+
+    def read_bound_class(self, full, value):
+        name = self.bound_class(value)
+        self.add(full, "b", name)
+        if not name.startswith("torch._C"):
+            for member, descriptor in vars(value).items():
+                if (isinstance(descriptor, (*BUILTIN_FUNCTIONS, *BUILTIN_ATTRIBUTES))
+                        and not member.startswith("__")):
+                    self.add(f"{name}.{member}", "b", f"{name}.{member}")
 
     def bound_class(self, value):
         """`torch.Size`, also where the class calls itself by a name that it can't be had by."""
@@ -356,6 +366,7 @@ def main(output):
     site = pathlib.Path(importlib.util.find_spec("torch").origin).parent.parent
     source = Source(site)
     found = {}
+    warnings.simplefilter("ignore")  # Deprecated members say so when they are looked at.
     try:
         importlib.import_module("torch")
         namespaces = Namespaces(source)
