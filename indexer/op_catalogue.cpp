@@ -29,13 +29,18 @@ std::vector<IndexContents::Op> parse_ops(std::string_view json_lines) {
   return ops;
 }
 
+void write_ops(const std::filesystem::path& folder, const std::filesystem::path& python,
+               const std::filesystem::path& output) {
+  run_python(python,
+             {(data_folder() / "catalogue/ops.py").string(), folder.string(), output.string()},
+             folder, "reading native_functions.yaml and derivatives.yaml");
+}
+
 std::vector<IndexContents::Op> read_ops(const std::filesystem::path& folder,
                                         const std::filesystem::path& python) {
   const PrivateFolder scratch;
   const auto output = scratch.path() / "ops";
-  run_python(python,
-             {(data_folder() / "catalogue/ops.py").string(), folder.string(), output.string()},
-             folder, "reading native_functions.yaml and derivatives.yaml");
+  write_ops(folder, python, output);
   return parse_ops(file_text(output));
 }
 

@@ -15,6 +15,10 @@ namespace optrace {
 std::vector<IndexContents::Op> read_ops(const std::filesystem::path& folder,
                                         const std::filesystem::path& python);
 
+/// As read_ops, but into a file, for parse_ops. It takes seconds: for who keeps the answer.
+void write_ops(const std::filesystem::path& folder, const std::filesystem::path& python,
+               const std::filesystem::path& output);
+
 /// What catalogue/ops.py wrote. Throws Error(failed) for anything else.
 std::vector<IndexContents::Op> parse_ops(std::string_view json_lines);
 
