@@ -1,5 +1,6 @@
 #include "report/layers.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -194,6 +195,62 @@ constexpr auto kLibraries = std::to_array<LibraryRow>({
     {"^", "BLAS/LAPACK"},
 });
 
+// Of library interfaces: what prepares, asks and cleans up.
+constexpr auto kLibraryBookkeeping = std::to_array<std::string_view>({
+    "cu*Create*",
+    "cu*Destroy*",
+    "cu*Set*",
+    "cu*Get*",
+    "cu*_bufferSize*",
+    "cu*BufferSize*",
+    "cu*Error*",
+    "cu*Initialize*",
+    "cu*Finalize*",
+    "cudaDevice*",
+    "cudaEvent*",
+    "cudaStream*",
+    "cudaMalloc*",
+    "cudaFree*",
+    "cudaFunc*",
+    "cudaOccupancy*",
+    "nccl*Get*",
+    "ncclComm*",
+    "Dfti*Descriptor*",
+    "Dfti*Set*",
+    "Dfti*Get*",
+    "mkl_get*",
+    "mkl_set*",
+    "mkl_sparse_*create*",
+    "mkl_sparse_*export*",
+    "mkl_sparse_destroy",
+    "mkl_sparse_order",
+    "MKL_Set*",
+    "MKL_Get*",
+    "ideep::tensor*",
+    "ideep::attr_t*",
+    "ideep::data_type*",
+    "ideep::format_tag*",
+    "ideep::engine*",
+    "ideep::stream*",
+    "ideep::*::prepare*",
+    "ideep::*::*_desc",
+    "ideep::*desc*",
+    "ideep::%",
+    "dnnl::*get_*",
+    "dnnl::*set_*",
+    "dnnl::memory*",
+    "dnnl::engine*",
+    "dnnl::stream*",
+    "dnnl::*desc*",
+    "xnn_create*",
+    "xnn_delete*",
+    "xnn_initialize",
+    "xnn_setup*",
+    "xnn_reshape*",
+    "nnp_initialize",
+    "fbgemm::%Supported*",
+});
+
 }  // namespace
 
 bool matches_pattern(std::string_view text, std::string_view pattern) {
@@ -288,6 +345,11 @@ std::optional<std::string_view> onednn_implementation(std::string_view name) {
   const std::size_t end = name.rfind("::execute");
   if (end == std::string_view::npos || end < kScope.size()) return std::nullopt;
   return name.substr(kScope.size(), end - kScope.size());
+}
+
+bool is_library_bookkeeping(std::string_view name) {
+  return std::any_of(kLibraryBookkeeping.begin(), kLibraryBookkeeping.end(),
+                     [&](std::string_view row) { return matches_pattern(name, row); });
 }
 
 std::string_view library_name(std::string_view name) {

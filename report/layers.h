@@ -47,6 +47,9 @@ std::optional<std::string_view> onednn_implementation(std::string_view name);
 /// `BLAS`, `cuDNN`. Empty if unknown.
 std::string_view library_name(std::string_view name);
 
+/// True for a library's functions that make, set up or ask things (`cudnnSetStream`): no work.
+bool is_library_bookkeeping(std::string_view name);
+
 /// True for the functions of an OpenMP runtime that have a function run by several threads.
 bool runs_parallel_region(std::string_view name);
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "report/explain.h"
+#include "report/source_link.h"
+#include "report/terminal_text.h"
+
+namespace optrace {
+
+struct ExplainTextOptions {
+  bool all = false;  ///< Every dispatch key and every way down.
+  TerminalStyle style;
+};
+
+/// For people: what `optrace explain OP` prints.
+std::string explain_text(const Explanation& explanation, const ExplanationSource& source,
+                         const ExplainTextOptions& options);
+
+/// The schema optrace.explain/1 (report/explain.schema.json), on one line if `compact`.
+std::string explain_json(const Explanation& explanation, const ExplanationSource& source,
+                         bool compact);
+
+}  // namespace optrace

@@ -1,0 +1,177 @@
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "platform/error.h"
+#include "platform/output_file.h"
+#include "report/explain.h"
+#include "report/explain_output.h"
+#include "report/render.h"
+#include "report/source_link.h"
+#include "report/terminal_text.h"
+#include "src/command.h"
+#include "src/index_choice.h"
+#include "src/standard_output.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::size_t kLongestName = 200;  // Bytes; the longest of torch 2.6 has 75.
+
+struct ExplainOptions {
+  std::string op;
+  std::string overload;
+  std::string device;
+  std::string python;
+  std::string file;
+  bool json = false;
+  bool all = false;
+  ColourChoice colour = ColourChoice::automatic;
+};
+
+/// Checks a value without repeating the choices in the help's column of types.
+CLI::Validator one_of(const std::set<std::string>& choices) {
+  return CLI::IsMember(choices).description("");
+}
+
+std::string overload_names(const std::vector<std::string>& overloads) {
+  std::vector<std::string> names;
+  names.reserve(overloads.size());
+  for (const std::string& one : overloads) {
+    const OpName name = split_op_name(one);
+    names.push_back(name.overload.empty() ? "default" : name.overload);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+SpelledOp find_op(const Index& index, const std::string& spelling, const std::string& overload) {
+  if (spelling.empty() || spelling.size() > kLongestName) {
+    throw Error(ExitStatus::usage,
+                spelling.empty() ? "no op named" : "the op's name is longer than any",
+                "Name one, such as `optrace explain conv2d`.");
+  }
+  SpelledOp spelled = find_spelled_op(index, spelling);
+  if (spelled.name.empty()) {
+    throw Error(ExitStatus::usage,
+                fmt::format("PyTorch {} has no op {}", index.torch_version(), printable(spelling)),
+                spelled.near.empty()
+                    ? "Name one as PyTorch does: conv2d, aten::add.Tensor, nn.Linear."
+                    : fmt::format("Did you mean {}?", fmt::join(spelled.near, ", ")));
+  }
+  if (overload.empty()) return spelled;
+  const std::string packet = split_op_name(spelled.name).packet();
+  const std::string full = overload == "default" ? packet : fmt::format("{}.{}", packet, overload);
+  for (const std::string& one : spelled.overloads) {
+    if (one != full) continue;
+    spelled.name = one;
+    spelled.chosen_by_user = true;
+    return spelled;
+  }
+  throw Error(ExitStatus::usage, fmt::format("{} has no overload {}", packet, printable(overload)),
+              fmt::format("It has: {}.", overload_names(spelled.overloads)));
+}
+
+void run_explain(const ExplainOptions& options) {
+  const std::vector<std::string> devices =
+      options.device.empty() ? default_devices() : std::vector<std::string>{options.device};
+  std::optional<OutputFile> file;
+  if (options.file.empty())
+    require_standard_output();
+  else
+    file.emplace(options.file);
+  const IndexChoice choice = choose_index(options.python);
+  for (const std::string& notice : choice.notices) fmt::print(stderr, "optrace: {}\n", notice);
+  ExplanationSource source;
+  source.version = choice.index.torch_version();
+  source.git_version = choice.index.git_version();
+  if (choice.torch) source.torch = choice.torch->version;
+  source.exact = choice.exact;
+
+  const SpelledOp spelled = find_op(choice.index, options.op, options.overload);
+  const Explanation explanation = explain(choice.index, spelled, options.op, devices);
+  const OutputTarget target = file ? OutputTarget{} : standard_output();
+  ExplainTextOptions text;
+  text.all = options.all;
+  text.style.colour =
+      options.colour == ColourChoice::always ||
+      (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);
+  text.style.links = text.style.colour && target.terminal;
+  const std::string output = options.json ? explain_json(explanation, source, false)
+                                          : explain_text(explanation, source, text);
+  if (!file) {
+    write_standard_output(output);
+    return;
+  }
+  file->write(output);
+  file->commit();
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app) {
+  const auto options = std::make_shared<ExplainOptions>();
+  CLI::App* const command =
+      app.add_subcommand("explain", "What the source says of an op, without running it");
+  command->footer(
+      "Examples:\n"
+      "  optrace explain conv2d              schema, dispatch table, derivative, way down\n"
+      "  optrace explain Tensor.add_         any spelling will do\n"
+      "  optrace explain add --overload out  another overload than the first\n"
+      "  optrace explain mm --device cuda    only one device\n"
+      "  optrace explain linear --format json -o linear.json");
+  command
+      ->add_option("OP", options->op,
+                   "In any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, torch.conv2d, "
+                   "Tensor.add_, aten::add.Tensor")
+      ->required()
+      ->type_name("");
+  command->add_option("--overload", options->overload, "Which one: Tensor, out, default")
+      ->type_name("NAME");
+  command->add_option("--device", options->device, "Only this device: cpu, cuda, meta, mps, xpu...")
+      ->check(CLI::Validator(
+          [](const std::string& device) {
+            return dispatch_key_of_device(device).empty() ? fmt::format("{} is no device", device)
+                                                          : std::string();
+          },
+          ""))
+      ->type_name("DEVICE");
+  command
+      ->add_option_function<std::string>(
+          "--format", [options](const std::string& name) { options->json = name == "json"; },
+          "text, for people, or json (schema optrace.explain/1)")
+      ->check(one_of({"text", "json"}))
+      ->type_name("FORMAT")
+      ->default_str("text");
+  command->add_option("-o,--output", options->file, "Write to a file instead of standard output")
+      ->type_name("FILE");
+  command->add_flag("--all", options->all, "Every dispatch key, every way down");
+  command
+      ->add_option_function<std::string>(
+          "--colour,--color",
+          [options](const std::string& name) {
+            options->colour = name == "always"  ? ColourChoice::always
+                              : name == "never" ? ColourChoice::never
+                                                : ColourChoice::automatic;
+          },
+          "auto, always or never")
+      ->check(one_of({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->default_str("auto");
+  command
+      ->add_option("--python", options->python,
+                   "The Python whose torch to explain. Else it is\n$OPTRACE_PYTHON, "
+                   "$VIRTUAL_ENV's, the one in optrace's own\n.venv, or python3")
+      ->type_name("PATH");
+  command->callback([options] { run_explain(*options); });
+}
+
+}  // namespace optrace
