@@ -20,10 +20,9 @@ bool is_release(std::string_view version) {
   return !version.empty() && version.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-// What PyTorch's build writes or fetches: in its build folder, or into the tree.
-constexpr auto kNotInRepository = std::to_array<std::string_view>({
+// What PyTorch's build writes: in its build folder, or into the tree.
+constexpr auto kGenerated = std::to_array<std::string_view>({
     "build/",
-    "third_party/",
     "aten/src/ATen/ops/",
     "aten/src/ATen/core/TensorBody.h",
     "torch/csrc/autograd/generated/",
@@ -44,8 +43,7 @@ SourceLink::SourceLink(std::string_view git_version, std::string_view torch_vers
 
 std::string SourceLink::link(std::string_view file, std::uint32_t line) const {
   if (revision_.empty() || file.empty() || file.starts_with('/')) return {};
-  for (const std::string_view prefix : kNotInRepository)
-    if (file.starts_with(prefix)) return {};
+  if (is_generated_source(file) || file.starts_with("third_party/")) return {};
   // Nothing but what such a path is made of gets into a link.
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -61,6 +59,11 @@ std::string SourceLink::of_native(std::string_view file, std::uint32_t line) con
 
 std::string SourceLink::of_python(std::string_view file, std::uint32_t line) const {
   return file.starts_with("torch/") ? link(file, line) : std::string();
+}
+
+bool is_generated_source(std::string_view file) {
+  return std::any_of(kGenerated.begin(), kGenerated.end(),
+                     [&](std::string_view prefix) { return file.starts_with(prefix); });
 }
 
 std::string_view without_local_version(std::string_view torch_version) {

@@ -26,6 +26,10 @@ class SourceLink {
   std::string revision_;
 };
 
+/// True for a file that PyTorch's build writes, so that neither the repository nor a fresh checkout
+/// has it.
+bool is_generated_source(std::string_view file);
+
 /// `2.6.0` of `2.6.0+cu124`.
 std::string_view without_local_version(std::string_view torch_version);
 

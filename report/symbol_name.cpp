@@ -162,6 +162,48 @@ std::string qualified_name(std::string_view symbol) {
   return std::string(without_clone_suffix(plain));
 }
 
+std::string qualified_name_of_demangled(std::string_view demangled) {
+  return demangled.size() > kLongestSymbol ? std::string(demangled) : without_parameters(demangled);
+}
+
+std::string parameters_of(std::string_view symbol) {
+  const std::optional<std::string> demangled = demangle(without_version(symbol));
+  if (!demangled) return {};
+  // The last pair of parentheses outside of others, if nothing but qualifiers follows.
+  std::size_t open = std::string::npos;
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < demangled->size();) {
+    if (follows_operator(*demangled, i)) {
+      if (const std::size_t length = operator_length(*demangled, i); length != 0) {
+        i += length;
+        continue;
+      }
+    }
+    const char c = (*demangled)[i];
+    if (c != '(' && c != '<' && c != '{' && c != '[') {
+      ++i;
+      continue;
+    }
+    const std::size_t next = skip_bracketed(*demangled, i);
+    if (c == '(' && std::string_view(*demangled).substr(i, next - i) != kAnonymous) {
+      open = i;
+      end = next;
+    }
+    i = next;
+  }
+  if (open == std::string::npos || demangled->find("::", end) != std::string::npos) return {};
+  std::string text = demangled->substr(open, end - open);
+  constexpr std::pair<std::string_view, std::string_view> kShortened[] = {
+      {"std::basic_string_view<char, std::char_traits<char> >", "std::string_view"},
+      {"std::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string"},
+      {"> >", ">>"},
+  };
+  for (const auto& [from, to] : kShortened)
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at))
+      text.replace(at, from.size(), to);
+  return text;
+}
+
 std::string short_name(std::string_view name) {
   std::string text;
   text.reserve(name.size());

@@ -16,6 +16,14 @@ namespace optrace {
 /// symbol version and clone suffix (`_PyEval_EvalFrameDefault.cold`), otherwise unchanged.
 std::string qualified_name(std::string_view symbol);
 
+/// The same of a name that a demangler has written: `at::native::add` of
+/// `at::native::add(at::Tensor const&, c10::Scalar const&)`.
+std::string qualified_name_of_demangled(std::string_view demangled);
+
+/// A symbol's parameters as the source has them, `(at::Tensor const&, c10::ArrayRef<long>)`, with
+/// the standard library's strings under their short names; empty for what has none.
+std::string parameters_of(std::string_view symbol);
+
 /// `name` with each template argument list, and the namespaces that say nothing to a reader of a
 /// call stack (`(anonymous namespace)`, `torch::autograd` above THPVariable_...), left out:
 /// for display, not unique.

@@ -10,6 +10,12 @@ namespace optrace {
 /// `optrace report TRACE`: renders a saved trace.
 void add_report_command(CLI::App& app);
 
+/// `optrace locate NAME`: where a name is defined.
+void add_locate_command(CLI::App& app);
+
+/// `optrace explain OP`: what the source says of an op.
+void add_explain_command(CLI::App& app);
+
 /// `optrace source add|list`: which PyTorch source the lines come from.
 void add_source_command(CLI::App& app);
 

@@ -54,6 +54,8 @@ int run(int argument_count, char** arguments) {
   app.require_subcommand(0, 1);
   app.get_formatter()->column_width(34);
   optrace::add_op_command(app);
+  optrace::add_locate_command(app);
+  optrace::add_explain_command(app);
   optrace::add_report_command(app);
   optrace::add_source_command(app);
   try {

@@ -10,11 +10,11 @@
 
 namespace optrace {
 
-void write_standard_output(std::string_view text) {
+bool write_standard_output(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EPIPE) return;
+    if (written < 0 && errno == EPIPE) return false;
     if (written < 0 && errno == EBADF) require_standard_output();
     if (written < 0) {
       throw Error(ExitStatus::failed,
@@ -23,6 +23,7 @@ void write_standard_output(std::string_view text) {
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return true;
 }
 
 void require_standard_output() {

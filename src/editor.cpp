@@ -1,0 +1,154 @@
+#include "src/editor.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "platform/child_process.h"
+#include "platform/error.h"
+#include "report/terminal_text.h"
+
+namespace optrace {
+namespace {
+
+constexpr const char* kRemedy =
+    "Set VISUAL or EDITOR to a program, such as `vim` or `code --wait`.";
+
+enum class LineArgument { plus, go_to, colon };
+
+struct KnownEditor {
+  std::string_view name;
+  LineArgument line;
+};
+
+// How each wants to be told the line, from its manual.
+constexpr auto kEditors = std::to_array<KnownEditor>({
+    {"vi", LineArgument::plus},
+    {"vim", LineArgument::plus},
+    {"nvim", LineArgument::plus},
+    {"gvim", LineArgument::plus},
+    {"view", LineArgument::plus},
+    {"emacs", LineArgument::plus},
+    {"emacsclient", LineArgument::plus},
+    {"nano", LineArgument::plus},
+    {"micro", LineArgument::plus},
+    {"kak", LineArgument::plus},
+    {"joe", LineArgument::plus},
+    {"less", LineArgument::plus},
+    {"gedit", LineArgument::plus},
+    {"code", LineArgument::go_to},
+    {"code-insiders", LineArgument::go_to},
+    {"codium", LineArgument::go_to},
+    {"vscodium", LineArgument::go_to},
+    {"cursor", LineArgument::go_to},
+    {"subl", LineArgument::colon},
+    {"zed", LineArgument::colon},
+    {"hx", LineArgument::colon},
+    {"helix", LineArgument::colon},
+});
+
+}  // namespace
+
+std::vector<std::string> split_words(std::string_view command_line) {
+  std::vector<std::string> words;
+  std::string word;
+  bool in_word = false;  // An empty pair of quotes is a word.
+  char quote = '\0';
+  for (std::size_t i = 0; i < command_line.size(); ++i) {
+    const char c = command_line[i];
+    const bool has_next = i + 1 < command_line.size();
+    if (quote == '\'') {
+      if (c == quote)
+        quote = '\0';
+      else
+        word += c;
+    } else if (quote == '"') {
+      if (c == quote)
+        quote = '\0';
+      else if (c == '\\' && has_next &&
+               std::string_view("$`\"\\").find(command_line[i + 1]) != std::string_view::npos)
+        word += command_line[++i];
+      else
+        word += c;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      in_word = true;
+    } else if (c == '\\' && has_next) {
+      word += command_line[++i];
+      in_word = true;
+    } else if (c == ' ' || c == '\t' || c == '\n') {
+      if (in_word) words.push_back(std::move(word));
+      word.clear();
+      in_word = false;
+    } else {
+      word += c;
+      in_word = true;
+    }
+  }
+  if (quote != '\0') {
+    throw Error(ExitStatus::usage,
+                fmt::format("a quote is not closed in the editor's command line: {}",
+                            printable(command_line)),
+                kRemedy);
+  }
+  if (in_word) words.push_back(std::move(word));
+  return words;
+}
+
+EditorCommand editor_command(std::string_view editor, const std::filesystem::path& file,
+                             std::uint32_t line) {
+  EditorCommand command;
+  command.arguments = split_words(editor);
+  if (command.arguments.empty() || command.arguments[0].empty())
+    throw Error(ExitStatus::usage, "no editor is named", kRemedy);
+  const std::string name = std::filesystem::path(command.arguments[0]).filename().string();
+  const auto* const known = std::find_if(kEditors.begin(), kEditors.end(),
+                                         [&](const KnownEditor& one) { return one.name == name; });
+  command.at_line = known != kEditors.end();
+  if (!command.at_line) {
+    command.arguments.push_back(file.string());
+    return command;
+  }
+  switch (known->line) {
+    case LineArgument::plus:
+      command.arguments.push_back(fmt::format("+{}", line));
+      command.arguments.push_back(file.string());
+      break;
+    case LineArgument::go_to:
+      command.arguments.emplace_back("--goto");
+      command.arguments.push_back(fmt::format("{}:{}", file.string(), line));
+      break;
+    case LineArgument::colon:
+      command.arguments.push_back(fmt::format("{}:{}", file.string(), line));
+      break;
+  }
+  return command;
+}
+
+void open_in_editor(const std::filesystem::path& file, std::uint32_t line) {
+  const char* editor = nullptr;
+  for (const char* const name : {"VISUAL", "EDITOR"})
+    if (const char* const value = std::getenv(name);
+        editor == nullptr && value != nullptr && *value != '\0')
+      editor = value;
+  if (editor == nullptr) throw Error(ExitStatus::usage, "no editor is named", kRemedy);
+  const EditorCommand command = editor_command(editor, file, line);
+  if (!command.at_line)
+    fmt::print(stderr, "optrace: how {} is told a line is not known; it is line {}\n",
+               printable(command.arguments[0]), line);
+  ChildProcess::Options options;
+  options.arguments = command.arguments;
+  options.own_process_group = false;  // It reads from the terminal.
+  ChildProcess child(options);
+  if (const int status = child.wait(); status != 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("{} ended with {}", printable(command.arguments[0]),
+                            describe_wait_status(status)),
+                kRemedy);
+  }
+}
+
+}  // namespace optrace

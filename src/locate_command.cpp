@@ -1,0 +1,340 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "platform/output_file.h"
+#include "report/locate.h"
+#include "report/locate_output.h"
+#include "report/render.h"
+#include "report/source_link.h"
+#include "report/symbol_name.h"
+#include "src/command.h"
+#include "src/editor.h"
+#include "src/index_choice.h"
+#include "src/python_inspection.h"
+#include "src/standard_output.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::size_t kLongestLine = 64 << 10;  // Bytes; parse_name's limit.
+constexpr std::size_t kShownOfName = 100;       // Characters of a name that is quoted in an error.
+constexpr auto kPatienceWithPython = std::chrono::seconds(60);
+
+struct LocateCommandOptions {
+  std::string name;
+  std::string format = "text";
+  std::string output;
+  std::string python;
+  std::string colour = "auto";
+  LocateOptions answers;
+  bool open = false;
+};
+
+CLI::Validator one_of(const std::set<std::string>& choices) {
+  return CLI::IsMember(choices).description("");
+}
+
+/// Standard output, or a file that appears whole.
+class Destination {
+ public:
+  explicit Destination(const std::string& file) {
+    if (file.empty())
+      require_standard_output();
+    else
+      file_.emplace(file);
+  }
+  /// False once nobody reads any more.
+  bool write(std::string_view text) {
+    if (!file_) return write_standard_output(text);
+    file_->write(text);
+    return true;
+  }
+  void commit() {
+    if (file_) file_->commit();
+  }
+
+ private:
+  std::optional<OutputFile> file_;
+};
+
+LocateSource source_of(const IndexChoice& choice) {
+  LocateSource source;
+  if (choice.torch) {
+    source.torch_version = choice.torch->version;
+    source.torch_git_version = choice.torch->git_version;
+  }
+  source.version = choice.index.torch_version();
+  source.exact = choice.exact;
+  return source;
+}
+
+std::string unknown(std::string_view name) {
+  return fmt::format("nothing of PyTorch's is known by the name '{}'",
+                     shorten_middle(printable(name), kShownOfName));
+}
+
+// Whether Python itself may know more than the index.
+bool worth_asking_python(const IndexChoice& choice, const std::string& name) {
+  if (!choice.torch || !is_dotted_python_name(name)) return false;
+  // An index of that very torch knows its names.
+  return !(choice.exact && name.starts_with("torch."));
+}
+
+std::optional<Located> ask_python(const IndexChoice& choice, const std::string& name) {
+  if (!worth_asking_python(choice, name)) return std::nullopt;
+  auto found = inspect_python_name(choice.torch->python, name, kPatienceWithPython);
+  if (!found) return std::nullopt;
+  found->file = relative_to_torch(found->file, choice.torch->folder.string());
+  found->url = SourceLink(choice.torch->git_version, choice.torch->version)
+                   .of_python(found->file, found->line);
+  return found;
+}
+
+// The file of an answer on this machine: the wheel's own, where it has it, else that of the source
+// tree which the index was made from. Empty where there is none.
+std::filesystem::path file_on_this_machine(const IndexChoice& choice, const Located& answer) {
+  if (!answer.path.empty()) return answer.path;
+  std::vector<std::filesystem::path> candidates;
+  if (choice.torch) {
+    const std::filesystem::path site_packages = choice.torch->folder.parent_path();
+    const std::filesystem::path headers = choice.torch->folder / "include";
+    if (answer.file.ends_with(".py")) candidates.push_back(site_packages / answer.file);
+    // Where a wheel has what of a source or build tree.
+    struct Copy {
+      std::string_view in_source;
+      std::filesystem::path in_wheel;
+    };
+    const auto copies = std::to_array<Copy>({
+        {"aten/src/ATen/native/native_functions.yaml",
+         site_packages / "torchgen/packaged/ATen/native/native_functions.yaml"},
+        {"tools/autograd/derivatives.yaml",
+         site_packages / "torchgen/packaged/autograd/derivatives.yaml"},
+        {"build/aten/src/", headers},
+        {"aten/src/", headers},
+        {"torch/csrc/", headers / "torch/csrc"},
+        {"c10/", headers / "c10"},
+    });
+    for (const Copy& copy : copies) {
+      if (!answer.file.starts_with(copy.in_source)) continue;
+      const std::string rest = answer.file.substr(copy.in_source.size());
+      candidates.push_back(rest.empty() ? copy.in_wheel : copy.in_wheel / rest);
+    }
+  }
+  for (const auto& candidate : candidates) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(candidate, ignored)) return candidate;
+  }
+  return {};
+}
+
+void open_answer(const IndexChoice& choice, const LocateResult& result) {
+  const auto placed = std::find_if(result.answers.begin(), result.answers.end(),
+                                   [](const Located& answer) { return !answer.file.empty(); });
+  if (placed == result.answers.end()) {
+    throw Error(ExitStatus::usage,
+                fmt::format("no source file is known of {}", result.answers.front().name),
+                "Without --open it is shown what is known.");
+  }
+  const std::filesystem::path file = file_on_this_machine(choice, *placed);
+  if (file.empty()) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{}:{} is not on this machine", placed->file, placed->line),
+                placed->url.empty() ? "PyTorch's build generates it."
+                                    : fmt::format("It is at {}", placed->url));
+  }
+  open_in_editor(file, placed->line);
+}
+
+void locate_one(const LocateCommandOptions& options) {
+  Destination destination(options.output);
+  const IndexChoice choice = choose_index(options.python);
+  for (const std::string& notice : choice.notices)
+    fmt::print(stderr, "optrace: {}\n", printable(notice));
+  Locator locator(choice.index);
+  LocateResult result = locator.locate(options.name, options.answers);
+  if (result.answers.empty()) {
+    if (auto found = ask_python(choice, result.query)) {
+      result.answers.push_back(std::move(*found));
+      result.total = 1;
+    }
+  }
+  if (result.answers.empty()) {
+    throw Error(
+        ExitStatus::usage, unknown(result.query),
+        result.suggestions.empty()
+            ? "Name a Python class or function, an op, or a C++ function of PyTorch's."
+            : printable(fmt::format("Did you mean {}?", fmt::join(result.suggestions, ", "))));
+  }
+  if (options.open) {
+    open_answer(choice, result);
+    return;
+  }
+  const LocateSource source = source_of(choice);
+  if (options.format == "json") {
+    destination.write(to_json(result, source));
+  } else {
+    LocateTextOptions text;
+    if (options.output.empty()) {
+      const OutputTarget target = standard_output();
+      text.width = target.width;
+      text.style.colour = options.colour == "always" ||
+                          (options.colour == "auto" && target.terminal && !target.no_colour);
+      text.style.links = text.style.colour && target.terminal;
+    }
+    destination.write(to_text(result, source, text));
+  }
+  destination.commit();
+}
+
+/// Lines of standard input. Of one longer than the limit only its start is kept.
+class InputLines {
+ public:
+  struct Line {
+    std::string text;
+    bool cut = false;
+  };
+
+  /// Nothing at the end. Throws Error(interrupted) and Error(failed).
+  std::optional<Line> next() {
+    Line line;
+    bool any = false;
+    while (true) {
+      if (at_ == end_) {
+        const ssize_t count = ::read(STDIN_FILENO, buffer_.data(), buffer_.size());
+        InterruptGuard::throw_if_interrupted();
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) {
+          throw Error(ExitStatus::failed,
+                      fmt::format("cannot read standard input: {}", describe_errno(errno)),
+                      "Give one name a line on standard input.");
+        }
+        if (count == 0) return any ? std::optional(std::move(line)) : std::nullopt;
+        at_ = 0;
+        end_ = static_cast<std::size_t>(count);
+      }
+      any = true;
+      const std::string_view rest(buffer_.data() + at_, end_ - at_);
+      const std::size_t newline = rest.find('\n');
+      const std::string_view piece = rest.substr(0, newline);
+      const std::size_t room = kLongestLine + 1 - line.text.size();
+      line.cut = line.cut || piece.size() > room;
+      line.text += piece.substr(0, room);
+      at_ += piece.size();
+      if (newline != std::string_view::npos) {
+        ++at_;
+        return line;
+      }
+    }
+  }
+
+ private:
+  std::array<char, 1 << 16> buffer_;
+  std::size_t at_ = 0;
+  std::size_t end_ = 0;
+};
+
+std::string answer_line(Locator& locator, const InputLines::Line& line, const LocateSource& source,
+                        const LocateOptions& options) {
+  const auto failed = [&](const std::string& error, const std::vector<std::string>& suggestions) {
+    const std::string query =
+        line.text.size() > kLongestLine ? line.text.substr(0, kShownOfName) : line.text;
+    return error_to_json_line(query, error, suggestions, source);
+  };
+  if (line.cut)
+    return failed(fmt::format("a name of more than {} bytes is no name", kLongestLine), {});
+  LocateResult result;
+  try {
+    result = locator.locate(line.text, options);
+  } catch (const Error& error) {
+    return failed(error.what(), {});
+  }
+  return result.answers.empty() ? failed(unknown(result.query), result.suggestions)
+                                : to_json_line(result, source);
+}
+
+void locate_lines(const LocateCommandOptions& options) {
+  if (options.open) {
+    throw Error(ExitStatus::usage, "--open takes one name, not those of standard input",
+                "Name what to open: `optrace locate --open nn.Linear`.");
+  }
+  const InterruptGuard guard;
+  Destination destination(options.output);
+  const IndexChoice choice = choose_index(options.python);
+  for (const std::string& notice : choice.notices)
+    fmt::print(stderr, "optrace: {}\n", printable(notice));
+  Locator locator(choice.index);
+  const LocateSource source = source_of(choice);
+  const auto lines = std::make_unique<InputLines>();
+  while (const auto line = lines->next())
+    if (!destination.write(answer_line(locator, *line, source, options.answers))) return;
+  destination.commit();
+}
+
+}  // namespace
+
+void add_locate_command(CLI::App& app) {
+  const auto options = std::make_shared<LocateCommandOptions>();
+  CLI::App* const command =
+      app.add_subcommand("locate", "Where a name of PyTorch's is defined: file and line");
+  command->footer(
+      "Examples:\n"
+      "  optrace locate nn.Linear                    Python classes, functions, methods\n"
+      "  optrace locate torch.matmul                 builtins: binding, yaml line, kernels\n"
+      "  optrace locate aten::add.Tensor             ops\n"
+      "  optrace locate at::native::convolution      C++, by its name or a mangled symbol\n"
+      "  optrace locate add_stub                     a stub and its kernels for each CPU\n"
+      "  optrace locate cudnnBackendExecute          where PyTorch calls a library\n"
+      "  optrace locate nn.Linear --open             in $VISUAL or $EDITOR, at the line\n"
+      "  optrace locate - < names > answers          a name a line in, a JSON object a line out");
+  command
+      ->add_option(
+          "NAME", options->name,
+          "A name in Python's, C++'s or the dispatcher's spelling; or - for standard input")
+      ->required()
+      ->type_name("");
+  command->add_option("--format", options->format, "text, or json (schema optrace.locate/1)")
+      ->check(one_of({"text", "json"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "Write to a file instead of standard output")
+      ->type_name("FILE");
+  command->add_option("--limit", options->answers.limit, "How many answers at most")
+      ->check(CLI::Range(1U, 100000U).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_flag("--all", options->answers.all,
+                    "All answers, generated out variants and all callers included");
+  command->add_flag("--open", options->open, "Open $VISUAL or $EDITOR there");
+  command->add_option("--python", options->python, "The Python that has the torch in question")
+      ->type_name("PATH");
+  command->add_option("--colour,--color", options->colour, "auto, always or never")
+      ->check(one_of({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->capture_default_str();
+  command->callback([options] {
+    if (options->name == "-")
+      locate_lines(*options);
+    else
+      locate_one(*options);
+  });
+}
+
+}  // namespace optrace
