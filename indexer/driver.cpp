@@ -138,7 +138,7 @@ class WorkerProcess {
 class Run {
  public:
   Run(const DriverOptions& options, const WorkerSetup& setup, const std::vector<Unit>& units,
-      const Driver::FunctionSink& sink, const Driver::Progress& progress)
+      const Driver::ResultSink& sink, const Driver::Progress& progress)
       : options_(options), setup_(setup), units_(units), sink_(sink), progress_(progress) {
     for (std::size_t unit = 0; unit < units.size(); ++unit) {
       waiting_.push_back({unit, true});
@@ -202,8 +202,12 @@ class Run {
       if (polled[at].revents != 0) {
         if (!worker->receive()) {
           lose(worker, worker->describe_end());
-        } else if (const auto status = worker->answer()) {
-          take(*status);
+        } else if (const Attempt attempt = *worker->attempt();
+                   const auto status = worker->answer()) {
+          take(attempt, *status);
+          if (status->outcome == UnitOutcome::out_of_memory) {
+            worker.reset();
+          }
         }
       } else if (Clock::now() - worker->started() > options_.unit_limit) {
         lose(worker, fmt::format("no answer within {} s", options_.unit_limit.count()));
@@ -212,37 +216,37 @@ class Run {
     progress_(done_, units_.size());
   }
 
-  void take(const UnitStatus& status) {
-    const std::size_t unit = status.number;
-    if (unit >= units_.size()) {
+  void take(const Attempt& attempt, const UnitStatus& status) {
+    const std::size_t unit = attempt.unit;
+    if (status.number != unit) {
       throw Error(ExitStatus::failed, "the index worker answered for a unit that it was not given",
                   "Build or install optrace again: its command and worker must be of one version.");
     }
-    ++done_;
     if (status.outcome == UnitOutcome::done) {
-      for (auto& function : parse_functions(file_text(result_path(unit)))) {
-        sink_(std::move(function));
-      }
+      sink_(unit, file_text(result_path(unit)));
+      ++done_;
     } else {
-      failed_.push_back({units_[unit].name, status.outcome == UnitOutcome::not_parsed
-                                                ? "the compiler gave up on it"
-                                                : "its precompiled header could not be written"});
+      fail(attempt, describe(status.outcome));
     }
     std::error_code ignored;
     std::filesystem::remove(result_path(unit), ignored);
   }
 
-  // The worker is gone or stuck; its unit gets another chance, without the precompiled header.
+  // The worker is gone or stuck.
   void lose(Slot& worker, const std::string& reason) {
     const std::optional<Attempt> attempt = worker->attempt();
     worker.reset();
-    if (!attempt) {
-      return;
+    if (attempt) {
+      fail(*attempt, reason);
     }
-    if (attempt->precompiled) {
-      waiting_.push_back({attempt->unit, false});
+  }
+
+  // The unit gets another chance, without the precompiled header.
+  void fail(const Attempt& attempt, const std::string& reason) {
+    if (attempt.precompiled) {
+      waiting_.push_back({attempt.unit, false});
     } else {
-      failed_.push_back({units_[attempt->unit].name, reason});
+      failed_.push_back({units_[attempt.unit].name, reason});
       ++done_;
     }
   }
@@ -254,7 +258,7 @@ class Run {
   const DriverOptions& options_;
   const WorkerSetup& setup_;
   const std::vector<Unit>& units_;
-  const Driver::FunctionSink& sink_;
+  const Driver::ResultSink& sink_;
   const Driver::Progress& progress_;
   PrivateFolder results_;
   std::deque<Attempt> waiting_;
@@ -265,7 +269,7 @@ class Run {
 
 }  // namespace
 
-std::vector<FailedUnit> Driver::run(const std::vector<Unit>& units, const FunctionSink& sink,
+std::vector<FailedUnit> Driver::run(const std::vector<Unit>& units, const ResultSink& sink,
                                     const Progress& progress) {
   return Run(options_, setup_, units, sink, progress).finish();
 }

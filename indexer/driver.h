@@ -21,7 +21,7 @@ struct Unit {
   std::string save_as;                 ///< Write the unit there as a precompiled header; or empty.
 };
 
-/// What came of a unit that gave no functions.
+/// What came of a unit that gave nothing.
 struct FailedUnit {
   std::string name;
   std::string reason;  ///< "killed by SIGSEGV (Segmentation fault)", "no answer within 300 s".
@@ -34,20 +34,21 @@ struct DriverOptions {
 };
 
 /// Hands units to worker processes and gathers what they find. A worker that crashes or does not
-/// answer in time is replaced, and its unit tried once more without the precompiled header. SIGPIPE
-/// must be ignored in the process.
+/// answer in time is replaced. A unit that fails is tried once more, without the precompiled
+/// header. SIGPIPE must be ignored in the process.
 class Driver {
  public:
-  using FunctionSink = std::function<void(IndexContents::Function)>;
+  /// Gets what the worker wrote for units[unit] (worker_protocol.h).
+  using ResultSink = std::function<void(std::size_t unit, const std::string& result)>;
   using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
   Driver(DriverOptions options, WorkerSetup setup)
       : options_(std::move(options)), setup_(std::move(setup)) {}
 
-  /// Returns when every unit is done or has failed. `sink` gets the functions unit by unit.
+  /// Returns when every unit is done or has failed. `sink` gets the results as they come.
   /// Throws Error(failed) when no worker can be started, Error(interrupted) after a Ctrl-C seen by
   /// an InterruptGuard; the workers are gone then.
-  std::vector<FailedUnit> run(const std::vector<Unit>& units, const FunctionSink& sink,
+  std::vector<FailedUnit> run(const std::vector<Unit>& units, const ResultSink& sink,
                               const Progress& progress);
 
  private:

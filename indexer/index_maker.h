@@ -21,12 +21,14 @@ struct MadeIndex {
   std::filesystem::path path;
   std::string torch_version;
   std::size_t units = 0;
+  std::size_t parsed = 0;  ///< Units that had to be parsed: the others are as they were.
   std::vector<FailedUnit> failed;
 };
 
-/// Indexes a source tree. The index appears whole or not at all; one that was there before stays
-/// until then. Progress goes to standard error. Throws Error(usage) for a folder or a Python that
-/// does not fit, Error(failed) when generating code or every unit fails, Error(interrupted).
+/// Indexes a source tree, of which only what changed since the last time is parsed. The index
+/// appears whole or not at all; one that was there before stays until then. Progress goes to
+/// standard error. Throws Error(usage) for a folder or a Python that does not fit, Error(failed)
+/// when generating code or every unit fails, Error(interrupted).
 MadeIndex make_index(const MakeIndexOptions& options);
 
 }  // namespace optrace

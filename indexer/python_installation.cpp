@@ -16,19 +16,29 @@
 namespace optrace {
 namespace {
 
+// Without importing torch, which takes seconds. Which ABI its strings have is said by a function
+// that every libtorch calls; only where that is gone torch itself is asked.
 constexpr const char* kQuestion = R"(
 import glob, importlib.util, json, os, sys, sysconfig
 answer = {"yaml": importlib.util.find_spec("yaml") is not None, "torch": None}
-if importlib.util.find_spec("torch") is not None:
-    import torch
-    folder = os.path.dirname(torch.__file__)
+spec = importlib.util.find_spec("torch")
+if spec is not None and spec.origin is not None:
+    folder = os.path.dirname(spec.origin)
     site = os.path.dirname(folder)
+    version = {}
+    exec(open(os.path.join(folder, "version.py")).read(), version)
     includes = [sysconfig.get_paths()["include"]]
     includes += glob.glob(os.path.join(glob.escape(site), "numpy", "*core", "include"))
     includes += glob.glob(os.path.join(glob.escape(site), "nvidia", "*", "include"))
-    answer["torch"] = {"version": torch.__version__, "folder": folder,
-                       "git_version": getattr(torch.version, "git_version", None) or "",
-                       "new_string_abi": bool(torch._C._GLIBCXX_USE_CXX11_ABI),
+    constructor = b"_ZN3c105ErrorC1ENS_14SourceLocationE"
+    library = open(os.path.join(folder, "lib", "libc10.so"), "rb").read()
+    new = constructor + b"NSt7__cxx1112basic_string" in library
+    if not new and constructor + b"Ss" not in library:
+        import torch
+        new = torch._C._GLIBCXX_USE_CXX11_ABI
+    answer["torch"] = {"version": version["__version__"], "folder": folder,
+                       "git_version": version.get("git_version") or "",
+                       "new_string_abi": bool(new),
                        "includes": sorted(i for i in includes if os.path.isdir(i))}
 json.dump(answer, open(sys.argv[1], "w"))
 )";

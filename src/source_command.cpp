@@ -14,6 +14,7 @@
 #include "platform/error.h"
 #include "src/command.h"
 #include "src/python_choice.h"
+#include "src/source_check.h"
 #include "src/standard_output.h"
 
 namespace optrace {
@@ -41,9 +42,10 @@ void add_source(const AddOptions& options) {
                                      .output = options.output,
                                      .only = options.only,
                                      .jobs = options.jobs});
-  std::string text = fmt::format("torch {}: {} ({} of {} units)\n{}\n", made.torch_version,
-                                 describe(Index::open(made.path)), made.units - made.failed.size(),
-                                 made.units, made.path.string());
+  std::string text =
+      fmt::format("torch {}: {} ({} of {} units, {} parsed now)\n{}\n", made.torch_version,
+                  describe(Index::open(made.path)), made.units - made.failed.size(), made.units,
+                  made.parsed, made.path.string());
   for (const auto& failed : made.failed) {
     text += fmt::format("not indexed: {} ({})\n", failed.name, failed.reason);
   }
@@ -109,6 +111,8 @@ void add_source_command(CLI::App& app) {
   CLI::App* const list = source->add_subcommand("list", "The indexes that there are");
   list->footer("Example:\n  optrace source list");
   list->callback(list_sources);
+
+  add_source_check(*source);
 }
 
 }  // namespace optrace

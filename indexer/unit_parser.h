@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "indexer/driver.h"
+#include "indexer/file_hashes.h"
+#include "indexer/index_contents.h"
+#include "indexer/progress_reporter.h"
+#include "indexer/unit_cache.h"
+#include "indexer/work_folder.h"
+
+namespace optrace {
+
+/// Units that are compiled alike.
+struct ParseGroup {
+  std::string name;  ///< `aten`; that of its precompiled header's files.
+  std::vector<std::string> arguments;
+  std::string precompiled_text;  ///< C++ that includes what its units share; or empty.
+};
+
+struct ParseUnit {
+  std::filesystem::path source;  ///< Absolute.
+  std::string name;              ///< As the index names it.
+  std::size_t group = 0;         ///< In UnitsToParse::groups.
+};
+
+struct UnitsToParse {
+  std::vector<ParseGroup> groups;
+  std::vector<ParseUnit> units;
+  WorkerSetup setup;
+};
+
+struct ParsedUnits {
+  std::vector<CachedUnit> units;  ///< Those of the groups' headers too. In no order.
+  std::vector<FailedUnit> failed;
+  std::size_t parsed_now = 0;  ///< Of `units` without the headers: those that were not kept.
+};
+
+/// Has units parsed by workers, but for those of which `work` keeps what they gave and nothing that
+/// they are made from has changed. Each result is kept at once: after an interruption the next run
+/// goes on where this one was. Throws as Driver::run does.
+ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
+                        int jobs, ProgressReporter& progress);
+
+/// Everything that units found, once.
+IndexContents merge_findings(const std::vector<CachedUnit>& units);
+
+}  // namespace optrace
