@@ -373,15 +373,22 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
   if (first == end) {
     return std::nullopt;
   }
+  std::uint32_t chosen = first;
   if (!source_file.empty()) {
     const std::string_view wanted = source_name(source_file);
+    bool is_named_alike = false;
     for (std::uint32_t rank = first; rank < end; ++rank) {
-      if (source_name(definition(rank).location.file) == wanted) {
+      const std::string_view candidate = definition(rank).location.file;
+      if (candidate == source_file) {
         return rank;
+      }
+      if (!is_named_alike && source_name(candidate) == wanted) {
+        is_named_alike = true;
+        chosen = rank;
       }
     }
   }
-  return first;
+  return chosen;
 }
 
 std::string_view Index::State::file_name(std::uint32_t number) const {

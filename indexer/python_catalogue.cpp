@@ -65,6 +65,23 @@ constexpr std::array kTableOwners = {
     TableOwner{"THPStream_properties", "", "torch.Stream"},
 };
 
+// What the type object of a tensor holds in its slots, which no table of names is for.
+struct Slot {
+  std::string_view name;
+  std::string_view file;
+  std::string_view function;
+};
+
+constexpr std::array kSlots = {
+    Slot{"torch.Tensor.__getitem__", "torch/csrc/autograd/python_variable_indexing.cpp",
+         "THPVariable_getitem"},
+    Slot{"torch.Tensor.__setitem__", "torch/csrc/autograd/python_variable_indexing.cpp",
+         "THPVariable_setitem"},
+    Slot{"torch.Tensor.__delitem__", "torch/csrc/autograd/python_variable_indexing.cpp",
+         "THPVariable_setitem"},
+    Slot{"torch.Tensor.__new__", "torch/csrc/autograd/python_variable.cpp", "THPVariable_pynew"},
+};
+
 bool is_identifier(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
 }
@@ -229,13 +246,13 @@ FunctionsByName functions_by_name(const IndexContents& contents,
   return functions;
 }
 
-const IndexContents::Function* function_of(const MethodEntry& entry, const std::string& file,
+const IndexContents::Function* function_of(const std::string& name, const std::string& file,
                                            const FunctionsByName& functions) {
-  const std::size_t colons = entry.function.rfind("::");
-  auto found = functions.find({file, entry.function});
+  const std::size_t colons = name.rfind("::");
+  auto found = functions.find({file, name});
   if (found == functions.end() && colons != std::string::npos) {
     // `PropertyT::getter` is inherited and shared: what tells it from others is PropertyT's own.
-    found = functions.find({file, entry.function.substr(0, colons + 2)});
+    found = functions.find({file, name.substr(0, colons + 2)});
   }
   return found == functions.end() ? nullptr : found->second;
 }
@@ -327,18 +344,26 @@ void bind_python_names(IndexContents& contents, const std::vector<std::filesyste
     }
   }
   const FunctionsByName functions = functions_by_name(contents, files);
+  const auto bind = [&](const std::string& name, const std::string& file,
+                        const std::string& function_name) {
+    const auto builtin = builtins.find(name);
+    if (builtin == builtins.end() || !builtin->second->target.empty()) {
+      return;
+    }
+    if (const auto* function = function_of(function_name, file, functions)) {
+      builtin->second->target = function->symbol;
+      builtin->second->file = function->file;
+      builtin->second->line = function->line;
+    }
+  };
+  for (const auto& [name, file, function] : kSlots) {
+    bind(std::string(name), std::string(file), std::string(function));
+  }
   for (const auto& [file, of_file] : entries) {
     for (const auto& entry : of_file) {
       for (const auto& [table, table_file, owner] : kTableOwners) {
-        if (entry.table != table || (!table_file.empty() && file != table_file)) {
-          continue;
-        }
-        const auto builtin = builtins.find(fmt::format("{}.{}", owner, entry.name));
-        const auto* function = function_of(entry, file, functions);
-        if (builtin != builtins.end() && builtin->second->target.empty() && function != nullptr) {
-          builtin->second->target = function->symbol;
-          builtin->second->file = function->file;
-          builtin->second->line = function->line;
+        if (entry.table == table && (table_file.empty() || file == table_file)) {
+          bind(fmt::format("{}.{}", owner, entry.name), file, entry.function);
         }
       }
     }

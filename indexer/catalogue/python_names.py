@@ -308,8 +308,8 @@ class Namespaces:
         self.add(full, "b", name)
         if not name.startswith("torch._C"):
             for member, descriptor in vars(value).items():
-                if (isinstance(descriptor, (*BUILTIN_FUNCTIONS, *BUILTIN_ATTRIBUTES))
-                        and not member.startswith("__")):
+                # torch.FloatTensor holds a copy of all that a tensor has.
+                if getattr(descriptor, "__objclass__", None) is value and member[:2] != "__":
                     self.add(f"{name}.{member}", "b", f"{name}.{member}")
 
     def bound_class(self, value):
@@ -345,7 +345,7 @@ class Namespaces:
         if base is None or tensor is None:
             return
         own = vars(tensor)
-        for name in sorted({*own, *vars(base)}):
+        for name in sorted({*own, *vars(base)} - {"__dict__", "__weakref__"}):
             value = own[name] if name in own else vars(base)[name]
             full = f"torch.Tensor.{name}"
             in_base = f"{base.__module__}.{base.__name__}.{name}"

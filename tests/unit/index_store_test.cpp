@@ -455,6 +455,17 @@ TEST_CASE("functions that share a symbol are told apart by their source file") {
   CHECK(index.calls_of(symbol, "B.cpp").at(0).callee == "sgemm_");
 }
 
+TEST_CASE("of two files of one name the one with its folders is chosen") {
+  IndexContents contents;
+  contents.functions = {{"_Z1fv", "a/x.cpp", 1, {}}, {"_Z1fv", "b/x.cpp", 2, {{"_Z1gv", 3}}}};
+  const PrivateFolder folder;
+  write_index(contents, folder.path() / "index");
+  const Index index = Index::open(folder.path() / "index");
+  CHECK(index.find_definition("_Z1fv", "b/x.cpp")->location.line == 2);
+  CHECK(index.calls_of("_Z1fv", "b/x.cpp").size() == 1);
+  CHECK(index.calls_of("_Z1fv", "x.cpp").empty());
+}
+
 TEST_CASE("the same contents give the same bytes, whatever their order") {
   const PrivateFolder folder;
   IndexContents contents = sample();
