@@ -203,4 +203,10 @@ std::string explain_json(const Explanation& explanation, const ExplanationSource
          '\n';
 }
 
+std::string explain_error_json(std::string_view asked, std::string_view error,
+                               std::string_view remedy) {
+  const json all = {{"schema", kSchema}, {"asked", asked}, {"error", error}, {"remedy", remedy}};
+  return all.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
 }  // namespace optrace

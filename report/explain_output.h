@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "report/explain.h"
 #include "report/source_link.h"
@@ -21,5 +22,9 @@ std::string explain_text(const Explanation& explanation, const ExplanationSource
 /// The schema optrace.explain/1 (report/explain.schema.json), on one line if `compact`.
 std::string explain_json(const Explanation& explanation, const ExplanationSource& source,
                          bool compact);
+
+/// On one line: what was asked, what is wrong with it, and what to do; for `optrace explain -`.
+std::string explain_error_json(std::string_view asked, std::string_view error,
+                               std::string_view remedy);
 
 }  // namespace optrace

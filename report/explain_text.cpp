@@ -209,7 +209,7 @@ class TextWriter {
     for (const Group& group : groups) entry(*group.first, group.keys);
     if (!options_.all) {
       std::size_t left = 0;
-      for (const ExplainedKey& key : it_.keys) left += matters(key) ? 0 : 1;
+      for (const ExplainedKey& key : it_.keys) left += matters(key) ? 0U : 1U;
       if (left != 0) line(paint(fmt::format("  and {} more keys: --all", left), kDim));
     }
   }
@@ -304,27 +304,49 @@ class TextWriter {
   // The ways down as a tree: what they have in common is shown once.
   struct TreeNode {
     const PathStep* step = nullptr;
-    std::string_view caller_file;
+    std::uint32_t call_line = 0;  // In the file of the node above.
     std::string_view library;
     std::vector<TreeNode> children;
   };
 
-  static void insert(TreeNode& root, const StaticPath& path) {
+  // Functions that only hand on: torchgen's wrappers, and the one-line functions of
+  // ATen/Functions.h and of Tensor that call an op.
+  static bool hands_on(const StaticPath& path, std::size_t at) {
+    if (path.steps[at].kind != StepKind::function) return false;
+    if (at + 1 < path.steps.size() && path.steps[at + 1].kind == StepKind::op) {
+      const std::string_view file = path.steps[at].location.file;
+      return file.ends_with("/ATen/Functions.h") || file.ends_with("/core/TensorBody.h") ||
+             file.find("/ATen/ops/") != std::string_view::npos;
+    }
+    return at != 0 && path.steps[at - 1].kind == StepKind::op && at + 1 < path.steps.size() &&
+           qualified_name(path.steps[at].symbol).find("::wrapper_") != std::string::npos;
+  }
+
+  void insert(TreeNode& root, const StaticPath& path) const {
     TreeNode* at = &root;
-    std::string_view file;
-    for (const PathStep& step : path.steps) {
+    // What is left out hands its line on: the op's is then where the function before is called.
+    std::uint32_t handed_on = 0;
+    for (std::size_t i = 0; i < path.steps.size(); ++i) {
+      const PathStep& step = path.steps[i];
+      if (!options_.all && hands_on(path, i)) {
+        handed_on = step.call_line;
+        continue;
+      }
+      const bool behind_wrapper =
+          !options_.all && i != 0 && hands_on(path, i - 1) && step.kind != StepKind::op;
+      const std::uint32_t line = behind_wrapper ? 0 : handed_on != 0 ? handed_on : step.call_line;
+      handed_on = 0;
       const auto found =
           std::find_if(at->children.begin(), at->children.end(), [&](const TreeNode& child) {
             return child.step->kind == step.kind && child.step->symbol == step.symbol &&
                    child.step->op == step.op;
           });
       if (found == at->children.end()) {
-        at->children.push_back({&step, file, {}, {}});
+        at->children.push_back({&step, line, {}, {}});
         at = &at->children.back();
       } else {
         at = &*found;
       }
-      if (!step.location.file.empty()) file = step.location.file;
     }
     at->library = path.library;
   }
@@ -375,9 +397,8 @@ class TextWriter {
     }
     if (width < kTreeColumns) row.append(kTreeColumns - width, ' ');
     if (!step.location.file.empty()) row += "  " + place(step.location);
-    if (step.call_line != 0)
-      row +=
-          paint(fmt::format("  called at :{}{}", source_.exact ? "" : "~", step.call_line), kDim);
+    if (at.call_line != 0)
+      row += paint(fmt::format("  called at :{}{}", source_.exact ? "" : "~", at.call_line), kDim);
     line(row);
     const bool fork = at.children.size() > 1;
     for (std::size_t i = 0; i < at.children.size(); ++i) {

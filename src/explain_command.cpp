@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/App.hpp>
@@ -12,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "platform/error.h"
+#include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "report/explain.h"
 #include "report/explain_output.h"
@@ -20,6 +22,7 @@
 #include "report/terminal_text.h"
 #include "src/command.h"
 #include "src/index_choice.h"
+#include "src/input_lines.h"
 #include "src/standard_output.h"
 
 namespace optrace {
@@ -80,39 +83,85 @@ SpelledOp find_op(const Index& index, const std::string& spelling, const std::st
               fmt::format("It has: {}.", overload_names(spelled.overloads)));
 }
 
-void run_explain(const ExplainOptions& options) {
-  const std::vector<std::string> devices =
-      options.device.empty() ? default_devices() : std::vector<std::string>{options.device};
-  std::optional<OutputFile> file;
-  if (options.file.empty())
-    require_standard_output();
-  else
-    file.emplace(options.file);
-  const IndexChoice choice = choose_index(options.python);
-  for (const std::string& notice : choice.notices) fmt::print(stderr, "optrace: {}\n", notice);
+/// Standard output, or a file that appears whole.
+class Destination {
+ public:
+  explicit Destination(const std::string& file) {
+    if (file.empty())
+      require_standard_output();
+    else
+      file_.emplace(file);
+  }
+  /// False once nobody reads any more.
+  bool write(std::string_view text) {
+    if (!file_) return write_standard_output(text);
+    file_->write(text);
+    return true;
+  }
+  void commit() {
+    if (file_) file_->commit();
+  }
+
+ private:
+  std::optional<OutputFile> file_;
+};
+
+std::vector<std::string> devices_of(const ExplainOptions& options) {
+  return options.device.empty() ? default_devices() : std::vector<std::string>{options.device};
+}
+
+IndexChoice index_of(const ExplainOptions& options) {
+  IndexChoice choice = choose_index(options.python);
+  for (const std::string& notice : choice.notices)
+    fmt::print(stderr, "optrace: {}\n", printable(notice));
+  return choice;
+}
+
+ExplanationSource explanation_source(const IndexChoice& choice) {
   ExplanationSource source;
   source.version = choice.index.torch_version();
   source.git_version = choice.index.git_version();
   if (choice.torch) source.torch = choice.torch->version;
   source.exact = choice.exact;
+  return source;
+}
 
+void explain_one(const ExplainOptions& options) {
+  Destination destination(options.file);
+  const IndexChoice choice = index_of(options);
   const SpelledOp spelled = find_op(choice.index, options.op, options.overload);
-  const Explanation explanation = explain(choice.index, spelled, options.op, devices);
-  const OutputTarget target = file ? OutputTarget{} : standard_output();
+  const Explanation explanation = explain(choice.index, spelled, options.op, devices_of(options));
+  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   ExplainTextOptions text;
   text.all = options.all;
   text.style.colour =
       options.colour == ColourChoice::always ||
       (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);
   text.style.links = text.style.colour && target.terminal;
-  const std::string output = options.json ? explain_json(explanation, source, false)
-                                          : explain_text(explanation, source, text);
-  if (!file) {
-    write_standard_output(output);
-    return;
+  const ExplanationSource source = explanation_source(choice);
+  destination.write(options.json ? explain_json(explanation, source, false)
+                                 : explain_text(explanation, source, text));
+  destination.commit();
+}
+
+void explain_lines(const ExplainOptions& options) {
+  const InterruptGuard guard;
+  Destination destination(options.file);
+  const IndexChoice choice = index_of(options);
+  const ExplanationSource source = explanation_source(choice);
+  const auto lines = std::make_unique<InputLines>(kLongestName);
+  while (const auto line = lines->next()) {
+    std::string answer;
+    try {
+      const SpelledOp spelled = find_op(choice.index, line->text, options.overload);
+      answer = explain_json(explain(choice.index, spelled, line->text, devices_of(options)), source,
+                            true);
+    } catch (const Error& error) {
+      answer = explain_error_json(line->text, error.what(), error.remedy());
+    }
+    if (!destination.write(answer)) return;
   }
-  file->write(output);
-  file->commit();
+  destination.commit();
 }
 
 }  // namespace
@@ -127,11 +176,12 @@ void add_explain_command(CLI::App& app) {
       "  optrace explain Tensor.add_         any spelling will do\n"
       "  optrace explain add --overload out  another overload than the first\n"
       "  optrace explain mm --device cuda    only one device\n"
-      "  optrace explain linear --format json -o linear.json");
+      "  optrace explain linear --format json -o linear.json\n"
+      "  optrace explain - < names > answers an op a line in, a JSON object a line out");
   command
       ->add_option("OP", options->op,
                    "In any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, torch.conv2d, "
-                   "Tensor.add_, aten::add.Tensor")
+                   "Tensor.add_, aten::add.Tensor; or - for standard input")
       ->required()
       ->type_name("");
   command->add_option("--overload", options->overload, "Which one: Tensor, out, default")
@@ -171,7 +221,12 @@ void add_explain_command(CLI::App& app) {
                    "The Python whose torch to explain. Else it is\n$OPTRACE_PYTHON, "
                    "$VIRTUAL_ENV's, the one in optrace's own\n.venv, or python3")
       ->type_name("PATH");
-  command->callback([options] { run_explain(*options); });
+  command->callback([options] {
+    if (options->op == "-")
+      explain_lines(*options);
+    else
+      explain_one(*options);
+  });
 }
 
 }  // namespace optrace
