@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +18,11 @@ namespace optrace {
 namespace {
 
 constexpr const char* kExtension = ".index";
+constexpr const char* kProjectPrefix = "project-";
+
+bool is_project(const std::filesystem::path& path) {
+  return path.filename().string().starts_with(kProjectPrefix);
+}
 
 std::filesystem::path environment_folder(const char* name) {
   const char* value = std::getenv(name);
@@ -50,13 +56,13 @@ std::int64_t distance(std::string_view left, std::string_view right) {
   return sum;
 }
 
-void list_folder(const std::filesystem::path& folder, bool own,
+void list_folder(const std::filesystem::path& folder, bool own, bool projects,
                  std::vector<CataloguedIndex>& found) {
   const auto first = static_cast<std::ptrdiff_t>(found.size());
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
-    if (at->path().extension() == kExtension) {
+    if (at->path().extension() == kExtension && is_project(at->path()) == projects) {
       found.push_back({at->path(), own});
     }
   }
@@ -77,7 +83,9 @@ std::filesystem::path own_index_folder() {
   return home.empty() ? home : home / ".local/share/optrace/indexes";
 }
 
-std::filesystem::path own_index_path(std::string_view torch_version) {
+namespace {
+
+std::filesystem::path made_own_folder() {
   const std::filesystem::path folder = own_index_folder();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -88,15 +96,43 @@ std::filesystem::path own_index_path(std::string_view torch_version) {
                                              folder.string()),
                 "Set OPTRACE_INDEX_DIR to a folder that you can write to, or name a file with -o.");
   }
-  return folder / fmt::format("torch-{}{}", torch_version, kExtension);
+  return folder;
+}
+
+void open_or_warn(const CataloguedIndex& candidate, std::vector<std::string>* warnings,
+                  const std::function<void(Index)>& take) {
+  try {
+    take(Index::open(candidate.path));
+  } catch (const Error& error) {
+    if (warnings != nullptr) {
+      warnings->push_back(fmt::format("{} {}", error.what(), error.remedy()));
+    }
+  }
+}
+
+}  // namespace
+
+std::filesystem::path own_index_path(std::string_view torch_version) {
+  return made_own_folder() / fmt::format("torch-{}{}", torch_version, kExtension);
+}
+
+std::filesystem::path own_project_path(std::string_view name) {
+  constexpr std::string_view kAllowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
+  if (name.empty() || name.find_first_not_of(kAllowed) != std::string_view::npos ||
+      name.starts_with('.')) {
+    throw Error(ExitStatus::usage, fmt::format("'{}' is no name for a project", name),
+                "Use letters, digits, '_', '-' and dots: --name my_extension.");
+  }
+  return made_own_folder() / fmt::format("{}{}{}", kProjectPrefix, name, kExtension);
 }
 
 std::vector<CataloguedIndex> list_indexes() {
   std::vector<CataloguedIndex> found;
   if (const auto own = own_index_folder(); !own.empty()) {
-    list_folder(own, true, found);
+    list_folder(own, true, false, found);
   }
-  list_folder(data_folder() / "indexes", false, found);
+  list_folder(data_folder() / "indexes", false, false, found);
   return found;
 }
 
@@ -105,20 +141,31 @@ std::optional<Index> find_index(std::string_view torch_version,
   std::optional<Index> nearest;
   std::int64_t nearest_distance = 0;
   for (const auto& candidate : list_indexes()) {
-    try {
-      Index index = Index::open(candidate.path);
+    open_or_warn(candidate, warnings, [&](Index index) {
       const std::int64_t apart = distance(index.torch_version(), torch_version);
       if (!nearest || apart < nearest_distance) {
         nearest = std::move(index);
         nearest_distance = apart;
       }
-    } catch (const Error& error) {
-      if (warnings != nullptr) {
-        warnings->push_back(fmt::format("{} {}", error.what(), error.remedy()));
-      }
-    }
+    });
   }
   return nearest;
+}
+
+std::vector<CataloguedIndex> list_project_indexes() {
+  std::vector<CataloguedIndex> found;
+  if (const auto own = own_index_folder(); !own.empty()) {
+    list_folder(own, true, true, found);
+  }
+  return found;
+}
+
+std::vector<Index> find_project_indexes(std::vector<std::string>* warnings) {
+  std::vector<Index> found;
+  for (const auto& candidate : list_project_indexes()) {
+    open_or_warn(candidate, warnings, [&](Index index) { found.push_back(std::move(index)); });
+  }
+  return found;
 }
 
 }  // namespace optrace

@@ -23,7 +23,7 @@ struct CataloguedIndex {
   bool own = false;  ///< Made by this user; else it came with optrace.
 };
 
-/// All index files, the user's own first, by name. Not opened: some may turn out to be broken.
+/// All indexes of torch, the user's own first, by name. Not opened: some may turn out to be broken.
 std::vector<CataloguedIndex> list_indexes();
 
 /// The index for a torch version such as `2.6.0+cu124`: of that version, the user's own before a
@@ -32,5 +32,18 @@ std::vector<CataloguedIndex> list_indexes();
 /// what is wrong with it appended to `warnings`.
 std::optional<Index> find_index(std::string_view torch_version,
                                 std::vector<std::string>* warnings = nullptr);
+
+/// Where the user's index of a third-party extension belongs; makes the folder. Throws Error(usage)
+/// when there is no such folder, or `name` is not made of letters, digits, `_`, `-` and dots.
+std::filesystem::path own_project_path(std::string_view name);
+
+/// The indexes of third-party extensions that this user made (`optrace source add DIR --project`),
+/// by name.
+std::vector<CataloguedIndex> list_project_indexes();
+
+/// The same, opened: ops that are not torch's own are looked for in these, after torch's index.
+/// Index::note("project") is its name. A broken one is passed over and what is wrong with it
+/// appended to `warnings`.
+std::vector<Index> find_project_indexes(std::vector<std::string>* warnings = nullptr);
 
 }  // namespace optrace
