@@ -110,6 +110,20 @@ int kind_rank(DefinitionKind kind) {
   return 3;
 }
 
+// The devices of most users first.
+int key_rank(std::string_view keys) {
+  if (keys.starts_with("CPU")) return 0;
+  if (keys.starts_with("CUDA")) return 1;
+  if (keys.starts_with("Composite")) return 2;
+  return 3;
+}
+
+// An op that writes to `out` is what few ask for.
+bool is_out_variant(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  return dot != std::string_view::npos && name.substr(dot).find("out") != std::string_view::npos;
+}
+
 struct Candidate {
   Definition definition;
   std::vector<std::string> components;
@@ -117,7 +131,11 @@ struct Candidate {
   bool lambda = false;
 
   auto rank() const {
-    return std::tuple(fit, lambda, kind_rank(definition.kind),
+    // A name and the same with `_symint` are as good.
+    const int group = fit == NameFit::exact_symint    ? static_cast<int>(NameFit::exact)
+                      : fit == NameFit::suffix_symint ? static_cast<int>(NameFit::suffix)
+                                                      : static_cast<int>(fit);
+    return std::tuple(group, lambda, kind_rank(definition.kind),
                       is_generated_source(definition.location.file), namespace_rank(components),
                       components.size(), definition.symbol.size(), definition.symbol,
                       definition.location.file, definition.location.line);
@@ -174,6 +192,8 @@ struct Locator::State {
     parts.push_back(fmt::format("{}{}", symint.size(), symint));
     for (const std::string& part : parts) {
       for (const Definition& definition : owner.find_definitions_with(part, kMostCandidates)) {
+        // Most have the word in their parameters only.
+        if (!may_name(definition.symbol, part)) continue;
         Candidate candidate{definition, symbol_components(definition.symbol)};
         candidate.fit = fit(candidate.components, components);
         candidate.lambda = definition.symbol.find('#') != std::string_view::npos;
@@ -337,7 +357,8 @@ struct Locator::State {
     return *all_ops;
   }
 
-  // The overloads of `aten::add`, the one without a name first, else in the yaml's order.
+  // The overloads of `aten::add`: the one without a name first, out variants last, else in the
+  // yaml's order.
   std::vector<OpEntry> overloads(std::string_view packet) {
     std::vector<OpEntry> found;
     for (const OpEntry& op : ops()) {
@@ -348,6 +369,8 @@ struct Locator::State {
       else if (rest.front() == '.')
         found.push_back(op);
     }
+    std::stable_partition(found.begin(), found.end(),
+                          [](const OpEntry& op) { return !is_out_variant(op.name); });
     return found;
   }
 
@@ -402,9 +425,11 @@ struct Locator::State {
     std::vector<Located> parts;
     if (!facts.structured_delegate.empty()) {
       // Kernels of its own are generated around those of the op that it delegates to.
-      if (const auto delegate = index.find_op(facts.structured_delegate))
-        for (Located& one : kernels(*delegate, index.facts_of(*delegate)))
-          add_kernel(parts, std::move(one));
+      if (const auto delegate = index.find_op(facts.structured_delegate)) {
+        const std::vector<Registration> others = index.registrations_of(delegate->name);
+        for (const OpFacts::Kernel& fact : index.facts_of(*delegate).kernels)
+          if (fact.structured) add_kernel(parts, kernel(fact, others));
+      }
     }
     const std::vector<Registration> registrations = index.registrations_of(op.name);
     for (const OpFacts::Kernel& fact : facts.kernels)
@@ -412,6 +437,10 @@ struct Locator::State {
     if (parts.empty())
       for (const Registration& one : registrations)
         if (one.kind == RegistrationKind::kernel) add_kernel(parts, registered(index, one));
+    std::stable_sort(parts.begin(), parts.end(), [](const Located& a, const Located& b) {
+      return std::pair(a.file.empty(), key_rank(a.key)) <
+             std::pair(b.file.empty(), key_rank(b.key));
+    });
     return parts;
   }
 
@@ -649,6 +678,21 @@ struct Locator::State {
     if (!found.empty()) return found;
     std::vector<std::string> last_words;
     for (const auto& [word, full] : words()) last_words.push_back(word);
+    if (query.form == NameForm::cpp) {
+      // The same namespaces, with another last word.
+      NameQuery other = query;
+      for (const std::string& word :
+           near_names(query.components.back(), last_words, 4 * kSuggestions)) {
+        other.components.back() = word;
+        for (const Candidate& one : candidates(index, other.components)) {
+          if (one.fit > NameFit::suffix_symint) break;
+          found.push_back(shown_name(one.definition.symbol));
+          break;
+        }
+        if (found.size() == kSuggestions) return found;
+      }
+    }
+    if (!found.empty()) return found;
     // Of a path of names, any may be the misspelt one; the last is the most telling.
     std::set<std::string> seen;
     for (auto part = query.components.rbegin(); part != query.components.rend(); ++part) {

@@ -39,7 +39,7 @@ struct Located {
   std::string file;        ///< Relative to PyTorch's source tree; empty if unknown.
   std::uint32_t line = 0;  ///< From 1.
   std::string url;         ///< Upstream, at the exact commit; empty for generated code.
-  std::string path;        ///< The file on this machine, where the name was not found in an index.
+  std::string path;        ///< Its file on this machine, of what Python was asked about.
   std::vector<Located> parts;
 };
 

@@ -75,7 +75,11 @@ class TextWriter {
                                  printable(located.file), located.line);
     row.url = located.url;
     rows_.push_back(std::move(row));
-    for (const Located& part : located.parts) add(part, level + 1, false);
+    for (const Located& part : located.parts) {
+      // Kernels of devices that this source has not got, such as MPS on Linux.
+      if (part.file.empty() && part.role == "kernel" && !options_.all) continue;
+      add(part, level + 1, false);
+    }
   }
 
   std::string lines() const {

@@ -21,6 +21,7 @@ struct LocateSource {
 
 struct LocateTextOptions {
   std::size_t width = 0;  ///< Columns; 0: no limit.
+  bool all = false;       ///< Also kernels of which no definition is known.
   TerminalStyle style;
 };
 

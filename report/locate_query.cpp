@@ -241,6 +241,23 @@ std::vector<std::string> symbol_components(std::string_view symbol) {
   return components_of_qualified(qualified_name(symbol));
 }
 
+bool may_name(std::string_view symbol, std::string_view part) {
+  if (!symbol.starts_with("_ZN")) return true;
+  for (std::string_view rest = symbol.substr(3); !rest.empty();) {
+    if (std::isdigit(static_cast<unsigned char>(rest[0])) == 0) {
+      // Behind an `E` come parameters; all else may hold more of the name.
+      return rest[0] != 'E' || rest.find("Ul") != std::string_view::npos;
+    }
+    if (rest.starts_with(part)) return true;
+    std::size_t length = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    if (error != std::errc() || length > rest.size()) return true;
+    rest.remove_prefix(length);
+  }
+  return false;
+}
+
 NameFit fit(const std::vector<std::string>& symbol, const std::vector<std::string>& query) {
   if (query.empty() || symbol.empty()) return NameFit::none;
   const auto ends_with = [&](const std::vector<std::string>& parts, bool symint) {

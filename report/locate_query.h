@@ -40,6 +40,10 @@ std::vector<std::string> python_spellings(const NameQuery& query);
 /// of `_ZN2at6native12_GLOBAL__N_13addE...`. A name that is no mangled one is its only component.
 std::vector<std::string> symbol_components(std::string_view symbol);
 
+/// False if `part`, a word with its length before it (`4gelu`), is surely no component of a
+/// symbol's name but of its parameters only. Much cheaper than symbol_components.
+bool may_name(std::string_view symbol, std::string_view part);
+
 /// How well a symbol's components fit those that were asked for.
 enum class NameFit : std::uint8_t {
   exact,         ///< All of them, none more.

@@ -45,6 +45,13 @@ OutputTarget standard_output() {
   return target;
 }
 
+TerminalStyle style_for(std::string_view colour, const OutputTarget& target) {
+  TerminalStyle style;
+  style.colour = colour == "always" || (colour == "auto" && target.terminal && !target.no_colour);
+  style.links = style.colour && target.terminal;
+  return style;
+}
+
 std::string render(const Trace& trace, const Index* index, const OutputOptions& options,
                    const OutputTarget& target) {
   const Report report = merge(trace, index, {.all = options.all});

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "indexer/index_store.h"
+#include "report/terminal_text.h"
 #include "tracer/trace.h"
 
 namespace optrace {
@@ -32,6 +33,9 @@ struct OutputTarget {
 /// Standard output as it is, with the environment's wishes; COLUMNS goes before the terminal's own
 /// answer.
 OutputTarget standard_output();
+
+/// How text is marked there. `colour` is --colour's value: auto, always or never.
+TerminalStyle style_for(std::string_view colour, const OutputTarget& target);
 
 /// The text of a report of `trace` in the format asked for. `index` may be null. Throws
 /// Error(usage) when the trace or the index is corrupt.

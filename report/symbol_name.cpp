@@ -25,13 +25,14 @@ bool is_name_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
 }
 
-std::optional<std::string> demangle(std::string_view symbol) {
+// `options` are libiberty's; without DMGL_PARAMS a function's parameters are left out.
+std::optional<std::string> demangle(std::string_view symbol, int options = DMGL_ANSI) {
   if (!symbol.starts_with("_Z") || symbol.size() > kLongestSymbol) return std::nullopt;
   const std::string terminated(symbol);
   struct Free {
     void operator()(char* text) const { std::free(text); }  // As the demangler's manual asks.
   };
-  const std::unique_ptr<char, Free> text(cplus_demangle_v3(terminated.c_str(), DMGL_ANSI));
+  const std::unique_ptr<char, Free> text(cplus_demangle_v3(terminated.c_str(), options));
   if (text == nullptr) return std::nullopt;
   return std::string(text.get());
 }
@@ -167,7 +168,8 @@ std::string qualified_name_of_demangled(std::string_view demangled) {
 }
 
 std::string parameters_of(std::string_view symbol) {
-  const std::optional<std::string> demangled = demangle(without_version(symbol));
+  const std::optional<std::string> demangled =
+      demangle(without_version(symbol), DMGL_ANSI | DMGL_PARAMS);
   if (!demangled) return {};
   // The last pair of parentheses outside of others, if nothing but qualifiers follows.
   std::size_t open = std::string::npos;

@@ -13,6 +13,9 @@ void add_report_command(CLI::App& app);
 /// `optrace locate NAME`: where a name is defined.
 void add_locate_command(CLI::App& app);
 
+/// `optrace layers`: PyTorch's layers as a map.
+void add_layers_command(CLI::App& app);
+
 /// `optrace explain OP`: what the source says of an op.
 void add_explain_command(CLI::App& app);
 

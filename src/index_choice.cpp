@@ -187,4 +187,15 @@ IndexChoice choose_index(const std::string& python_option) {
   return {std::move(*index), std::move(torch), exact, std::move(notices)};
 }
 
+LocateSource source_of(const IndexChoice& choice) {
+  LocateSource source;
+  if (choice.torch) {
+    source.torch_version = choice.torch->version;
+    source.torch_git_version = choice.torch->git_version;
+  }
+  source.version = choice.index.torch_version();
+  source.exact = choice.exact;
+  return source;
+}
+
 }  // namespace optrace

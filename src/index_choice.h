@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "indexer/index_store.h"
+#include "report/locate_output.h"
 #include "src/python_choice.h"
 
 namespace optrace {
@@ -37,5 +38,8 @@ struct IndexChoice {
 /// index, for another torch than any index is of the nearest one, and a notice says so. Throws
 /// Error(usage) when the Python that was asked for is none, or when there is no index at all.
 IndexChoice choose_index(const std::string& python_option);
+
+/// The same, for an output's head.
+LocateSource source_of(const IndexChoice& choice);
 
 }  // namespace optrace

@@ -19,17 +19,17 @@
 
 #include "platform/error.h"
 #include "platform/interrupt.h"
-#include "platform/output_file.h"
 #include "report/locate.h"
 #include "report/locate_output.h"
 #include "report/render.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
 #include "src/command.h"
+#include "src/destination.h"
 #include "src/editor.h"
 #include "src/index_choice.h"
+#include "src/input_lines.h"
 #include "src/python_inspection.h"
-#include "src/standard_output.h"
 
 namespace optrace {
 namespace {
@@ -50,40 +50,6 @@ struct LocateCommandOptions {
 
 CLI::Validator one_of(const std::set<std::string>& choices) {
   return CLI::IsMember(choices).description("");
-}
-
-/// Standard output, or a file that appears whole.
-class Destination {
- public:
-  explicit Destination(const std::string& file) {
-    if (file.empty())
-      require_standard_output();
-    else
-      file_.emplace(file);
-  }
-  /// False once nobody reads any more.
-  bool write(std::string_view text) {
-    if (!file_) return write_standard_output(text);
-    file_->write(text);
-    return true;
-  }
-  void commit() {
-    if (file_) file_->commit();
-  }
-
- private:
-  std::optional<OutputFile> file_;
-};
-
-LocateSource source_of(const IndexChoice& choice) {
-  LocateSource source;
-  if (choice.torch) {
-    source.torch_version = choice.torch->version;
-    source.torch_git_version = choice.torch->git_version;
-  }
-  source.version = choice.index.torch_version();
-  source.exact = choice.exact;
-  return source;
 }
 
 std::string unknown(std::string_view name) {
@@ -192,64 +158,16 @@ void locate_one(const LocateCommandOptions& options) {
     destination.write(to_json(result, source));
   } else {
     LocateTextOptions text;
+    text.all = options.answers.all;
     if (options.output.empty()) {
       const OutputTarget target = standard_output();
       text.width = target.width;
-      text.style.colour = options.colour == "always" ||
-                          (options.colour == "auto" && target.terminal && !target.no_colour);
-      text.style.links = text.style.colour && target.terminal;
+      text.style = style_for(options.colour, target);
     }
     destination.write(to_text(result, source, text));
   }
   destination.commit();
 }
-
-/// Lines of standard input. Of one longer than the limit only its start is kept.
-class InputLines {
- public:
-  struct Line {
-    std::string text;
-    bool cut = false;
-  };
-
-  /// Nothing at the end. Throws Error(interrupted) and Error(failed).
-  std::optional<Line> next() {
-    Line line;
-    bool any = false;
-    while (true) {
-      if (at_ == end_) {
-        const ssize_t count = ::read(STDIN_FILENO, buffer_.data(), buffer_.size());
-        InterruptGuard::throw_if_interrupted();
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) {
-          throw Error(ExitStatus::failed,
-                      fmt::format("cannot read standard input: {}", describe_errno(errno)),
-                      "Give one name a line on standard input.");
-        }
-        if (count == 0) return any ? std::optional(std::move(line)) : std::nullopt;
-        at_ = 0;
-        end_ = static_cast<std::size_t>(count);
-      }
-      any = true;
-      const std::string_view rest(buffer_.data() + at_, end_ - at_);
-      const std::size_t newline = rest.find('\n');
-      const std::string_view piece = rest.substr(0, newline);
-      const std::size_t room = kLongestLine + 1 - line.text.size();
-      line.cut = line.cut || piece.size() > room;
-      line.text += piece.substr(0, room);
-      at_ += piece.size();
-      if (newline != std::string_view::npos) {
-        ++at_;
-        return line;
-      }
-    }
-  }
-
- private:
-  std::array<char, 1 << 16> buffer_;
-  std::size_t at_ = 0;
-  std::size_t end_ = 0;
-};
 
 std::string answer_line(Locator& locator, const InputLines::Line& line, const LocateSource& source,
                         const LocateOptions& options) {
@@ -282,7 +200,7 @@ void locate_lines(const LocateCommandOptions& options) {
     fmt::print(stderr, "optrace: {}\n", printable(notice));
   Locator locator(choice.index);
   const LocateSource source = source_of(choice);
-  const auto lines = std::make_unique<InputLines>();
+  const auto lines = std::make_unique<InputLines>(kLongestLine);
   while (const auto line = lines->next())
     if (!destination.write(answer_line(locator, *line, source, options.answers))) return;
   destination.commit();

@@ -56,6 +56,7 @@ int run(int argument_count, char** arguments) {
   optrace::add_op_command(app);
   optrace::add_locate_command(app);
   optrace::add_explain_command(app);
+  optrace::add_layers_command(app);
   optrace::add_report_command(app);
   optrace::add_source_command(app);
   try {

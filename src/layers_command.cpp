@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "report/layer_map.h"
+#include "report/layer_map_output.h"
+#include "report/render.h"
+#include "src/command.h"
+#include "src/destination.h"
+#include "src/index_choice.h"
+
+namespace optrace {
+namespace {
+
+struct LayersOptions {
+  std::string layer;
+  std::string format = "text";
+  std::string output;
+  std::string python;
+  std::string colour = "auto";
+};
+
+CLI::Validator one_of(const std::set<std::string>& choices) {
+  return CLI::IsMember(choices).description("");
+}
+
+void require_layer(const std::string& id) {
+  std::vector<std::string_view> ids;
+  for (const MappedLayer& layer : layer_map()) ids.push_back(layer.id);
+  if (id.empty() || std::find(ids.begin(), ids.end(), id) != ids.end()) return;
+  throw Error(ExitStatus::usage, fmt::format("there is no layer '{}'", printable(id)),
+              fmt::format("The layers are {}.", fmt::join(ids, ", ")));
+}
+
+void show_layers(const LayersOptions& options) {
+  require_layer(options.layer);
+  Destination destination(options.output);
+  const IndexChoice choice = choose_index(options.python);
+  for (const std::string& notice : choice.notices)
+    fmt::print(stderr, "optrace: {}\n", printable(notice));
+  std::vector<LayerSurvey> layers = survey_layers(choice.index);
+  if (!options.layer.empty())
+    std::erase_if(layers, [&](const LayerSurvey& one) { return one.layer->id != options.layer; });
+  const LocateSource source = source_of(choice);
+  if (options.format == "json") {
+    destination.write(to_json(layers, source));
+  } else {
+    const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};
+    LocateTextOptions text;
+    text.width = target.width;
+    text.style = style_for(options.colour, target);
+    destination.write(to_text(layers, source, text));
+  }
+  destination.commit();
+}
+
+}  // namespace
+
+void add_layers_command(CLI::App& app) {
+  const auto options = std::make_shared<LayersOptions>();
+  CLI::App* const command = app.add_subcommand(
+      "layers", "PyTorch's layers: what each does, where it lives, what it holds");
+  command->footer(
+      "Examples:\n"
+      "  optrace layers                   the map, from torch.* down to CUDA\n"
+      "  optrace layers dispatcher        one of them\n"
+      "  optrace layers --format json     for programs");
+  command->add_option("LAYER", options->layer, "Only this one: python, functional, nn, ...")
+      ->type_name("");
+  command->add_option("--format", options->format, "text, or json (schema optrace.layers/1)")
+      ->check(one_of({"text", "json"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output, "Write to a file instead of standard output")
+      ->type_name("FILE");
+  command->add_option("--python", options->python, "The Python that has the torch in question")
+      ->type_name("PATH");
+  command->add_option("--colour,--color", options->colour, "auto, always or never")
+      ->check(one_of({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->capture_default_str();
+  command->callback([options] { show_layers(*options); });
+}
+
+}  // namespace optrace
