@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -19,7 +20,9 @@ struct SourceTree {
 SourceTree open_source_tree(const std::filesystem::path& folder);
 
 /// Units that are compiled alike: they share arguments and a precompiled header.
-enum class UnitGroup { aten, cpu_kernels, csrc, cuda };
+enum class UnitGroup { aten, cpu_kernels, csrc, csrc_libraries, cuda };
+inline constexpr std::array kUnitGroups = {UnitGroup::aten, UnitGroup::cpu_kernels, UnitGroup::csrc,
+                                           UnitGroup::csrc_libraries, UnitGroup::cuda};
 
 struct SourceUnit {
   std::filesystem::path path;  ///< Absolute.

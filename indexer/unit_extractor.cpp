@@ -281,6 +281,17 @@ CXCursor first_child(CXCursor cursor) {
   return first;
 }
 
+CXChildVisitResult visit_last(CXCursor cursor, CXCursor /*parent*/, CXClientData last) {
+  *static_cast<CXCursor*>(last) = cursor;
+  return CXChildVisit_Continue;
+}
+
+CXCursor last_child(CXCursor cursor) {
+  CXCursor last = clang_getNullCursor();
+  clang_visitChildren(cursor, &visit_last, &last);
+  return last;
+}
+
 // What stands before a call's parenthesis.
 CXCursor called_expression(CXCursor call) {
   CXCursor called = first_child(call);
@@ -357,12 +368,154 @@ std::uint64_t hash_of(const IndexContents::Function& function) {
   return std::hash<std::string>()(text);
 }
 
+bool is_class(CXCursorKind kind) {
+  return kind == CXCursor_ClassDecl || kind == CXCursor_StructDecl ||
+         kind == CXCursor_ClassTemplate;
+}
+
+CXChildVisitResult visit_attribute(CXCursor cursor, CXCursor /*parent*/, CXClientData is_global) {
+  const CXCursorKind kind = clang_getCursorKind(cursor);
+  *static_cast<bool*>(is_global) = kind == CXCursor_CUDAGlobalAttr;
+  // Attributes come before the other children.
+  return clang_isAttribute(kind) != 0 && kind != CXCursor_CUDAGlobalAttr ? CXChildVisit_Continue
+                                                                         : CXChildVisit_Break;
+}
+
+// A `__global__` function, or a template of them.
+bool is_device_kernel(CXCursor function) {
+  const CXCursor pattern = clang_getSpecializedCursorTemplate(function);
+  bool is_global = false;
+  clang_visitChildren(clang_Cursor_isNull(pattern) != 0 ? function : pattern, &visit_attribute,
+                      &is_global);
+  return is_global;
+}
+
+// Of the CUDA runtime's and driver's functions, one that launches the kernel that it is given.
+bool is_launcher(CXCursor function) {
+  const std::string name = take(clang_getCursorSpelling(function));
+  return name.starts_with("cudaLaunch") || name.starts_with("cuLaunch");
+}
+
+// `_ZTIN2at8TensorBaseE`; empty for a class in a function or without a name.
+std::string type_key_of(CXCursor type) {
+  const std::string key = template_key_of(type);  // _ZN2at8TensorBaseE
+  constexpr std::string_view kStart = "_ZN";
+  if (!key.starts_with(kStart)) {
+    return "";
+  }
+  const bool is_nested =
+      clang_getCursorKind(clang_getCursorSemanticParent(type)) != CXCursor_TranslationUnit;
+  return is_nested ? "_ZTI" + key.substr(2)
+                   : "_ZTI" + key.substr(kStart.size(), key.size() - kStart.size() - 1);
+}
+
+// DECLARE_DISPATCH(fn, add_stub) makes `struct add_stub_DECLARE_DISPATCH_type` and a variable of
+// it.
+constexpr std::string_view kStubType = "_DECLARE_DISPATCH_type";
+
+std::string class_name(CXType type) {
+  return take(clang_getCursorSpelling(clang_getTypeDeclaration(type)));
+}
+
+bool is_stub_type(CXType type) {
+  return class_name(type).ends_with(kStubType);
+}
+
+// The symbol of the stub whose type this is; empty for any other type.
+std::string stub_of(CXType type) {
+  std::string name = class_name(type);
+  if (!name.ends_with(kStubType)) {
+    return "";
+  }
+  name.resize(name.size() - kStubType.size());
+  std::string scope;
+  for (CXCursor at = clang_getCursorSemanticParent(clang_getTypeDeclaration(type));
+       clang_getCursorKind(at) == CXCursor_Namespace; at = clang_getCursorSemanticParent(at)) {
+    scope.insert(0, component(at));
+  }
+  return scope.empty() ? name
+                       : canonical_symbol(fmt::format("_ZN{}{}{}E", scope, name.size(), name));
+}
+
+// aten/src/ATen/native/DispatchStub.h, by template_key.
+constexpr std::string_view kCallOfStub = "_ZN2at6native12DispatchStubclE";
+
+std::string_view identifier_at(std::string_view text, std::size_t start) {
+  std::size_t end = std::min(start, text.size());
+  while (end < text.size() &&
+         (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) {
+    ++end;
+  }
+  return text.substr(std::min(start, text.size()), end - std::min(start, text.size()));
+}
+
+// What a macro of this file stands for; empty where the file defines none of the name.
+std::string_view macro_body(std::string_view text, std::string_view name) {
+  const std::string definition = fmt::format("#define {}(", name);
+  const std::size_t start = text.find(definition);
+  if (start == std::string_view::npos) {
+    return {};
+  }
+  std::size_t end = text.find('\n', start);
+  while (end != std::string_view::npos && text[end - 1] == '\\') {
+    end = text.find('\n', end + 1);
+  }
+  return text.substr(start + definition.size(),
+                     std::min(end, text.size()) - start - definition.size());
+}
+
+CXChildVisitResult visit_string(CXCursor cursor, CXCursor /*parent*/, CXClientData found) {
+  if (clang_getCursorKind(cursor) != CXCursor_StringLiteral) {
+    return CXChildVisit_Recurse;
+  }
+  // As in the source: in quotes, perhaps with a prefix.
+  const std::string spelling = take(clang_getCursorSpelling(cursor));
+  const std::size_t start = spelling.find('"');
+  if (start != std::string::npos && spelling.ends_with('"') && start + 1 < spelling.size()) {
+    *static_cast<std::string*>(found) = spelling.substr(start + 1, spelling.size() - start - 2);
+  }
+  return CXChildVisit_Break;
+}
+
+// The first string literal of an expression; empty if there is none.
+std::string first_string_in(CXCursor expression) {
+  std::string found;
+  if (visit_string(expression, clang_getNullCursor(), &found) == CXChildVisit_Recurse) {
+    clang_visitChildren(expression, &visit_string, &found);
+  }
+  return found;
+}
+
+// The name that a schema or a name is of, with its namespace: `aten::add.Tensor`. Empty for what no
+// op is called.
+std::string op_name(std::string_view schema, std::string_view library) {
+  const std::string_view name = schema.substr(0, schema.find('('));
+  const bool is_name = !name.empty() && std::all_of(name.begin(), name.end(), [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' ||
+           letter == ':' || letter == '.';
+  });
+  if (!is_name) {
+    return "";
+  }
+  return name.find("::") == std::string_view::npos ? fmt::format("{}::{}", library, name)
+                                                   : std::string(name);
+}
+
+// The end of a name that the preprocessor made unique: `_12`.
+std::string_view without_number(std::string_view name) {
+  const std::size_t end = name.find_last_not_of("0123456789");
+  return end == std::string_view::npos || end + 1 == name.size() || name[end] != '_'
+             ? name
+             : name.substr(0, end);
+}
+
 }  // namespace
 
 void UnitExtractor::extract(CXTranslationUnit unit) {
   files_.clear();
-  callee_keys_.clear();
+  callees_.clear();
   lambda_keys_.clear();
+  seen_.clear();
   unit_ = unit;
   main_file_ = take(clang_getTranslationUnitSpelling(unit));
   clang_visitChildren(clang_getTranslationUnitCursor(unit), &UnitExtractor::visit_declaration,
@@ -377,6 +530,10 @@ CXChildVisitResult UnitExtractor::visit_declaration(CXCursor cursor, CXCursor /*
     extractor->take_function(cursor);
     return CXChildVisit_Continue;
   }
+  if (kind == CXCursor_VarDecl) {
+    extractor->take_variable(cursor);
+    return CXChildVisit_Continue;
+  }
   if (!holds_functions(kind)) {
     return CXChildVisit_Continue;
   }
@@ -384,7 +541,185 @@ CXChildVisitResult UnitExtractor::visit_declaration(CXCursor cursor, CXCursor /*
   if (extractor->place_of(clang_getCursorLocation(cursor)).file == nullptr) {
     return CXChildVisit_Continue;
   }
+  if (is_class(kind)) {
+    extractor->take_type(cursor);
+  }
   return CXChildVisit_Recurse;
+}
+
+void UnitExtractor::take_type(CXCursor cursor) {
+  if (clang_isCursorDefinition(cursor) == 0) {
+    return;
+  }
+  const Place place = place_of(clang_getCursorLocation(cursor));
+  std::string key = type_key_of(cursor);
+  if (!key.empty() && !is_left_out(key)) {
+    function_sink_({std::move(key), place.file->name, place.line, {}, DefinitionKind::type});
+  }
+}
+
+void UnitExtractor::take_variable(CXCursor cursor) {
+  const Place place = place_of(clang_getCursorLocation(cursor));
+  if (place.file == nullptr) {
+    return;
+  }
+  const CXType type = clang_getCursorType(cursor);
+  const std::string of = class_name(type);
+  if (of.ends_with(kStubType)) {
+    if (clang_isCursorDefinition(cursor) == 0) {  // DECLARE_DISPATCH, not DEFINE_DISPATCH
+      function_sink_({stub_of(type), place.file->name, place.line, {}, DefinitionKind::stub});
+    }
+    return;
+  }
+  // `static RegisterCUDADispatch<struct add_stub_DECLARE_DISPATCH_type> ...(add_stub, fn);`
+  constexpr std::string_view kRegister = "Register";
+  constexpr std::string_view kDispatch = "Dispatch";
+  if (of.starts_with(kRegister) && of.ends_with(kDispatch) &&
+      of.size() > kRegister.size() + kDispatch.size()) {
+    take_stub_kernel(
+        cursor, stub_of(clang_Type_getTemplateArgumentAsType(type, 0)),
+        {of.substr(kRegister.size(), of.size() - kRegister.size() - kDispatch.size())});
+    return;
+  }
+  // `template <> FnPtr DispatchStub<FnPtr, struct add_stub_DECLARE_DISPATCH_type>::AVX2 = fn;`
+  const CXCursor parent = clang_getCursorSemanticParent(cursor);
+  if (take(clang_getCursorSpelling(parent)) == "DispatchStub") {
+    std::vector<std::string> keys = capabilities_of(cursor, take(clang_getCursorSpelling(cursor)));
+    for (auto& key : keys) {
+      key.insert(0, "CPU.");
+    }
+    take_stub_kernel(cursor,
+                     stub_of(clang_Type_getTemplateArgumentAsType(clang_getCursorType(parent), 1)),
+                     keys);
+  }
+}
+
+std::vector<std::string> UnitExtractor::capabilities_of(CXCursor variable,
+                                                        const std::string& capability) const {
+  CXFile file = nullptr;
+  unsigned start = 0;
+  std::size_t size = 0;
+  clang_getExpansionLocation(clang_getCursorLocation(variable), &file, nullptr, nullptr, &start);
+  const char* begin = file == nullptr ? nullptr : clang_getFileContents(unit_, file, &size);
+  if (begin == nullptr) {
+    return {capability};
+  }
+  const std::string_view text(begin, size);
+  const std::string_view macro = identifier_at(text, start);
+  const std::string_view body = macro_body(text, macro);
+  const auto is_used = [&](std::string_view name) {
+    return macro.starts_with(name) || body.find(name) != std::string_view::npos;
+  };
+  // A unit that is compiled for each capability is read as that for AVX2. DispatchStub.h: for
+  // AVX512, REGISTER_DISPATCH gives a null pointer, ALSO_REGISTER_*_DISPATCH the kernel.
+  if (capability == "AVX2" && is_used("ALSO_REGISTER_")) {
+    return {"DEFAULT", "AVX2", "AVX512"};
+  }
+  if (capability == "AVX2" && is_used("REGISTER_DISPATCH")) {
+    return {"DEFAULT", "AVX2"};
+  }
+  return {capability};
+}
+
+void UnitExtractor::take_stub_kernel(CXCursor variable, const std::string& stub,
+                                     const std::vector<std::string>& keys) {
+  const Place place = place_of(clang_getCursorLocation(variable));
+  Arguments arguments{this, "", "", false};
+  clang_visitChildren(variable, &UnitExtractor::visit_argument, &arguments);
+  if (stub.empty() || arguments.function.empty()) {
+    return;  // A null pointer: the device or capability has none.
+  }
+  for (const auto& key : keys) {
+    registration_sink_(
+        {RegistrationKind::stub, stub, key, arguments.function, place.file->name, place.line});
+  }
+}
+
+// Finds the function that an argument names: `TORCH_FN(f)`, `&f`, a lambda,
+// `CppFunction::makeFromBoxedFunction<&f>()`, `torch::dispatch(DispatchKey::CPU, f)`.
+CXChildVisitResult UnitExtractor::visit_argument(CXCursor cursor, CXCursor /*parent*/,
+                                                 CXClientData client) {
+  auto* found = static_cast<Arguments*>(client);
+  const CXCursorKind kind = clang_getCursorKind(cursor);
+  if (kind == CXCursor_LambdaExpr) {
+    if (found->function.empty()) {
+      found->function =
+          found->extractor->lambda_key_of(clang_getTypeDeclaration(clang_getCursorType(cursor)));
+    }
+    return CXChildVisit_Continue;
+  }
+  if (kind == CXCursor_CXXStaticCastExpr || kind == CXCursor_CStyleCastExpr) {
+    // `static_cast<decltype(&other)>(f)`: what is cast, not what is named in the type.
+    const CXCursor operand = last_child(cursor);
+    if (visit_argument(operand, cursor, client) == CXChildVisit_Recurse) {
+      clang_visitChildren(operand, &UnitExtractor::visit_argument, client);
+    }
+    return CXChildVisit_Continue;
+  }
+  if (kind != CXCursor_DeclRefExpr) {
+    return CXChildVisit_Recurse;
+  }
+  CXCursor named = clang_getCursorReferenced(cursor);
+  if (clang_getCursorKind(named) == CXCursor_OverloadedDeclRef &&
+      clang_getNumOverloadedDecls(named) == 1) {
+    named = clang_getOverloadedDecl(named, 0);
+  }
+  const std::string scope = take(clang_getCursorSpelling(clang_getCursorSemanticParent(named)));
+  if (clang_getCursorKind(named) == CXCursor_EnumConstantDecl) {
+    // Behind the function, it is an argument of its template.
+    if (found->function.empty() && (scope == "DispatchKey" || scope == "DeviceType")) {
+      found->key = take(clang_getCursorSpelling(named));
+    }
+  } else if (clang_getCursorKind(named) == CXCursor_VarDecl) {
+    if (found->function.empty()) {
+      found->function = found->extractor->lambda_key_of(named);
+    }
+  } else if (is_function(clang_getCursorKind(named))) {
+    const std::string name = take(clang_getCursorSpelling(named));
+    if (scope == "CppFunction") {
+      found->is_fallthrough = found->is_fallthrough || name == "makeFallthrough";
+    } else if (found->function.empty() && !(scope == "torch" && name == "dispatch")) {
+      found->function = found->extractor->callee_of(named).key;
+    }
+  }
+  return CXChildVisit_Recurse;
+}
+
+// A call of a member of torch::Library.
+void UnitExtractor::take_library_call(CXCursor call, const std::string& member,
+                                      CXSourceLocation location) {
+  const Place place = place_of(location);
+  if (place.file == nullptr) {
+    return;
+  }
+  const bool is_fallback = member == "fallback";
+  Arguments arguments{this, "", "", false};
+  for (int number = is_fallback ? 0 : 1; number < clang_Cursor_getNumArguments(call); ++number) {
+    const CXCursor argument = clang_Cursor_getArgument(call, static_cast<unsigned>(number));
+    if (visit_argument(argument, call, &arguments) == CXChildVisit_Recurse) {
+      clang_visitChildren(argument, &UnitExtractor::visit_argument, &arguments);
+    }
+  }
+  IndexContents::Registration registration;
+  registration.kind = arguments.is_fallthrough ? RegistrationKind::fallthrough
+                      : is_fallback            ? RegistrationKind::fallback
+                      : member == "def"        ? RegistrationKind::definition
+                                               : RegistrationKind::kernel;
+  registration.name =
+      is_fallback ? library_->name
+                  : op_name(first_string_in(clang_Cursor_getArgument(call, 0)), library_->name);
+  if (member != "def") {
+    // What is for no key is for the alias key (c10::impl::OperatorEntry::registerKernel).
+    registration.key = !arguments.key.empty()   ? arguments.key
+                       : !library_->key.empty() ? library_->key
+                                                : "CompositeImplicitAutograd";
+  }
+  registration.function = arguments.function;
+  registration.file = place.file->name;
+  registration.line = place.line;
+  if (!registration.name.empty()) {
+    registration_sink_(std::move(registration));
+  }
 }
 
 UnitExtractor::Place UnitExtractor::place_of(CXSourceLocation location) {
@@ -421,12 +756,45 @@ void UnitExtractor::take_function(CXCursor cursor) {
     return;
   }
   const bool in_template = is_within_template(cursor);
-  Open open{{std::move(key), place.file->name, place.line, {}}, "", false, in_template, {}};
+  const std::optional<Library> library = key.find("TORCH_LIBRARY_") == std::string::npos
+                                             ? std::nullopt
+                                             : library_of(take(clang_getCursorSpelling(cursor)));
+  Open open{{std::move(key),
+             place.file->name,
+             place.line,
+             {},
+             is_device_kernel(cursor) ? DefinitionKind::device_kernel : DefinitionKind::function},
+            "",
+            false,
+            in_template,
+            {}};
   if (in_template && is_explicit_specialization(unit_, cursor)) {
     // Found by its own symbol as well as among the template's.
     open.own_symbol = canonical_symbol(take(clang_Cursor_getMangling(cursor)));
   }
+  auto around = std::exchange(library_, library);
   walk(cursor, place, std::move(open));
+  library_ = std::move(around);
+}
+
+// `TORCH_LIBRARY_IMPL(aten, CPU, m)` makes a function TORCH_LIBRARY_IMPL_init_aten_CPU_3
+// (torch/library.h).
+std::optional<UnitExtractor::Library> UnitExtractor::library_of(std::string_view function) {
+  constexpr std::string_view kImpl = "TORCH_LIBRARY_IMPL_init_";
+  constexpr std::string_view kFragment = "TORCH_LIBRARY_FRAGMENT_init_";
+  constexpr std::string_view kDefinition = "TORCH_LIBRARY_init_";
+  if (function.starts_with(kImpl)) {
+    const std::string_view name = without_number(function.substr(kImpl.size()));
+    const std::size_t split = name.rfind('_');
+    if (split != std::string_view::npos) {
+      return Library{std::string(name.substr(0, split)), std::string(name.substr(split + 1))};
+    }
+  } else if (function.starts_with(kFragment)) {
+    return Library{std::string(without_number(function.substr(kFragment.size()))), ""};
+  } else if (function.starts_with(kDefinition)) {
+    return Library{std::string(function.substr(kDefinition.size())), ""};
+  }
+  return std::nullopt;
 }
 
 void UnitExtractor::take_lambda(CXCursor cursor, CXCursor parent) {
@@ -458,15 +826,15 @@ void UnitExtractor::walk(CXCursor cursor, const Place& place, Open open) {
   std::sort(calls.begin(), calls.end());
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   // Two headers' functions are taken for one with a chance of 2^-64 or so.
-  if (place.file->is_header && !seen_in_headers_.insert(hash_of(function)).second) {
+  if (place.file->is_header && !seen_.insert(hash_of(function)).second) {
     return;
   }
   if (!own_symbol.empty() && own_symbol != function.symbol) {
     IndexContents::Function specialization = function;
     specialization.symbol = own_symbol;
-    sink_(std::move(specialization));
+    function_sink_(std::move(specialization));
   }
-  sink_(std::move(function));
+  function_sink_(std::move(function));
 }
 
 CXChildVisitResult UnitExtractor::visit_body(CXCursor cursor, CXCursor parent, CXClientData self) {
@@ -482,20 +850,57 @@ CXChildVisitResult UnitExtractor::visit_body(CXCursor cursor, CXCursor parent, C
   }
   if (kind == CXCursor_CallExpr) {
     // What is in the call first: it may be the lambda that is called.
+    const OpenCall call{called_expression(cursor), clang_getCursorReferenced(cursor)};
+    extractor->open_calls_.push_back(call);
     clang_visitChildren(cursor, &UnitExtractor::visit_body, self);
-    extractor->take_call(cursor);
+    extractor->open_calls_.pop_back();
+    extractor->take_call(cursor, call);
     return CXChildVisit_Continue;
+  }
+  if (kind == CXCursor_DeclRefExpr) {
+    extractor->take_reference(cursor);
   }
   return CXChildVisit_Recurse;
 }
 
-void UnitExtractor::take_call(CXCursor call) {
-  const CXCursor referenced = clang_getCursorReferenced(call);
-  const CXCursor called = called_expression(call);
+void UnitExtractor::take_reference(CXCursor expression) {
+  const CXCursor named = clang_getCursorReferenced(expression);
+  if (!is_function(clang_getCursorKind(named))) {
+    return;
+  }
+  const Callee& callee = callee_of(named);
+  CallKind kind = CallKind::reference;
+  if (!open_calls_.empty()) {
+    const OpenCall& call = open_calls_.back();
+    if (clang_equalCursors(expression, call.callee) != 0 ||
+        clang_equalCursors(named, call.referenced) != 0) {
+      return;
+    }
+    if (callee.is_device_kernel && is_launcher(call.referenced)) {
+      kind = CallKind::launch;
+    }
+  }
+  add_call(callee.key, clang_getCursorLocation(expression), kind);
+}
+
+void UnitExtractor::take_call(CXCursor call, const OpenCall& open) {
+  const CXCursor called = open.callee;
   const bool is_member = clang_getCursorKind(called) == CXCursor_MemberRefExpr;
   CXSourceLocation location = clang_getCursorLocation(is_member ? called : call);
-  if (is_function(clang_getCursorKind(referenced))) {
-    add_call(callee_key(referenced), location);
+  if (is_function(clang_getCursorKind(open.referenced))) {
+    const Callee& callee = callee_of(open.referenced);
+    add_call(callee, location);
+    if (callee.key == kCallOfStub) {
+      add_call(stub_of(clang_getCursorType(clang_getCursorReferenced(called))), location,
+               CallKind::stub);
+    }
+    if (library_ && take(clang_getCursorSpelling(clang_getCursorSemanticParent(open.referenced))) ==
+                        "Library") {
+      const std::string member = take(clang_getCursorSpelling(open.referenced));
+      if (member == "def" || member == "impl" || member == "fallback") {
+        take_library_call(call, member, location);
+      }
+    }
     return;
   }
   // In a template, a call may be bound to nothing yet.
@@ -515,24 +920,35 @@ void UnitExtractor::take_call(CXCursor call) {
   }
   switch (clang_getCursorKind(named)) {
     case CXCursor_VarDecl:
-      add_call(lambda_key_of(named), location);
+      if (is_stub_type(clang_getCursorType(named))) {
+        add_call(std::string(kCallOfStub), location);
+        add_call(stub_of(clang_getCursorType(named)), location, CallKind::stub);
+      } else {
+        add_call(lambda_key_of(named), location);
+      }
       return;
     case CXCursor_OverloadedDeclRef:
       for (unsigned at = 0; at < clang_getNumOverloadedDecls(named); ++at) {
         const CXCursor overload = clang_getOverloadedDecl(named, at);
         if (is_function(clang_getCursorKind(overload))) {
-          add_call(callee_key(overload), location);
+          add_call(callee_of(overload), location);
         }
       }
       return;
     default:
       if (is_member && clang_Cursor_isNull(named) != 0) {
-        add_call(dependent_member_key(called), location);
+        if (const Callee* member = dependent_member(called)) {
+          add_call(*member, location);
+        }
       }
   }
 }
 
-void UnitExtractor::add_call(const std::string& callee, CXSourceLocation location) {
+void UnitExtractor::add_call(const Callee& callee, CXSourceLocation location) {
+  add_call(callee.key, location, callee.is_device_kernel ? CallKind::launch : CallKind::call);
+}
+
+void UnitExtractor::add_call(const std::string& callee, CXSourceLocation location, CallKind kind) {
   if (callee.empty()) {
     return;
   }
@@ -542,7 +958,7 @@ void UnitExtractor::add_call(const std::string& callee, CXSourceLocation locatio
   }
   for (auto open = open_.rbegin(); open != open_.rend(); ++open) {
     if (place.file->name == open->function.file) {
-      open->function.calls.push_back({callee, place.line});
+      open->function.calls.push_back({callee, place.line, kind});
     }
     if (!open->is_lambda) {
       break;
@@ -550,21 +966,21 @@ void UnitExtractor::add_call(const std::string& callee, CXSourceLocation locatio
   }
 }
 
-const std::string& UnitExtractor::callee_key(CXCursor referenced) {
-  // A lambda's operator() is known by its class.
+const UnitExtractor::Callee& UnitExtractor::callee_of(CXCursor referenced) {
+  // A declaration's address is what libclang keeps in data[0]; it is good while the unit lives.
+  const auto [known, is_new] = callees_.try_emplace(referenced.data[0]);
+  Callee& callee = known->second;
+  // A lambda's operator() is known by its class, from where the lambda was met.
   const auto lambda = lambda_keys_.find(clang_getCursorSemanticParent(referenced).data[0]);
   if (lambda != lambda_keys_.end()) {
-    return lambda->second;
-  }
-  // A declaration's address is what libclang keeps in data[0]; it is good while the unit lives.
-  const auto [known, is_new] = callee_keys_.try_emplace(referenced.data[0]);
-  if (is_new) {
+    callee.key = lambda->second;
+  } else if (is_new) {
     std::string key = key_of(referenced);
     if (!is_left_out(key)) {
-      known->second = std::move(key);
+      callee = {std::move(key), is_device_kernel(referenced)};
     }
   }
-  return known->second;
+  return callee;
 }
 
 std::string UnitExtractor::lambda_key_of(CXCursor declaration) const {
@@ -572,10 +988,10 @@ std::string UnitExtractor::lambda_key_of(CXCursor declaration) const {
   return known == lambda_keys_.end() ? "" : known->second;
 }
 
-std::string UnitExtractor::dependent_member_key(CXCursor member) {
+const UnitExtractor::Callee* UnitExtractor::dependent_member(CXCursor member) {
   const CXCursor of = class_of_object(member);
   if (clang_getCursorKind(of) != CXCursor_ClassTemplate) {
-    return "";
+    return nullptr;
   }
   // libclang does not tell the name of a member that is not bound yet; the source does.
   CXFile file = nullptr;
@@ -584,14 +1000,14 @@ std::string UnitExtractor::dependent_member_key(CXCursor member) {
   std::size_t size = 0;
   const char* text = file == nullptr ? nullptr : clang_getFileContents(unit_, file, &size);
   if (text == nullptr || end > size) {
-    return "";
+    return nullptr;
   }
   NamedMember wanted{last_name({text, end}), clang_getNullCursor()};
   if (wanted.name.empty()) {
-    return "";
+    return nullptr;
   }
   clang_visitChildren(of, &visit_member, &wanted);
-  return clang_Cursor_isNull(wanted.found) != 0 ? "" : callee_key(wanted.found);
+  return clang_Cursor_isNull(wanted.found) != 0 ? nullptr : &callee_of(wanted.found);
 }
 
 }  // namespace optrace

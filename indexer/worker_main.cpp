@@ -1,10 +1,12 @@
 // The index worker: a process of its own because a compiler front end may crash, hang or exhaust
 // memory on a unit. It reads tasks from standard input and answers on standard output.
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -12,6 +14,8 @@
 #include <clang-c/Index.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "indexer/unit_extractor.h"
 #include "indexer/worker_protocol.h"
@@ -64,24 +68,72 @@ void count_errors(CXTranslationUnit unit, UnitStatus& status) {
   }
 }
 
+// The files that a unit read; those that its precompiled header read are the header's.
+void append_inclusions(CXTranslationUnit unit, std::string& text) {
+  clang_getInclusions(
+      unit,
+      [](CXFile file, CXSourceLocation*, unsigned, CXClientData client) {
+        const CXString name = clang_getFileName(file);
+        append_inclusion(clang_getCString(name), *static_cast<std::string*>(client));
+        clang_disposeString(name);
+      },
+      &text);
+}
+
+// What to say when memory runs out, made before it does.
+std::string& last_words() {
+  static std::string line;
+  return line;
+}
+
+[[noreturn]] void end_out_of_memory() {
+  const std::string& line = last_words();
+  const ssize_t written = ::write(STDOUT_FILENO, line.data(), line.size());
+  ::_exit(written < 0 ? 1 : static_cast<int>(ExitStatus::failed));
+}
+
+// Bounds what the process may hold beside the files that it maps, precompiled headers among them.
+void limit_memory(std::uint64_t bytes) {
+  if (bytes == 0) {
+    return;
+  }
+  const rlimit limit{bytes, bytes};
+  if (::setrlimit(RLIMIT_DATA, &limit) != 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot limit a worker's memory: {}", describe_errno(errno)),
+                "Try again without a memory limit.");
+  }
+  std::set_new_handler(&end_out_of_memory);
+}
+
 class Worker {
  public:
   explicit Worker(const WorkerSetup& setup)
       : index_(clang_createIndex(/*excludeDeclarationsFromPCH=*/1, /*displayDiagnostics=*/0),
                &clang_disposeIndex),
-        extractor_(path_map(setup), [this](const IndexContents::Function& function) {
-          append_function(function, found_);
-        }) {}
+        extractor_(
+            path_map(setup),
+            [this](const IndexContents::Function& function) { append_function(function, found_); },
+            [this](const IndexContents::Registration& registration) {
+              append_registration(registration, found_);
+            }) {
+    limit_memory(setup.memory_limit);
+  }
 
   UnitStatus run(const UnitTask& task) {
     UnitStatus status;
     status.number = task.number;
+    status.outcome = UnitOutcome::out_of_memory;
+    last_words() = to_line(status);
+    status.outcome = UnitOutcome::not_parsed;
     std::vector<const char*> arguments;
     arguments.reserve(task.arguments.size());
     for (const auto& argument : task.arguments) {
       arguments.push_back(argument.c_str());
     }
-    unsigned options = CXTranslationUnit_KeepGoing;
+    // Incomplete: instances of function templates are not made, which is a third of the time. Only
+    // the templates themselves are walked.
+    unsigned options = CXTranslationUnit_KeepGoing | CXTranslationUnit_Incomplete;
     if (!task.precompiled.empty()) {
       options |= CXTranslationUnit_ForSerialization;
     }
@@ -95,6 +147,7 @@ class Worker {
     count_errors(parsed, status);
     found_.clear();
     extractor_.extract(parsed);
+    append_inclusions(parsed, found_);
     OutputFile result(task.result);
     result.write(found_);
     result.commit();

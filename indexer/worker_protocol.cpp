@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -29,7 +30,8 @@ auto parse(std::string_view line, Parse&& from) {
   }
 }
 
-constexpr std::array<std::string_view, 3> kOutcomes = {"done", "not parsed", "not saved"};
+constexpr std::array<std::string_view, 4> kOutcomes = {"done", "not parsed", "not saved",
+                                                       "out of memory"};
 
 std::uint32_t parse_number(std::string_view text) {
   std::uint32_t number = 0;
@@ -40,6 +42,15 @@ std::uint32_t parse_number(std::string_view text) {
   return number;
 }
 
+template <typename Kind>
+Kind parse_kind(std::string_view text, Kind last) {
+  const std::uint32_t number = parse_number(text);
+  if (number > static_cast<std::uint32_t>(last)) {
+    fail("unknown kind", text);
+  }
+  return static_cast<Kind>(number);
+}
+
 std::string_view next_field(std::string_view& rest, char separator) {
   const std::string_view field = rest.substr(0, rest.find(separator));
   rest.remove_prefix(std::min(rest.size(), field.size() + 1));
@@ -48,12 +59,30 @@ std::string_view next_field(std::string_view& rest, char separator) {
 
 }  // namespace
 
+std::string describe(UnitOutcome outcome) {
+  switch (outcome) {
+    case UnitOutcome::done:
+      return "done";
+    case UnitOutcome::not_parsed:
+      return "the compiler gave up on it";
+    case UnitOutcome::not_saved:
+      return "its precompiled header could not be written";
+    case UnitOutcome::out_of_memory:
+      return "it takes more memory than a worker may have";
+  }
+  return "";
+}
+
 std::string to_line(const WorkerSetup& setup) {
   json folders = json::array();
   for (const auto& folder : setup.folders) {
     folders.push_back({{"folder", folder.folder}, {"name", folder.name}});
   }
-  return json{{"folders", folders}, {"left_out", setup.left_out}}.dump() + '\n';
+  return json{{"folders", folders},
+              {"left_out", setup.left_out},
+              {"memory_limit", setup.memory_limit}}
+             .dump() +
+         '\n';
 }
 
 std::string to_line(const UnitTask& task) {
@@ -83,6 +112,7 @@ WorkerSetup parse_setup(std::string_view line) {
           {folder.at("folder").get<std::string>(), folder.at("name").get<std::string>()});
     }
     setup.left_out = value.at("left_out").get<std::vector<std::string>>();
+    setup.memory_limit = value.at("memory_limit").get<std::uint64_t>();
     return setup;
   });
 }
@@ -113,32 +143,70 @@ UnitStatus parse_status(std::string_view line) {
 }
 
 void append_function(const IndexContents::Function& function, std::string& text) {
-  text += fmt::format("F\t{}\t{}\t{}\n", function.symbol, function.file, function.line);
+  auto to = std::back_inserter(text);
+  fmt::format_to(to, "F\t{}\t{}\t{}\t{}\n", function.symbol, function.file, function.line,
+                 static_cast<int>(function.kind));
   for (const auto& call : function.calls) {
-    text += fmt::format("C\t{}\t{}\n", call.callee, call.line);
+    fmt::format_to(to, "C\t{}\t{}\t{}\n", call.callee, call.line, static_cast<int>(call.kind));
   }
 }
 
-std::vector<IndexContents::Function> parse_functions(std::string_view text) {
-  std::vector<IndexContents::Function> functions;
+void append_registration(const IndexContents::Registration& registration, std::string& text) {
+  fmt::format_to(std::back_inserter(text), "R\t{}\t{}\t{}\t{}\t{}\t{}\n",
+                 static_cast<int>(registration.kind), registration.name, registration.key,
+                 registration.function, registration.file, registration.line);
+}
+
+void append_inclusion(std::string_view path, std::string& text) {
+  if (path.find('\n') == std::string_view::npos) {
+    fmt::format_to(std::back_inserter(text), "D\t{}\n", path);
+  }
+}
+
+UnitFindings parse_findings(std::string_view text) {
+  UnitFindings findings;
   while (!text.empty()) {
     std::string_view line = next_field(text, '\n');
     const std::string_view whole = line;
-    const std::string_view kind = next_field(line, '\t');
-    const std::string_view symbol = next_field(line, '\t');
-    if (symbol.empty()) {
-      fail("no symbol", whole);
-    }
-    if (kind == "F") {
-      const std::string_view file = next_field(line, '\t');
-      functions.push_back({std::string(symbol), std::string(file), parse_number(line), {}});
-    } else if (kind == "C" && !functions.empty()) {
-      functions.back().calls.push_back({std::string(symbol), parse_number(line)});
+    const auto word = [&] { return std::string(next_field(line, '\t')); };
+    const std::string_view tag = next_field(line, '\t');
+    if (tag == "F") {
+      IndexContents::Function function;
+      function.symbol = word();
+      function.file = word();
+      function.line = parse_number(next_field(line, '\t'));
+      function.kind = parse_kind<DefinitionKind>(line, DefinitionKind::stub);
+      findings.functions.push_back(std::move(function));
+    } else if (tag == "C" && !findings.functions.empty()) {
+      IndexContents::Call call;
+      call.callee = word();
+      call.line = parse_number(next_field(line, '\t'));
+      call.kind = parse_kind<CallKind>(line, CallKind::reference);
+      findings.functions.back().calls.push_back(std::move(call));
+    } else if (tag == "R") {
+      IndexContents::Registration registration;
+      registration.kind =
+          parse_kind<RegistrationKind>(next_field(line, '\t'), RegistrationKind::stub);
+      registration.name = word();
+      registration.key = word();
+      registration.function = word();
+      registration.file = word();
+      registration.line = parse_number(line);
+      if (registration.name.empty()) {
+        fail("no name", whole);
+      }
+      findings.registrations.push_back(std::move(registration));
+    } else if (tag == "D") {
+      findings.inclusions.emplace_back(line);
     } else {
       fail("unknown line", whole);
     }
+    if ((tag == "F" && findings.functions.back().symbol.empty()) ||
+        (tag == "C" && findings.functions.back().calls.back().callee.empty())) {
+      fail("no symbol", whole);
+    }
   }
-  return functions;
+  return findings;
 }
 
 }  // namespace optrace

@@ -24,6 +24,7 @@ struct NamedFolder {
 struct WorkerSetup {
   std::vector<NamedFolder> folders;   ///< What lies in none of them is not indexed.
   std::vector<std::string> left_out;  ///< Folders (absolute) within them that are not indexed.
+  std::uint64_t memory_limit = 0;     ///< Bytes of its own that a worker may have; 0: any number.
 };
 
 struct UnitTask {
@@ -34,7 +35,11 @@ struct UnitTask {
   std::string precompiled;             ///< Write the unit there as a precompiled header; or empty.
 };
 
-enum class UnitOutcome { done, not_parsed, not_saved };
+/// After out_of_memory the worker is gone.
+enum class UnitOutcome { done, not_parsed, not_saved, out_of_memory };
+
+/// What a user is told of an outcome other than done.
+std::string describe(UnitOutcome outcome);
 
 struct UnitStatus {
   std::uint32_t number = 0;
@@ -52,11 +57,24 @@ WorkerSetup parse_setup(std::string_view line);
 UnitTask parse_task(std::string_view line);
 UnitStatus parse_status(std::string_view line);
 
-/// The functions of a unit, as text: a line `F symbol file line`, tab-separated, and behind it a
-/// line `C callee line` for each of its calls.
-void append_function(const IndexContents::Function& function, std::string& text);
+/// What a unit gave, and the files that it was read from.
+struct UnitFindings {
+  std::vector<IndexContents::Function> functions;
+  std::vector<IndexContents::Registration> registrations;
+  std::vector<std::string> inclusions;
+};
 
-/// Throws Error(failed) when the text was not made by append_function.
-std::vector<IndexContents::Function> parse_functions(std::string_view text);
+// A result is text, a line a finding, its fields separated by tabs; kinds are numbers:
+//     F symbol file line kind               a function,
+//     C callee line kind                    behind it a line for each of its calls;
+//     R kind name key function file line    a registration;
+//     D path                                a file that the unit read.
+// It says the same of a unit whatever the worker read before.
+void append_function(const IndexContents::Function& function, std::string& text);
+void append_registration(const IndexContents::Registration& registration, std::string& text);
+void append_inclusion(std::string_view path, std::string& text);
+
+/// Throws Error(failed) when the text was not made by these.
+UnitFindings parse_findings(std::string_view text);
 
 }  // namespace optrace

@@ -85,6 +85,7 @@ TEST_CASE("source tree: units are the sources of the Linux wheels, by name, each
   for (const char* name :
        {"torch/csrc/autograd/engine.cpp", "aten/src/ATen/native/Convolution.cpp",
         "aten/src/ATen/native/cpu/Activation.cpp", "aten/src/ATen/native/cuda/Copy.cu",
+        "torch/csrc/jit/ir/ir.cpp",
         "aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp",
         "build/aten/src/ATen/UfuncCPUKernel_add.cpp", "c10/core/TensorImpl.cpp",
         "caffe2/serialize/crc.cc",
@@ -110,7 +111,8 @@ TEST_CASE("source tree: units are the sources of the Linux wheels, by name, each
                      {"build/aten/src/ATen/UfuncCPUKernel_add.cpp", UnitGroup::cpu_kernels},
                      {"c10/core/TensorImpl.cpp", UnitGroup::aten},
                      {"caffe2/serialize/crc.cc", UnitGroup::aten},
-                     {"torch/csrc/autograd/engine.cpp", UnitGroup::csrc}});
+                     {"torch/csrc/autograd/engine.cpp", UnitGroup::csrc},
+                     {"torch/csrc/jit/ir/ir.cpp", UnitGroup::csrc_libraries}});
 }
 
 TEST_CASE("source tree: links that lead in circles or nowhere are no units") {
@@ -129,8 +131,7 @@ TEST_CASE("source tree: units are compiled with the wheel's string ABI, CUDA's a
   const SourceTree tree{"/src", "2.6.0"};
   for (const bool new_abi : {false, true}) {
     python.new_string_abi = new_abi;
-    for (const auto group :
-         {UnitGroup::aten, UnitGroup::cpu_kernels, UnitGroup::csrc, UnitGroup::cuda}) {
+    for (const auto group : kUnitGroups) {
       const auto arguments = compiler_arguments(group, tree, "/generated", python, "/stand_ins");
       CHECK(has(arguments, new_abi ? "-D_GLIBCXX_USE_CXX11_ABI=1" : "-D_GLIBCXX_USE_CXX11_ABI=0"));
       CHECK(has(arguments, "--cuda-host-only") == (group == UnitGroup::cuda));

@@ -13,6 +13,7 @@
 
 #include "indexer/driver.h"
 #include "indexer/symbol_key.h"
+#include "indexer/worker_protocol.h"
 #include "platform/private_folder.h"
 
 using namespace optrace;
@@ -27,15 +28,22 @@ class Extracted {
       : source_(source), header_(header) {
     std::ofstream(folder_.path() / "a.cpp") << source;
     std::ofstream(folder_.path() / "a.h") << header;
-    Driver driver({.worker = OPTRACE_INDEX_WORKER}, {{{folder_.path().string(), ""}}, {}});
+    Driver driver({.worker = OPTRACE_INDEX_WORKER}, {{{folder_.path().string(), ""}}, {}, 0});
     failed_ = driver.run(
         {{(folder_.path() / "a.cpp").string(), "a.cpp", arguments, "", ""}},
-        [&](IndexContents::Function function) { functions_.push_back(std::move(function)); },
+        [&](std::size_t, const std::string& result) { found_ = parse_findings(result); },
         [](std::size_t, std::size_t) {});
   }
 
   const std::vector<FailedUnit>& failed() const { return failed_; }
-  const std::vector<IndexContents::Function>& functions() const { return functions_; }
+  const std::vector<IndexContents::Function>& functions() const { return found_.functions; }
+  const std::vector<std::string>& inclusions() const { return found_.inclusions; }
+
+  const IndexContents::Function* find(const std::string& symbol) const {
+    const auto found = std::find_if(functions().begin(), functions().end(),
+                                    [&](const auto& one) { return one.symbol == symbol; });
+    return found == functions().end() ? nullptr : &*found;
+  }
 
   /// The text of the line at which the function begins; empty if it was not found.
   std::string line(const std::string& symbol) const {
@@ -44,11 +52,12 @@ class Extracted {
   }
 
   /// The texts of the lines on which `caller` calls `callee`, each without leading blanks.
-  std::set<std::string> calls(const std::string& caller, const std::string& callee) const {
+  std::set<std::string> calls(const std::string& caller, const std::string& callee,
+                              CallKind kind = CallKind::call) const {
     std::set<std::string> lines;
-    for (const auto& function : functions_) {
+    for (const auto& function : functions()) {
       for (const auto& call : function.calls) {
-        if (function.symbol == caller && call.callee == callee) {
+        if (function.symbol == caller && call.callee == callee && call.kind == kind) {
           const std::string line = text(function.file, call.line);
           lines.insert(line.substr(std::min(line.find_first_not_of(' '), line.size())));
         }
@@ -57,13 +66,19 @@ class Extracted {
     return lines;
   }
 
- private:
-  const IndexContents::Function* find(const std::string& symbol) const {
-    const auto found = std::find_if(functions_.begin(), functions_.end(),
-                                    [&](const auto& one) { return one.symbol == symbol; });
-    return found == functions_.end() ? nullptr : &*found;
+  /// `kind name key function | line's text`, sorted; the texts as they stand.
+  std::vector<std::string> registrations() const {
+    constexpr const char* kKinds[] = {"definition", "kernel", "fallthrough", "fallback", "stub"};
+    std::vector<std::string> lines;
+    for (const auto& one : found_.registrations) {
+      lines.push_back(std::string(kKinds[static_cast<int>(one.kind)]) + " " + one.name + " " +
+                      one.key + " " + one.function + " | " + text(one.file, one.line));
+    }
+    std::sort(lines.begin(), lines.end());
+    return lines;
   }
 
+ private:
   std::string text(const std::string& file, std::uint32_t number) const {
     std::string_view rest = file == "a.cpp" ? source_ : header_;
     for (; number > 1; --number) {
@@ -75,7 +90,7 @@ class Extracted {
   PrivateFolder folder_;
   std::string source_;
   std::string header_;
-  std::vector<IndexContents::Function> functions_;
+  UnitFindings found_;
   std::vector<FailedUnit> failed_;
 };
 
@@ -276,6 +291,257 @@ void last() { leaf(); }
   CHECK(unit.failed().empty());
   CHECK_FALSE(unit.calls("_Z6beforev", "_Z4leafv").empty());
   CHECK_FALSE(unit.calls("_Z4lastv", "_Z4leafv").empty());
+}
+
+namespace {
+
+// What the extractor knows of PyTorch's headers, in short.
+constexpr const char* kLibraryHeader = R"(#pragma once
+namespace c10 {
+enum class DispatchKey { CPU, CUDA };
+enum class DeviceType { CPU, CUDA };
+struct OperatorHandle {};
+template <class F, F* f> struct CompileTimeFunctionPointer {};
+}
+namespace torch {
+struct CppFunction {
+  template <class F> CppFunction(F&&);
+  static CppFunction makeFallthrough();
+  template <void (*f)(const c10::OperatorHandle&)> static CppFunction makeFromBoxedFunction();
+};
+template <class F> CppFunction dispatch(c10::DispatchKey, F&&);
+template <bool enabled> struct SelectiveStr { constexpr explicit SelectiveStr(const char*); };
+struct Library {
+  template <class S> Library& def(S&&) &;
+  template <class S, class F> Library& def(S&&, F&&) &;
+  template <class N, class F> Library& impl(N, F&&) &;
+  template <class F> Library& fallback(F&&) &;
+};
+}
+constexpr bool allowed(const char*) { return true; }
+#define TORCH_FN(f) c10::CompileTimeFunctionPointer<decltype(f), f>()
+#define TORCH_SELECTIVE_NAME(n) torch::SelectiveStr<allowed(n)>(n)
+#define TORCH_LIBRARY(ns, m) static void TORCH_LIBRARY_init_##ns(torch::Library& m)
+#define TORCH_LIBRARY_FRAGMENT(ns, m) \
+  static void TORCH_LIBRARY_FRAGMENT_init_##ns##_4(torch::Library& m)
+#define TORCH_LIBRARY_IMPL(ns, k, m) \
+  static void TORCH_LIBRARY_IMPL_init_##ns##_##k##_3(torch::Library& m)
+)";
+
+}  // namespace
+
+TEST_CASE("extractor: registrations of TORCH_LIBRARY blocks") {
+  const Extracted unit(R"cpp(#include "a.h"
+                             namespace {
+                             int add(int);
+                             template <bool relu>
+                             int qadd(int);
+                             void boxed(const c10::OperatorHandle&);
+                             template <c10::DeviceType device>
+                             struct Wrap {
+                               static int call(int);
+                             };
+                             }  // namespace
+                             TORCH_LIBRARY(my_ops, m) {
+                               m.def("add.Tensor(Tensor a) -> Tensor");
+                               m.def("with_function", &add);
+                               m.impl("add.Tensor", add);
+                             }
+                             TORCH_LIBRARY_FRAGMENT(my_ops, m) {
+                               m.def(TORCH_SELECTIVE_NAME("sub(Tensor a, str b=\",\") -> ()"));
+                             }
+#define OP(name) m.impl(#name, static_cast<decltype(&qadd<false>)>(add));
+                             TORCH_LIBRARY_IMPL(my_ops, CPU, m) {
+                               m.impl(TORCH_SELECTIVE_NAME("my_ops::add.Tensor"), TORCH_FN(add));
+                               m.impl("q", qadd<true>);
+                               OP(cast)
+                               m.impl("lambda", [](int x) { return x; });
+                               m.impl("of_key", torch::dispatch(c10::DispatchKey::CUDA, &add));
+                               m.impl("wrapped", &Wrap<c10::DeviceType::CUDA>::call);
+                               m.impl("through", torch::CppFunction::makeFallthrough());
+                               m.impl("one \t two", add);
+                             }
+                             TORCH_LIBRARY_IMPL(_, AutogradCPU, m) {
+                               m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed>());
+                             }
+                             TORCH_LIBRARY_IMPL(_, AutogradCUDA, m) {
+                               m.fallback(torch::CppFunction::makeFallthrough());
+                             }
+                       )cpp",
+                       kLibraryHeader);
+  const std::string here = "_ZN12_GLOBAL__N_1";
+  CHECK(unit.registrations() ==
+        std::vector<std::string>{
+            "definition my_ops::add.Tensor   |   m.def(\"add.Tensor(Tensor a) -> Tensor\");",
+            "definition my_ops::sub   | TORCH_LIBRARY_FRAGMENT(my_ops, m) { "
+            "m.def(TORCH_SELECTIVE_NAME(\"sub(Tensor a, str b=\\\",\\\") -> ()\")); }",
+            "definition my_ops::with_function  " + here +
+                "3addEi |   m.def(\"with_function\", &add);",
+            "fallback _ AutogradCPU " + here +
+                "5boxedERKN3c1014OperatorHandleE |   "
+                "m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed>());",
+            "fallthrough _ AutogradCUDA  | TORCH_LIBRARY_IMPL(_, AutogradCUDA, m) { "
+            "m.fallback(torch::CppFunction::makeFallthrough()); }",
+            "fallthrough my_ops::through CPU  |   "
+            "m.impl(\"through\", torch::CppFunction::makeFallthrough());",
+            "kernel my_ops::add.Tensor CPU " + here +
+                "3addEi |   m.impl(TORCH_SELECTIVE_NAME(\"my_ops::add.Tensor\"),",
+            "kernel my_ops::add.Tensor CompositeImplicitAutograd " + here +
+                "3addEi |   m.impl(\"add.Tensor\", add);",
+            "kernel my_ops::cast CPU " + here + "3addEi |   OP(cast)",
+            "kernel my_ops::lambda CPU "
+            "_Z37TORCH_LIBRARY_IMPL_init_my_ops_CPU_3RN5torch7LibraryEUli#0 |   "
+            "m.impl(\"lambda\", [](int x) { return x; });",
+            "kernel my_ops::of_key CUDA " + here +
+                "3addEi |   m.impl(\"of_key\", torch::dispatch(c10::DispatchKey::CUDA, &add));",
+            "kernel my_ops::q CPU " + here + "4qaddE |   m.impl(\"q\", qadd<true>);",
+            "kernel my_ops::wrapped CPU " + here +
+                "4Wrap4callE |   m.impl(\"wrapped\", &Wrap<c10::DeviceType::CUDA>::call);"});
+}
+
+TEST_CASE("extractor: stubs, their kernels by device and capability, and calls of them") {
+  constexpr const char* kHeader = R"(#pragma once
+namespace at { namespace native {
+template <typename FnPtr, typename T> struct DispatchStub;
+template <typename R, typename T, typename... A> struct DispatchStub<R (*)(A...), T> {
+  using FnPtr = R (*)(A...);
+  template <typename... X> R operator()(int device, X&&...);
+  void set_cuda_dispatch_ptr(FnPtr);
+  static FnPtr DEFAULT;
+  static FnPtr AVX512;
+  static FnPtr AVX2;
+};
+namespace {
+template <typename S> struct RegisterCUDADispatch {
+  RegisterCUDADispatch(S& stub, typename S::FnPtr value) { stub.set_cuda_dispatch_ptr(value); }
+};
+}
+using binary_fn = void (*)(int);
+#define DECLARE_DISPATCH(fn, name) \
+  struct name##_DECLARE_DISPATCH_type : DispatchStub<fn, name##_DECLARE_DISPATCH_type> {}; \
+  extern struct name##_DECLARE_DISPATCH_type name;
+#define DEFINE_DISPATCH(name) struct name##_DECLARE_DISPATCH_type name
+#define REGISTER_ARCH_DISPATCH(name, arch, fn) \
+  template <> name##_DECLARE_DISPATCH_type::FnPtr DispatchStub<name##_DECLARE_DISPATCH_type::FnPtr, struct name##_DECLARE_DISPATCH_type>::arch = fn;
+#define REGISTER_DISPATCH(name, fn) REGISTER_ARCH_DISPATCH(name, AVX2, fn)
+#define ALSO_REGISTER_AVX512_DISPATCH(name, fn) REGISTER_ARCH_DISPATCH(name, AVX2, fn)
+#define REGISTER_CUDA_DISPATCH(name, fn) \
+  static RegisterCUDADispatch<struct name##_DECLARE_DISPATCH_type> name##__register(name, fn);
+DECLARE_DISPATCH(binary_fn, add_stub)
+DECLARE_DISPATCH(binary_fn, mul_stub)
+DECLARE_DISPATCH(binary_fn, no_stub)
+}}
+)";
+  const Extracted unit(R"(#include "a.h"
+namespace at { namespace native {
+DEFINE_DISPATCH(add_stub);
+namespace { void kernel(int); }
+#define BOTH(name, fn) \
+  ALSO_REGISTER_AVX512_DISPATCH(name, fn)
+REGISTER_DISPATCH(add_stub, &kernel)
+BOTH(mul_stub, [](int) {})
+REGISTER_CUDA_DISPATCH(mul_stub, kernel)
+REGISTER_ARCH_DISPATCH(no_stub, DEFAULT, nullptr)
+REGISTER_ARCH_DISPATCH(no_stub, AVX512, kernel)
+void add(int device) { add_stub(device, 1); }
+template <typename T> void in_template(T x) { mul_stub(0, x); }
+}}
+)",
+                       kHeader);
+  const auto* stub = unit.find("_ZN2at6native8add_stubE");
+  REQUIRE(stub != nullptr);
+  CHECK(stub->kind == DefinitionKind::stub);
+  CHECK(unit.line(stub->symbol) == "DECLARE_DISPATCH(binary_fn, add_stub)");
+  const std::string kernel = "_ZN2at6native12_GLOBAL__N_16kernelEi";
+  CHECK(unit.registrations() ==
+        std::vector<std::string>{"stub _ZN2at6native7no_stubE CPU.AVX512 " + kernel +
+                                     " | REGISTER_ARCH_DISPATCH(no_stub, AVX512, kernel)",
+                                 "stub _ZN2at6native8add_stubE CPU.AVX2 " + kernel +
+                                     " | REGISTER_DISPATCH(add_stub, &kernel)",
+                                 "stub _ZN2at6native8add_stubE CPU.DEFAULT " + kernel +
+                                     " | REGISTER_DISPATCH(add_stub, &kernel)",
+                                 "stub _ZN2at6native8mul_stubE CUDA " + kernel +
+                                     " | REGISTER_CUDA_DISPATCH(mul_stub, kernel)"});
+  CHECK(unit.calls("_ZN2at6native3addEi", stub->symbol, CallKind::stub) ==
+        Lines{"void add(int device) { add_stub(device, 1); }"});
+  CHECK(unit.calls("_ZN2at6native3addEi", "_ZN2at6native12DispatchStubclE").size() == 1);
+  CHECK(
+      unit.calls("_ZN2at6native11in_templateE", "_ZN2at6native8mul_stubE", CallKind::stub).size() ==
+      1);
+}
+
+TEST_CASE("extractor: device kernels, their launches, and functions whose address is taken") {
+  const Extracted unit(R"(#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+struct dim3 { dim3(unsigned); };
+int cudaConfigureCall(dim3, dim3, unsigned long = 0, void* = 0);
+extern "C" int __cudaPushCallConfiguration(dim3, dim3, unsigned long = 0, void* = 0);
+int cudaLaunchKernel(const void*, dim3);
+int cudaFuncGetAttributes(const void*);
+__device__ int on_device(int x) { return x; }
+__global__ void plain(int x) { on_device(x); }
+template <typename T> __global__ void of_type(T x) {}
+void leaf(int);
+void apply(void (*f)(int));
+template <typename T> void launch_all(T x) {
+  of_type<<<1, 2>>>(x);
+}
+void user() {
+  plain<<<dim3(1), 2>>>(3);
+  of_type<float><<<1, 2>>>(3.f);
+  cudaLaunchKernel((const void*)plain, 1);
+  cudaFuncGetAttributes((const void*)&plain);
+  apply(leaf);
+  void (*table[])(int) = {&leaf};
+  leaf(1);
+}
+)",
+                       "", {"-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib"});
+  const std::string user = "_Z4userv";
+  const std::string plain = "_Z5plaini";
+  REQUIRE(unit.find(plain) != nullptr);
+  CHECK(unit.find(plain)->kind == DefinitionKind::device_kernel);
+  REQUIRE(unit.find("_ZN7of_typeE") != nullptr);
+  CHECK(unit.find("_ZN7of_typeE")->kind == DefinitionKind::device_kernel);
+  REQUIRE(unit.find("_Z9on_devicei") != nullptr);
+  CHECK(unit.find("_Z9on_devicei")->kind == DefinitionKind::function);
+  CHECK(unit.calls(user, plain, CallKind::launch) ==
+        Lines{"plain<<<dim3(1), 2>>>(3);", "cudaLaunchKernel((const void*)plain, 1);"});
+  CHECK(unit.calls(user, plain, CallKind::reference) ==
+        Lines{"cudaFuncGetAttributes((const void*)&plain);"});
+  CHECK(unit.calls(user, "_ZN7of_typeE", CallKind::launch) ==
+        Lines{"of_type<float><<<1, 2>>>(3.f);"});
+  CHECK(unit.calls("_ZN10launch_allE", "_ZN7of_typeE", CallKind::launch) ==
+        Lines{"of_type<<<1, 2>>>(x);"});
+  CHECK(unit.calls(user, "_Z4leafi", CallKind::reference) ==
+        Lines{"apply(leaf);", "void (*table[])(int) = {&leaf};"});
+  CHECK(unit.calls(user, "_Z4leafi") == Lines{"leaf(1);"});
+}
+
+TEST_CASE("extractor: classes, but not those of functions") {
+  const Extracted unit(R"(struct Outer { class Inner {}; struct Declared; };
+namespace at { namespace { template <typename T>
+struct Of { struct Inner {}; }; } enum class Not { it }; }
+void user() { struct Local { void method() {} }; }
+)");
+  const auto type = [&](const char* symbol) {
+    const auto* found = unit.find(symbol);
+    return found != nullptr && found->kind == DefinitionKind::type ? unit.line(symbol) : "";
+  };
+  CHECK(type("_ZTI5Outer") == "struct Outer { class Inner {}; struct Declared; };");
+  CHECK(type("_ZTIN5Outer5InnerE") == type("_ZTI5Outer"));
+  CHECK(type("_ZTIN2at12_GLOBAL__N_12OfE").starts_with("struct Of {"));
+  CHECK(type("_ZTIN2at12_GLOBAL__N_12Of5InnerE").starts_with("struct Of {"));
+  const auto types = std::count_if(unit.functions().begin(), unit.functions().end(),
+                                   [](auto& one) { return one.kind == DefinitionKind::type; });
+  CHECK(types == 4);
+}
+
+TEST_CASE("extractor: a unit's findings name the files that it read") {
+  const Extracted unit("#include \"a.h\"\n", "#pragma once\n");
+  REQUIRE(unit.inclusions().size() == 2);
+  CHECK(unit.inclusions()[0].ends_with("/a.cpp"));
+  CHECK(unit.inclusions()[1].ends_with("/a.h"));
 }
 
 TEST_CASE("extractor: hostile sources end in an answer") {

@@ -13,7 +13,8 @@ using namespace optrace;
 namespace {
 
 const WorkerSetup kSetup{{{"/src", ""}, {"/tmp/a \"quoted\"\n folder", "build/aten/src/ATen"}},
-                         {"/src/third_party"}};
+                         {"/src/third_party"},
+                         std::uint64_t{5} << 32};
 
 UnitTask task() {
   UnitTask made;
@@ -25,18 +26,26 @@ UnitTask task() {
   return made;
 }
 
-const std::vector<IndexContents::Function> kFunctions = {
-    {"_ZN2at6native6conv2dEv", "aten/src/ATen/native/Convolution.cpp", 984, {}},
-    {"_ZN2at6native3addEv",
-     "a folder/B.cpp",
-     20,
-     {{"sgemm_", 21}, {"_ZN2at6native6conv2dEv", 4294967295}}}};
+const IndexContents::Function kConv2d = {
+    "_ZN2at6native6conv2dEv", "aten/src/ATen/native/Convolution.cpp", 984, {}};
+const IndexContents::Function kLaunching = {
+    "_ZN2at6native3addEv",
+    "a folder/B.cu",
+    20,
+    {{"sgemm_", 21}, {"_ZN2at6native6conv2dEv", 4294967295, CallKind::launch}},
+    DefinitionKind::device_kernel};
+const IndexContents::Registration kKernel = {RegistrationKind::kernel, "aten::add.Tensor", "CPU",
+                                             "_ZN2at6native3addEv",    "a folder/B.cu",    7};
+const IndexContents::Registration kFallthrough = {
+    RegistrationKind::fallthrough, "_", "AutogradCPU", "", "B.cpp", 8};
 
-std::string text_of(const std::vector<IndexContents::Function>& functions) {
+std::string findings_text() {
   std::string text;
-  for (const auto& function : functions) {
-    append_function(function, text);
-  }
+  append_function(kConv2d, text);
+  append_function(kLaunching, text);
+  append_registration(kKernel, text);
+  append_registration(kFallthrough, text);
+  append_inclusion("/src/a folder/B.cu", text);
   return text;
 }
 
@@ -61,6 +70,7 @@ TEST_CASE("worker protocol: what is sent arrives") {
   CHECK(setup.folders[1].folder == kSetup.folders[1].folder);
   CHECK(setup.folders[1].name == kSetup.folders[1].name);
   CHECK(setup.left_out == kSetup.left_out);
+  CHECK(setup.memory_limit == kSetup.memory_limit);
 
   const UnitTask received = parse_task(to_line(task()));
   CHECK(received.number == 7);
@@ -69,7 +79,8 @@ TEST_CASE("worker protocol: what is sent arrives") {
   CHECK(received.result == task().result);
   CHECK(received.precompiled == task().precompiled);
 
-  for (const auto outcome : {UnitOutcome::done, UnitOutcome::not_parsed, UnitOutcome::not_saved}) {
+  for (const auto outcome : {UnitOutcome::done, UnitOutcome::not_parsed, UnitOutcome::not_saved,
+                             UnitOutcome::out_of_memory}) {
     UnitStatus status;
     status.number = 9;
     status.outcome = outcome;
@@ -89,15 +100,25 @@ TEST_CASE("worker protocol: each message is one line") {
   }
 }
 
-TEST_CASE("worker protocol: functions are read back with their calls") {
-  const auto functions = parse_functions(text_of(kFunctions));
-  REQUIRE(functions.size() == 2);
-  CHECK(functions[0].symbol == kFunctions[0].symbol);
-  CHECK(functions[0].calls.empty());
-  CHECK(functions[1].file == "a folder/B.cpp");
-  CHECK(functions[1].line == 20);
-  CHECK(functions[1].calls == kFunctions[1].calls);
-  CHECK(parse_functions("").empty());
+TEST_CASE("worker protocol: findings are read back") {
+  const UnitFindings found = parse_findings(findings_text());
+  REQUIRE(found.functions.size() == 2);
+  CHECK(found.functions[0].symbol == kConv2d.symbol);
+  CHECK(found.functions[0].kind == DefinitionKind::function);
+  CHECK(found.functions[0].calls.empty());
+  CHECK(found.functions[1].file == kLaunching.file);
+  CHECK(found.functions[1].line == 20);
+  CHECK(found.functions[1].kind == DefinitionKind::device_kernel);
+  CHECK(found.functions[1].calls == kLaunching.calls);
+  CHECK(found.registrations == std::vector{kKernel, kFallthrough});
+  CHECK(found.inclusions == std::vector<std::string>{"/src/a folder/B.cu"});
+  CHECK(parse_findings("").functions.empty());
+}
+
+TEST_CASE("worker protocol: a file whose name has two lines is no inclusion") {
+  std::string text;
+  append_inclusion("/src/a\nF\tx\tb\t1\t0", text);
+  CHECK(text.empty());
 }
 
 TEST_CASE("worker protocol: other text is refused") {
@@ -111,10 +132,12 @@ TEST_CASE("worker protocol: other text is refused") {
     CHECK_FALSE(is_understood([&] { (void)parse_setup(line); }));
   }
   for (const std::string text :
-       {"X\ta\tb\t1\n", "F\n", "F\t\tf\t1\n", "F\ts\tf\t\n", "F\ts\tf\t-1\n", "F\ts\tf\t1x\n",
-        "F\ts\tf\t99999999999\n", "C\ts\t1\n", "\n", "F\ts\tf"}) {
+       {"X\ta\tb\t1\n", "F\n", "F\t\tf\t1\t0\n", "F\ts\tf\t\t0\n", "F\ts\tf\t-1\t0\n",
+        "F\ts\tf\t1x\t0\n", "F\ts\tf\t99999999999\t0\n", "F\ts\tf\t1\t4\n", "F\ts\tf\t1\n",
+        "C\ts\t1\t0\n", "\n", "F\ts\tf", "F\ts\tf\t1\t0\nC\ts\t1\t4\n", "R\t5\tn\tk\tf\tf\t1\n",
+        "R\t1\t\tk\tf\tf\t1\n", "R\t1\tn\tk\tf\t1\n"}) {
     INFO(text);
-    CHECK_FALSE(is_understood([&] { (void)parse_functions(text); }));
+    CHECK_FALSE(is_understood([&] { (void)parse_findings(text); }));
   }
 }
 
@@ -133,7 +156,7 @@ TEST_CASE("worker protocol: damaged messages end in an answer or an error") {
     (void)is_understood([&] { (void)parse_setup(damage(to_line(kSetup))); });
     (void)is_understood([&] { (void)parse_task(damage(to_line(task()))); });
     (void)is_understood([&] { (void)parse_status(damage(to_line(status))); });
-    (void)is_understood([&] { (void)parse_functions(damage(text_of(kFunctions))); });
+    (void)is_understood([&] { (void)parse_findings(damage(findings_text())); });
   }
   // Nested deeper than any message.
   CHECK_FALSE(is_understood([&] { (void)parse_task(std::string(1000000, '[')); }));
