@@ -374,11 +374,18 @@ bool is_class(CXCursorKind kind) {
 }
 
 CXChildVisitResult visit_attribute(CXCursor cursor, CXCursor /*parent*/, CXClientData is_global) {
-  const CXCursorKind kind = clang_getCursorKind(cursor);
-  *static_cast<bool*>(is_global) = kind == CXCursor_CUDAGlobalAttr;
-  // Attributes come before the other children.
-  return clang_isAttribute(kind) != 0 && kind != CXCursor_CUDAGlobalAttr ? CXChildVisit_Continue
-                                                                         : CXChildVisit_Break;
+  // Before a function's other children come its template's parameters and its attributes.
+  switch (const CXCursorKind kind = clang_getCursorKind(cursor)) {
+    case CXCursor_CUDAGlobalAttr:
+      *static_cast<bool*>(is_global) = true;
+      return CXChildVisit_Break;
+    case CXCursor_TemplateTypeParameter:
+    case CXCursor_NonTypeTemplateParameter:
+    case CXCursor_TemplateTemplateParameter:
+      return CXChildVisit_Continue;
+    default:
+      return clang_isAttribute(kind) != 0 ? CXChildVisit_Continue : CXChildVisit_Break;
+  }
 }
 
 // A `__global__` function, or a template of them.

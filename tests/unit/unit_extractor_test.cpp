@@ -331,43 +331,36 @@ constexpr bool allowed(const char*) { return true; }
 }  // namespace
 
 TEST_CASE("extractor: registrations of TORCH_LIBRARY blocks") {
-  const Extracted unit(R"cpp(#include "a.h"
-                             namespace {
-                             int add(int);
-                             template <bool relu>
-                             int qadd(int);
-                             void boxed(const c10::OperatorHandle&);
-                             template <c10::DeviceType device>
-                             struct Wrap {
-                               static int call(int);
-                             };
-                             }  // namespace
-                             TORCH_LIBRARY(my_ops, m) {
-                               m.def("add.Tensor(Tensor a) -> Tensor");
-                               m.def("with_function", &add);
-                               m.impl("add.Tensor", add);
-                             }
-                             TORCH_LIBRARY_FRAGMENT(my_ops, m) {
-                               m.def(TORCH_SELECTIVE_NAME("sub(Tensor a, str b=\",\") -> ()"));
-                             }
+  const Extracted unit(R"source(#include "a.h"
+namespace {
+int add(int);
+template <bool relu> int qadd(int);
+void boxed(const c10::OperatorHandle&);
+template <c10::DeviceType device> struct Wrap { static int call(int); };
+}
+TORCH_LIBRARY(my_ops, m) {
+  m.def("add.Tensor(Tensor a) -> Tensor");
+  m.def("with_function", &add);
+  m.impl("add.Tensor", add);
+}
+TORCH_LIBRARY_FRAGMENT(my_ops, m) { m.def(TORCH_SELECTIVE_NAME("sub(Tensor a, str b=\",\") -> ()")); }
 #define OP(name) m.impl(#name, static_cast<decltype(&qadd<false>)>(add));
-                             TORCH_LIBRARY_IMPL(my_ops, CPU, m) {
-                               m.impl(TORCH_SELECTIVE_NAME("my_ops::add.Tensor"), TORCH_FN(add));
-                               m.impl("q", qadd<true>);
-                               OP(cast)
-                               m.impl("lambda", [](int x) { return x; });
-                               m.impl("of_key", torch::dispatch(c10::DispatchKey::CUDA, &add));
-                               m.impl("wrapped", &Wrap<c10::DeviceType::CUDA>::call);
-                               m.impl("through", torch::CppFunction::makeFallthrough());
-                               m.impl("one \t two", add);
-                             }
-                             TORCH_LIBRARY_IMPL(_, AutogradCPU, m) {
-                               m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed>());
-                             }
-                             TORCH_LIBRARY_IMPL(_, AutogradCUDA, m) {
-                               m.fallback(torch::CppFunction::makeFallthrough());
-                             }
-                       )cpp",
+TORCH_LIBRARY_IMPL(my_ops, CPU, m) {
+  m.impl(TORCH_SELECTIVE_NAME("my_ops::add.Tensor"),
+         TORCH_FN(add));
+  m.impl("q", qadd<true>);
+  OP(cast)
+  m.impl("lambda", [](int x) { return x; });
+  m.impl("of_key", torch::dispatch(c10::DispatchKey::CUDA, &add));
+  m.impl("wrapped", &Wrap<c10::DeviceType::CUDA>::call);
+  m.impl("through", torch::CppFunction::makeFallthrough());
+  m.impl("one \t two", add);
+}
+TORCH_LIBRARY_IMPL(_, AutogradCPU, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed>());
+}
+TORCH_LIBRARY_IMPL(_, AutogradCUDA, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
+)source",
                        kLibraryHeader);
   const std::string here = "_ZN12_GLOBAL__N_1";
   CHECK(unit.registrations() ==
@@ -390,7 +383,7 @@ TEST_CASE("extractor: registrations of TORCH_LIBRARY blocks") {
                 "3addEi |   m.impl(\"add.Tensor\", add);",
             "kernel my_ops::cast CPU " + here + "3addEi |   OP(cast)",
             "kernel my_ops::lambda CPU "
-            "_Z37TORCH_LIBRARY_IMPL_init_my_ops_CPU_3RN5torch7LibraryEUli#0 |   "
+            "_Z36TORCH_LIBRARY_IMPL_init_my_ops_CPU_3RN5torch7LibraryEUli#0 |   "
             "m.impl(\"lambda\", [](int x) { return x; });",
             "kernel my_ops::of_key CUDA " + here +
                 "3addEi |   m.impl(\"of_key\", torch::dispatch(c10::DispatchKey::CUDA, &add));",
