@@ -14,6 +14,7 @@
 #include "indexer/index_writer.h"
 #include "indexer/op_catalogue.h"
 #include "indexer/progress_reporter.h"
+#include "indexer/python_catalogue.h"
 #include "indexer/python_installation.h"
 #include "indexer/source_tree.h"
 #include "indexer/unit_parser.h"
@@ -25,9 +26,6 @@
 
 namespace optrace {
 namespace {
-
-constexpr std::array kGroups = {UnitGroup::aten, UnitGroup::cpu_kernels, UnitGroup::csrc,
-                                UnitGroup::cuda};
 
 void check_versions(const SourceTree& tree, const PythonInstallation& python) {
   if (python.torch_version != tree.version) {
@@ -96,7 +94,7 @@ UnitsToParse units_to_parse(const SourceTree& tree, const std::filesystem::path&
                             const PythonInstallation& python,
                             const std::vector<SourceUnit>& sources) {
   UnitsToParse wanted;
-  for (const UnitGroup group : kGroups) {
+  for (const UnitGroup group : kUnitGroups) {
     if (std::none_of(sources.begin(), sources.end(),
                      [&](const SourceUnit& unit) { return unit.group == group; })) {
       continue;
@@ -137,10 +135,26 @@ MadeIndex make_index(const MakeIndexOptions& options) {
 
   const WorkFolder work(tree.folder, python.torch_folder);
   FileHashes inputs;
-  work.make_once("generated", generator_inputs(tree, inputs),
-                 [&](const std::filesystem::path& folder) {
-                   progress.begin("Generating the code that PyTorch's build generates");
-                   generate_code(tree, python, folder);
+  const std::uint64_t input = generator_inputs(tree, inputs);
+  work.make_once("generated", input, [&](const std::filesystem::path& folder) {
+    progress.begin("Generating the code that PyTorch's build generates");
+    generate_code(tree, python, folder);
+  });
+  const auto ops_program = data_folder() / "catalogue/ops.py";
+  work.make_once("ops", Digest().add(input).add(inputs.of_all(ops_program)).value(),
+                 [&](const std::filesystem::path& file) {
+                   progress.begin("Reading what native_functions.yaml and derivatives.yaml say");
+                   write_ops(tree.folder, python.python, file);
+                 });
+  const auto names_program = data_folder() / "catalogue/python_names.py";
+  work.make_once("python_names",
+                 Digest()
+                     .add(inputs.of_all(names_program))
+                     .add(inputs.of(python.torch_folder / "version.py"))
+                     .value(),
+                 [&](const std::filesystem::path& file) {
+                   progress.begin("Listing the names of the Python API");
+                   write_python_names(python.python, file);
                  });
   const std::filesystem::path generated = work.path() / "generated";
   const std::vector<SourceUnit> sources = wanted_units(tree, generated, options.only);
@@ -157,7 +171,9 @@ MadeIndex make_index(const MakeIndexOptions& options) {
                             parsed.failed.empty() ? "" : parsed.failed.front().reason),
                 "Build or install optrace again, or free some memory.");
   }
-  contents.ops = read_ops(tree.folder / "aten/src/ATen/native/native_functions.yaml");
+  contents.ops = parse_ops(file_text(work.path() / "ops"));
+  contents.python_names = parse_python_names(file_text(work.path() / "python_names"));
+  bind_python_names(contents, {tree.folder, generated});
   contents.meta = {{"torch_version", tree.version},
                    {"git_version", git_version(tree, python)},
                    {"units", std::to_string(sources.size())},
