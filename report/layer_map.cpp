@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 namespace optrace {
 namespace {
@@ -147,11 +148,11 @@ constexpr auto kLayers = std::to_array<MappedLayer>({
     {"dispatcher", "dispatcher",
      "Picks the kernel of an op by the dispatch keys of its arguments and of the thread: autograd, "
      "autocast, functorch, then the device's. An op passes it once for each.",
-     kDispatcherFolders, "in the dispatcher", is_any, kDispatcherDoors},
+     kDispatcherFolders, "declared to it", is_any, kDispatcherDoors},
     {"aten", "ATen",
      "The ops themselves: native_functions.yaml declares them, at::native implements them for each "
      "device, in terms of other ops or with stubs for each CPU capability.",
-     kAtenFolders, "of native_functions.yaml", is_any, kAtenDoors},
+     kAtenFolders, "in native_functions.yaml", is_any, kAtenDoors},
     {"c10", "c10",
      "The core that all else is built on: TensorImpl, storage, allocators, devices, dispatch keys, "
      "scalar types.",
@@ -211,6 +212,13 @@ std::vector<LayerSurvey> survey_layers(const Index& index) {
     for (LayerSurvey& survey : surveys)
       if (survey.layer->holds != nullptr && survey.layer->holds(facts)) ++survey.ops;
   }
+  // Ops that no yaml declares: quantized::, prepacked::, prims of the runtime.
+  std::set<std::string_view> declared;
+  for (const Registration& one : index.registrations())
+    if (one.kind == RegistrationKind::definition) declared.insert(one.name);
+  for (const OpEntry& op : index.ops()) declared.erase(op.name);
+  for (LayerSurvey& survey : surveys)
+    if (survey.layer->id == "dispatcher") survey.ops += declared.size();
   Locator locator(index);
   for (LayerSurvey& survey : surveys) {
     for (const LayerDoor& door : survey.layer->doors) {

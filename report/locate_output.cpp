@@ -23,7 +23,7 @@ constexpr const char* kSchema = "optrace.locate/1";
 constexpr std::string_view kDim = "2";
 constexpr std::string_view kBold = "1";
 constexpr std::size_t kIndent = 2;        // Columns a level.
-constexpr std::size_t kLongestName = 64;  // Where nothing else limits it.
+constexpr std::size_t kLongestName = 96;  // Where nothing else limits it.
 constexpr std::size_t kShortestName = 24;
 
 struct Row {
@@ -43,6 +43,15 @@ std::string label_of(const Located& located) {
 
 std::string display_name(const Located& located) {
   return located.symbol.empty() ? located.name : short_name(located.name);
+}
+
+// `(Tensor, optional<Tensor>, long)`: what tells overloads apart, without what all of them have.
+std::string brief(std::string parameters) {
+  for (const std::string_view said : {"at::", "c10::", "std::", "torch::", " const", "&"})
+    for (std::size_t at = parameters.find(said); at != std::string::npos;
+         at = parameters.find(said, at))
+      parameters.erase(at, said.size());
+  return parameters;
 }
 
 class TextWriter {
@@ -69,8 +78,11 @@ class TextWriter {
     Row row;
     row.level = level;
     row.label = printable(label_of(located));
-    row.name = printable(display_name(located) + (with_parameters ? located.parameters : ""));
-    if (!located.file.empty())
+    row.name =
+        printable(display_name(located) + (with_parameters ? brief(located.parameters) : ""));
+    // Where a builtin is, its binding's line says.
+    const bool said_below = !located.parts.empty() && located.parts.front().role == "binding";
+    if (!located.file.empty() && !said_below)
       row.location = fmt::format("{}{}:{}", source_.exact || !located.path.empty() ? "" : "~",
                                  printable(located.file), located.line);
     row.url = located.url;
@@ -102,8 +114,7 @@ class TextWriter {
       std::string line(row.level * kIndent, ' ');
       line += options_.style.paint(row.label, row.level == 0 ? "36" : kDim);
       line.append(labels + 2 - row.level * kIndent - columns(row.label), ' ');
-      // Names longer than the others go over the edge where nobody reads them in a window.
-      const std::string name = options_.width == 0 ? row.name : shorten_middle(row.name, room);
+      const std::string name = shorten_middle(row.name, room);
       line += options_.style.paint(name, row.level == 0 ? kBold : "");
       if (!row.location.empty()) {
         line.append(names > columns(name) ? names - columns(name) : 0, ' ');

@@ -184,7 +184,8 @@ IndexChoice choose_index(const std::string& python_option) {
                     "makes one of your torch's)",
                     torch->version, index->torch_version()));
   }
-  return {std::move(*index), std::move(torch), exact, std::move(notices)};
+  std::vector<Index> projects = find_project_indexes(&notices);
+  return {std::move(*index), std::move(projects), std::move(torch), exact, std::move(notices)};
 }
 
 LocateSource source_of(const IndexChoice& choice) {

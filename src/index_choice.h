@@ -29,6 +29,7 @@ std::optional<InstalledTorch> find_torch(const std::filesystem::path& python);
 /// The index that answers questions about the torch at hand.
 struct IndexChoice {
   Index index;
+  std::vector<Index> projects;          ///< Of third-party extensions.
   std::optional<InstalledTorch> torch;  ///< Nothing where no torch was found.
   bool exact = false;                   ///< Whether `index` was made from that torch's source.
   std::vector<std::string> notices;     ///< For standard error, a sentence each.

@@ -17,6 +17,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "indexer/source_tree.h"
+#include "indexer/work_folder.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "report/locate.h"
@@ -74,8 +76,29 @@ std::optional<Located> ask_python(const IndexChoice& choice, const std::string& 
   return found;
 }
 
-// The file of an answer on this machine: the wheel's own, where it has it, else that of the source
-// tree which the index was made from. Empty where there is none.
+std::vector<const Index*> projects_of(const IndexChoice& choice) {
+  std::vector<const Index*> projects;
+  for (const Index& project : choice.projects) projects.push_back(&project);
+  return projects;
+}
+
+// The source trees of the index's version that were indexed here, and the code generated for them.
+std::vector<std::filesystem::path> source_folders(const IndexChoice& choice) {
+  std::vector<std::filesystem::path> folders;
+  for (const KeptWork& work : list_kept_work()) {
+    try {
+      if (open_source_tree(work.tree).version != choice.index.torch_version()) continue;
+    } catch (const Error&) {
+      continue;  // No longer a PyTorch tree.
+    }
+    folders.push_back(work.tree);
+    folders.push_back(work.path / "generated");
+  }
+  return folders;
+}
+
+// The file of an answer on this machine: the wheel's own, where it has it, else that of a source
+// tree which was indexed here. Empty where there is none.
 std::filesystem::path file_on_this_machine(const IndexChoice& choice, const Located& answer) {
   if (!answer.path.empty()) return answer.path;
   std::vector<std::filesystem::path> candidates;
@@ -104,10 +127,14 @@ std::filesystem::path file_on_this_machine(const IndexChoice& choice, const Loca
       candidates.push_back(rest.empty() ? copy.in_wheel : copy.in_wheel / rest);
     }
   }
-  for (const auto& candidate : candidates) {
+  const auto existing = [](const std::filesystem::path& candidate) {
     std::error_code ignored;
-    if (std::filesystem::is_regular_file(candidate, ignored)) return candidate;
-  }
+    return std::filesystem::is_regular_file(candidate, ignored);
+  };
+  for (const auto& candidate : candidates)
+    if (existing(candidate)) return candidate;
+  for (const auto& folder : source_folders(choice))
+    if (existing(folder / answer.file)) return folder / answer.file;
   return {};
 }
 
@@ -123,8 +150,10 @@ void open_answer(const IndexChoice& choice, const LocateResult& result) {
   if (file.empty()) {
     throw Error(ExitStatus::usage,
                 fmt::format("{}:{} is not on this machine", placed->file, placed->line),
-                placed->url.empty() ? "PyTorch's build generates it."
-                                    : fmt::format("It is at {}", placed->url));
+                placed->url.empty()
+                    ? "PyTorch's build generates it; `optrace source add DIR` makes it."
+                    : fmt::format("It is at {}\n`optrace source fetch` brings PyTorch's source.",
+                                  placed->url));
   }
   open_in_editor(file, placed->line);
 }
@@ -134,7 +163,7 @@ void locate_one(const LocateCommandOptions& options) {
   const IndexChoice choice = choose_index(options.python);
   for (const std::string& notice : choice.notices)
     fmt::print(stderr, "optrace: {}\n", printable(notice));
-  Locator locator(choice.index);
+  Locator locator(choice.index, projects_of(choice));
   LocateResult result = locator.locate(options.name, options.answers);
   if (result.answers.empty()) {
     if (auto found = ask_python(choice, result.query)) {
@@ -198,7 +227,7 @@ void locate_lines(const LocateCommandOptions& options) {
   const IndexChoice choice = choose_index(options.python);
   for (const std::string& notice : choice.notices)
     fmt::print(stderr, "optrace: {}\n", printable(notice));
-  Locator locator(choice.index);
+  Locator locator(choice.index, projects_of(choice));
   const LocateSource source = source_of(choice);
   const auto lines = std::make_unique<InputLines>(kLongestLine);
   while (const auto line = lines->next())
