@@ -496,7 +496,8 @@ std::string first_string_in(CXCursor expression) {
 // The name that a schema or a name is of, with its namespace: `aten::add.Tensor`. Empty for what no
 // op is called.
 std::string op_name(std::string_view schema, std::string_view library) {
-  const std::string_view name = schema.substr(0, schema.find('('));
+  std::string_view name = schema.substr(0, schema.find('('));
+  name = name.substr(0, name.find_last_not_of(' ') + 1);
   const bool is_name = !name.empty() && std::all_of(name.begin(), name.end(), [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' ||
            letter == ':' || letter == '.';
@@ -506,6 +507,30 @@ std::string op_name(std::string_view schema, std::string_view library) {
   }
   return name.find("::") == std::string_view::npos ? fmt::format("{}::{}", library, name)
                                                    : std::string(name);
+}
+
+// A dispatch key as PyTorch prints it, for any of its enumerators (c10/core/DispatchKey.h). What is
+// for no key is for an alias key (c10::impl::OperatorEntry::registerKernel).
+std::string printed_key(std::string_view key) {
+  struct Alias {
+    std::string_view enumerator;
+    std::string_view printed;
+  };
+  constexpr std::array kAliases = {
+      Alias{"", "CompositeImplicitAutograd"},
+      Alias{"Autocast", "AutocastCUDA"},
+      Alias{"CatchAll", "CompositeImplicitAutograd"},
+      Alias{"CPUTensorId", "CPU"},
+      Alias{"CUDATensorId", "CUDA"},
+      Alias{"DefaultBackend", "CompositeExplicitAutograd"},
+      Alias{"PrivateUse1_PreAutograd", "AutogradPrivateUse1"},
+      Alias{"PrivateUse2_PreAutograd", "AutogradPrivateUse2"},
+      Alias{"PrivateUse3_PreAutograd", "AutogradPrivateUse3"},
+  };
+  const auto* const found = std::find_if(kAliases.begin(), kAliases.end(), [&](const Alias& alias) {
+    return alias.enumerator == key;
+  });
+  return std::string(found == kAliases.end() ? key : found->printed);
 }
 
 // The end of a name that the preprocessor made unique: `_12`.
@@ -708,25 +733,27 @@ void UnitExtractor::take_library_call(CXCursor call, const std::string& member,
     }
   }
   IndexContents::Registration registration;
-  registration.kind = arguments.is_fallthrough ? RegistrationKind::fallthrough
-                      : is_fallback            ? RegistrationKind::fallback
-                      : member == "def"        ? RegistrationKind::definition
-                                               : RegistrationKind::kernel;
   registration.name =
       is_fallback ? library_->name
                   : op_name(first_string_in(clang_Cursor_getArgument(call, 0)), library_->name);
-  if (member != "def") {
-    // What is for no key is for the alias key (c10::impl::OperatorEntry::registerKernel).
-    registration.key = !arguments.key.empty()   ? arguments.key
-                       : !library_->key.empty() ? library_->key
-                                                : "CompositeImplicitAutograd";
+  if (registration.name.empty()) {
+    return;
   }
   registration.function = arguments.function;
   registration.file = place.file->name;
   registration.line = place.line;
-  if (!registration.name.empty()) {
-    registration_sink_(std::move(registration));
+  if (member == "def") {
+    registration.kind = RegistrationKind::definition;
+    registration_sink_(registration);
+    if (arguments.function.empty() && !arguments.is_fallthrough) {
+      return;
+    }
   }
+  registration.kind = arguments.is_fallthrough ? RegistrationKind::fallthrough
+                      : is_fallback            ? RegistrationKind::fallback
+                                               : RegistrationKind::kernel;
+  registration.key = printed_key(arguments.key.empty() ? library_->key : arguments.key);
+  registration_sink_(std::move(registration));
 }
 
 UnitExtractor::Place UnitExtractor::place_of(CXSourceLocation location) {

@@ -339,8 +339,9 @@ void boxed(const c10::OperatorHandle&);
 template <c10::DeviceType device> struct Wrap { static int call(int); };
 }
 TORCH_LIBRARY(my_ops, m) {
-  m.def("add.Tensor(Tensor a) -> Tensor");
+  m.def("add.Tensor (Tensor a) -> Tensor");
   m.def("with_function", &add);
+  m.def("with_key(int a) -> int", torch::dispatch(c10::DispatchKey::CPU, add));
   m.impl("add.Tensor", add);
 }
 TORCH_LIBRARY_FRAGMENT(my_ops, m) { m.def(TORCH_SELECTIVE_NAME("sub(Tensor a, str b=\",\") -> ()")); }
@@ -359,21 +360,24 @@ TORCH_LIBRARY_IMPL(my_ops, CPU, m) {
 TORCH_LIBRARY_IMPL(_, AutogradCPU, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed>());
 }
-TORCH_LIBRARY_IMPL(_, AutogradCUDA, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(_, Autocast, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 )source",
                        kLibraryHeader);
   const std::string here = "_ZN12_GLOBAL__N_1";
   CHECK(unit.registrations() ==
         std::vector<std::string>{
-            "definition my_ops::add.Tensor   |   m.def(\"add.Tensor(Tensor a) -> Tensor\");",
+            "definition my_ops::add.Tensor   |   m.def(\"add.Tensor (Tensor a) -> Tensor\");",
             "definition my_ops::sub   | TORCH_LIBRARY_FRAGMENT(my_ops, m) { "
             "m.def(TORCH_SELECTIVE_NAME(\"sub(Tensor a, str b=\\\",\\\") -> ()\")); }",
             "definition my_ops::with_function  " + here +
                 "3addEi |   m.def(\"with_function\", &add);",
+            "definition my_ops::with_key  " + here +
+                "3addEi |   m.def(\"with_key(int a) -> int\", "
+                "torch::dispatch(c10::DispatchKey::CPU, add));",
             "fallback _ AutogradCPU " + here +
                 "5boxedERKN3c1014OperatorHandleE |   "
                 "m.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed>());",
-            "fallthrough _ AutogradCUDA  | TORCH_LIBRARY_IMPL(_, AutogradCUDA, m) { "
+            "fallthrough _ AutocastCUDA  | TORCH_LIBRARY_IMPL(_, Autocast, m) { "
             "m.fallback(torch::CppFunction::makeFallthrough()); }",
             "fallthrough my_ops::through CPU  |   "
             "m.impl(\"through\", torch::CppFunction::makeFallthrough());",
@@ -388,6 +392,11 @@ TORCH_LIBRARY_IMPL(_, AutogradCUDA, m) { m.fallback(torch::CppFunction::makeFall
             "kernel my_ops::of_key CUDA " + here +
                 "3addEi |   m.impl(\"of_key\", torch::dispatch(c10::DispatchKey::CUDA, &add));",
             "kernel my_ops::q CPU " + here + "4qaddE |   m.impl(\"q\", qadd<true>);",
+            "kernel my_ops::with_function CompositeImplicitAutograd " + here +
+                "3addEi |   m.def(\"with_function\", &add);",
+            "kernel my_ops::with_key CPU " + here +
+                "3addEi |   m.def(\"with_key(int a) -> int\", "
+                "torch::dispatch(c10::DispatchKey::CPU, add));",
             "kernel my_ops::wrapped CPU " + here +
                 "4Wrap4callE |   m.impl(\"wrapped\", &Wrap<c10::DeviceType::CUDA>::call);"});
 }

@@ -230,7 +230,7 @@ struct tensor {
   template <auto... V>
   void feed_from(IDEEP_ANYTHING);
   template <auto... V>
-  void to_public(IDEEP_ANYTHING) const;
+  tensor to_public(IDEEP_ANYTHING) const;
   template <auto... V>
   tensor reorder_if_differ_in(IDEEP_ANYTHING) const;
   template <auto... V>
