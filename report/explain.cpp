@@ -47,7 +47,7 @@ bool is_wrapper(std::string_view name) {
 
 class Explainer {
  public:
-  Explainer(const Index& index, std::string_view asked, const SpelledOp& spelled)
+  Explainer(const SourceIndexes& index, std::string_view asked, const SpelledOp& spelled)
       : index_(index), paths_(index) {
     it_.asked = asked;
     it_.spelled = spelled;
@@ -219,7 +219,7 @@ class Explainer {
     }
   }
 
-  const Index& index_;
+  const SourceIndexes& index_;
   StaticPaths paths_;
   Explanation it_;
 };
@@ -236,7 +236,7 @@ std::vector<std::string> default_devices() {
   return {"cpu", "cuda"};
 }
 
-Explanation explain(const Index& index, const SpelledOp& spelled, std::string_view asked,
+Explanation explain(const SourceIndexes& index, const SpelledOp& spelled, std::string_view asked,
                     const std::vector<std::string>& devices) {
   return Explainer(index, asked, spelled).run(devices);
 }

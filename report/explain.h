@@ -12,6 +12,7 @@
 #include "report/dispatch_table.h"
 #include "report/op_schema.h"
 #include "report/op_spelling.h"
+#include "report/source_indexes.h"
 #include "report/static_path.h"
 
 namespace optrace {
@@ -84,7 +85,7 @@ std::vector<std::string> default_devices();
 
 /// `spelled` is of find_spelled_op and names an op of `index`. Throws Error(usage) when the index
 /// is corrupt.
-Explanation explain(const Index& index, const SpelledOp& spelled, std::string_view asked,
+Explanation explain(const SourceIndexes& index, const SpelledOp& spelled, std::string_view asked,
                     const std::vector<std::string>& devices);
 
 }  // namespace optrace

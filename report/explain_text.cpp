@@ -154,9 +154,11 @@ class TextWriter {
                   others.begin() + static_cast<std::ptrdiff_t>(std::min(others.size(), kMost)),
                   ", "));
     if (others.size() > kMost) text += fmt::format(" and {} more", others.size() - kMost);
-    field("overloads",
-          printable(fmt::format(
-              "{}{}", it_.spelled.chosen_by_user ? "also " : "this is the first; also ", text)));
+    field(
+        "overloads",
+        printable(fmt::format(
+            "{}{}", it_.spelled.chosen_by_user ? "also " : "the one meant by the plain name; also ",
+            text)));
   }
 
   std::string in_python() const {

@@ -96,7 +96,11 @@ std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) 
 /// The ops of an index by name.
 class Names {
  public:
-  explicit Names(const Index& index) : entries_(index.ops()) {
+  explicit Names(const SourceIndexes& index) : entries_(index.ops()) {
+    for (const Registration& one : index.extension_registrations())
+      if (one.kind == RegistrationKind::definition &&
+          one.name.find("::") != std::string_view::npos && !has(one.name))
+        entries_.push_back({one.name, {}, one.location});
     // In the yaml's order: an op that torchgen adds to an entry has the entry's line.
     std::stable_sort(entries_.begin(), entries_.end(), [](const OpEntry& a, const OpEntry& b) {
       return a.location.line < b.location.line;
@@ -130,9 +134,12 @@ class Names {
     return names;
   }
 
-  const std::vector<OpEntry>& entries() const { return entries_; }
-
  private:
+  bool has(std::string_view name) const {
+    return std::any_of(entries_.begin(), entries_.end(),
+                       [&](const OpEntry& entry) { return entry.name == name; });
+  }
+
   std::vector<OpEntry> entries_;
 };
 
@@ -152,7 +159,7 @@ std::optional<std::string> of_torch_ops(std::string_view spelling) {
 
 class Speller {
  public:
-  Speller(const Index& index, std::string_view spelling)
+  Speller(const SourceIndexes& index, std::string_view spelling)
       : index_(index), names_(index), spelling_(spelling) {}
 
   SpelledOp find() {
@@ -166,15 +173,31 @@ class Speller {
   bool take(std::string_view full, std::string_view by_way_of = {}) {
     const OpName name = split_op_name(full);
     found_.overloads = names_.overloads(name.packet());
-    if (found_.overloads.empty()) return false;
+    if (found_.overloads.empty()) return take_registered(full);
     const bool is_one =
         std::find(found_.overloads.begin(), found_.overloads.end(), full) != found_.overloads.end();
     if (!is_one && !name.overload.empty()) return false;
-    const bool says_overload = !name.overload.empty() || found_.overloads.size() == 1;
-    // `conv2d` is the packet; where an overload without a name is there too, it needn't be first.
-    found_.name = says_overload && is_one ? std::string(full) : found_.overloads.front();
-    found_.chosen_by_user = says_overload;
+    found_.chosen_by_user = !name.overload.empty() || found_.overloads.size() == 1;
+    found_.name = is_one ? std::string(full) : most_used(found_.overloads);
     found_.by_way_of = by_way_of;
+    return true;
+  }
+
+  // Of a packet without an overload that has no name: the first that returns its result.
+  static const std::string& most_used(const std::vector<std::string>& overloads) {
+    const auto found = std::find_if(overloads.begin(), overloads.end(), [](const std::string& one) {
+      const std::string overload = split_op_name(one).overload;
+      return overload != "out" && !overload.ends_with("_out");
+    });
+    return found == overloads.end() ? overloads.front() : *found;
+  }
+
+  // Ops that only C++ declares, with TORCH_LIBRARY.
+  bool take_registered(std::string_view full) {
+    if (index_.registrations_of(full).empty()) return false;
+    found_.overloads = {std::string(full)};
+    found_.name = full;
+    found_.chosen_by_user = true;
     return true;
   }
 
@@ -289,7 +312,7 @@ class Speller {
     return near_names(base.empty() ? wanted : base, names_.bases(), kNearNames);
   }
 
-  const Index& index_;
+  const SourceIndexes& index_;
   Names names_;
   std::string_view spelling_;
   SpelledOp found_;
@@ -330,7 +353,7 @@ std::vector<std::string> near_names(std::string_view wanted, const std::vector<s
   return nearest;
 }
 
-SpelledOp find_spelled_op(const Index& index, std::string_view spelling) {
+SpelledOp find_spelled_op(const SourceIndexes& index, std::string_view spelling) {
   if (spelling.empty() || spelling.size() > kLongestSpelling) return {};
   return Speller(index, spelling).find();
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "indexer/index_store.h"
+#include "report/source_indexes.h"
 
 namespace optrace {
 
@@ -32,8 +32,9 @@ struct SpelledOp {
 
 /// Reads any spelling: `conv2d`, `torch.conv2d`, `F.conv2d`, `nn.Conv2d`, `aten::conv2d`,
 /// `add.Tensor`, `add_Tensor`, `Tensor.add_`, `torch.linalg.solve`, `torch.ops.aten.add.Tensor`.
-/// A packet without overload stands for its first overload in the yaml.
-SpelledOp find_spelled_op(const Index& index, std::string_view spelling);
+/// A packet without overload stands for the overload without a name, or else for its first in the
+/// yaml that is no out variant.
+SpelledOp find_spelled_op(const SourceIndexes& index, std::string_view spelling);
 
 /// At most `limit` of `names` that a user may have meant by `wanted`, nearest first.
 std::vector<std::string> near_names(std::string_view wanted, const std::vector<std::string>& names,

@@ -201,7 +201,7 @@ bool is_housekeeping_op(std::string_view name) {
                      [&](std::string_view row) { return matches_pattern(parts.base, row); });
 }
 
-StaticPaths::StaticPaths(const Index& index)
+StaticPaths::StaticPaths(const SourceIndexes& index)
     : index_(index), fallbacks_(index.registrations_of("_")) {}
 
 const DispatchTable& StaticPaths::table(const std::string& op) {

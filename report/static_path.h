@@ -12,6 +12,7 @@
 
 #include "indexer/index_store.h"
 #include "report/dispatch_table.h"
+#include "report/source_indexes.h"
 
 namespace optrace {
 
@@ -55,8 +56,8 @@ struct CalledOp {
 /// possibility.
 class StaticPaths {
  public:
-  /// `index` must outlive the object.
-  explicit StaticPaths(const Index& index);
+  /// `index` is copied; what it refers to must outlive the object.
+  explicit StaticPaths(const SourceIndexes& index);
 
   /// The shortest path to each library function, device kernel and stub's kernel that `op` can
   /// reach on a device, given by its dispatch key (`CPU`, `CUDA`): libraries first, nearest first.
@@ -76,7 +77,7 @@ class StaticPaths {
 
   const DispatchTable& table(const std::string& op);
 
-  const Index& index_;
+  SourceIndexes index_;
   std::vector<Registration> fallbacks_;
   std::map<std::string, DispatchTable, std::less<>> tables_;
 };

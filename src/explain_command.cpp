@@ -12,15 +12,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "indexer/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
-#include "platform/output_file.h"
 #include "report/explain.h"
 #include "report/explain_output.h"
 #include "report/render.h"
 #include "report/source_link.h"
 #include "report/terminal_text.h"
 #include "src/command.h"
+#include "src/destination.h"
 #include "src/index_choice.h"
 #include "src/input_lines.h"
 #include "src/standard_output.h"
@@ -56,7 +57,8 @@ std::string overload_names(const std::vector<std::string>& overloads) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-SpelledOp find_op(const Index& index, const std::string& spelling, const std::string& overload) {
+SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
+                  const std::string& overload) {
   if (spelling.empty() || spelling.size() > kLongestName) {
     throw Error(ExitStatus::usage,
                 spelling.empty() ? "no op named" : "the op's name is longer than any",
@@ -64,11 +66,11 @@ SpelledOp find_op(const Index& index, const std::string& spelling, const std::st
   }
   SpelledOp spelled = find_spelled_op(index, spelling);
   if (spelled.name.empty()) {
-    throw Error(ExitStatus::usage,
-                fmt::format("PyTorch {} has no op {}", index.torch_version(), printable(spelling)),
-                spelled.near.empty()
-                    ? "Name one as PyTorch does: conv2d, aten::add.Tensor, nn.Linear."
-                    : fmt::format("Did you mean {}?", fmt::join(spelled.near, ", ")));
+    throw Error(
+        ExitStatus::usage,
+        fmt::format("PyTorch {} has no op {}", index.torch().torch_version(), printable(spelling)),
+        spelled.near.empty() ? "Name one as PyTorch does: conv2d, aten::add.Tensor, nn.Linear."
+                             : fmt::format("Did you mean {}?", fmt::join(spelled.near, ", ")));
   }
   if (overload.empty()) return spelled;
   const std::string packet = split_op_name(spelled.name).packet();
@@ -83,38 +85,23 @@ SpelledOp find_op(const Index& index, const std::string& spelling, const std::st
               fmt::format("It has: {}.", overload_names(spelled.overloads)));
 }
 
-/// Standard output, or a file that appears whole.
-class Destination {
- public:
-  explicit Destination(const std::string& file) {
-    if (file.empty())
-      require_standard_output();
-    else
-      file_.emplace(file);
-  }
-  /// False once nobody reads any more.
-  bool write(std::string_view text) {
-    if (!file_) return write_standard_output(text);
-    file_->write(text);
-    return true;
-  }
-  void commit() {
-    if (file_) file_->commit();
-  }
-
- private:
-  std::optional<OutputFile> file_;
-};
-
 std::vector<std::string> devices_of(const ExplainOptions& options) {
   return options.device.empty() ? default_devices() : std::vector<std::string>{options.device};
 }
 
-IndexChoice index_of(const ExplainOptions& options) {
-  IndexChoice choice = choose_index(options.python);
-  for (const std::string& notice : choice.notices)
-    fmt::print(stderr, "optrace: {}\n", printable(notice));
-  return choice;
+/// The indexes of the torch at hand and of extensions, opened.
+struct OpenIndexes {
+  IndexChoice choice;
+  std::vector<Index> extensions;
+  SourceIndexes all() const { return {choice.index, extensions}; }
+};
+
+OpenIndexes open_indexes(const ExplainOptions& options) {
+  OpenIndexes indexes{choose_index(options.python), {}};
+  std::vector<std::string> notices = indexes.choice.notices;
+  indexes.extensions = find_project_indexes(&notices);
+  for (const std::string& notice : notices) fmt::print(stderr, "optrace: {}\n", printable(notice));
+  return indexes;
 }
 
 ExplanationSource explanation_source(const IndexChoice& choice) {
@@ -128,9 +115,10 @@ ExplanationSource explanation_source(const IndexChoice& choice) {
 
 void explain_one(const ExplainOptions& options) {
   Destination destination(options.file);
-  const IndexChoice choice = index_of(options);
-  const SpelledOp spelled = find_op(choice.index, options.op, options.overload);
-  const Explanation explanation = explain(choice.index, spelled, options.op, devices_of(options));
+  const OpenIndexes indexes = open_indexes(options);
+  const SourceIndexes index = indexes.all();
+  const SpelledOp spelled = find_op(index, options.op, options.overload);
+  const Explanation explanation = explain(index, spelled, options.op, devices_of(options));
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   ExplainTextOptions text;
   text.all = options.all;
@@ -138,7 +126,7 @@ void explain_one(const ExplainOptions& options) {
       options.colour == ColourChoice::always ||
       (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);
   text.style.links = text.style.colour && target.terminal;
-  const ExplanationSource source = explanation_source(choice);
+  const ExplanationSource source = explanation_source(indexes.choice);
   destination.write(options.json ? explain_json(explanation, source, false)
                                  : explain_text(explanation, source, text));
   destination.commit();
@@ -147,15 +135,15 @@ void explain_one(const ExplainOptions& options) {
 void explain_lines(const ExplainOptions& options) {
   const InterruptGuard guard;
   Destination destination(options.file);
-  const IndexChoice choice = index_of(options);
-  const ExplanationSource source = explanation_source(choice);
+  const OpenIndexes indexes = open_indexes(options);
+  const SourceIndexes index = indexes.all();
+  const ExplanationSource source = explanation_source(indexes.choice);
   const auto lines = std::make_unique<InputLines>(kLongestName);
   while (const auto line = lines->next()) {
     std::string answer;
     try {
-      const SpelledOp spelled = find_op(choice.index, line->text, options.overload);
-      answer = explain_json(explain(choice.index, spelled, line->text, devices_of(options)), source,
-                            true);
+      const SpelledOp spelled = find_op(index, line->text, options.overload);
+      answer = explain_json(explain(index, spelled, line->text, devices_of(options)), source, true);
     } catch (const Error& error) {
       answer = explain_error_json(line->text, error.what(), error.remedy());
     }

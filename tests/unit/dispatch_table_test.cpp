@@ -12,7 +12,7 @@ namespace {
 Registration kernel(std::string_view key, std::string_view function = "_Z1fv") {
   return {RegistrationKind::kernel, "aten::f", key, function, {"f.cpp", 1}};
 }
-Registration fallback(std::string_view key) {
+Registration for_all_ops(std::string_view key) {
   return {RegistrationKind::fallback, "_", key, "_Z8fallbackv", {"fallback.cpp", 1}};
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("nested tensors and vmap have alias keys of their own") {
   const DispatchTable table({kernel("CompositeImplicitAutograd"),
                              kernel("CompositeImplicitAutogradNestedTensor", "_Z2ntv"),
                              kernel("FuncTorchBatchedDecomposition", "_Z2bdv")},
-                            {fallback("BatchedNestedTensor")});
+                            {for_all_ops("BatchedNestedTensor")});
   CHECK(table.entry("NestedTensorCUDA").reason == nested_tensor);
   CHECK(table.entry("AutogradNestedTensor").reason == nested_tensor);
   CHECK(table.entry("CPU").reason == implicit_autograd);
@@ -81,10 +81,10 @@ TEST_CASE("nested tensors and vmap have alias keys of their own") {
 }
 
 TEST_CASE("fallbacks come last, and some fall through") {
-  Registration through = fallback("ADInplaceOrView");
+  Registration through = for_all_ops("ADInplaceOrView");
   through.kind = RegistrationKind::fallthrough;
   through.function = {};
-  const DispatchTable table({kernel("CPU")}, {through, fallback("Meta"), fallback("CPU")});
+  const DispatchTable table({kernel("CPU")}, {through, for_all_ops("Meta"), for_all_ops("CPU")});
   CHECK(table.entry("ADInplaceOrView").reason == DispatchReason::fallback);
   CHECK(table.entry("ADInplaceOrView").falls_through());
   CHECK(table.entry("Meta").reason == DispatchReason::fallback);

@@ -16,7 +16,7 @@ class SpellingIndex {
  public:
   SpellingIndex() : index_(make()) {}
   SpelledOp operator()(const std::string& spelling) const {
-    return find_spelled_op(index_, spelling);
+    return find_spelled_op(SourceIndexes(index_), spelling);
   }
   std::string name(const std::string& spelling) const { return (*this)(spelling).name; }
 

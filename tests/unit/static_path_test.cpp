@@ -1,0 +1,215 @@
+#include "report/static_path.h"
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "indexer/index_writer.h"
+#include "platform/private_folder.h"
+#include "report/explain.h"
+#include "report/explain_output.h"
+
+using namespace optrace;
+
+namespace {
+
+/// A small PyTorch: `roll` is a composite op that calls `spin`, whose kernel on the CPU calls a
+/// stub, and on CUDA cuDNN and a device kernel.
+IndexContents small_torch() {
+  IndexContents contents;
+  contents.meta = {{"torch_version", "2.6.0"}};
+  const auto function = [&](const std::string& symbol, const std::string& file, std::uint32_t line,
+                            std::vector<IndexContents::Call> calls) {
+    contents.functions.push_back({symbol, file, line, std::move(calls), DefinitionKind::function});
+  };
+  const auto registered = [&](RegistrationKind kind, const std::string& name,
+                              const std::string& key, const std::string& symbol) {
+    contents.registrations.push_back({kind, name, key, symbol, "register.cpp", 7});
+  };
+  OpFacts roll;
+  roll.schema = "roll(Tensor self) -> Tensor";
+  roll.kernels = {{"CompositeImplicitAutograd", "at::native::roll", false, false}};
+  OpFacts spin;
+  spin.schema = "spin(Tensor(a!) self) -> Tensor(a!)";
+  spin.kernels = {{"CPU", "at::native::spin_cpu", false, false},
+                  {"CUDA", "at::native::spin_cuda", false, false}};
+  spin.derivatives = {{"Default", "SpinBackward0", 12, {{{"self"}, "roll(grad)", 13}}, {}}};
+  contents.ops = {{"aten::roll", "roll", 1, to_json(roll)},
+                  {"aten::spin", "spin", 5, to_json(spin)},
+                  {"aten::copy_", "copy_", 9, ""}};
+  registered(RegistrationKind::kernel, "aten::roll", "CompositeImplicitAutograd",
+             "_ZN2at12wrapper_rollEv");
+  registered(RegistrationKind::kernel, "aten::spin", "CPU", "_ZN2at12wrapper_spinEv");
+  registered(RegistrationKind::kernel, "aten::spin", "CUDA", "_ZN2at6native9spin_cudaEv");
+  registered(RegistrationKind::kernel, "aten::copy_", "CUDA", "_ZN2at6native9copy_cudaEv");
+  registered(RegistrationKind::stub, "_ZN2at6native9spin_stubE", "CPU.AVX2",
+             "_ZN2at6native11spin_kernelEv");
+  registered(RegistrationKind::stub, "_ZN2at6native9spin_stubE", "CPU.DEFAULT",
+             "_ZN2at6native11spin_kernelEv");
+  registered(RegistrationKind::stub, "_ZN2at6native9spin_stubE", "CUDA",
+             "_ZN2at6native11other_thingEv");
+  function("_ZN2at12wrapper_rollEv", "build/RegisterX.cpp", 3, {{"_ZN2at6native4rollEv", 4}});
+  function("_ZN2at6native4rollEv", "Roll.cpp", 10,
+           {{"_ZN3c106detail4failEv", 11},
+            {"_ZN2at4_ops5copy_4callEv", 12},
+            {"_ZN2at4spinEv", 13},
+            {"_ZN2at6native4rollEv", 14}});
+  function("_ZN2at4spinEv", "build/aten/src/ATen/ops/spin.h", 20,
+           {{"_ZN2at4_ops4spin4callEv", 21}});
+  function("_ZN2at12wrapper_spinEv", "build/RegisterCPU.cpp", 30,
+           {{"_ZN2at6native8spin_cpuEv", 31}});
+  function("_ZN2at6native8spin_cpuEv", "Spin.cpp", 40,
+           {{"_ZN2at6native9spin_stubE", 41, CallKind::stub}, {"cudnnSpin", 42}});
+  function("_ZN2at6native11spin_kernelEv", "cpu/SpinKernel.cpp", 50, {});
+  function("_ZN2at6native9spin_cudaEv", "cuda/Spin.cu", 60,
+           {{"cudnnSetStream", 61},
+            {"cudnnSpin", 62},
+            {"_ZN2at6native6devicePf", 63, CallKind::launch},
+            {"ideep_no_such", 64},
+            {"cblas_sgemm", 65}});
+  function("_ZN2at6native9copy_cudaEv", "cuda/Copy.cu", 70, {{"cudaMemcpyAsync", 71}});
+  function("_ZN5torch8autograd9generated13SpinBackward05applyEOSt6vectorIN2at6TensorESaIS4_EE",
+           "torch/csrc/autograd/generated/Functions.cpp", 80, {{"_ZN2at4_ops4roll4callEv", 82}});
+  return contents;
+}
+
+class SmallTorch {
+ public:
+  SmallTorch() : index_(make()), indexes_(index_) {}
+  const SourceIndexes& indexes() const { return indexes_; }
+  Explanation explained(const std::string& op) const {
+    return explain(indexes_, find_spelled_op(indexes_, op), op, default_devices());
+  }
+
+ private:
+  Index make() {
+    write_index(small_torch(), folder_.path() / "index");
+    return Index::open(folder_.path() / "index");
+  }
+  PrivateFolder folder_;
+  Index index_;
+  SourceIndexes indexes_;
+};
+
+std::vector<std::string> names(const StaticPath& path) {
+  std::vector<std::string> names;
+  for (const PathStep& step : path.steps)
+    names.push_back(step.kind == StepKind::op ? step.op : step.symbol);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the way down goes through ops, their kernels for the device, and stubs") {
+  const SmallTorch torch;
+  StaticPaths paths(torch.indexes());
+  const auto found = paths.find("aten::roll", "CPU");
+  REQUIRE(found.size() == 1);
+  CHECK(names(found[0]) == Names{"aten::roll", "_ZN2at12wrapper_rollEv", "_ZN2at6native4rollEv",
+                                 "_ZN2at4spinEv", "aten::spin", "_ZN2at12wrapper_spinEv",
+                                 "_ZN2at6native8spin_cpuEv", "_ZN2at6native9spin_stubE",
+                                 "_ZN2at6native11spin_kernelEv"});
+  const auto& steps = found[0].steps;
+  CHECK(steps[3].call_line == 13);
+  CHECK(steps[4].call_line == 21);
+  CHECK(steps[4].note == "CPU");
+  CHECK(steps[7].call_line == 41);
+  CHECK(steps[8].note == "AVX2, DEFAULT");
+  CHECK(steps[8].location.file == "cpu/SpinKernel.cpp");
+  CHECK(found[0].library.empty());
+}
+
+TEST_CASE("libraries that compute come first, then kernels, then what only prepares") {
+  const SmallTorch torch;
+  StaticPaths paths(torch.indexes());
+  const auto found = paths.find("aten::roll", "CUDA");
+  REQUIRE(found.size() == 3);
+  CHECK(names(found[0]).back() == "cudnnSpin");
+  CHECK(found[0].library == "cuDNN");
+  CHECK(found[0].steps.back().call_line == 62);
+  CHECK(found[1].steps.back().kind == StepKind::device_kernel);
+  CHECK(names(found[2]).back() == "cudnnSetStream");
+  CHECK(found[2].bookkeeping);
+}
+
+TEST_CASE("an op without kernel for a device leads nowhere there") {
+  const SmallTorch torch;
+  StaticPaths paths(torch.indexes());
+  CHECK(paths.find("aten::spin", "MPS").empty());
+  CHECK(paths.find("aten::none", "CPU").empty());
+  CHECK(paths.find("", "").empty());
+}
+
+TEST_CASE("ops that only make or copy tensors are told by name") {
+  for (const char* name : {"aten::copy_", "aten::empty.memory_format", "aten::zeros_like"})
+    CHECK(is_housekeeping_op(name));
+  for (const char* name : {"aten::conv2d", "aten::add.Tensor", "aten::mm", "aten::topk"})
+    CHECK_FALSE(is_housekeeping_op(name));
+}
+
+TEST_CASE("the ops that a function calls are found behind PyTorch's own functions") {
+  const SmallTorch torch;
+  StaticPaths paths(torch.indexes());
+  const auto ops = paths.ops_called("_ZN2at6native4rollEv");
+  REQUIRE(ops.size() == 2);
+  CHECK(ops[0].name == "aten::spin");
+  CHECK(ops[0].line == 13);
+  CHECK(ops[1].name == "aten::copy_");
+  CHECK(ops[1].housekeeping);
+}
+
+TEST_CASE("an explanation has the kernels behind wrappers, the stubs and the backward's ops") {
+  const SmallTorch torch;
+  const Explanation spin = torch.explained("spin");
+  REQUIRE(spin.keys.size() > 2);
+  const ExplainedKey& cpu = spin.keys[1];
+  CHECK(cpu.entry.key == "CPU");
+  REQUIRE(cpu.functions.size() == 2);
+  CHECK(cpu.functions[0].role == "generated");
+  CHECK(cpu.functions[1].name == "at::native::spin_cpu");
+  CHECK(cpu.functions[1].location.line == 40);
+  REQUIRE(spin.stubs.size() == 1);
+  CHECK(spin.stubs[0].kernels.size() == 3);
+  REQUIRE(spin.derivatives.size() == 1);
+  CHECK(spin.derivatives[0].location.line == 80);
+  REQUIRE(spin.derivatives[0].ops.size() == 1);
+  CHECK(spin.derivatives[0].ops[0].name == "aten::roll");
+  CHECK(spin.words == Names{"Changes self in place.", "Returns self itself."});
+}
+
+TEST_CASE("the text folds what only hands on, and marks lines of another version") {
+  const SmallTorch torch;
+  const Explanation roll = torch.explained("roll");
+  ExplanationSource source;
+  source.version = "2.6.0";
+  source.torch = "2.7.0";
+  const std::string text = explain_text(roll, source, {});
+  CHECK(text.find("Roll.cpp:~10") != std::string::npos);
+  CHECK(text.find("ATen/ops/spin.h") == std::string::npos);
+  const std::size_t way = text.find("Way down on cpu");
+  CHECK(text.find("wrapper_spin", way) == std::string::npos);
+  CHECK(text.find("called at :~13", way) != std::string::npos);
+  source.exact = true;
+  const std::string all = explain_text(roll, source, {.all = true, .style = {}});
+  CHECK(all.find("ATen/ops/spin.h:20") != std::string::npos);
+  CHECK(all.find('~') == std::string::npos);
+}
+
+TEST_CASE("the JSON of an explanation is one object, whatever was asked") {
+  const SmallTorch torch;
+  ExplanationSource source;
+  source.version = "2.6.0";
+  Explanation roll = torch.explained("roll");
+  roll.asked = "a\xff\n\"b";
+  const auto json = nlohmann::json::parse(explain_json(roll, source, true));
+  CHECK(json["schema"] == "optrace.explain/1");
+  CHECK(json["op"] == "aten::roll");
+  CHECK(json["torch"].is_null());
+  CHECK(json["paths"].size() == 4);
+  const auto failed = nlohmann::json::parse(explain_error_json("\x80", "no", "yes"));
+  CHECK(failed["error"] == "no");
+}
