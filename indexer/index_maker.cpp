@@ -16,6 +16,7 @@
 #include "indexer/progress_reporter.h"
 #include "indexer/python_catalogue.h"
 #include "indexer/python_installation.h"
+#include "indexer/source_fetch.h"
 #include "indexer/source_tree.h"
 #include "indexer/unit_parser.h"
 #include "indexer/work_folder.h"
@@ -40,8 +41,12 @@ void check_versions(const SourceTree& tree, const PythonInstallation& python) {
   }
 }
 
-// The wheel's commit, where the tree's catalogue of ops is the wheel's to the byte.
+// The wheel's commit, where the tree is a checkout of it, or no checkout and its catalogue of ops
+// is the wheel's to the byte.
 std::string git_version(const SourceTree& tree, const PythonInstallation& python) {
+  if (const std::string commit = checked_out_commit(tree.folder); !commit.empty()) {
+    return commit == python.git_version ? commit : "";
+  }
   const std::string shipped = file_text(python.torch_folder.parent_path() /
                                         "torchgen/packaged/ATen/native/native_functions.yaml");
   const std::string here = file_text(tree.folder / "aten/src/ATen/native/native_functions.yaml");
@@ -159,8 +164,9 @@ MadeIndex make_index(const MakeIndexOptions& options) {
   const std::filesystem::path generated = work.path() / "generated";
   const std::vector<SourceUnit> sources = wanted_units(tree, generated, options.only);
   FileHashes hashes;
-  ParsedUnits parsed = parse_units(units_to_parse(tree, generated, python, sources), work, hashes,
-                                   options.jobs, progress);
+  ParsedUnits parsed =
+      parse_units(units_to_parse(tree, generated, python, sources), work, hashes,
+                  {.jobs = options.jobs, .worker_memory = options.worker_memory}, progress);
 
   progress.begin("Writing the index");
   IndexContents contents = merge_findings(parsed.units);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -14,7 +15,9 @@ struct MakeIndexOptions {
   std::filesystem::path python;   ///< A Python with the torch wheel of the same version.
   std::filesystem::path output;   ///< Empty: the user's index folder.
   std::vector<std::string> only;  ///< Shell patterns of unit names; empty: all units.
-  int jobs = 0;                   ///< Worker processes; 0: as many as processors.
+  int jobs = 0;  ///< Worker processes; 0: one a processor, fewer on a machine with little memory.
+  std::uint64_t worker_memory =
+      0;  ///< Bytes that each may have; 0: its share of most of the memory.
 };
 
 struct MadeIndex {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "indexer/worker_protocol.h"
@@ -17,6 +18,35 @@
 namespace optrace {
 namespace {
 
+// What a worker takes with most units, half of it a precompiled header; and what the largest need.
+constexpr std::uint64_t kUsualMemory = std::uint64_t{1} << 30;
+constexpr std::uint64_t kLeastLimit = std::uint64_t{3} << 29;
+
+std::uint64_t machine_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long size = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && size > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(size)
+             : 4 * kUsualMemory;
+}
+
+int chosen_jobs(const ParseOptions& options) {
+  if (options.jobs > 0) {
+    return options.jobs;
+  }
+  const std::uint64_t fitting = std::max<std::uint64_t>(1, machine_memory() / kUsualMemory);
+  return static_cast<int>(
+      std::min<std::uint64_t>(std::max(1U, std::thread::hardware_concurrency()), fitting));
+}
+
+WorkerSetup with_limit(WorkerSetup setup, const ParseOptions& options) {
+  const auto jobs = static_cast<std::uint64_t>(chosen_jobs(options));
+  setup.memory_limit = options.worker_memory > 0
+                           ? options.worker_memory
+                           : std::max(kLeastLimit, machine_memory() / 4 * 3 / jobs);
+  return setup;
+}
+
 std::filesystem::path worker_program() {
   return library_folder() / "optrace-index-worker";
 }
@@ -24,18 +54,15 @@ std::filesystem::path worker_program() {
 // One call of parse_units.
 class Parsing {
  public:
-  Parsing(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes, int jobs,
-          ProgressReporter& progress)
+  Parsing(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
+          const ParseOptions& options, ProgressReporter& progress)
       : wanted_(wanted),
         work_(work),
         hashes_(hashes),
         cache_(work.path() / "units", hashes),
         progress_(progress),
-        driver_({.worker = worker_program(),
-                 .jobs = jobs > 0
-                             ? jobs
-                             : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))},
-                wanted.setup),
+        driver_({.worker = worker_program(), .jobs = chosen_jobs(options)},
+                with_limit(wanted.setup, options)),
         common_(
             Digest().add(hashes.of(worker_program().string())).add(to_line(wanted.setup)).value()) {
   }
@@ -209,8 +236,8 @@ class Parsing {
 }  // namespace
 
 ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
-                        int jobs, ProgressReporter& progress) {
-  return Parsing(wanted, work, hashes, jobs, progress).finish();
+                        const ParseOptions& options, ProgressReporter& progress) {
+  return Parsing(wanted, work, hashes, options, progress).finish();
 }
 
 IndexContents merge_findings(const std::vector<CachedUnit>& units) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -33,6 +34,12 @@ struct UnitsToParse {
   WorkerSetup setup;
 };
 
+struct ParseOptions {
+  int jobs = 0;  ///< Worker processes; 0: one a processor, fewer with little memory.
+  std::uint64_t worker_memory =
+      0;  ///< Bytes that each may have; 0: its share of most of the memory.
+};
+
 struct ParsedUnits {
   std::vector<CachedUnit> units;  ///< Those of the groups' headers too. In no order.
   std::vector<FailedUnit> failed;
@@ -43,7 +50,7 @@ struct ParsedUnits {
 /// they are made from has changed. Each result is kept at once: after an interruption the next run
 /// goes on where this one was. Throws as Driver::run does.
 ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
-                        int jobs, ProgressReporter& progress);
+                        const ParseOptions& options, ProgressReporter& progress);
 
 /// Everything that units found, once.
 IndexContents merge_findings(const std::vector<CachedUnit>& units);

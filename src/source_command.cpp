@@ -1,7 +1,11 @@
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -11,8 +15,17 @@
 
 #include "indexer/index_catalogue.h"
 #include "indexer/index_maker.h"
+#include "indexer/progress_reporter.h"
+#include "indexer/project_maker.h"
+#include "indexer/python_installation.h"
+#include "indexer/source_fetch.h"
+#include "indexer/work_folder.h"
 #include "platform/error.h"
+#include "platform/interrupt.h"
+#include "report/source_link.h"
+#include "report/terminal_text.h"
 #include "src/command.h"
+#include "src/index_choice.h"
 #include "src/python_choice.h"
 #include "src/source_check.h"
 #include "src/standard_output.h"
@@ -26,7 +39,28 @@ struct AddOptions {
   std::string output;
   std::vector<std::string> only;
   int jobs = 0;
+  std::uint64_t worker_memory = 0;
+  bool is_project = false;
+  std::string project_name;
 };
+
+struct FetchCommandOptions {
+  std::string python;
+  std::string remote = kUpstream;
+  std::string folder;
+  int jobs = 0;
+};
+
+std::optional<InstalledTorch> find_torch_quietly(const std::string& python) {
+  try {
+    return find_torch(choose_python(python).path);
+  } catch (const Error&) {
+    if (!python.empty()) {
+      throw;
+    }
+    return std::nullopt;
+  }
+}
 
 std::string describe(const Index& index) {
   std::error_code ignored;
@@ -36,50 +70,143 @@ std::string describe(const Index& index) {
                      static_cast<double>(size) / (1024.0 * 1024.0));
 }
 
-void add_source(const AddOptions& options) {
-  const MadeIndex made = make_index({.source = options.folder,
-                                     .python = choose_python(options.python).path,
-                                     .output = options.output,
-                                     .only = options.only,
-                                     .jobs = options.jobs});
-  std::string text =
-      fmt::format("torch {}: {} ({} of {} units, {} parsed now)\n{}\n", made.torch_version,
-                  describe(Index::open(made.path)), made.units - made.failed.size(), made.units,
-                  made.parsed, made.path.string());
+void say_made(const MadeIndex& made) {
+  const Index index = Index::open(made.path);
+  const std::string_view project = index.note("project");
+  std::string text = fmt::format(
+      "{}: {} ({} of {} units, {} parsed now)\n{}\n",
+      project.empty() ? fmt::format("torch {}", made.torch_version) : std::string(project),
+      describe(index), made.units - made.failed.size(), made.units, made.parsed,
+      made.path.string());
   for (const auto& failed : made.failed) {
-    text += fmt::format("not indexed: {} ({})\n", failed.name, failed.reason);
+    text += fmt::format("not indexed: {} ({})\n", printable(failed.name), printable(failed.reason));
   }
   write_standard_output(text);
 }
 
-void list_sources() {
+void add_source(const AddOptions& options) {
+  const auto python = choose_python(options.python).path;
+  if (options.is_project) {
+    say_made(make_project_index({.folder = options.folder,
+                                 .python = python,
+                                 .name = options.project_name,
+                                 .output = options.output,
+                                 .jobs = options.jobs,
+                                 .worker_memory = options.worker_memory}));
+    return;
+  }
+  say_made(make_index({.source = options.folder,
+                       .python = python,
+                       .output = options.output,
+                       .only = options.only,
+                       .jobs = options.jobs,
+                       .worker_memory = options.worker_memory}));
+}
+
+void fetch(const FetchCommandOptions& options) {
+  const auto python = choose_python(options.python).path;
+  const PythonInstallation torch = examine_python(python);
+  const std::filesystem::path folder = options.folder.empty()
+                                           ? own_source_folder(torch.torch_version)
+                                           : std::filesystem::path(options.folder);
+  {
+    const InterruptGuard guard;
+    ProgressReporter progress;
+    fetch_source({.remote = options.remote, .commit = torch.git_version, .folder = folder},
+                 progress);
+  }
+  say_made(make_index(
+      {.source = folder, .python = python, .output = {}, .only = {}, .jobs = options.jobs}));
+}
+
+std::string megabytes(std::uint64_t bytes) {
+  return fmt::format("{:.0f} MB", static_cast<double>(bytes) / (1024.0 * 1024.0));
+}
+
+std::size_t number_of(std::string_view note) {
+  std::size_t number = 0;
+  std::from_chars(note.data(), note.data() + note.size(), number);
+  return number;
+}
+
+// How much of the source, and of the ops' kernels, the index knows; of what torch it is.
+std::string completeness(const Index& index, const std::optional<InstalledTorch>& torch) {
   std::string text;
-  for (const auto& [path, own] : list_indexes()) {
+  if (const std::size_t units = number_of(index.note("units")); units > 0) {
+    text += fmt::format("{} of {} units; ", units - number_of(index.note("units_failed")), units);
+  }
+  if (const std::size_t pairs = number_of(index.note("catalogue_pairs")); pairs > 0) {
+    const std::size_t mapped = number_of(index.note("catalogue_mapped"));
+    text += fmt::format("{} of {} kernels in native_functions.yaml found ({:.1f} %); ", mapped,
+                        pairs, 100.0 * static_cast<double>(mapped) / static_cast<double>(pairs));
+  }
+  if (!torch) {
+    return text + "no torch to compare with";
+  }
+  return text + (is_exact_source(index, torch->version, torch->git_version)
+                     ? fmt::format("exactly the source of your torch {}", torch->version)
+                     : fmt::format("not the source of your torch {}", torch->version));
+}
+
+void list_sources(const std::string& python) {
+  const auto torch = find_torch_quietly(python);
+  std::string text;
+  const auto append = [&](const CataloguedIndex& candidate, const auto& describe_index) {
     try {
-      const Index index = Index::open(path);
-      text += fmt::format("torch {:<10} {}{}\n{:<17}{}\n", index.torch_version(), describe(index),
-                          index.note("partial").empty() ? "" : ", only some units",
-                          own ? "  made by you" : "  with optrace", path.string());
+      const Index index = Index::open(candidate.path);
+      text += describe_index(index);
     } catch (const Error& error) {
       text += fmt::format("broken           {}\n{:<17}{}\n", error.what(), "", error.remedy());
     }
+  };
+  for (const auto& candidate : list_indexes()) {
+    append(candidate, [&](const Index& index) {
+      return fmt::format("torch {:<10} {}{}\n{:<17}{}\n{:<17}{}\n",
+                         printable(index.torch_version()), describe(index),
+                         !index.note("on_demand").empty() ? ", on demand"
+                         : index.note("partial").empty()  ? ""
+                                                          : ", only some units",
+                         candidate.own ? "  made by you" : "  with optrace",
+                         candidate.path.string(), "", completeness(index, torch));
+    });
+  }
+  for (const auto& candidate : list_project_indexes()) {
+    append(candidate, [&](const Index& index) {
+      return fmt::format("{:<16} {}\n{:<17}{}\n{:<17}an extension, with torch {}; source in {}\n",
+                         printable(index.note("project")), describe(index), "  made by you",
+                         candidate.path.string(), "", printable(index.torch_version()),
+                         printable(index.note("source")));
+    });
   }
   if (text.empty()) {
     throw Error(ExitStatus::usage, "there is no index, so no frame of C++ has a line",
                 "`optrace source add DIR` makes one from a PyTorch source tree.");
   }
+  for (const auto& work : list_kept_work()) {
+    text += fmt::format(
+        "kept work        {}, so that only what changes in {} is indexed again\n{:<17}{}\n",
+        megabytes(work.size), printable(work.tree.string()), "  may be deleted",
+        work.path.string());
+  }
   write_standard_output(text);
+}
+
+void add_jobs_option(CLI::App& command, int& jobs) {
+  command.add_option("--jobs", jobs, "Worker processes (default: one a processor)")
+      ->check(CLI::Range(1, 256))
+      ->type_name("N");
 }
 
 }  // namespace
 
 void add_source_command(CLI::App& app) {
   CLI::App* const source =
-      app.add_subcommand("source", "Which PyTorch source the lines come from: add, list");
+      app.add_subcommand("source", "Which PyTorch source the lines come from: add, fetch, list");
   source->require_subcommand(1);
   source->footer(
       "Examples:\n"
       "  optrace source list              the indexes that there are, and for which torch\n"
+      "  optrace source fetch             get your torch's source, and make one\n"
       "  optrace source add ~/pytorch     make one from a checkout");
 
   const auto options = std::make_shared<AddOptions>();
@@ -90,6 +217,7 @@ void add_source_command(CLI::App& app) {
       "  optrace source add ~/pytorch                     index a checkout\n"
       "  optrace source add ~/pytorch --python .venv/bin/python\n"
       "  optrace source add ~/pytorch --only '*/Convolution.cpp' -o conv.index\n"
+      "  optrace source add ~/my_extension --project      a C++ extension with ops of its own\n"
       "Needs the torch wheel of the same version (its generated headers are read) and PyYAML.");
   add->add_option("DIR", options->folder, "The top folder of a PyTorch source tree")
       ->required()
@@ -99,18 +227,57 @@ void add_source_command(CLI::App& app) {
   add->add_option("-o,--output", options->output,
                   "Write the index there instead of to the folder of your indexes")
       ->type_name("FILE");
-  add->add_option("--jobs", options->jobs, "Worker processes (default: one a processor)")
-      ->check(CLI::Range(1, 256))
-      ->type_name("N");
+  add_jobs_option(*add, options->jobs);
+  add->add_option_function<std::uint64_t>(
+         "--worker-memory",
+         [options](std::uint64_t megabytes) { options->worker_memory = megabytes << 20U; },
+         "Megabytes that each worker may take (default: its share\nof three quarters of the "
+         "memory)")
+      ->check(CLI::Range(256, 1 << 20))
+      ->type_name("MB");
   add->add_option("--only", options->only,
                   "Index only the units whose path fits this shell pattern, for development or for "
                   "one op; can be repeated")
       ->type_name("GLOB");
+  CLI::Option* const project =
+      add->add_flag("--project", options->is_project,
+                    "DIR is a C++ extension that registers ops with TORCH_LIBRARY");
+  project->excludes("--only");
+  add->add_option("--name", options->project_name,
+                  "What to call the extension (default: its folder's name)")
+      ->needs(project)
+      ->type_name("NAME");
   add->callback([options] { add_source(*options); });
+
+  const auto fetch_options = std::make_shared<FetchCommandOptions>();
+  CLI::App* const fetching = source->add_subcommand(
+      "fetch", "Get the source of exactly the torch at hand with git, and index it");
+  fetching->footer(
+      "Examples:\n"
+      "  optrace source fetch                             from PyTorch's repository\n"
+      "  optrace source fetch --remote ~/mirror/pytorch.git -o ~/pytorch-source\n"
+      "Only the commit that the torch was built from is fetched, without history, and only the\n"
+      "folders that its C++ is in.");
+  fetching
+      ->add_option("--python", fetch_options->python, "The Python that has the torch in question")
+      ->type_name("PATH");
+  fetching
+      ->add_option("--remote", fetch_options->remote, "The repository to fetch from: URL or folder")
+      ->type_name("URL")
+      ->capture_default_str();
+  fetching
+      ->add_option("-o,--output", fetch_options->folder,
+                   "Where to put the source (default: ~/.local/share/optrace/sources)")
+      ->type_name("DIR");
+  add_jobs_option(*fetching, fetch_options->jobs);
+  fetching->callback([fetch_options] { fetch(*fetch_options); });
 
   CLI::App* const list = source->add_subcommand("list", "The indexes that there are");
   list->footer("Example:\n  optrace source list");
-  list->callback(list_sources);
+  const auto list_python = std::make_shared<std::string>();
+  list->add_option("--python", *list_python, "The Python whose torch the indexes are compared with")
+      ->type_name("PATH");
+  list->callback([list_python] { list_sources(*list_python); });
 
   add_source_check(*source);
 }
