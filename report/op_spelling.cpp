@@ -163,6 +163,12 @@ class Speller {
       : index_(index), names_(index), spelling_(spelling) {}
 
   SpelledOp find() {
+    // `add.` names no overload.
+    const bool ends_amiss = spelling_.ends_with('.') || spelling_.ends_with(':');
+    if (ends_amiss) {
+      found_.near = suggestions();
+      return std::move(found_);
+    }
     if (qualified() || plain(spelling_) || prefixed() || of_class() || of_python_name())
       return std::move(found_);
     found_.near = suggestions();
@@ -270,8 +276,10 @@ class Speller {
     std::string name(spelling_);
     for (int step = 0; step < 4; ++step) {
       std::optional<PythonName> known;
+      const std::string_view plain_name =
+          name.starts_with("F.") ? std::string_view(name).substr(2) : std::string_view(name);
       for (const std::string_view prefix : {"", "torch.", "torch.nn.functional."})
-        if ((known = index_.find_python_name(std::string(prefix) + name))) break;
+        if ((known = index_.find_python_name(std::string(prefix).append(plain_name)))) break;
       if (!known) return false;
       if (known->kind == PythonKind::builtin) {
         constexpr std::string_view kBinding = "THPVariable_";
@@ -301,6 +309,7 @@ class Speller {
         wanted.remove_prefix(python.size());
         break;
       }
+    if (wanted.starts_with("nn.")) wanted.remove_prefix(std::string_view("nn.").size());
     if (const std::size_t colons = wanted.rfind("::"); colons != std::string_view::npos)
       wanted.remove_prefix(colons + 2);
     const std::string_view base = wanted.substr(0, wanted.find('.'));
