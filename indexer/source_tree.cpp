@@ -18,9 +18,13 @@ constexpr std::array<std::string_view, 5> kRoots = {"aten/src/ATen/", "build/ate
                                                     "c10/", "caffe2/serialize/", "torch/csrc/"};
 
 // Folders of other platforms, of tests, and of templates that are no C++ yet.
-constexpr std::array<std::string_view, 13> kLeftOut = {
-    "/test/", "/tests/",     "/mps/",        "/metal/",   "/vulkan/",    "/xpu/", "/hip/",
-    "/onnx/", "/benchmark/", "/benchmarks/", "/qnnpack/", "/templates/", "/mtia/"};
+constexpr std::array<std::string_view, 11> kLeftOut = {
+    "/test/", "/tests/",     "/mps/",        "/metal/",   "/vulkan/",   "/xpu/",
+    "/hip/",  "/benchmark/", "/benchmarks/", "/qnnpack/", "/templates/"};
+
+// What the wheels have of other platforms none the less: the bindings and questions that say no.
+constexpr std::array<std::string_view, 3> kTakenIn = {
+    "aten/src/ATen/metal/Context.cpp", "aten/src/ATen/vulkan/Context.cpp", "torch/csrc/mps/"};
 
 // What is built upon the C++ API, with headers of its own. Apart from the rest of torch/csrc
 // because the API's functions (`torch::zeros_like`) would make calls in torch::autograd ambiguous.
@@ -101,7 +105,9 @@ std::vector<SourceUnit> list_units(const std::filesystem::path& folder) {
       }
       std::string name = at->path().lexically_relative(folder).generic_string();
       const bool left_out = std::any_of(kLeftOut.begin(), kLeftOut.end(),
-                                        [&](auto part) { return contains(name, part); });
+                                        [&](auto part) { return contains(name, part); }) &&
+                            std::none_of(kTakenIn.begin(), kTakenIn.end(),
+                                         [&](auto start) { return name.starts_with(start); });
       if (is_source(name) && !left_out) {
         const UnitGroup group = group_of(name);
         units.push_back({at->path(), std::move(name), group});
@@ -139,8 +145,8 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
        "-DAT_PER_OPERATOR_HEADERS", "-DFMT_HEADER_ONLY=1", "-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO",
        "-DUSE_C10D_NCCL", "-DUSE_RPC", "-DUSE_TENSORPIPE", "-DUSE_CUDA", "-DUSE_CUDNN",
        "-DUSE_NCCL", "-DUSE_NUMPY", "-DUSE_KINETO", "-DUSE_EXTERNAL_MZCRC", "-DBUILD_ONEDNN_GRAPH",
-       "-DUSE_FBGEMM", "-DUSE_XNNPACK", "-DUSE_PYTORCH_QNNPACK", "-DHAVE_AVX2_CPU_DEFINITION",
-       "-DHAVE_AVX512_CPU_DEFINITION"});
+       "-DUSE_FBGEMM", "-DUSE_XNNPACK", "-DUSE_PYTORCH_QNNPACK", "-DBUILD_LAZY_CUDA_LINALG",
+       "-DHAVE_AVX2_CPU_DEFINITION", "-DHAVE_AVX512_CPU_DEFINITION"});
   if (group == UnitGroup::cpu_kernels) {
     // One of the capabilities that the wheel holds: what most machines choose.
     arguments.insert(arguments.end(), {"-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2", "-mavx2",

@@ -85,7 +85,7 @@ TEST_CASE("source tree: units are the sources of the Linux wheels, by name, each
   for (const char* name :
        {"torch/csrc/autograd/engine.cpp", "aten/src/ATen/native/Convolution.cpp",
         "aten/src/ATen/native/cpu/Activation.cpp", "aten/src/ATen/native/cuda/Copy.cu",
-        "torch/csrc/jit/ir/ir.cpp",
+        "torch/csrc/jit/ir/ir.cpp", "torch/csrc/mps/Module.cpp", "aten/src/ATen/vulkan/Context.cpp",
         "aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp",
         "build/aten/src/ATen/UfuncCPUKernel_add.cpp", "c10/core/TensorImpl.cpp",
         "caffe2/serialize/crc.cc",
@@ -108,11 +108,13 @@ TEST_CASE("source tree: units are the sources of the Linux wheels, by name, each
                      {"aten/src/ATen/native/cuda/Copy.cu", UnitGroup::cuda},
                      {"aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp",
                       UnitGroup::cpu_kernels},
+                     {"aten/src/ATen/vulkan/Context.cpp", UnitGroup::aten},
                      {"build/aten/src/ATen/UfuncCPUKernel_add.cpp", UnitGroup::cpu_kernels},
                      {"c10/core/TensorImpl.cpp", UnitGroup::aten},
                      {"caffe2/serialize/crc.cc", UnitGroup::aten},
                      {"torch/csrc/autograd/engine.cpp", UnitGroup::csrc},
-                     {"torch/csrc/jit/ir/ir.cpp", UnitGroup::csrc_libraries}});
+                     {"torch/csrc/jit/ir/ir.cpp", UnitGroup::csrc_libraries},
+                     {"torch/csrc/mps/Module.cpp", UnitGroup::csrc}});
 }
 
 TEST_CASE("source tree: links that lead in circles or nowhere are no units") {

@@ -14,10 +14,17 @@
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#define __CUDACC__ 1
+#define __CUDACC_EXTENDED_LAMBDA__ 1
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 4
 #define CUDARTAPI
 #define CUDART_CB
+
+// Before clang's own wrappers of these, which nvcc's headers would otherwise come behind.
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
 
 #include <driver_types.h>
 #include <vector_types.h>
@@ -66,3 +73,39 @@ template <class T, class V>
 __device__ T atomicExch(T*, V);
 template <class T, class V>
 __device__ T atomicCAS(T*, V, V);
+
+template <class A, class B>
+__device__ auto min(A a, B b) -> decltype(a < b ? a : b);
+template <class A, class B>
+__device__ auto max(A a, B b) -> decltype(a < b ? a : b);
+__device__ float __int_as_float(int);
+__device__ int __float_as_int(float);
+__device__ float __uint_as_float(unsigned);
+__device__ unsigned __float_as_uint(float);
+__device__ double __longlong_as_double(long long);
+__device__ long long __double_as_longlong(double);
+__device__ float __fdividef(float, float);
+__device__ float __expf(float);
+__device__ float __logf(float);
+__device__ float __log2f(float);
+__device__ float __powf(float, float);
+__device__ float __sinf(float);
+__device__ float __cosf(float);
+__device__ float __frcp_rn(float);
+__device__ float __fsqrt_rn(float);
+__device__ float __saturatef(float);
+__device__ float rsqrt(float);
+__device__ double rsqrt(double);
+__device__ float rsqrtf(float);
+__device__ int __umulhi(unsigned, unsigned);
+__device__ unsigned __brev(unsigned);
+__device__ unsigned __vadd4(unsigned, unsigned);
+__device__ void __trap();
+__device__ void __nanosleep(unsigned);
+__device__ void __threadfence_block();
+__device__ void __threadfence_system();
+__device__ void __prof_trigger(int);
+__device__ long long clock64();
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>

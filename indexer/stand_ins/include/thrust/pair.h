@@ -1,0 +1,2 @@
+#pragma once
+#include "tuple.h"  // It has everything.
