@@ -207,7 +207,7 @@ class Explainer {
         // torch::autograd::generated::NODE::apply(variable_list&&), tools/autograd/gen_autograd_
         // functions.py.
         const std::string symbol =
-            fmt::format("_ZN5torch8autograd9generated{}{}5applyEOSt6vectorIN2at6TensorESaIS4_EE",
+            fmt::format("_ZN5torch8autograd9generated{}{}5applyEOSt6vectorIN2at6TensorESaIS5_EE",
                         facts.node.size(), facts.node);
         if (const auto found = index_.find_definition(symbol)) {
           one.apply = symbol;

@@ -230,10 +230,18 @@ struct StaticPaths::Search {
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+  // What a callee is to a search, the same at each of its call sites.
+  struct Callee {
+    bool followed = false;
+    StepKind kind = StepKind::function;
+    std::string op;  // Where that is what it calls.
+  };
+
   StaticPaths& paths;
   std::string_view key;
   std::vector<Node> nodes;
   std::unordered_set<std::string> visited;
+  std::unordered_map<const char*, Callee> callees;
   using Next = std::pair<unsigned, std::size_t>;  // Cost, node.
   std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
   std::vector<std::size_t> ends;
@@ -250,10 +258,7 @@ struct StaticPaths::Search {
     while (!queue.empty() && visited.size() < kMostVisited) {
       const std::size_t at = queue.top().second;
       queue.pop();
-      const std::string mark =
-          std::string(1, static_cast<char>('0' + static_cast<int>(nodes[at].kind))) +
-          nodes[at].symbol;
-      if (!visited.insert(mark).second) continue;
+      if (!visited.insert(mark_of(nodes[at].kind, nodes[at].symbol)).second) continue;
       switch (nodes[at].kind) {
         case StepKind::op:
           follow_op(at);
@@ -299,34 +304,56 @@ struct StaticPaths::Search {
     }
   }
 
+  const Callee& callee_of(std::string_view symbol) {
+    // A symbol is stored once in an index, so its address stands for it.
+    const auto [at, added] = callees.try_emplace(symbol.data());
+    Callee& callee = at->second;
+    if (!added) return callee;
+    if (std::string op = paths.op_of(symbol); !op.empty()) {
+      callee = {!is_housekeeping_op(op), StepKind::op, std::move(op)};
+    } else if (const std::string_view library = library_of(symbol); !library.empty()) {
+      const bool host =
+          std::find(kHostLibraries.begin(), kHostLibraries.end(), library) != kHostLibraries.end();
+      callee = {host == (key == "CPU"), StepKind::library, {}};
+    } else {
+      callee.followed = is_followed(symbol);
+    }
+    return callee;
+  }
+
   void follow_function(std::size_t at) {
     const std::string symbol = nodes[at].symbol;
     const std::string file = nodes[at].source_file;
     const unsigned cost = nodes[at].cost;
+    std::unordered_set<const char*> seen;  // Of several calls, the first one's line counts.
     for (const CallSite& site : paths.index_.calls_of(symbol, file)) {
-      Node next{StepKind::function, "", std::string(site.location.file), "", at, site.location.line,
-                cost + kCallCost};
+      StepKind kind = StepKind::function;
+      unsigned more = kCallCost;
+      std::string_view name = site.callee;
       if (site.kind == CallKind::launch) {
-        next.kind = StepKind::device_kernel;
+        kind = StepKind::device_kernel;
       } else if (site.kind == CallKind::stub) {
-        next.kind = StepKind::stub;
-        next.cost = cost + kStubCost;
-      } else if (const std::string op = paths.op_of(site.callee); !op.empty()) {
-        if (is_housekeeping_op(op)) continue;
-        next.kind = StepKind::op;
-        next.symbol = op;
-        next.cost = cost + kOpCost;
-      } else if (const std::string_view library = library_of(site.callee); !library.empty()) {
-        const bool host = std::find(kHostLibraries.begin(), kHostLibraries.end(), library) !=
-                          kHostLibraries.end();
-        if (host != (key == "CPU")) continue;
-        next.kind = StepKind::library;
-      } else if (!is_followed(site.callee)) {
-        continue;
+        kind = StepKind::stub;
+        more = kStubCost;
+      } else {
+        const Callee& callee = callee_of(site.callee);
+        if (!callee.followed) continue;
+        kind = callee.kind;
+        if (kind == StepKind::op) {
+          name = callee.op;
+          more = kOpCost;
+        }
       }
-      if (next.symbol.empty()) next.symbol = site.callee;
-      add(std::move(next));
+      if (!seen.insert(site.callee.data()).second || visited.contains(mark_of(kind, name)))
+        continue;
+      add({kind, std::string(name), std::string(site.location.file), "", at, site.location.line,
+           cost + more});
     }
+  }
+
+  // What tells the nodes apart that are visited once.
+  static std::string mark_of(StepKind kind, std::string_view symbol) {
+    return std::string(1, static_cast<char>('0' + static_cast<int>(kind))).append(symbol);
   }
 
   StaticPath path_to(std::size_t end) const {
@@ -359,7 +386,7 @@ struct StaticPaths::Search {
 };
 
 std::vector<StaticPath> StaticPaths::find(std::string_view op, std::string_view key) {
-  Search search{*this, key, {}, {}, {}, {}};
+  Search search{*this, key, {}, {}, {}, {}, {}};
   search.run(op);
   std::vector<StaticPath> paths;
   std::set<std::string_view> seen;

@@ -70,7 +70,7 @@ IndexContents small_torch() {
             {"ideep_no_such", 64},
             {"cblas_sgemm", 65}});
   function("_ZN2at6native9copy_cudaEv", "cuda/Copy.cu", 70, {{"cudaMemcpyAsync", 71}});
-  function("_ZN5torch8autograd9generated13SpinBackward05applyEOSt6vectorIN2at6TensorESaIS4_EE",
+  function("_ZN5torch8autograd9generated13SpinBackward05applyEOSt6vectorIN2at6TensorESaIS5_EE",
            "torch/csrc/autograd/generated/Functions.cpp", 80, {{"_ZN2at4_ops4roll4callEv", 82}});
   return contents;
 }
