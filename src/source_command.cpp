@@ -15,6 +15,7 @@
 
 #include "indexer/index_catalogue.h"
 #include "indexer/index_maker.h"
+#include "indexer/on_demand.h"
 #include "indexer/progress_reporter.h"
 #include "indexer/project_maker.h"
 #include "indexer/python_installation.h"
@@ -41,6 +42,7 @@ struct AddOptions {
   int jobs = 0;
   std::uint64_t worker_memory = 0;
   bool is_project = false;
+  bool on_demand = false;
   std::string project_name;
 };
 
@@ -95,12 +97,13 @@ void add_source(const AddOptions& options) {
                                  .worker_memory = options.worker_memory}));
     return;
   }
-  say_made(make_index({.source = options.folder,
-                       .python = python,
-                       .output = options.output,
-                       .only = options.only,
-                       .jobs = options.jobs,
-                       .worker_memory = options.worker_memory}));
+  const MakeIndexOptions making{.source = options.folder,
+                                .python = python,
+                                .output = options.output,
+                                .only = options.only,
+                                .jobs = options.jobs,
+                                .worker_memory = options.worker_memory};
+  say_made(options.on_demand ? prepare_on_demand(making) : make_index(making));
 }
 
 void fetch(const FetchCommandOptions& options) {
@@ -243,6 +246,10 @@ void add_source_command(CLI::App& app) {
       add->add_flag("--project", options->is_project,
                     "DIR is a C++ extension that registers ops with TORCH_LIBRARY");
   project->excludes("--only");
+  add->add_flag("--on-demand", options->on_demand,
+                "Index only what is asked for, when it is asked for")
+      ->excludes("--only")
+      ->excludes(project);
   add->add_option("--name", options->project_name,
                   "What to call the extension (default: its folder's name)")
       ->needs(project)

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "indexer/file_hashes.h"
+#include "indexer/index_contents.h"
+#include "indexer/progress_reporter.h"
+#include "indexer/python_installation.h"
+#include "indexer/source_tree.h"
+#include "indexer/unit_parser.h"
+#include "indexer/work_folder.h"
+
+namespace optrace {
+
+/// The work of indexing a PyTorch source tree with the torch wheel of its version, step by step;
+/// what was done before and is as it was is not done again.
+class TreeWork {
+ public:
+  /// Throws Error(usage) when the tree and the Python do not fit, or another optrace is at work on
+  /// them.
+  TreeWork(SourceTree tree, const std::filesystem::path& python, ProgressReporter& progress);
+
+  /// Generates code and reads ops and Python names. Throws Error(failed).
+  void prepare();
+
+  /// All units of the tree and of the generated code, by name. After prepare().
+  std::vector<SourceUnit> units() const;
+
+  /// Has the units parsed and the headers shared by their groups read.
+  ParsedUnits parse(const std::vector<SourceUnit>& units, const ParseOptions& options);
+
+  std::vector<IndexContents::Op> ops() const;
+
+  /// Writes the index of what the units gave. `notes` are added to its meta. Throws Error(usage),
+  /// Error(failed).
+  void write(IndexContents contents, const std::map<std::string, std::string>& notes,
+             const std::filesystem::path& path) const;
+
+  const SourceTree& tree() const { return tree_; }
+  const PythonInstallation& python() const { return python_; }
+  const WorkFolder& folder() const { return work_; }
+
+ private:
+  std::filesystem::path generated() const { return work_.path() / "generated"; }
+  UnitsToParse units_to_parse(const std::vector<SourceUnit>& sources) const;
+
+  SourceTree tree_;
+  PythonInstallation python_;
+  ProgressReporter& progress_;
+  WorkFolder work_;
+};
+
+}  // namespace optrace

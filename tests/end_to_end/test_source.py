@@ -1,0 +1,420 @@
+"""What `optrace source` keeps, fetches and finds on demand, on real PyTorch source; and a real C++
+extension. Each test has its own folders for cache and indexes.
+"""
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+USAGE, FAILED, INTERRUPTED = 2, 3, 130
+CONVOLUTION = "aten/src/ATen/native/Convolution.cpp"
+ONLY = ["--only", "c10/core/Dispatch*.cpp", "--only", "c10/core/Storage*.cpp"]
+
+
+@pytest.fixture(scope="module")
+def source(run_program, repository):
+    """The source of the reference torch."""
+    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
+    assert fetched.returncode == 0, fetched.stderr
+    return (repository / fetched.stdout.strip()).resolve()
+
+
+@pytest.fixture(scope="module")
+def tree(source, tmp_path_factory):
+    """A tree of links, with a c10 folder of its own that a test may change."""
+    folder = tmp_path_factory.mktemp("tree") / "pytorch"
+    folder.mkdir()
+    for entry in source.iterdir():
+        if entry.name != "c10":
+            (folder / entry.name).symlink_to(entry)
+    shutil.copytree(source / "c10", folder / "c10")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    return {"OPTRACE_CACHE_DIR": folder / "cache", "OPTRACE_INDEX_DIR": folder / "indexes",
+            "XDG_DATA_HOME": folder / "data"}
+
+
+@pytest.fixture(scope="module")
+def source_command(optrace, python, variables):
+    """source_command("add", DIR, ...): `optrace source ...` with this module's folders."""
+
+    def run(subcommand, *arguments, environment=None, **options):
+        return optrace("source", subcommand, *arguments, "--python", python, timeout=600,
+                       environment={**variables, **(environment or {})}, **options)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def add(source_command, tree, tmp_path_factory):
+    """add() -> (units parsed now, bytes of the index) for the tree's few units."""
+    path = tmp_path_factory.mktemp("index") / "x.index"
+
+    def run(*arguments):
+        result = source_command("add", tree, *ONLY, *arguments, "-o", path)
+        assert result.returncode == 0, result.stderr
+        assert "not indexed" not in result.stdout
+        return parsed_now(result.stdout), path.read_bytes()
+
+    return run
+
+
+def parsed_now(text):
+    return int(re.search(r"(\d+) parsed now", text).group(1))
+
+
+@pytest.fixture(scope="module")
+def fresh(add, tree):
+    """The number of units, and their index made from nothing."""
+    units = len([path for pattern in ("Dispatch*.cpp", "Storage*.cpp")
+                 for path in (tree / "c10/core").glob(pattern)])
+    parsed, index = add()
+    assert parsed == units > 3
+    return units, index
+
+
+# Only what changed is indexed again.
+
+
+def test_nothing_changed(add, fresh):
+    began = time.monotonic()
+    parsed, index = add("--jobs", 1)
+    assert parsed == 0
+    assert index == fresh[1], "from what was kept the index must be the same"
+    assert time.monotonic() - began < 20
+
+
+def test_a_changed_source_is_parsed_again_alone(add, fresh, tree):
+    path = tree / "c10/core/DispatchKey.cpp"
+    text = path.read_text()
+    path.write_text(text + "namespace c10 { void added_by_a_test() {} }\n")
+    try:
+        parsed, index = add()
+        assert parsed == 1
+        assert b"added_by_a_test" in index
+    finally:
+        path.write_text(text)
+    parsed, index = add()
+    assert (parsed, index) == (1, fresh[1])
+
+
+def test_a_touched_source_is_not_parsed_again(add, fresh, tree):
+    (tree / "c10/core/DispatchKey.cpp").touch()
+    assert add() == (0, fresh[1])
+
+
+def test_a_changed_header_costs_the_units_that_read_it(add, fresh, tree):
+    # Shared by all units: part of the precompiled header.
+    path = tree / "c10/core/DispatchKeySet.h"
+    text = path.read_text()
+    path.write_text(text + "\n// changed\n")
+    try:
+        assert add()[0] == fresh[0]
+    finally:
+        path.write_text(text)
+    assert add() == (fresh[0], fresh[1])
+
+
+def test_a_broken_entry_is_made_again(add, fresh, variables):
+    entries = list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*.unit"))
+    assert len(entries) > fresh[0]
+    for entry in entries:
+        entry.write_bytes(entry.read_bytes()[:-20])
+    assert add() == (fresh[0], fresh[1])
+
+
+def test_a_lost_header_is_made_again_only_when_needed(add, fresh, variables, tree):
+    headers = list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/*.pch"))
+    assert headers
+    for header in headers:
+        header.write_bytes(b"no header at all")
+    assert add() == (0, fresh[1])
+    path = tree / "c10/core/DispatchKey.cpp"
+    text = path.read_text()
+    path.write_text(text + "// changed\n")
+    try:
+        assert add()[0] == 1
+    finally:
+        path.write_text(text)
+    assert add() == (1, fresh[1])
+
+
+# Interruptions, and two at a time.
+
+
+@pytest.fixture
+def started(python, tree, variables, tmp_path):
+    """started() -> Popen of an indexing of the tree's few units, by one worker."""
+    command = shlex.split(os.environ.get("OPTRACE_COMMAND", "build/optrace"))
+    processes = []
+
+    def start(*patterns):
+        only = [word for pattern in patterns for word in ("--only", pattern)]
+        processes.append(subprocess.Popen(
+            [*command, "source", "add", str(tree), "--python", python, *only, "--jobs", "1", "-o",
+             str(tmp_path / "x.index")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env={**os.environ, **{key: str(value) for key, value in variables.items()}}))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_units_done_before_an_interruption_are_kept(fresh, started, source_command, tree, variables,
+                                                    tmp_path, end):
+    folder = {signal.SIGINT: "c10/core/impl/*.cpp", signal.SIGKILL: "c10/util/*.cpp"}[end]
+    units = len(list(tree.glob(folder)))
+    (tmp_path / "x.index").write_bytes(b"what was there before")
+
+    def kept():
+        return len(list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*")))
+
+    before = kept()
+    process = started(folder)
+    limit = time.monotonic() + 120
+    while kept() < before + 3:
+        assert process.poll() is None and time.monotonic() < limit
+        time.sleep(0.01)
+    process.send_signal(end)
+    process.communicate(timeout=30)
+    assert process.returncode == {signal.SIGINT: INTERRUPTED, signal.SIGKILL: -9}[end]
+    assert (tmp_path / "x.index").read_bytes() == b"what was there before"
+    done = kept() - before
+    assert 3 <= done < units
+    again = source_command("add", tree, "--only", folder, "-o", tmp_path / "x.index")
+    assert again.returncode == 0, again.stderr
+    assert parsed_now(again.stdout) <= units - done
+
+
+def test_two_at_a_time(fresh, started, source_command, tree, tmp_path):
+    (tree / "c10/core/DispatchKey.cpp").touch()
+    process = started("c10/cuda/*.cpp", "c10/core/*.cpp")
+    limit = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < limit:
+        second = source_command("add", tree, *ONLY, "-o", tmp_path / "second.index")
+        if second.returncode != 0:
+            break
+    assert second.returncode == USAGE
+    assert "another optrace is indexing" in second.stderr and str(tree) in second.stderr
+    assert process.communicate(timeout=120) and process.returncode == 0
+    assert not (tmp_path / "second.index").exists()
+
+
+def test_memory_is_bounded(source_command, tree, tmp_path):
+    """A unit that takes more is listed; the others are done."""
+    (tree / "c10/core/TestHuge.cpp").write_text(
+        "template <int N> struct F { char data[N + 1]; F<N - 1> next; };\n"
+        "template <> struct F<0> {};\n" + "".join(
+            f"struct A{n} {{ int a[{n + 1}]; void f() {{ a[0] = {n}; }} }};\n"
+            for n in range(400000)))
+    (tree / "c10/core/TestSmall.cpp").write_text("namespace c10 { void test_small() {} }\n")
+    try:
+        result = source_command("add", tree, "--only", "c10/core/Test*.cpp", "--worker-memory", 400,
+                                "-o", tmp_path / "x.index")
+    finally:
+        (tree / "c10/core/TestHuge.cpp").unlink()
+        (tree / "c10/core/TestSmall.cpp").unlink()
+    assert result.returncode == 0, result.stderr
+    assert re.search("not indexed: c10/core/TestHuge.cpp .*memory", result.stdout)
+    assert b"test_small" in (tmp_path / "x.index").read_bytes()
+
+
+def test_what_is_kept_is_listed(fresh, source_command, tree):
+    listed = source_command("list")
+    assert listed.returncode == 0, listed.stderr
+    assert re.search(rf"kept work +\d+ MB.*{re.escape(str(tree))}", listed.stdout)
+
+
+# Fetching.
+
+
+@pytest.fixture(scope="module")
+def remote(source, run_program, tmp_path_factory):
+    """(a repository with the source of the reference torch, its commit)"""
+    folder = tmp_path_factory.mktemp("remote") / "pytorch"
+    folder.mkdir()
+
+    def git(*arguments):
+        done = run_program(["git", "-C", str(folder), "-c", "user.name=A", "-c", "user.email=a@b.c",
+                            *arguments], timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    git("init", "--quiet")
+    for name in ("aten", "c10", "caffe2", "torch", "torchgen", "tools", "version.txt", "docs"):
+        if (source / name).is_dir():
+            shutil.copytree(source / name, folder / name, symlinks=True)
+        else:
+            shutil.copy(source / name, folder)
+    git("add", "--all", "--force")
+    git("commit", "--quiet", "--message", "The source")
+    commit = git("rev-parse", "HEAD")
+    git("config", "uploadpack.allowFilter", "true")
+    # Not the newest: exactly the torch's commit is to be fetched.
+    (folder / "version.txt").write_text("9.9.9\n")
+    git("commit", "--quiet", "--all", "--message", "A later one")
+    return folder, commit
+
+
+@pytest.fixture
+def torch_of(python, run_program, tmp_path):
+    """torch_of(commit) -> environment in which the reference torch says that it is of that commit."""
+
+    def make(commit):
+        where = run_program([python, "-c", "import importlib.util as u; "
+                             "print(u.find_spec('torch').origin)"]).stdout.strip()
+        overlay = tmp_path / "overlay/torch"
+        overlay.mkdir(parents=True)
+        for entry in pathlib.Path(where).parent.iterdir():
+            if entry.name != "version.py":
+                (overlay / entry.name).symlink_to(entry)
+        text = (pathlib.Path(where).parent / "version.py").read_text()
+        (overlay / "version.py").write_text(
+            re.sub("git_version = .*", f"git_version = {commit!r}", text))
+        return {"PYTHONPATH": tmp_path / "overlay"}
+
+    return make
+
+
+def test_exactly_the_commit_is_fetched(source_command, remote, torch_of, run_program, tmp_path):
+    folder = tmp_path / "fetched"
+    result = source_command("fetch", "--remote", remote[0], "-o", folder, "--only", "c10/core/D*.cpp",
+                            environment=torch_of(remote[1]))
+    assert result.returncode == 0, result.stderr
+    assert (folder / "version.txt").read_text().startswith("2.6.0")
+    assert (folder / CONVOLUTION).is_file()
+    assert not (folder / "docs").exists(), "sparse: only what indexing needs"
+    git = ["git", "-C", str(folder)]
+    assert run_program([*git, "rev-parse", "HEAD"]).stdout.strip() == remote[1]
+    assert run_program([*git, "rev-list", "--count", "HEAD"]).stdout.strip() == "1"
+    assert run_program([*git, "status", "--porcelain"]).stdout == ""
+
+
+@pytest.mark.parametrize("commit, words", [("0" * 40, "not in the repository"),
+                                           ("", "does not say which commit"),
+                                           ("--upload-pack=x", "does not say which commit")])
+def test_a_commit_that_the_repository_has_not(source_command, remote, torch_of, tmp_path, commit,
+                                              words):
+    result = source_command("fetch", "--remote", remote[0], "-o", tmp_path / "fetched",
+                            environment=torch_of(commit))
+    assert result.returncode in (USAGE, FAILED)
+    assert words in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["overlay"]
+
+
+@pytest.mark.parametrize("url", ["ext::sh -c 'touch {folder}/pwned'", "--upload-pack=touch",
+                                 "/no/such/folder", "file:///no/such/folder", "ftp://x/y",
+                                 "https://optrace.invalid/pytorch.git"])
+def test_a_remote_that_is_none(source_command, torch_of, tmp_path, url):
+    result = source_command("fetch", f"--remote={url.format(folder=tmp_path)}", "-o",
+                            tmp_path / "fetched", environment=torch_of("1" * 40))
+    assert result.returncode in (USAGE, FAILED), result.stdout
+    assert len(result.stderr[result.stderr.index("optrace: "):].splitlines()) >= 2
+    assert [path.name for path in tmp_path.iterdir()] == ["overlay"]
+
+
+def test_without_git(source_command, torch_of, tmp_path):
+    (tmp_path / "bin").mkdir()
+    result = source_command("fetch", "-o", tmp_path / "fetched",
+                            environment={**torch_of("1" * 40), "PATH": tmp_path / "bin"})
+    assert result.returncode == USAGE
+    assert "git" in result.stderr and "install it" in result.stderr
+    assert not (tmp_path / "fetched").exists()
+
+
+# Extensions.
+
+
+@pytest.fixture(scope="module")
+def extension(repository, run_program, python, tmp_path_factory):
+    """The extension in fixtures/projects, built against the wheel."""
+    folder = tmp_path_factory.mktemp("extension") / "soft_clamp"
+    shutil.copytree(repository / "fixtures/projects/soft_clamp", folder)
+    torch = pathlib.Path(run_program([python, "-c", "import importlib.util as u; "
+                                      "print(u.find_spec('torch').origin)"]).stdout.strip()).parent
+    built = run_program(["g++", "-shared", "-fPIC", "-O0", "-std=c++17", "-D_GLIBCXX_USE_CXX11_ABI=0",
+                         f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include",
+                         "csrc/soft_clamp.cpp", "-o", "libsoft_clamp.so", f"-L{torch}/lib", "-lc10",
+                         "-ltorch_cpu"], cwd=folder, timeout=300)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+def test_the_extension_is_real(extension, run_program, python):
+    ran = run_program([python, "-B", "-c", """
+import torch, soft_clamp
+soft_clamp.load("libsoft_clamp.so")
+x = torch.linspace(-3, 3, 7, requires_grad=True)
+y = soft_clamp.SoftClamp(2.0)(x)
+y.sum().backward()
+assert torch.allclose(y, 2 * torch.tanh(x / 2)) and torch.allclose(x.grad, 1 - (y / 2) ** 2)
+print(y.grad_fn)"""], cwd=extension)
+    assert ran.returncode == 0, ran.stderr
+    assert "SoftClamp" in ran.stdout
+
+
+def test_an_extension_is_indexed(source_command, extension, variables):
+    made = source_command("add", extension, "--project")
+    assert made.returncode == 0, made.stderr
+    assert "2 ops" in made.stdout and "(1 of 1 units, 1 parsed now)" in made.stdout
+    path = pathlib.Path(variables["OPTRACE_INDEX_DIR"]) / "project-soft_clamp.index"
+    data = path.read_bytes()
+    for name in (b"soft_clamp::soft_clamp\0", b"csrc/soft_clamp.cpp\0", b"soft_clamp_autograd",
+                 b"soft_clamp(Tensor self, float limit=1.0) -> Tensor", b"Autograd\0",
+                 b"soft_clamp_backward(Tensor grad, Tensor self, float limit) -> Tensor"):
+        assert name in data, name
+    assert "1 parsed" not in source_command("add", extension, "--project").stdout
+    listed = source_command("list").stdout
+    assert re.search(r"^soft_clamp +\d+ definitions", listed, re.MULTILINE)
+    assert "an extension, with torch 2.6.0" in listed
+
+
+def test_an_extensions_index_is_none_of_torch(source_command, extension, optrace, python, variables):
+    assert source_command("add", extension, "--project").returncode == 0
+    shown = optrace("relu", "--python", python, environment=variables)
+    assert shown.returncode == 0, shown.stderr
+    assert "aten/src/ATen" in shown.stdout
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a b"])
+def test_a_name_that_is_none(source_command, extension, name):
+    result = source_command("add", extension, "--project", f"--name={name or '/'}")
+    assert result.returncode == USAGE and "name" in result.stderr
+
+
+def test_an_extension_without_source(source_command, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = source_command("add", tmp_path / "empty", "--project")
+    assert result.returncode == USAGE and "no C++ or CUDA source" in result.stderr
+    result = source_command("add", tmp_path / "absent", "--project")
+    assert result.returncode == USAGE and "no such folder" in result.stderr
+
+
+def test_a_compilation_database_is_used(source_command, extension, tmp_path):
+    """A macro without which nothing is registered, from CMake's database."""
+    folder = tmp_path / "guarded"
+    shutil.copytree(extension / "csrc", folder / "csrc")
+    text = (folder / "csrc/soft_clamp.cpp").read_text()
+    (folder / "csrc/soft_clamp.cpp").write_text(f"#ifdef GUARD\n{text}#endif\nint always() {{ return 1; }}\n")
+    without = source_command("add", folder, "--project")
+    assert without.returncode == 0 and " 0 ops" in without.stdout, without.stderr
+    (folder / "compile_commands.json").write_text(
+        f'[{{"directory": "{folder}", "file": "csrc/soft_clamp.cpp",'
+        ' "command": "g++ -O2 -DGUARD=\\"a b\\" -Icsrc -c csrc/soft_clamp.cpp -o x.o"}]')
+    with_it = source_command("add", folder, "--project")
+    assert with_it.returncode == 0 and " 2 ops" in with_it.stdout, with_it.stderr
