@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <new>
@@ -106,6 +107,19 @@ void limit_memory(std::uint64_t bytes) {
   std::set_new_handler(&end_out_of_memory);
 }
 
+// What RLIMIT_DATA counts, in bytes.
+std::uint64_t memory_held() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::uint64_t kilobytes = 0;
+  while (status >> word) {
+    if (word == "VmData:" && status >> kilobytes) {
+      break;
+    }
+  }
+  return kilobytes * 1024;
+}
+
 class Worker {
  public:
   explicit Worker(const WorkerSetup& setup)
@@ -116,8 +130,9 @@ class Worker {
             [this](const IndexContents::Function& function) { append_function(function, found_); },
             [this](const IndexContents::Registration& registration) {
               append_registration(registration, found_);
-            }) {
-    limit_memory(setup.memory_limit);
+            }),
+        memory_limit_(setup.memory_limit) {
+    limit_memory(memory_limit_);
   }
 
   UnitStatus run(const UnitTask& task) {
@@ -142,6 +157,10 @@ class Worker {
                                 static_cast<int>(arguments.size()), nullptr, 0, options, &parsed);
     const ClangUnit unit(parsed, &clang_disposeTranslationUnit);
     if (parsed == nullptr) {
+      // Where malloc fails rather than `new`, libclang gives up on the unit; what it held is lost.
+      if (memory_limit_ != 0 && memory_held() > memory_limit_ / 2) {
+        status.outcome = UnitOutcome::out_of_memory;
+      }
       return status;
     }
     count_errors(parsed, status);
@@ -164,6 +183,7 @@ class Worker {
   ClangIndex index_;
   std::string found_;
   UnitExtractor extractor_;
+  std::uint64_t memory_limit_;
 };
 
 }  // namespace
@@ -178,7 +198,11 @@ int main() {
     }
     Worker worker(parse_setup(line));
     while (std::getline(std::cin, line)) {
-      std::cout << to_line(worker.run(parse_task(line))) << std::flush;
+      const UnitStatus status = worker.run(parse_task(line));
+      std::cout << to_line(status) << std::flush;
+      if (status.outcome == UnitOutcome::out_of_memory) {
+        return static_cast<int>(ExitStatus::failed);
+      }
     }
     return static_cast<int>(ExitStatus::done);
   } catch (const std::exception& error) {

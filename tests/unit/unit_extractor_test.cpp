@@ -24,11 +24,13 @@ namespace {
 class Extracted {
  public:
   explicit Extracted(const std::string& source, const std::string& header = "",
-                     const std::vector<std::string>& arguments = {"-x", "c++", "-std=c++17"})
+                     const std::vector<std::string>& arguments = {"-x", "c++", "-std=c++17"},
+                     std::uint64_t memory_limit = 0)
       : source_(source), header_(header) {
     std::ofstream(folder_.path() / "a.cpp") << source;
     std::ofstream(folder_.path() / "a.h") << header;
-    Driver driver({.worker = OPTRACE_INDEX_WORKER}, {{{folder_.path().string(), ""}}, {}, 0});
+    Driver driver({.worker = OPTRACE_INDEX_WORKER},
+                  {{{folder_.path().string(), ""}}, {}, memory_limit});
     failed_ = driver.run(
         {{(folder_.path() / "a.cpp").string(), "a.cpp", arguments, "", ""}},
         [&](std::size_t, const std::string& result) { found_ = parse_findings(result); },
@@ -544,6 +546,24 @@ TEST_CASE("extractor: a unit's findings name the files that it read") {
   REQUIRE(unit.inclusions().size() == 2);
   CHECK(unit.inclusions()[0].ends_with("/a.cpp"));
   CHECK(unit.inclusions()[1].ends_with("/a.h"));
+}
+
+TEST_CASE("extractor: a unit that takes more memory than it may is listed with that reason") {
+  std::string hungry = "#define M0 1, 1, 1, 1,\n";
+  for (int level = 1; level <= 11; ++level) {
+    const std::string below = "M" + std::to_string(level - 1) + " ";
+    hungry += "#define M" + std::to_string(level) + " " + below + below + below + below + "\n";
+  }
+  hungry += "int all[] = {M11};\nvoid good() {}\n";
+  const std::vector<std::string> arguments = {"-x", "c++"};
+  const Extracted unit(hungry, "", arguments, std::uint64_t{200} << 20);
+  REQUIRE(unit.failed().size() == 1);
+  CHECK(unit.failed()[0].reason == "it takes more memory than a worker may have");
+  CHECK(unit.functions().empty());
+  // A small one does well within the same limit.
+  const Extracted small("void good() {}\n", "", arguments, std::uint64_t{200} << 20);
+  CHECK(small.failed().empty());
+  CHECK(small.line("_Z4goodv") == "void good() {}");
 }
 
 TEST_CASE("extractor: hostile sources end in an answer") {
