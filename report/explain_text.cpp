@@ -154,11 +154,10 @@ class TextWriter {
                   others.begin() + static_cast<std::ptrdiff_t>(std::min(others.size(), kMost)),
                   ", "));
     if (others.size() > kMost) text += fmt::format(" and {} more", others.size() - kMost);
-    field(
-        "overloads",
-        printable(fmt::format(
-            "{}{}", it_.spelled.chosen_by_user ? "also " : "the one meant by the plain name; also ",
-            text)));
+    field("overloads",
+          printable(fmt::format(
+              "{}{}", it_.spelled.chosen_by_user ? "also " : "the plain name means this one; also ",
+              text)));
   }
 
   std::string in_python() const {
@@ -365,7 +364,8 @@ class TextWriter {
     for (const StaticPath& path : device.paths) {
       if (!options_.all) {
         if (shown == kMostWaysDown) break;
-        if (path.bookkeeping && shown != 0) continue;
+        if ((path.bookkeeping || (path.library.empty() && !libraries.empty())) && shown != 0)
+          continue;
         // One way into each library says what there is to say.
         if (!path.library.empty() && !libraries.insert(path.library).second) continue;
       }

@@ -22,7 +22,8 @@ namespace {
 constexpr unsigned kCallCost = 2;
 constexpr unsigned kOpCost = 5;
 constexpr unsigned kStubCost = 1;
-constexpr unsigned kFartherst = 80;
+constexpr unsigned kVariantCost = 8;
+constexpr unsigned kFarthest = 70;
 
 // Starts of nested names (`_ZN` and qualifiers before them left out) that are not followed: checks,
 // containers, tensors' accessors and tensor iterators. None of them leads to work of its own.
@@ -131,6 +132,12 @@ constexpr auto kHousekeepingOps = std::to_array<std::string_view>({
     "_use_cudnn_ctc_loss",
 });
 
+// Words of names that stand for another variant of an op: what has one that the op's own name lacks
+// is for other arguments than most.
+constexpr auto kVariants =
+    std::to_array<std::string_view>({"transpose", "backward", "depthwise", "dilated", "complex",
+                                     "sparse", "quantized", "nested", "legacy", "slow", "double"});
+
 // Libraries that take memory of the host only, and of CUDA devices only.
 constexpr auto kHostLibraries = std::to_array<std::string_view>(
     {"oneDNN", "MKL", "BLAS", "BLAS/LAPACK", "FBGEMM", "XNNPACK", "NNPACK", "QNNPACK"});
@@ -235,6 +242,7 @@ struct StaticPaths::Search {
     bool followed = false;
     StepKind kind = StepKind::function;
     std::string op;  // Where that is what it calls.
+    unsigned variant_cost = 0;
   };
 
   StaticPaths& paths;
@@ -247,7 +255,7 @@ struct StaticPaths::Search {
   std::vector<std::size_t> ends;
 
   void add(Node node) {
-    if (node.cost > kFartherst) return;
+    if (node.cost > kFarthest) return;
     const unsigned cost = node.cost;
     nodes.push_back(std::move(node));
     queue.emplace(cost, nodes.size() - 1);
@@ -304,20 +312,30 @@ struct StaticPaths::Search {
     }
   }
 
+  unsigned variant_cost(std::string_view name) const {
+    unsigned cost = 0;
+    for (const std::string_view word : kVariants)
+      if (name.find(word) != std::string_view::npos &&
+          nodes.front().symbol.find(word) == std::string::npos)
+        cost += kVariantCost;
+    return cost;
+  }
+
   const Callee& callee_of(std::string_view symbol) {
     // A symbol is stored once in an index, so its address stands for it.
     const auto [at, added] = callees.try_emplace(symbol.data());
     Callee& callee = at->second;
     if (!added) return callee;
     if (std::string op = paths.op_of(symbol); !op.empty()) {
-      callee = {!is_housekeeping_op(op), StepKind::op, std::move(op)};
+      callee = {!is_housekeeping_op(op), StepKind::op, std::move(op), 0};
     } else if (const std::string_view library = library_of(symbol); !library.empty()) {
       const bool host =
           std::find(kHostLibraries.begin(), kHostLibraries.end(), library) != kHostLibraries.end();
-      callee = {host == (key == "CPU"), StepKind::library, {}};
+      callee = {host == (key == "CPU"), StepKind::library, {}, 0};
     } else {
       callee.followed = is_followed(symbol);
     }
+    callee.variant_cost = variant_cost(callee.op.empty() ? symbol : std::string_view(callee.op));
     return callee;
   }
 
@@ -334,14 +352,15 @@ struct StaticPaths::Search {
         kind = StepKind::device_kernel;
       } else if (site.kind == CallKind::stub) {
         kind = StepKind::stub;
-        more = kStubCost;
+        more = kStubCost + variant_cost(site.callee);
       } else {
         const Callee& callee = callee_of(site.callee);
         if (!callee.followed) continue;
         kind = callee.kind;
+        more += callee.variant_cost;
         if (kind == StepKind::op) {
           name = callee.op;
-          more = kOpCost;
+          more = kOpCost + callee.variant_cost;
         }
       }
       if (!seen.insert(site.callee.data()).second || visited.contains(mark_of(kind, name)))
@@ -354,6 +373,17 @@ struct StaticPaths::Search {
   // What tells the nodes apart that are visited once.
   static std::string mark_of(StepKind kind, std::string_view symbol) {
     return std::string(1, static_cast<char>('0' + static_cast<int>(kind))).append(symbol);
+  }
+
+  // The op's kernel itself: the function behind the wrapper, if there is one.
+  std::optional<std::size_t> own_kernel() const {
+    std::optional<std::size_t> registered;
+    for (std::size_t at = 0; at < nodes.size(); ++at) {
+      if (nodes[at].kind != StepKind::function) continue;
+      if (nested_name(nodes[at].symbol).starts_with("2at6native")) return at;
+      if (!registered) registered = at;
+    }
+    return registered;
   }
 
   StaticPath path_to(std::size_t end) const {
@@ -390,6 +420,8 @@ std::vector<StaticPath> StaticPaths::find(std::string_view op, std::string_view 
   search.run(op);
   std::vector<StaticPath> paths;
   std::set<std::string_view> seen;
+  if (search.ends.empty())
+    if (const auto kernel = search.own_kernel()) search.ends.push_back(*kernel);
   for (const std::size_t end : search.ends)
     if (seen.insert(search.nodes[end].symbol).second) paths.push_back(search.path_to(end));
   // What computes before what prepares, libraries before kernels of PyTorch's own, near before far

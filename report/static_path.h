@@ -60,7 +60,8 @@ class StaticPaths {
   explicit StaticPaths(const SourceIndexes& index);
 
   /// The shortest path to each library function, device kernel and stub's kernel that `op` can
-  /// reach on a device, given by its dispatch key (`CPU`, `CUDA`): libraries first, nearest first.
+  /// reach on a device, given by its dispatch key (`CPU`, `CUDA`): libraries first, nearest first;
+  /// to the op's own kernel where it reaches none.
   /// Checks, tensor iterators' plumbing and ops that only make or copy tensors are not followed.
   std::vector<StaticPath> find(std::string_view op, std::string_view key);
 
@@ -70,7 +71,7 @@ class StaticPaths {
   /// The op that `at::_ops::X::call` or `redispatch` calls; empty if the symbol is another's.
   std::string op_of(std::string_view symbol) const;
 
-  static constexpr std::size_t kMostVisited = 4000;  ///< Functions and ops, for one search.
+  static constexpr std::size_t kMostVisited = 1000;  ///< Functions and ops, for one search.
 
  private:
   struct Search;
