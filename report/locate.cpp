@@ -751,4 +751,11 @@ LocateResult Locator::locate(std::string_view name, const LocateOptions& options
   return result;
 }
 
+bool Locator::knows_python_name(std::string_view name) const {
+  const std::vector<std::string> spellings = python_spellings(parse_name(name));
+  return std::any_of(spellings.begin(), spellings.end(), [&](const std::string& spelling) {
+    return state_->find_python(spelling).has_value();
+  });
+}
+
 }  // namespace optrace

@@ -69,6 +69,9 @@ class Locator {
   /// Throws Error(usage) for what can be no name (parse_name) and for a broken index.
   LocateResult locate(std::string_view name, const LocateOptions& options = {});
 
+  /// Whether Python knows something of PyTorch's by that name, as in `from torch import nn`.
+  bool knows_python_name(std::string_view name) const;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -60,14 +60,17 @@ std::string unknown(std::string_view name) {
 }
 
 // Whether Python itself may know more than the index.
-bool worth_asking_python(const IndexChoice& choice, const std::string& name) {
+bool worth_asking_python(const IndexChoice& choice, const Locator& locator,
+                         const std::string& name) {
   if (!choice.torch || !is_dotted_python_name(name)) return false;
-  // An index of that very torch knows its names.
-  return !(choice.exact && name.starts_with("torch."));
+  const std::string package = name.substr(0, name.find('.'));
+  if (package == "torch") return !choice.exact;  // An index of that very torch knows its names.
+  return package != "F" && !locator.knows_python_name(package);
 }
 
-std::optional<Located> ask_python(const IndexChoice& choice, const std::string& name) {
-  if (!worth_asking_python(choice, name)) return std::nullopt;
+std::optional<Located> ask_python(const IndexChoice& choice, const Locator& locator,
+                                  const std::string& name) {
+  if (!worth_asking_python(choice, locator, name)) return std::nullopt;
   auto found = inspect_python_name(choice.torch->python, name, kPatienceWithPython);
   if (!found) return std::nullopt;
   found->file = relative_to_torch(found->file, choice.torch->folder.string());
@@ -166,7 +169,7 @@ void locate_one(const LocateCommandOptions& options) {
   Locator locator(choice.index, projects_of(choice));
   LocateResult result = locator.locate(options.name, options.answers);
   if (result.answers.empty()) {
-    if (auto found = ask_python(choice, result.query)) {
+    if (auto found = ask_python(choice, locator, result.query)) {
       result.answers.push_back(std::move(*found));
       result.total = 1;
     }
