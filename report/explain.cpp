@@ -134,7 +134,21 @@ class Explainer {
         }
         key.kernel = key.functions.front().name;
       }
+      if (key.functions.empty()) name_from_yaml(key);
       it_.keys.push_back(std::move(key));
+    }
+  }
+
+  // The kernel that the yaml names for a key, where the index has no registration for it: an index
+  // of some units, or of another build.
+  void name_from_yaml(ExplainedKey& key) const {
+    if (key.entry.reason != DispatchReason::missing &&
+        key.entry.reason != DispatchReason::fallback && key.entry.registration)
+      return;
+    for (const OpFacts::Kernel& kernel : it_.facts.kernels) {
+      if (kernel.key != key.entry.key) continue;
+      key.functions.push_back({"named in the yaml", {}, kernel.name, {}});
+      key.kernel = kernel.name;
     }
   }
 

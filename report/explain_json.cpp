@@ -115,7 +115,7 @@ class JsonWriter {
     for (const KernelFunction& one : key.functions)
       functions.push_back({{"role", one.role},
                            {"name", one.name},
-                           {"symbol", one.symbol},
+                           {"symbol", text_or_null(one.symbol)},
                            {"source", place(one.location)}});
     const DispatchEntry& entry = key.entry;
     return {{"key", entry.key},

@@ -177,6 +177,20 @@ def test_conv2d_leads_to_cudnn_and_to_onednn(explain):
                    if path["device"] == "cuda")
 
 
+def test_scaled_grouped_mm_is_a_cuda_kernel_in_the_newest_yaml(repository, newest_python, tmp_path):
+    """The op came with 2.7. Without that source tree, the yaml in the newest torchgen says it."""
+    program = "import torchgen, pathlib; print(pathlib.Path(torchgen.__file__).parent / 'packaged')"
+    folder = subprocess.run([newest_python, "-c", program], capture_output=True, text=True,
+                            check=True, timeout=60).stdout.strip()
+    output = tmp_path / "ops.jsonl"
+    subprocess.run([newest_python, repository / "indexer/catalogue/ops.py", folder, output],
+                   check=True, timeout=120)
+    ops = {op["name"]: op["facts"] for op in map(json.loads, output.read_text().splitlines())}
+    kernels = {kernel["key"]: kernel["name"].split("::")[-1]
+               for kernel in ops["aten::_scaled_grouped_mm"]["kernels"]}
+    assert kernels["CUDA"] == "_scaled_grouped_mm_cuda"
+
+
 def test_add_has_its_stub_with_kernels_for_each_cpu_and_for_cuda(explain):
     answer = explain("add.Tensor", parsed=True)
     stub = next(stub for stub in answer["stubs"] if stub["name"] == "at::native::add_stub")

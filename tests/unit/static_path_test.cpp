@@ -213,3 +213,23 @@ TEST_CASE("the JSON of an explanation is one object, whatever was asked") {
   const auto failed = nlohmann::json::parse(explain_error_json("\x80", "no", "yes"));
   CHECK(failed["error"] == "no");
 }
+
+// native_functions.yaml of PyTorch 2.7 and later; 2.6's tree has no such op.
+TEST_CASE("a kernel that only the yaml names is named") {
+  const PrivateFolder folder;
+  IndexContents contents;
+  OpFacts facts;
+  facts.schema = "_scaled_grouped_mm(Tensor self, Tensor mat2) -> Tensor";
+  facts.kernels = {{"CUDA", "at::native::_scaled_grouped_mm_cuda", false, false}};
+  contents.ops = {{"aten::_scaled_grouped_mm", "_scaled_grouped_mm", 1, to_json(facts)}};
+  write_index(std::move(contents), folder.path() / "index");
+  const Index index = Index::open(folder.path() / "index");
+  const SourceIndexes indexes(index);
+  const Explanation it = explain(indexes, find_spelled_op(indexes, "_scaled_grouped_mm"), "", {});
+  REQUIRE(it.keys.size() > 2);
+  CHECK(it.keys[1].functions.empty());
+  CHECK(it.keys[2].entry.key == "CUDA");
+  REQUIRE(it.keys[2].functions.size() == 1);
+  CHECK(it.keys[2].functions[0].name == "at::native::_scaled_grouped_mm_cuda");
+  CHECK(explain_text(it, {}, {}).find("_scaled_grouped_mm_cuda") != std::string::npos);
+}
