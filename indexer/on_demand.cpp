@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <chrono>
 #include <fstream>
 #include <map>
 #include <set>
@@ -27,12 +26,11 @@
 namespace optrace {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Another level of callees is only begun within this time.
-constexpr std::chrono::milliseconds kTimeForLevels{1500};
+// So that the answer comes within about three seconds on two processors: of the units that define
+// the names, and of those that define what they call, through that many calls.
+constexpr std::size_t kMostUnits = 12;
+constexpr std::size_t kMostUnitsOfCallees = 5;
 constexpr int kMostLevels = 8;
-constexpr std::size_t kMostUnitsOfLevel = 12;
 
 // The names of the units that the index holds, one a line.
 constexpr const char* kUnitsFile = "on_demand_units";
@@ -164,7 +162,6 @@ class OnDemand {
   }
 
   IndexedOnDemand add(const std::vector<std::string>& names, const std::filesystem::path& path) {
-    const auto began = Clock::now();
     std::set<std::string> wanted;
     for (const auto& name : names) {
       names_.add(name, wanted);
@@ -172,15 +169,17 @@ class OnDemand {
     IndexedOnDemand made{.index = path};
     IndexContents contents;
     std::size_t failed = 0;
+    std::size_t units_left = kMostUnits;
+    std::size_t callees_left = kMostUnitsOfCallees;
     std::set<std::string> seen = wanted;
     for (int level = 0; level < kMostLevels && !wanted.empty(); ++level) {
-      const std::vector<std::string> units = units_that_define(wanted);
+      std::vector<std::string> units = units_that_define(wanted);
       if (level == 0 && units.empty()) {
         return made;
       }
-      if (level > 0 && Clock::now() - began > kTimeForLevels) {
-        break;
-      }
+      std::size_t& left = level == 0 ? units_left : callees_left;
+      units.resize(std::min(units.size(), left));
+      left -= units.size();
       if (!units.empty()) {
         chosen_.insert(units.begin(), units.end());
         const ParsedUnits parsed = parse();
@@ -215,23 +214,26 @@ class OnDemand {
   }
 
  private:
-  // Of those that the index does not hold.
+  // Of those that the index does not hold; those that define the most names first.
   std::vector<std::string> units_that_define(const std::set<std::string>& names) {
-    std::vector<std::string> found;
+    std::vector<std::pair<std::ptrdiff_t, std::string>> found;
     for (const auto& unit : units_) {
       if (chosen_.contains(unit.name) || !is_hand_written(unit)) {
         continue;
       }
       const std::string& text = text_of(unit);
-      if (std::any_of(names.begin(), names.end(),
-                      [&](const std::string& name) { return defines(text, name); })) {
-        found.push_back(unit.name);
-        if (found.size() == kMostUnitsOfLevel) {
-          break;
-        }
+      const auto count = std::count_if(
+          names.begin(), names.end(), [&](const std::string& name) { return defines(text, name); });
+      if (count > 0) {
+        found.emplace_back(-count, unit.name);
       }
     }
-    return found;
+    std::sort(found.begin(), found.end());
+    std::vector<std::string> units;
+    for (auto& [count, name] : found) {
+      units.push_back(std::move(name));
+    }
+    return units;
   }
 
   // What the generators write names every op, and is large.
@@ -263,7 +265,12 @@ class OnDemand {
         continue;
       }
       for (const auto& call : function.calls) {
-        const auto [name, is_op] = name_in_at(call.callee);
+        auto [name, is_op] = name_in_at(call.callee);
+        // `at::convolution_symint` calls the op convolution (torchgen/api/types/signatures.py).
+        constexpr std::string_view kSymInt = "_symint";
+        if (name.ends_with(kSymInt)) {
+          name.resize(name.size() - kSymInt.size());
+        }
         if (!name.empty() && !wanted.contains(name) && (is_op || names_.is_op(name))) {
           names_.add(name, found);
         }

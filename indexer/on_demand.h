@@ -29,9 +29,9 @@ struct IndexedOnDemand {
 MadeIndex prepare_on_demand(const MakeIndexOptions& options);
 
 /// Finds the units that define `names` (ops as `aten::add.Tensor` or `conv2d`; C++ functions, bare
-/// or qualified) by a scan over the text of the tree that was noted for `torch_version`, and those
-/// of what they call, as far as that takes about two seconds; has them parsed and adds what they
-/// hold to the user's index of that version. Nothing when no tree is noted for the version; nothing
+/// or qualified) by a scan over the text of the tree that was noted for `torch_version`, and the
+/// foremost of those that define what they call; has them parsed and adds what they hold to the
+/// user's index of that version. Nothing when no tree is noted for the version; nothing
 /// is parsed again for names that are there. Throws as make_index does.
 std::optional<IndexedOnDemand> index_on_demand(std::string_view torch_version,
                                                const std::vector<std::string>& names);

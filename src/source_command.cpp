@@ -50,6 +50,7 @@ struct FetchCommandOptions {
   std::string python;
   std::string remote = kUpstream;
   std::string folder;
+  std::vector<std::string> only;
   int jobs = 0;
 };
 
@@ -118,8 +119,11 @@ void fetch(const FetchCommandOptions& options) {
     fetch_source({.remote = options.remote, .commit = torch.git_version, .folder = folder},
                  progress);
   }
-  say_made(make_index(
-      {.source = folder, .python = python, .output = {}, .only = {}, .jobs = options.jobs}));
+  say_made(make_index({.source = folder,
+                       .python = python,
+                       .output = {},
+                       .only = options.only,
+                       .jobs = options.jobs}));
 }
 
 std::string megabytes(std::uint64_t bytes) {
@@ -194,6 +198,14 @@ void list_sources(const std::string& python) {
   write_standard_output(text);
 }
 
+void add_only_option(CLI::App& command, std::vector<std::string>& only) {
+  command
+      .add_option("--only", only,
+                  "Index only the units whose path fits this shell pattern, for development or for "
+                  "one op; can be repeated")
+      ->type_name("GLOB");
+}
+
 void add_jobs_option(CLI::App& command, int& jobs) {
   command.add_option("--jobs", jobs, "Worker processes (default: one a processor)")
       ->check(CLI::Range(1, 256))
@@ -238,10 +250,7 @@ void add_source_command(CLI::App& app) {
          "memory)")
       ->check(CLI::Range(256, 1 << 20))
       ->type_name("MB");
-  add->add_option("--only", options->only,
-                  "Index only the units whose path fits this shell pattern, for development or for "
-                  "one op; can be repeated")
-      ->type_name("GLOB");
+  add_only_option(*add, options->only);
   CLI::Option* const project =
       add->add_flag("--project", options->is_project,
                     "DIR is a C++ extension that registers ops with TORCH_LIBRARY");
@@ -276,6 +285,7 @@ void add_source_command(CLI::App& app) {
       ->add_option("-o,--output", fetch_options->folder,
                    "Where to put the source (default: ~/.local/share/optrace/sources)")
       ->type_name("DIR");
+  add_only_option(*fetching, fetch_options->only);
   add_jobs_option(*fetching, fetch_options->jobs);
   fetching->callback([fetch_options] { fetch(*fetch_options); });
 
