@@ -200,7 +200,7 @@ class TextWriter {
     for (const ExplainedKey& key : it_.keys) {
       if (!options_.all && !matters(key)) continue;
       const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
-        return same(group.first->entry, key.entry);
+        return group.first->kernel == key.kernel && same(group.first->entry, key.entry);
       });
       if (found == groups.end())
         groups.push_back({&key, {key.entry.key}});
@@ -233,6 +233,8 @@ class TextWriter {
   void entry(const ExplainedKey& key, const std::vector<std::string_view>& keys) {
     const DispatchEntry& entry = key.entry;
     std::string what = reason(entry);
+    if (!entry.registration && !key.functions.empty())
+      what = "the index has no registration for the key";
     if (entry.falls_through()) what = "falls through to the next key; " + what;
     line(fmt::format("  {}  {}", paint(printable(fmt::format("{}", fmt::join(keys, ", "))), kOp),
                      paint(what, kDim)));
