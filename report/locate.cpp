@@ -605,6 +605,14 @@ struct Locator::State {
     for (const std::string& spelling : python_spellings(query)) {
       const auto found = find_python(spelling);
       if (found) take(*found);
+      // `torch.nn.utils.weight_norm` is a module, and the function of that name in it, which the
+      // package imports over it.
+      if (found && found->kind == PythonKind::module_) {
+        const std::string module(found->name);
+        if (const auto same =
+                find_python(module + module.substr(module.rfind('.') + 1).insert(0, ".")))
+          take(*same);
+      }
       // Whoever gives a path wants what is there, not what has the same name elsewhere.
       if (found && query.form == NameForm::dotted) return;
     }

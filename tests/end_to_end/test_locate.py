@@ -263,10 +263,12 @@ def test_python_names_are_where_inspect_finds_them(ask_lines, truth):
     assert len(names) == 250
     wrong = {}
     for name, answer in zip(names, ask_lines(list(names))):
-        found = answer.get("answers", [{"source": None}])[0]["source"]
-        place = found and [found["file"], found["line"]]
-        if place != names[name]:
-            wrong[name] = (place, names[name])
+        places = [[found["source"]["file"], found["source"]["line"]]
+                  for found in answer.get("answers", [])]
+        # A module can have the name of the function in it that a package imports: both are given.
+        if names[name] not in places[:1 + answer.get("answers", [{}])[0].get("kind", "").endswith(
+                "module")]:
+            wrong[name] = (places, names[name])
     assert wrong == {}
 
 
