@@ -284,11 +284,16 @@ struct Locator::State {
       const NameFit best = found.front().fit;
       const NameFit worst = best <= NameFit::suffix_symint ? NameFit::suffix_symint : best;
       const bool only_lambdas = found.front().lambda;
+      std::set<std::string_view> stubs;
       for (const Candidate& one : found) {
         if (one.fit > worst || (one.lambda && !only_lambdas)) continue;
         // Whoever gives the whole name wants that.
         if (query.components.size() > 1 && best <= NameFit::exact_symint &&
             one.fit > NameFit::exact_symint)
+          continue;
+        // Generated files declare stubs again.
+        if (one.definition.kind == DefinitionKind::stub &&
+            !stubs.insert(one.definition.symbol).second)
           continue;
         add(result, options, [&] {
           Located answer = located(owner, one.definition);
