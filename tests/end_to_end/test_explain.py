@@ -5,9 +5,7 @@ torch._C.parse_schema is the truth for schemas, torch._C._dispatch_dump_table fo
 import collections
 import json
 import re
-import statistics
 import subprocess
-import time
 
 import pytest
 
@@ -313,16 +311,3 @@ def test_a_file_appears_whole(explain, tmp_path):
     assert explain("mm", "--format", "json", "-o", tmp_path / "mm.json") == ""
     assert json.loads((tmp_path / "mm.json").read_text())["op"] == "aten::mm"
     assert [one.name for one in tmp_path.iterdir()] == ["mm.json"]
-
-
-def test_it_takes_less_than_30_ms(build, python):
-    """As a whole process, without starting Python. The median, for the machine is shared."""
-    for op in ("conv2d", "add", "linear"):
-        command = [build / "optrace", "explain", op, "--python", python]
-        times = []
-        for _ in range(50):
-            start = time.perf_counter()
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=60)
-            times.append(time.perf_counter() - start)
-        print(f"{op}: median {statistics.median(times) * 1000:.1f} ms")
-        assert statistics.median(times) < 0.030, op
