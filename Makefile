@@ -37,6 +37,7 @@ sanitize: setup
 
 test: build newest sanitize
 	@ctest --test-dir build --output-on-failure
+	@build/optrace source check --least 99.5
 
 bench: build
 	@bench/run.sh

@@ -1,12 +1,13 @@
 """How fast optrace indexes PyTorch's source, beside clangd-19's background index of the same units.
 
-    indexing.py BUILD_FOLDER SOURCE_TREE [SAMPLE]
+    indexing.py BUILD_FOLDER SOURCE_TREE [--sample N] [--whole]
 
-SAMPLE (default 64) units are taken evenly from all that optrace indexes, sorted by name: the same for
-both, with the same arguments. Both start from nothing and use all processors. What optrace does once for
+The sample is taken evenly from all units that optrace indexes, sorted by name: the same for both, with the
+same arguments. Both start from nothing and use all processors. What optrace does once for
 a tree (generating code, the headers that units share) is timed by itself and counted once when both are
 extrapolated to the whole tree. Memory is the largest sum of resident sizes of all their processes.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -138,41 +139,79 @@ def clangd_index(folder, units):
     return spent, peak
 
 
+def linked_copy(source, folder):
+    """The tree with files of its own names but shared contents: one can be changed by replacing it."""
+    def link(from_, to):
+        try:
+            os.link(from_, to)
+        except OSError:
+            shutil.copy2(from_, to)
+    shutil.copytree(source, folder, copy_function=link, symlinks=True,
+                    ignore=shutil.ignore_patterns(".git", "test"))
+    return folder
+
+
+def change(path):
+    text = path.read_text() + "// Changed.\n"
+    path.unlink()
+    path.write_text(text)
+
+
 def main():
-    build, source = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    wanted = int(sys.argv[3]) if len(sys.argv) > 3 else 64
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("source", type=pathlib.Path)
+    parser.add_argument("--sample", type=int, default=64, help="units, for both")
+    parser.add_argument("--whole", action="store_true", help="optrace indexes the whole tree: minutes")
+    options = parser.parse_args()
+    build = options.build.resolve()
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
+        source = linked_copy(options.source.resolve(), work / "tree")
         subprocess.run([build / "unit_commands", source, sys.executable, work], check=True)
         units = json.loads((work / "compile_commands.json").read_text())
         units.sort(key=lambda unit: unit["name"])
-        step = len(units) / wanted
-        sample = [units[int((at + 0.5) * step)] for at in range(wanted)]
-        groups = {unit["group"]: unit for unit in sorted(
+        step = len(units) / options.sample
+        sample = [units[int((at + 0.5) * step)] for at in range(options.sample)]
+        smallest = {unit["group"]: unit for unit in sorted(
             units, key=lambda unit: -os.path.getsize(unit["file"])) if unit not in sample}
+        environment = {**os.environ, "XDG_CACHE_HOME": str(work / "cache"),
+                       "OPTRACE_INDEX_DIR": str(work / "indexes")}
 
-        environment = {**os.environ, "XDG_CACHE_HOME": str(work / "cache")}
-
-        def optrace(chosen):
+        def add(chosen, *words):
             only = [word for unit in chosen for word in ("--only", unit["name"])]
             return timed([build / "optrace", "source", "add", source, "--python", sys.executable,
-                          *only, "-o", work / "x.index"], env=environment)
+                          *only, *words], env=environment)
 
         # The smallest unit of each group first: what is left are the code generator and the headers.
-        once, once_peak = optrace(groups.values())
-        ours, peak = optrace(sample)
+        once, once_peak = add(smallest.values(), "-o", work / "x.index")
+        ours, peak = add(sample, "-o", work / "x.index")
         theirs, their_peak = clangd_index(work / "clangd", sample)
-        whole, their_whole = once + ours * len(units) / wanted, theirs * len(units) / wanted
-        print(f"{wanted} of {len(units)} units, taken evenly; {os.cpu_count()} processors")
-        print(f"  optrace, once for a tree (generated code, shared headers) {once:8.1f} s")
-        print(f"  optrace, the sample                                       {ours:8.1f} s")
-        print(f"  clangd-19, the sample                                     {theirs:8.1f} s"
-              f"   ratio {theirs / ours:5.2f}")
+        scale = len(units) / options.sample
+        whole = once + ours * scale
+        print(f"{options.sample} of {len(units)} units, taken evenly; {os.cpu_count()} processors")
+        print(f"  optrace, once for a tree (generated code, shared headers) {once:7.1f} s")
+        print(f"  optrace, the sample                                       {ours:7.1f} s")
+        print(f"  clangd-19, the sample                                     {theirs:7.1f} s, "
+              f"{theirs / ours:.1f} times as long")
         print(f"  extrapolated to the whole tree: optrace {whole / 60:.1f} min, "
-              f"clangd-19 {their_whole / 60:.1f} min, ratio {their_whole / whole:.2f}")
+              f"clangd-19 {theirs * scale / 60:.1f} min, {theirs * scale / whole:.1f} times as long")
         print(f"  peak memory: optrace {max(peak, once_peak) / 2**20:.0f} MiB, "
               f"clangd-19 {their_peak / 2**20:.0f} MiB")
-        shutil.rmtree(work / "clangd")
+
+        kept = sample
+        if options.whole:
+            spent, peak = add([], "-o", work / "x.index")
+            kept = []
+            print(f"  optrace, the whole tree, but for what it has of the sample {spent / 60:.1f} min, "
+                  f"{peak / 2**20:.0f} MiB")
+        changed = next(unit for unit in sample if unit["name"].startswith("aten/src/ATen/native/"))
+        change(pathlib.Path(changed["file"]))
+        again, _ = add(kept, "-o", work / "x.index")
+        alone, _ = timed(["clang++-19", *changed["arguments"][1:], "-fsyntax-only"])
+        print(f"{changed['name']} changed, {'whole tree' if options.whole else 'sample'} kept")
+        print(f"  optrace {again:.2f} s, clang++-19 -fsyntax-only of that file {alone:.2f} s, "
+              f"ratio {again / alone:.2f}")
 
 
 main()

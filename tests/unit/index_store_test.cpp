@@ -610,7 +610,7 @@ TEST_CASE("every byte of an index may lie") {
       seal(bytes);
       write_bytes(path, bytes);
       try {
-        changed += ask_everything(Index::open(path), contents) == answers ? 0 : 1;
+        changed += ask_everything(Index::open(path), contents) == answers ? 0U : 1U;
       } catch (const Error& error) {
         CHECK(error.status() == ExitStatus::usage);
         ++refused;

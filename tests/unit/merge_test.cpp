@@ -223,7 +223,7 @@ TEST_CASE("an index of another version is used, and known to be inexact", "[merg
 
 TEST_CASE("ops without a name in the trace are named by the index", "[merge]") {
   IndexContents with_ops = contents();
-  with_ops.ops = {{"aten::conv2d", "conv2d", 1700}};
+  with_ops.ops = {{"aten::conv2d", "conv2d", 1700, ""}};
   const OpenIndex file(with_ops);
   const Index index = file.open();
   TraceBuilder t = conv2d();
