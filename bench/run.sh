@@ -2,7 +2,7 @@
 # Every measurement that the README shows, in one go. Ratios are within one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cmake --build --preset release --target agent_bench session_plans symbol_bench -- --quiet
+cmake --build --preset release --target agent_bench session_plans symbol_bench unit_commands -- --quiet
 python=.venv/bin/python
 libraries=$("$python" -c 'import os, torch; print(os.path.join(os.path.dirname(torch.__file__), "lib"))')
 modules=("$libraries"/lib{torch_cpu,torch_python,c10}.so)
@@ -14,3 +14,8 @@ printf '\n== One probe, against a call that takes a number from a shared counter
 build/agent_bench build/lib/optrace/liboptrace_agent.so build/tests/agent/libprobe_targets.so
 printf '\n== Plans and names, against addr2line\n'
 build/symbol_bench "${modules[@]}"
+printf '\n== Looking things up in the index, whole processes\n'
+"$python" bench/lookups.py build/optrace
+printf '\n== Indexing, against clangd-19 (about ten minutes)\n'
+setup/install-packages.sh bench/packages.txt
+"$python" bench/indexing.py build "$(setup/fetch-source.sh)"

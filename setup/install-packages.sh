@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of packages.txt that are missing. Does nothing when none is. Without
-# the right to install, prints the exact command and fails.
+# install-packages.sh [LIST]: installs the Debian packages of LIST (default: packages.txt) that are
+# missing. Does nothing when none is. Without the right to install, prints the exact command and fails.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+list=${1:-$here/packages.txt}
 
 missing=()
 while read -r package; do
   [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null || true)" = "ii " ] ||
     missing+=("$package")
-done < <(grep -v '^#' "$here/packages.txt")
+done < <(grep -v '^#' "$list")
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 install=(apt-get install --yes --no-install-recommends "${missing[@]}")
