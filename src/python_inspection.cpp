@@ -21,8 +21,34 @@ constexpr std::size_t kLongestName = 1000;
 
 // The line of `def` or `class`, not of the decorators above it.
 constexpr const char* kQuestion = R"(
-import importlib, importlib.util, inspect, json, re, sys
+import ast, importlib, importlib.util, inspect, json, re, sys
 answer = None
+
+# A class may say that it is of another module than the one that it is written in, as
+# torch.optim's do; its methods' code knows better than inspect.
+def place_of_class(thing):
+    codes = [getattr(inspect.unwrap(value), "__code__", None)
+             for value in vars(thing).values() if callable(value)]
+    for file in dict.fromkeys(code.co_filename for code in codes if code):
+        with open(file, encoding="utf-8") as text:
+            for node in ast.walk(ast.parse(text.read())):
+                if isinstance(node, ast.ClassDef) and node.name == thing.__name__:
+                    return file, node.lineno
+    raise OSError("no source")
+
+def place_of(thing):
+    try:
+        file, line = inspect.getsourcefile(thing), 1
+        if not inspect.ismodule(thing):
+            lines, line = inspect.getsourcelines(thing)
+            defining = re.compile(r"\s*(async\s+def|def|class)\b")
+            line += next((n for n, text in enumerate(lines) if defining.match(text)), 0)
+        return file, line
+    except (OSError, TypeError):
+        if inspect.isclass(thing):
+            return place_of_class(thing)
+        raise
+
 words = sys.argv[1].split(".")
 thing, rest = None, []
 if importlib.util.find_spec(words[0]) is not None:
@@ -37,17 +63,12 @@ try:
     for word in rest:
         thing = getattr(thing, word)
     thing = inspect.unwrap(thing) if callable(thing) else thing
-    file = inspect.getsourcefile(thing)
-    line = 1
-    if not inspect.ismodule(thing):
-        lines, line = inspect.getsourcelines(thing)
-        defining = re.compile(r"\s*(async\s+def|def|class)\b")
-        line += next((n for n, text in enumerate(lines) if defining.match(text)), 0)
+    file, line = place_of(thing)
     kind = "module" if inspect.ismodule(thing) else "class" if inspect.isclass(thing) else "function"
     name = thing.__name__ if kind == "module" else thing.__module__ + "." + thing.__qualname__
     if file:
         answer = {"kind": kind, "name": name, "file": file, "line": line}
-except (AttributeError, TypeError, OSError):
+except (AttributeError, TypeError, OSError, SyntaxError, ValueError):
     pass
 json.dump(answer, open(sys.argv[2], "w"))
 )";
