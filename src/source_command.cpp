@@ -23,6 +23,7 @@
 #include "indexer/work_folder.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
+#include "report/completeness.h"
 #include "report/source_link.h"
 #include "report/terminal_text.h"
 #include "src/command.h"
@@ -142,10 +143,8 @@ std::string completeness(const Index& index, const std::optional<InstalledTorch>
   if (const std::size_t units = number_of(index.note("units")); units > 0) {
     text += fmt::format("{} of {} units; ", units - number_of(index.note("units_failed")), units);
   }
-  if (const std::size_t pairs = number_of(index.note("catalogue_pairs")); pairs > 0) {
-    const std::size_t mapped = number_of(index.note("catalogue_mapped"));
-    text += fmt::format("{} of {} kernels in native_functions.yaml found ({:.1f} %); ", mapped,
-                        pairs, 100.0 * static_cast<double>(mapped) / static_cast<double>(pairs));
+  if (const Share kernels = kernel_coverage(index).available(); kernels.all > 0) {
+    text += fmt::format("{} of {} kernels of native_functions.yaml; ", kernels.known, kernels.all);
   }
   if (!torch) {
     return text + "no torch to compare with";
