@@ -269,6 +269,29 @@ class Run {
 
 }  // namespace
 
+std::string clang_version(const std::filesystem::path& worker) {
+  const PrivateFolder scratch;
+  const std::filesystem::path said = scratch.path() / "version";
+  const Descriptor output(::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (output.get() < 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot write {}: {}", said.string(), describe_errno(errno)),
+                "Make room in the temporary folder, or set TMPDIR to another.");
+  }
+  ChildProcess process(
+      {.arguments = {worker.string(), "--clang-version"},
+       .descriptors = {{output.get(), STDOUT_FILENO}, {output.get(), STDERR_FILENO}}});
+  const int status = process.wait();
+  const std::string text = file_text(said);
+  if (status != 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("the index worker {} does not run ({}): {}", worker.string(),
+                            describe_wait_status(status), text),
+                "Install libclang, which optrace was built with, or install optrace again.");
+  }
+  return text;
+}
+
 std::vector<FailedUnit> Driver::run(const std::vector<Unit>& units, const ResultSink& sink,
                                     const Progress& progress) {
   return Run(options_, setup_, units, sink, progress).finish();

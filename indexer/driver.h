@@ -33,6 +33,10 @@ struct DriverOptions {
   std::chrono::seconds unit_limit{300};
 };
 
+/// Which libclang the worker program has, in clang's words. Throws Error(failed) when it does not
+/// run.
+std::string clang_version(const std::filesystem::path& worker);
+
 /// Hands units to worker processes and gathers what they find. A worker that crashes or does not
 /// answer in time is replaced. A unit that fails is tried once more, without the precompiled
 /// header. SIGPIPE must be ignored in the process.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -136,20 +137,25 @@ std::vector<CataloguedIndex> list_indexes() {
   return found;
 }
 
-std::optional<Index> find_index(std::string_view torch_version,
+std::optional<Index> find_index(std::string_view torch_version, std::string_view git_version,
                                 std::vector<std::string>* warnings) {
-  std::optional<Index> nearest;
-  std::int64_t nearest_distance = 0;
+  using Rank = std::tuple<std::int64_t, int, bool>;  // The least is the best.
+  std::optional<Index> best;
+  Rank best_rank;
   for (const auto& candidate : list_indexes()) {
     open_or_warn(candidate, warnings, [&](Index index) {
-      const std::int64_t apart = distance(index.torch_version(), torch_version);
-      if (!nearest || apart < nearest_distance) {
-        nearest = std::move(index);
-        nearest_distance = apart;
+      const int other_commit = index.git_version().empty() || git_version.empty() ? 1
+                               : index.git_version() == git_version               ? 0
+                                                                                  : 2;
+      const Rank rank{distance(index.torch_version(), torch_version), other_commit,
+                      !index.note("on_demand").empty()};
+      if (!best || rank < best_rank) {
+        best = std::move(index);
+        best_rank = rank;
       }
     });
   }
-  return nearest;
+  return best;
 }
 
 std::vector<CataloguedIndex> list_project_indexes() {

@@ -26,11 +26,13 @@ struct CataloguedIndex {
 /// All indexes of torch, the user's own first, by name. Not opened: some may turn out to be broken.
 std::vector<CataloguedIndex> list_indexes();
 
-/// The index for a torch version such as `2.6.0+cu124`: of that version, the user's own before a
-/// shipped one; else of the nearest other version, for which lines are approximate (compare
-/// Index::torch_version). Nothing when there is no index at all. A broken index is passed over and
-/// what is wrong with it appended to `warnings`.
-std::optional<Index> find_index(std::string_view torch_version,
+/// The index for a torch version such as `2.6.0+cu124` that was built from the commit `git_version`
+/// (empty: unknown). Of that version, one of that commit comes first, then one that holds
+/// everything before one that is made on demand, then the user's own before a shipped one. Else of
+/// the nearest other version, for which lines are approximate (compare Index::torch_version).
+/// Nothing when there is no index at all. A broken index is passed over and what is wrong with it
+/// appended to `warnings`.
+std::optional<Index> find_index(std::string_view torch_version, std::string_view git_version,
                                 std::vector<std::string>* warnings = nullptr);
 
 /// Where the user's index of a third-party extension belongs; makes the folder. Throws Error(usage)

@@ -3,23 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
 #include <map>
 #include <set>
 #include <string>
-#include <system_error>
+#include <tuple>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "indexer/file_text.h"
 #include "indexer/index_catalogue.h"
-#include "indexer/index_store.h"
 #include "indexer/op_facts.h"
 #include "indexer/progress_reporter.h"
 #include "indexer/source_tree.h"
 #include "indexer/tree_work.h"
-#include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 
@@ -29,11 +24,37 @@ namespace {
 // So that the answer comes within about three seconds on two processors: of the units that define
 // the names, and of those that define what they call, through that many calls.
 constexpr std::size_t kMostUnits = 12;
-constexpr std::size_t kMostUnitsOfCallees = 5;
+constexpr std::size_t kMostUnitsOfCallees = 6;
 constexpr int kMostLevels = 8;
 
-// The names of the units that the index holds, one a line.
-constexpr const char* kUnitsFile = "on_demand_units";
+// Notes of such an index: the tree; the units that it holds and the names that it was asked for,
+// one a line.
+constexpr const char* kTreeNote = "on_demand";
+constexpr const char* kUnitsNote = "on_demand_units";
+constexpr const char* kNamesNote = "on_demand_names";
+
+std::set<std::string> lines_of(std::string_view text) {
+  std::set<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t size = std::min(text.find('\n'), text.size());
+    lines.emplace(text.substr(0, size));
+    text.remove_prefix(std::min(size + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string to_lines(const std::set<std::string>& texts) {
+  std::string lines;
+  for (const auto& text : texts) {
+    lines += text + '\n';
+  }
+  return lines;
+}
+
+// Of TORCH_META_FUNC and TORCH_IMPL_FUNC's classes.
+constexpr std::string_view kStructured = "structured_";
+
+constexpr std::size_t kLongest = 1 << 20;  // Bytes; more than any name has.
 
 bool is_word(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
@@ -84,60 +105,116 @@ bool is_in_defining_macro(std::string_view before) {
                      [&](std::string_view macro) { return before.ends_with(macro); });
 }
 
-// What names lead to in the source: the kernels of ops, bare names of functions.
+// The words of a name such as `_scaled_dot_product_attention`.
+std::set<std::string_view> words_of(std::string_view name) {
+  std::set<std::string_view> words;
+  while (!name.empty()) {
+    const std::size_t size = std::min(name.find('_'), name.size());
+    if (size > 0) {
+      words.insert(name.substr(0, size));
+    }
+    name.remove_prefix(std::min(size + 1, name.size()));
+  }
+  return words;
+}
+
+// Why a name is looked for.
+enum class Interest {
+  known,    // Its definition is there; what it calls is of interest.
+  callee,   // Something calls it.
+  backend,  // Its caller does its work through it: `_convolution` through `cudnn_convolution`.
+  asked,
+};
+
+// Bare names of functions.
+using Wanted = std::map<std::string, Interest>;
+
+void want(const std::string& name, Interest interest, Wanted& wanted) {
+  const auto [at, is_new] = wanted.try_emplace(name, interest);
+  if (!is_new) {
+    at->second = std::max(at->second, interest);
+  }
+}
+
+// Whether the name at [at, end) is that of a function or kernel which is defined there.
+bool is_definition(std::string_view text, std::size_t at, std::size_t end) {
+  if (is_in_defining_macro(text.substr(0, at))) {
+    return true;
+  }
+  const std::size_t open = text.find_first_not_of(" \n", end);
+  if (open == std::string_view::npos || text[open] != '(') {
+    return false;
+  }
+  const std::size_t close = closing(text, open);
+  return close != std::string_view::npos && opens_body(text.substr(close + 1));
+}
+
+// What names lead to in the source: the kernels of ops.
 class Names {
  public:
   explicit Names(const std::vector<IndexContents::Op>& ops) {
     for (const auto& op : ops) {
       const std::string name = bare(op.name);
-      ops_.emplace(name.substr(0, name.find('.')), &op);
+      std::set<std::string>& functions = functions_[name.substr(0, name.find('.'))];
+      if (op.facts.empty()) {
+        continue;
+      }
+      for (const auto& kernel : parse_op_facts(op.facts).kernels) {
+        const std::string function = bare(kernel.name);
+        functions.insert(function);
+        if (function.starts_with(kStructured)) {
+          functions.insert(function.substr(kStructured.size()));
+        }
+      }
+    }
+    for (auto& [base, functions] : functions_) {
+      functions.insert(base);
+      functions.insert(base + "_stub");
     }
   }
 
-  void add(std::string_view name, std::set<std::string>& wanted) const {
+  void add(std::string_view name, Interest interest, Wanted& wanted) const {
     std::string base = bare(name);
     base.resize(std::min(base.find('.'), base.size()));
     if (base.empty()) {
       return;
     }
-    wanted.insert(base);
-    const auto [first, last] = ops_.equal_range(base);
-    for (auto at = first; at != last; ++at) {
-      const IndexContents::Op& op = *at->second;
-      if (op.facts.empty()) {
-        continue;
+    want(base, interest, wanted);
+    if (const auto op = functions_.find(base); op != functions_.end()) {
+      for (const auto& function : op->second) {
+        want(function, interest, wanted);
       }
-      const OpFacts facts = parse_op_facts(op.facts);
-      for (const auto& kernel : facts.kernels) {
-        const std::string function = bare(kernel.name);
-        wanted.insert(function);
-        constexpr std::string_view kStructured = "structured_";
-        if (function.starts_with(kStructured)) {
-          wanted.insert(function.substr(kStructured.size()));
-        }
-      }
-      wanted.insert(base + "_stub");
     }
   }
 
-  bool is_op(std::string_view base) const { return ops_.contains(std::string(base)); }
+  bool is_op(const std::string& base) const { return functions_.contains(base); }
+
+  // Whatever add() may give.
+  std::unordered_set<std::string> all() const {
+    std::unordered_set<std::string> names;
+    for (const auto& [base, functions] : functions_) {
+      names.insert(functions.begin(), functions.end());
+    }
+    return names;
+  }
 
  private:
-  std::multimap<std::string, const IndexContents::Op*> ops_;
+  std::map<std::string, std::set<std::string>> functions_;  // Of each op, without its overload.
 };
 
-// The innermost name and the namespace's first words of a key such as `_ZN2at6native3addERKNS_`.
+// The innermost name of a key such as `_ZN2at6native3addERKNS_`, of a structured kernel's `impl`
+// its class; and whether it is of at::_ops. Nothing for what is not in namespace at.
 std::pair<std::string, bool> name_in_at(std::string_view symbol) {
   if (!symbol.starts_with("_ZN2at")) {
     return {};
   }
   symbol.remove_prefix(std::string_view("_ZN").size());
   std::string last;
-  bool is_op_class = false;
   while (!symbol.empty() && std::isdigit(static_cast<unsigned char>(symbol.front())) != 0) {
     std::size_t size = 0;
     while (!symbol.empty() && std::isdigit(static_cast<unsigned char>(symbol.front())) != 0) {
-      size = size * 10 + static_cast<std::size_t>(symbol.front() - '0');
+      size = std::min<std::size_t>(size * 10, kLongest) +
+             static_cast<std::size_t>(symbol.front() - '0');
       symbol.remove_prefix(1);
     }
     std::string word(symbol.substr(0, size));
@@ -145,125 +222,168 @@ std::pair<std::string, bool> name_in_at(std::string_view symbol) {
     if (last == "_ops") {
       return {word, true};
     }
-    is_op_class = word == "_ops";
+    if (last.starts_with(kStructured) && (word == "impl" || word == "meta")) {
+      return {last.substr(kStructured.size()), false};
+    }
     last = std::move(word);
   }
-  return {last, is_op_class};
+  return {last, false};
 }
 
 class OnDemand {
  public:
-  explicit OnDemand(TreeWork& work)
+  // `had` is the index so far; null where there is none yet.
+  OnDemand(TreeWork& work, const Index* had)
       : work_(work), ops_(work.ops()), names_(ops_), units_(work.units()) {
-    std::ifstream known(work.folder().path() / kUnitsFile);
-    for (std::string name; std::getline(known, name);) {
-      chosen_.insert(name);
+    if (had != nullptr) {
+      chosen_ = lines_of(had->note(kUnitsNote));
+      asked_ = lines_of(had->note(kNamesNote));
+      return;
+    }
+    for (const auto& unit : units_) {
+      if (registers_kernels(unit)) {
+        chosen_.insert(unit.name);
+      }
     }
   }
 
-  IndexedOnDemand add(const std::vector<std::string>& names, const std::filesystem::path& path) {
-    std::set<std::string> wanted;
+  AddedOnDemand add(const std::vector<std::string>& names) {
+    Wanted wanted;
     for (const auto& name : names) {
-      names_.add(name, wanted);
+      asked_.insert(name);
+      names_.add(name, Interest::asked, wanted);
     }
-    IndexedOnDemand made{.index = path};
-    IndexContents contents;
-    std::size_t failed = 0;
-    std::size_t units_left = kMostUnits;
+    look_for_definitions(wanted);
+    AddedOnDemand added;
+    std::size_t left = kMostUnits;
     std::size_t callees_left = kMostUnitsOfCallees;
-    std::set<std::string> seen = wanted;
+    Wanted seen = wanted;
     for (int level = 0; level < kMostLevels && !wanted.empty(); ++level) {
       std::vector<std::string> units = units_that_define(wanted);
-      if (level == 0 && units.empty()) {
-        return made;
+      std::size_t& room = level == 0 ? left : callees_left;
+      units.resize(std::min(units.size(), room));
+      room -= units.size();
+      chosen_.insert(units.begin(), units.end());
+      added.units += units.size();
+      if (!units.empty() || level == 0) {
+        added.parsed += parse();
       }
-      std::size_t& left = level == 0 ? units_left : callees_left;
-      units.resize(std::min(units.size(), left));
-      left -= units.size();
-      if (!units.empty()) {
-        chosen_.insert(units.begin(), units.end());
-        const ParsedUnits parsed = parse();
-        made.parsed += parsed.parsed_now;
-        made.units += units.size();
-        failed = parsed.failed.size();
-        contents = merge_findings(parsed.units);
-      }
-      std::set<std::string> next = callees(contents, wanted);
-      std::erase_if(next, [&](const std::string& name) { return !seen.insert(name).second; });
+      Wanted next = callees(wanted);
+      std::erase_if(next, [&](const auto& name) { return !seen.insert(name).second; });
       wanted = std::move(next);
+      if (callees_left == 0) {
+        break;
+      }
     }
-    std::string list;
-    for (const auto& name : chosen_) {
-      list += name + '\n';
-    }
-    write(std::move(contents), failed, path);
-    OutputFile file(work_.folder().path() / kUnitsFile);
-    file.write(list);
-    file.commit();
-    return made;
+    return added;
   }
 
-  void write(IndexContents contents, std::size_t failed, const std::filesystem::path& path) const {
-    work_.write(std::move(contents),
+  // What the units chosen hold; those in `also` too.
+  std::size_t parse(const std::vector<SourceUnit>& also = {}, const ParseOptions& options = {}) {
+    std::vector<SourceUnit> units = also;
+    std::copy_if(units_.begin(), units_.end(), std::back_inserter(units),
+                 [&](const SourceUnit& unit) { return chosen_.contains(unit.name); });
+    parsed_ = work_.parse(units, options);
+    contents_ = merge_findings(parsed_.units);
+    return parsed_.parsed_now;
+  }
+
+  const std::vector<SourceUnit>& units() const { return units_; }
+  std::size_t chosen() const { return chosen_.size(); }
+  const std::vector<FailedUnit>& failed() const { return parsed_.failed; }
+
+  void write(const std::filesystem::path& path) {
+    work_.write(std::move(contents_),
                 {{"units", std::to_string(units_.size())},
-                 {"units_failed", std::to_string(failed)},
+                 {"units_failed", std::to_string(parsed_.failed.size())},
                  {"partial", "yes"},
-                 {"on_demand", work_.tree().folder.string()},
+                 {kTreeNote, work_.tree().folder.string()},
+                 {kUnitsNote, to_lines(chosen_)},
+                 {kNamesNote, to_lines(asked_)},
                  {"python", work_.python().python.string()}},
                 path);
   }
 
  private:
-  // Of those that the index does not hold; those that define the most names first.
-  std::vector<std::string> units_that_define(const std::set<std::string>& names) {
-    std::vector<std::pair<std::ptrdiff_t, std::string>> found;
+  // Notes where ops, their kernels and `asked` are defined, in one pass over the text of all units.
+  void look_for_definitions(const Wanted& asked) {
+    std::unordered_set<std::string> names = names_.all();
+    for (const auto& [name, interest] : asked) {
+      names.insert(name);
+    }
     for (const auto& unit : units_) {
-      if (chosen_.contains(unit.name) || !is_hand_written(unit)) {
+      if (is_candidate(unit)) {
+        for (auto& name : defined_names(file_text(unit.path), names)) {
+          defining_[std::move(name)].insert(unit.name);
+        }
+      }
+    }
+  }
+
+  // Of those that the index does not hold. First those that define what was asked for, or the most
+  // backends; then those that define the most names.
+  std::vector<std::string> units_that_define(const Wanted& names) const {
+    struct Score {
+      int foremost = 0;
+      int names = 0;
+    };
+    std::map<std::string, Score> scores;
+    for (const auto& [name, interest] : names) {
+      const auto units = defining_.find(name);
+      if (units == defining_.end() || interest == Interest::known) {
         continue;
       }
-      const std::string& text = text_of(unit);
-      const auto count = std::count_if(
-          names.begin(), names.end(), [&](const std::string& name) { return defines(text, name); });
-      if (count > 0) {
-        found.emplace_back(-count, unit.name);
+      for (const auto& unit : units->second) {
+        if (!chosen_.contains(unit)) {
+          Score& score = scores[unit];
+          score.foremost += interest == Interest::callee ? 0 : 1;
+          ++score.names;
+        }
       }
     }
-    std::sort(found.begin(), found.end());
     std::vector<std::string> units;
-    for (auto& [count, name] : found) {
-      units.push_back(std::move(name));
+    for (const auto& [name, score] : scores) {
+      units.push_back(name);
     }
+    std::stable_sort(units.begin(), units.end(), [&](const auto& left, const auto& right) {
+      const Score& one = scores.at(left);
+      const Score& other = scores.at(right);
+      return std::tie(one.foremost, one.names) > std::tie(other.foremost, other.names);
+    });
     return units;
   }
 
-  // What the generators write names every op, and is large.
-  static bool is_hand_written(const SourceUnit& unit) {
-    return unit.name.find("/generated/") == std::string::npos && !unit.name.starts_with("build/");
+  // Which kernel an op has for which dispatch key is in what torchgen writes for all ops at once.
+  // Not how ops are functionalized: large, and the same for each.
+  static bool registers_kernels(const SourceUnit& unit) {
+    return unit.name.starts_with("build/aten/src/ATen/Register") &&
+           unit.name.find("Functionalization") == std::string::npos;
   }
 
-  const std::string& text_of(const SourceUnit& unit) {
-    const auto [at, is_new] = texts_.try_emplace(unit.name);
-    if (is_new) {
-      at->second = file_text(unit.path);
+  // What the generators write names every op, and is large; MIOpen and HIP are ROCm's.
+  static bool is_candidate(const SourceUnit& unit) {
+    constexpr std::array<std::string_view, 3> kOthers = {"/generated/", "/miopen/", "/hip/"};
+    return !unit.name.starts_with("build/") &&
+           std::none_of(kOthers.begin(), kOthers.end(), [&](std::string_view part) {
+             return unit.name.find(part) != std::string::npos;
+           });
+  }
+
+  // The ops that the wanted functions call, and these ops' kernels.
+  Wanted callees(const Wanted& wanted) const {
+    std::unordered_set<std::string> known;
+    for (const auto& function : contents_.functions) {
+      if (function.symbol.starts_with("_ZN2at6native")) {
+        known.insert(name_in_at(function.symbol).first);
+      }
     }
-    return at->second;
-  }
-
-  ParsedUnits parse() const {
-    std::vector<SourceUnit> units;
-    std::copy_if(units_.begin(), units_.end(), std::back_inserter(units),
-                 [&](const SourceUnit& unit) { return chosen_.contains(unit.name); });
-    return work_.parse(units, {});
-  }
-
-  // What the wanted functions call in `at`; of an op, its kernels.
-  std::set<std::string> callees(const IndexContents& contents,
-                                const std::set<std::string>& wanted) const {
-    std::set<std::string> found;
-    for (const auto& function : contents.functions) {
-      if (!wanted.contains(name_in_at(function.symbol).first)) {
+    Wanted found;
+    for (const auto& function : contents_.functions) {
+      const std::string caller = name_in_at(function.symbol).first;
+      if (!wanted.contains(caller)) {
         continue;
       }
+      const std::set<std::string_view> words = words_of(caller);
       for (const auto& call : function.calls) {
         auto [name, is_op] = name_in_at(call.callee);
         // `at::convolution_symint` calls the op convolution (torchgen/api/types/signatures.py).
@@ -271,9 +391,19 @@ class OnDemand {
         if (name.ends_with(kSymInt)) {
           name.resize(name.size() - kSymInt.size());
         }
-        if (!name.empty() && !wanted.contains(name) && (is_op || names_.is_op(name))) {
-          names_.add(name, found);
+        if (name.empty() || wanted.contains(name) || (!is_op && !names_.is_op(name))) {
+          continue;
         }
+        const std::set<std::string_view> callee_words = words_of(name);
+        const bool is_backend =
+            callee_words.size() > words.size() &&
+            std::includes(callee_words.begin(), callee_words.end(), words.begin(), words.end());
+        names_.add(name, is_backend ? Interest::backend : Interest::callee, found);
+      }
+    }
+    for (auto& [name, interest] : found) {
+      if (known.contains(name)) {
+        interest = Interest::known;
       }
     }
     return found;
@@ -284,31 +414,34 @@ class OnDemand {
   Names names_;
   std::vector<SourceUnit> units_;
   std::set<std::string> chosen_;
-  std::map<std::string, std::string> texts_;
+  std::set<std::string> asked_;
+  std::map<std::string, std::set<std::string>> defining_;  // Units by name.
+  ParsedUnits parsed_;
+  IndexContents contents_;
 };
 
 }  // namespace
 
-bool defines(std::string_view text, std::string_view name) {
-  for (std::size_t at = text.find(name); at != std::string_view::npos;
-       at = text.find(name, at + 1)) {
-    const std::size_t end = at + name.size();
-    if ((at > 0 && is_word(text[at - 1])) || (end < text.size() && is_word(text[end]))) {
+std::set<std::string> defined_names(std::string_view text,
+                                    const std::unordered_set<std::string>& names) {
+  std::set<std::string> found;
+  std::string word;
+  for (std::size_t at = 0; at < text.size();) {
+    if (!is_word(text[at])) {
+      ++at;
       continue;
     }
-    if (is_in_defining_macro(text.substr(0, at))) {
-      return true;
+    std::size_t end = at + 1;
+    while (end < text.size() && is_word(text[end])) {
+      ++end;
     }
-    const std::size_t open = text.find_first_not_of(" \n", end);
-    if (open == std::string_view::npos || text[open] != '(') {
-      continue;
+    word.assign(text.substr(at, end - at));
+    if (names.contains(word) && !found.contains(word) && is_definition(text, at, end)) {
+      found.insert(word);
     }
-    const std::size_t close = closing(text, open);
-    if (close != std::string_view::npos && opens_body(text.substr(close + 1))) {
-      return true;
-    }
+    at = end;
   }
-  return false;
+  return found;
 }
 
 MadeIndex prepare_on_demand(const MakeIndexOptions& options) {
@@ -322,52 +455,43 @@ MadeIndex prepare_on_demand(const MakeIndexOptions& options) {
   ProgressReporter progress;
   TreeWork work(std::move(tree), std::filesystem::absolute(options.python), progress);
   work.prepare();
+  OnDemand on_demand(work, nullptr);
   // The smallest unit of each group, for the sake of its group's headers.
-  std::vector<SourceUnit> units = work.units();
+  std::vector<SourceUnit> units = on_demand.units();
   std::stable_sort(units.begin(), units.end(), [](const auto& left, const auto& right) {
     return std::filesystem::file_size(left.path) < std::filesystem::file_size(right.path);
   });
   std::set<UnitGroup> groups;
   std::erase_if(units, [&](const SourceUnit& unit) { return !groups.insert(unit.group).second; });
-  ParsedUnits parsed =
-      work.parse(units, {.jobs = options.jobs, .worker_memory = options.worker_memory});
-  std::error_code ignored;
-  std::filesystem::remove(work.folder().path() / kUnitsFile, ignored);
-  OnDemand(work).write(merge_findings(parsed.units), parsed.failed.size(), path);
+  const std::size_t parsed =
+      on_demand.parse(units, {.jobs = options.jobs, .worker_memory = options.worker_memory});
+  on_demand.write(path);
   return {.path = path,
           .torch_version = work.tree().version,
-          .units = units.size(),
-          .parsed = parsed.parsed_now,
-          .failed = std::move(parsed.failed)};
+          .units = on_demand.chosen() + units.size(),
+          .parsed = parsed,
+          .failed = on_demand.failed()};
 }
 
-std::optional<IndexedOnDemand> index_on_demand(std::string_view torch_version,
-                                               const std::vector<std::string>& names) {
-  const std::string version(torch_version.substr(0, torch_version.find('+')));
-  std::filesystem::path path;
-  std::filesystem::path tree;
-  std::filesystem::path python;
-  for (const auto& candidate : list_indexes()) {
-    try {
-      const Index index = Index::open(candidate.path);
-      if (candidate.own && index.torch_version() == version && !index.note("on_demand").empty()) {
-        path = candidate.path;
-        tree = std::filesystem::path(index.note("on_demand"));
-        python = std::filesystem::path(index.note("python"));
-        break;
-      }
-    } catch (const Error&) {
-      continue;  // Who looks for an index says what is wrong with it.
-    }
+bool lacks(const Index& index, const std::vector<std::string>& names) {
+  if (index.note(kTreeNote).empty()) {
+    return false;
   }
-  if (path.empty()) {
-    return std::nullopt;
-  }
+  const std::set<std::string> asked = lines_of(index.note(kNamesNote));
+  return !std::all_of(names.begin(), names.end(),
+                      [&](const std::string& name) { return asked.contains(name); });
+}
+
+AddedOnDemand add_on_demand(const Index& index, const std::vector<std::string>& names) {
   const InterruptGuard guard;
   ProgressReporter progress;
-  TreeWork work(open_source_tree(tree), python, progress);
+  TreeWork work(open_source_tree(std::filesystem::path(index.note(kTreeNote))),
+                std::filesystem::path(index.note("python")), progress);
   work.prepare();
-  return OnDemand(work).add(names, path);
+  OnDemand on_demand(work, &index);
+  const AddedOnDemand added = on_demand.add(names);
+  on_demand.write(index.path());
+  return added;
 }
 
 }  // namespace optrace

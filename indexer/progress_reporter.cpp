@@ -15,6 +15,11 @@ std::string duration(double seconds) {
                     : fmt::format("{} min {:02} s", whole / 60, whole % 60);
 }
 
+// Below one a second, how long one takes says more.
+std::string pace(double rate) {
+  return rate >= 1 ? fmt::format("{:.1f} a second", rate) : fmt::format("{:.1f} s each", 1 / rate);
+}
+
 }  // namespace
 
 ProgressReporter::ProgressReporter() : terminal_(::isatty(STDERR_FILENO) != 0) {}
@@ -46,12 +51,17 @@ void ProgressReporter::update(std::size_t done, std::size_t total) {
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - started_).count();
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
-  const std::string remaining =
-      done > 0 && rate > 0 ? duration(static_cast<double>(total - done) / rate) : "?";
+  std::string how_long;
+  if (done == total) {
+    how_long = "in " + duration(seconds);
+  } else if (rate > 0) {
+    how_long = fmt::format("{}, {} left", pace(rate),
+                           duration(std::ceil(static_cast<double>(total - done) / rate)));
+  }
   if (!terminal_) {
     if (done * 10 / total > tenths_) {
       tenths_ = done * 10 / total;
-      fmt::print(stderr, "  {} of {} ({:.1f} a second, {} left)\n", done, total, rate, remaining);
+      fmt::print(stderr, "  {} of {} ({})\n", done, total, how_long);
     }
     return;
   }
@@ -61,8 +71,8 @@ void ProgressReporter::update(std::size_t done, std::size_t total) {
   drawn_ = now;
   constexpr std::size_t kWidth = 30;
   const std::size_t filled = done * kWidth / total;
-  fmt::print(stderr, "\r\033[K  [{:#<{}}{:.<{}}] {}/{}  {:.1f}/s  {} left", "", filled, "",
-             kWidth - filled, done, total, rate, remaining);
+  fmt::print(stderr, "\r\033[K  [{:#<{}}{:.<{}}] {}/{}  {}", "", filled, "", kWidth - filled, done,
+             total, how_long);
   std::fflush(stderr);
   bar_shown_ = true;
 }

@@ -5,7 +5,6 @@
 #include <set>
 #include <span>
 #include <system_error>
-#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -73,6 +72,13 @@ struct Split {
   std::string findings;
 };
 
+// 0 for a file that is gone.
+std::uint64_t time_of(const std::string& path) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(path, error);
+  return error ? 0 : static_cast<std::uint64_t>(written.time_since_epoch().count());
+}
+
 Split split(std::string_view result) {
   Split parts;
   while (!result.empty()) {
@@ -123,6 +129,7 @@ std::optional<CachedUnit> UnitCache::find(std::string_view name, std::uint64_t i
     return std::nullopt;
   }
   Digest digest;
+  Digest times;
   digest.add(identity);
   std::string_view rest = *dependencies;
   while (rest.size() > sizeof(std::uint64_t)) {
@@ -134,8 +141,9 @@ std::optional<CachedUnit> UnitCache::find(std::string_view name, std::uint64_t i
       return std::nullopt;
     }
     digest.add(path).add(then);
+    times.add(time_of(path));
   }
-  return CachedUnit(digest.value(), std::string(findings));
+  return CachedUnit(digest.value(), times.value(), std::string(findings));
 }
 
 CachedUnit UnitCache::keep(std::string_view name, std::uint64_t identity, const std::string& source,
@@ -143,11 +151,13 @@ CachedUnit UnitCache::keep(std::string_view name, std::uint64_t identity, const 
   Split parts = split(result);
   parts.dependencies.insert(source);
   Digest digest;
+  Digest times;
   digest.add(identity);
   std::string dependencies;
   for (const auto& path : parts.dependencies) {
     const std::uint64_t now = hashes_.of(path);
     digest.add(path).add(now);
+    times.add(time_of(path));
     append_number(now, dependencies);
     dependencies.append(path).push_back('\0');
   }
@@ -164,22 +174,7 @@ CachedUnit UnitCache::keep(std::string_view name, std::uint64_t identity, const 
   file.write(std::as_bytes(std::span(&checksum, 1)));
   file.write(entry);
   file.commit();
-  return {digest.value(), second};
-}
-
-void UnitCache::keep_only(const std::vector<std::string>& names) const {
-  std::unordered_set<std::string> wanted;
-  for (const auto& name : names) {
-    wanted.insert(path_of(name).filename().string());
-  }
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder_, error), end; !error && at != end;
-       at.increment(error)) {
-    if (!wanted.contains(at->path().filename().string())) {
-      std::error_code ignored;
-      std::filesystem::remove(at->path(), ignored);
-    }
-  }
+  return {digest.value(), times.value(), second};
 }
 
 }  // namespace optrace

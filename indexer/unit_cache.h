@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "indexer/file_hashes.h"
 
@@ -14,11 +13,15 @@ namespace optrace {
 /// What a unit gave when it was parsed, kept for the next run.
 class CachedUnit {
  public:
-  CachedUnit(std::uint64_t digest, std::string compressed)
-      : digest_(digest), compressed_(std::move(compressed)) {}
+  CachedUnit(std::uint64_t digest, std::uint64_t times, std::string compressed)
+      : digest_(digest), times_(times), compressed_(std::move(compressed)) {}
 
   /// Of everything that it was made from: arguments, and the contents of all files that it read.
   std::uint64_t digest() const { return digest_; }
+
+  /// Of when the files that it read were last written. clang refuses a precompiled header when a
+  /// file that it was made from was touched since, changed or not.
+  std::uint64_t times() const { return times_; }
 
   /// What the worker wrote, without its dependencies. Throws Error(failed) when it is broken, which
   /// UnitCache has checked.
@@ -26,6 +29,7 @@ class CachedUnit {
 
  private:
   std::uint64_t digest_;
+  std::uint64_t times_;
   std::string compressed_;
 };
 
@@ -44,9 +48,6 @@ class UnitCache {
   /// of them. Throws Error(failed) when the disk does not take it.
   CachedUnit keep(std::string_view name, std::uint64_t identity, const std::string& source,
                   std::string_view result) const;
-
-  /// Drops what was kept of units whose name is not among `names`.
-  void keep_only(const std::vector<std::string>& names) const;
 
  private:
   std::filesystem::path path_of(std::string_view name) const;

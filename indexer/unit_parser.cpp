@@ -63,9 +63,11 @@ class Parsing {
         progress_(progress),
         driver_({.worker = worker_program(), .jobs = chosen_jobs(options)},
                 with_limit(wanted.setup, options)),
-        common_(
-            Digest().add(hashes.of(worker_program().string())).add(to_line(wanted.setup)).value()) {
-  }
+        common_(Digest()
+                    .add(hashes.of(worker_program().string()))
+                    .add(clang_version(worker_program()))
+                    .add(to_line(wanted.setup))
+                    .value()) {}
 
   ParsedUnits finish() {
     for (std::size_t group = 0; group < wanted_.groups.size(); ++group) {
@@ -105,6 +107,10 @@ class Parsing {
     return work_.path() / precompiled_name(group);
   }
 
+  static std::uint64_t precompiled_key(const CachedUnit& header) {
+    return Digest().add(header.digest()).add(header.times()).value();
+  }
+
   std::uint64_t arguments_identity(std::size_t group) const {
     Digest digest;
     digest.add(common_);
@@ -121,7 +127,7 @@ class Parsing {
       group.identity = Digest().add(arguments_identity(number)).add(text).value();
       group.header = cache_.find(header_name(number), group.identity);
       group.precompiled =
-          group.header && work_.is_made(precompiled_name(number), group.header->digest());
+          group.header && work_.is_made(precompiled_name(number), precompiled_key(*group.header));
     }
     return group;
   }
@@ -186,7 +192,7 @@ class Parsing {
           Group& group = groups_[numbers[header]];
           group.header =
               cache_.keep(headers[header].name, group.identity, headers[header].source, result);
-          work_.note_made(precompiled_name(numbers[header]), group.header->digest());
+          work_.note_made(precompiled_name(numbers[header]), precompiled_key(*group.header));
           group.precompiled = true;
         },
         [&](std::size_t done, std::size_t total) { progress_.update(done, total); });

@@ -1,5 +1,6 @@
 // The index worker: a process of its own because a compiler front end may crash, hang or exhaust
-// memory on a unit. It reads tasks from standard input and answers on standard output.
+// memory on a unit. It reads tasks from standard input and answers on standard output. With
+// --clang-version it says which libclang it has.
 
 #include <cerrno>
 #include <csignal>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -188,7 +190,13 @@ class Worker {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  if (count > 1 && std::string_view(arguments[1]) == "--clang-version") {
+    const CXString version = clang_getClangVersion();
+    std::cout << clang_getCString(version) << '\n';
+    clang_disposeString(version);
+    return static_cast<int>(ExitStatus::done);
+  }
   // The command's end is the worker's, however it comes.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {

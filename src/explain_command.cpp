@@ -98,7 +98,8 @@ struct OpenIndexes {
 
 OpenIndexes open_indexes(const ExplainOptions& options) {
   OpenIndexes indexes{choose_index(options.python), {}};
-  std::vector<std::string> notices = indexes.choice.notices;
+  std::vector<std::string> notices = std::move(indexes.choice.notices);
+  indexes.choice.notices.clear();
   indexes.extensions = find_project_indexes(&notices);
   for (const std::string& notice : notices) fmt::print(stderr, "optrace: {}\n", printable(notice));
   return indexes;
@@ -115,7 +116,11 @@ ExplanationSource explanation_source(const IndexChoice& choice) {
 
 void explain_one(const ExplainOptions& options) {
   Destination destination(options.file);
-  const OpenIndexes indexes = open_indexes(options);
+  OpenIndexes indexes = open_indexes(options);
+  const std::string name = find_op(indexes.all(), options.op, options.overload).name;
+  index_on_demand({name}, options.python, indexes.choice);
+  for (const std::string& notice : indexes.choice.notices)
+    fmt::print(stderr, "optrace: {}\n", printable(notice));
   const SourceIndexes index = indexes.all();
   const SpelledOp spelled = find_op(index, options.op, options.overload);
   const Explanation explanation = explain(index, spelled, options.op, devices_of(options));

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "indexer/index_catalogue.h"
+#include "indexer/on_demand.h"
 #include "platform/error.h"
 #include "report/source_link.h"
 
@@ -168,7 +169,8 @@ IndexChoice choose_index(const std::string& python_option) {
   // Of no version: the newest is the one that is most likely meant.
   constexpr std::string_view kNewest = "9999.0.0";
   std::optional<Index> index =
-      find_index(torch ? std::string_view(torch->version) : kNewest, &notices);
+      find_index(torch ? std::string_view(torch->version) : kNewest,
+                 torch ? std::string_view(torch->git_version) : std::string_view(), &notices);
   if (!index) {
     throw Error(ExitStatus::usage, "there is no index of PyTorch's source to look in",
                 "`optrace source add DIR` makes one from a PyTorch source tree.");
@@ -186,6 +188,22 @@ IndexChoice choose_index(const std::string& python_option) {
   }
   std::vector<Index> projects = find_project_indexes(&notices);
   return {std::move(*index), std::move(projects), std::move(torch), exact, std::move(notices)};
+}
+
+bool index_on_demand(const std::vector<std::string>& names, const std::string& python_option,
+                     IndexChoice& choice) {
+  if (!lacks(choice.index, names)) return false;
+  // What is there already is worth showing, whatever is wrong with the tree.
+  try {
+    add_on_demand(choice.index, names);
+  } catch (const Error& error) {
+    if (error.status() == ExitStatus::interrupted) throw;
+    choice.notices = {fmt::format("not indexed on demand: {} {}", error.what(), error.remedy())};
+    return false;
+  }
+  choice = choose_index(python_option);
+  choice.notices.clear();
+  return true;
 }
 
 LocateSource source_of(const IndexChoice& choice) {

@@ -40,6 +40,13 @@ struct IndexChoice {
 /// Error(usage) when the Python that was asked for is none, or when there is no index at all.
 IndexChoice choose_index(const std::string& python_option);
 
+/// Where the index chosen is one that is made on demand (`optrace source add DIR --on-demand`) and
+/// was never asked for one of `names` (add_on_demand): has these indexed, with progress on standard
+/// error, and chooses anew. True if it did. Otherwise `choice.notices` are what is wrong with the
+/// tree, if something is; those that were there have been shown before. Throws Error(interrupted).
+bool index_on_demand(const std::vector<std::string>& names, const std::string& python_option,
+                     IndexChoice& choice);
+
 /// The same, for an output's head.
 LocateSource source_of(const IndexChoice& choice);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include "platform/interrupt.h"
 #include "report/locate.h"
 #include "report/locate_output.h"
+#include "report/locate_query.h"
 #include "report/render.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
@@ -37,6 +39,7 @@ namespace optrace {
 namespace {
 
 constexpr std::size_t kLongestLine = 64 << 10;  // Bytes; parse_name's limit.
+constexpr std::size_t kLongestFunction = 500;   // Bytes, of those looked for in source.
 constexpr std::size_t kShownOfName = 100;       // Characters of a name that is quoted in an error.
 constexpr auto kPatienceWithPython = std::chrono::seconds(60);
 
@@ -161,11 +164,34 @@ void open_answer(const IndexChoice& choice, const LocateResult& result) {
   open_in_editor(file, placed->line);
 }
 
-void locate_one(const LocateCommandOptions& options) {
-  Destination destination(options.output);
-  const IndexChoice choice = choose_index(options.python);
+void say_notices(IndexChoice& choice) {
   for (const std::string& notice : choice.notices)
     fmt::print(stderr, "optrace: {}\n", printable(notice));
+  choice.notices.clear();
+}
+
+// The C++ function or op that a name is of, if it can be one: `matmul` of `torch.matmul`,
+// `aten::add.Tensor` as it is.
+std::vector<std::string> function_names(const std::string& name) {
+  std::string function = name;
+  if (name.starts_with("_Z")) {
+    const std::vector<std::string> components = symbol_components(name);
+    function = components.empty() ? "" : components.back();
+  }
+  if (function.find(':') == std::string::npos) function.erase(0, function.rfind('.') + 1);
+  const bool is_name = std::all_of(function.begin(), function.end(), [](unsigned char letter) {
+    return std::isalnum(letter) != 0 || letter == '_' || letter == ':' || letter == '.';
+  });
+  if (function.empty() || function.size() > kLongestFunction || !is_name) return {};
+  return {function};
+}
+
+void locate_one(const LocateCommandOptions& options) {
+  Destination destination(options.output);
+  IndexChoice choice = choose_index(options.python);
+  say_notices(choice);
+  index_on_demand(function_names(options.name), options.python, choice);
+  say_notices(choice);
   Locator locator(choice.index, projects_of(choice));
   LocateResult result = locator.locate(options.name, options.answers);
   if (result.answers.empty()) {
@@ -227,9 +253,8 @@ void locate_lines(const LocateCommandOptions& options) {
   }
   const InterruptGuard guard;
   Destination destination(options.output);
-  const IndexChoice choice = choose_index(options.python);
-  for (const std::string& notice : choice.notices)
-    fmt::print(stderr, "optrace: {}\n", printable(notice));
+  IndexChoice choice = choose_index(options.python);
+  say_notices(choice);
   Locator locator(choice.index, projects_of(choice));
   const LocateSource source = source_of(choice);
   const auto lines = std::make_unique<InputLines>(kLongestLine);

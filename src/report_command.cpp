@@ -24,12 +24,13 @@ CLI::Validator one_of(const std::set<std::string>& choices) {
   return CLI::IsMember(choices).description("");
 }
 
-std::string torch_version(const Trace& trace) {
+// `version` or `git_version` of the torch that was traced; empty where the trace does not say.
+std::string of_torch(const Trace& trace, const char* key) {
   if (!trace.meta.is_object()) return {};
   const nlohmann::json torch = trace.meta.value("torch", nlohmann::json());
   if (!torch.is_object()) return {};
-  const nlohmann::json version = torch.value("version", nlohmann::json());
-  return version.is_string() ? version.get<std::string>() : std::string();
+  const nlohmann::json text = torch.value(key, nlohmann::json());
+  return text.is_string() ? text.get<std::string>() : std::string();
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ void require_output(const OutputOptions& options) {
 
 void write_report(const Trace& trace, const OutputOptions& options) {
   std::vector<std::string> warnings;
-  const std::optional<Index> index = find_index(torch_version(trace), &warnings);
+  const std::optional<Index> index =
+      find_index(of_torch(trace, "version"), of_torch(trace, "git_version"), &warnings);
   for (const std::string& warning : warnings) fmt::print(stderr, "optrace: {}\n", warning);
   const Index* const source = index ? &*index : nullptr;
   if (options.file.empty()) {

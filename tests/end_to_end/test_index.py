@@ -29,10 +29,34 @@ def source(run_program, repository):
     return (repository / fetched.stdout.strip()).resolve()
 
 
+def copy_tree(source, folder, version="2.6.0a0"):
+    """The source as links, but with a c10 folder and a version of its own."""
+    folder.mkdir()
+    for entry in source.iterdir():
+        if entry.name not in ("version.txt", "c10"):
+            (folder / entry.name).symlink_to(entry)
+    (folder / "version.txt").write_text(version + "\n")
+    shutil.copytree(source / "c10", folder / "c10")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tree(source, tmp_path_factory):
+    """The source, with a c10 folder that a test may change and change back."""
+    return copy_tree(source, tmp_path_factory.mktemp("tree") / "pytorch")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    """Where the work on the tree is kept: code is generated for it once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 class Temporary:
-    def __init__(self, folder):
+    def __init__(self, folder, cache):
         self.folder = folder
-        self.environment = {"TMPDIR": folder, "OPTRACE_TEST_MARK": str(folder)}
+        self.environment = {"TMPDIR": folder, "OPTRACE_TEST_MARK": str(folder),
+                            "OPTRACE_CACHE_DIR": cache}
 
     def processes(self):
         found = []
@@ -48,16 +72,19 @@ class Temporary:
         return [entry for entry in self.processes()
                 if (entry / "comm").read_text().startswith("optrace-index-w")]
 
+    def generators(self):
+        return [entry for entry in self.processes() if b"torchgen" in (entry / "cmdline").read_bytes()]
+
     def assert_nothing_left(self):
         assert self.processes() == []
         assert list(self.folder.iterdir()) == []
 
 
 @pytest.fixture
-def temporary(tmp_path):
+def temporary(tmp_path, cache):
     folder = tmp_path / "temporary"
     folder.mkdir()
-    return Temporary(folder)
+    return Temporary(folder, cache)
 
 
 @pytest.fixture
@@ -74,11 +101,11 @@ def add(optrace, python, temporary):
 
 
 @pytest.fixture(scope="session")
-def made(optrace, python, source, tmp_path_factory):
+def made(optrace, python, tree, cache, tmp_path_factory):
     """An index of a few units, by one worker."""
     path = tmp_path_factory.mktemp("index") / "made.index"
-    result = optrace("source", "add", source, "--python", python, *ONLY, "--jobs", 1, "-o", path,
-                     timeout=600)
+    result = optrace("source", "add", tree, "--python", python, *ONLY, "--jobs", 1, "-o", path,
+                     timeout=600, environment={"OPTRACE_CACHE_DIR": cache})
     assert result.returncode == 0, result.stderr
     assert "not indexed" not in result.stdout
     return Index(path)
@@ -201,16 +228,23 @@ def test_calls_in_templates_are_found(made, source):
                for key, lines in sites.items() if key[1] == "check_shape_forward" for line in lines)
 
 
-def test_the_number_of_workers_does_not_matter(made, add, source, tmp_path):
-    again = tmp_path / "again.index"
-    assert add(source, *ONLY, "--jobs", 2, "-o", again).returncode == 0
-    assert again.read_bytes() == made.path.read_bytes()
+def test_neither_workers_nor_what_was_kept_matter(made, add, tree, cache, tmp_path):
+    kept = tmp_path / "kept.index"
+    result = add(tree, *ONLY, "-o", kept)
+    assert result.returncode == 0 and ", 0 parsed now" in result.stdout, result.stderr
+    assert kept.read_bytes() == made.path.read_bytes()
+    for units in cache.glob("source/*/units"):
+        shutil.rmtree(units)
+    fresh = tmp_path / "fresh.index"
+    result = add(tree, *ONLY, "--jobs", 2, "-o", fresh)
+    assert result.returncode == 0 and ", 0 parsed now" not in result.stdout, result.stderr
+    assert fresh.read_bytes() == made.path.read_bytes()
 
 
-def test_no_path_of_this_machine_gets_in(made, shipped, source):
+def test_no_path_of_this_machine_gets_in(made, shipped, source, tree):
     for index in (made, shipped):
         data = index.path.read_bytes()
-        for trace in (str(source).encode(), b"/tmp/", b"optrace-", b"site-packages"):
+        for trace in (str(source).encode(), str(tree).encode(), b"/tmp/", b"optrace-", b"site-packages"):
             assert trace not in data
 
 
@@ -234,17 +268,6 @@ def test_a_folder_that_is_no_tree(add, tmp_path):
     (tmp_path / "file").touch()
     assert_refused(add(tmp_path / "file", "-o", output), USAGE, tmp_path / "file")
     assert not output.exists()
-
-
-def copy_tree(source, folder, version="2.6.0a0"):
-    """The source as links, but with a native folder and a version of its own."""
-    folder.mkdir()
-    for entry in source.iterdir():
-        if entry.name not in ("version.txt", "c10"):
-            (folder / entry.name).symlink_to(entry)
-    (folder / "version.txt").write_text(version + "\n")
-    shutil.copytree(source / "c10", folder / "c10")
-    return folder
 
 
 def test_a_tree_of_another_version(add, source, tmp_path):
@@ -292,17 +315,18 @@ def test_an_own_folder_that_cannot_be_made(optrace, python, source, tmp_path):
 
 
 @pytest.fixture
-def started(python, source, temporary, tmp_path):
-    """started(options...) -> Popen of `optrace source add` that writes x.index."""
+def started(python, tree, temporary, tmp_path):
+    """started(options..., environment={}) -> Popen of `optrace source add` that writes x.index."""
     processes = []
     command = shlex.split(os.environ.get("OPTRACE_COMMAND", "build/optrace"))
 
-    def start(*arguments):
+    def start(*arguments, **environment):
+        variables = {**temporary.environment, **environment}
         processes.append(subprocess.Popen(
-            [*command, "source", "add", str(source), "--python", python, *arguments, "-o",
+            [*command, "source", "add", str(tree), "--python", python, *arguments, "-o",
              str(tmp_path / "x.index")],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-            env={**os.environ, **{key: str(value) for key, value in temporary.environment.items()}}))
+            env={**os.environ, **{key: str(value) for key, value in variables.items()}}))
         return processes[-1]
 
     yield start
@@ -323,11 +347,12 @@ def wait_until(condition, limit=120):
 @pytest.mark.parametrize("moment", ["generating", "workers"])
 def test_an_interrupt_leaves_everything_as_it_was(started, temporary, tmp_path, moment):
     (tmp_path / "x.index").write_bytes(b"what was there before")
-    process = started(*ONLY)
     if moment == "workers":
+        process = started("--only", "aten/src/ATen/native/R*.cpp")
         wait_until(temporary.workers)
     else:
-        wait_until(lambda: len(temporary.processes()) > 1)
+        process = started(*ONLY, OPTRACE_CACHE_DIR=tmp_path / "cold")
+        wait_until(temporary.generators)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == INTERRUPTED, errors
@@ -337,8 +362,9 @@ def test_an_interrupt_leaves_everything_as_it_was(started, temporary, tmp_path, 
     temporary.assert_nothing_left()
 
 
-def test_workers_that_are_killed_cost_nothing(started, temporary, made, tmp_path):
-    process = started(*ONLY)
+def test_workers_that_are_killed_cost_nothing(started, temporary, made, shipped, tmp_path):
+    folder = "c10/cuda/"
+    process = started("--only", folder + "*.cpp")
     killed = set()
     while process.poll() is None and len(killed) < 2:
         for worker in temporary.workers():
@@ -352,11 +378,15 @@ def test_workers_that_are_killed_cost_nothing(started, temporary, made, tmp_path
     temporary.assert_nothing_left()
     # One kill at a time is made good; a header or unit hit twice is listed.
     if "not indexed" not in output:
-        assert made.symbols <= Index(tmp_path / "x.index").symbols
+        expected = {symbol for symbol, file, _ in shipped.definitions
+                    if re.fullmatch(re.escape(folder) + r"[^/]*\.cpp", file)}
+        assert len(expected) > 50
+        assert expected <= Index(tmp_path / "x.index").symbols
 
 
-def test_hostile_sources_are_listed_or_read(add, source, tmp_path):
-    tree = copy_tree(source, tmp_path / "tree")
+@pytest.fixture
+def hostile(tree):
+    """Hostile sources, and a good one, in the tree's c10/core."""
     folder = tree / "c10/core"
     (folder / "HostileGarbage.cpp").write_bytes(bytes(range(256)) * 4000)
     (folder / "HostileInclude.cpp").write_text('#include "c10/core/HostileInclude.cpp"\n' * 2)
@@ -366,6 +396,12 @@ def test_hostile_sources_are_listed_or_read(add, source, tmp_path):
         "int x = F<0>::v;\n")
     (folder / "HostileEmpty.cpp").write_text("")
     (folder / "HostileGood.cpp").write_text("namespace c10 { void hostile_but_good() {} }\n")
+    yield
+    for path in folder.glob("Hostile*"):
+        path.unlink()
+
+
+def test_hostile_sources_are_listed_or_read(add, tree, hostile, tmp_path):
     output = tmp_path / "x.index"
     result = add(tree, "--only", "c10/core/Hostile*", "-o", output)
     assert result.returncode == 0, result.stderr

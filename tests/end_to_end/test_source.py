@@ -125,6 +125,23 @@ def test_a_changed_header_costs_the_units_that_read_it(add, fresh, tree):
     assert add() == (fresh[0], fresh[1])
 
 
+def test_a_touched_header_is_no_reason_to_do_without_the_precompiled_one(
+        source_command, fresh, add, tree, tmp_path):
+    """clang refuses one that is older than its files; it is made again."""
+    (tree / "c10/core/DispatchKeySet.h").touch()
+    path = tree / "c10/core/DispatchKey.cpp"
+    text = path.read_text()
+    path.write_text(text + "namespace c10 { void added_by_a_test() {} }\n")
+    try:
+        result = source_command("add", tree, *ONLY, "-o", tmp_path / "x.index")
+    finally:
+        path.write_text(text)
+    assert result.returncode == 0 and parsed_now(result.stdout) == 1
+    assert "Reading the headers shared by all units" in result.stderr
+    assert b"added_by_a_test" in (tmp_path / "x.index").read_bytes()
+    assert add() == (1, fresh[1])
+
+
 def test_a_broken_entry_is_made_again(add, fresh, variables):
     entries = list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*.unit"))
     assert len(entries) > fresh[0]
@@ -147,6 +164,100 @@ def test_a_lost_header_is_made_again_only_when_needed(add, fresh, variables, tre
     finally:
         path.write_text(text)
     assert add() == (1, fresh[1])
+
+
+# On demand.
+
+
+@pytest.fixture(scope="module")
+def bare_command(build, run_program, python, variables, tmp_path_factory):
+    """optrace(*arguments) as installed without indexes of its own; with this module's folders."""
+    prefix = tmp_path_factory.mktemp("prefix")
+    (prefix / "share/optrace").mkdir(parents=True)
+    for entry in (build / "share/optrace").iterdir():
+        if entry.name != "indexes":
+            (prefix / "share/optrace" / entry.name).symlink_to(entry)
+    (prefix / "lib").symlink_to(build / "lib")
+    shutil.copy(build / "optrace", prefix)
+    environment = {**os.environ, **{key: str(value) for key, value in variables.items()}}
+
+    def run(*arguments):
+        return run_program([prefix / "optrace", *map(str, arguments), "--python", python],
+                           timeout=600, env=environment)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def on_demand(fresh, bare_command, tree, variables):
+    """The index that grows on demand; of nothing but the catalogue yet."""
+    made = bare_command("source", "add", tree, "--on-demand")
+    assert made.returncode == 0, made.stderr
+    assert "on demand" in bare_command("source", "list").stdout
+    return pathlib.Path(variables["OPTRACE_INDEX_DIR"]) / "torch-2.6.0.index"
+
+
+def line_is_of(tree, place, name):
+    file, line = place.rsplit(":", 1)
+    return name in (tree / file).read_text().splitlines()[int(line) - 1]
+
+
+def test_explain_indexes_what_it_is_asked_for(on_demand, bare_command, tree):
+    before = on_demand.read_bytes()
+    explained = bare_command("explain", "conv2d", "--all")
+    assert explained.returncode == 0, explained.stderr
+    assert re.search(r"Indexing \d+ units", explained.stderr)
+    for name, file in (("conv2d_symint", CONVOLUTION), ("_convolution", CONVOLUTION),
+                       ("cudnn_convolution", "aten/src/ATen/native/cudnn/ConvShared.cpp"),
+                       ("mkldnn_convolution", "aten/src/ATen/native/mkldnn/Conv.cpp")):
+        places = re.findall(rf"{re.escape(file)}:\d+", explained.stdout)
+        assert any(line_is_of(tree, place, name) for place in places), (name, explained.stdout)
+    after = on_demand.read_bytes()
+    assert after != before
+    # Once.
+    again = bare_command("explain", "conv2d", "--all")
+    assert again.stdout == explained.stdout
+    assert again.stderr == "" and on_demand.read_bytes() == after
+
+
+def test_locate_indexes_what_it_is_asked_for(on_demand, bare_command, tree):
+    located = bare_command("locate", "at::native::relu")
+    assert located.returncode == 0, located.stderr
+    assert "Indexing" in located.stderr
+    place = re.search(r"aten/src/ATen/native/Activation.cpp:\d+", located.stdout)
+    assert place and line_is_of(tree, place.group(), "relu")
+    assert bare_command("locate", "at::native::relu").stderr == ""
+    # Nothing defines it, and it is not looked for again.
+    for said in ("Writing the index", ""):
+        missing = bare_command("locate", "at::native::no_such_function")
+        assert missing.returncode == USAGE and said in missing.stderr
+    assert "Writing the index" not in missing.stderr
+
+
+def test_what_was_asked_for_stays(on_demand, bare_command):
+    assert bare_command("explain", "gelu").returncode == 0
+    before = on_demand.read_bytes()
+    assert "Convolution.cpp" in bare_command("explain", "conv2d").stdout
+    assert on_demand.read_bytes() == before
+
+
+def test_a_complete_index_of_the_torch_comes_first(on_demand, optrace, python, variables):
+    before = on_demand.read_bytes()
+    explained = optrace("explain", "sigmoid", "--python", python, environment=variables)
+    assert explained.returncode == 0 and explained.stderr == ""
+    assert on_demand.read_bytes() == before
+
+
+def test_a_tree_that_is_gone(on_demand, bare_command, tree):
+    """What is known is shown, and what is wrong is said."""
+    elsewhere = tree.with_name("elsewhere")
+    tree.rename(elsewhere)
+    try:
+        explained = bare_command("explain", "tanh")
+    finally:
+        elsewhere.rename(tree)
+    assert explained.returncode == 0 and "tanh(Tensor self) -> Tensor" in explained.stdout
+    assert "not indexed on demand" in explained.stderr and str(tree) in explained.stderr
 
 
 # Interruptions, and two at a time.

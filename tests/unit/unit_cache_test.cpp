@@ -1,5 +1,7 @@
 #include "indexer/unit_cache.h"
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -106,13 +108,15 @@ TEST_CASE("unit cache: a broken entry is none") {
   CHECK(kept.find());
 }
 
-TEST_CASE("unit cache: only the units that there are, are kept") {
+TEST_CASE("unit cache: a touched file is the same, but known to be touched") {
   const Kept kept;
   kept.keep();
-  FileHashes hashes;
-  const UnitCache cache(kept.entry().parent_path(), hashes);
-  cache.keep_only({"b.cpp", "a.cpp"});
-  CHECK(kept.find());
-  cache.keep_only({"b.cpp"});
-  CHECK_FALSE(kept.find());
+  const auto before = kept.find();
+  REQUIRE(before);
+  std::filesystem::last_write_time(
+      kept.path("a.h"), std::filesystem::last_write_time(kept.path("a.h")) - std::chrono::hours(1));
+  const auto after = kept.find();
+  REQUIRE(after);
+  CHECK(after->digest() == before->digest());
+  CHECK(after->times() != before->times());
 }
