@@ -19,9 +19,11 @@ namespace optrace {
 
 /// A function behind a kernel, and what it is to it.
 struct KernelFunction {
-  std::string role;    ///< `generated`, `kernel`, `meta`, `implementation`, `named in the yaml`.
-  std::string symbol;  ///< Empty where only the yaml names it.
-  std::string name;    ///< Qualified.
+  /// `generated`, `kernel`, `meta`, `implementation`, `inner loop` (of a ufunc), `functional` (that
+  /// an out variant of torchgen's wraps), `named in the yaml`.
+  std::string role;
+  std::string symbol;       ///< Empty where only the yaml names it.
+  std::string name;         ///< Qualified.
   SourceLocation location;  ///< Without file where the index has no definition.
 };
 

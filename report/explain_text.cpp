@@ -180,7 +180,15 @@ class TextWriter {
     return fmt::format("{}", fmt::join(ways, ", "));
   }
 
-  // Consecutive keys with the same kernel for the same reason are one row.
+  static bool same_functions(const std::vector<KernelFunction>& a,
+                             const std::vector<KernelFunction>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const KernelFunction& x, const KernelFunction& y) {
+                        return x.symbol == y.symbol && x.role == y.role;
+                      });
+  }
+
+  // Keys with the same kernel for the same reason are one row.
   void dispatch() {
     title("Dispatch table");
     struct Group {
@@ -200,7 +208,8 @@ class TextWriter {
     for (const ExplainedKey& key : it_.keys) {
       if (!options_.all && !matters(key)) continue;
       const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
-        return group.first->kernel == key.kernel && same(group.first->entry, key.entry);
+        return group.first->kernel == key.kernel && same(group.first->entry, key.entry) &&
+               same_functions(group.first->functions, key.functions);
       });
       if (found == groups.end())
         groups.push_back({&key, {key.entry.key}});
@@ -319,6 +328,7 @@ class TextWriter {
     if (at + 1 < path.steps.size() && path.steps[at + 1].kind == StepKind::op) {
       const std::string_view file = path.steps[at].location.file;
       return file.ends_with("/ATen/Functions.h") || file.ends_with("/core/TensorBody.h") ||
+             file.ends_with("/ATen/TensorOperators.h") ||
              file.find("/ATen/ops/") != std::string_view::npos;
     }
     return at != 0 && path.steps[at - 1].kind == StepKind::op && at + 1 < path.steps.size() &&
@@ -366,8 +376,10 @@ class TextWriter {
     for (const StaticPath& path : device.paths) {
       if (!options_.all) {
         if (shown == kMostWaysDown) break;
-        if ((path.bookkeeping || (path.library.empty() && !libraries.empty())) && shown != 0)
-          continue;
+        // Kernels of PyTorch's own, and what the CUDA runtime copies and clears, say less.
+        const bool lesser = path.bookkeeping || path.library == "CUDA" ||
+                            (path.library.empty() && !libraries.empty());
+        if (lesser && shown != 0) continue;
         // One way into each library says what there is to say.
         if (!path.library.empty() && !libraries.insert(path.library).second) continue;
       }

@@ -23,6 +23,7 @@ constexpr unsigned kCallCost = 2;
 constexpr unsigned kOpCost = 5;
 constexpr unsigned kStubCost = 1;
 constexpr unsigned kVariantCost = 8;
+constexpr unsigned kStrangerCost = 6;
 constexpr unsigned kFarthest = 70;
 
 // Starts of nested names (`_ZN` and qualifiers before them left out) that are not followed: checks,
@@ -50,6 +51,11 @@ constexpr auto kNotFollowed = std::to_array<std::string_view>({
     "2at4meta",
     "5torch3jit6tracer",
     "5torch8autograd12VariableInfo",
+    "5torch8autograd13SavedVariable",
+    "2at6native13resize_output",
+    "2at6native16resize_impl_",
+    "2at6native17resize_bytes_",
+    "2at6native21maybe_resize_storage_",
     "6caffe28TypeMeta",
     "3fmt",
     "8nlohmann",
@@ -134,9 +140,13 @@ constexpr auto kHousekeepingOps = std::to_array<std::string_view>({
 
 // Words of names that stand for another variant of an op: what has one that the op's own name lacks
 // is for other arguments than most.
-constexpr auto kVariants =
-    std::to_array<std::string_view>({"transpose", "backward", "depthwise", "dilated", "complex",
-                                     "sparse", "quantized", "nested", "legacy", "slow", "double"});
+constexpr auto kVariants = std::to_array<std::string_view>(
+    {"transpose", "backward", "depthwise", "dilated", "complex", "sparse", "quantized", "nested",
+     "legacy", "slow", "double", "_math"});
+
+// Arithmetic on tensors, as C++ writes it (ATen/TensorOperators.h): it prepares numbers on the way.
+constexpr auto kOperators =
+    std::to_array<std::string_view>({"2atpl", "2atmi", "2atml", "2atdv", "2atrm", "2ator"});
 
 // Libraries that take memory of the host only, and of CUDA devices only.
 constexpr auto kHostLibraries = std::to_array<std::string_view>(
@@ -314,6 +324,10 @@ struct StaticPaths::Search {
 
   unsigned variant_cost(std::string_view name) const {
     unsigned cost = 0;
+    const std::string_view nested = nested_name(name);
+    if (std::any_of(kOperators.begin(), kOperators.end(),
+                    [&](std::string_view start) { return nested.starts_with(start); }))
+      cost += kStrangerCost;
     for (const std::string_view word : kVariants)
       if (name.find(word) != std::string_view::npos &&
           nodes.front().symbol.find(word) == std::string::npos)
@@ -424,11 +438,11 @@ std::vector<StaticPath> StaticPaths::find(std::string_view op, std::string_view 
     if (const auto kernel = search.own_kernel()) search.ends.push_back(*kernel);
   for (const std::size_t end : search.ends)
     if (seen.insert(search.nodes[end].symbol).second) paths.push_back(search.path_to(end));
-  // What computes before what prepares, libraries before kernels of PyTorch's own, near before far
-  // (the order in which they were found).
+  // What computes before what prepares, libraries before kernels of PyTorch's own, those before
+  // copies by the CUDA runtime, near before far (the order in which they were found).
   std::stable_sort(paths.begin(), paths.end(), [](const StaticPath& a, const StaticPath& b) {
     const auto rank = [](const StaticPath& path) {
-      return std::pair(path.bookkeeping, path.library.empty());
+      return std::tuple(path.bookkeeping, path.library == "CUDA", path.library.empty());
     };
     return rank(a) < rank(b);
   });
