@@ -165,6 +165,9 @@ def test_the_newest_yaml_is_read_too(newest_ops):
     assert len(newest_ops) > 2500
     assert kernels(newest_ops["aten::cudnn_convolution"]) == {
         "CUDA": "at::native::cudnn_convolution"}
+    # An op that came with 2.7.
+    assert kernels(newest_ops["aten::_scaled_grouped_mm"])["CUDA"] == (
+        "at::native::_scaled_grouped_mm_cuda")
     assert newest_ops["aten::convolution"]["facts"]["derivatives"][0]["node"] == (
         "ConvolutionBackward0")
 

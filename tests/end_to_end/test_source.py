@@ -1,6 +1,7 @@
 """What `optrace source` keeps, fetches and finds on demand, on real PyTorch source; and a real C++
 extension. Each test has its own folders for cache and indexes.
 """
+import json
 import os
 import pathlib
 import re
@@ -500,6 +501,29 @@ def test_an_extensions_index_is_none_of_torch(source_command, extension, optrace
     shown = optrace("relu", "--python", python, environment=variables)
     assert shown.returncode == 0, shown.stderr
     assert "aten/src/ATen" in shown.stdout
+
+
+def test_an_extensions_ops_locate_and_explain_like_pytorchs_own(source_command, extension, optrace,
+                                                                python, variables):
+    assert source_command("add", extension, "--project").returncode == 0
+    lines = (extension / "csrc/soft_clamp.cpp").read_text().splitlines()
+
+    def ask(command, name):
+        done = optrace(command, name, "--format", "json", "--python", python, environment=variables)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    op, *_ = ask("locate", "soft_clamp::soft_clamp")["answers"]
+    assert (op["kind"], op["source"]["file"]) == ("op", "csrc/soft_clamp.cpp")
+    assert "soft_clamp(Tensor self" in "".join(lines[op["source"]["line"] - 2:op["source"]["line"] + 1])
+    explained = ask("explain", "soft_clamp::soft_clamp")
+    assert explained["op"] == "soft_clamp::soft_clamp"
+    assert explained["declared"]["file"] == "csrc/soft_clamp.cpp"
+    assert explained["signature"]["text"] == "soft_clamp(Tensor self, float limit=1.0) -> Tensor"
+    table = {entry["key"]: entry for entry in explained["dispatch"]}
+    assert table["CPU"]["functions"][0]["source"]["file"] == "csrc/soft_clamp.cpp"
+    assert "soft_clamp_autograd" in table["AutogradCPU"]["kernel"]
+    assert table["AutogradCPU"]["alias_key"] == "Autograd"
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a b"])
