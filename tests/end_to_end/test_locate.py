@@ -287,11 +287,11 @@ def test_builtins_lead_to_the_binding_of_their_name(ask_lines, truth):
 
 
 def test_what_a_stub_stands_for(locate, source):
-    stub = next(answer for answer in locate("add_stub") if answer["kind"] == "stub")
+    stub = next(answer for answer in locate("mul_stub") if answer["kind"] == "stub")
     kernels = {part["key"]: part for part in stub["parts"]}
     assert any(key.startswith("CPU") for key in kernels) and "CUDA" in kernels
     cuda = kernels["CUDA"]["source"]
-    assert "add_kernel" in (source / cuda["file"]).read_text().splitlines()[cuda["line"] - 1]
+    assert "mul_kernel_cuda" in (source / cuda["file"]).read_text().splitlines()[cuda["line"] - 1]
 
 
 def test_where_a_device_kernel_is_launched(locate, source):
