@@ -294,7 +294,7 @@ class OnDemand {
 
   void write(const std::filesystem::path& path) {
     work_.write(std::move(contents_),
-                {{"units", std::to_string(units_.size())},
+                {{"units", std::to_string(chosen_.size())},
                  {"units_failed", std::to_string(parsed_.failed.size())},
                  {"partial", "yes"},
                  {kTreeNote, work_.tree().folder.string()},
