@@ -16,13 +16,12 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/output_file.h"
 #include "report/completeness.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
 #include "report/terminal_text.h"
+#include "src/destination.h"
 #include "src/index_choice.h"
-#include "src/standard_output.h"
 #include "tracer/module_symbols.h"
 
 namespace optrace {
@@ -172,10 +171,7 @@ std::string as_json(const IndexChoice& choice, const Checked& checked) {
 }
 
 void check_source(const CheckOptions& options) {
-  if (options.output.empty())
-    require_standard_output();
-  else
-    const OutputFile trial(options.output);
+  Destination destination(options.output);
   IndexChoice choice = choose_index(options.python);
   if (!options.index.empty()) {
     choice.index = Index::open(options.index);
@@ -186,13 +182,8 @@ void check_source(const CheckOptions& options) {
   const Checked checked = examine(choice.index, choice.torch);
   const std::string text =
       options.format == "json" ? as_json(choice, checked) : as_text(choice, checked, options.all);
-  if (options.output.empty()) {
-    write_standard_output(text);
-  } else {
-    OutputFile file(options.output);
-    file.write(text);
-    file.commit();
-  }
+  destination.write(text);
+  destination.commit();
   if (!checked.reaches(options.least)) {
     throw Error(
         ExitStatus::differs,
