@@ -56,7 +56,7 @@ MadeIndex make_index(const MakeIndexOptions& options) {
   const std::vector<SourceUnit> units = wanted_units(work.units(), options.only);
   ParsedUnits parsed =
       work.parse(units, {.jobs = options.jobs, .worker_memory = options.worker_memory});
-  IndexContents contents = merge_findings(parsed.units);
+  IndexContents contents = merge_findings(parsed.units, parsed.headers);
   if (contents.functions.empty()) {
     throw Error(ExitStatus::failed,
                 fmt::format("no unit could be indexed; the first failure: {}: {}",

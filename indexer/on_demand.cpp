@@ -260,14 +260,16 @@ class OnDemand {
     Wanted seen = wanted;
     for (int level = 0; level < kMostLevels && !wanted.empty(); ++level) {
       std::vector<std::string> units = units_that_define(wanted);
+      // What is chosen already is read for the sake of what it calls, and takes no room.
+      const auto fresh = std::stable_partition(
+          units.begin(), units.end(), [&](const auto& unit) { return chosen_.contains(unit); });
       std::size_t& room = level == 0 ? left : callees_left;
-      units.resize(std::min(units.size(), room));
-      room -= units.size();
+      const auto taken = std::min(static_cast<std::size_t>(units.end() - fresh), room);
+      units.erase(fresh + static_cast<std::ptrdiff_t>(taken), units.end());
+      room -= taken;
       chosen_.insert(units.begin(), units.end());
-      added.units += units.size();
-      if (!units.empty() || level == 0) {
-        added.parsed += parse();
-      }
+      added.units += taken;
+      added.parsed += read(units);
       Wanted next = callees(wanted);
       std::erase_if(next, [&](const auto& name) { return !seen.insert(name).second; });
       wanted = std::move(next);
@@ -278,41 +280,56 @@ class OnDemand {
     return added;
   }
 
-  // What the units chosen hold; those in `also` too.
-  std::size_t parse(const std::vector<SourceUnit>& also = {}, const ParseOptions& options = {}) {
-    std::vector<SourceUnit> units = also;
-    std::copy_if(units_.begin(), units_.end(), std::back_inserter(units),
-                 [&](const SourceUnit& unit) { return chosen_.contains(unit.name); });
-    parsed_ = work_.parse(units, options);
-    contents_ = merge_findings(parsed_.units);
-    return parsed_.parsed_now;
-  }
-
   const std::vector<SourceUnit>& units() const { return units_; }
   std::size_t chosen() const { return chosen_.size(); }
-  const std::vector<FailedUnit>& failed() const { return parsed_.failed; }
 
-  void write(const std::filesystem::path& path) {
-    work_.write(std::move(contents_),
+  // Writes what the units chosen hold; those in `also` too.
+  ParsedUnits write(const std::filesystem::path& path, std::vector<SourceUnit> units = {},
+                    const ParseOptions& options = {}) {
+    std::copy_if(units_.begin(), units_.end(), std::back_inserter(units),
+                 [&](const SourceUnit& unit) { return chosen_.contains(unit.name); });
+    ParsedUnits parsed = work_.parse(units, options);
+    work_.write(merge_findings(parsed.units, parsed.headers),
                 {{"units", std::to_string(chosen_.size())},
-                 {"units_failed", std::to_string(parsed_.failed.size())},
+                 {"units_failed", std::to_string(parsed.failed.size())},
                  {"partial", "yes"},
                  {kTreeNote, work_.tree().folder.string()},
                  {kUnitsNote, to_lines(chosen_)},
                  {kNamesNote, to_lines(asked_)},
                  {"python", work_.python().python.string()}},
                 path);
+    return parsed;
   }
 
  private:
+  // Has units parsed for the sake of what their functions call; how many were not kept.
+  std::size_t read(const std::vector<std::string>& names) {
+    std::vector<SourceUnit> units;
+    std::copy_if(units_.begin(), units_.end(), std::back_inserter(units),
+                 [&](const SourceUnit& unit) {
+                   return std::find(names.begin(), names.end(), unit.name) != names.end();
+                 });
+    if (units.empty()) {
+      return 0;
+    }
+    const ParsedUnits parsed = work_.parse(units, {});
+    auto functions = merge_findings(parsed.units, {}).functions;
+    std::move(functions.begin(), functions.end(), std::back_inserter(functions_));
+    return parsed.parsed_now;
+  }
+
   // Notes where ops, their kernels and `asked` are defined, in one pass over the text of all units.
   void look_for_definitions(const Wanted& asked) {
     std::unordered_set<std::string> names = names_.all();
     for (const auto& [name, interest] : asked) {
       names.insert(name);
     }
+    look_for_definitions(names, "");
+  }
+
+  void look_for_definitions(const std::unordered_set<std::string>& names, std::string_view folder) {
     for (const auto& unit : units_) {
-      if (is_candidate(unit)) {
+      if (unit.name.starts_with(folder) && is_candidate(unit)) {
         for (auto& name : defined_names(file_text(unit.path), names)) {
           defining_[std::move(name)].insert(unit.name);
         }
@@ -320,8 +337,8 @@ class OnDemand {
     }
   }
 
-  // Of those that the index does not hold. First those that define what was asked for, or the most
-  // backends; then those that define the most names.
+  // Those that define what was asked for, or the most backends; where there are none, those that
+  // define the most names.
   std::vector<std::string> units_that_define(const Wanted& names) const {
     struct Score {
       int foremost = 0;
@@ -334,16 +351,18 @@ class OnDemand {
         continue;
       }
       for (const auto& unit : units->second) {
-        if (!chosen_.contains(unit)) {
-          Score& score = scores[unit];
-          score.foremost += interest == Interest::callee ? 0 : 1;
-          ++score.names;
-        }
+        Score& score = scores[unit];
+        score.foremost += interest == Interest::callee ? 0 : 1;
+        ++score.names;
       }
     }
     std::vector<std::string> units;
     for (const auto& [name, score] : scores) {
       units.push_back(name);
+    }
+    if (std::any_of(scores.begin(), scores.end(),
+                    [](const auto& unit) { return unit.second.foremost > 0; })) {
+      std::erase_if(units, [&](const auto& unit) { return scores.at(unit).foremost == 0; });
     }
     std::stable_sort(units.begin(), units.end(), [&](const auto& left, const auto& right) {
       const Score& one = scores.at(left);
@@ -369,20 +388,25 @@ class OnDemand {
            });
   }
 
-  // The ops that the wanted functions call, and these ops' kernels.
-  Wanted callees(const Wanted& wanted) const {
+  // The ops that the wanted functions call, and these ops' kernels; of backends their own functions
+  // as well, which lie in the same folder.
+  Wanted callees(const Wanted& wanted) {
     std::unordered_set<std::string> known;
-    for (const auto& function : contents_.functions) {
+    for (const auto& function : functions_) {
       if (function.symbol.starts_with("_ZN2at6native")) {
         known.insert(name_in_at(function.symbol).first);
       }
     }
     Wanted found;
-    for (const auto& function : contents_.functions) {
+    std::map<std::string, std::unordered_set<std::string>> unknown;  // By folder.
+    for (const auto& function : functions_) {
       const std::string caller = name_in_at(function.symbol).first;
-      if (!wanted.contains(caller)) {
+      const auto interest_in_caller = wanted.find(caller);
+      if (interest_in_caller == wanted.end()) {
         continue;
       }
+      const bool is_of_backend =
+          interest_in_caller->second == Interest::backend || of_backends_.contains(caller);
       const std::set<std::string_view> words = words_of(caller);
       for (const auto& call : function.calls) {
         auto [name, is_op] = name_in_at(call.callee);
@@ -391,7 +415,17 @@ class OnDemand {
         if (name.ends_with(kSymInt)) {
           name.resize(name.size() - kSymInt.size());
         }
-        if (name.empty() || wanted.contains(name) || (!is_op && !names_.is_op(name))) {
+        if (name.empty() || wanted.contains(name)) {
+          continue;
+        }
+        if (!is_op && !names_.is_op(name)) {
+          if (is_of_backend && call.callee.starts_with("_ZN2at6native")) {
+            of_backends_.insert(name);
+            want(name, Interest::backend, found);
+            if (!known.contains(name)) {
+              unknown[function.file.substr(0, function.file.rfind('/') + 1)].insert(name);
+            }
+          }
           continue;
         }
         const std::set<std::string_view> callee_words = words_of(name);
@@ -406,6 +440,9 @@ class OnDemand {
         interest = Interest::known;
       }
     }
+    for (const auto& [folder, names] : unknown) {
+      look_for_definitions(names, folder);
+    }
     return found;
   }
 
@@ -416,8 +453,8 @@ class OnDemand {
   std::set<std::string> chosen_;
   std::set<std::string> asked_;
   std::map<std::string, std::set<std::string>> defining_;  // Units by name.
-  ParsedUnits parsed_;
-  IndexContents contents_;
+  std::set<std::string> of_backends_;                      // Functions that are no ops.
+  std::vector<IndexContents::Function> functions_;         // Of the units that were read.
 };
 
 }  // namespace
@@ -463,14 +500,14 @@ MadeIndex prepare_on_demand(const MakeIndexOptions& options) {
   });
   std::set<UnitGroup> groups;
   std::erase_if(units, [&](const SourceUnit& unit) { return !groups.insert(unit.group).second; });
-  const std::size_t parsed =
-      on_demand.parse(units, {.jobs = options.jobs, .worker_memory = options.worker_memory});
-  on_demand.write(path);
+  const std::size_t count = on_demand.chosen() + units.size();
+  ParsedUnits parsed = on_demand.write(
+      path, std::move(units), {.jobs = options.jobs, .worker_memory = options.worker_memory});
   return {.path = path,
           .torch_version = work.tree().version,
-          .units = on_demand.chosen() + units.size(),
-          .parsed = parsed,
-          .failed = on_demand.failed()};
+          .units = count,
+          .parsed = parsed.parsed_now,
+          .failed = std::move(parsed.failed)};
 }
 
 bool lacks(const Index& index, const std::vector<std::string>& names) {

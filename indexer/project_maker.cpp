@@ -321,7 +321,7 @@ MadeIndex make_project_index(const MakeProjectOptions& options) {
   ParsedUnits parsed =
       parse_units(wanted, work, hashes,
                   {.jobs = options.jobs, .worker_memory = options.worker_memory}, progress);
-  IndexContents contents = merge_findings(parsed.units);
+  IndexContents contents = merge_findings(parsed.units, parsed.headers);
   if (contents.functions.empty()) {
     throw Error(ExitStatus::failed,
                 fmt::format("nothing was found in the {} sources of {}; the first failure: {}",

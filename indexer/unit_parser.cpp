@@ -82,7 +82,7 @@ class Parsing {
     parse_waiting();
     for (auto& group : groups_) {
       if (group.header) {
-        parsed_.units.push_back(*std::move(group.header));
+        parsed_.headers.push_back(*std::move(group.header));
       }
     }
     return std::move(parsed_);
@@ -246,13 +246,14 @@ ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, File
   return Parsing(wanted, work, hashes, options, progress).finish();
 }
 
-IndexContents merge_findings(const std::vector<CachedUnit>& units) {
+IndexContents merge_findings(std::span<const CachedUnit> units,
+                             std::span<const CachedUnit> headers) {
   IndexContents contents;
   // What a header holds is found by many units. A function is a line and those of its calls behind
   // it; what was seen before is not parsed again.
   std::unordered_set<std::uint64_t> seen;
   std::string fresh;
-  for (const auto& unit : units) {
+  const auto take = [&](const CachedUnit& unit) {
     const std::string findings = unit.findings();
     std::string_view rest = findings;
     fresh.clear();
@@ -272,7 +273,9 @@ IndexContents merge_findings(const std::vector<CachedUnit>& units) {
               std::back_inserter(contents.functions));
     std::move(found.registrations.begin(), found.registrations.end(),
               std::back_inserter(contents.registrations));
-  }
+  };
+  std::for_each(units.begin(), units.end(), take);
+  std::for_each(headers.begin(), headers.end(), take);
   return contents;
 }
 

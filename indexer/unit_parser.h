@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,10 @@ struct ParseOptions {
 };
 
 struct ParsedUnits {
-  std::vector<CachedUnit> units;  ///< Those of the groups' headers too. In no order.
+  std::vector<CachedUnit> units;    ///< In no order.
+  std::vector<CachedUnit> headers;  ///< What the headers shared by their groups hold.
   std::vector<FailedUnit> failed;
-  std::size_t parsed_now = 0;  ///< Of `units` without the headers: those that were not kept.
+  std::size_t parsed_now = 0;  ///< Of `units`: those that were not kept.
 };
 
 /// Has units parsed by workers, but for those of which `work` keeps what they gave and nothing that
@@ -52,7 +54,8 @@ struct ParsedUnits {
 ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
                         const ParseOptions& options, ProgressReporter& progress);
 
-/// Everything that units found, once.
-IndexContents merge_findings(const std::vector<CachedUnit>& units);
+/// Everything that units, and the headers that they share, hold, once.
+IndexContents merge_findings(std::span<const CachedUnit> units,
+                             std::span<const CachedUnit> headers);
 
 }  // namespace optrace
