@@ -416,6 +416,16 @@ def test_lines_of_another_version_are_marked(run, newest_python):
     assert value["torch"]["version"].startswith("2.")
 
 
+def test_a_class_that_says_it_is_of_another_module(run, newest_python):
+    """Newer than any index. inspect looks for torch.optim's classes in torch/optim/__init__.py."""
+    result = run("torch.optim.Muon", "--python", newest_python, "--format", "json")
+    assert result.returncode == 0, result.stderr
+    source = json.loads(result.stdout)["answers"][0]["source"]
+    assert source["file"] == "torch/optim/_muon.py"
+    text = pathlib.Path(source["path"]).read_text().splitlines()
+    assert text[source["line"] - 1].startswith("class Muon(")
+
+
 def test_no_torch_is_a_notice_only(run, tmp_path):
     python = tmp_path / "bin/python3"
     python.parent.mkdir()
