@@ -207,6 +207,18 @@ def test_an_out_variant_of_torchgens_leads_to_what_it_wraps(explain):
     assert functions["functional"]["source"]["file"] == "aten/src/ATen/native/Embedding.cpp"
 
 
+def test_an_op_for_quantized_tensors_alone(explain):
+    """Its two kernels have one name, in two files."""
+    answer = explain("quantized::conv2d.new", parsed=True)
+    kernels = {entry["key"]: entry for entry in answer["dispatch"]}
+    for key, folder in (("QuantizedCPU", "quantized/cpu/"), ("QuantizedCUDA", "quantized/cudnn/")):
+        assert folder in kernels[key]["registered"]["file"]
+        assert folder in kernels[key]["functions"][0]["source"]["file"]
+    text = explain("quantized::conv2d.new")
+    for key in ("QuantizedCPU", "QuantizedCUDA"):
+        assert re.search(rf"^  quantized::conv2d\.new  {key}$", text, re.MULTILINE)
+
+
 def test_convolution_s_backward(explain):
     answer = explain("convolution", parsed=True)
     derivative, = answer["derivatives"]
