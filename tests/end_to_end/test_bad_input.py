@@ -315,7 +315,7 @@ def test_a_site_that_raises_is_no_hindrance(run, site):
 
 
 def test_a_site_that_exits(run, site):
-    environment = site("import os; print('closed today'); os._exit(0)")
+    environment = site("import os; print('closed today', flush=True); os._exit(0)")
     assert_refused(run("add", environment=environment), USAGE, "ended without answering",
                    "closed today")
 
