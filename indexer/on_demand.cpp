@@ -68,7 +68,7 @@ std::string bare(std::string_view name) {
 std::size_t closing(std::string_view text, std::size_t at) {
   constexpr std::size_t kFar = 4000;
   int depth = 0;
-  for (std::size_t end = std::min(text.size(), at + kFar); at < end; ++at) {
+  for (const std::size_t end = std::min(text.size(), at + kFar); at < end; ++at) {
     depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
     if (depth == 0) {
       return at;
@@ -330,8 +330,8 @@ class OnDemand {
   void look_for_definitions(const std::unordered_set<std::string>& names, std::string_view folder) {
     for (const auto& unit : units_) {
       if (unit.name.starts_with(folder) && is_candidate(unit)) {
-        for (auto& name : defined_names(file_text(unit.path), names)) {
-          defining_[std::move(name)].insert(unit.name);
+        for (const auto& name : defined_names(file_text(unit.path), names)) {
+          defining_[name].insert(unit.name);
         }
       }
     }
@@ -357,6 +357,7 @@ class OnDemand {
       }
     }
     std::vector<std::string> units;
+    units.reserve(scores.size());
     for (const auto& [name, score] : scores) {
       units.push_back(name);
     }

@@ -167,7 +167,7 @@ LibraryCoverage library_coverage(const Index& index, const ModuleSymbols& librar
     coverage.classes.push_back({std::string(space.name), {}, 0, {}});
   std::unordered_set<std::string> seen;
   library.for_each_name([&](std::uint64_t, std::string_view name) {
-    std::string symbol = canonical_symbol(name);
+    const std::string symbol = canonical_symbol(name);
     if (!seen.insert(symbol).second) return;
     if (is_lambda(symbol)) {
       const auto function = enclosing_function(symbol);
