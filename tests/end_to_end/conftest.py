@@ -26,7 +26,7 @@ def repository():
 @pytest.fixture(scope="session")
 def build():
     """The folder that optrace was built in."""
-    return pathlib.Path(os.environ.get("OPTRACE_BUILD", REPOSITORY / "build"))
+    return pathlib.Path(os.environ.get("OPTRACE_BUILD", REPOSITORY / "build")).absolute()
 
 
 @pytest.fixture(scope="session")
