@@ -234,7 +234,7 @@ class OnDemand {
  public:
   // `had` is the index so far; null where there is none yet.
   OnDemand(TreeWork& work, const Index* had)
-      : work_(work), ops_(work.ops()), names_(ops_), units_(work.units()) {
+      : work_(work), names_(work.ops()), units_(work.units()) {
     if (had != nullptr) {
       chosen_ = lines_of(had->note(kUnitsNote));
       asked_ = lines_of(had->note(kNamesNote));
@@ -448,7 +448,6 @@ class OnDemand {
   }
 
   TreeWork& work_;
-  std::vector<IndexContents::Op> ops_;
   Names names_;
   std::vector<SourceUnit> units_;
   std::set<std::string> chosen_;

@@ -39,7 +39,6 @@ constexpr std::size_t kWorthSharing = 4;  // Units: reading the header takes as 
 
 struct Project {
   std::filesystem::path folder;  // Absolute.
-  std::filesystem::path work_key;
   std::string name;
 };
 

@@ -92,6 +92,8 @@ void TreeWork::prepare() {
                     progress_.begin("Listing the names of the Python API");
                     write_python_names(python_.python, file);
                   });
+  ops_ = parse_ops(file_text(work_.path() / "ops"));
+  hashes_ = FileHashes();
 }
 
 std::vector<SourceUnit> TreeWork::units() const {
@@ -128,18 +130,13 @@ UnitsToParse TreeWork::units_to_parse(const std::vector<SourceUnit>& sources) co
 }
 
 ParsedUnits TreeWork::parse(const std::vector<SourceUnit>& units, const ParseOptions& options) {
-  FileHashes hashes;
-  return parse_units(units_to_parse(units), work_, hashes, options, progress_);
-}
-
-std::vector<IndexContents::Op> TreeWork::ops() const {
-  return parse_ops(file_text(work_.path() / "ops"));
+  return parse_units(units_to_parse(units), work_, hashes_, options, progress_);
 }
 
 void TreeWork::write(IndexContents contents, const std::map<std::string, std::string>& notes,
                      const std::filesystem::path& path) const {
   progress_.begin("Writing the index");
-  contents.ops = ops();
+  contents.ops = ops_;
   contents.python_names = parse_python_names(file_text(work_.path() / "python_names"));
   bind_python_names(contents, {tree_.folder, generated()});
   contents.meta = {{"torch_version", tree_.version}, {"git_version", git_version(tree_, python_)}};

@@ -23,16 +23,16 @@ class TreeWork {
   /// them.
   TreeWork(SourceTree tree, const std::filesystem::path& python, ProgressReporter& progress);
 
-  /// Generates code and reads ops and Python names. Throws Error(failed).
+  /// Generates code and reads ops and Python names; comes before all else. Throws Error(failed).
   void prepare();
 
-  /// All units of the tree and of the generated code, by name. After prepare().
+  /// All units of the tree and of the generated code, by name.
   std::vector<SourceUnit> units() const;
 
   /// Has the units parsed and the headers shared by their groups read.
   ParsedUnits parse(const std::vector<SourceUnit>& units, const ParseOptions& options);
 
-  std::vector<IndexContents::Op> ops() const;
+  const std::vector<IndexContents::Op>& ops() const { return ops_; }
 
   /// Writes the index of what the units gave. `notes` are added to its meta. Throws Error(usage),
   /// Error(failed).
@@ -51,6 +51,8 @@ class TreeWork {
   PythonInstallation python_;
   ProgressReporter& progress_;
   WorkFolder work_;
+  std::vector<IndexContents::Op> ops_;
+  FileHashes hashes_;  // Of what units read: not before all is generated.
 };
 
 }  // namespace optrace
