@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "indexer/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "report/explain.h"
@@ -89,22 +88,6 @@ std::vector<std::string> devices_of(const ExplainOptions& options) {
   return options.device.empty() ? default_devices() : std::vector<std::string>{options.device};
 }
 
-/// The indexes of the torch at hand and of extensions, opened.
-struct OpenIndexes {
-  IndexChoice choice;
-  std::vector<Index> extensions;
-  SourceIndexes all() const { return {choice.index, extensions}; }
-};
-
-OpenIndexes open_indexes(const ExplainOptions& options) {
-  OpenIndexes indexes{choose_index(options.python), {}};
-  std::vector<std::string> notices = std::move(indexes.choice.notices);
-  indexes.choice.notices.clear();
-  indexes.extensions = find_project_indexes(&notices);
-  for (const std::string& notice : notices) fmt::print(stderr, "optrace: {}\n", printable(notice));
-  return indexes;
-}
-
 ExplanationSource explanation_source(const IndexChoice& choice) {
   ExplanationSource source;
   source.version = choice.index.torch_version();
@@ -116,12 +99,13 @@ ExplanationSource explanation_source(const IndexChoice& choice) {
 
 void explain_one(const ExplainOptions& options) {
   Destination destination(options.file);
-  OpenIndexes indexes = open_indexes(options);
-  const std::string name = find_op(indexes.all(), options.op, options.overload).name;
-  index_on_demand({name}, options.python, indexes.choice);
-  for (const std::string& notice : indexes.choice.notices)
-    fmt::print(stderr, "optrace: {}\n", printable(notice));
-  const SourceIndexes index = indexes.all();
+  IndexChoice choice = choose_index(options.python);
+  say_notices(choice);
+  const std::string name =
+      find_op({choice.index, choice.projects}, options.op, options.overload).name;
+  index_on_demand({name}, options.python, choice);
+  say_notices(choice);
+  const SourceIndexes index(choice.index, choice.projects);
   const SpelledOp spelled = find_op(index, options.op, options.overload);
   const Explanation explanation = explain(index, spelled, options.op, devices_of(options));
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
@@ -131,7 +115,7 @@ void explain_one(const ExplainOptions& options) {
       options.colour == ColourChoice::always ||
       (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);
   text.style.links = text.style.colour && target.terminal;
-  const ExplanationSource source = explanation_source(indexes.choice);
+  const ExplanationSource source = explanation_source(choice);
   destination.write(options.json ? explain_json(explanation, source, false)
                                  : explain_text(explanation, source, text));
   destination.commit();
@@ -140,9 +124,10 @@ void explain_one(const ExplainOptions& options) {
 void explain_lines(const ExplainOptions& options) {
   const InterruptGuard guard;
   Destination destination(options.file);
-  const OpenIndexes indexes = open_indexes(options);
-  const SourceIndexes index = indexes.all();
-  const ExplanationSource source = explanation_source(indexes.choice);
+  IndexChoice choice = choose_index(options.python);
+  say_notices(choice);
+  const SourceIndexes index(choice.index, choice.projects);
+  const ExplanationSource source = explanation_source(choice);
   const auto lines = std::make_unique<InputLines>(kLongestName);
   while (const auto line = lines->next()) {
     std::string answer;

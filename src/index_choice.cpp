@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "indexer/on_demand.h"
 #include "platform/error.h"
 #include "report/source_link.h"
+#include "report/terminal_text.h"
 
 namespace optrace {
 namespace {
@@ -204,6 +206,12 @@ bool index_on_demand(const std::vector<std::string>& names, const std::string& p
   choice = choose_index(python_option);
   choice.notices.clear();
   return true;
+}
+
+void say_notices(IndexChoice& choice) {
+  for (const std::string& notice : choice.notices)
+    fmt::print(stderr, "optrace: {}\n", printable(notice));
+  choice.notices.clear();
 }
 
 LocateSource source_of(const IndexChoice& choice) {

@@ -47,7 +47,10 @@ IndexChoice choose_index(const std::string& python_option);
 bool index_on_demand(const std::vector<std::string>& names, const std::string& python_option,
                      IndexChoice& choice);
 
-/// The same, for an output's head.
+/// Shows the choice's notices on standard error, once.
+void say_notices(IndexChoice& choice);
+
+/// The choice, for an output's head.
 LocateSource source_of(const IndexChoice& choice);
 
 }  // namespace optrace

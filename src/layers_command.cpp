@@ -44,9 +44,8 @@ void require_layer(const std::string& id) {
 void show_layers(const LayersOptions& options) {
   require_layer(options.layer);
   Destination destination(options.output);
-  const IndexChoice choice = choose_index(options.python);
-  for (const std::string& notice : choice.notices)
-    fmt::print(stderr, "optrace: {}\n", printable(notice));
+  IndexChoice choice = choose_index(options.python);
+  say_notices(choice);
   std::vector<LayerSurvey> layers = survey_layers(choice.index);
   if (!options.layer.empty())
     std::erase_if(layers, [&](const LayerSurvey& one) { return one.layer->id != options.layer; });

@@ -164,12 +164,6 @@ void open_answer(const IndexChoice& choice, const LocateResult& result) {
   open_in_editor(file, placed->line);
 }
 
-void say_notices(IndexChoice& choice) {
-  for (const std::string& notice : choice.notices)
-    fmt::print(stderr, "optrace: {}\n", printable(notice));
-  choice.notices.clear();
-}
-
 // The C++ function or op that a name is of, if it can be one: `matmul` of `torch.matmul`,
 // `aten::add.Tensor` as it is.
 std::vector<std::string> function_names(const std::string& name) {

@@ -178,7 +178,7 @@ void check_source(const CheckOptions& options) {
     choice.exact = choice.torch &&
                    is_exact_source(choice.index, choice.torch->version, choice.torch->git_version);
   }
-  for (const std::string& notice : choice.notices) fmt::print(stderr, "optrace: {}\n", notice);
+  say_notices(choice);
   const Checked checked = examine(choice.index, choice.torch);
   const std::string text =
       options.format == "json" ? as_json(choice, checked) : as_text(choice, checked, options.all);
