@@ -138,9 +138,20 @@ void Recording::read_section(SectionKind kind, std::span<const std::byte> bytes)
       python_functions_.push_back(std::move(function));
       return;
     }
+    case SectionKind::op_record: {
+      recording::OpRecord raw{};
+      constexpr std::uint32_t kMostRecords = 1U << 24;
+      if (!cursor.take(raw) || raw.id >= kMostRecords) fail("an op record is malformed");
+      if (raw.id >= op_records_.size()) op_records_.resize(raw.id + 1);
+      const auto text = cursor.rest();
+      op_records_[raw.id].assign(reinterpret_cast<const char*>(text.data()), text.size());
+      return;
+    }
     case SectionKind::thread:
       read_thread(bytes);
       return;
+    case SectionKind::initial_stack:
+      fail("it has a section that only a region has");
     case SectionKind::end:
       return;
   }
@@ -169,7 +180,14 @@ void Recording::check_events() const {
   for (const Thread& thread : threads_) {
     for (std::size_t i = 0; i < thread.events.size(); ++i) {
       const recording::Event event = thread.events[i];
-      if (event.id > recording::kBuiltinReturn) fail("an event is of an unknown kind");
+      if (event.id > recording::kLastKind) fail("an event is of an unknown kind");
+      if (event.id > recording::kBuiltinReturn) {
+        if (event.id != recording::kArguments && event.line != 0 &&
+            event.line >= op_records_.size()) {
+          fail("an event names an unknown op record");
+        }
+        continue;
+      }
       if (event.id >= recording::kFirstPythonEvent) {
         if (event.return_address >= python_functions_.size()) {
           fail("an event names an unknown Python function");

@@ -60,6 +60,8 @@ class Recording {
   const std::vector<Probes>& probes() const { return probes_; }    ///< By first id, disjoint.
   const std::vector<PythonFunction>& python_functions() const { return python_functions_; }
   const std::vector<Thread>& threads() const { return threads_; }
+  /// By id; JSON texts as the agent wrote them, empty where an id was not used.
+  const std::vector<std::string>& op_records() const { return op_records_; }
 
   /// The module that spans a run-time address; null if none does.
   const Module* module_at(std::uint64_t address) const;
@@ -82,6 +84,7 @@ class Recording {
   std::vector<Probes> probes_;
   std::vector<PythonFunction> python_functions_;
   std::vector<Thread> threads_;
+  std::vector<std::string> op_records_;
 };
 
 }  // namespace optrace

@@ -51,6 +51,13 @@ enum class EventKind : std::uint8_t {
   python_return = 2,  ///< It ends (return, yield or exception). `what` as above.
   builtin_call = 3,   ///< Python is about to call a builtin. `what` is it, `line` the calling line.
   builtin_return = 4,  ///< It ended (return or exception).
+  op_begin = 5,    ///< A dispatcher op. `what` is an op record or 0; `stack_pointer` its sequence
+                   ///< number, all ones for none; `return_address` RecordFunction's thread number.
+  op_end = 6,      ///< `what` is the op record of its results, or 0.
+  node_begin = 7,  ///< An autograd node. `what` names it; numbers as in the op that made it.
+  node_end = 8,
+  arguments = 9,  ///< Of the entry before: its first two integer arguments, in `stack_pointer` and
+                  ///< `return_address`; `what` and `line` are 0.
 };
 
 struct Event {
@@ -72,11 +79,67 @@ struct InitialFrame {
   std::uint64_t return_address = 0;
 };
 
+enum class PathKind : std::uint8_t {
+  function = 0,  ///< `what` is a function that was entered.
+  python = 1,    ///< `what` is a Python function.
+  initial = 2,   ///< `what` is a function that was live when recording started.
+  node = 3,      ///< An autograd node ran: `what` is the op record that names it, or kNone.
+};
+
+/// How often a path was taken with an op call, and results, of one kind.
+struct OpTally {
+  std::uint32_t record = 0;   ///< Index into op_records; 0: the record found no room.
+  std::uint32_t results = 0;  ///< Likewise, of what the op gave back; 0: not recorded.
+  std::uint64_t calls = 0;
+};
+
+/// How often a path was taken with these first two integer arguments: one of them is the
+/// DispatchKeySet of a redispatch, the second where the first is where the result goes.
+struct ArgumentTally {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  std::uint64_t calls = 0;
+};
+
+/// A way through the calls, counted: what is entered from where, however often.
+struct TracePath {
+  PathKind kind = PathKind::function;
+  bool tail_call = false;           ///< Entered by a jump from the parent, which left no frame.
+  std::uint32_t parent = kNone;     ///< A path before this one; kNone for a root.
+  std::uint32_t what = kNone;       ///< As `kind` says.
+  std::uint32_t line = 0;           ///< Of Python code that calls it; 0 if unknown.
+  std::uint32_t builtin = kNone;    ///< The Python function as which Python called it.
+  std::uint32_t thread = 0;         ///< Index into threads: the first that took it.
+  std::uint32_t thread_count = 1;   ///< How many threads took it.
+  std::uint32_t caused_by = kNone;  ///< node: the path of the forward op that made the node.
+  std::uint64_t calls = 0;          ///< 0 for a path that only leads to counted ones.
+  /// Nanoseconds from an entry until something outside of it was recorded (an upper bound: a
+  /// function's end is not recorded), or until its recorded end where it has one (Python functions,
+  /// ops, nodes): of all calls that ended, the shortest and the longest.
+  std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
+  std::vector<OpTally> ops;              ///< Dispatcher steps. At most kMostTallies, by first call.
+  std::vector<ArgumentTally> arguments;  ///< Likewise, of redispatches.
+  std::uint64_t ops_left_out = 0;        ///< Calls with op records beyond those.
+};
+constexpr std::size_t kMostTallies = 16;
+
 struct ThreadRecord {
   std::uint64_t id = 0;  ///< As gettid gives it.
   std::vector<InitialFrame> initial_stack;
-  std::vector<Event> events;  ///< In the order in which they happened.
+  std::vector<Event> events;  ///< In the order in which they happened; only in a timeline.
   std::uint64_t lost = 0;     ///< Events that found no room.
+};
+
+/// How sure the call tree is. Every rule that had to choose counts here (call_tree.h).
+struct CallTreeStatistics {
+  std::uint64_t entries = 0;
+  std::uint64_t roots = 0;                    ///< Rule 4, and entries with nothing above them.
+  std::uint64_t tail_calls = 0;               ///< Rule 2.
+  std::uint64_t indirect_tail_calls = 0;      ///< ... of which through a register or memory.
+  std::uint64_t self_entries = 0;             ///< Rule 2.
+  std::uint64_t unprobed_callers = 0;         ///< Rule 5.
+  std::uint64_t recursive_callers = 0;        ///< Rule 3 with no known distance: innermost taken.
+  std::uint64_t unmatched_python_events = 0;  ///< Returns of what was never seen to start.
 };
 
 struct Trace {
@@ -84,12 +147,16 @@ struct Trace {
   /// {"torch": {"version","git_version","cuda","debug"}, "device", "python", "op", "call",
   ///  "inputs": [{"name","shape","dtype","device"}], "backward", "probes":
   ///  {"mode","placed","failed"}, "op_names": {"add_Tensor": "aten::add.Tensor", ...},
-  ///  "torch_folder", "warnings": [text, ...]}
+  ///  "torch_folder", "dispatch_tables": {"aten::add.Tensor": what
+  ///  torch._C._dispatch_dump_table gives}, "warnings": [text, ...]}
   nlohmann::json meta;
   std::vector<TraceModule> modules;
   std::vector<TraceFunction> functions;
   std::vector<PythonFunction> python_functions;
   std::vector<ThreadRecord> threads;
+  std::vector<TracePath> paths;         ///< Parents before their children.
+  std::vector<std::string> op_records;  ///< JSON texts, each an object; [0] describes the torch.
+  CallTreeStatistics statistics;        ///< How sure the paths are.
 };
 
 /// Throws Error(usage) when `path` is no trace, truncated, corrupt, or of an unknown version.

@@ -5,9 +5,9 @@
 // patches functions, records who entered them and hands out a raw recording (recording_format.h).
 //
 // Every function returns 0 or a count when it did what it says, else -errno and nothing is changed
-// unless said otherwise. They may be called from any thread, but not from two at once: the second
-// gets -EBUSY. None throws, none allocates from the C library's heap, except that Python may when
-// optrace_agent_python's callback asks it for a name.
+// unless said otherwise. They may be called from any thread, but, unless said otherwise, not from
+// two at once: the second gets -EBUSY. None throws, none allocates from the C library's heap,
+// except that Python may when optrace_agent_python's callback asks it for a name.
 
 #include <cstdint>
 
@@ -39,6 +39,36 @@ struct optrace_agent_counters {
 ///   -EACCES           the system does not let text be made writable (SELinux's execmod)
 ///   -ENOMEM, or what open and read gave
 OPTRACE_AGENT_EXPORT int optrace_agent_place(const char* plan_path, int use_jumps);
+
+/// From the next start on, what is recorded goes into this file (a memfd, say, empty so far), which
+/// a reader maps and empties while the program runs: RegionHeader in recording_format.h. The agent
+/// makes it `bytes` long, maps it, and does not need `fd` afterwards. A thread for which no chunk
+/// is free waits for the reader, for two seconds at most, and never for one whose heartbeat stands
+/// still; then its events are lost, and counted. A negative `fd` goes back to memory of the agent's
+/// own. In a forked child that records nothing yet, this drops the parent's region.
+///   -EBUSY while recording; -EINVAL for fewer than 1 MiB; or what ftruncate and mmap gave
+OPTRACE_AGENT_EXPORT int optrace_agent_share(int fd, std::uint64_t bytes);
+
+/// Adds an event of the calling thread: `kind` is one from kOpBegin to kNodeEnd, the rest as said
+/// there (recording_format.h). 0, or -ENODATA when not recording. For the op-record agent, in the
+/// middle of an op: takes no lock, as little time as a probe, and may be called by any number of
+/// threads at once.
+OPTRACE_AGENT_EXPORT int optrace_agent_note(std::uint32_t kind, std::uint32_t record,
+                                            std::uint64_t number, std::uint64_t thread);
+
+/// Keeps an op record's JSON text in the recording; `id` as in recording_format.h. 0, or -ENOSPC.
+/// May be called by any number of threads at once.
+OPTRACE_AGENT_EXPORT int optrace_agent_keep_record(std::uint32_t id, const char* text,
+                                                   std::uint64_t size);
+
+/// Between the two, probes that the calling thread hits are not recorded: for what the op-record
+/// agent itself calls. Returns what to hand to the second. Nests.
+OPTRACE_AGENT_EXPORT std::uint32_t optrace_agent_pause_thread(void);
+OPTRACE_AGENT_EXPORT void optrace_agent_resume_thread(std::uint32_t paused);
+
+/// Does what the reader of the shared region wants (stop, place a plan), if anything. Called by the
+/// Python hook by itself; for programs without one. 0 or what that gave.
+OPTRACE_AGENT_EXPORT int optrace_agent_serve(void);
 
 /// Starts recording on all threads, after taking down the calling thread's stack. What an earlier
 /// recording left is dropped. -EALREADY when recording; -ENOMEM without memory for the buffers.

@@ -15,7 +15,7 @@
 namespace optrace::plan {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'P', 'L', 'A', 'N', '\0'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::uint32_t kLongestBuildId = 32;  // Bytes; a SHA-1 build-id has 20.
 
 struct Header {
@@ -46,7 +46,7 @@ struct Probe {
   std::uint8_t displaced;  // Bytes of the original that the code stands for: 5 or more for a jump.
   Patch patch;
   std::uint8_t original_size;  // Bytes valid in `original`: what the agent must find at the entry.
-  std::uint8_t reserved;
+  std::uint8_t arguments;      // Not 0: record the first two integer arguments too (kArguments).
   std::uint8_t original[8];
 };
 

@@ -1,17 +1,24 @@
 #pragma once
 
-// The raw recording: what the agent hands out after a run, addresses only. The command turns it
-// into a trace (tracer/recording.h) and throws it away; it lives in a private folder meanwhile.
+// What the agent records: addresses only. It comes in two ways that share their parts.
+//
+// The raw recording, a file that the agent writes after a short run and that the command turns into
+// a trace (tracer/recording.h):
 //
 //   Header, then sections until the end of the file: SectionHeader | `size` bytes, padded to 8.
-//   All addresses are run-time ones; a module's load bias ties them to the file.
+//
+// The region, memory that the agent shares with a reader in the command (tracer/collector.h) while
+// a program of any length runs: RegionHeader, then the arena (sections that only ever get more),
+// then chunks of events that the reader empties and gives back.
+//
+// All addresses are run-time ones; a module's load bias ties them to the file.
 
 #include <cstdint>
 
 namespace optrace::recording {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'W', '\0', '\0'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 struct Header {
   char magic[8];
@@ -29,6 +36,8 @@ enum class SectionKind : std::uint32_t {
   python_function = 3,  // PythonFunction, then name and file (not terminated).
   thread = 4,           // Thread, then InitialFrame[initial_count], then Event[event_count].
   end = 5,              // Empty; a recording without it is truncated.
+  op_record = 6,        // OpRecord, then `size - sizeof(OpRecord)` bytes of JSON text.
+  initial_stack = 7,    // Region only: Thread (no events), then InitialFrame[initial_count].
 };
 
 struct SectionHeader {
@@ -75,12 +84,34 @@ struct InitialFrame {            // Innermost first, as an unwinder meets them.
   std::uint64_t instruction;     // An address inside the frame's own function.
 };
 
-// `id` below kFirstPythonEvent is a probe's; at and above it, what happened in Python.
+// What the op-record agent says of a call, once for all calls that are alike. Id 0 describes the
+// torch at hand (names of dispatch keys); the ids of calls, their results and autograd nodes count
+// from 1, in no particular order. tracer/op_records/ has the JSON's keys.
+struct OpRecord {
+  std::uint32_t id;
+  std::uint32_t reserved;
+};
+
+// `id` below kFirstPythonEvent is a probe's; at and above it, what happened otherwise.
 constexpr std::uint32_t kFirstPythonEvent = 0xF0000000;
 constexpr std::uint32_t kPythonCall = kFirstPythonEvent + 0;
 constexpr std::uint32_t kPythonReturn = kFirstPythonEvent + 1;
 constexpr std::uint32_t kBuiltinCall = kFirstPythonEvent + 2;
 constexpr std::uint32_t kBuiltinReturn = kFirstPythonEvent + 3;
+// An op begins (at::RecordFunction's callbacks): `line` the op record's id, 0 if there was no room
+// for it; `stack_pointer` the sequence number (all ones: none); `return_address` the number that
+// RecordFunction gives the thread.
+constexpr std::uint32_t kOpBegin = kFirstPythonEvent + 4;
+// It ends: `line` the record of its results, 0 for none; `stack_pointer` as in its begin.
+constexpr std::uint32_t kOpEnd = kFirstPythonEvent + 5;
+// An autograd node begins to run: `line` the record of its name, `stack_pointer` the sequence
+// number of the forward op that made it, `return_address` the thread of that op, as in kOpBegin.
+constexpr std::uint32_t kNodeBegin = kFirstPythonEvent + 6;
+constexpr std::uint32_t kNodeEnd = kFirstPythonEvent + 7;
+// The first two integer arguments of the last probe hit whose stack pointer ends in the 32 bits of
+// `line`: `stack_pointer` is rdi, `return_address` rsi. Only for probes whose plan asks for it.
+constexpr std::uint32_t kArguments = kFirstPythonEvent + 8;
+constexpr std::uint32_t kLastKind = kArguments;
 
 struct Event {
   std::uint32_t id;
@@ -93,5 +124,64 @@ struct Event {
 };
 
 static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Event) == 32);
+
+// The region. Whoever is named first in a field's comment writes it; all words that both use are
+// accessed atomically.
+
+constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
+constexpr std::uint32_t kRegionVersion = 1;
+constexpr std::uint32_t kLongestPlanPath = 4096;
+
+struct RegionHeader {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t process;        // Agent: getpid().
+  std::uint64_t size;           // Agent: of all of it, in bytes. What follows is in the same file.
+  std::uint64_t arena_offset;   // Agent: where sections lie,
+  std::uint64_t arena_size;     // and how much room there is for them.
+  std::uint64_t chunks_offset;  // Agent: where the chunks lie, a multiple of kChunkSize,
+  std::uint32_t chunk_count;    // and how many there are.
+  std::uint32_t recording;      // Agent: 1 while it records, 0 before and after.
+  // Agent: as in Header; the stop ones are 0 while it records.
+  std::uint64_t start_ticks, start_nanoseconds, stop_ticks, stop_nanoseconds;
+  // Agent: bytes of the arena that are given out. A section is complete once its kind is not 0:
+  // that is written last.
+  std::uint64_t arena_used;
+  std::uint64_t arena_lost;  // Agent: sections for which there was no room.
+  std::uint64_t lost;        // Agent: events of threads that never got a chunk.
+
+  std::uint32_t freed;    // Reader: counts the chunks given back; agent: a futex to wait on.
+  std::uint32_t waiting;  // Agent: threads that wait for one.
+  std::uint32_t
+      heartbeat;       // Reader: changes whenever it looks, so that nobody waits for a dead one.
+  std::uint32_t stop;  // Reader: not 0 when the agent is to stop recording at the next chance.
+  // Reader: bumped once plan_path names a plan that is to be placed at the next chance (int3).
+  std::uint32_t plan_wanted;
+  std::uint32_t plan_done;   // Agent: plan_wanted, once it is placed.
+  std::int32_t plan_result;  // Agent: what optrace_agent_place gave.
+  std::uint32_t reserved;
+  char plan_path[kLongestPlanPath];
+};
+
+constexpr std::uint64_t kChunkSize = 64ULL * 1024;
+
+enum class ChunkState : std::uint32_t {
+  free = 0,    // All zeros behind the header.
+  owned = 1,   // A thread writes into it. Events with a time are complete; the first one without is
+               // where the next will be, or is being written.
+  sealed = 2,  // The thread has taken another one. Only the reader makes it free again.
+};
+
+struct ChunkHeader {
+  std::uint32_t state;   // ChunkState.
+  std::uint32_t thread;  // gettid
+  std::uint64_t order;   // Counts the chunks that were taken, so that a thread's are in order.
+  std::uint64_t lost;    // The thread's events before this chunk that found no room.
+  std::uint32_t round;   // The recording that it belongs to.
+  std::uint32_t reserved;
+};
+constexpr std::uint32_t kEventsPerChunk = kChunkSize / sizeof(Event) - 1;
+
+static_assert(sizeof(ChunkHeader) == sizeof(Event));
 
 }  // namespace optrace::recording

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tracer/probe_session.h"
+#include "tracer/trace.h"
+
+namespace optrace {
+
+/// Which of what a program does is counted. Nothing set: everything.
+struct TraceSelection {
+  /// Ops by name, `aten::conv*` or `conv*`, with `*` for any characters; an op that is called by
+  /// one that matches comes with it. Empty: whatever happens, in an op or not.
+  std::string ops;
+  std::string from_module;  ///< Only below Python functions of this module or package.
+  std::uint64_t skip = 0;   ///< Outermost selected op calls that are passed over first.
+  std::uint64_t count = 0;  ///< How many are counted then; 0: all. Afterwards recording is stopped.
+};
+
+struct CollectorOptions {
+  TraceSelection selection;
+  bool timeline = false;  ///< Keep every event too (memory grows with the program's length).
+};
+
+/// What a live display may show.
+struct CollectorProgress {
+  std::uint64_t events = 0;
+  std::uint64_t ops = 0;  ///< Outermost selected op calls.
+  std::size_t paths = 0;
+  std::uint64_t lost = 0;
+};
+
+/// The reader of one process's shared region (agent/recording_format.h): empties it while the
+/// program runs, and counts paths as it reads. Everything in the region is hostile; what is
+/// impossible throws Error(failed). One thread at a time.
+///
+///   Collector collector(descriptor, session, options);   // once the agent shares its region
+///   while (the program runs) { collector.drain(); wait a little, or for the program; }
+///   collector.finish();                                   // it stopped, ended, or died
+///   write_trace(collector.take(meta), path);
+class Collector {
+ public:
+  /// Maps the region; the descriptor may be closed afterwards. `session` has made the plans that
+  /// are placed in the process, and must outlive the collector.
+  Collector(int region, ProbeSession& session, CollectorOptions options);
+  ~Collector();
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+  /// Reads what is there. True if there was anything. Also asks the agent for probes on callers
+  /// that turned out to have none (ProbeSession::closure_plans), and to stop once enough was
+  /// counted.
+  bool drain();
+
+  /// Reads the rest. Afterwards the region is not looked at again.
+  void finish();
+
+  CollectorProgress progress() const;
+
+  /// The ops that occurred, `aten::add.Tensor`, as op records name them.
+  std::vector<std::string> ops() const;
+
+  /// The trace; once, after finish(). `meta` as in Trace; warnings, probes are added to it.
+  Trace take(nlohmann::json meta);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace optrace
