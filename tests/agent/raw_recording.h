@@ -26,11 +26,16 @@ struct RawRecording {
     std::string name, file;
     std::uint32_t first_line = 0;
   };
+  struct OpRecord {
+    std::uint32_t id = 0;
+    std::string text;
+  };
 
   recording::Header header{};
   std::vector<std::string> modules;
   std::vector<Plan> plans;
   std::vector<Function> functions;
+  std::vector<OpRecord> op_records;
   std::vector<Thread> threads;
   bool complete = false;
 
@@ -80,7 +85,7 @@ struct RawRecording {
     return bytes_.substr(at_ - size, size);
   }
 
-  void read_section(recording::SectionKind kind, std::size_t) {
+  void read_section(recording::SectionKind kind, std::size_t end) {
     switch (kind) {
       case recording::SectionKind::module: {
         recording::Module module{};
@@ -113,6 +118,14 @@ struct RawRecording {
         threads.push_back(thread);
         break;
       }
+      case recording::SectionKind::op_record: {
+        recording::OpRecord record{};
+        take(record);
+        op_records.push_back({record.id, take_text(end - at_)});
+        break;
+      }
+      case recording::SectionKind::initial_stack:
+        throw std::runtime_error("a section that only a region has");
       case recording::SectionKind::end:
         complete = true;
         break;
