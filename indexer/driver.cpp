@@ -15,6 +15,7 @@
 
 #include "indexer/file_text.h"
 #include "platform/child_process.h"
+#include "platform/descriptor.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/private_folder.h"
@@ -23,23 +24,6 @@ namespace optrace {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return number_; }
-  void close() {
-    if (number_ >= 0) {
-      ::close(std::exchange(number_, -1));
-    }
-  }
-
- private:
-  int number_;
-};
 
 struct Pipe {
   std::array<int, 2> ends{-1, -1};

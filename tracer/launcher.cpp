@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <optional>
 #include <system_error>
 #include <tuple>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -21,12 +19,14 @@
 #include <unistd.h>
 
 #include "platform/child_process.h"
+#include "platform/descriptor.h"
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/interrupt.h"
 #include "platform/private_folder.h"
 #include "tracer/probe_session.h"
 #include "tracer/processor.h"
+#include "tracer/target_description.h"
 
 namespace optrace {
 namespace {
@@ -41,28 +41,6 @@ constexpr std::size_t kMostModules = 16;
 constexpr int kMostRounds = 64;  // A cold start has taken 15.
 constexpr const char* kReport =
     "Run the command again; if it stays so, report it with what is printed here.";
-
-/// A file descriptor that is closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return number_; }
-  void close() {
-    if (number_ >= 0) ::close(std::exchange(number_, -1));
-  }
-
- private:
-  int number_;
-};
 
 std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int, 2>& numbers) {
   if (result != 0) {
@@ -303,28 +281,8 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
                             "install it: {} -m pip install torch",
                             path));
   }
-  const std::filesystem::path libraries = std::filesystem::path(torch->get<std::string>()) / "lib";
-  std::vector<std::filesystem::path> modules;
-  for (const char* name : {"libtorch_cpu.so", "libtorch_python.so", "libc10.so"}) {
-    modules.push_back(libraries / name);
-    std::error_code ignored;
-    if (!std::filesystem::is_regular_file(modules.back(), ignored)) {
-      throw Error(ExitStatus::usage,
-                  fmt::format("the torch of {} is no release wheel: there is no {}", path,
-                              shown(modules.back().string())),
-                  fmt::format("Install a release wheel, `{} -m pip install torch`, or choose "
-                              "another Python with --python.",
-                              path));
-    }
-  }
-  if (request.device == "cuda") {
-    for (const char* name : {"libtorch_cuda.so", "libc10_cuda.so"}) {
-      std::error_code ignored;
-      if (std::filesystem::is_regular_file(libraries / name, ignored)) {
-        modules.push_back(libraries / name);
-      }
-    }
-  }
+  std::vector<std::filesystem::path> modules =
+      torch_libraries(torch->get<std::string>(), request.device == "cuda");
   const auto others = python.find("modules");
   if (others != python.end() && others->is_array() && others->size() <= kMostModules) {
     for (const Json& other : *others) {
@@ -332,71 +290,6 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
     }
   }
   return modules;
-}
-
-/// The identifiers in a mangled name: each is preceded by its length.
-void add_identifiers(std::string_view symbol, std::unordered_set<std::string_view>& identifiers) {
-  for (std::size_t at = 0; at < symbol.size();) {
-    std::size_t length = 0;
-    while (at < symbol.size() && std::isdigit(static_cast<unsigned char>(symbol[at])) != 0 &&
-           length < symbol.size()) {
-      length = length * 10 + static_cast<std::size_t>(symbol[at++] - '0');
-    }
-    if (length == 0 || length > symbol.size() - at) {
-      at += length == 0 ? 1 : 0;
-      continue;
-    }
-    std::string_view identifier = symbol.substr(at, length);
-    identifiers.insert(identifier);
-    // `wrapper_CPU_add_Tensor`, `wrapper_CompositeExplicitAutograd__empty_like`.
-    constexpr std::string_view kWrapper = "wrapper_";
-    if (identifier.starts_with(kWrapper)) {
-      identifier.remove_prefix(kWrapper.size());
-      const std::size_t end = identifier.find('_');
-      if (end != std::string_view::npos) identifiers.insert(identifier.substr(end + 1));
-    }
-    at += length;
-  }
-}
-
-/// The target sends the names of all its ops; a trace keeps those that its functions mention.
-void keep_names_that_occur(Trace& trace) {
-  std::unordered_set<std::string_view> identifiers;
-  for (const TraceFunction& function : trace.functions) {
-    add_identifiers(function.symbol, identifiers);
-  }
-  Json kept = Json::object();
-  for (const auto& [name, op] : trace.meta["op_names"].items()) {
-    if (identifiers.contains(name) && op.is_string()) kept[name] = op;
-  }
-  trace.meta["op_names"] = std::move(kept);
-}
-
-/// The target's description of itself with the types that the report relies on, or an error.
-Json checked_meta(Json& message) {
-  Json meta = std::move(message["meta"]);
-  using Type = Json::value_t;
-  constexpr std::array<std::pair<const char*, Type>, 10> kExpected{
-      {{"torch", Type::object},
-       {"op_names", Type::object},
-       {"inputs", Type::array},
-       {"warnings", Type::array},
-       {"backward", Type::boolean},
-       {"device", Type::string},
-       {"python", Type::string},
-       {"op", Type::string},
-       {"call", Type::string},
-       {"torch_folder", Type::string}}};
-  const bool good = meta.is_object() &&
-                    std::all_of(kExpected.begin(), kExpected.end(), [&meta](const auto& expected) {
-                      const auto found = meta.find(expected.first);
-                      return found != meta.end() && found->type() == expected.second;
-                    });
-  if (!good) {
-    throw Error(ExitStatus::failed, "the traced Python does not describe itself as expected",
-                kReport);
-  }
-  return meta;
 }
 
 Json strings(const std::vector<std::filesystem::path>& paths) {
@@ -476,7 +369,7 @@ LaunchResult launch(const LaunchRequest& request,
   }
   target.send({{"order", "finish"}});
   Json described = target.receive("meta", "describing itself");
-  Json meta = checked_meta(described);
+  Json meta = checked_meta(std::move(described["meta"]));
   meta["probes"] = {{"mode", request.probes == ProbeMode::jump ? "jump" : "int3"}};
   if (!closed) {
     meta["warnings"].push_back(
