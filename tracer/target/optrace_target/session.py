@@ -5,6 +5,7 @@ import os
 import sys
 
 from .channel import Channel
+from .description import interpreter_file, of_torch, shortfalls
 from .problem import FAILED, USAGE, Problem, first_line
 
 
@@ -23,7 +24,7 @@ def run(descriptor):
 def _trace(channel):
     channel.send("python", implementation=sys.implementation.name,
                  version=list(sys.version_info[:3]), executable=sys.executable,
-                 torch=_torch_folder(), modules=[_interpreter_file()])
+                 torch=_torch_folder(), modules=[interpreter_file()])
     request = channel.receive()  # Sent at once: the command plans while torch is imported.
     torch = _import_torch()
     warnings = []
@@ -55,18 +56,14 @@ def _trace(channel):
         hooked = _record(agent, call, backward)
         agent.write(order["recording"])
         channel.send("recorded")
-    warnings += _shortfalls(agent.counters(), hooked)
+    warnings += shortfalls(agent.counters(), hooked)
     channel.send("meta", meta={
-        "torch": {"version": torch.__version__, "git_version": torch.version.git_version,
-                  "cuda": torch.version.cuda, "debug": bool(torch.version.debug)},
+        **of_torch(torch),
         "device": request["device"],
-        "python": "%d.%d.%d" % sys.version_info[:3],
         "op": request["op"],
         "call": call.text + (backward.text if backward else ""),
         "inputs": call.inputs,
         "backward": backward is not None,
-        "op_names": _op_names(torch),
-        "torch_folder": os.path.dirname(torch.__file__),
         "warnings": warnings,
     })
 
@@ -132,23 +129,6 @@ class Backward:
                           "Leave out --backward for this op.") from error
 
 
-def _shortfalls(counters, hooked):
-    """What the trace lacks, a sentence each."""
-    warnings = []
-    if counters.no_room:
-        warnings.append("%d functions could not be probed: no memory is free within 2 GB of "
-                        "their library. Frames may be missing." % counters.no_room)
-    if counters.bytes_differ:
-        warnings.append("%d functions could not be probed: their code in memory is not what the "
-                        "library's file holds. Frames may be missing." % counters.bytes_differ)
-    if counters.lost:
-        warnings.append("%d events found no room in the buffers and are lost. Frames are missing."
-                        % counters.lost)
-    if not hooked:
-        warnings.append("Python frames are missing: this Python's profile hook could not be used.")
-    return warnings
-
-
 def _differentiable(tensor):
     return tensor.requires_grad and tensor.dtype.is_floating_point
 
@@ -160,16 +140,6 @@ def _torch_folder():
         return None
     # A folder that merely has the name is a namespace package: it has no origin.
     return os.path.dirname(found.origin) if found is not None and found.origin else None
-
-
-def _interpreter_file():
-    """libpython where there is one, else the executable."""
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            path = line.rstrip("\n").partition("/")[2]
-            if os.path.basename(path).startswith("libpython3."):
-                return "/" + path
-    return os.path.realpath("/proc/self/exe")
 
 
 def _import_torch():
@@ -197,9 +167,3 @@ def _require_cuda(torch):
         raise Problem(FAILED, "this machine has no GPU that torch %s can use" % torch.__version__,
                       "Trace on the CPU (leave out --device cuda), or run this on a machine "
                       "with an NVIDIA GPU and driver.")
-
-
-def _op_names(torch):
-    """`add_Tensor`, as in at::_ops::add_Tensor, to `aten::add.Tensor`."""
-    return {name[len("aten::"):].replace(".", "_"): name
-            for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}

@@ -1,0 +1,47 @@
+"""What the command is told of a traced process."""
+import os
+import sys
+
+
+def of_torch(torch):
+    """The part of a trace's meta (docs/trace-format.md) that is the same for calls and programs."""
+    return {
+        "torch": {"version": torch.__version__, "git_version": torch.version.git_version,
+                  "cuda": torch.version.cuda, "debug": bool(torch.version.debug)},
+        "python": "%d.%d.%d" % sys.version_info[:3],
+        "op_names": _op_names(torch),
+        "torch_folder": os.path.dirname(torch.__file__),
+    }
+
+
+def interpreter_file():
+    """libpython where there is one, else the executable."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            path = line.rstrip("\n").partition("/")[2]
+            if os.path.basename(path).startswith("libpython3."):
+                return "/" + path
+    return os.path.realpath("/proc/self/exe")
+
+
+def shortfalls(counters, hooked):
+    """What the trace lacks, a sentence each."""
+    warnings = []
+    if counters.no_room:
+        warnings.append("%d functions could not be probed: no memory is free within 2 GB of "
+                        "their library. Frames may be missing." % counters.no_room)
+    if counters.bytes_differ:
+        warnings.append("%d functions could not be probed: their code in memory is not what the "
+                        "library's file holds. Frames may be missing." % counters.bytes_differ)
+    if counters.lost:
+        warnings.append("%d events found no room in the buffers and are lost. Frames are missing."
+                        % counters.lost)
+    if not hooked:
+        warnings.append("Python frames are missing: this Python's profile hook could not be used.")
+    return warnings
+
+
+def _op_names(torch):
+    """`add_Tensor`, as in at::_ops::add_Tensor, to `aten::add.Tensor`."""
+    return {name[len("aten::"):].replace(".", "_"): name
+            for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
