@@ -21,14 +21,23 @@ namespace {
 std::vector<std::string> merged_environment(
     const std::vector<std::pair<std::string, std::string>>& changes) {
   std::vector<std::string> merged;
+  // What is there keeps its place: programs list their environment in order.
+  std::vector<bool> done(changes.size());
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::string_view name = text.substr(0, text.find('='));
-    bool replaced = false;
-    for (const auto& change : changes) replaced = replaced || change.first == name;
-    if (!replaced) merged.emplace_back(text);
+    std::string& text = merged.emplace_back(*entry);
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      const auto& [name, value] = changes[i];
+      if (!text.starts_with(name) || !std::string_view(text).substr(name.size()).starts_with('=')) {
+        continue;
+      }
+      text.resize(name.size() + 1);
+      text += value;
+      done[i] = true;
+    }
   }
-  for (const auto& [name, value] : changes) merged.emplace_back(name).append("=").append(value);
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (!done[i]) merged.emplace_back(changes[i].first).append("=").append(changes[i].second);
+  }
   return merged;
 }
 
@@ -46,7 +55,14 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   if (options.own_process_group) ::setpgid(0, 0);
   struct sigaction normal{};
   normal.sa_handler = SIG_DFL;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::sigaction(signal, &normal, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    struct sigaction ours{};
+    if (options.keeps_ignored && signal != SIGPIPE && ::sigaction(signal, nullptr, &ours) == 0 &&
+        ours.sa_handler == SIG_IGN) {  // SIGPIPE is ignored by the command itself.
+      continue;
+    }
+    ::sigaction(signal, &normal, nullptr);
+  }
   // Two steps, so that a target number that is itself a source is not overwritten too early.
   constexpr int kParked = 200;
   int step = 0;
