@@ -40,9 +40,21 @@ class Agent:
         self.start = self._library.optrace_agent_start
         self.stop = self._library.optrace_agent_stop
 
-    def place(self, plan):
-        placed = self._library.optrace_agent_place(os.fsencode(plan), self._use_jumps)
+    def place(self, plan, may_jump=True):
+        placed = self._library.optrace_agent_place(os.fsencode(plan),
+                                                   self._use_jumps if may_jump else 0)
         self.check("placing probes", placed)
+
+    def share(self, size):
+        """A new descriptor of memory that what is recorded from the next start on goes to."""
+        descriptor = os.memfd_create("optrace", os.MFD_CLOEXEC)
+        try:
+            self.check("sharing memory with the command",
+                       self._library.optrace_agent_share(descriptor, ctypes.c_uint64(size)))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def python(self, on):
         """False when this process's Python calls can't be recorded; the rest still can."""
