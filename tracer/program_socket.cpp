@@ -1,0 +1,171 @@
+#include "tracer/program_socket.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "platform/error.h"
+
+namespace optrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kReport =
+    "Run the command again; if it stays so, report it with what is printed here.";
+constexpr std::size_t kMostDescriptors = 4;
+
+Error ended() {
+  return {ExitStatus::failed, "a traced process closed the connection",
+          "See what it printed, and whether it works without optrace."};
+}
+
+bool wait_for(int descriptor, short what, Clock::time_point end) {
+  pollfd watched{descriptor, what, 0};
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    const int happened =
+        ::poll(&watched, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (happened > 0) return true;
+    if (happened == 0 || errno != EINTR) return false;
+  }
+}
+
+std::string text_in(const nlohmann::json& message, const char* key) {
+  const auto found = message.find(key);
+  std::string text = found != message.end() && found->is_string() ? found->get<std::string>() : "?";
+  constexpr std::size_t kLongest = 2000;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  for (char& character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if ((byte < 0x20 && character != '\n') || byte == 0x7f) character = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+pid_t ProgramConnection::process() const {
+  ucred other{};
+  socklen_t size = sizeof other;
+  return ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 ? other.pid : 0;
+}
+
+std::optional<nlohmann::json> ProgramConnection::poll() {
+  while (!messages_.ready()) {
+    std::array<char, 1 << 16> buffer;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control;
+    iovec part{buffer.data(), buffer.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t size = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
+    for (cmsghdr* header = size < 0 ? nullptr : CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < count; ++i) {
+        int number = -1;
+        std::memcpy(&number, CMSG_DATA(header) + i * sizeof(int), sizeof number);
+        Descriptor descriptor(number);
+        if (received_.size() < kMostDescriptors) received_.push_back(std::move(descriptor));
+      }
+    }
+    if (size <= 0) throw ended();
+    messages_.append({buffer.data(), static_cast<std::size_t>(size)});
+  }
+  return messages_.take();
+}
+
+nlohmann::json ProgramConnection::receive(const char* kind, std::chrono::milliseconds limit) {
+  const Clock::time_point end = Clock::now() + limit;
+  std::optional<nlohmann::json> message;
+  while (!(message = poll())) {
+    if (wait_for(socket_.get(), POLLIN, end)) continue;
+    throw Error(ExitStatus::failed,
+                fmt::format("a traced process gave no sign of life where '{}' was due", kind),
+                kReport);
+  }
+  const std::string got = text_in(*message, "message");
+  if (got == "problem") {
+    throw Error(ExitStatus::failed, text_in(*message, "what"), text_in(*message, "remedy"));
+  }
+  if (got != kind) {
+    throw Error(ExitStatus::failed,
+                fmt::format("a traced process sent '{}' where '{}' was due", got, kind), kReport);
+  }
+  return std::move(*message);
+}
+
+Descriptor ProgramConnection::take_descriptor() {
+  if (received_.empty()) return Descriptor();
+  Descriptor first = std::move(received_.front());
+  received_.erase(received_.begin());
+  return first;
+}
+
+void ProgramConnection::send(const nlohmann::json& message) {
+  using Handler = nlohmann::json::error_handler_t;
+  const std::string line = message.dump(-1, ' ', true, Handler::replace) + "\n";
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t sent =
+        ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_for(socket_.get(), POLLOUT, end)) throw ended();
+    } else if (errno != EINTR) {
+      throw ended();
+    }
+  }
+}
+
+ProgramListener::ProgramListener(const std::filesystem::path& path)
+    : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string& name = path.native();
+  if (name.size() >= sizeof address.sun_path) {
+    throw Error(ExitStatus::usage,
+                fmt::format("the path of the temporary folder is too long for a socket: {}", name),
+                "Set TMPDIR to a folder with a shorter path, such as /tmp.");
+  }
+  std::memcpy(address.sun_path, name.data(), name.size());
+  constexpr int kBacklog = 128;
+  if (!socket_ ||
+      ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(socket_.get(), kBacklog) != 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot make the socket {}: {}", name, describe_errno(errno)),
+                "Set TMPDIR to a folder on a local disk.");
+  }
+}
+
+std::optional<ProgramConnection> ProgramListener::accept() const {
+  Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED) {
+      return std::nullopt;
+    }
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot listen to the program: {}", describe_errno(errno)),
+                "Close some files or programs and try again.");
+  }
+  return ProgramConnection(std::move(socket));
+}
+
+}  // namespace optrace

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <sys/types.h>
+
+#include "platform/descriptor.h"
+#include "tracer/launcher.h"
+
+namespace optrace {
+
+/// What a traced process and the command say to each other: a JSON object a line, both ways, and
+/// descriptors that come with one. The process is not trusted (TargetMessages).
+class ProgramConnection {
+ public:
+  explicit ProgramConnection(Descriptor socket) : socket_(std::move(socket)) {}
+
+  int descriptor() const { return socket_.get(); }
+
+  /// The process at the other end, as the system says; 0 if it does not.
+  pid_t process() const;
+
+  /// The next message as far as it is there; nothing when more has to come. Throws Error(failed)
+  /// when the process closed its end, or sent what is no message.
+  std::optional<nlohmann::json> poll();
+
+  /// The next message, waited for. Throws Error(failed) as above, when none comes within `limit`,
+  /// and when it is another than this one. A "problem" is thrown as the error that it is.
+  nlohmann::json receive(const char* kind, std::chrono::milliseconds limit);
+
+  /// A descriptor that came with the messages so far, the oldest one first; none left: negative.
+  Descriptor take_descriptor();
+
+  /// Throws Error(failed) when the process is gone or takes nothing for seconds.
+  void send(const nlohmann::json& message);
+
+ private:
+  Descriptor socket_;
+  TargetMessages messages_;
+  std::vector<Descriptor> received_;
+};
+
+/// The socket that traced processes connect to. Only this user's processes can: it lies in a
+/// private folder.
+class ProgramListener {
+ public:
+  /// Makes the socket. Throws Error(failed).
+  explicit ProgramListener(const std::filesystem::path& path);
+
+  int descriptor() const { return socket_.get(); }
+
+  /// The next process that has connected, if one has. Throws Error(failed).
+  std::optional<ProgramConnection> accept() const;
+
+ private:
+  Descriptor socket_;
+};
+
+}  // namespace optrace
