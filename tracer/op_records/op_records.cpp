@@ -1,4 +1,4 @@
-#include "op_records.h"
+#include "tracer/op_records/op_records.h"
 
 #include <atomic>
 #include <cerrno>
@@ -24,9 +24,9 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pthread.h>
 
-#include "fingerprint.h"
-#include "json_text.h"
-#include "recording_format.h"
+#include "tracer/agent/recording_format.h"
+#include "tracer/op_records/fingerprint.h"
+#include "tracer/op_records/json_text.h"
 
 // What a callback may do in the middle of somebody's op: look. It calls no op and no tensor method
 // that could dispatch or reach Python, takes no GIL, keeps no reference beyond its own return, lets
@@ -347,6 +347,44 @@ std::string dtype_name(c10::ScalarType type) {
   return name;
 }
 
+const char* layout_name(c10::Layout layout) {
+  switch (layout) {
+    case c10::Layout::Strided:
+      return "strided";
+    case c10::Layout::Sparse:
+      return "sparse_coo";
+    case c10::Layout::SparseCsr:
+      return "sparse_csr";
+    case c10::Layout::SparseCsc:
+      return "sparse_csc";
+    case c10::Layout::SparseBsr:
+      return "sparse_bsr";
+    case c10::Layout::SparseBsc:
+      return "sparse_bsc";
+    case c10::Layout::Mkldnn:
+      return "_mkldnn";
+    case c10::Layout::Jagged:
+      return "jagged";
+    default:
+      return "unknown";
+  }
+}
+
+const char* memory_format_name(c10::MemoryFormat format) {
+  switch (format) {
+    case c10::MemoryFormat::Contiguous:
+      return "contiguous_format";
+    case c10::MemoryFormat::Preserve:
+      return "preserve_format";
+    case c10::MemoryFormat::ChannelsLast:
+      return "channels_last";
+    case c10::MemoryFormat::ChannelsLast3d:
+      return "channels_last_3d";
+    default:
+      return "unknown";
+  }
+}
+
 void write_sizes(JsonText& json, bool known, c10::IntArrayRef sizes) {
   if (!known) {
     json.null();
@@ -414,9 +452,10 @@ void write_scalar(JsonText& json, const c10::IValue& value, ArgumentKind kind,
   if (value.isInt() && kind == ArgumentKind::dtype) {
     write_named(json, "dtype", dtype_name(static_cast<c10::ScalarType>(value.toInt())));
   } else if (value.isInt() && kind == ArgumentKind::layout) {
-    write_named(json, "layout", std::to_string(value.toInt()));
+    write_named(json, "layout", layout_name(static_cast<c10::Layout>(value.toInt())));
   } else if (value.isInt() && kind == ArgumentKind::memory_format) {
-    write_named(json, "memory_format", std::to_string(value.toInt()));
+    write_named(json, "memory_format",
+                memory_format_name(static_cast<c10::MemoryFormat>(value.toInt())));
   } else if (value.isBool()) {
     json.boolean(value.toBool());
   } else if (precision >= Precision::no_values) {
@@ -853,6 +892,12 @@ std::uint32_t record_of_node(const at::RecordFunction& function, ThreadCache& ca
   });
 }
 
+// What the engine wraps around each node, which tells of itself.
+bool is_passed_over(const at::RecordFunction& function) {
+  constexpr char kWrapper[] = "autograd::engine::";
+  return std::strncmp(function.name(), kWrapper, sizeof kWrapper - 1) == 0;
+}
+
 bool is_node(const at::RecordFunction& function) {
   return function.scope() == at::RecordScope::BACKWARD_FUNCTION;
 }
@@ -861,6 +906,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   const std::uint32_t recording = recording_number.load(std::memory_order_acquire);
   if (recording % 2 == 0) return nullptr;
   const Unseen unseen;
+  if (is_passed_over(function)) return nullptr;
   std::unique_ptr<RunningOp> op;
   std::uint32_t record = 0;
   try {
