@@ -42,7 +42,12 @@ class JsonWriter {
       string(report.source_version);
     text_ += ", \"exact\": ";
     text_ += report.source_exact ? "true" : "false";
-    text_ += "},\n \"roots\": [";
+    text_ += '}';
+    if (report.meta.is_object() && report.meta.contains("processes")) {
+      text_ += ",\n \"processes\": ";
+      value(report.meta["processes"]);
+    }
+    text_ += ",\n \"roots\": [";
     frames(report.roots);
     text_ += "]}\n";
     return std::move(text_);

@@ -4,11 +4,14 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "report/combine.h"
 #include "report/json.h"
 #include "report/report.h"
 #include "report/tree.h"
@@ -19,7 +22,7 @@ namespace {
 // Narrower than this, a tree can't be laid out; it then runs over the edge.
 constexpr std::size_t kNarrowest = 80;
 
-std::size_t terminal_width() {
+std::size_t terminal_width(int descriptor) {
   if (const char* const columns = std::getenv("COLUMNS"); columns != nullptr) {
     std::size_t width = 0;
     const char* const end = columns + std::strlen(columns);
@@ -27,22 +30,30 @@ std::size_t terminal_width() {
     if (error == std::errc() && rest == end && width != 0) return std::max(width, kNarrowest);
   }
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
     return std::max<std::size_t>(size.ws_col, kNarrowest);
   return 0;
 }
 
-}  // namespace
-
-OutputTarget standard_output() {
+OutputTarget describe(int descriptor) {
   OutputTarget target;
-  target.terminal = ::isatty(STDOUT_FILENO) == 1;
-  if (target.terminal) target.width = terminal_width();
+  target.terminal = ::isatty(descriptor) == 1;
+  if (target.terminal) target.width = terminal_width(descriptor);
   const char* const no_colour = std::getenv("NO_COLOR");
   const char* const term = std::getenv("TERM");
   target.no_colour = (no_colour != nullptr && *no_colour != '\0') ||
                      (term != nullptr && std::string_view(term) == "dumb");
   return target;
+}
+
+}  // namespace
+
+OutputTarget standard_output() {
+  return describe(STDOUT_FILENO);
+}
+
+OutputTarget standard_error() {
+  return describe(STDERR_FILENO);
 }
 
 TerminalStyle style_for(std::string_view colour, const OutputTarget& target) {
@@ -54,7 +65,14 @@ TerminalStyle style_for(std::string_view colour, const OutputTarget& target) {
 
 std::string render(const Trace& trace, const Index* index, const OutputOptions& options,
                    const OutputTarget& target) {
-  const Report report = merge(trace, index, {.all = options.all});
+  return render(std::span(&trace, 1), index, options, target);
+}
+
+std::string render(std::span<const Trace> traces, const Index* index, const OutputOptions& options,
+                   const OutputTarget& target) {
+  std::vector<Report> reports;
+  for (const Trace& trace : traces) reports.push_back(merge(trace, index, {.all = options.all}));
+  const Report report = combine(std::move(reports));
   if (options.format == ReportFormat::json) return to_json(report);
   TreeOptions tree;
   tree.width = target.width;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -34,12 +35,20 @@ struct OutputTarget {
 /// answer.
 OutputTarget standard_output();
 
+/// The same of standard error.
+OutputTarget standard_error();
+
 /// How text is marked there. `colour` is --colour's value: auto, always or never.
 TerminalStyle style_for(std::string_view colour, const OutputTarget& target);
 
 /// The text of a report of `trace` in the format asked for. `index` may be null. Throws
 /// Error(usage) when the trace or the index is corrupt.
 std::string render(const Trace& trace, const Index* index, const OutputOptions& options,
+                   const OutputTarget& target);
+
+/// The same of the traces of several processes of one job, as one report (combine()); there must be
+/// one. Throws Error(usage) also when they are not of the same torch.
+std::string render(std::span<const Trace> traces, const Index* index, const OutputOptions& options,
                    const OutputTarget& target);
 
 }  // namespace optrace

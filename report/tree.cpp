@@ -125,6 +125,7 @@ class TreeWriter {
                                git.empty() ? "" : fmt::format(" (git {})", git.substr(0, 8)),
                                report_.device, python()));
     inputs();
+    processes();
     field("source", source());
     for (const std::string& warning : warnings())
       field("warning", paint(printable(warning), kWarning));
@@ -157,6 +158,28 @@ class TreeWriter {
             fmt::format("{}{}{} {}", printable(text_at(input, "name")),
                         text_at(input, "name").empty() ? "" : "  ", shape, dtype));
     }
+  }
+
+  // Of a job: who took part, and who went where the others did not.
+  void processes() {
+    if (!report_.meta.is_object()) return;
+    const nlohmann::json none = nlohmann::json::array();
+    std::string ranks;
+    std::string ids;
+    for (const nlohmann::json& process : report_.meta.value("processes", none)) {
+      const auto add = [&](std::string& all, const char* key) {
+        const nlohmann::json name = process.is_object() ? process.value(key, none) : none;
+        if (name.is_number()) all += fmt::format("{}{}", all.empty() ? "" : ", ", name.dump());
+      };
+      add(ranks, "rank");
+      add(ids, "id");
+    }
+    if (!ranks.empty())
+      field("ranks", ranks);
+    else if (!ids.empty())
+      field("processes", ids);
+    for (const nlohmann::json& difference : report_.meta.value("differences", none))
+      if (difference.is_string()) field("", printable(difference.get<std::string>()));
   }
 
   std::string source() const {
@@ -258,6 +281,7 @@ class TreeWriter {
         threads >
         (parent == nullptr ? 1 : std::max<std::uint64_t>(count_at(parent->detail, "threads"), 1)))
       note(line, fmt::format("by {} threads", threads));
+    note(line, takers(frame, parent));
     if (frame.source) {
       const FrameSource& source = *frame.source;
       const bool exact = report_.source_exact || frame.layer == Layer::python;
@@ -273,6 +297,23 @@ class TreeWriter {
     if (frame.calls != (parent == nullptr ? 1 : parent->calls))
       line.times = fmt::format("×{}", frame.calls);
     return line;
+  }
+
+  // Who took the path, where that is not who took the parent's: `rank 1 only`.
+  static std::string takers(const Frame& frame, const Frame* parent) {
+    for (const auto& [key, one, several] :
+         {std::array{"ranks", "rank", "ranks"}, {"processes", "process", "processes"}}) {
+      if (!frame.detail.is_object() || !frame.detail.contains(key)) continue;
+      const nlohmann::json& names = frame.detail[key];
+      if (parent != nullptr && parent->detail.is_object() &&
+          parent->detail.value(key, nlohmann::json()) == names)
+        return {};
+      std::string text;
+      for (const nlohmann::json& name : names)
+        text += fmt::format("{}{}", text.empty() ? "" : ", ", name.dump());
+      return fmt::format("{} {} only", names.size() == 1 ? one : several, text);
+    }
+    return {};
   }
 
   static void note(Line& line, const std::string& more) {

@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -15,6 +18,7 @@
 
 #include "platform/error.h"
 #include "src/command.h"
+#include "src/run_command.h"
 #include "src/standard_output.h"
 
 namespace {
@@ -28,16 +32,18 @@ constexpr const char* kExamples = R"(Examples:
   optrace aten::add.Tensor --format json  for programs
   optrace softmax --trace softmax.trace   keep the trace; later:
   optrace report softmax.trace
+  optrace run train.py --epochs 1         what a whole program does
 
 Exit status: 0 done, 1 two things differ, 2 wrong usage, 3 the tracing failed, 130 interrupted.)";
 
 /// A descriptor below 3 that is closed would be given to the next file opened, and what is meant
 /// for the terminal would end up in it. One opened the wrong way round keeps the number, and its
-/// use still fails.
-void keep_standard_descriptors() {
+/// use still fails. `for_us_alone`: a program that is run finds it closed, as it was.
+void keep_standard_descriptors(bool for_us_alone) {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
-    (void)::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    const int mode = number == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    (void)::open("/dev/null", mode | (for_us_alone ? O_CLOEXEC : 0));
   }
 }
 
@@ -59,12 +65,16 @@ int run(int argument_count, char** arguments) {
   optrace::add_layers_command(app);
   optrace::add_report_command(app);
   optrace::add_source_command(app);
+  const std::size_t own = optrace::add_run_command(
+      app, {arguments, static_cast<std::size_t>(std::max(argument_count, 0))});
   try {
-    app.parse(argument_count, arguments);
+    app.parse(static_cast<int>(own), arguments);
   } catch (const CLI::Success& asked) {  // --help, --version
     std::ostringstream text;
     app.exit(asked, text, text);
     optrace::write_standard_output(text.str());
+  } catch (const CLI::RuntimeError& ended) {  // A program that was run.
+    return ended.get_exit_code();
   } catch (const CLI::ParseError& wrong) {
     return report({ExitStatus::usage, wrong.what(), "`optrace --help` shows how it is used."});
   }
@@ -74,7 +84,8 @@ int run(int argument_count, char** arguments) {
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  keep_standard_descriptors();
+  const bool runs_program = argument_count > 1 && std::string_view(arguments[1]) == "run";
+  keep_standard_descriptors(runs_program);
   std::signal(SIGPIPE, SIG_IGN);  // A reader that left is an error of write(), told apart there.
   try {
     return run(argument_count, arguments);

@@ -93,7 +93,7 @@ void run_op(const OpOptions& options) {
   InterruptGuard::throw_if_interrupted();
   std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
   if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
-  write_report(result.trace, options.output);
+  write_report({&result.trace, 1}, options.output);
 }
 
 }  // namespace

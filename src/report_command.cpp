@@ -69,24 +69,31 @@ void require_output(const OutputOptions& options) {
     const OutputFile trial(options.file);
 }
 
-void write_report(const Trace& trace, const OutputOptions& options) {
+void write_report(std::span<const Trace> traces, const OutputOptions& options,
+                  ReportStream stream) {
   std::vector<std::string> warnings;
+  const Trace& first = traces.front();
   const std::optional<Index> index =
-      find_index(of_torch(trace, "version"), of_torch(trace, "git_version"), &warnings);
+      find_index(of_torch(first, "version"), of_torch(first, "git_version"), &warnings);
   for (const std::string& warning : warnings) fmt::print(stderr, "optrace: {}\n", warning);
   const Index* const source = index ? &*index : nullptr;
+  if (options.file.empty() && stream == ReportStream::output) {
+    write_standard_output(render(traces, source, options, standard_output()));
+    return;
+  }
   if (options.file.empty()) {
-    write_standard_output(render(trace, source, options, standard_output()));
+    const std::string text = render(traces, source, options, standard_error());
+    std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }
   OutputFile file(options.file);
-  file.write(render(trace, source, options, {}));
+  file.write(render(traces, source, options, {}));
   file.commit();
 }
 
 void add_report_command(CLI::App& app) {
   struct Options {
-    std::string trace;
+    std::vector<std::string> traces;
     OutputOptions output;
   };
   const auto options = std::make_shared<Options>();
@@ -96,14 +103,21 @@ void add_report_command(CLI::App& app) {
       "  optrace conv2d --trace conv2d.trace       save a trace\n"
       "  optrace report conv2d.trace               show it\n"
       "  optrace report conv2d.trace --all         with everything that is folded away\n"
-      "  optrace report conv2d.trace --format json -o conv2d.json");
-  command->add_option("TRACE", options->trace, "A file that `optrace OP --trace FILE` wrote")
+      "  optrace report conv2d.trace --format json -o conv2d.json\n"
+      "  optrace report job.rank0.trace job.rank1.trace     processes of one job, and how they "
+      "differ");
+  command
+      ->add_option("TRACE", options->traces,
+                   "Files that --trace FILE wrote, of one call or program, or of\nthe processes of "
+                   "one job")
       ->required()
       ->type_name("");
   add_output_options(*command, options->output);
   command->callback([options] {
     require_output(options->output);
-    write_report(read_trace(options->trace), options->output);
+    std::vector<Trace> traces;
+    for (const std::string& file : options->traces) traces.push_back(read_trace(file));
+    write_report(traces, options->output);
   });
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include <CLI/App.hpp>
 
 #include "report/render.h"
@@ -15,8 +17,13 @@ void add_output_options(CLI::App& app, OutputOptions& options);
 /// whose result it takes.
 void require_output(const OutputOptions& options);
 
-/// Renders `trace`, with the lines of the index that fits its torch best, to where `options` say: a
-/// file, which appears whole or not at all, or standard output.
-void write_report(const Trace& trace, const OutputOptions& options);
+/// Where a report goes that no file is named for.
+enum class ReportStream { output, error };
+
+/// Renders the traces of a call, or of the processes of a job, as one report, with the lines of the
+/// index that fits their torch best, to where `options` say: a file, which appears whole or not at
+/// all, or else the stream. Throws Error(usage) where render() does.
+void write_report(std::span<const Trace> traces, const OutputOptions& options,
+                  ReportStream stream = ReportStream::output);
 
 }  // namespace optrace

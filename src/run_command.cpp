@@ -1,0 +1,308 @@
+#include "src/run_command.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "platform/output_file.h"
+#include "report/terminal_text.h"
+#include "src/python_choice.h"
+#include "src/report_command.h"
+#include "tracer/program_launch.h"
+#include "tracer/trace.h"
+
+namespace optrace {
+namespace {
+
+struct RunOptions {
+  OutputOptions output;
+  ProgramRequest request;
+  std::string trace_file;
+  std::string probes = "jump";
+  std::string python;
+};
+
+CLI::Validator one_of(const std::set<std::string>& choices) {
+  return CLI::IsMember(choices).description("");
+}
+
+/// How many of `arguments` come before the program: it begins with the first that is neither an
+/// option of `command` nor an option's value, or with -m or -c.
+std::size_t own_arguments(const CLI::App& command, std::span<char* const> arguments) {
+  std::size_t at = 2;
+  while (at < arguments.size()) {
+    const std::string_view argument = arguments[at];
+    if (argument.size() < 2 || argument[0] != '-' || argument.starts_with("-m") ||
+        argument.starts_with("-c")) {
+      return at;
+    }
+    const CLI::Option* const option = command.get_option_no_throw(std::string(argument));
+    const bool takes_next = option != nullptr && option->get_items_expected_max() != 0;
+    at += takes_next ? 2 : 1;
+    if (argument == "--") return at;
+  }
+  return arguments.size();
+}
+
+/// `job.trace` as `job.rank3.trace`.
+std::filesystem::path with_word(const std::filesystem::path& file, const std::string& word) {
+  std::filesystem::path name = file.stem();
+  name += "." + word;
+  name += file.extension();
+  return file.parent_path() / name;
+}
+
+/// Where the trace of each process goes: the one that was started to `file` itself, unless it is
+/// one of a torchrun job's.
+class TraceFiles {
+ public:
+  explicit TraceFiles(std::filesystem::path file) : file_(std::move(file)) {}
+
+  std::filesystem::path of(const TracedProcess& process) {
+    if (process.is_main) return for_us(process.rank);
+    if (process.rank && ranks_.insert(*process.rank).second) return for_us(process.rank);
+    return with_word(for_us(process.rank), std::to_string(process.id));
+  }
+
+  /// Of a process that this command itself started.
+  std::filesystem::path for_us(std::optional<std::uint64_t> rank) const {
+    return rank ? with_word(file_, fmt::format("rank{}", *rank)) : file_;
+  }
+
+ private:
+  std::filesystem::path file_;
+  std::set<std::uint64_t> ranks_;
+};
+
+/// This command's own rank: torchrun may start it in the place of the program.
+std::optional<std::uint64_t> own_rank() {
+  const char* const text = std::getenv("RANK");
+  return text == nullptr ? std::nullopt : rank_number(text);
+}
+
+void complain(const std::string& what, const std::string& remedy = {}) {
+  fmt::print(stderr, "optrace: {}\n", what);
+  if (!remedy.empty()) fmt::print(stderr, "{}\n", remedy);
+}
+
+/// One line on the terminal, wiped at the end. The program may be writing there as well, so the
+/// cursor goes back to where a line begins: what it writes next goes over ours.
+class LiveLine {
+ public:
+  LiveLine() : visible_(::isatty(STDERR_FILENO) == 1) {}
+  ~LiveLine() {
+    if (shown_) fmt::print(stderr, "\r\x1b[K");
+  }
+  LiveLine(const LiveLine&) = delete;
+  LiveLine& operator=(const LiveLine&) = delete;
+
+  void show(const ProgramProgress& progress) {
+    if (!visible_ || progress.processes == 0) return;
+    shown_ = true;
+    fmt::print(stderr, "\r\x1b[Koptrace: {} events, {} paths{}{}\r", progress.counted.events,
+               progress.counted.paths,
+               progress.processes > 1 ? fmt::format(", {} processes", progress.processes) : "",
+               progress.counted.lost > 0 ? fmt::format(", {} lost", progress.counted.lost) : "");
+    std::fflush(stderr);
+  }
+
+ private:
+  bool visible_;
+  bool shown_ = false;
+};
+
+void require_selection(const TraceSelection& selection) {
+  constexpr std::size_t kLongest = 1000;
+  if (selection.ops.size() > kLongest) {
+    throw Error(ExitStatus::usage, "the pattern of --ops is longer than any op's name",
+                "Give a name with * for any characters, such as --ops 'aten::conv*'.");
+  }
+  const std::string& module = selection.from_module;
+  if (module.size() > kLongest || module.starts_with('.') || module.ends_with('.')) {
+    throw Error(ExitStatus::usage, fmt::format("'{}' is no name of a Python module", module),
+                "Give it as import does: --from-module my_package.model");
+  }
+}
+
+void check(RunOptions& options) {
+  const std::vector<std::string>& program = options.request.arguments;
+  if (program.empty() || program[0].empty()) {
+    throw Error(ExitStatus::usage, "no program named",
+                "Name a script, or -m and a module, or -c and code: optrace run train.py");
+  }
+  if ((program[0] == "-m" || program[0] == "-c") && program.size() == 1) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{} needs {}", program[0], program[0] == "-m" ? "a module" : "code"),
+                program[0] == "-m" ? "Name a module: optrace run -m package.module"
+                                   : "Give code: optrace run -c 'import torch; ...'");
+  }
+  std::error_code ignored;
+  if (program[0][0] != '-' && !std::filesystem::exists(program[0], ignored)) {
+    throw Error(ExitStatus::usage, fmt::format("no such file: {}", program[0]),
+                "Give the path of a Python program; for a module it is optrace run -m MODULE.");
+  }
+  require_selection(options.request.collector.selection);
+  if (options.request.collector.timeline && options.trace_file.empty()) {
+    throw Error(ExitStatus::usage, "--timeline keeps every call in the trace, and none is kept",
+                "Name a file with --trace FILE too.");
+  }
+  if (!options.trace_file.empty() && options.trace_file == options.output.file) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{} can't take both the trace and the report", options.trace_file),
+                "Give --trace and -o two names.");
+  }
+}
+
+/// Sentences on what was asked for and did not happen.
+void say_what_is_missing(const RunOptions& options, const ProgramResult& result) {
+  const TraceSelection& selection = options.request.collector.selection;
+  std::uint64_t ops = 0;
+  for (const TracedProcess& process : result.processes) {
+    ops += process.counted.ops;
+    if (process.problem.empty()) continue;
+    complain(fmt::format("{} was not traced: {}",
+                         process.id == 0   ? "a process"
+                         : process.is_main ? "the program"
+                                           : fmt::format("process {}", process.id),
+                         process.problem),
+             process.remedy);
+  }
+  if (result.processes.empty()) {
+    complain("the program never imported torch, so there is nothing to report");
+  } else if (ops == 0 && !selection.ops.empty()) {
+    complain(fmt::format("no op that was called matches --ops '{}'", selection.ops),
+             "Names look like aten::conv2d; `optrace explain OP` knows them. * stands for any "
+             "characters.");
+  } else if (ops == 0 && !selection.from_module.empty()) {
+    complain(fmt::format("no op was called from a module named {}", selection.from_module),
+             "Give the name that its functions have, package and all; for the script itself it is "
+             "__main__.");
+  }
+}
+
+void report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
+  std::vector<Trace> traces;
+  for (TracedProcess& process : result.processes) {
+    if (!process.trace) continue;
+    // A child that did nothing with torch is no news.
+    if (!process.is_main && process.counted.events == 0) continue;
+    if (!options.trace_file.empty()) {
+      const std::filesystem::path file = files.of(process);
+      write_trace(*process.trace, file);
+      if (file != options.trace_file) {
+        complain(fmt::format("the trace of process {} is in {}", process.id, file.string()));
+      }
+    }
+    traces.push_back(std::move(*process.trace));
+  }
+  if (!traces.empty()) write_report(traces, options.output, ReportStream::error);
+}
+
+[[noreturn]] void run(RunOptions& options) {
+  check(options);
+  const PythonChoice python = choose_python(options.python);
+  const std::optional<std::uint64_t> rank = own_rank();
+  TraceFiles files(options.trace_file);
+  if (!options.trace_file.empty()) const OutputFile trial(files.for_us(rank));
+  if (!options.output.file.empty()) {
+    options.output.file = TraceFiles(options.output.file).for_us(rank);
+    const OutputFile trial(options.output.file);
+  }
+  options.request.python = python.path;
+  options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
+  ProgramResult result;
+  {
+    LiveLine line;
+    result = run_program(options.request,
+                         [&line](const ProgramProgress& progress) { line.show(progress); });
+  }
+  say_what_is_missing(options, result);
+  try {
+    const InterruptGuard guard;
+    report(options, result, files);
+  } catch (const Error& error) {  // The exit status is the program's all the same.
+    complain(error.what(), error.remedy());
+  }
+  constexpr int kSignalled = 128;  // As shells say it.
+  throw CLI::RuntimeError(WIFSIGNALED(result.wait_status)
+                              ? kSignalled + WTERMSIG(result.wait_status)
+                              : WEXITSTATUS(result.wait_status));
+}
+
+}  // namespace
+
+std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
+  const auto options = std::make_shared<RunOptions>();
+  CollectorOptions& collector = options->request.collector;
+  CLI::App* const command =
+      app.add_subcommand("run", "Run a Python program and trace what it does with torch");
+  command->footer(
+      "The program is SCRIPT, -m MODULE or -c CODE, as for python; all that follows is its own:\n"
+      "  optrace run train.py --epochs 1\n"
+      "  optrace run --ops 'aten::conv*' --count 10 -m my_package.train\n"
+      "  optrace run --trace t.trace -o report.txt -c 'import torch; torch.ones(3).sum()'\n"
+      "  optrace run --children --trace job.trace -m torch.distributed.run --nproc-per-node 2 "
+      "job.py\n"
+      "Its input and output are not touched: the report goes to standard error once it has ended, "
+      "or to\n-o FILE. Exit status: the program's own; 128 + N if signal N killed it.");
+  command
+      ->add_option("--ops", collector.selection.ops,
+                   "Only ops of this name, and what they call; * stands for any\ncharacters")
+      ->type_name("PATTERN");
+  command
+      ->add_option("--from-module", collector.selection.from_module,
+                   "Only what this Python module or package calls")
+      ->type_name("NAME");
+  command->add_option("--skip", collector.selection.skip, "Pass over the first N calls of an op")
+      ->type_name("N");
+  command
+      ->add_option("--count", collector.selection.count,
+                   "Trace N calls of an op, then let the program run untraced")
+      ->check(
+          CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()).description(""))
+      ->type_name("N");
+  command->add_flag("--timeline", collector.timeline,
+                    "Keep every call in the trace, not only counts");
+  command->add_flag("--children", options->request.children,
+                    "Trace the processes that the program starts too");
+  command
+      ->add_option("--trace", options->trace_file,
+                   "Save the trace for `optrace report`; a child's goes to\nNAME.PID.EXT, a "
+                   "torchrun rank's to NAME.rankN.EXT")
+      ->type_name("FILE");
+  add_output_options(*command, options->output);
+  command->add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
+      ->check(one_of({"jump", "int3"}))
+      ->type_name("MODE")
+      ->capture_default_str();
+  command
+      ->add_option("--python", options->python,
+                   "The Python to run. Else it is $OPTRACE_PYTHON, $VIRTUAL_ENV's,\nthe one in "
+                   "optrace's own .venv, or python3")
+      ->type_name("PATH");
+  command->callback([options] { run(*options); });
+  if (arguments.size() < 2 || std::string_view(arguments[1]) != "run") return arguments.size();
+  const std::size_t own = own_arguments(*command, arguments);
+  for (char* const argument : arguments.subspan(own)) {
+    options->request.arguments.emplace_back(argument);
+  }
+  return own;
+}
+
+}  // namespace optrace
