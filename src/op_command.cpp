@@ -2,9 +2,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -28,6 +30,10 @@ struct OpOptions {
   OutputOptions output;
   std::string op;
   std::string device = "cpu";
+  std::vector<std::string> shapes;
+  std::vector<std::string> dtypes;
+  std::optional<std::string> input;
+  bool requires_grad = false;
   bool backward = false;
   std::string trace_file;
   std::string probes = "jump";
@@ -61,6 +67,27 @@ void require_writable(const std::string& path) {
   if (!path.empty()) const OutputFile trial(path);
 }
 
+/// What is to be called, as far as it can be checked without torch.
+OpCall call_of(const OpOptions& options) {
+  OpCall call;
+  call.op = options.op;
+  call.backward = options.backward;
+  call.requires_grad = options.requires_grad;
+  for (const std::string& shape : options.shapes) call.shapes.push_back(parse_shape(shape));
+  for (const std::string& dtype : options.dtypes) call.dtypes.push_back(parse_dtype(dtype));
+  call.input = options.input;
+  if (call.input && !call.shapes.empty()) {
+    throw Error(ExitStatus::usage, "--input and --shape exclude each other",
+                "Write the shapes into --input: 'torch.randn(2, 3)'.");
+  }
+  constexpr std::size_t kLongestInput = 100'000;  // Bytes; one line of a command is not longer.
+  if (call.input && call.input->size() > kLongestInput) {
+    throw Error(ExitStatus::usage, "--input is longer than any call's arguments",
+                "Trace a program that makes the call with `optrace run`.");
+  }
+  return call;
+}
+
 void run_op(const OpOptions& options) {
   constexpr std::size_t kLongestName = 200;  // Bytes; the longest of torch 2.6 has 75.
   if (options.op.empty() || options.op.size() > kLongestName) {
@@ -68,6 +95,8 @@ void run_op(const OpOptions& options) {
                 options.op.empty() ? "no op named" : "the op's name is longer than any",
                 "Name one, such as `optrace conv2d`. `optrace --help` has examples.");
   }
+  LaunchRequest request;
+  request.call = call_of(options);
   const PythonChoice python = choose_python(options.python);
   require_output(options.output);
   require_writable(options.trace_file);
@@ -76,12 +105,9 @@ void run_op(const OpOptions& options) {
                 fmt::format("{} can't take both the trace and the report", options.trace_file),
                 "Give --trace and -o two names.");
   }
-  LaunchRequest request;
   request.python = python.path;
   request.python_reason = python.reason;
-  request.op = options.op;
   request.device = options.device;
-  request.backward = options.backward;
   request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
   request.patience = std::chrono::seconds(options.timeout);
   const InterruptGuard guard;
@@ -102,12 +128,30 @@ void add_op_command(CLI::App& app) {
   const auto options = std::make_shared<OpOptions>();
   app.add_option("OP", options->op,
                  "What to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
-                 "torch.conv2d, Tensor.add_, aten::add.Tensor")
+                 "torch.conv2d, Tensor.add_, aten::add.Tensor, 'nn.Linear(8, 4)'")
       ->type_name("");
   app.add_option("--device", options->device, "Where its tensors live: cpu or cuda")
       ->check(one_of({"cpu", "cuda"}))
       ->type_name("DEVICE")
       ->capture_default_str();
+  app.add_option("--shape", options->shapes,
+                 "Shape of the first tensor, 2x3x4, or of the one named,\nweight=2x3; may be "
+                 "repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("[NAME=]SHAPE");
+  app.add_option("--dtype", options->dtypes,
+                 "dtype of all floating-point tensors, float16, or of\nthe one named, "
+                 "weight=float16; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("[NAME=]DTYPE");
+  app.add_option("--input", options->input,
+                 "The call's arguments instead of a sample's, as Python\nbetween its brackets: "
+                 "'torch.randn(2, 3), dim=1'")
+      ->type_name("EXPR");
+  app.add_flag("--requires-grad", options->requires_grad,
+               "Floating-point inputs require a gradient");
   app.add_flag("--backward", options->backward, "Call .sum().backward() on the result too");
   add_output_options(app, options->output);
   app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")

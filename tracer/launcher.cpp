@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <optional>
@@ -96,6 +97,12 @@ std::optional<std::string> foreign_processor(const std::filesystem::path& path) 
   if (header.e_machine == EM_X86_64) return std::nullopt;
   return processor_name(header.e_machine);
 }
+
+/// What the target itself says is wrong: it goes on.
+class TargetProblem : public Error {
+ public:
+  explicit TargetProblem(Error error) : Error(std::move(error)) {}
+};
 
 /// The traced process and the two ways in which it is heard.
 class Target {
@@ -238,11 +245,11 @@ class Target {
                 last_lines(printed_)};
   }
 
-  static Error problem(const Json& message) {
+  static TargetProblem problem(const Json& message) {
     const auto status = message.find("status");
     const bool usage = status != message.end() && *status == static_cast<int>(ExitStatus::usage);
-    return {usage ? ExitStatus::usage : ExitStatus::failed, shown(string_in(message, "what")),
-            shown(string_in(message, "remedy"))};
+    return TargetProblem({usage ? ExitStatus::usage : ExitStatus::failed,
+                          shown(string_in(message, "what")), shown(string_in(message, "remedy"))});
   }
 
   const LaunchRequest& request_;
@@ -334,53 +341,195 @@ Json TargetMessages::take() {
   return message;
 }
 
-LaunchResult launch(const LaunchRequest& request,
-                    const std::function<void(std::string_view)>& progress) {
-  const PrivateFolder scratch;
-  Target target(request);
-  ProbeSession session(scratch.path());
-  progress("starting Python");
-  const Json python = target.receive("python", "starting");
-  const auto modules = modules_of(request, python);
-  target.send({{"op", request.op},
-               {"device", request.device},
-               {"backward", request.backward},
-               {"use_jumps", request.probes == ProbeMode::jump},
-               {"agent", (library_folder() / "liboptrace_agent.so").string()},
-               {"samples", (data_folder() / "samples").string()}});
-  progress("importing torch, planning probes");
-  std::vector<std::filesystem::path> plans = session.initial_plans(modules);
-  InterruptGuard::throw_if_interrupted();
-  target.receive("ready", "importing torch and making a sample call");
+namespace {
 
+/// `text` at its first '=': the name of a tensor, if there is one, and the rest.
+std::pair<std::string, std::string_view> tensor_and_value(std::string_view text) {
+  const std::size_t end = text.find('=');
+  if (end == std::string_view::npos) return {std::string(), text};
+  return {std::string(text.substr(0, end)), text.substr(end + 1)};
+}
+
+bool is_identifier(std::string_view text) {
+  const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return !text.empty() && text.size() <= 100 && std::ranges::all_of(text, is_word) &&
+         std::isdigit(static_cast<unsigned char>(text.front())) == 0;
+}
+
+}  // namespace
+
+TensorShape parse_shape(const std::string& text) {
+  const auto refuse = [&](std::string_view why) {
+    return Error(ExitStatus::usage, fmt::format("--shape: '{}' {}", shown(text, 100), why),
+                 "Write sizes with x between them, 4x3x8x8, for the first tensor, or "
+                 "weight=8x3x3x3 for the tensor weight; `scalar` has no dimensions.");
+  };
+  constexpr std::size_t kMostDimensions = 64;  // A tensor can't have more.
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+  auto [tensor, sizes] = tensor_and_value(text);
+  if (text.find('=') != std::string::npos && !is_identifier(tensor)) {
+    throw refuse("names no tensor");
+  }
+  TensorShape shape{std::move(tensor), {}};
+  if (sizes == "scalar") return shape;
+  std::int64_t elements = 1;
+  for (bool more = true; more;) {
+    const std::size_t end = std::min(sizes.find('x'), sizes.size());
+    std::int64_t size = -1;
+    const auto [rest, problem] = std::from_chars(sizes.data(), sizes.data() + end, size);
+    if (problem != std::errc() || rest != sizes.data() + end || size < 0) {
+      throw refuse("is no shape");
+    }
+    if (size > kMostElements || (size > 0 && elements > kMostElements / size)) {
+      throw refuse("has more elements than any memory");
+    }
+    elements *= std::max<std::int64_t>(size, 1);
+    shape.sizes.push_back(size);
+    more = end < sizes.size();
+    sizes.remove_prefix(more ? end + 1 : end);
+  }
+  if (shape.sizes.size() > kMostDimensions) throw refuse("has more dimensions than a tensor can");
+  return shape;
+}
+
+TensorType parse_dtype(const std::string& text) {
+  auto [tensor, dtype] = tensor_and_value(text);
+  if (dtype.starts_with("torch.")) dtype.remove_prefix(std::string_view("torch.").size());
+  if ((text.find('=') != std::string::npos && !is_identifier(tensor)) || !is_identifier(dtype)) {
+    throw Error(ExitStatus::usage, fmt::format("--dtype: '{}' is no dtype", shown(text, 100)),
+                "Name one as PyTorch does, float16, for all floating-point tensors, or "
+                "weight=float16 for the tensor weight.");
+  }
+  return {std::move(tensor), std::string(dtype)};
+}
+
+struct OpTracer::State {
+  State(const LaunchRequest& asked, const LaunchProgress& told)
+      : request(asked), progress(told), target(asked), session(scratch.path()) {}
+
+  /// An answer to an order. What is no answer at all leaves nothing to go on with.
+  Json receive(const std::string& kind, const std::string& doing) {
+    alive = false;
+    try {
+      Json message = target.receive(kind, doing);
+      alive = true;
+      return message;
+    } catch (const TargetProblem&) {
+      alive = true;
+      throw;
+    }
+  }
+
+  const LaunchRequest& request;
+  const LaunchProgress& progress;
+  const PrivateFolder scratch;
+  Target target;
+  ProbeSession session;
+  std::vector<std::filesystem::path> modules;
+  std::vector<std::filesystem::path> plans;  ///< To be placed for the next recording.
+  bool planned = false;
+  bool alive = true;
+  unsigned recordings = 0;
+};
+
+OpTracer::OpTracer(const LaunchRequest& request, const LaunchProgress& progress)
+    : state_(std::make_unique<State>(request, progress)) {
+  progress("starting Python");
+  const Json python = state_->receive("python", "starting");
+  state_->modules = modules_of(request, python);
+  state_->target.send({{"device", request.device},
+                       {"use_jumps", request.probes == ProbeMode::jump},
+                       {"agent", (library_folder() / "liboptrace_agent.so").string()},
+                       {"samples", (data_folder() / "samples").string()}});
+}
+
+OpTracer::~OpTracer() = default;
+
+bool OpTracer::alive() const {
+  return state_->alive;
+}
+
+std::string OpTracer::finish() {
+  state_->alive = false;
+  state_->target.send({{"order", "finish"}});
+  return state_->target.finish();
+}
+
+std::size_t OpTracer::prepare(const OpCall& call) {
+  const auto name = [](const std::string& tensor) {
+    return tensor.empty() ? Json() : Json(tensor);
+  };
+  Json shapes = Json::array();
+  for (const TensorShape& shape : call.shapes) {
+    shapes.push_back(Json::array({name(shape.tensor), shape.sizes}));
+  }
+  Json dtypes = Json::array();
+  for (const TensorType& type : call.dtypes) {
+    dtypes.push_back(Json::array({name(type.tensor), type.dtype}));
+  }
+  state_->target.send({{"order", "prepare"},
+                       {"op", call.op},
+                       {"backward", call.backward},
+                       {"requires_grad", call.requires_grad},
+                       {"shapes", std::move(shapes)},
+                       {"dtypes", std::move(dtypes)},
+                       {"input", call.input ? Json(*call.input) : Json()},
+                       {"compare", call.compare}});
+  if (!state_->planned) {
+    // The target imports torch meanwhile.
+    state_->progress("importing torch, planning probes");
+    state_->plans = state_->session.initial_plans(state_->modules);
+    state_->planned = true;
+    InterruptGuard::throw_if_interrupted();
+  }
+  const Json ready = state_->receive("ready", "importing torch and making a sample call");
+  const auto number = ready.find("call");
+  if (number == ready.end() || !number->is_number_unsigned()) {
+    state_->alive = false;
+    throw Error(ExitStatus::failed, "the traced Python does not number its calls", kReport);
+  }
+  return number->get<std::size_t>();
+}
+
+Trace OpTracer::trace(std::size_t call) {
   std::filesystem::path recording;
   bool closed = false;
   for (int round = 1; round <= kMostRounds && !closed; ++round) {
-    progress(fmt::format("recording, round {}", round));
+    state_->progress(fmt::format("recording, round {}", round));
     std::error_code ignored;
     std::filesystem::remove(recording, ignored);
-    recording = scratch.path() / fmt::format("recording-{}", round);
-    target.send(
-        {{"order", "record"}, {"plans", strings(plans)}, {"recording", recording.string()}});
-    target.receive("recorded", "recording the call");
-    plans = session.closure_plans(recording);
-    closed = plans.empty();
+    recording = state_->scratch.path() / fmt::format("recording-{}", ++state_->recordings);
+    state_->target.send({{"order", "record"},
+                         {"call", call},
+                         {"plans", strings(std::exchange(state_->plans, {}))},
+                         {"recording", recording.string()}});
+    state_->receive("recorded", "recording the call");
+    state_->plans = state_->session.closure_plans(recording);
+    closed = state_->plans.empty();
     InterruptGuard::throw_if_interrupted();
   }
-  target.send({{"order", "finish"}});
-  Json described = target.receive("meta", "describing itself");
+  state_->target.send({{"order", "describe"}, {"call", call}});
+  Json described = state_->receive("meta", "describing itself");
   Json meta = checked_meta(std::move(described["meta"]));
-  meta["probes"] = {{"mode", request.probes == ProbeMode::jump ? "jump" : "int3"}};
+  meta["probes"] = {{"mode", state_->request.probes == ProbeMode::jump ? "jump" : "int3"}};
   if (!closed) {
     meta["warnings"].push_back(
         fmt::format("After {} rounds there still were callers without a probe; some parents may "
                     "be wrong.",
                     kMostRounds));
   }
-  progress("putting names to addresses");
-  LaunchResult result{.trace = session.finish(recording, std::move(meta)), .printed = {}};
-  keep_names_that_occur(result.trace);
-  result.printed = target.finish();
+  state_->progress("putting names to addresses");
+  Trace trace = state_->session.finish(recording, std::move(meta));
+  std::error_code ignored;
+  std::filesystem::remove(recording, ignored);
+  keep_names_that_occur(trace);
+  return trace;
+}
+
+LaunchResult launch(const LaunchRequest& request, const LaunchProgress& progress) {
+  OpTracer tracer(request, progress);
+  LaunchResult result{.trace = tracer.trace(tracer.prepare(request.call)), .printed = {}};
+  result.printed = tracer.finish();
   return result;
 }
 

@@ -4,36 +4,18 @@ The rule for a bare name: the nn module of that op if the sample table names one
 nn.Conv2d), else the first of torch.NAME, F.NAME, nn.NAME, Tensor.NAME, aten::NAME that exists.
 With a prefix (nn., F., torch., Tensor., optim., aten::) it is what the prefix says.
 """
-from .problem import FAILED, USAGE, Problem, first_line
+import copy
+import functools
+import inspect
+
 from . import samples
+from .call import Backward, Call
+from .given import evaluated
+from .opinfo import OpInfoDatabase
+from .problem import FAILED, USAGE, Problem, first_line
 
 _SUGGESTIONS = 4
-
-
-class Call:
-    """A sample call of one op, made anew for every recording."""
-
-    def __init__(self, sample, function, positional, keywords, text, parameters=(), in_place=False,
-                 note=None):
-        self.sample = sample
-        self.text = text
-        self.note = note
-        self._function = function
-        self._positional = positional
-        self._keywords = keywords
-        self._parameters = list(parameters)
-        self._in_place = in_place
-        self.inputs = sample.described([positional, keywords])
-
-    def prepare(self, backward):
-        """(function, arguments, keywords) with fresh tensors and no gradients from before."""
-        for parameter in self._parameters:
-            parameter.grad = None
-        tensors = self.sample.fresh(backward, as_leaves=not self._in_place)
-        arguments = [self.sample.value(value, tensors) for value in self._positional]
-        keywords = {name: self.sample.value(value, tensors)
-                    for name, value in self._keywords.items()}
-        return self._function, arguments, keywords
+_OPTIMIZER = "optim."
 
 
 class Resolver:
@@ -45,12 +27,40 @@ class Resolver:
         self._device = device
         self._modules = {entry["module"]["name"]: key
                          for key, entry in entries.items() if "module" in entry}
+        self._opinfo = OpInfoDatabase(torch, device)
+        self._given = None
 
-    def resolve(self, spelling):
-        """The Call for a spelling. Raises Problem for a name that is none."""
+    def resolve(self, spelling, given):
+        """(Call, Backward or None) for a spelling and what the user said about its arguments.
+
+        Raises Problem for a name that is none, and for arguments that the op refuses.
+        """
+        self._given = given
+        name, constructor = spelling, None
+        if spelling.endswith(")") and "(" in spelling:
+            name, _, constructor = spelling[:-1].partition("(")
+            constructor = evaluated(self._torch, spelling, constructor)
+        try:
+            return self._resolve(name, constructor)
+        except NotKnown:
+            # OpInfo has names of its own, `max.reduction_with_dim`, `T`.
+            short = name[len("torch."):] if name.startswith("torch.") else name
+            infos = [] if constructor is not None else self._opinfo.find(short, name)
+            infos = [info for info in infos if _full_name(info) in (short, name)]
+            if not infos:
+                raise
+            return self._by_opinfo(spelling, infos[0])
+
+    def _resolve(self, spelling, constructor):
         name = spelling[len("torch."):] if spelling.startswith("torch.") else spelling
         said_torch = name is not spelling
-        if name.startswith("ops.") and said_torch:
+        if constructor is not None and not (
+                name.startswith(("nn.", _OPTIMIZER)) and not name.startswith("nn.functional.")
+                or self._is_module(name)):
+            raise Problem(USAGE, "'%s' is given arguments in brackets, and only modules and "
+                          "optimizers are made before they are called" % spelling,
+                          "Give the call's arguments with --input 'torch.randn(2, 3), 1'.")
+        if name.startswith("ops."):
             namespace, _, rest = name[len("ops."):].partition(".")
             return self._operator(spelling, namespace, rest)
         if "::" in name:
@@ -61,11 +71,13 @@ class Resolver:
                 return self._functional(spelling, name[len(prefix):])
         for prefix in ("nn.modules.", "nn."):
             if name.startswith(prefix):
-                return self._module(spelling, name.rpartition(".")[2])
+                return self._module(spelling, name.rpartition(".")[2], constructor)
         if name.startswith("Tensor."):
             return self._method(spelling, name[len("Tensor."):])
-        if name.startswith("optim."):
-            return self._optimizer(spelling, name[len("optim."):])
+        if name.startswith(_OPTIMIZER):
+            return self._optimizer(spelling, name[len(_OPTIMIZER):], constructor)
+        if constructor is not None:
+            return self._module(spelling, name, constructor)
         if said_torch or "." in name:
             return self._function(spelling, name)
         return self._bare(spelling)
@@ -84,6 +96,8 @@ class Resolver:
             return self._method(name, name)
         if self._is_op(name):
             return self._operator(name, "aten", name)
+        if callable(getattr(torch, name, None)) and self._opinfo.find(name):
+            return self._function(name, name)
         raise self._unknown(name)
 
     def _is_op(self, name):
@@ -96,42 +110,80 @@ class Resolver:
 
     # One method a family of spellings.
 
-    def _module(self, spelling, name):
+    def _module(self, spelling, name, constructor=None):
         if not self._is_module(name):
             raise self._unknown(spelling)
         torch = self._torch
         key = self._modules.get(name)
         kind = getattr(torch.nn, name)
-        if key is not None:
-            entry = self._entries[key]
-            attempts = [(entry["tensors"], entry["module"].get("constructor", []),
-                         entry["module"]["call"])]
-        else:
-            square = {"shape": [4, 4]}
-            attempts = [({"x": square}, [], ["$x"]), ({"x": square}, [4], ["$x"]),
-                        ({"x": square}, [4, 4], ["$x"]),
-                        ({"x": square, "y": square}, [], ["$x", "$y"]),
-                        ({"x": square, "y": square, "z": square}, [], ["$x", "$y", "$z"])]
 
-        def build(tensors, constructor, call):
-            sample = samples.Sample(torch, self._device, tensors)
-            constructor, settings = samples.normalized(constructor)
-            positional, keywords = samples.normalized(call)
-            module = kind(*[sample.value(value, {}) for value in constructor],
-                          **{n: sample.value(v, {}) for n, v in settings.items()})
-            module = module.to(self._device)
-            text = "nn.%s(%s)(%s)" % (name, samples.arguments_text(constructor, settings),
-                                      samples.arguments_text(positional, keywords))
-            return Call(sample, module, positional, keywords, text, module.parameters())
+        def build(sample, made_with, positional, keywords):
+            self._given.adapt(sample, [positional, keywords])
+            torch.manual_seed(0)
+            module = kind(*made_with[0], **made_with[1]).to(self._device)
+            if self._given.module_dtype() is not None:
+                module = module.to(self._given.module_dtype())
+            text = "nn.%s(%s)(%s)" % (name, samples.arguments_text(*made_with),
+                                      self._text(positional, keywords))
+            return Call(sample, None, positional, keywords, text,
+                        make=functools.partial(_copied_module, module))
 
-        return self._first_working(spelling, build, attempts, made_up=key is None)
+        def from_table(tensors, made_with, call):
+            made_with, call = samples.normalized(made_with), samples.normalized(call)
+            return build(self._sample(tensors), constructor or self._parsed(made_with, ()),
+                         *self._parsed(call, tensors))
+
+        def attempts():
+            entry = self._entries[key] if key is not None else None
+            if self._given.expression is not None:
+                positional, keywords, sample = self._given.arguments()
+                if constructor is not None:
+                    makings = [constructor]
+                elif entry is not None:
+                    makings = [self._parsed(samples.normalized(
+                        entry["module"].get("constructor", [])), ())]
+                else:
+                    makings = [([], {})] + [
+                        made for made, *_ in self._opinfo.module_samples(kind)]
+                for made_with in makings:
+                    yield "input", lambda m=made_with: build(sample, m, positional, keywords)
+                return
+            if entry is not None:
+                yield "table", lambda: from_table(
+                    entry["tensors"], entry["module"].get("constructor", []),
+                    entry["module"]["call"])
+                if constructor is None:
+                    return
+            for made_with, positional, keywords, sample in self._opinfo.module_samples(kind):
+                yield "opinfo", lambda m=made_with, p=positional, k=keywords, s=sample: build(
+                    s, constructor or m, p, k)
+            for made_with, call in self._guessed_module_calls(kind):
+                tensors = {n: {"shape": [4, 4]} for n in call}
+                yield "signature", lambda t=tensors, m=made_with, c=call: from_table(
+                    t, m, ["$" + n for n in c])
+
+        return self._first_working(spelling, attempts())
+
+    def _guessed_module_calls(self, kind):
+        """(constructor's arguments, names of the tensors) that a signature suggests."""
+        try:
+            parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
+        except (TypeError, ValueError):
+            parameters = []
+        needed = [parameter.name for parameter in parameters
+                  if parameter.default is parameter.empty
+                  and parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+        calls = [["x", "y", "z"][:count] for count in (1, 2, 3)]
+        if 0 < len(needed) <= len(calls):
+            calls.insert(0, calls.pop(len(needed) - 1))
+        return [(made_with, call) for call in calls for made_with in ([], [4], [4, 4])]
 
     def _functional(self, spelling, name):
         function = getattr(self._torch.nn.functional, name, None)
         if not callable(function) or isinstance(function, type) or name.startswith("_"):
             raise self._unknown(spelling)
         return self._by_name(spelling, "functional", name, name, function, "F." + name,
-                             guess_without_schema=True)
+                             ["nn.functional." + name, name], guess_without_schema=True)
 
     def _function(self, spelling, path):
         function = self._torch
@@ -142,7 +194,8 @@ class Resolver:
         key = path.replace(".", "_")
         if key not in self._entries and path.partition(".")[2] in self._entries:
             key = path.partition(".")[2]  # torch.special.softmax is the op softmax's.
-        return self._by_name(spelling, "torch", key, key, function, "torch." + path)
+        return self._by_name(spelling, "torch", key, key, function, "torch." + path,
+                             [path, "nn.functional." + path])
 
     def _method(self, spelling, name):
         function = getattr(self._torch.Tensor, name, None)
@@ -151,7 +204,7 @@ class Resolver:
         op = name
         if name.startswith("__") and name.endswith("__"):  # x.__add__(y) is x + y.
             op = name[2:-2]
-        return self._by_name(spelling, "method", op, op, function, None, name)
+        return self._by_name(spelling, "method", op, op, function, None, [name, op], name)
 
     def _entry_of(self, name):
         """(entry or None, whether the op works in place): `add_` shares the entry of `add`."""
@@ -159,40 +212,78 @@ class Resolver:
         key = name if name in self._entries or not in_place else name[:-1]
         return self._entries.get(key), in_place
 
-    def _by_name(self, spelling, family, key, op, function, shown, method=None,
+    def _by_name(self, spelling, family, key, op, function, shown, known_as, method=None,
                  guess_without_schema=False):
-        """A function or method whose entry, or else whose op's schemas, give the arguments."""
+        """A function or method whose entry, OpInfo, or else schemas, give the arguments."""
         torch = self._torch
         entry, in_place = self._entry_of(key)
-        attempts = []
-        made_up = False
-        if entry is not None and samples.call_of(entry, family) is not None:
-            attempts.append((entry["tensors"], *samples.call_of(entry, family)))
-        else:
-            made_up = True
-            for schema in torch._C._jit_get_schemas_for_operator("aten::" + op):
-                if any(argument.is_out for argument in schema.arguments):
-                    continue
-                made = samples.from_schema(schema, with_out=False)
-                if made is not None:
-                    attempts.append(made)
-            if not attempts and guess_without_schema:
-                names = ["x", "y", "z"]
-                attempts = [({n: {"shape": [4, 4]} for n in names[:count]},
-                             ["$" + n for n in names[:count]], {}) for count in (1, 2, 3)]
-            if not attempts:
-                raise self._no_sample(spelling)
 
-        def build(tensors, positional, keywords):
-            sample = samples.Sample(torch, self._device, tensors)
-            if method is None:
-                text = "%s(%s)" % (shown, samples.arguments_text(positional, keywords))
+        def build(sample, positional, keywords, called=function, process=None, shown=shown):
+            self._given.adapt(sample, [positional, keywords])
+            if method is None or self._given.expression is not None or not positional:
+                text = "%s(%s)" % (shown or "Tensor." + method, self._text(positional, keywords))
             else:
                 text = "%s.%s(%s)" % (samples.text(positional[0]), method,
                                       samples.arguments_text(positional[1:], keywords))
-            return Call(sample, function, positional, keywords, text, in_place=in_place)
+            return Call(sample, called, positional, keywords, text, in_place=in_place,
+                        process=process)
 
-        return self._first_working(spelling, build, attempts, made_up)
+        def made_up():
+            found = False
+            for schema in torch._C._jit_get_schemas_for_operator("aten::" + op):
+                made = None
+                if not any(argument.is_out for argument in schema.arguments):
+                    made = samples.from_schema(schema, with_out=False)
+                if made is not None:
+                    found = True
+                    yield made
+            if not found and guess_without_schema:
+                for count in (1, 2, 3):
+                    names = ["x", "y", "z"][:count]
+                    yield {n: {"shape": [4, 4]} for n in names}, ["$" + n for n in names], {}
+
+        def attempts():
+            if self._given.expression is not None:
+                positional, keywords, sample = self._given.arguments()
+                yield "input", lambda: build(sample, positional, keywords)
+                return
+            if entry is not None and samples.call_of(entry, family) is not None:
+                tensors, call = entry["tensors"], samples.call_of(entry, family)
+                yield "table", lambda: build(self._sample(tensors), *self._parsed(call, tensors))
+                return
+            for info in self._opinfo.find(*_with_and_without_underscore(known_as)):
+                for positional, keywords, sample, process in self._drawn(info):
+                    yield "opinfo", lambda p=positional, k=keywords, s=sample, f=process: build(
+                        s, p, k, process=f)
+            for tensors, positional, keywords in made_up():
+                yield "schema", lambda t=tensors, c=(positional, keywords): build(
+                    self._sample(t), *self._parsed(c, t))
+
+        return self._first_working(spelling, attempts())
+
+    def _by_opinfo(self, spelling, info):
+        """What has a name in op_db and is no function of that name: a property, a variant."""
+        public = self._torch
+        for part in info.name.split("."):
+            public = getattr(public, part, None)
+        shown = ("torch." + info.name if info.op is public else
+                 "OpInfo('%s')" % _full_name(info))
+
+        def build(sample, positional, keywords, process):
+            self._given.adapt(sample, [positional, keywords])
+            text = "%s(%s)" % (shown, self._text(positional, keywords))
+            return Call(sample, info.op, positional, keywords, text, process=process)
+
+        def attempts():
+            if self._given.expression is not None:
+                positional, keywords, sample = self._given.arguments()
+                yield "input", lambda: build(sample, positional, keywords, None)
+                return
+            for positional, keywords, sample, process in self._drawn(info):
+                yield "opinfo", lambda p=positional, k=keywords, s=sample, f=process: build(
+                    s, p, k, f)
+
+        return self._first_working(spelling, attempts())
 
     def _operator(self, spelling, namespace, name):
         torch = self._torch
@@ -206,95 +297,182 @@ class Resolver:
         entry, in_place = self._entry_of(base)
         if namespace != "aten":
             entry = None
-        from_table, from_schemas = [], []
-        for schema in schemas:
-            packet = getattr(getattr(torch.ops, namespace), base)
+        with_out = bool(overload)
+        packet = getattr(getattr(torch.ops, namespace), base)
+
+        def build(schema, sample, positional, keywords, process=None):
             function = getattr(packet, schema.overload_name or "default")
-            suffix = "." + (schema.overload_name or "default")
-            shown = "torch.ops.%s.%s%s" % (namespace, base, suffix)
+            self._given.adapt(sample, [positional, keywords])
+            text = "torch.ops.%s.%s.%s(%s)" % (namespace, base, schema.overload_name or "default",
+                                               self._text(positional, keywords))
+            return Call(sample, function, positional, keywords, text, in_place=in_place,
+                        process=process)
+
+        def from_table():
             call = samples.call_of(entry, "aten") if entry is not None else None
-            with_out = bool(overload)
-            if call is not None and samples.fits(schema, *call):
-                tensors, (positional, keywords) = dict(entry["tensors"]), call
-                keywords = dict(keywords)
+            if call is None:
+                return
+            for schema in schemas:
                 outs = [argument.name for argument in schema.arguments if argument.is_out]
-                if outs and not with_out:
+                if not samples.fits(schema, *call) or (outs and not with_out):
                     continue
+                tensors, keywords = dict(entry["tensors"]), dict(call[1])
                 for out in outs:
                     tensors[out] = {"shape": [0], "requires_grad": False}
                     keywords[out] = "$" + out
-                from_table.append((function, shown, tensors, positional, keywords))
-                continue
-            if any(argument.is_out for argument in schema.arguments) and not with_out:
-                continue
-            made = samples.from_schema(schema, with_out)
-            if made is not None:
-                from_schemas.append((function, shown, *made))
-        attempts = from_table or from_schemas
-        if not attempts:
-            raise self._no_sample(spelling)
+                yield schema, tensors, (call[0], keywords)
 
-        def build(function, shown, tensors, positional, keywords):
-            sample = samples.Sample(torch, self._device, tensors)
-            text = "%s(%s)" % (shown, samples.arguments_text(positional, keywords))
-            return Call(sample, function, positional, keywords, text, in_place=in_place)
+        def attempts():
+            if self._given.expression is not None:
+                positional, keywords, sample = self._given.arguments()
+                for schema in schemas:
+                    yield "input", lambda s=schema: build(s, sample, positional, keywords)
+                return
+            found = False
+            for schema, tensors, call in from_table():
+                found = True
+                yield "table", lambda s=schema, t=tensors, c=call: build(
+                    s, self._sample(t), *self._parsed(c, t))
+            if found:
+                return
+            plain = [schema for schema in schemas
+                     if not any(argument.is_out for argument in schema.arguments)]
+            if namespace == "aten" and plain:
+                known_as = _with_and_without_underscore(
+                    ["ops.aten.%s" % name, base, base.replace("_", ".", 1),
+                     "nn.functional." + base])
+                for info in self._opinfo.find(*known_as):
+                    for positional, keywords, sample, process in self._drawn(info):
+                        for schema in plain:
+                            yield "opinfo", lambda s=schema, p=positional, k=keywords, t=sample, \
+                                f=process: build(s, t, p, k, f)
+            for schema in schemas:
+                if schema not in plain and not with_out:
+                    continue
+                made = samples.from_schema(schema, with_out)
+                if made is not None:
+                    yield "schema", lambda s=schema, t=made[0], c=made[1:]: build(
+                        s, self._sample(t), *self._parsed(c, t))
 
-        return self._first_working(spelling, build, attempts, made_up=not from_table)
+        return self._first_working(spelling, attempts())
 
-    def _optimizer(self, spelling, name):
+    def _optimizer(self, spelling, name, constructor=None):
         torch = self._torch
         kind = getattr(torch.optim, name, None)
         if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)
                 and kind is not torch.optim.Optimizer):
             raise self._unknown(spelling)
+        if self._given.expression is not None:
+            raise Problem(USAGE, "--input: an optimizer's step takes no arguments",
+                          "Give its settings with its name: '%s%s(lr=0.1)', and its parameter's "
+                          "shape with --shape." % (_OPTIMIZER, name))
+        positional, settings = constructor or ([], {"lr": 0.01})
+        text = "optim.%s(%s)" % (name, ", ".join(
+            ["[p]", *filter(None, [samples.arguments_text(positional, settings)])]))
 
-        def build():
-            sample = samples.Sample(torch, self._device, {"p": {"shape": [4, 4]}})
-            parameter = torch.nn.Parameter(sample.fresh(False, True)["p"])
-            parameter.grad = torch.ones_like(parameter)
-            optimizer = kind([parameter], lr=0.01)
-            call = Call(sample, optimizer.step, [], {}, "optim.%s([p], lr=0.01).step()" % name)
-            call.inputs = sample.described(["$p"])
+        def build(way):
+            sample = self._sample({"p": {"shape": [4, 4]}})
+            self._given.adapt(sample, [samples.Named("p")])
+
+            def make():
+                parameter = torch.nn.Parameter(sample.fresh(False, True)[0]["p"])
+                return way(kind([parameter], *positional, **settings), parameter)
+
+            call = Call(sample, None, [], {}, text + ".step(%s)" % way.shown, make=make)
+            call.inputs = sample.described([samples.Named("p")])
             return call
 
-        return self._first_working(spelling, build, [()], made_up=False)
+        ways = [_Step(torch, "dense"), _Step(torch, "sparse"), _Step(torch, "closure")]
+        return self._first_working(spelling, (("table", lambda w=way: build(w)) for way in ways))
 
-    def _first_working(self, spelling, build, attempts, made_up):
+    # What all families share.
+
+    def _sample(self, specifications):
+        return samples.Sample.from_table(self._torch, self._device, specifications)
+
+    def _parsed(self, call, tensors):
+        """A call of the table as (positional, keywords) of a Call."""
+        positional, keywords = call
+        return ([samples.parsed(self._torch, self._device, value, tensors)
+                 for value in positional],
+                {name: samples.parsed(self._torch, self._device, value, tensors)
+                 for name, value in keywords.items()})
+
+    def _text(self, positional, keywords):
+        """A call's arguments, as the user typed them if that is so."""
+        if self._given.expression is not None:
+            return self._given.expression
+        return samples.arguments_text(positional, keywords)
+
+    def _drawn(self, info):
+        """An OpInfo's samples; none where it fails to make any."""
+        try:
+            yield from self._opinfo.samples(info, self._given.backward)
+        except Problem:
+            raise
+        except Exception:  # Samples for another device, or that need a package.
+            return
+
+    def _first_working(self, spelling, attempts):
         """Runs each attempt once (that is the warm-up too) and keeps the first that succeeds."""
-        failure = None
-        for attempt in attempts:
+        failure = problem = None
+        tried = 0
+        for sample_from, build in attempts:
+            tried += 1
             try:
-                call = build(*attempt)
-                function, arguments, keywords = call.prepare(False)
-                function(*arguments, **keywords)
-            except Problem:
-                raise
-            except Exception as error:  # Whatever an op may raise, the next attempt may not.
-                failure = error
+                self._torch.manual_seed(0)
+                call = build()
+                run = call.prepare(self._given.requires_grad)
+                run.function(*run.arguments, **run.keywords)
+                backward = Backward(self._torch, call) if self._given.backward else None
+            except Problem as error:
+                problem = problem or error
                 continue
-            if made_up:
+            except Exception as error:  # Whatever an op may raise, the next attempt may not.
+                failure = failure or (sample_from, error)
+                continue
+            call.sample_from = sample_from
+            if sample_from == "opinfo":
+                call.note = ("The sample table has no call for %s: its arguments are a sample of "
+                             "PyTorch's own OpInfo database." % spelling)
+            elif sample_from in ("schema", "signature"):
                 call.note = ("The sample table has no call for %s: its arguments were made up."
                              % spelling)
-            return call
-        if made_up:
+                if self._opinfo.missing is not None:
+                    call.note += (" PyTorch's OpInfo database can't be imported (%s)."
+                                  % self._opinfo.missing)
+            return call, backward
+        if problem is not None:
+            raise problem
+        if failure is None:
+            raise self._no_sample(spelling)
+        sample_from, error = failure
+        if sample_from == "input" or self._given.adapts:
+            raise Problem(USAGE, "'%s' refuses these arguments (%s)"
+                          % (spelling, first_line(error)),
+                          "Change --input: %s" % self._given.expression
+                          if sample_from == "input" else
+                          "Give every tensor a --shape and --dtype that fit each other, "
+                          "NAME=2x3 for the tensor NAME, or all arguments with --input.")
+        if sample_from != "table":
             raise self._no_sample(spelling, ", and made-up arguments were refused (%s)"
-                                  % first_line(failure))
+                                  % first_line(error))
         raise Problem(FAILED, "the sample call of '%s' failed on %s (%s)"
-                      % (spelling, self._device, first_line(failure)),
+                      % (spelling, self._device, first_line(error)),
                       "Check that this torch works; if it does, this op needs another sample.")
 
     def _no_sample(self, spelling, why=""):
-        return Problem(USAGE, "no sample call is known for '%s'%s" % (spelling, why),
-                       "Add one to a .json file in %s; the calls there show how."
-                       % self._folder)
+        return NotKnown(USAGE, "no sample call is known for '%s'%s" % (spelling, why),
+                        "Give its arguments with --input '...', as in the brackets of a call, or "
+                        "add one to a .json file in %s; the calls there show how." % self._folder)
 
     def _unknown(self, spelling):
         near = self._nearest(spelling)
         remedy = ("Did you mean %s?" % _alternatives(near) if near else
                   "Use a name as in PyTorch: conv2d, nn.Conv2d, F.conv2d, torch.conv2d, "
                   "Tensor.add_, aten::conv2d.")
-        return Problem(USAGE, "'%s' is no op, function or module of torch %s"
-                       % (spelling, self._torch.__version__), remedy)
+        return NotKnown(USAGE, "'%s' is no op, function or module of torch %s"
+                        % (spelling, self._torch.__version__), remedy)
 
     def _nearest(self, spelling):
         import difflib
@@ -344,3 +522,54 @@ class Resolver:
 def _alternatives(names):
     """`a, b or c`"""
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+class NotKnown(Problem):
+    """A name that is none, or one for which there are no arguments."""
+
+
+class _Step:
+    """An optimizer's second step (it has its state then), with the gradients or the closure that
+    it asks for."""
+
+    def __init__(self, torch, way):
+        self._torch = torch
+        self._way = way
+        self.shown = "closure" if way == "closure" else ""
+
+    def __call__(self, optimizer, parameter):
+        """(the step, what it changes)"""
+        gradient = self._torch.ones_like(parameter)
+        parameter.grad = gradient.to_sparse() if self._way == "sparse" else gradient
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (parameter * parameter).sum()
+            loss.backward()
+            return loss
+
+        step = optimizer.step
+        if self._way == "closure":
+            step = functools.partial(optimizer.step, closure)
+        step()
+        return step, [parameter]
+
+
+def _copied_module(module):
+    """(a copy that no call has changed, its parameters and buffers)"""
+    try:
+        module = copy.deepcopy(module)
+    except Exception:  # It may hold what can't be copied: then it keeps what calls change.
+        module.zero_grad()
+    return module, [*module.parameters(), *module.buffers()]
+
+
+def _full_name(info):
+    """`max.reduction_with_dim`: the name that means this OpInfo and no other."""
+    return ".".join(filter(None, [info.name, info.variant_test_name]))
+
+
+def _with_and_without_underscore(names):
+    """Names under which OpInfo may know an op: add_ is its add."""
+    return list(dict.fromkeys([*names, *(name[:-1] for name in names
+                                         if name.endswith("_") and not name.endswith("__"))]))

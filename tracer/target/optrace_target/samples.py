@@ -16,12 +16,14 @@ is traced. A tensor has a shape, a dtype (float32 if not said) and values: "norm
 "uniform" (in [0, 1)), "ones", "zeros", "symmetric_positive_definite", {"integers_below": n}, {"counting_to": n}
 (0, 1, ... n-1, 0, ...) or {"all": value}. {"requires_grad": false} keeps --backward away from a float tensor.
 """
+import copy
 import json
 import os
 
 from .problem import FAILED, Problem
 
 _BROKEN = "Install optrace again: its table of sample calls is damaged."
+_LONGEST_VALUE = 80  # Characters of an argument in the text of a call.
 _SIDE = 4  # Tensors made up from a schema alone are square matrices with this side.
 
 
@@ -57,74 +59,84 @@ def normalized(call):
     return call, {}
 
 
-class Sample:
-    """Named tensors and the values that mention them."""
+class Named(str):
+    """Stands for a tensor of a sample, in a call's arguments."""
 
-    def __init__(self, torch, device, specifications):
+
+class Sample:
+    """Named tensors, of which every call gets copies."""
+
+    def __init__(self, torch, device, masters, differentiable, specifications=None):
+        """`differentiable` are the names of those that shall require a gradient;
+        `specifications` are the table's, where that is what the tensors were made from."""
         self._torch = torch
+        self._specifications = specifications or {}
         self._device = device
-        self._masters = {
-            name: self._tensor(specification) for name, specification in specifications.items()
-        }
-        self._differentiable = {
+        self._masters = masters
+        self._differentiable = set(differentiable)
+
+    @classmethod
+    def from_table(cls, torch, device, specifications):
+        masters = {name: _made(torch, device, specification)
+                   for name, specification in specifications.items()}
+        return cls(torch, device, masters, {
             name for name, specification in specifications.items()
             if specification.get("requires_grad", True)
-            and self._masters[name].dtype.is_floating_point
-        }
+            and masters[name].dtype.is_floating_point}, specifications)
 
-    def _tensor(self, specification):
+    @property
+    def names(self):
+        return list(self._masters)
+
+    def reshape(self, name, shape):
+        """Gives a tensor another shape, and new values of the old one's type and range."""
         torch = self._torch
-        shape = specification["shape"]
-        dtype = getattr(torch, specification.get("dtype", "float32"))
-        values = specification.get("values", "normal")
-        place = {"dtype": dtype, "device": self._device}
-        if isinstance(values, dict) and "integers_below" in values:
-            return torch.randint(values["integers_below"], shape, **place)
-        if isinstance(values, dict) and "counting_to" in values:
-            return (torch.arange(_product(shape), device=self._device)
-                    % values["counting_to"]).reshape(shape).to(dtype)
-        if isinstance(values, dict) and "all" in values:
-            return torch.full(shape, values["all"], **place)
-        if values == "normal":
-            return torch.randn(shape, **place)
-        if values == "uniform":
-            return torch.rand(shape, **place)
-        if values == "ones":
-            return torch.ones(shape, **place)
-        if values == "zeros":
-            return torch.zeros(shape, **place)
-        if values == "symmetric_positive_definite":
-            half = torch.randn(shape, **place)
-            return half @ half.mT + shape[-1] * torch.eye(shape[-1], **place)
-        raise Problem(FAILED, "the sample table asks for unknown values: %s" % (values,), _BROKEN)
+        old = self._masters[name]
+        if name in self._specifications:
+            self._masters[name] = _made(torch, self._device,
+                                        {**self._specifications[name], "shape": list(shape)})
+            return
+        place = {"device": old.device}
+        if old.dtype == torch.bool:
+            new = torch.randint(2, shape, **place).bool()
+        elif old.dtype.is_complex or old.numel() == 0:
+            new = torch.randn(shape, dtype=old.dtype if old.dtype.is_complex else torch.float32,
+                              **place).to(old.dtype)
+        else:
+            low, high = old.min().item(), old.max().item()
+            if old.dtype.is_floating_point:
+                new = (torch.rand(shape, **place) * (high - low) + low).to(old.dtype)
+            else:
+                new = torch.randint(int(low), int(high) + 1, shape, dtype=old.dtype, **place)
+        self._masters[name] = new
+
+    def convert(self, dtype, name=None):
+        """Gives a tensor, or all floating-point ones, another dtype."""
+        for each in [name] if name is not None else self.names:
+            old = self._masters[each]
+            if name is None and not old.dtype.is_floating_point:
+                continue
+            self._masters[each] = old.to(dtype)
+            if not (dtype.is_floating_point or dtype.is_complex):
+                self._differentiable.discard(each)
+            elif not (old.dtype.is_floating_point or old.dtype.is_complex):
+                self._differentiable.add(each)
 
     def fresh(self, requires_grad, as_leaves):
-        """New copies of all tensors by name; `as_leaves` false leaves room for in-place ops."""
-        copies = {}
-        for name, master in self._masters.items():
-            copy = master.clone()
-            if requires_grad and name in self._differentiable:
-                copy.requires_grad_()
-                if not as_leaves:
-                    copy = copy.clone()
-            copies[name] = copy
-        return copies
+        """(new copies by name, the leaves among them that will have gradients).
 
-    def value(self, value, tensors):
-        """What a value of the table stands for."""
-        if isinstance(value, str) and value.startswith("$"):
-            if value[1:] not in tensors:
-                raise Problem(FAILED, "the sample table lacks the tensor %s" % value, _BROKEN)
-            return tensors[value[1:]]
-        if isinstance(value, list):
-            return [self.value(item, tensors) for item in value]
-        if isinstance(value, dict):
-            if "dtype" in value:
-                return getattr(self._torch, value["dtype"])
-            if "device" in value:
-                return self._device
-            raise Problem(FAILED, "the sample table has an unknown value: %s" % value, _BROKEN)
-        return value
+        `as_leaves` false leaves room for in-place ops. What shared memory still does.
+        """
+        copies, leaves, memo = {}, [], {}
+        for name, master in self._masters.items():
+            copy_ = copy.deepcopy(master, memo)
+            if requires_grad and name in self._differentiable:
+                copy_.requires_grad_()
+                leaves.append(copy_)
+                if not as_leaves:
+                    copy_ = copy_.clone()
+            copies[name] = copy_
+        return copies, leaves
 
     def described(self, values):
         """For the report's header: the tensors that `values` mention."""
@@ -135,11 +147,68 @@ class Sample:
                  "device": str(self._masters[name].device)} for name in names]
 
 
-def _collect(value, names):
+def _made(torch, device, specification):
+    """The tensor that an entry of the table asks for."""
+    shape = specification["shape"]
+    dtype = getattr(torch, specification.get("dtype", "float32"))
+    values = specification.get("values", "normal")
+    place = {"dtype": dtype, "device": device}
+    if isinstance(values, dict) and "integers_below" in values:
+        return torch.randint(values["integers_below"], shape, **place)
+    if isinstance(values, dict) and "counting_to" in values:
+        return (torch.arange(_product(shape), device=device)
+                % values["counting_to"]).reshape(shape).to(dtype)
+    if isinstance(values, dict) and "all" in values:
+        return torch.full(shape, values["all"], **place)
+    if values == "normal":
+        return torch.randn(shape, **place)
+    if values == "uniform":
+        return torch.rand(shape, **place)
+    if values == "ones":
+        return torch.ones(shape, **place)
+    if values == "zeros":
+        return torch.zeros(shape, **place)
+    if values == "symmetric_positive_definite":
+        half = torch.randn(shape, **place)
+        return half @ half.mT + shape[-1] * torch.eye(shape[-1], **place)
+    raise Problem(FAILED, "the sample table asks for unknown values: %s" % (values,), _BROKEN)
+
+
+def parsed(torch, device, value, tensors):
+    """A value of the table as an argument; `tensors` are the names that it may mention."""
     if isinstance(value, str) and value.startswith("$"):
-        if value[1:] not in names:
-            names.append(value[1:])
-    elif isinstance(value, list):
+        if value[1:] not in tensors:
+            raise Problem(FAILED, "the sample table lacks the tensor %s" % value, _BROKEN)
+        return Named(value[1:])
+    if isinstance(value, list):
+        return [parsed(torch, device, item, tensors) for item in value]
+    if isinstance(value, dict):
+        if "dtype" in value:
+            return getattr(torch, value["dtype"])
+        if "device" in value:
+            return torch.device(device)
+        raise Problem(FAILED, "the sample table has an unknown value: %s" % value, _BROKEN)
+    return value
+
+
+def filled(value, tensors):
+    """An argument with its tensors in place of their names."""
+    if isinstance(value, Named):
+        return tensors[value]
+    if isinstance(value, dict):
+        return {key: filled(item, tensors) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[filled(item, tensors) for item in value])
+    if isinstance(value, (list, tuple)):
+        return type(value)(filled(item, tensors) for item in value)
+    return value
+
+
+def _collect(value, names):
+    if isinstance(value, Named):
+        if value not in names:
+            names.append(str(value))
+    elif isinstance(value, (list, tuple)):
         for item in value:
             _collect(item, names)
     elif isinstance(value, dict):
@@ -155,14 +224,23 @@ def _product(shape):
 
 
 def text(value):
-    """A value of the table as a person would type it."""
-    if isinstance(value, str) and value.startswith("$"):
-        return value[1:]
+    """An argument as a person would type it."""
+    if isinstance(value, Named):
+        return str(value)
     if isinstance(value, list):
         return "[%s]" % ", ".join(text(item) for item in value)
+    if isinstance(value, tuple):
+        return "(%s%s)" % (", ".join(text(item) for item in value), "," * (len(value) == 1))
     if isinstance(value, dict):
-        return "torch." + value["dtype"] if "dtype" in value else "device"
-    return repr(value)
+        return "{%s}" % ", ".join("%r: %s" % (key, text(item)) for key, item in value.items())
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return "tensor"
+    if type(value).__name__ == "device":
+        return "device"
+    if callable(value) and hasattr(value, "__name__"):
+        return value.__name__
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_VALUE else type(value).__name__
 
 
 def arguments_text(positional, keywords):

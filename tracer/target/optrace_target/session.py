@@ -1,4 +1,17 @@
-"""The course of one traced call, from finding torch to handing over the recording."""
+"""The course of traced calls, from finding torch to handing over the recordings.
+
+The command sends one request, which holds for all calls, and then orders, each with one answer:
+
+    {"order": "prepare", "op": ..., "backward": ..., "requires_grad": ..., "shapes": [[name, [2, 3]]],
+     "dtypes": [[name, "float16"]], "input": ..., "compare": ...}        "ready", its number
+    {"order": "record", "call": n, "plans": [...], "recording": path}    "recorded"
+    {"order": "describe", "call": n}                                     "meta"
+    {"order": "finish"}                                                  none: the process ends
+
+Calls are numbered from 0 in the order in which they became ready. An order that fails is answered
+by a "problem", and the next may follow. With "compare" a call is run twice before it is ready; what
+was prepared before the first recording is so compared with runs that no probe was near.
+"""
 import gc
 import importlib.util
 import os
@@ -6,7 +19,8 @@ import sys
 
 from .channel import Channel
 from .description import interpreter_file, of_torch, shortfalls
-from .problem import FAILED, USAGE, Problem, first_line
+from .problem import FAILED, Problem, first_line
+from .results import digest
 
 
 def run(descriptor):
@@ -33,104 +47,159 @@ def _trace(channel):
                         % torch.__version__)
     if request["device"] == "cuda":
         _require_cuda(torch)
-    from .agent import Agent
-    from .resolve import Resolver
-
-    torch.manual_seed(0)
-    resolver = Resolver(torch, request["samples"], request["device"])
-    call = resolver.resolve(request["op"])
-    if call.note:
-        warnings.append(call.note)
-    backward = Backward(torch, call) if request["backward"] else None
-    channel.send("ready")
-    agent = Agent(request["agent"], request["use_jumps"])
-    gc.disable()  # A collection in the middle of a recording would be part of it.
-    hooked = True
+    tracer = _Tracer(torch, request, warnings)
+    orders = {"prepare": tracer.prepare, "record": tracer.record, "describe": tracer.describe}
     while True:
-        order = channel.receive()
-        if order["order"] == "finish":
-            break
+        message = channel.receive()
+        if message["order"] == "finish":
+            return
+        try:
+            answer, values = orders[message["order"]](message)
+        except Problem as problem:
+            channel.send("problem", status=problem.status, what=problem.what,
+                         remedy=problem.remedy)
+            continue
+        channel.send(answer, **values)
+
+
+class _Tracer:
+    """What the orders do."""
+
+    def __init__(self, torch, request, warnings):
+        from .resolve import Resolver
+
+        self._torch = torch
+        self._request = request
+        self._warnings = warnings
+        self._resolver = Resolver(torch, request["samples"], request["device"])
+        self._calls = []
+        self._agent = None  # Loaded for the first recording.
+
+    def prepare(self, order):
+        from .given import Given
+
+        torch = self._torch
+        torch.manual_seed(0)
+        given = Given(torch, self._request["device"], order)
+        call, backward = self._resolver.resolve(order["op"], given)
+        prepared = _PreparedCall(order["op"], call, backward, given.requires_grad)
+        if order.get("compare"):
+            prepared.comparison = Comparison(prepared.digest_of_a_run(torch),
+                                             prepared.digest_of_a_run(torch))
+        self._calls.append(prepared)
+        return "ready", {"call": len(self._calls) - 1}
+
+    def record(self, order):
+        agent, call = self._load_agent(), self._calls[order["call"]]
         for plan in order["plans"]:
             agent.place(plan)
-        torch.manual_seed(0)
-        hooked = _record(agent, call, backward)
+        self._torch.manual_seed(0)
+        call.record(self._torch, agent)
         agent.write(order["recording"])
-        channel.send("recorded")
-    warnings += shortfalls(agent.counters(), hooked)
-    channel.send("meta", meta={
-        **of_torch(torch),
-        "device": request["device"],
-        "op": request["op"],
-        "call": call.text + (backward.text if backward else ""),
-        "inputs": call.inputs,
-        "backward": backward is not None,
-        "warnings": warnings,
-    })
+        return "recorded", {}
+
+    def describe(self, order):
+        prepared = self._calls[order["call"]]
+        call, backward = prepared.call, prepared.backward
+        warnings = self._warnings + ([call.note] if call.note else [])
+        warnings += shortfalls(self._load_agent().counters(), prepared.hooked)
+        meta = {
+            **of_torch(self._torch),
+            "device": self._request["device"],
+            "op": prepared.op,
+            "call": call.text + (backward.text if backward else ""),
+            "inputs": call.inputs,
+            "sample_from": call.sample_from,
+            "backward": backward is not None,
+            "warnings": warnings,
+        }
+        if prepared.comparison is not None:
+            meta["comparison"] = prepared.comparison.outcome()
+        prepared.call = None  # Described is done: its tensors can go.
+        return "meta", {"meta": meta}
+
+    def _load_agent(self):
+        if self._agent is None:
+            from .agent import Agent
+
+            self._agent = Agent(self._request["agent"], self._request["use_jumps"])
+            gc.disable()  # A collection in the middle of a recording would be part of it.
+        return self._agent
 
 
-def _record(agent, call, backward):
-    """One recorded call. Nothing but the call itself may run between start and stop."""
-    function, arguments, keywords = call.prepare(backward is not None)
-    start, stop = agent.start, agent.stop
-    hooked = agent.python(True)
-    try:
-        if backward is None:
-            started = start()
-            result = function(*arguments, **keywords)
-            stop()
-        else:
-            selection, reduced = backward.selection, backward.reduced
-            started = start()
-            result = function(*arguments, **keywords)
-            for key in selection:
-                result = result[key]
-            if reduced:
-                result = result.sum()
-            result.backward()
-            stop()
-    except Exception as error:  # It worked as a sample, and now it did not.
-        stop()
-        raise Problem(FAILED, "%s failed while recording the call (%s)"
-                      % (call.text, first_line(error)),
-                      "See whether the same call works twice without optrace.") from error
-    if hooked:
-        agent.python(False)
-    agent.check("recording", started)
-    return hooked
+class _PreparedCall:
+    def __init__(self, op, call, backward, requires_grad):
+        self.op = op
+        self.call = call
+        self.backward = backward
+        self.comparison = None  # A Comparison where one was asked for.
+        self.hooked = True
+        self._requires_grad = requires_grad or backward is not None
 
+    def digest_of_a_run(self, torch):
+        """The digest of what the call gives without being traced."""
+        run = self.call.prepare(self._requires_grad)
+        torch.manual_seed(0)
+        result = run.function(*run.arguments, **run.keywords)
+        if self.backward is not None:
+            self.backward.run(result)
+        return digest(torch, run.outcome(result))
 
-class Backward:
-    """What of an op's result is summed and run backward; found out once, outside recordings."""
-
-    def __init__(self, torch, call):
-        function, arguments, keywords = call.prepare(True)
-        result = function(*arguments, **keywords)
-        self.selection = []
-        self.text = ""
-        while isinstance(result, (tuple, list)) and result:
-            # A module that returns (output, state): the first part that can be run backward.
-            key = next((key for key, part in enumerate(result)
-                        if not isinstance(part, torch.Tensor) or _differentiable(part)), 0)
-            self.selection.append(key)
-            self.text += "[%d]" % key
-            result = result[key]
-        if not isinstance(result, torch.Tensor) or not _differentiable(result):
-            raise Problem(USAGE, "%s has no result that can be run backward" % call.text,
-                          "Leave out --backward for this op.")
-        self.reduced = result.dim() > 0
-        if self.reduced:
-            self.text += ".sum()"
-            result = result.sum()
-        self.text += ".backward()"
+    def record(self, torch, agent):
+        """One recorded call. Nothing but the call itself may run between start and stop."""
+        run = self.call.prepare(self._requires_grad)
+        function, arguments, keywords = run.function, run.arguments, run.keywords
+        torch.manual_seed(0)
+        start, stop = agent.start, agent.stop
+        self.hooked = agent.python(True)
         try:
-            result.backward()
-        except Exception as error:  # Whatever a derivative may raise.
-            raise Problem(FAILED, "%s%s failed (%s)" % (call.text, self.text, first_line(error)),
-                          "Leave out --backward for this op.") from error
+            if self.backward is None:
+                started = start()
+                result = function(*arguments, **keywords)
+                stop()
+            else:
+                selection, process = self.backward.selection, self.backward.process
+                real, reduced = self.backward.real, self.backward.reduced
+                started = start()
+                whole = result = function(*arguments, **keywords)
+                if process is not None:
+                    result = process(result)
+                for key in selection:
+                    result = result[key]
+                if real:
+                    result = result.real
+                if reduced:
+                    result = result.sum()
+                result.backward()
+                stop()
+                result = whole
+        except Exception as error:  # It worked as a sample, and now it did not.
+            stop()
+            raise Problem(FAILED, "%s failed while recording the call (%s)"
+                          % (self.call.text, first_line(error)),
+                          "See whether the same call works twice without optrace.") from error
+        finally:
+            if self.hooked:
+                agent.python(False)
+        agent.check("recording", started)
+        if self.comparison is not None:
+            self.comparison.add(digest(torch, run.outcome(result)))
 
 
-def _differentiable(tensor):
-    return tensor.requires_grad and tensor.dtype.is_floating_point
+class Comparison:
+    """Whether traced runs of a call gave what untraced ones did."""
+
+    def __init__(self, first, second):
+        self._untraced = first
+        self._repeatable = first == second
+        self._equal = True
+
+    def add(self, traced):
+        self._equal = self._equal and traced == self._untraced
+
+    def outcome(self):
+        """`repeatable`: untraced runs gave the same; only then does `equal` say anything."""
+        return {"repeatable": self._repeatable, "equal": self._equal}
 
 
 def _torch_folder():

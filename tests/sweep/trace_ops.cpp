@@ -1,0 +1,134 @@
+// trace_ops PYTHON: traces call after call in one Python, for the sweep (sweep.py). Each line of
+// standard input is a call, {"op": ..., "backward": ...}; each line of standard output what became
+// of one, in no particular order:
+//   {"op", "backward", "error"}                            it could not be called, or not traced
+//   {"op", "backward", "call", "sample_from", "repeatable", "equal", "dispatched", "kernel"}
+// where "kernel" is null or {"name", "file", "line"}: a frame of layer kernel or library below a
+// dispatcher's, whose definition the index knows; the first that is no generated wrapper. When the
+// traced Python dies the last line is {"op", "backward", "died"}; what is missing was not tried.
+
+#include <cstddef>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "indexer/index_catalogue.h"
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "report/report.h"
+#include "tracer/launcher.h"
+
+namespace {
+
+using Json = nlohmann::json;
+using namespace optrace;
+
+void say(const Json& line) {
+  std::cout << line.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
+}
+
+/// What the report says of a call's way through PyTorch. The tree may be of any depth.
+void add_way(const Report& report, Json& line) {
+  std::vector<std::pair<const Frame*, bool>> stack;  // With: is a dispatcher's frame above it?
+  for (std::size_t i = report.roots.size(); i-- > 0;) stack.emplace_back(&report.roots[i], false);
+  line["dispatched"] = false;
+  line["kernel"] = nullptr;
+  while (!stack.empty()) {
+    const auto [frame, below] = stack.back();
+    stack.pop_back();
+    const bool dispatcher = frame->layer == Layer::dispatcher;
+    if (dispatcher) line["dispatched"] = true;
+    const bool kernel = frame->layer == Layer::kernel || frame->layer == Layer::library;
+    if (below && kernel && frame->source && frame->source->line > 0) {
+      const bool generated = frame->source->file.starts_with("build/");
+      if (!generated || line["kernel"].is_null()) {
+        line["kernel"] = {
+            {"name", frame->name}, {"file", frame->source->file}, {"line", frame->source->line}};
+      }
+      if (!generated) return;
+    }
+    for (std::size_t i = frame->children.size(); i-- > 0;) {
+      stack.emplace_back(&frame->children[i], below || dispatcher);
+    }
+  }
+}
+
+std::string of_torch(const Trace& trace, const char* key) {
+  const Json text = trace.meta["torch"].value(key, Json());
+  return text.is_string() ? text.get<std::string>() : std::string();
+}
+
+struct Prepared {
+  Json line;
+  std::size_t call;
+};
+
+int run(const char* python) {
+  const InterruptGuard guard;
+  LaunchRequest request;
+  request.python = python;
+  request.python_reason = "the command line";
+  const LaunchProgress progress = [](std::string_view) {};
+  OpTracer tracer(request, progress);
+  std::vector<Prepared> prepared;
+  // False when the tracer can't go on.
+  const auto failed = [&](Json line, const Error& error) {
+    line[tracer.alive() ? "error" : "died"] = error.what();
+    say(line);
+    return tracer.alive();
+  };
+  // All calls run untraced first, while no probe is placed.
+  for (std::string text; std::getline(std::cin, text);) {
+    Json line = Json::parse(text);
+    OpCall call;
+    call.op = line.at("op");
+    call.backward = line.at("backward");
+    call.compare = true;
+    try {
+      prepared.push_back({line, tracer.prepare(call)});
+    } catch (const Error& error) {
+      if (!failed(line, error)) return 3;
+    }
+  }
+  std::optional<Index> index;
+  bool indexed = false;
+  for (Prepared& each : prepared) {
+    try {
+      const Trace trace = tracer.trace(each.call);
+      if (!std::exchange(indexed, true)) {
+        index = find_index(of_torch(trace, "version"), of_torch(trace, "git_version"), nullptr);
+      }
+      Json line = each.line;
+      for (const char* key : {"call", "sample_from"}) line[key] = trace.meta.value(key, Json());
+      const Json comparison = trace.meta.value("comparison", Json::object());
+      for (const char* key : {"repeatable", "equal"}) line[key] = comparison.value(key, false);
+      add_way(merge(trace, index ? &*index : nullptr, {}), line);
+      say(line);
+    } catch (const Error& error) {
+      if (!failed(each.line, error)) return 3;
+    }
+  }
+  tracer.finish();
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  if (count != 2) {
+    fmt::print(stderr, "usage: trace_ops PYTHON < calls\n");
+    return 2;
+  }
+  return run(arguments[1]);
+} catch (const optrace::Error& error) {
+  fmt::print(stderr, "trace_ops: {}\n{}\n", error.what(), error.remedy());
+  return static_cast<int>(error.status());
+} catch (const std::exception& error) {
+  fmt::print(stderr, "trace_ops: {}\n", error.what());
+  return 2;
+}

@@ -1,0 +1,217 @@
+"""Sample calls from PyTorch's own test databases, which every wheel brings along.
+
+torch.testing._internal has op_db (OpInfo), module_db (ModuleInfo) and optim_db; how a sample is
+made is said in torch/testing/_internal/opinfo/core.py. Importing them takes seconds, so that
+happens only when the sample table has nothing. They were made for PyTorch's tests, whose
+test-case class derives from the package expecttest's: where that is not installed, an empty class
+takes its place while the import lasts. Samples need nothing of it.
+"""
+import contextlib
+import itertools
+import os
+import random
+import sys
+import types
+
+from .problem import first_line
+from .samples import Named, Sample
+
+_MOST_SAMPLES = 24  # Of one op; some have thousands.
+
+
+class OpInfoDatabase:
+    """op_db and module_db, read when first asked for. `missing` says why there are none."""
+
+    def __init__(self, torch, device):
+        self._torch = torch
+        self._device = device
+        self._ops = None  # By every name that an op is known by.
+        self._modules = {}
+        self.missing = None
+
+    def find(self, *names):
+        """The OpInfos known by one of the names, those of the first name first, each once."""
+        self._load()
+        found = []
+        for name in names:
+            found += [info for info in self._ops.get(name, ()) if info not in found]
+        return found
+
+    def names(self):
+        """All names that find() knows."""
+        self._load()
+        return list(self._ops)
+
+    def samples(self, info, differentiable):
+        """Yields (positional, keywords, Sample, prepare for backward) of an OpInfo."""
+        torch = self._torch
+        differentiable = differentiable and info.supports_autograd
+        dtype = self._dtype(info, differentiable)
+        # Some samples are drawn from other generators than torch's.
+        random.seed(0)
+        torch.manual_seed(0)
+        drawn = list(itertools.islice(
+            info.sample_inputs(self._device, dtype, requires_grad=info.supports_autograd
+                               and (dtype.is_floating_point or dtype.is_complex)),
+            _MOST_SAMPLES))
+        drawn.sort(key=_plainness)  # Stable: PyTorch's own order among the equally plain.
+        for sample in drawn:
+            tensors = Collected(torch, info.name)
+            positional = tensors.named([sample.input, *sample.args])
+            keywords = tensors.named(dict(sample.kwargs))
+            yield positional, keywords, tensors.sample(self._device), sample.output_process_fn_grad
+
+    def _dtype(self, info, differentiable):
+        torch = self._torch
+        supported = info.supported_dtypes(self._device)
+        if differentiable:
+            supported = info.supported_backward_dtypes(self._device) or supported
+        for dtype in (torch.float32, torch.float64, torch.complex64, torch.int64, torch.bool):
+            if dtype in supported:
+                return dtype
+        return next(iter(supported), torch.float32)
+
+    def module_samples(self, kind):
+        """Yields (constructor's (positional, keywords), positional, keywords, Sample)."""
+        self._load()
+        torch = self._torch
+        info = self._modules.get(kind)
+        if info is None:
+            return
+        random.seed(0)
+        torch.manual_seed(0)
+        drawn = info.module_inputs_func(info, device=self._device, dtype=torch.float32,
+                                        requires_grad=True, training=True)
+        for sample in drawn[:_MOST_SAMPLES]:
+            constructor, forward = sample.constructor_input, sample.forward_input
+            if forward is None:
+                continue
+            tensors = Collected(torch, kind.__name__)
+            yield ((constructor.args, constructor.kwargs), tensors.named(list(forward.args)),
+                   tensors.named(dict(forward.kwargs)), tensors.sample(self._device))
+
+    def _load(self):
+        if self._ops is not None:
+            return
+        self._ops = {}
+        try:
+            with _for_import():
+                from torch.testing._internal.common_methods_invocations import op_db
+                from torch.testing._internal.common_modules import module_db
+        except Exception as error:  # numpy may be missing, or PyTorch's tests may have moved.
+            self.missing = first_line(error)
+            return
+        finally:
+            self._torch.manual_seed(0)  # The import seeds the generators.
+        for info in op_db:
+            if info.name.startswith("_refs."):
+                continue
+            full = info.name + ("." + info.variant_test_name if info.variant_test_name else "")
+            names = [full, info.name, info.aten_name, *(alias.name for alias in info.aliases)]
+            for name in dict.fromkeys(names):
+                known = self._ops.setdefault(name, [])
+                # A name's own OpInfo comes before variants, and before those that only share it.
+                known.insert(0 if name == full else len(known), info)
+        self._modules = {info.module_cls: info for info in module_db}
+
+
+class Collected:
+    """Takes the tensors out of a call's arguments, and gives each a name."""
+
+    def __init__(self, torch, what):
+        self._torch = torch
+        self._what = what
+        self._tensors = {}
+        self._flagged = set()
+
+    def named(self, value, name=None):
+        """`value` with a Named in place of each tensor; `name` is the argument's, if known."""
+        if isinstance(value, self._torch.Tensor):
+            for known, tensor in self._tensors.items():
+                if tensor is value:
+                    return Named(known)
+            if name is None or name in self._tensors:
+                name = next(free for free in _names() if free not in self._tensors)
+            self._tensors[name] = value
+            if value.requires_grad:
+                self._flagged.add(name)
+            return Named(name)
+        if isinstance(value, dict):
+            return {key: self.named(item, key if isinstance(key, str) else None)
+                    for key, item in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*[self.named(item) for item in value])
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.named(item) for item in value)
+        return value
+
+    def sample(self, device, all_differentiable=False):
+        """The tensors. Those that required a gradient will, or all that can."""
+        flagged = self._flagged
+        if all_differentiable:
+            flagged = {name for name, tensor in self._tensors.items()
+                       if tensor.dtype.is_floating_point or tensor.dtype.is_complex}
+        return Sample(self._torch, device, {name: tensor.detach() if tensor.requires_grad
+                                            else tensor
+                                            for name, tensor in self._tensors.items()}, flagged)
+
+
+def _names():
+    yield from ("x", "y", "z", "a", "b", "c")
+    for number in itertools.count(1):
+        yield "t%d" % number
+
+
+def _plainness(sample):
+    """Less is plainer: a first tensor with dimensions, and nothing empty."""
+    tensors = []
+    _find_tensors([sample.input, sample.args, sample.kwargs], tensors)
+    if any(tensor.numel() == 0 for tensor in tensors):
+        return 2
+    return 1 if tensors and tensors[0].dim() == 0 else 0
+
+
+def _find_tensors(value, found):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _find_tensors(item, found)
+    elif hasattr(value, "numel") and hasattr(value, "dim"):
+        found.append(value)
+
+
+@contextlib.contextmanager
+def _for_import():
+    """What PyTorch's test modules need to be importable, taken back afterwards.
+
+    They read the command line, and say what they miss on standard output and error.
+    """
+    arguments, sys.argv = sys.argv, sys.argv[:1]
+    stand_in = None
+    try:
+        import expecttest  # noqa: F401
+    except ImportError:
+        import unittest
+
+        stand_in = types.ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase
+        sys.modules["expecttest"] = stand_in
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number, _ in kept:
+            os.dup2(nothing, number)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, saved in kept:
+            os.dup2(saved, number)
+            os.close(saved)
+        os.close(nothing)
+        sys.argv = arguments
+        if stand_in is not None and sys.modules.get("expecttest") is stand_in:
+            del sys.modules["expecttest"]
