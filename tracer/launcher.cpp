@@ -25,8 +25,10 @@
 #include "platform/installation.h"
 #include "platform/interrupt.h"
 #include "platform/private_folder.h"
+#include "tracer/op_agent.h"
 #include "tracer/probe_session.h"
 #include "tracer/processor.h"
+#include "tracer/recording.h"
 #include "tracer/target_description.h"
 
 namespace optrace {
@@ -428,6 +430,8 @@ struct OpTracer::State {
   std::vector<std::filesystem::path> modules;
   std::vector<std::filesystem::path> plans;  ///< To be placed for the next recording.
   bool planned = false;
+  std::filesystem::path torch_folder;
+  OpAgent op_agent;
   bool alive = true;
   unsigned recordings = 0;
 };
@@ -437,6 +441,7 @@ OpTracer::OpTracer(const LaunchRequest& request, const LaunchProgress& progress)
   progress("starting Python");
   const Json python = state_->receive("python", "starting");
   state_->modules = modules_of(request, python);
+  state_->torch_folder = string_in(python, "torch");
   state_->target.send({{"device", request.device},
                        {"use_jumps", request.probes == ProbeMode::jump},
                        {"agent", (library_folder() / "liboptrace_agent.so").string()},
@@ -481,6 +486,7 @@ std::size_t OpTracer::prepare(const OpCall& call) {
     state_->plans = state_->session.initial_plans(state_->modules);
     state_->planned = true;
     InterruptGuard::throw_if_interrupted();
+    state_->op_agent = find_or_build_op_agent(state_->torch_folder, state_->progress);
   }
   const Json ready = state_->receive("ready", "importing torch and making a sample call");
   const auto number = ready.find("call");
@@ -502,15 +508,19 @@ Trace OpTracer::trace(std::size_t call) {
     state_->target.send({{"order", "record"},
                          {"call", call},
                          {"plans", strings(std::exchange(state_->plans, {}))},
+                         {"op_agent", state_->op_agent.library.string()},
                          {"recording", recording.string()}});
     state_->receive("recorded", "recording the call");
     state_->plans = state_->session.closure_plans(recording);
     closed = state_->plans.empty();
     InterruptGuard::throw_if_interrupted();
   }
-  state_->target.send({{"order", "describe"}, {"call", call}});
+  state_->target.send({{"order", "describe"},
+                       {"call", call},
+                       {"ops", recorded_ops(Recording(recording).op_records())}});
   Json described = state_->receive("meta", "describing itself");
   Json meta = checked_meta(std::move(described["meta"]));
+  if (!state_->op_agent.missing.empty()) meta["warnings"].push_back(state_->op_agent.missing);
   meta["probes"] = {{"mode", state_->request.probes == ProbeMode::jump ? "jump" : "int3"}};
   if (!closed) {
     meta["warnings"].push_back(

@@ -8,12 +8,14 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -283,6 +285,19 @@ class Builder {
 OpAgent find_or_build_op_agent(const std::filesystem::path& torch_folder,
                                const std::function<void(std::string_view)>& progress) {
   return Builder(torch_folder).find_or_build(progress);
+}
+
+std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records) {
+  std::set<std::string> ops;
+  for (const std::string& record : op_records) {
+    const auto json = nlohmann::json::parse(record, nullptr, false);
+    if (!json.is_object()) continue;
+    const auto op = json.find("op");
+    const auto schema = json.find("schema");
+    if (op != json.end() && op->is_string() && schema != json.end() && schema->is_string())
+      ops.insert(op->get<std::string>());
+  }
+  return {ops.begin(), ops.end()};
 }
 
 }  // namespace optrace

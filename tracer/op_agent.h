@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "platform/private_folder.h"
 
@@ -25,5 +26,9 @@ struct OpAgent {
 /// Throws Error(interrupted) after a signal, if an InterruptGuard lives.
 OpAgent find_or_build_op_agent(const std::filesystem::path& torch_folder,
                                const std::function<void(std::string_view)>& progress);
+
+/// The ops (`aten::add.Tensor`) whose calls are among these op records, each once, sorted. What is
+/// no record is passed over.
+std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records);
 
 }  // namespace optrace

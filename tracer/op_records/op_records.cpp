@@ -960,11 +960,16 @@ std::string describe_keys() {
       json.string(c10::toString(functionality));
       continue;
     }
+    json.open('{');
+    json.key("name");
+    json.string(c10::toString(functionality));
+    json.key("keys");
     json.open('[');
     for (std::uint8_t backend = 1; backend <= c10::num_backends; ++backend)
       json.string(c10::toString(c10::toRuntimePerBackendFunctionalityKey(
           functionality, static_cast<c10::BackendComponent>(backend))));
     json.close(']');
+    json.close('}');
   }
   json.close(']');
   json.close('}');

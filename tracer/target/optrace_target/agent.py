@@ -3,7 +3,8 @@ import ctypes
 import errno
 import os
 
-from .problem import FAILED, Problem
+from .op_records import load_op_records
+from .problem import FAILED, Problem, first_line
 
 _AGAIN = "Run the command again; if it stays so, report it with this line."
 _REASONS = {
@@ -55,6 +56,15 @@ class Agent:
             os.close(descriptor)
             raise
         return descriptor
+
+    def record_ops(self, path):
+        """From the next start on, records ops too. What the trace lacks if not, in sentences."""
+        try:
+            self.start, self.stop = load_op_records(self._library, path)
+        except OSError as error:
+            return ["Op records are missing: the library that makes them can't be loaded (%s)."
+                    % first_line(error)]
+        return []
 
     def python(self, on):
         """False when this process's Python calls can't be recorded; the rest still can."""

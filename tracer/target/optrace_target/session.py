@@ -90,7 +90,7 @@ class _Tracer:
         return "ready", {"call": len(self._calls) - 1}
 
     def record(self, order):
-        agent, call = self._load_agent(), self._calls[order["call"]]
+        agent, call = self._load_agent(order["op_agent"]), self._calls[order["call"]]
         for plan in order["plans"]:
             agent.place(plan)
         self._torch.manual_seed(0)
@@ -99,12 +99,15 @@ class _Tracer:
         return "recorded", {}
 
     def describe(self, order):
+        from .op_records import dispatch_tables
+
         prepared = self._calls[order["call"]]
         call, backward = prepared.call, prepared.backward
         warnings = self._warnings + ([call.note] if call.note else [])
-        warnings += shortfalls(self._load_agent().counters(), prepared.hooked)
+        warnings += shortfalls(self._agent.counters(), prepared.hooked)
         meta = {
             **of_torch(self._torch),
+            **dispatch_tables(self._torch, order["ops"]),
             "device": self._request["device"],
             "op": prepared.op,
             "call": call.text + (backward.text if backward else ""),
@@ -118,11 +121,13 @@ class _Tracer:
         prepared.call = None  # Described is done: its tensors can go.
         return "meta", {"meta": meta}
 
-    def _load_agent(self):
+    def _load_agent(self, op_agent):
         if self._agent is None:
             from .agent import Agent
 
             self._agent = Agent(self._request["agent"], self._request["use_jumps"])
+            if op_agent:
+                self._warnings += self._agent.record_ops(op_agent)
             gc.disable()  # A collection in the middle of a recording would be part of it.
         return self._agent
 
