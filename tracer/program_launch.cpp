@@ -25,6 +25,7 @@
 #include "platform/installation.h"
 #include "platform/private_folder.h"
 #include "platform/signal_forwarder.h"
+#include "tracer/op_agent.h"
 #include "tracer/probe_plan.h"
 #include "tracer/probe_session.h"
 #include "tracer/program_socket.h"
@@ -248,6 +249,7 @@ class ProcessFamily {
       }
     }
     const std::vector<std::filesystem::path> plans = session_.initial_plans(modules);
+    op_agent_ = find_or_build_op_agent(torch->get<std::string>(), [](std::string_view) {});
     Json imported = connection.receive("imported", kImportLimit);
     meta_ = object_in(imported, "meta");
     meta_["device"] = cuda ? "cuda" : "cpu";
@@ -256,6 +258,7 @@ class ProcessFamily {
     meta_["inputs"] = Json::array();
     meta_["backward"] = false;
     meta_["warnings"] = Json::array();
+    if (!op_agent_.missing.empty()) meta_["warnings"].push_back(op_agent_.missing);
     meta_["probes"] = {{"mode", request_.probes == ProbeMode::jump ? "jump" : "int3"}};
     meta_ = checked_meta(std::move(meta_));
     member.meta = meta_;
@@ -266,6 +269,7 @@ class ProcessFamily {
     }
     connection.send({{"order", "record"},
                      {"agent", (library_folder() / "liboptrace_agent.so").string()},
+                     {"op_agent", op_agent_.library.string()},
                      {"use_jumps", request_.probes == ProbeMode::jump},
                      {"plans", std::move(orders)},
                      {"bytes", kRegionBytes}});
@@ -283,7 +287,10 @@ class ProcessFamily {
       try {
         connection.send({{"order", "tables"}, {"ops", member.collector->ops()}});
         Json answer = connection.receive("tables", kAnswerLimit);
-        member.meta["dispatch_tables"] = object_in(answer, "tables");
+        const Json tables = object_in(answer, "meta");
+        for (const char* const key : {"dispatch_tables", "boxed_kernels"}) {
+          if (tables.contains(key)) member.meta[key] = tables[key];
+        }
       } catch (const Error&) {
         // Killed in this very moment: the trace is complete but for the tables.
         member.meta["warnings"].push_back(
@@ -376,6 +383,7 @@ class ProcessFamily {
   // The thread's own, until it has ended.
   PrivateFolder scratch_;
   ProbeSession session_{scratch_.path()};
+  OpAgent op_agent_;
   Json meta_;
   std::vector<std::unique_ptr<Member>> members_;
   CollectorProgress finished_;

@@ -13,6 +13,7 @@ import sys
 
 from .agent import Agent
 from .description import interpreter_file, of_torch, shortfalls
+from .op_records import dispatch_tables
 from .problem import Problem, first_line
 
 _PATIENCE = 120  # Seconds for the command's answers; planning for a new wheel takes two.
@@ -140,16 +141,17 @@ class Program:
         for plan in order["plans"]:
             self._agent.place(plan["path"],
                               not late and (alone or not plan["interpreter"]))
+        warnings = self._agent.record_ops(order["op_agent"]) if order["op_agent"] else []
         if self._children:
             os.register_at_fork(after_in_child=self._in_child)
-        self._record(connection, order["bytes"])
+        self._record(connection, order["bytes"], warnings)
 
-    def _record(self, connection, size):
+    def _record(self, connection, size, warnings):
         descriptor = self._agent.share(size)
         try:
             hooked = self._agent.python(True)
             connection.send("recording", descriptor,
-                            warnings=shortfalls(self._agent.counters(), hooked))
+                            warnings=warnings + shortfalls(self._agent.counters(), hooked))
         finally:
             os.close(descriptor)
         if connection.receive()["order"] == "start":
@@ -173,7 +175,8 @@ class Program:
                               rank=os.environ.get("RANK"))
         order = self._connection.receive()
         if order["order"] == "record":
-            self._record(self._connection, order["bytes"])
+            self._agent.stop()  # What records ops does not know yet that it is in another process.
+            self._record(self._connection, order["bytes"], [])
 
     def _try(self, step, *arguments):
         try:
@@ -214,20 +217,9 @@ class Program:
             try:
                 connection.send("ended", process=self.process)
                 order = connection.receive()
-                connection.send("tables", tables=_dispatch_tables(order["ops"]))
+                connection.send("tables", meta=dispatch_tables(sys.modules["torch"], order["ops"]))
             except Exception:
                 pass
             finally:
                 connection.close()
 
-
-def _dispatch_tables(ops):
-    """What the dispatcher would do for each key, of the ops that the command met."""
-    torch = sys.modules["torch"]
-    tables = {}
-    for op in ops:
-        try:
-            tables[op] = torch._C._dispatch_dump_table(op)
-        except RuntimeError:  # It was deregistered.
-            continue
-    return tables
