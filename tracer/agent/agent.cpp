@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <new>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,9 +13,13 @@
 
 #include "tracer/agent/event_buffer.h"
 #include "tracer/agent/initial_stack.h"
+#include "tracer/agent/op_record_store.h"
 #include "tracer/agent/placed_plan.h"
 #include "tracer/agent/python_events.h"
+#include "tracer/agent/reader_wishes.h"
 #include "tracer/agent/recording_writer.h"
+#include "tracer/agent/region.h"
+#include "tracer/agent/system_calls.h"
 #include "tracer/agent/text_patch.h"
 #include "tracer/agent/threads.h"
 #include "tracer/agent/trap_handler.h"
@@ -30,12 +35,10 @@ constexpr std::uint32_t kMostPlans = 1024;
 PlacedPlan plans[kMostPlans];
 std::uint32_t plan_count = 0;
 std::uint32_t next_id = 0;
-std::uint64_t lost_before = 0;
+std::uint32_t plan_done = 0;  // The reader's plan_wanted that was served last.
 
 recording::Header recording_header{};
 recording::InitialFrame initial_frames[kMostInitialFrames];
-std::uint32_t initial_count = 0;
-std::uint32_t initial_thread = 0;
 bool recording_waits = false;  // Started, not written yet,
 pid_t recording_process = 0;   // by this process: a child that was forked past libc has neither.
 
@@ -63,7 +66,7 @@ class OnlyCall {
 // A forked child keeps the probes but records nothing and has no recording. Its lock is free even
 // if another thread of the parent had it.
 void after_fork() {
-  stop_round();
+  end_round();
   recording_waits = false;
   busy.clear();
 }
@@ -143,7 +146,70 @@ std::uint32_t count_placed(const PlacedPlan& plan) {
   return placed;
 }
 
+// Says to whoever reads the region which events are the plan's.
+void describe(PlacedPlan& plan, Region& region) {
+  if (plan.described_region != region.serial) {
+    const auto path_size = static_cast<std::uint32_t>(std::strlen(plan.path.data));
+    const SignalsBlocked guard;
+    void* const section = begin_section(region, sizeof(recording::ProbeRange) + path_size);
+    if (section == nullptr) {
+      return;
+    }
+    plan.range = new (section) recording::ProbeRange{plan.first_id, plan.view.header->probe_count,
+                                                     plan.placed_count, path_size};
+    std::memcpy(static_cast<char*>(section) + sizeof(recording::ProbeRange), plan.path.data,
+                path_size);
+    complete_section(section, recording::SectionKind::probes);
+    plan.described_region = region.serial;
+  }
+  __atomic_store_n(&plan.range->placed, plan.placed_count, __ATOMIC_RELEASE);
+}
+
+void describe_if_recording(PlacedPlan& plan) {
+  if (running_round() != 0) {
+    describe(plan, *current_region());
+  }
+}
+
+void put_initial_stack(Region& region, std::uint32_t round) {
+  const std::uint32_t count = take_initial_stack(initial_frames, kMostInitialFrames);
+  const recording::Thread thread{static_cast<std::uint64_t>(syscall(SYS_gettid)), 0, count, 0};
+  const std::uint64_t frames_size = count * sizeof(recording::InitialFrame);
+  const SignalsBlocked guard;
+  void* const section = begin_section(region, sizeof(thread) + frames_size);
+  if (section != nullptr) {
+    std::memcpy(section, &thread, sizeof(thread));
+    std::memcpy(static_cast<char*>(section) + sizeof(thread), initial_frames, frames_size);
+    complete_section(section, recording::SectionKind::initial_stack, round);
+  }
+}
+
+// Makes the region that the next recording goes into ready. False without memory.
+bool prepare_region() {
+  Region* const region = current_region();
+  if ((region == nullptr || !region->shared || !region_is_usable()) && !use_private_region()) {
+    return false;
+  }
+  clear_region(*current_region());
+  return true;
+}
+
+void stop_recording() {
+  end_round();
+  recording::RegionHeader& header = *current_region()->header;
+  recording::Header& clocks = recording_header;
+  read_clocks(clocks.stop_ticks, clocks.stop_nanoseconds);
+  __atomic_store_n(&header.stop_nanoseconds, clocks.stop_nanoseconds, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_ticks, clocks.stop_ticks, __ATOMIC_RELEASE);
+  if (current_region()->shared) {
+    put_modules(*current_region());
+  }
+  __atomic_store_n(&header.recording, 0, __ATOMIC_RELEASE);
+}
+
 int patch_in(PlacedPlan& plan, bool use_jumps) {
+  plan.placed_count = 0;
+  describe_if_recording(plan);  // Before there can be events of it.
   const std::uint32_t probes = plan.view.header->probe_count;
   if (!reserve_traps(probes)) {
     return -ENOMEM;
@@ -163,6 +229,7 @@ int patch_in(PlacedPlan& plan, bool use_jumps) {
   }
   plan.placed = true;
   plan.placed_count = count_placed(plan);
+  describe_if_recording(plan);
   return static_cast<int>(plan.placed_count);
 }
 
@@ -173,20 +240,7 @@ void unpin(PlacedPlan& plan) {
   }
 }
 
-}  // namespace
-
-void PlacedPlan::release() {
-  slab.release();
-  bytes.release();
-  path.release();
-  *this = PlacedPlan{};
-}
-
-int optrace_agent_place(const char* plan_path, int use_jumps) {
-  const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
-  }
+int place_plan(const char* plan_path, bool use_jumps) {
   PageArray<std::uint8_t> bytes;
   PlanView view;
   int result = load_plan(plan_path, bytes, view);
@@ -212,7 +266,62 @@ int optrace_agent_place(const char* plan_path, int use_jumps) {
     bytes.release();
     return result;
   }
-  return patch_in(*plan, use_jumps != 0);
+  return patch_in(*plan, use_jumps);
+}
+
+// A plan that the reader has seen the path of, for as long as it takes.
+void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
+  char path[recording::kLongestPlanPath];
+  for (std::uint32_t i = 0; i < sizeof(path); ++i) {
+    path[i] = __atomic_load_n(&header.plan_path[i], __ATOMIC_RELAXED);
+  }
+  path[sizeof(path) - 1] = '\0';
+  header.plan_result = place_plan(path, false);
+  plan_done = wanted;
+  __atomic_store_n(&header.plan_done, wanted, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+namespace optrace::agent {
+
+bool reader_wants_something() {
+  const Region* const region = current_region();
+  return region != nullptr && region->shared && running_round() != 0 &&
+         (__atomic_load_n(&region->header->stop, __ATOMIC_ACQUIRE) != 0 ||
+          __atomic_load_n(&region->header->plan_wanted, __ATOMIC_ACQUIRE) != plan_done);
+}
+
+int serve_reader() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  if (!reader_wants_something()) {
+    return 0;
+  }
+  recording::RegionHeader& header = *current_region()->header;
+  if (__atomic_load_n(&header.stop, __ATOMIC_ACQUIRE) != 0) {
+    stop_recording();
+    return 0;
+  }
+  const Unrecorded guard;
+  place_wanted(header, __atomic_load_n(&header.plan_wanted, __ATOMIC_ACQUIRE));
+  return header.plan_result;
+}
+
+}  // namespace optrace::agent
+
+void PlacedPlan::release() {
+  slab.release();
+  bytes.release();
+  path.release();
+  *this = PlacedPlan{};
+}
+
+int optrace_agent_place(const char* plan_path, int use_jumps) {
+  const OnlyCall call;
+  return call ? place_plan(plan_path, use_jumps != 0) : -EBUSY;
 }
 
 int optrace_agent_start() {
@@ -223,20 +332,34 @@ int optrace_agent_start() {
   if (running_round() != 0) {
     return -EALREADY;
   }
-  if (!watch_forks()) {
+  if (!make_switch() || !watch_forks() || !prepare_region()) {
     return -ENOMEM;
   }
-  empty_buffers();
-  initial_count = take_initial_stack(initial_frames, kMostInitialFrames);
-  initial_thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  Region& region = *current_region();
+  const std::uint32_t round = next_round();
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    describe(plans[i], region);
+  }
+  put_op_records(region);
+  put_initial_stack(region, round);
+  if (region.shared) {
+    put_modules(region);
+  }
   recording_header = {};
   std::memcpy(recording_header.magic, recording::kMagic, sizeof(recording::kMagic));
   recording_header.version = recording::kVersion;
   read_clocks(recording_header.start_ticks, recording_header.start_nanoseconds);
-  lost_before = 0;
+  recording::RegionHeader& header = *region.header;
+  header.start_ticks = recording_header.start_ticks;
+  header.start_nanoseconds = recording_header.start_nanoseconds;
+  header.stop_ticks = 0;
+  header.stop_nanoseconds = 0;
+  __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.recording, 1, __ATOMIC_RELEASE);
   recording_process = getpid();
-  recording_waits = start_round();
-  return recording_waits ? 0 : -ENOMEM;
+  recording_waits = !region.shared;
+  begin_round();
+  return 0;
 }
 
 int optrace_agent_stop() {
@@ -247,8 +370,7 @@ int optrace_agent_stop() {
   if (running_round() == 0) {
     return -EALREADY;
   }
-  stop_round();
-  read_clocks(recording_header.stop_ticks, recording_header.stop_nanoseconds);
+  stop_recording();
   return 0;
 }
 
@@ -260,13 +382,58 @@ int optrace_agent_write(int fd) {
   if (!recording_waits || recording_process != getpid()) {
     return -ENODATA;
   }
-  collect(recording_header.start_ticks, recording_header.stop_ticks);
-  const int result = write_recording(
-      fd, {recording_header, plans, plan_count, initial_frames, initial_count, initial_thread});
-  lost_before = lost_events();
+  Region& region = *current_region();
+  const int result = write_recording(fd, recording_header, region);
   recording_waits = false;
-  empty_buffers();
+  const std::uint64_t lost = region.lost;
+  clear_region(region);
+  region.lost = lost;
   return result;
+}
+
+int optrace_agent_share(int fd, std::uint64_t bytes) {
+  const OnlyCall call;
+  if (!call || running_round() != 0) {
+    return -EBUSY;
+  }
+  int result = 0;
+  if (fd >= 0) {
+    result = use_shared_region(fd, bytes);
+    plan_done = result == 0 ? 0 : plan_done;
+  } else if (current_region() != nullptr) {
+    result = use_private_region() ? 0 : -ENOMEM;
+  }
+  recording_waits = recording_waits && result != 0;
+  return result;
+}
+
+int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t number,
+                       std::uint64_t thread) {
+  if (kind < recording::kOpBegin || kind > recording::kNodeEnd) {
+    return -EINVAL;
+  }
+  const std::uint32_t round = running_round();
+  if (round == 0) {
+    return -ENODATA;
+  }
+  record_event(round, kind, record, number, thread);
+  return 0;
+}
+
+int optrace_agent_keep_record(std::uint32_t id, const char* text, std::uint64_t size) {
+  return keep_op_record(id, text, size) ? 0 : -ENOSPC;
+}
+
+std::uint32_t optrace_agent_pause_thread() {
+  return pause_thread();
+}
+
+void optrace_agent_resume_thread(std::uint32_t paused) {
+  resume_thread(paused);
+}
+
+int optrace_agent_serve() {
+  return serve_reader();
 }
 
 int optrace_agent_python(int on) {
@@ -304,7 +471,7 @@ int optrace_agent_remove() {
   restore_trap_handler();
   if (!recording_waits && running_round() == 0 && only_thread()) {
     forget_traps();
-    release_buffers();
+    release_region();
     while (plan_count > 0) {
       plans[--plan_count].release();
     }
@@ -315,7 +482,7 @@ int optrace_agent_remove() {
 
 int optrace_agent_limit(std::uint64_t bytes) {
   const OnlyCall call;
-  return call && limit_buffers(bytes) ? 0 : -EBUSY;
+  return call && limit_private_region(bytes) ? 0 : -EBUSY;
 }
 
 int optrace_agent_read_counters(optrace_agent_counters* counters) {
@@ -339,6 +506,7 @@ int optrace_agent_read_counters(optrace_agent_counters* counters) {
       }
     }
   }
-  counters->lost = recording_waits ? lost_events() : lost_before;
+  const Region* const region = current_region();
+  counters->lost = region == nullptr ? 0 : __atomic_load_n(&region->lost, __ATOMIC_RELAXED);
   return 0;
 }

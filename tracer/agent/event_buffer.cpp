@@ -9,13 +9,15 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "tracer/agent/pages.h"
+#include "tracer/agent/system_calls.h"
 
-using optrace::agent::ChunkHeader;
-using optrace::agent::kChunkSize;
 using optrace::agent::Switch;
 using optrace::agent::ThreadBuffer;
+using optrace::recording::ChunkHeader;
+using optrace::recording::ChunkState;
 using optrace::recording::Event;
+using optrace::recording::kChunkSize;
+using optrace::recording::RegionHeader;
 
 extern "C" {
 
@@ -39,7 +41,7 @@ __attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uin
 // `lahf` changes flags. The slot is taken with a compare-and-exchange (without a lock prefix: only
 // a signal handler on the same thread can interfere), so a handler that hits probes between any two
 // instructions loses nothing. `line` holds the recording's number meanwhile: by it, and by the
-// time, which is written last, collect() tells the events from what else is in a chunk.
+// time, which is written last, collect_chunk() tells the events from what else is in a chunk.
 static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, round) == 8);
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
@@ -124,65 +126,74 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr std::uint64_t kDefaultLimit = 1ULL << 30;
-constexpr std::uint32_t kKeptChunks = 256;  // 16 MiB stay for the next recording: fresh memory
-                                            // costs more than what is written to it.
-constexpr std::uint64_t kKernelSignalSetSize = 8;
-constexpr int kBlock = 0;  // SIG_BLOCK, SIG_SETMASK: the header that names them wants
-constexpr int kTrapSignal = 5;
-constexpr int kSetMask = 2;         // vector registers for nothing, but libc's sigset_t.
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; others answer EINVAL.
+constexpr long kInvalid = -22;      // -EINVAL
+constexpr long kNoSuchThread = -3;  // -ESRCH
+constexpr int kMonotonic = 1;       // CLOCK_MONOTONIC
+constexpr int kFutexWait = 0;       // Between processes, hence not FUTEX_PRIVATE_FLAG.
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kLongestWait = 2 * kSecond;
+constexpr std::uint64_t kHeartbeatWait = kSecond / 4;  // A reader that is quiet for longer is dead.
+constexpr std::uint64_t kNap = kSecond / 20;
 
-struct Region {
-  std::uint64_t base = 0;
-  std::uint32_t capacity = 0;  // In chunks; 0: not there yet.
-  std::uint32_t taken = 0;     // Chunks of this recording; may stand above capacity.
-  std::uint64_t lost = 0;      // By threads without a chunk.
+enum class GaveUp : std::uint32_t {
+  no,
+  reader_is_dead,  // As far as its heartbeat shows.
+  reader_is_late,  // It lives, but no chunk came back.
 };
 
-Region region;
-std::uint64_t limit = kDefaultLimit;
 std::uint32_t last_round = 0;
 
-long system_call(long number, std::uint64_t a, std::uint64_t b, std::uint64_t c,
-                 std::uint64_t d = 0) {
-  long result = number;                          // NOLINT(misc-const-correctness): asm writes it.
-  register std::uint64_t fourth asm("r10") = d;  // NOLINT(misc-const-correctness)
-  asm volatile("syscall"
-               : "+a"(result)
-               : "D"(a), "S"(b), "d"(c), "r"(fourth)
-               : "rcx", "r11", "memory");
-  return result;
-}
-
-// While one lives, no signal handler runs on this thread but SIGTRAP's: a program that steps
-// through itself would be killed if it could not have that one.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    const std::uint64_t most = ~(std::uint64_t{1} << (kTrapSignal - 1));
-    system_call(SYS_rt_sigprocmask, kBlock, address_of(&most), address_of(&before_),
-                kKernelSignalSetSize);
-  }
-  ~SignalsBlocked() {
-    system_call(SYS_rt_sigprocmask, kSetMask, address_of(&before_), 0, kKernelSignalSetSize);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  static std::uint64_t address_of(const void* pointer) {
-    return reinterpret_cast<std::uint64_t>(pointer);
-  }
-  std::uint64_t before_ = 0;
+struct Timespec {
+  std::int64_t seconds;
+  std::int64_t nanoseconds;
 };
 
-void count_lost(const ThreadBuffer& buffer, std::uint32_t round) {
-  if (buffer.round == round && buffer.head != kNoChunk) {
-    ++chunk(buffer.head)->lost;
-  } else {
-    __atomic_fetch_add(&region.lost, 1, __ATOMIC_RELAXED);
+std::uint64_t now() {
+  Timespec time{};
+  system_call(SYS_clock_gettime, kMonotonic, address_of(&time));
+  return static_cast<std::uint64_t>(time.seconds) * kSecond +
+         static_cast<std::uint64_t>(time.nanoseconds);
+}
+
+template <typename T>
+T load(const T& word) {
+  return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+}
+
+constexpr std::uint32_t number_of(ChunkState state) {
+  return static_cast<std::uint32_t>(state);
+}
+
+// At no point between its lines does a handler find the old position with the new number.
+void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
+  if (buffer.round == round) {
+    return;
   }
+  buffer.cursor = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  buffer.chunk = nullptr;
+  buffer.first = 0;
+  buffer.chunks = 0;
+  buffer.lost = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  buffer.round = round;
+}
+
+bool has_room(const ThreadBuffer& buffer, std::uint32_t round) {
+  return buffer.round == round && buffer.cursor % kChunkSize != 0;
+}
+
+// In a region of the agent's own the count goes to the thread's last chunk. In a shared one that
+// may be the reader's already: what counts for all threads until the thread gets another one.
+void count_lost(Region& region, ThreadBuffer& buffer) {
+  __atomic_fetch_add(&region.lost, 1, __ATOMIC_RELAXED);
+  if (!region.shared && buffer.chunk != nullptr) {
+    ++buffer.chunk->lost;
+    return;
+  }
+  __atomic_fetch_add(&region.header->lost, 1, __ATOMIC_RELAXED);
+  ++buffer.lost;
 }
 
 // What the record routine does: the next slot of the thread's chunk, or null when it has none.
@@ -197,26 +208,164 @@ Event* take_from_chunk(ThreadBuffer& buffer, std::uint32_t round) {
   return reinterpret_cast<Event*>(at);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// Makes a chunk the thread's own and takes its first slot. At no point between its lines does a
-// handler find the old position with the new recording's number.
-Event* begin_chunk(ThreadBuffer& buffer, std::uint32_t index, std::uint32_t round) {
-  ChunkHeader* const header = chunk(index);
-  const bool first_of_thread = buffer.round != round;
-  if (first_of_thread) {
-    buffer.cursor = 0;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    buffer.head = index;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    buffer.round = round;
+// State and thread change in one: who finds a chunk owned knows by whom.
+struct alignas(8) Owner {
+  std::uint32_t state;
+  std::uint32_t thread;
+};
+static_assert(offsetof(ChunkHeader, state) == 0 && offsetof(ChunkHeader, thread) == 4);
+
+Owner owner_of(const ChunkHeader* header) {
+  return __builtin_bit_cast(
+      Owner, __atomic_load_n(reinterpret_cast<const std::uint64_t*>(header), __ATOMIC_ACQUIRE));
+}
+
+bool change_owner(ChunkHeader* header, Owner from, Owner to) {
+  auto expected = __builtin_bit_cast(std::uint64_t, from);
+  return __atomic_compare_exchange_n(reinterpret_cast<std::uint64_t*>(header), &expected,
+                                     __builtin_bit_cast(std::uint64_t, to), false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED);
+}
+
+// From owned by this thread, if it is that still.
+void let_go(ChunkHeader* header, std::uint32_t thread, ChunkState state) {
+  change_owner(header, {number_of(ChunkState::owned), thread}, {number_of(state), thread});
+}
+
+// A chunk that is the caller's from now on, or null when none is free.
+ChunkHeader* take_chunk(Region& region, std::uint32_t thread, std::uint64_t& order) {
+  if (!region.shared) {
+    order = __atomic_fetch_add(&region.taken, 1, __ATOMIC_ACQ_REL);
+    if (order >= region.capacity) {
+      return nullptr;
+    }
+    ChunkHeader* const header = region.chunk(static_cast<std::uint32_t>(order));
+    header->state = number_of(ChunkState::owned);
+    header->thread = thread;
+    return header;
   }
-  header->thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0, 0, 0));
-  header->head = first_of_thread ? index : buffer.head;
-  header->lost = 0;
+  const std::uint64_t from = __atomic_load_n(&region.taken, __ATOMIC_RELAXED);
+  for (std::uint32_t i = 0; i < region.capacity; ++i) {
+    ChunkHeader* const header =
+        region.chunk(static_cast<std::uint32_t>((from + i) % region.capacity));
+    const Owner owner = owner_of(header);
+    if (owner.state == number_of(ChunkState::free) &&
+        change_owner(header, owner, {number_of(ChunkState::owned), thread})) {
+      order = __atomic_fetch_add(&region.taken, 1, __ATOMIC_ACQ_REL);
+      return header;
+    }
+  }
+  return nullptr;
+}
+
+// The first event then finds its memory there. False when the system has none: to write would end
+// the process.
+bool populate(const ChunkHeader* header) {
+  const long result = system_call(SYS_madvise, address_of(header), kChunkSize, kPopulateWrite);
+  return result == 0 || result == kInvalid;
+}
+
+// Seals the thread's full chunk, takes another and its first slot; null when none is free. Without
+// signals.
+Event* change_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
+  adopt_round(buffer, round);
+  const auto thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0));
+  if (region.shared && buffer.chunk != nullptr) {
+    let_go(buffer.chunk, thread, ChunkState::sealed);
+    buffer.chunk = nullptr;
+  }
+  std::uint64_t order = 0;
+  ChunkHeader* const header = take_chunk(region, thread, order);
+  if (header == nullptr) {
+    return nullptr;
+  }
+  if (running_round() != round || !populate(header)) {
+    let_go(header, thread, ChunkState::free);
+    return nullptr;
+  }
+  buffer.first = buffer.chunks == 0 ? static_cast<std::uint32_t>(order) : buffer.first;
+  ++buffer.chunks;
+  header->order = order;
+  header->lost = buffer.lost;
+  header->first = buffer.first;
   __atomic_store_n(&header->round, round, __ATOMIC_RELEASE);
+  if (buffer.lost != 0) {
+    __atomic_fetch_sub(&region.header->lost, buffer.lost, __ATOMIC_RELAXED);
+    buffer.lost = 0;
+  }
+  buffer.chunk = header;
   Event* const first = events_of(header);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   buffer.cursor = reinterpret_cast<std::uint64_t>(first + 1);
   return first;
+}
+
+// Nobody else seals the chunk of a thread that has ended.
+void seal_chunks_of_ended_threads(const Region& region) {
+  const auto process = static_cast<std::uint32_t>(region.process);
+  for (std::uint32_t i = 0; i < region.capacity; ++i) {
+    const Owner owner = owner_of(region.chunk(i));
+    if (owner.state == number_of(ChunkState::owned) &&
+        system_call(SYS_tgkill, process, owner.thread) == kNoSuchThread) {
+      let_go(region.chunk(i), owner.thread, ChunkState::sealed);
+    }
+  }
+}
+
+// Whether somebody has waited in vain, and nothing has changed since.
+bool is_hopeless(const Region& region) {
+  if (!region.shared) {
+    return load(region.taken) >= region.capacity;
+  }
+  const auto gave_up = static_cast<GaveUp>(load(region.gave_up));
+  if (gave_up == GaveUp::no || load(region.header->freed) != load(region.gave_up_freed)) {
+    return false;
+  }
+  return gave_up == GaveUp::reader_is_late ||
+         load(region.header->heartbeat) == load(region.gave_up_heartbeat);
+}
+
+void give_up(Region& region, GaveUp reason, std::uint32_t freed, std::uint32_t heartbeat) {
+  __atomic_store_n(&region.gave_up_freed, freed, __ATOMIC_RELAXED);
+  __atomic_store_n(&region.gave_up_heartbeat, heartbeat, __ATOMIC_RELAXED);
+  __atomic_store_n(&region.gave_up, static_cast<std::uint32_t>(reason), __ATOMIC_RELEASE);
+}
+
+// Tries until the reader has given a chunk back. Signal handlers run meanwhile, and may hit probes.
+Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
+  RegionHeader& header = *region.header;
+  const std::uint64_t begin = now();
+  std::uint64_t beat_at = begin;
+  std::uint32_t heartbeat = load(header.heartbeat);
+  while (running_round() == round) {
+    const std::uint32_t freed = load(header.freed);
+    seal_chunks_of_ended_threads(region);
+    {
+      const SignalsBlocked guard;
+      Event* slot = take_from_chunk(buffer, round);
+      slot = slot == nullptr ? change_chunk(region, buffer, round) : slot;
+      if (slot != nullptr) {
+        return slot;
+      }
+    }
+    const std::uint64_t time = now();
+    const std::uint32_t beat = load(header.heartbeat);
+    if (beat != heartbeat) {
+      heartbeat = beat;
+      beat_at = time;
+    }
+    if (time - beat_at >= kHeartbeatWait || time - begin >= kLongestWait) {
+      give_up(region,
+              time - begin >= kLongestWait ? GaveUp::reader_is_late : GaveUp::reader_is_dead, freed,
+              beat);
+      return nullptr;
+    }
+    const Timespec nap{0, kNap};
+    __atomic_fetch_add(&header.waiting, 1, __ATOMIC_RELAXED);
+    system_call(SYS_futex, address_of(&header.freed), kFutexWait, freed, address_of(&nap));
+    __atomic_fetch_sub(&header.waiting, 1, __ATOMIC_RELAXED);
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -236,41 +385,17 @@ bool make_switch() {
   return true;
 }
 
-bool limit_buffers(std::uint64_t bytes) {
-  if (region.capacity != 0) {
-    return false;
-  }
-  limit = bytes < kChunkSize ? kChunkSize : bytes;
-  return true;
+std::uint32_t next_round() {
+  ++last_round;
+  last_round += last_round == 0 || last_round == kUnrecorded ? 2 : 0;
+  return last_round;
 }
 
-bool start_round() {
-  if (!make_switch()) {
-    return false;
-  }
-  std::uint64_t wanted = limit / kChunkSize;
-  wanted = wanted < kNoChunk / 2 ? wanted : kNoChunk / 2;
-  for (; region.capacity == 0 && wanted > 0; wanted /= 2) {  // Less where addresses are rationed.
-    const std::uint64_t size = wanted * kChunkSize + kHugePage;
-    void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory != MAP_FAILED) {
-      madvise(memory, size, MADV_DONTDUMP);
-      madvise(memory, size, MADV_WIPEONFORK);
-      madvise(memory, size, MADV_HUGEPAGE);
-      region.base = (reinterpret_cast<std::uint64_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
-      region.capacity = static_cast<std::uint32_t>(wanted);
-    }
-  }
-  if (region.capacity == 0) {
-    return false;
-  }
-  // The first event then finds its memory there.
-  madvise(chunk(0), kChunkSize, kPopulateWrite);
-  ++last_round;
-  last_round += last_round == 0 ? 1 : 0;
+void begin_round() {
+  Region& region = *current_region();
+  give_up(region, GaveUp::no, 0, 0);
+  populate(region.chunk(0));
   __atomic_store_n(&optrace_agent_switch->round, last_round, __ATOMIC_RELEASE);
-  return true;
 }
 
 std::uint32_t running_round() {
@@ -283,96 +408,60 @@ std::uint32_t last_started_round() {
   return last_round;
 }
 
-void stop_round() {
+void end_round() {
   if (optrace_agent_switch != nullptr) {
     __atomic_store_n(&optrace_agent_switch->round, 0, __ATOMIC_RELEASE);
   }
 }
 
-std::uint32_t chunk_count() {
-  const std::uint32_t taken = __atomic_load_n(&region.taken, __ATOMIC_ACQUIRE);
-  return taken < region.capacity ? taken : region.capacity;
-}
-
-ChunkHeader* chunk(std::uint32_t index) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  return reinterpret_cast<ChunkHeader*>(region.base + index * kChunkSize);
-}
-
-void collect(std::uint64_t start_ticks, std::uint64_t stop_ticks) {
-  const std::uint32_t chunks = chunk_count();
-  for (std::uint32_t i = 0; i < chunks; ++i) {
-    ChunkHeader* const header = chunk(i);
-    if (__atomic_load_n(&header->round, __ATOMIC_ACQUIRE) != last_round) {
-      continue;  // Taken, but its thread has not come to use it.
+std::uint32_t collect_chunk(ChunkHeader* header, std::uint64_t start_ticks,
+                            std::uint64_t stop_ticks) {
+  Event* const events = events_of(header);
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < recording::kEventsPerChunk; ++i) {
+    Event event = events[i];
+    const bool of_probe = event.id < recording::kFirstPythonEvent;
+    if (event.ticks < start_ticks || event.ticks > stop_ticks ||
+        (of_probe && event.line != last_round)) {
+      continue;  // An earlier recording's, or a late comer's.
     }
-    Event* const events = events_of(header);
-    std::uint32_t count = 0;
-    for (std::uint32_t j = 0; j < kEventsPerChunk; ++j) {
-      Event event = events[j];
-      const bool of_python = event.id >= recording::kFirstPythonEvent;
-      if (event.ticks < start_ticks || event.ticks > stop_ticks ||
-          (!of_python && event.line != last_round)) {
-        continue;  // An earlier recording's, or a late comer's.
-      }
-      event.line = of_python ? event.line : 0;
-      events[count++] = event;
-    }
-    header->count = count;
-    header->next = kNoChunk;
-    if (header->head == i) {
-      header->last = i;
-    } else {
-      ChunkHeader* const head = chunk(header->head);
-      chunk(head->last)->next = i;
-      head->last = i;
-    }
+    event.line = of_probe ? 0 : event.line;
+    events[count++] = event;
   }
+  return count;
 }
 
-std::uint64_t lost_without_chunk() {
-  return __atomic_load_n(&region.lost, __ATOMIC_RELAXED);
-}
-
-std::uint64_t lost_events() {
-  std::uint64_t lost = lost_without_chunk();
-  for (std::uint32_t i = 0; i < chunk_count(); ++i) {
-    lost += chunk(i)->round == last_round ? chunk(i)->lost : 0;
-  }
-  return lost;
-}
-
-void empty_buffers() {
-  const std::uint32_t chunks = chunk_count();
-  if (chunks > kKeptChunks) {
-    madvise(chunk(kKeptChunks), (chunks - kKeptChunks) * kChunkSize, MADV_DONTNEED);
-  }
-  __atomic_store_n(&region.taken, 0, __ATOMIC_RELEASE);
-  __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
-}
-
-void release_buffers() {
-  empty_buffers();
-  if (region.capacity != 0) {
-    madvise(chunk(0), region.capacity * kChunkSize, MADV_DONTNEED);
-  }
-}
-
-Unrecorded::Unrecorded() : round_(optrace_agent_thread_buffer.round) {
+std::uint32_t pause_thread() {
+  const std::uint32_t before = optrace_agent_thread_buffer.round;
   optrace_agent_thread_buffer.round = kUnrecorded;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  return before;
 }
 
-Unrecorded::~Unrecorded() {
-  optrace_agent_thread_buffer.round = round_;
+void resume_thread(std::uint32_t paused) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  optrace_agent_thread_buffer.round = paused;
 }
 
-Event* take_slot() {
-  const std::uint32_t round = running_round();
-  if (round == 0) {
+Event* take_slot(std::uint32_t round) {
+  if (round == 0 || running_round() != round) {
     return nullptr;
   }
   Event* const slot = take_from_chunk(optrace_agent_thread_buffer, round);
   return slot != nullptr ? slot : optrace_agent_refill(round);
+}
+
+void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
+                  std::uint64_t stack_pointer, std::uint64_t return_address) {
+  Event* const slot = take_slot(round);
+  if (slot != nullptr) {
+    slot->id = kind;
+    slot->line = line;
+    slot->stack_pointer = stack_pointer;
+    slot->return_address = return_address;
+    // Last: what was taken but has no time is no event.
+    __atomic_store_n(&slot->ticks, ticks(), __ATOMIC_RELEASE);
+  }
 }
 
 }  // namespace optrace::agent
@@ -384,22 +473,20 @@ Event* optrace_agent_refill(std::uint32_t round) {
   if (buffer.round == kUnrecorded) {
     return nullptr;
   }
-  if (__atomic_load_n(&region.taken, __ATOMIC_RELAXED) >= region.capacity &&
-      (buffer.round != round || buffer.cursor % kChunkSize == 0)) {
-    count_lost(buffer, round);
-    return nullptr;
+  Region& region = *current_region();
+  Event* slot = nullptr;
+  if (has_room(buffer, round) || !is_hopeless(region)) {
+    const SignalsBlocked guard;
+    slot = take_from_chunk(buffer, round);  // A handler may have been here before the block.
+    slot = slot == nullptr && running_round() == round ? change_chunk(region, buffer, round) : slot;
   }
-  const SignalsBlocked guard;
-  Event* const slot = take_from_chunk(buffer, round);
-  if (slot != nullptr) {
-    return slot;  // A handler was here between the look and the block.
+  if (slot == nullptr && region.shared && !is_hopeless(region)) {
+    slot = wait_for_chunk(region, buffer, round);
   }
-  const std::uint32_t index = __atomic_fetch_add(&region.taken, 1, __ATOMIC_ACQ_REL);
-  if (index >= region.capacity || running_round() != round) {
-    count_lost(buffer, round);
-    return nullptr;
+  if (slot == nullptr && running_round() == round) {
+    const SignalsBlocked guard;
+    adopt_round(buffer, round);
+    count_lost(region, buffer);
   }
-  system_call(SYS_madvise, reinterpret_cast<std::uint64_t>(chunk(index)), kChunkSize,
-              kPopulateWrite);
-  return begin_chunk(buffer, index, round);
+  return slot;
 }

@@ -2,42 +2,30 @@
 
 #include <cstdint>
 
-#include "tracer/agent/recording_format.h"
+#include "tracer/agent/region.h"
 
 namespace optrace::agent {
 
-// Where events go. One region of address space for all threads, cut into chunks of 64 KiB; a thread
-// takes a chunk by counting up, fills it, takes the next. Chunks are aligned to their size, so that
-// "full" shows in the low bits of the write position, and begin with a header, so that a position
-// inside one never looks full. No thread ever writes into another's chunk or thread-local storage,
-// so a thread may end at any time. What is in a chunk is told from the events themselves.
+// How events get into a region (region.h). A thread takes a chunk, fills it, takes the next. Chunks
+// are aligned to their size, so that "full" shows in the low bits of the write position, and begin
+// with a header, so that a position inside one never looks full. No thread ever writes into
+// another's chunk or thread-local storage, so a thread may end at any time. What is in a chunk is
+// told from the events themselves.
 
-constexpr std::uint64_t kChunkSize = 64ULL * 1024;
-
-struct ChunkHeader {
-  std::uint32_t round;   ///< The recording that it belongs to.
-  std::uint32_t thread;  ///< gettid
-  std::uint32_t head;    ///< Index of the thread's first chunk of this recording.
-  std::uint32_t next;    ///< Filled in by collect(): the thread's next chunk, or kNoChunk.
-  std::uint32_t last;    ///< In a head, by collect(): the thread's last chunk.
-  std::uint32_t count;   ///< Filled in by collect(): events, now without gaps.
-  std::uint64_t lost;    ///< In a head: the thread's events that found no room.
-};
-static_assert(sizeof(ChunkHeader) == sizeof(recording::Event));
-
-constexpr std::uint32_t kNoChunk = 0xFFFFFFFF;
 constexpr std::uint32_t kUnrecorded = 0xFFFFFFFF;  ///< As a thread's round: see Unrecorded.
-constexpr std::uint32_t kEventsPerChunk = kChunkSize / sizeof(recording::Event) - 1;
 
 /// What a thread knows; read and written by that thread only. Small: a library that is loaded late
 /// gets only what is left of the static TLS block.
 struct ThreadBuffer {
   std::uint64_t cursor;  ///< Where the next event goes; low 16 bits 0: nowhere yet.
-  std::uint32_t round;   ///< The recording that `cursor` belongs to; 0 at first.
-  std::uint32_t head;    ///< Index of the thread's first chunk in that recording, or kNoChunk.
+  std::uint32_t round;   ///< The recording that the rest belongs to; 0 at first.
+  std::uint32_t first;   ///< As in ChunkHeader, once `chunks` is not 0.
+  std::uint32_t chunks;  ///< How many it took, no more than counts.
+  std::uint32_t lost;    ///< Events since its last chunk that found no room, in a shared region.
+  recording::ChunkHeader* chunk;  ///< Its chunk; null: none, or sealed already.
 };
 
-/// The two words that probes look at, in a page of their own that a forked child gets as zeros.
+/// The word that probes look at, in a page of its own that a forked child gets as zeros.
 struct Switch {
   std::uint32_t round;  ///< The recording that runs, from 1; 0: none.
 };
@@ -45,11 +33,11 @@ struct Switch {
 /// Makes the switch; must come before the first probe. False without memory.
 bool make_switch();
 
-/// Bounds the region. False when there is one already.
-bool limit_buffers(std::uint64_t bytes);
+/// Counts up to a new recording, which begin_round then starts.
+std::uint32_t next_round();
 
-/// Gets the region if need be and starts a new recording. False without memory.
-bool start_round();
+/// Lets probes record into the current region.
+void begin_round();
 
 /// The recording that was started last, or 0.
 std::uint32_t last_started_round();
@@ -58,46 +46,35 @@ std::uint32_t last_started_round();
 std::uint32_t running_round();
 
 /// Ends the recording for this process; a probe that is being hit may still finish its event.
-void stop_round();
+void end_round();
 
-/// After a recording: drops the slots whose time is outside [start, stop], closes the gaps and
-/// links each thread's chunks.
-void collect(std::uint64_t start_ticks, std::uint64_t stop_ticks);
+/// Drops from a chunk of the last recording, which is over, the slots whose time is outside
+/// [start, stop], and closes the gaps. Returns how many events are left.
+std::uint32_t collect_chunk(recording::ChunkHeader* header, std::uint64_t start_ticks,
+                            std::uint64_t stop_ticks);
 
-/// Of the last recording, after collect(): its chunks are first_chunk() ... first_chunk() +
-/// chunk_count() - 1, in the order in which they were taken.
-std::uint32_t chunk_count();
-ChunkHeader* chunk(std::uint32_t index);
-inline recording::Event* events_of(ChunkHeader* header) {
-  return reinterpret_cast<recording::Event*>(header) + 1;
-}
+/// From the first to the second, the calling thread records nothing, whatever probes it hits. The
+/// second gets what the first returned.
+std::uint32_t pause_thread();
+void resume_thread(std::uint32_t paused);
 
-/// Events of threads that never got a chunk.
-std::uint64_t lost_without_chunk();
-
-/// All lost events of the last recording.
-std::uint64_t lost_events();
-
-/// Makes room for the next recording. What was much gives its memory back, but not its addresses.
-void empty_buffers();
-
-/// Gives all memory back, but no addresses.
-void release_buffers();
-
-/// While one lives, the calling thread records nothing, whatever probes it hits. Not nested.
 class Unrecorded {
  public:
-  Unrecorded();
-  ~Unrecorded();
+  Unrecorded() : paused_(pause_thread()) {}
+  ~Unrecorded() { resume_thread(paused_); }
   Unrecorded(const Unrecorded&) = delete;
   Unrecorded& operator=(const Unrecorded&) = delete;
 
  private:
-  std::uint32_t round_;
+  std::uint32_t paused_;
 };
 
-/// A slot for an event of the calling thread, or null: not recording, or no room.
-recording::Event* take_slot();
+/// A slot for an event of the calling thread, or null: the recording `round` is over, or no room.
+recording::Event* take_slot(std::uint32_t round);
+
+/// Records an event that is not a probe's.
+void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
+                  std::uint64_t stack_pointer, std::uint64_t return_address);
 
 inline std::uint64_t ticks() {
   std::uint32_t low = 0;   // NOLINT(misc-const-correctness): asm writes it.

@@ -6,6 +6,7 @@
 #include "tracer/agent/pages.h"
 #include "tracer/agent/plan_reader.h"
 #include "tracer/agent/probe_slots.h"
+#include "tracer/agent/recording_format.h"
 
 namespace optrace::agent {
 
@@ -21,6 +22,8 @@ struct PlacedPlan {
   std::uint32_t first_id = 0;
   std::uint32_t placed_count = 0;  ///< Probes, when it was placed last.
   bool placed = false;
+  recording::ProbeRange* range = nullptr;  ///< What a region's arena says of it,
+  std::uint32_t described_region = 0;      ///< if it is this one (Region::serial).
 
   void release();
 };

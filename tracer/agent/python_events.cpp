@@ -1,6 +1,5 @@
 #include "tracer/agent/python_events.h"
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -8,7 +7,9 @@
 #include "tracer/agent/pages.h"
 #include "tracer/agent/python_interface.h"
 #include "tracer/agent/python_names.h"
+#include "tracer/agent/reader_wishes.h"
 #include "tracer/agent/recording_format.h"
+#include "tracer/agent/system_calls.h"
 
 namespace optrace::agent {
 
@@ -34,12 +35,23 @@ bool python_found = false;
 void* marker = nullptr;                // What sys.getprofile() shows while our function is set.
 std::uint64_t object_header_size = 0;  // sizeof(PyObject) of this build.
 
-// All below is written under the GIL only. Names are read without it, hence the count that is
-// raised last, and blocks that never move.
+// All below is read and written under the GIL only. A function's id stays for the life of the
+// process.
+
+// What a Python function or builtin is called; `text` is the name, then the file.
+struct PythonFunctionName {
+  const char* text;
+  std::uint32_t name_size;
+  std::uint32_t file_size;
+  std::uint32_t first_line;
+};
 PythonFunctionName* name_blocks[kMostBlocks];
-std::atomic<std::uint32_t> name_count = 0;
+std::uint32_t name_count = 0;
 char* text_block = nullptr;
 std::uint64_t text_left = 0;
+
+std::uint32_t described_count = 0;   // Functions, from id 0, that are in
+std::uint32_t described_region = 0;  // the region of this serial.
 
 // What stands for a function (a code object, a PyMethodDef) -> id; open addressing, half full at
 // most. Each key is kept alive by a reference, so that no address comes to mean something else.
@@ -92,7 +104,7 @@ bool make_room_for_key() {
 
 // The id of a new function; kNoFunction without memory.
 std::uint32_t add_name(const NameBuffer& name, std::uint32_t name_size, std::uint32_t first_line) {
-  const std::uint32_t id = name_count.load(std::memory_order_relaxed);
+  const std::uint32_t id = name_count;
   if (id / kNamesPerBlock >= kMostBlocks) {
     return kNoFunction;
   }
@@ -116,8 +128,42 @@ std::uint32_t add_name(const NameBuffer& name, std::uint32_t name_size, std::uin
                                                            name.size() - name_size, first_line};
   text_block += name.size();
   text_left -= name.size();
-  name_count.store(id + 1, std::memory_order_release);
+  ++name_count;
   return id;
+}
+
+// The n-th Python function in an arena is the one with the id n.
+bool describe_next(Region& region) {
+  const PythonFunctionName& function =
+      name_blocks[described_count / kNamesPerBlock][described_count % kNamesPerBlock];
+  const recording::PythonFunction header{function.first_line, function.name_size,
+                                         function.file_size, 0};
+  const std::uint64_t text_size = std::uint64_t{function.name_size} + function.file_size;
+  const SignalsBlocked guard;
+  void* const section = begin_section(region, sizeof(header) + text_size);
+  if (section == nullptr) {
+    return false;
+  }
+  std::memcpy(section, &header, sizeof(header));
+  std::memcpy(static_cast<char*>(section) + sizeof(header), function.text, text_size);
+  complete_section(section, recording::SectionKind::python_function);
+  ++described_count;
+  return true;
+}
+
+// Sees to it that the region's reader knows the function. False when there is no room to say it.
+bool describe_up_to(std::uint32_t id) {
+  Region& region = *current_region();
+  if (described_region != region.serial) {
+    described_region = region.serial;
+    described_count = 0;
+  }
+  while (described_count <= id) {
+    if (!describe_next(region)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::uint32_t remember(std::uint64_t key, void* kept_alive, const NameBuffer& name,
@@ -210,24 +256,16 @@ std::uint32_t line_of_caller(void* frame) {
   return line_of(back.get());
 }
 
-void record(std::uint32_t kind, std::uint32_t line, std::uint32_t function,
-            std::uint64_t stack_pointer) {
-  recording::Event* const slot = take_slot();
-  if (slot != nullptr) {
-    slot->id = kind;
-    slot->line = line;
-    slot->stack_pointer = stack_pointer;
-    slot->return_address = function;
-    // Last: what was taken but has no time is no event.
-    std::atomic_ref(slot->ticks).store(ticks(), std::memory_order_release);
-  }
-}
-
 // Python calls this with the GIL held and does not report what happens inside of it. It never
 // fails, since that would raise an exception in the program.
 int on_profile_event(void*, void* frame, int event, void* argument) {
-  if (running_round() == 0) {
+  const std::uint32_t round = running_round();
+  if (round == 0) {
     return 0;
+  }
+  if (reader_wants_something()) {
+    const Unrecorded guard;
+    serve_reader();
   }
   const auto stack_pointer = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
   const bool builtin = event >= kBuiltinCall && event <= kBuiltinReturn;
@@ -246,21 +284,21 @@ int on_profile_event(void*, void* frame, int event, void* argument) {
       line = line_of(frame);
     }
   }
-  if (function == kNoFunction) {
+  if (function == kNoFunction || !describe_up_to(function)) {
     return 0;
   }
   switch (event) {
     case kCall:
-      record(recording::kPythonCall, line, function, stack_pointer);
+      record_event(round, recording::kPythonCall, line, stack_pointer, function);
       break;
     case kReturn:
-      record(recording::kPythonReturn, line, function, stack_pointer);
+      record_event(round, recording::kPythonReturn, line, stack_pointer, function);
       break;
     case kBuiltinCall:
-      record(recording::kBuiltinCall, line, function, stack_pointer);
+      record_event(round, recording::kBuiltinCall, line, stack_pointer, function);
       break;
     default:
-      record(recording::kBuiltinReturn, line, function, stack_pointer);
+      record_event(round, recording::kBuiltinReturn, line, stack_pointer, function);
       break;
   }
   return 0;
@@ -353,14 +391,6 @@ int set_python_events(bool on) {
   python.error_clear();
   // An audit hook may have refused it.
   return (current_profiler() == Profiler::ours) == on ? 0 : -EPERM;
-}
-
-std::uint32_t python_function_count() {
-  return name_count.load(std::memory_order_acquire);
-}
-
-const PythonFunctionName& python_function(std::uint32_t id) {
-  return name_blocks[id / kNamesPerBlock][id % kNamesPerBlock];
 }
 
 }  // namespace optrace::agent

@@ -42,8 +42,8 @@ enum class SectionKind : std::uint32_t {
 
 struct SectionHeader {
   SectionKind kind;
-  std::uint32_t reserved;
-  std::uint64_t size;  // Bytes that follow, without the padding.
+  std::uint32_t round;  // Region, initial_stack: the recording that it belongs to; else 0.
+  std::uint64_t size;   // Bytes that follow, without the padding.
 };
 
 struct Module {
@@ -59,7 +59,7 @@ struct Module {
 struct ProbeRange {
   std::uint32_t first_id;
   std::uint32_t count;
-  std::uint32_t placed;
+  std::uint32_t placed;     // In a region 0 until the plan has been placed.
   std::uint32_t path_size;  // The plan's path follows.
 };
 
@@ -178,8 +178,8 @@ struct ChunkHeader {
   std::uint64_t order;   // Counts the chunks that were taken, so that a thread's are in order.
   std::uint64_t lost;    // The thread's events before this chunk that found no room.
   std::uint32_t round;   // The recording that it belongs to.
-  std::uint32_t reserved;
-};
+  std::uint32_t first;   // `order`, less the upper half, of the thread's first chunk in it: tells
+};  // a new thread from an ended one whose number it got.
 constexpr std::uint32_t kEventsPerChunk = kChunkSize / sizeof(Event) - 1;
 
 static_assert(sizeof(ChunkHeader) == sizeof(Event));

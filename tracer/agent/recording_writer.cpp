@@ -9,7 +9,8 @@
 
 #include "tracer/agent/event_buffer.h"
 #include "tracer/agent/modules.h"
-#include "tracer/agent/python_events.h"
+#include "tracer/agent/pages.h"
+#include "tracer/agent/system_calls.h"
 
 namespace optrace::agent {
 
@@ -83,11 +84,14 @@ class Output {
   char buffer_[16384];
 };
 
-int put_module(dl_phdr_info* info, std::size_t, void* argument) {
-  Output& output = *static_cast<Output*>(argument);
-  const LoadedModule loaded = describe_module(*info);
-  char path[PATH_MAX];
+struct DescribedModule {
   recording::Module module{};
+  char path[PATH_MAX];
+};
+
+void describe(const dl_phdr_info& info, DescribedModule& described) {
+  const LoadedModule loaded = describe_module(info);
+  recording::Module& module = described.module;
   module.bias = loaded.bias;
   module.first = loaded.first;
   module.last = loaded.last;
@@ -95,90 +99,181 @@ int put_module(dl_phdr_info* info, std::size_t, void* argument) {
     module.build_id_size = loaded.build_id_size;
     std::memcpy(module.build_id, loaded.build_id, loaded.build_id_size);
   }
-  module.path_size = static_cast<std::uint32_t>(module_path(loaded, path, sizeof(path)));
+  module.path_size =
+      static_cast<std::uint32_t>(module_path(loaded, described.path, sizeof(described.path)));
+}
+
+int write_module(dl_phdr_info* info, std::size_t, void* argument) {
+  Output& output = *static_cast<Output*>(argument);
+  DescribedModule described;
+  describe(*info, described);
+  const recording::Module& module = described.module;
   output.begin_section(SectionKind::module, sizeof(module) + module.path_size);
   output.put_value(module);
-  output.put(path, module.path_size);
+  output.put(described.path, module.path_size);
   output.end_section();
   return 0;
 }
 
-void put_plan(Output& output, const PlacedPlan& plan) {
-  const auto path_size = static_cast<std::uint32_t>(std::strlen(plan.path.data));
-  const recording::ProbeRange range{plan.first_id, plan.view.header->probe_count, plan.placed_count,
-                                    path_size};
-  output.begin_section(SectionKind::probes, sizeof(range) + path_size);
-  output.put_value(range);
-  output.put(plan.path.data, path_size);
-  output.end_section();
+int put_module(dl_phdr_info* info, std::size_t, void* argument) {
+  Region& region = *static_cast<Region*>(argument);
+  DescribedModule described;
+  describe(*info, described);
+  const recording::Module& module = described.module;
+  const SignalsBlocked guard;
+  void* const section = begin_section(region, sizeof(module) + module.path_size);
+  if (section != nullptr) {
+    std::memcpy(section, &module, sizeof(module));
+    std::memcpy(static_cast<char*>(section) + sizeof(module), described.path, module.path_size);
+    complete_section(section, SectionKind::module);
+  }
+  return 0;
 }
 
-void put_python_functions(Output& output) {
-  for (std::uint32_t i = 0; i < python_function_count(); ++i) {
-    const PythonFunctionName& function = python_function(i);
-    const recording::PythonFunction header{function.first_line, function.name_size,
-                                           function.file_size, 0};
-    output.begin_section(SectionKind::python_function,
-                         sizeof(header) + function.name_size + function.file_size);
-    output.put_value(header);
-    output.put(function.text, std::uint64_t{function.name_size} + function.file_size);
-    output.end_section();
+// The initial stack of the thread that started the recording, as the arena has it.
+struct InitialStack {
+  const recording::Thread* thread = nullptr;
+  const recording::InitialFrame* frames = nullptr;
+};
+
+// Writes what the arena holds, but for the initial stack, which it returns.
+InitialStack write_arena(Output& output, const Region& region) {
+  InitialStack initial;
+  const std::uint64_t used = __atomic_load_n(&region.arena_used, __ATOMIC_ACQUIRE);
+  for (std::uint64_t at = 0; at < used;) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    auto* const header = reinterpret_cast<recording::SectionHeader*>(region.arena + at);
+    const auto kind = static_cast<SectionKind>(
+        __atomic_load_n(reinterpret_cast<const std::uint32_t*>(&header->kind), __ATOMIC_ACQUIRE));
+    if (static_cast<std::uint32_t>(kind) == 0) {
+      break;  // Somebody is still writing; nothing in the recording refers to it.
+    }
+    const std::uint64_t size = header->size;
+    if (kind == SectionKind::initial_stack) {
+      initial.thread = reinterpret_cast<const recording::Thread*>(header + 1);
+      initial.frames = reinterpret_cast<const recording::InitialFrame*>(initial.thread + 1);
+    } else {
+      output.begin_section(kind, size);
+      output.put(header + 1, size);
+      output.end_section();
+    }
+    at += sizeof(*header) + (size + 7) / 8 * 8;
   }
+  return initial;
 }
+
+// What the chunks of a recording hold: `next` and `last` link those of one thread, by index.
+struct CollectedChunk {
+  std::uint32_t events;
+  std::uint32_t next;  // kNoChunk: none.
+  std::uint32_t last;  // In a thread's first one.
+};
+
+class Chunks {
+ public:
+  explicit Chunks(Region& region) : region_(region), count_(region.chunks_taken()) {}
+  ~Chunks() { collected_.release(); }
+  Chunks(const Chunks&) = delete;
+  Chunks& operator=(const Chunks&) = delete;
+
+  // False without memory.
+  bool collect(const recording::Header& header) {
+    if (!collected_.allocate(count_)) {
+      return false;
+    }
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      if (!is_of_recording(i)) {
+        continue;
+      }
+      const std::uint32_t events =
+          collect_chunk(region_.chunk(i), header.start_ticks, header.stop_ticks);
+      collected_[i] = {events, kNoChunk, i};
+      const std::uint32_t first = region_.chunk(i)->first;
+      if (first != i) {
+        collected_[collected_[first].last].next = i;
+        collected_[first].last = i;
+      }
+    }
+    return true;
+  }
+
+  bool begins_thread(std::uint32_t index) const {
+    return is_of_recording(index) && region_.chunk(index)->first == index;
+  }
+  std::uint32_t count() const { return count_; }
+  recording::ChunkHeader* header(std::uint32_t index) const { return region_.chunk(index); }
+  const CollectedChunk& operator[](std::uint32_t index) const { return collected_[index]; }
+
+ private:
+  // A chunk may be taken by a thread that has not come to use it.
+  bool is_of_recording(std::uint32_t index) const {
+    return __atomic_load_n(&region_.chunk(index)->round, __ATOMIC_ACQUIRE) == last_started_round();
+  }
+
+  Region& region_;
+  std::uint32_t count_;
+  PageArray<CollectedChunk> collected_;
+};
 
 void put_thread(Output& output, const recording::Thread& thread,
-                const recording::InitialFrame* frames, std::uint32_t first_chunk) {
+                const recording::InitialFrame* frames, const Chunks& chunks, std::uint32_t first) {
   output.begin_section(SectionKind::thread,
                        sizeof(thread) + thread.initial_count * sizeof(recording::InitialFrame) +
                            thread.event_count * sizeof(recording::Event));
   output.put_value(thread);
   output.put(frames, thread.initial_count * sizeof(recording::InitialFrame));
-  for (std::uint32_t i = first_chunk; i != kNoChunk; i = chunk(i)->next) {
-    output.put(events_of(chunk(i)), chunk(i)->count * sizeof(recording::Event));
+  for (std::uint32_t i = first; i != kNoChunk; i = chunks[i].next) {
+    output.put(events_of(chunks.header(i)), chunks[i].events * sizeof(recording::Event));
   }
   output.end_section();
 }
 
-void put_threads(Output& output, const RecordingParts& parts, std::uint32_t round) {
-  bool initial_put = parts.initial_count == 0;
-  for (std::uint32_t i = 0; i < chunk_count(); ++i) {
-    const ChunkHeader* const head = chunk(i);
-    if (head->round != round || head->head != i) {
+void put_threads(Output& output, const Chunks& chunks, InitialStack initial,
+                 std::uint64_t lost_without_chunk) {
+  for (std::uint32_t i = 0; i < chunks.count(); ++i) {
+    if (!chunks.begins_thread(i)) {
       continue;
     }
-    recording::Thread thread{head->thread, head->lost, 0, 0};
-    for (std::uint32_t j = i; j != kNoChunk; j = chunk(j)->next) {
-      thread.event_count += chunk(j)->count;
+    recording::Thread thread{chunks.header(i)->thread, 0, 0, 0};
+    for (std::uint32_t j = i; j != kNoChunk; j = chunks[j].next) {
+      thread.event_count += chunks[j].events;
+      thread.lost += chunks.header(j)->lost;
     }
-    if (!initial_put && head->thread == parts.initial_thread) {
-      thread.initial_count = parts.initial_count;
-      initial_put = true;
+    const recording::InitialFrame* frames = nullptr;
+    if (initial.thread != nullptr && initial.thread->id == thread.id) {
+      thread.initial_count = initial.thread->initial_count;
+      frames = initial.frames;
+      initial = {};
     }
-    put_thread(output, thread, parts.initial_frames, i);
+    put_thread(output, thread, frames, chunks, i);
   }
-  if (!initial_put) {
-    put_thread(output, {parts.initial_thread, 0, parts.initial_count, 0}, parts.initial_frames,
-               kNoChunk);
+  if (initial.thread != nullptr) {
+    put_thread(output, *initial.thread, initial.frames, chunks, kNoChunk);
   }
-  if (lost_without_chunk() != 0) {
-    put_thread(output, {0, lost_without_chunk(), 0, 0}, nullptr, kNoChunk);
+  if (lost_without_chunk != 0) {
+    put_thread(output, {0, lost_without_chunk, 0, 0}, nullptr, chunks, kNoChunk);
   }
 }
 
 }  // namespace
 
-int write_recording(int file, const RecordingParts& parts) {
-  Output output(file);
-  output.put_value(parts.header);
-  dl_iterate_phdr(put_module, &output);
-  for (std::uint32_t i = 0; i < parts.plan_count; ++i) {
-    put_plan(output, parts.plans[i]);
+int write_recording(int file, const recording::Header& header, Region& region) {
+  Chunks chunks(region);
+  if (!chunks.collect(header)) {
+    return -ENOMEM;
   }
-  put_python_functions(output);
-  put_threads(output, parts, last_started_round());
+  Output output(file);
+  output.put_value(header);
+  dl_iterate_phdr(write_module, &output);
+  const InitialStack initial = write_arena(output, region);
+  put_threads(output, chunks, initial, __atomic_load_n(&region.header->lost, __ATOMIC_RELAXED));
   output.begin_section(SectionKind::end, 0);
   output.end_section();
   return output.finish();
+}
+
+void put_modules(Region& region) {
+  dl_iterate_phdr(put_module, &region);
 }
 
 }  // namespace optrace::agent
