@@ -15,7 +15,6 @@
 
 #include "indexer/symbol_key.h"
 #include "report/call_lines.h"
-#include "report/call_tree.h"
 #include "report/layers.h"
 #include "report/report.h"
 #include "report/source_link.h"
@@ -23,8 +22,6 @@
 
 namespace optrace {
 namespace {
-
-using Node = CallTree::Node;
 
 constexpr std::string_view kOneDnnEntry = "dnnl_primitive_execute";
 
@@ -72,16 +69,17 @@ bool is_behind_stub(const FunctionFacts& function) {
 // A way through the calls, counted. First every one, then the ones that the report shows.
 struct Path {
   std::uint32_t parent = kNone;  // A path before this one.
-  Node::Kind kind = Node::Kind::function;
+  PathKind kind = PathKind::function;
   bool tail_call = false;
   bool leads = false;  // Something below is always shown.
   std::uint32_t what = kNone;
   std::uint32_t line = 0;  // Of Python code, that calls it.
   std::uint32_t builtin = kNone;
   std::uint32_t through = kNone;  // The outermost folded frame between `parent` and this one.
-  std::uint32_t thread = 0;       // The first that took it; `last_thread` the last of `threads`.
-  std::uint32_t last_thread = 0;
+  std::uint32_t thread = 0;       // The first that took it.
   std::uint32_t threads = 1;
+  std::uint32_t traced = kNone;          // The first of the trace's that is part of it,
+  std::vector<std::uint32_t> also;       // and the others.
   std::uint32_t implementation = kNone;  // oneDNN's: a function.
   std::uint64_t calls = 0;
 };
@@ -133,11 +131,9 @@ class PathSet {
     }
     Path& same = paths_[at->second];
     same.calls += path.calls;
-    // Threads come one after the other, so a set of them need not be kept.
-    if (same.last_thread != path.thread) {
-      same.threads += path.threads;
-      same.last_thread = path.last_thread;
-    }
+    same.threads = std::max(same.threads, path.threads);
+    same.also.push_back(path.traced);
+    same.also.insert(same.also.end(), path.also.begin(), path.also.end());
     return at->second;
   }
 
@@ -175,17 +171,12 @@ class Merge {
     }
     python_links_ = SourceLink(torch_git_version_, torch_version_);
 
-    const CallTreeFunctions functions(trace_);
-    std::vector<CallTree> trees;
-    trees.reserve(trace_.threads.size());
     for (const ThreadRecord& thread : trace_.threads) {
-      trees.emplace_back(functions, thread);
-      if (!thread.events.empty()) ++report.threads;
-      report.events += thread.events.size();
+      if (thread.id != 0) ++report.threads;
       report.lost_events += thread.lost;
-      add(report.statistics, trees.back().statistics());
     }
-    count_paths(trees);
+    report.statistics = trace_.statistics;
+    take_paths();
     note_implementations();
     note_leads();
     choose_shown();
@@ -211,17 +202,6 @@ class Merge {
     const auto debug = torch_meta().find("debug");
     torch["debug"] = debug != torch_meta().end() && debug->is_boolean() ? *debug : nlohmann::json();
     return torch;
-  }
-
-  static void add(CallTree::Statistics& sum, const CallTree::Statistics& more) {
-    sum.entries += more.entries;
-    sum.roots += more.roots;
-    sum.tail_calls += more.tail_calls;
-    sum.indirect_tail_calls += more.indirect_tail_calls;
-    sum.self_entries += more.self_entries;
-    sum.unprobed_callers += more.unprobed_callers;
-    sum.recursive_callers += more.recursive_callers;
-    sum.unmatched_python_events += more.unmatched_python_events;
   }
 
   const FunctionFacts& facts(std::uint32_t function) {
@@ -270,97 +250,33 @@ class Merge {
 
   Shown shown(const Path& path) {
     if (options_.all) return Shown::always;
-    if (path.kind == Node::Kind::python)
+    if (path.kind == PathKind::python)
       return place_python(trace_.python_functions[path.what].name).shown;
-    if (path.kind == Node::Kind::initial || path.what == kNone) return Shown::never;
+    if (path.kind == PathKind::node) return Shown::always;
+    if (path.kind == PathKind::initial || path.what == kNone) return Shown::never;
     return facts(path.what).placement.shown;
   }
 
-  // Where the function of a parallel region was entered by the thread that opened the region.
-  struct RegionEntry {
-    std::uint64_t time = 0;
-    std::uint32_t thread = 0;
-    std::uint32_t node = 0;
-  };
-  using RegionEntries = std::unordered_map<std::uint32_t, std::vector<RegionEntry>>;
-
-  RegionEntries find_regions(const std::vector<CallTree>& trees) {
-    RegionEntries regions;
-    for (std::uint32_t thread = 0; thread < trees.size(); ++thread) {
-      const std::span<const Node> nodes = trees[thread].nodes();
-      for (std::uint32_t i = 0; i < nodes.size(); ++i) {
-        const Node& node = nodes[i];
-        if (node.kind != Node::Kind::function || node.parent == kNone) continue;
-        const Node& parent = nodes[node.parent];
-        if (parent.kind == Node::Kind::function && runs_region(parent.what))
-          regions[node.what].push_back({trace_.threads[thread].events[node.index].time, thread, i});
-      }
-    }
-    return regions;
-  }
-
-  bool runs_region(std::uint32_t function) {
-    return runs_parallel_region(trace_.functions[function].symbol);
-  }
-
-  // OpenMP's workers start with the function of a region, and so does, a little earlier or later,
-  // the thread that opened it. The region's nearest entry in time is the one.
-  const RegionEntry* find_region(const RegionEntries& regions, std::uint32_t thread,
-                                 const Node& node) const {
-    if (node.kind != Node::Kind::function || node.parent != kNone) return nullptr;
-    const auto found = regions.find(node.what);
-    if (found == regions.end()) return nullptr;
-    const std::uint64_t time = trace_.threads[thread].events[node.index].time;
-    const RegionEntry* nearest = nullptr;
-    std::uint64_t distance = 0;
-    for (const RegionEntry& entry : found->second) {
-      if (entry.thread == thread) continue;
-      const std::uint64_t apart = entry.time < time ? time - entry.time : entry.time - time;
-      if (nearest != nullptr && apart >= distance) continue;
-      nearest = &entry;
-      distance = apart;
-    }
-    return nearest;
-  }
-
-  void count_paths(const std::vector<CallTree>& trees) {
-    const RegionEntries regions = find_regions(trees);
-    // Those who open regions come before those who only work in them.
-    std::vector<std::uint32_t> order;
-    for (const bool opens : {true, false})
-      for (std::uint32_t thread = 0; thread < trees.size(); ++thread) {
-        const bool works = std::any_of(
-            trees[thread].nodes().begin(), trees[thread].nodes().end(),
-            [&](const Node& node) { return find_region(regions, thread, node) != nullptr; });
-        if (works != opens) order.push_back(thread);
-      }
-    std::vector<std::vector<std::uint32_t>> paths_of(trees.size());
-    for (const std::uint32_t thread : order) count_paths(thread, trees[thread], regions, paths_of);
-  }
-
-  void count_paths(std::uint32_t thread, const CallTree& tree, const RegionEntries& regions,
-                   std::vector<std::vector<std::uint32_t>>& paths_of) {
-    std::vector<std::uint32_t>& path_of = paths_of[thread];
-    path_of.resize(tree.nodes().size());
-    for (std::size_t i = 0; i < tree.nodes().size(); ++i) {
-      const Node& node = tree.nodes()[i];
+  // An autograd node is shown under the op that made it, wherever the engine ran it.
+  void take_paths() {
+    std::vector<std::uint32_t> places;
+    places.reserve(trace_.paths.size());
+    for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& traced = trace_.paths[i];
       Path path;
-      path.kind = node.kind;
-      path.tail_call = node.tail_call;
-      path.what = node.what;
-      path.line = node.line;
-      path.builtin = node.builtin;
-      path.thread = path.last_thread = thread;
-      path.calls = 1;
-      if (node.shown_under != kNone) {
-        path.parent = path_of[node.shown_under];
-      } else if (const RegionEntry* const region = find_region(regions, thread, node);
-                 region != nullptr && region->node < paths_of[region->thread].size()) {
-        const Path& opened = every_path_.paths()[paths_of[region->thread][region->node]];
-        path.parent = opened.parent;
-        path.tail_call = opened.tail_call;
-      }
-      path_of[i] = every_path_.add(path);
+      path.kind = traced.kind;
+      path.tail_call = traced.tail_call;
+      path.what = traced.what;
+      path.line = traced.line;
+      path.builtin = traced.builtin;
+      path.thread = traced.thread;
+      path.threads = traced.thread_count;
+      path.calls = traced.calls;
+      path.traced = i;
+      const bool made_by = traced.caused_by != kNone && traced.caused_by < i;
+      const std::uint32_t parent = made_by ? traced.caused_by : traced.parent;
+      if (parent != kNone) path.parent = places[parent];
+      places.push_back(every_path_.add(path));
     }
   }
 
@@ -368,10 +284,10 @@ class Merge {
   void note_implementations() {
     std::vector<Path>& paths = every_path_.paths();
     for (const Path& path : paths) {
-      if (path.kind != Node::Kind::function || !onednn_implementation(facts(path.what).name))
+      if (path.kind != PathKind::function || !onednn_implementation(facts(path.what).name))
         continue;
       for (std::uint32_t up = path.parent; up != kNone; up = paths[up].parent) {
-        if (paths[up].kind != Node::Kind::function ||
+        if (paths[up].kind != PathKind::function ||
             facts(paths[up].what).placement.layer != Layer::library)
           break;
         if (facts(paths[up].what).name != kOneDnnEntry) continue;
@@ -410,14 +326,14 @@ class Merge {
       if (place.folded != nullptr) {
         // The call that the parent makes is the one of the outermost folded frame.
         shown.tail_call = place.folded->tail_call;
-        if (place.folded->kind == Node::Kind::function) shown.through = place.folded->what;
-        if (path.kind != Node::Kind::python) {
+        if (place.folded->kind == PathKind::function) shown.through = place.folded->what;
+        if (path.kind != PathKind::python) {
           shown.line = place.folded->line;
           shown.builtin = place.folded->builtin;
         }
       }
       const bool under_python =
-          place.path != kNone && shown_paths_.paths()[place.path].kind == Node::Kind::python;
+          place.path != kNone && shown_paths_.paths()[place.path].kind == PathKind::python;
       if (!under_python) shown.line = 0;
       if (under_python) shown.through = kNone;
       places[i] = {shown_paths_.add(shown), nullptr};
@@ -438,9 +354,11 @@ class Merge {
 
   std::vector<std::uint32_t> call_lines(const Path& path) {
     if (path.line != 0) return {path.line};
-    if (path.parent == kNone || !call_lines_ || path.kind == Node::Kind::python) return {};
+    if (path.parent == kNone || !call_lines_ || path.kind == PathKind::python) return {};
     const Path& parent = shown_paths_.paths()[path.parent];
-    if (parent.kind == Node::Kind::python || parent.what == kNone || path.what == kNone) return {};
+    if (parent.kind != PathKind::function || path.kind != PathKind::function ||
+        parent.what == kNone || path.what == kNone)
+      return {};
     const FunctionFacts& caller = facts(parent.what);
     std::vector<std::uint32_t> lines;
     if (path.through != kNone)
@@ -465,6 +383,45 @@ class Merge {
       source.file = relative_to_torch(function.file, torch_folder_);
       source.line = function.first_line;
       source.url = python_links_.of_python(source.file, source.line);
+    }
+    return frame;
+  }
+
+  // What derivatives.yaml says of the node that an op makes: each formula with its line.
+  std::optional<OpFacts::Derivative> derivative_of(std::string_view op,
+                                                   std::string_view node) const {
+    if (index_ == nullptr) return std::nullopt;
+    std::string unambiguous(op.substr(op.find("::") == op.npos ? 0 : op.find("::") + 2));
+    std::ranges::replace(unambiguous, '.', '_');
+    const auto entry = index_->find_op(unambiguous);
+    if (!entry || entry->name != op) return std::nullopt;
+    for (OpFacts::Derivative& derivative : index_->facts_of(*entry).derivatives)
+      if (derivative.node == node) return std::move(derivative);
+    return std::nullopt;
+  }
+
+  // An autograd node that ran, by its own name: `ConvolutionBackward0`.
+  Frame make_node_frame(const Path& path, const Frame* parent) const {
+    Frame frame;
+    frame.layer = Layer::autograd;
+    frame.name = "?";
+    if (path.what < trace_.op_records.size()) {
+      const auto record = nlohmann::json::parse(trace_.op_records[path.what], nullptr, false);
+      if (const std::string name = text_at(record, "node"); !name.empty()) frame.name = name;
+    }
+    frame.detail = {{"node", frame.name}};
+    if (parent != nullptr && parent->op) {
+      frame.detail["backward_of"] = *parent->op;
+      if (const auto derivative = derivative_of(*parent->op, frame.name)) {
+        FrameSource& source = frame.source.emplace();
+        source.file = "tools/autograd/derivatives.yaml";
+        source.line = derivative->line;
+        source.url = native_links_.of_native(source.file, source.line);
+        for (const OpFacts::Formula& formula : derivative->backward)
+          frame.detail["formulas"].push_back({{"arguments", formula.arguments},
+                                              {"formula", formula.text},
+                                              {"line", formula.line}});
+      }
     }
     return frame;
   }
@@ -498,7 +455,7 @@ class Merge {
     }
     if (path.threads > 1) detail["threads"] = path.threads;
     if (path.tail_call) detail["tail_call"] = true;
-    if (path.kind == Node::Kind::initial) detail["entered_before_recording"] = true;
+    if (path.kind == PathKind::initial) detail["entered_before_recording"] = true;
     if (!detail.empty()) frame.detail = std::move(detail);
     return frame;
   }
@@ -517,7 +474,10 @@ class Merge {
     for (std::size_t i = 0; i < paths.size(); ++i) {
       const Path& path = paths[i];
       Frame& frame = frames[i];
-      frame = path.kind == Node::Kind::python ? make_python_frame(path) : make_native_frame(path);
+      const Frame* const parent = path.parent == kNone ? nullptr : &frames[path.parent];
+      frame = path.kind == PathKind::python ? make_python_frame(path)
+              : path.kind == PathKind::node ? make_node_frame(path, parent)
+                                            : make_native_frame(path);
       frame.thread = trace_.threads[path.thread].id;
       frame.calls = path.calls;
       if (const std::vector<std::uint32_t> lines = call_lines(path); !lines.empty()) {

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "indexer/index_store.h"
-#include "report/call_tree.h"
 #include "tracer/trace.h"
 
 namespace optrace {
@@ -57,10 +56,9 @@ struct Report {
   nlohmann::json meta;         ///< The trace's, for the header.
   std::vector<Frame> roots;
 
-  CallTree::Statistics statistics;  ///< Of all threads together.
+  CallTreeStatistics statistics;  ///< Of all threads together.
   std::size_t threads = 0;          ///< That recorded something.
   std::uint64_t lost_events = 0;
-  std::size_t events = 0;
 };
 
 struct MergeOptions {

@@ -15,6 +15,7 @@
 #include "platform/private_folder.h"
 #include "tracer/entry_landings.h"
 #include "tracer/function_jumps.h"
+#include "tracer/path_counter.h"
 #include "tracer/probe_plan.h"
 #include "tracer/probe_selection.h"
 #include "tracer/process_map.h"
@@ -429,8 +430,13 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
     if (raw.id >= recording::kFirstPythonEvent) {
       constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
       event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
-      event.what = static_cast<std::uint32_t>(raw.return_address);
-      event.line = raw.line;
+      const bool of_python = raw.id <= recording::kBuiltinReturn;
+      const bool of_arguments = raw.id == recording::kArguments;
+      event.what = of_python      ? static_cast<std::uint32_t>(raw.return_address)
+                   : of_arguments ? 0
+                                  : raw.line;
+      event.line = of_python || of_arguments ? raw.line : 0;
+      if (!of_python) event.return_address = raw.return_address;
     } else {
       event.what = function_of_probe(raw.id);
       event.caller = intern_caller(raw.return_address);
@@ -541,6 +547,8 @@ Trace ProbeSession::finish(const std::filesystem::path& raw_recording, nlohmann:
 
   Trace trace = maker.take();
   trace.python_functions = recording.python_functions();
+  trace.op_records = recording.op_records();
+  count_paths(trace, {});
   if (!meta.is_object()) meta = nlohmann::json::object();
   meta["probes"]["placed"] = placed;
   meta["probes"]["failed"] = failed;

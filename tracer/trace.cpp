@@ -1,5 +1,6 @@
 #include "tracer/trace.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <span>
@@ -190,6 +191,92 @@ void read_python_functions(SectionReader reader, Trace& trace) {
   reader.expect_end();
 }
 
+// How many things an event's `what` may name.
+std::size_t named_by(EventKind kind, const Trace& trace) {
+  switch (kind) {
+    case EventKind::function_entry:
+      return trace.functions.size();
+    case EventKind::python_call:
+    case EventKind::python_return:
+    case EventKind::builtin_call:
+    case EventKind::builtin_return:
+      return trace.python_functions.size();
+    default:
+      return std::max<std::size_t>(trace.op_records.size(), 1);
+  }
+}
+
+std::size_t named_by(PathKind kind, const Trace& trace) {
+  switch (kind) {
+    case PathKind::python:
+      return trace.python_functions.size();
+    case PathKind::node:
+      return trace.op_records.size();
+    default:
+      return trace.functions.size();
+  }
+}
+
+// Threads come later in the file: whether a path's is one of them is checked at the end.
+void read_paths(SectionReader reader, Trace& trace) {
+  for (const auto statistic : kCallTreeStatistics) trace.statistics.*statistic = reader.number();
+  trace.paths.resize(reader.count(15));
+  for (std::size_t i = 0; i < trace.paths.size(); ++i) {
+    TracePath& path = trace.paths[i];
+    const std::uint64_t kind = reader.number();
+    if (kind > static_cast<std::uint64_t>(PathKind::node) * 2 + 1) {
+      reader.fail("a path is of an unknown kind");
+    }
+    path.kind = static_cast<PathKind>(kind / 2);
+    path.tail_call = kind % 2 != 0;
+    path.parent = reader.index(i);
+    path.what = reader.index(kNone - 1);
+    path.line = reader.number32();
+    path.builtin = reader.index(trace.python_functions.size());
+    path.thread = reader.number32();
+    path.thread_count = reader.number32();
+    path.caused_by = reader.index(trace.paths.size());
+    path.calls = reader.number();
+    path.total_time = reader.number();
+    path.shortest_time = reader.number();
+    path.longest_time = reader.number();
+    path.ops.resize(reader.count(3));
+    for (OpTally& tally : path.ops) {
+      tally = {reader.number32(), reader.number32(), reader.number()};
+    }
+    path.arguments.resize(reader.count(3));
+    for (ArgumentTally& tally : path.arguments) {
+      tally = {reader.number(), reader.number(), reader.number()};
+    }
+    path.ops_left_out = reader.number();
+  }
+  reader.expect_end();
+}
+
+void read_op_records(SectionReader reader, Trace& trace) {
+  trace.op_records.resize(reader.count(1));
+  for (std::string& record : trace.op_records) record = reader.text();
+  reader.expect_end();
+}
+
+// What paths name, once everything is read.
+void check_paths(const Trace& trace, const std::filesystem::path& path) {
+  for (const TracePath& checked : trace.paths) {
+    const bool named = checked.what == kNone ? checked.kind != PathKind::python
+                                             : checked.what < named_by(checked.kind, trace);
+    const auto known = [&](std::uint32_t record) {
+      return record == 0 || record < trace.op_records.size();
+    };
+    const bool told = std::ranges::all_of(checked.ops, [&](const OpTally& tally) {
+      return known(tally.record) && known(tally.results);
+    });
+    if (!named || !told || checked.thread >= trace.threads.size()) {
+      refuse(path, "its section 'paths' is corrupt: an index points behind its table",
+             kRecordAgain);
+    }
+  }
+}
+
 void read_thread(SectionReader reader, Trace& trace) {
   ThreadRecord& thread = trace.threads.emplace_back();
   thread.id = reader.number();
@@ -204,13 +291,11 @@ void read_thread(SectionReader reader, Trace& trace) {
   Event before;
   for (Event& event : thread.events) {
     const std::uint64_t kind = reader.number();
-    if (kind > static_cast<std::uint64_t>(EventKind::builtin_return)) {
+    if (kind > static_cast<std::uint64_t>(EventKind::arguments)) {
       reader.fail("an event is of an unknown kind");
     }
     event.kind = static_cast<EventKind>(kind);
-    event.what = reader.definite_index(event.kind == EventKind::function_entry
-                                           ? trace.functions.size()
-                                           : trace.python_functions.size());
+    event.what = reader.definite_index(named_by(event.kind, trace));
     event.caller = reader.index(trace.functions.size());
     event.line = reader.number32();
     event.stack_pointer = reader.difference_to(before.stack_pointer);
@@ -231,6 +316,10 @@ const char* name_of(SectionKind kind) {
       return "functions";
     case SectionKind::python_functions:
       return "python functions";
+    case SectionKind::paths:
+      return "paths";
+    case SectionKind::op_records:
+      return "op records";
     case SectionKind::thread:
       return "thread";
   }
@@ -286,6 +375,46 @@ std::string write_python_functions(const Trace& trace) {
     writer.text(function.file);
     writer.number(function.first_line);
   }
+  return writer.bytes();
+}
+
+std::string write_paths(const Trace& trace) {
+  SectionWriter writer;
+  for (const auto statistic : kCallTreeStatistics) writer.number(trace.statistics.*statistic);
+  writer.number(trace.paths.size());
+  for (const TracePath& path : trace.paths) {
+    writer.number(static_cast<std::uint64_t>(path.kind) * 2 + (path.tail_call ? 1 : 0));
+    for (const std::uint32_t index : {path.parent, path.what}) writer.index(index);
+    writer.number(path.line);
+    writer.index(path.builtin);
+    writer.number(path.thread);
+    writer.number(path.thread_count);
+    writer.index(path.caused_by);
+    for (const std::uint64_t number :
+         {path.calls, path.total_time, path.shortest_time, path.longest_time}) {
+      writer.number(number);
+    }
+    writer.number(path.ops.size());
+    for (const OpTally& tally : path.ops) {
+      writer.number(tally.record);
+      writer.number(tally.results);
+      writer.number(tally.calls);
+    }
+    writer.number(path.arguments.size());
+    for (const ArgumentTally& tally : path.arguments) {
+      for (const std::uint64_t number : {tally.first, tally.second, tally.calls}) {
+        writer.number(number);
+      }
+    }
+    writer.number(path.ops_left_out);
+  }
+  return writer.bytes();
+}
+
+std::string write_op_records(const Trace& trace) {
+  SectionWriter writer;
+  writer.number(trace.op_records.size());
+  for (const std::string& record : trace.op_records) writer.text(record);
   return writer.bytes();
 }
 
@@ -415,12 +544,19 @@ Trace read_trace(const std::filesystem::path& path) {
       case SectionKind::python_functions:
         read_python_functions(reader, trace);
         break;
+      case SectionKind::paths:
+        read_paths(reader, trace);
+        break;
+      case SectionKind::op_records:
+        read_op_records(reader, trace);
+        break;
       case SectionKind::thread:
         read_thread(reader, trace);
         break;
     }
   }
   if (!bytes.empty()) refuse(path, "it is corrupt: bytes follow its last section", kRecordAgain);
+  check_paths(trace, path);
   return trace;
 }
 
@@ -433,6 +569,8 @@ void write_trace(const Trace& trace, const std::filesystem::path& path) {
   writer.add(SectionKind::modules, write_modules(trace));
   writer.add(SectionKind::functions, write_functions(trace));
   writer.add(SectionKind::python_functions, write_python_functions(trace));
+  writer.add(SectionKind::paths, write_paths(trace));
+  writer.add(SectionKind::op_records, write_op_records(trace));
   for (const ThreadRecord& thread : trace.threads) {
     writer.add(SectionKind::thread, write_thread(thread));
   }

@@ -56,15 +56,15 @@ enum class EventKind : std::uint8_t {
   op_end = 6,      ///< `what` is the op record of its results, or 0.
   node_begin = 7,  ///< An autograd node. `what` names it; numbers as in the op that made it.
   node_end = 8,
-  arguments = 9,  ///< Of the entry before: its first two integer arguments, in `stack_pointer` and
-                  ///< `return_address`; `what` and `line` are 0.
+  arguments = 9,  ///< Of an entry before: its first two integer arguments, in `stack_pointer` and
+                  ///< `return_address`; `line` the low half of its stack pointer, `what` is 0.
 };
 
 struct Event {
   EventKind kind = EventKind::function_entry;
   std::uint32_t what = kNone;
   std::uint32_t caller = kNone;  ///< function_entry only: index into functions, kNone if unknown.
-  std::uint32_t line = 0;        ///< Python kinds only; 0 if unknown.
+  std::uint32_t line = 0;        ///< Python kinds (0 if unknown) and arguments only.
   std::uint64_t stack_pointer =
       0;  ///< At function_entry: rsp at the first instruction, so the address of the return slot.
   std::uint64_t return_address =
@@ -91,6 +91,7 @@ struct OpTally {
   std::uint32_t record = 0;   ///< Index into op_records; 0: the record found no room.
   std::uint32_t results = 0;  ///< Likewise, of what the op gave back; 0: not recorded.
   std::uint64_t calls = 0;
+  bool operator==(const OpTally&) const = default;
 };
 
 /// How often a path was taken with these first two integer arguments: one of them is the
@@ -99,6 +100,7 @@ struct ArgumentTally {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
   std::uint64_t calls = 0;
+  bool operator==(const ArgumentTally&) const = default;
 };
 
 /// A way through the calls, counted: what is entered from where, however often.
@@ -140,7 +142,15 @@ struct CallTreeStatistics {
   std::uint64_t unprobed_callers = 0;         ///< Rule 5.
   std::uint64_t recursive_callers = 0;        ///< Rule 3 with no known distance: innermost taken.
   std::uint64_t unmatched_python_events = 0;  ///< Returns of what was never seen to start.
+  bool operator==(const CallTreeStatistics&) const = default;
 };
+
+/// All of them, in the order in which a trace file has them.
+constexpr std::uint64_t CallTreeStatistics::* kCallTreeStatistics[] = {
+    &CallTreeStatistics::entries,           &CallTreeStatistics::roots,
+    &CallTreeStatistics::tail_calls,        &CallTreeStatistics::indirect_tail_calls,
+    &CallTreeStatistics::self_entries,      &CallTreeStatistics::unprobed_callers,
+    &CallTreeStatistics::recursive_callers, &CallTreeStatistics::unmatched_python_events};
 
 struct Trace {
   /// What was traced, for the report's header; keys in docs/trace-format.md:

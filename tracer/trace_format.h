@@ -17,7 +17,7 @@ namespace optrace::trace_format {
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'C', 'E', '\0'};
 
 /// Raised with every change to the layout; a reader knows one version.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 /// The checksum seals the file against accidents, not against malice.
 struct FileHeader {
@@ -33,7 +33,9 @@ enum class SectionKind : std::uint32_t {
   functions = 3,         ///< count, then: module index, address, symbol, source file, flags,
                          ///< count of tail calls, indexes of their targets.
   python_functions = 4,  ///< count, then: name, file, first line.
-  thread = 5,            ///< id, lost, count of initial frames, frames, count of events, events.
+  paths = 5,             ///< the eight statistics; count, then paths.
+  op_records = 6,        ///< count, then: JSON text.
+  thread = 7,            ///< id, lost, count of initial frames, frames, count of events, events.
 };
 
 /// Bits of a function's flags.
@@ -42,6 +44,9 @@ constexpr std::uint64_t kEntersItself = 2;
 constexpr std::uint64_t kJumpsIndirectly = 4;
 constexpr std::uint64_t kKnownFlags = kProbed | kEntersItself | kJumpsIndirectly;
 
+// A path: kind * 2 + tail call, parent index, what index, line, builtin index, thread, threads,
+// caused by index, calls, total, shortest and longest time, count of op tallies (record, results,
+// calls), count of argument tallies (first, second, calls), ops left out.
 // An initial frame: function index, stack pointer, return address.
 // An event: kind, what index, caller index, line, then the stack pointer, the return address and
 // the time as differences to the thread's event before (0 before the first), each zigzag-coded:

@@ -34,7 +34,7 @@
 #include "platform/child_process.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
-#include "report/call_tree.h"
+#include "tracer/call_tree.h"
 #include "tracer/probe_session.h"
 #include "tracer/trace.h"
 #include "truth/alignment.h"
@@ -277,8 +277,8 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
     true_slots.push_back(truth.entries[entry].stack_pointer);
   }
   const auto match = align_entries({functions, slots}, {part.functions, true_slots});
-  const CallTreeFunctions known(trace);
-  const CallTree tree(known, *thread);
+  const TraceCallTreeFunctions known(trace);
+  const CallTree tree(trace, known, *thread);
   std::uint64_t matched = 0;
   std::uint64_t wrong = 0;
   std::uint64_t tail_calls = 0;
@@ -322,7 +322,7 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
       }
     }
   }
-  const CallTree::Statistics& statistics = tree.statistics();
+  const CallTreeStatistics& statistics = tree.statistics();
   const nlohmann::json result = {{"events", events.size()},
                                  {"truth_entries", part.functions.size()},
                                  {"matched", matched},

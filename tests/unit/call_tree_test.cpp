@@ -1,4 +1,4 @@
-#include "report/call_tree.h"
+#include "tracer/call_tree.h"
 
 #include <string>
 #include <vector>
@@ -23,14 +23,14 @@ std::string shown(const Trace& trace, const CallTree& tree, std::uint32_t event)
        node = tree.nodes()[node].shown_under) {
     const CallTree::Node& it = tree.nodes()[node];
     text += text.empty() ? "" : " < ";
-    text += it.kind == CallTree::Node::Kind::python ? trace.python_functions[it.what].name
-                                                    : trace.functions[it.what].symbol;
+    text += it.kind == optrace::PathKind::python ? trace.python_functions[it.what].name
+                                                 : trace.functions[it.what].symbol;
   }
   return text;
 }
 
 CallTree tree_of(const TraceBuilder& t) {
-  return {optrace::CallTreeFunctions(t.trace), t.trace.threads[0]};
+  return {t.trace, optrace::TraceCallTreeFunctions(t.trace), t.trace.threads[0]};
 }
 
 }  // namespace
@@ -199,7 +199,7 @@ TEST_CASE("frames of the initial stack are live from the start", "[call_tree]") 
     CHECK(tree.parent_event(event) == kNone);
     CHECK(tree.nodes()[tree.node_of_event(event)].parent == 0);
   }
-  CHECK(tree.nodes()[0].kind == CallTree::Node::Kind::initial);
+  CHECK(tree.nodes()[0].kind == optrace::PathKind::initial);
   CHECK(tree.statistics().roots == 0);
 }
 

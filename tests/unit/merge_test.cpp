@@ -122,7 +122,7 @@ std::vector<std::uint32_t> call_lines_below_root(const TraceBuilder& builder,
                                                  const optrace::MergeOptions& options) {
   const OpenIndex index(index_contents);
   const Index open = index.open();
-  const Report report = merge(builder.trace, &open, options);
+  const Report report = merge_timeline(builder.trace, &open, options);
   std::vector<std::uint32_t> found;
   for (const Frame& frame : report.roots.at(0).children)
     found.push_back(frame.source ? frame.source->call_line.value_or(0) : 0);
@@ -138,7 +138,7 @@ const Frame& descend(const Frame& frame, unsigned levels) {
 TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[merge]") {
   const OpenIndex file(contents());
   const Index index = file.open();
-  const Report report = merge(conv2d().trace, &index, {});
+  const Report report = merge_timeline(conv2d().trace, &index, {});
   CHECK(report.source_exact);
   CHECK(report.source_version == "2.6.0");
   CHECK(report.device == "cpu");
@@ -198,7 +198,7 @@ TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[
 }
 
 TEST_CASE("everything that is folded away is there when all is asked for", "[merge]") {
-  const Report report = merge(conv2d().trace, nullptr, {.all = true});
+  const Report report = merge_timeline(conv2d().trace, nullptr, {.all = true});
   REQUIRE(report.roots.size() == 1);
   CHECK(report.roots[0].name == "_PyEval_EvalFrameDefault");
   CHECK(report.roots[0].detail["entered_before_recording"] == true);
@@ -213,7 +213,7 @@ TEST_CASE("an index of another version is used, and known to be inexact", "[merg
   other.meta = {{"torch_version", "2.5.1"}, {"git_version", std::string(40, 'b')}};
   const OpenIndex file(other);
   const Index index = file.open();
-  const Report report = merge(conv2d().trace, &index, {});
+  const Report report = merge_timeline(conv2d().trace, &index, {});
   CHECK_FALSE(report.source_exact);
   const Frame& kernel = descend(report.roots[0], 5);
   // Links go to what the lines belong to.
@@ -228,8 +228,8 @@ TEST_CASE("ops without a name in the trace are named by the index", "[merge]") {
   const Index index = file.open();
   TraceBuilder t = conv2d();
   t.trace.meta.erase("op_names");
-  CHECK(descend(merge(t.trace, &index, {}).roots[0], 3).op == "aten::conv2d");
-  CHECK_FALSE(descend(merge(t.trace, nullptr, {}).roots[0], 3).op);
+  CHECK(descend(merge_timeline(t.trace, &index, {}).roots[0], 3).op == "aten::conv2d");
+  CHECK_FALSE(descend(merge_timeline(t.trace, nullptr, {}).roots[0], 3).op);
 }
 
 TEST_CASE("a frame below a jump is marked, through folded frames too", "[merge]") {
@@ -240,13 +240,13 @@ TEST_CASE("a frame below a jump is marked, through folded frames too", "[merge]"
   t.enter(redispatch, kNone, 1000);
   t.enter(plumbing, kNone, 1000);
   t.enter(kernel, plumbing, 900);
-  const Report report = merge(t.trace, nullptr, {});
+  const Report report = merge_timeline(t.trace, nullptr, {});
   const Frame& root = report.roots.at(0);
   CHECK(root.detail["step"] == "redispatch");
   REQUIRE(root.children.size() == 1);
   CHECK(root.children[0].name == "at::native::conv2d");
   CHECK(root.children[0].detail["tail_call"] == true);
-  const Report all = merge(t.trace, nullptr, {.all = true});
+  const Report all = merge_timeline(t.trace, nullptr, {.all = true});
   CHECK(all.roots.at(0).children.at(0).detail["tail_call"] == true);
   CHECK_FALSE(all.roots[0].children[0].children.at(0).detail.contains("tail_call"));
 }
@@ -258,7 +258,7 @@ TEST_CASE("threads have roots of their own", "[merge]") {
   t.trace.threads.push_back(t.trace.threads[0]);
   t.trace.threads[1].id = 2;
   t.trace.threads[1].lost = 3;
-  const Report report = merge(t.trace, nullptr, {});
+  const Report report = merge_timeline(t.trace, nullptr, {});
   REQUIRE(report.roots.size() == 2);
   CHECK(report.roots[0].thread == 1);
   CHECK(report.roots[1].thread == 2);
@@ -283,7 +283,7 @@ TEST_CASE("what OpenMP's workers do belongs to the call that opened the region",
     events.erase(events.begin(), events.begin() + 2);
     events[0].caller = start;
   }
-  const Report report = merge(t.trace, nullptr, {});
+  const Report report = merge_timeline(t.trace, nullptr, {});
   REQUIRE(report.roots.size() == 1);
   CHECK(report.roots[0].thread == 1);
   const Frame& inside = report.roots[0].children.at(0).children.at(0);
@@ -298,13 +298,13 @@ TEST_CASE("the CPU capability of a kernel is that of its copy's source file", "[
   const auto kernel = t.function("_ZN2at6native12_GLOBAL__N_110add_kernelEv");
   t.trace.functions[kernel].source_file = "UfuncCPUKernel_add.cpp.AVX2.cpp";
   t.enter(kernel, kNone, 1000);
-  CHECK(merge(t.trace, nullptr, {}).roots.at(0).detail["cpu_capability"] == "AVX2");
+  CHECK(merge_timeline(t.trace, nullptr, {}).roots.at(0).detail["cpu_capability"] == "AVX2");
 }
 
 TEST_CASE("a trace that knows nothing about itself still gives a report", "[merge]") {
   TraceBuilder t;
   t.enter(t.function(""), kNone, 1000);
-  const Report report = merge(t.trace, nullptr, {.all = true});
+  const Report report = merge_timeline(t.trace, nullptr, {.all = true});
   CHECK(report.torch["version"].is_null());
   CHECK(report.device == "cpu");
   REQUIRE(report.roots.size() == 1);
@@ -321,7 +321,7 @@ TEST_CASE("reports as deep as a program's recursion come and go without recursio
             : i % 2 == 0 ? helper
                          : kernel,
             i * 100);
-  const Report report = merge(t.trace, nullptr, {});
+  const Report report = merge_timeline(t.trace, nullptr, {});
   CHECK(report.roots.size() == 1);
 }
 

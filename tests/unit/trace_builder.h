@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "report/report.h"
+#include "tracer/path_counter.h"
 #include "tracer/trace.h"
 
 namespace optrace {
@@ -50,5 +52,11 @@ class TraceBuilder {
 
   Trace trace;
 };
+
+/// The report of a trace that has a timeline and no paths yet.
+inline Report merge_timeline(Trace trace, const Index* index, const MergeOptions& options) {
+  count_paths(trace, {});
+  return merge(trace, index, options);
+}
 
 }  // namespace optrace

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <tuple>
 
 #include <catch2/catch.hpp>
 #include <xxhash.h>
@@ -40,6 +41,25 @@ Trace example_trace() {
       {EventKind::builtin_return, 1, kNone, 0, 0, 0, 3},
   };
   trace.threads = {thread, ThreadRecord{4712, {}, {}, 0}};
+  trace.op_records = {"{}", R"({"op": "aten::add.Tensor"})", R"({"node": "AddBackward0"})"};
+  TracePath python{.kind = PathKind::python, .what = 0, .line = 12, .calls = 3};
+  TracePath call{.tail_call = true,
+                 .parent = 0,
+                 .what = 0,
+                 .builtin = 1,
+                 .thread = 1,
+                 .thread_count = 2,
+                 .calls = 4,
+                 .total_time = 1'000'000'000'000,
+                 .shortest_time = 1,
+                 .longest_time = 999};
+  call.ops = {{1, 0, 2}, {0, 2, 1}};
+  call.arguments = {{~std::uint64_t{0}, 7, 4}};
+  call.ops_left_out = 1;
+  TracePath node{.kind = PathKind::node, .parent = 1, .what = 2, .caused_by = 1, .calls = 1};
+  trace.paths = {python, call, node};
+  std::uint64_t number = 0;
+  for (const auto statistic : kCallTreeStatistics) trace.statistics.*statistic = ++number;
   return trace;
 }
 
@@ -70,7 +90,17 @@ bool same(const Trace& a, const Trace& b) {
            std::ranges::equal(x.initial_stack, y.initial_stack, frames) &&
            std::ranges::equal(x.events, y.events, events);
   };
-  return a.meta == b.meta && std::ranges::equal(a.modules, b.modules, modules) &&
+  const auto paths = [](const TracePath& x, const TracePath& y) {
+    return std::tie(x.kind, x.tail_call, x.parent, x.what, x.line, x.builtin, x.thread,
+                    x.thread_count, x.caused_by, x.calls, x.total_time, x.shortest_time,
+                    x.longest_time, x.ops, x.arguments, x.ops_left_out) ==
+           std::tie(y.kind, y.tail_call, y.parent, y.what, y.line, y.builtin, y.thread,
+                    y.thread_count, y.caused_by, y.calls, y.total_time, y.shortest_time,
+                    y.longest_time, y.ops, y.arguments, y.ops_left_out);
+  };
+  return a.meta == b.meta && a.op_records == b.op_records && a.statistics == b.statistics &&
+         std::ranges::equal(a.paths, b.paths, paths) &&
+         std::ranges::equal(a.modules, b.modules, modules) &&
          std::ranges::equal(a.functions, b.functions, functions) &&
          std::ranges::equal(a.python_functions, b.python_functions, python) &&
          std::ranges::equal(a.threads, b.threads, threads);
@@ -202,7 +232,7 @@ TEST_CASE("what is no trace is refused with a reason and a remedy") {
   std::string bytes = whole;
   bytes[offsetof(trace_format::FileHeader, version)] = 9;
   write_file(path, bytes);
-  CHECK_THAT(message_of(path), Contains("format version 9, this optrace reads version 1"));
+  CHECK_THAT(message_of(path), Contains("format version 9, this optrace reads version 2"));
 
   write_file(path, whole.substr(0, whole.size() / 2));
   CHECK_THAT(message_of(path), Contains("truncated or corrupt"));

@@ -1,0 +1,495 @@
+#include "tracer/call_tree.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "tracer/function_roles.h"
+
+namespace optrace {
+TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
+    : identities_(trace.functions.size()),
+      probed_(trace.functions.size()),
+      enters_itself_(trace.functions.size()),
+      evaluation_loop_(trace.functions.size()),
+      agent_(trace.functions.size()),
+      runs_nodes_(trace.functions.size()),
+      jumps_indirectly_(trace.functions.size()),
+      tail_calls_(trace.functions.size()) {
+  // Owners of moved-away parts are looked up by name, and local functions may share one: then the
+  // source file decides.
+  std::unordered_map<std::string_view, std::vector<std::uint32_t>> by_symbol;
+  bool has_parts = false;
+  for (std::uint32_t i = 0; i < trace.functions.size(); ++i) {
+    const TraceFunction& function = trace.functions[i];
+    identities_[i] = i;
+    has_parts = has_parts || without_cold_suffix(function.symbol) != function.symbol;
+  }
+  if (has_parts)
+    for (std::uint32_t i = 0; i < trace.functions.size(); ++i)
+      by_symbol[trace.functions[i].symbol].push_back(i);
+
+  for (std::uint32_t i = 0; i < trace.functions.size(); ++i) {
+    const TraceFunction& function = trace.functions[i];
+    const std::string_view owner = without_cold_suffix(function.symbol);
+    if (owner == function.symbol) continue;
+    const auto found = by_symbol.find(owner);
+    if (found == by_symbol.end()) continue;
+    for (const std::uint32_t candidate : found->second) {
+      const TraceFunction& other = trace.functions[candidate];
+      if (other.module == function.module && other.source_file == function.source_file)
+        identities_[i] = candidate;
+    }
+  }
+
+  for (std::uint32_t i = 0; i < trace.functions.size(); ++i) {
+    const TraceFunction& function = trace.functions[i];
+    const std::uint32_t owner = identities_[i];
+    const auto set = [&](std::vector<std::uint8_t>& flags, bool value) {
+      if (value) flags[i] = flags[owner] = 1;
+    };
+    set(probed_, function.probed);
+    set(enters_itself_, function.enters_itself);
+    set(jumps_indirectly_, function.jumps_indirectly);
+    const FunctionRole role = role_of(function.symbol);
+    set(evaluation_loop_, role.evaluation_loop);
+    set(runs_nodes_, role.runs_nodes);
+    set(agent_, function.module < trace.modules.size() &&
+                    is_agent_library(trace.modules[function.module].path));
+    for (const std::uint32_t target : function.tail_calls) {
+      if (target >= identities_.size()) continue;
+      tail_calls_[owner].push_back(identities_[target]);
+    }
+  }
+  for (std::vector<std::uint32_t>& targets : tail_calls_) std::sort(targets.begin(), targets.end());
+}
+
+bool TraceCallTreeFunctions::jumps_directly(std::uint32_t from, std::uint32_t to) const {
+  return std::binary_search(tail_calls_[from].begin(), tail_calls_[from].end(), to);
+}
+
+bool TraceCallTreeFunctions::can_jump(std::uint32_t from, std::uint32_t to) const {
+  return jumps_indirectly_[from] != 0 || jumps_directly(from, to);
+}
+
+bool TraceCallTreeFunctions::jump_is_indirect(std::uint32_t from, std::uint32_t to) const {
+  return jumps_indirectly_[from] != 0 && !jumps_directly(from, to);
+}
+
+CallTreeRules::Kept CallTreeRules::take_kept() {
+  return std::exchange(kept_, {state_.native.size(), state_.python.size()});
+}
+
+void CallTreeRules::pop() {
+  state_.native.pop_back();
+  kept_.native = std::min(kept_.native, state_.native.size());
+  while (!state_.python.empty() && state_.python.back().height > state_.native.size()) pop_python();
+}
+
+void CallTreeRules::pop_to(std::size_t height) {
+  while (state_.native.size() > height) pop();
+}
+
+// Something happened in Python code, whose evaluation loop is native[height - 1]: what is inside
+// of that loop has ended, but for CPython's functions that told so (call_trace and the like),
+// which go on and may be callers yet.
+void CallTreeRules::doubt_above(std::size_t height) {
+  for (std::size_t i = height; i < state_.native.size(); ++i) state_.native[i].doubtful = true;
+}
+
+void CallTreeRules::pop_python() {
+  const LivePython& frame = state_.python.back();
+  // Its loop may be gone already: then it took its list along.
+  if (frame.in_loop && frame.height <= state_.native.size()) {
+    LiveFrame& loop = state_.native[frame.height - 1];
+    loop.innermost_python = frame.outside;
+    loop.python_ended = !loop.initial && frame.outside == kNone;
+  }
+  state_.python.pop_back();
+  kept_.python = std::min(kept_.python, state_.python.size());
+}
+
+std::size_t CallTreeRules::live_count(std::uint32_t function) const {
+  return static_cast<std::size_t>(
+      std::ranges::count(state_.native, function, &LiveFrame::function));
+}
+
+std::size_t CallTreeRules::initial_height() const {
+  std::size_t height = 0;
+  while (height < state_.native.size() && state_.native[height].initial) ++height;
+  return height;
+}
+
+void CallTreeRules::add_initial(const InitialFrame& frame) {
+  const std::uint32_t parent = state_.native.empty() ? kNone : state_.native.back().node;
+  const std::uint32_t node = nodes_.add(
+      {.kind = PathKind::initial, .what = frame.function, .parent = parent, .shown_under = parent},
+      nullptr);
+  push({.node = node,
+        .function = frame.function == kNone ? kNone : functions_.identity(frame.function),
+        .stack_pointer = frame.stack_pointer,
+        .return_address = frame.return_address,
+        .initial = true});
+}
+
+std::uint32_t CallTreeRules::add(const Event& event) {
+  switch (event.kind) {
+    case EventKind::function_entry:
+      return add_entry(event);
+    case EventKind::node_begin:
+      return begin_node(event);
+    case EventKind::node_end:
+      end_node();
+      return kNone;
+    case EventKind::op_begin:
+    case EventKind::op_end:
+    case EventKind::arguments:
+      return kNone;  // They tell of frames, and enter none.
+    default:
+      break;
+  }
+  while (!state_.native.empty() && state_.native.back().stack_pointer < event.stack_pointer) pop();
+  switch (event.kind) {
+    case EventKind::python_call:
+      return add_python_call(event);
+    case EventKind::python_return:
+      end_python_call(event);
+      return kNone;
+    case EventKind::builtin_call:
+      leave_native_frames();
+      current_builtin() = {event.what, event.line};
+      return kNone;
+    default:
+      leave_native_frames();
+      current_builtin() = {};
+      return kNone;
+  }
+}
+
+CallTreeRules::BuiltinCall& CallTreeRules::current_builtin() {
+  return state_.python.empty() ? state_.outer_builtin : state_.python.back().builtin;
+}
+
+// The height of `native` at which the innermost evaluation loop that still runs Python is on top,
+// or 0.
+std::size_t CallTreeRules::running_loop() const {
+  for (std::size_t i = state_.native.size(); i > 0; --i) {
+    const LiveFrame& frame = state_.native[i - 1];
+    if (frame.function != kNone && functions_.is_evaluation_loop(frame.function) &&
+        !frame.python_ended)
+      return i;
+  }
+  return 0;
+}
+
+// Without a probed loop nothing tells that native frames inside a Python frame have ended, other
+// than that the frame runs. (With one, its next callee's slot and caller do, and what calls the
+// hook from the loop stays live.)
+void CallTreeRules::leave_native_frames() {
+  if (state_.python.empty()) return;
+  const LivePython& innermost = state_.python.back();
+  if (innermost.kind == PathKind::python && !innermost.in_loop) pop_to(innermost.height);
+}
+
+std::uint32_t CallTreeRules::add_python_call(const Event& event) {
+  std::vector<LivePython>& python = state_.python;
+  const std::size_t loop = running_loop();
+  const std::size_t outer = python.empty() ? 0 : python.back().height;
+  LivePython frame{.what = event.what};
+  Node node{.kind = PathKind::python, .what = event.what, .line = event.line};
+  if (loop != 0 && loop >= outer) {
+    doubt_above(loop);
+    const LiveFrame& host = state_.native[loop - 1];
+    frame.in_loop = true;
+    frame.outside = host.innermost_python;
+    node.parent = host.node;
+    node.shown_under = host.innermost_python == kNone ? host.node : host.innermost_python;
+  } else {
+    // No loop is probed. A builtin may have called back, or a node; anything else native has ended.
+    const bool called_back = !python.empty() && (python.back().builtin.what != kNone ||
+                                                 python.back().kind == PathKind::node);
+    if (!called_back) pop_to(std::max(outer, initial_height()));
+    node.parent = state_.native.empty() ? kNone : state_.native.back().node;
+    node.shown_under = !python.empty() && python.back().height == state_.native.size()
+                           ? python.back().node
+                           : node.parent;
+  }
+  frame.height = frame.in_loop ? loop : state_.native.size();
+  frame.node = nodes_.add(node, &event);
+  if (frame.in_loop) state_.native[loop - 1].innermost_python = frame.node;
+  python.push_back(frame);
+  return frame.node;
+}
+
+void CallTreeRules::end_python_call(const Event& event) {
+  std::vector<LivePython>& python = state_.python;
+  const auto same = [&](const LivePython& frame) {
+    return frame.kind == PathKind::python && frame.what == event.what;
+  };
+  const auto found = std::find_if(python.rbegin(), python.rend(), same);
+  if (found == python.rend()) {
+    ++statistics_.unmatched_python_events;
+    return;
+  }
+  const std::size_t at = static_cast<std::size_t>(python.rend() - found) - 1;
+  if (found->in_loop)
+    doubt_above(found->height);
+  else
+    pop_to(found->height);
+  while (python.size() > at) pop_python();
+}
+
+std::uint32_t CallTreeRules::begin_node(const Event& event) {
+  // What lies above has ended: the engine's function calls back before it calls anything else.
+  std::size_t height = state_.native.size();
+  while (height > 0 && (state_.native[height - 1].function == kNone ||
+                        !functions_.runs_nodes(state_.native[height - 1].function)))
+    --height;
+  if (height != 0) pop_to(height);
+  Node node{.kind = PathKind::node, .what = event.what};
+  node.parent = state_.native.empty() ? kNone : state_.native.back().node;
+  node.shown_under = !state_.python.empty() && state_.python.back().height == state_.native.size()
+                         ? state_.python.back().node
+                         : node.parent;
+  LivePython frame{.kind = PathKind::node, .what = event.what};
+  frame.height = state_.native.size();
+  frame.node = nodes_.add(node, &event);
+  state_.python.push_back(frame);
+  return frame.node;
+}
+
+void CallTreeRules::end_node() {
+  const auto found =
+      std::find_if(state_.python.rbegin(), state_.python.rend(),
+                   [](const LivePython& frame) { return frame.kind == PathKind::node; });
+  if (found == state_.python.rend()) {
+    ++statistics_.unmatched_python_events;
+    return;
+  }
+  const std::size_t at = static_cast<std::size_t>(state_.python.rend() - found) - 1;
+  while (state_.python.size() > at) pop_python();
+}
+
+std::uint32_t CallTreeRules::add_entry(const Event& event) {
+  ++statistics_.entries;
+  const std::uint32_t what = functions_.identity(event.what);
+  const std::uint64_t slot = event.stack_pointer;
+  std::vector<LiveFrame>& native = state_.native;
+  while (!native.empty() && native.back().stack_pointer < slot) pop();
+
+  bool tail_call = false;
+  std::uint32_t called = what;
+  if (!native.empty() && native.back().stack_pointer == slot) {
+    const LiveFrame& same = native.back();
+    if (same.function != kNone && same.return_address == event.return_address) {
+      if (same.function == what && functions_.enters_itself(what)) {
+        ++statistics_.self_entries;
+        return same.node;
+      }
+      // A jump through a register to where one is already: not credible, a loop outside is.
+      tail_call = same.function != what && (functions_.can_jump(same.function, what) ||
+                                            (same.called != what && same.called != kNone &&
+                                             functions_.calls_by_name(event, same.called)));
+    }
+    if (tail_call) {
+      called = same.called;
+      ++statistics_.tail_calls;
+      if (functions_.jump_is_indirect(same.function, what)) ++statistics_.indirect_tail_calls;
+    } else {
+      while (!native.empty() && native.back().stack_pointer == slot) pop();
+    }
+  }
+  const bool has_parent = tail_call || find_caller(event);
+
+  Node node{.what = event.what};
+  node.tail_call = tail_call;
+  if (has_parent) {
+    node.parent = native.back().node;
+    node.shown_under = node.parent;
+  }
+  show_under_python(node, has_parent);
+  const std::uint32_t added = nodes_.add(node, &event);
+  push({.node = added,
+        .function = what,
+        .stack_pointer = slot,
+        .return_address = event.return_address,
+        .called = called});
+  return added;
+}
+
+// Rules 3 to 5: leaves the caller on top of `native`, or returns false for a root.
+bool CallTreeRules::find_caller(const Event& event) {
+  const std::uint32_t caller = event.caller == kNone ? kNone : functions_.identity(event.caller);
+  if (caller == kNone || !functions_.probed(caller)) return take_innermost(caller);
+  std::vector<LiveFrame>& native = state_.native;
+  const std::size_t live = live_count(caller);
+  if (live == 0) {
+    ++statistics_.roots;
+    pop_to(initial_height());
+    return false;
+  }
+  Distance* const known = distance_of(event.return_address);
+  if (live == 1) {
+    while (native.back().function != caller) pop();
+    const std::uint64_t bytes = native.back().stack_pointer - event.stack_pointer;
+    if (known == nullptr)
+      distances_[event.return_address] = {.bytes = bytes};
+    else
+      known->varies = known->varies || known->bytes != bytes;
+    return true;
+  }
+  std::size_t height = 0;
+  if (known != nullptr && !known->varies)
+    height = find_at_distance(caller, event.stack_pointer, known->bytes);
+  else
+    ++statistics_.recursive_callers;
+  if (height != 0)
+    pop_to(height);
+  else
+    while (native.back().function != caller) pop();
+  return true;
+}
+
+CallTreeRules::Distance* CallTreeRules::distance_of(std::uint64_t return_address) {
+  const auto found = distances_.find(return_address);
+  return found == distances_.end() ? nullptr : &found->second;
+}
+
+// The height of `native` with the frame of `caller` on top whose slot is `bytes` above `slot`; 0 if
+// there is none. Slots are ordered, so the search ends at the first one beyond.
+std::size_t CallTreeRules::find_at_distance(std::uint32_t caller, std::uint64_t slot,
+                                            std::uint64_t bytes) const {
+  for (std::size_t i = state_.native.size(); i > 0; --i) {
+    const std::uint64_t distance = state_.native[i - 1].stack_pointer - slot;
+    if (distance > bytes) return 0;
+    if (distance == bytes && state_.native[i - 1].function == caller) return i;
+  }
+  return 0;
+}
+
+bool CallTreeRules::take_innermost(std::uint32_t caller) {
+  std::vector<LiveFrame>& native = state_.native;
+  // Initial frames are there whether probed or not: if only such are live inside the caller's,
+  // it is that one.
+  if (caller != kNone && live_count(caller) != 0) {
+    std::size_t height = native.size();
+    while (height > 0 && native[height - 1].function != caller && native[height - 1].initial)
+      --height;
+    if (height > 0 && native[height - 1].function == caller) {
+      pop_to(height);
+      return true;
+    }
+  }
+  while (!native.empty() && native.back().doubtful) pop();
+  if (native.empty()) {
+    ++statistics_.roots;
+    return false;
+  }
+  // What the agent calls is not the program's; it is known to have no probes.
+  if (caller == kNone || !functions_.is_agent(caller)) ++statistics_.unprobed_callers;
+  return true;
+}
+
+// Puts the innermost Python frame in the place of the loop that runs it (or, where no loop is
+// probed, of whatever was innermost when it started).
+void CallTreeRules::show_under_python(Node& node, bool has_parent) {
+  const std::size_t height = has_parent ? state_.native.size() : 0;
+  if (!state_.python.empty()) {
+    if (state_.python.back().height != height) return;
+    node.shown_under = state_.python.back().node;
+  } else if (has_parent && !runs_unseen_python(state_.native.back())) {
+    return;
+  }
+  node.line = current_builtin().line;
+  node.builtin = current_builtin().what;
+}
+
+bool CallTreeRules::runs_unseen_python(const LiveFrame& frame) const {
+  return frame.initial && frame.function != kNone && functions_.is_evaluation_loop(frame.function);
+}
+
+namespace {
+
+// Gives each call a node of its own.
+class EveryCall : public CallTreeRules::Nodes {
+ public:
+  explicit EveryCall(std::vector<CallTree::Node>& nodes) : nodes_(nodes) {}
+
+  void set_index(std::uint32_t index) { index_ = index; }
+  std::uint32_t add(const CallTreeRules::Node& node, const Event*) override {
+    nodes_.push_back({node, index_});
+    return static_cast<std::uint32_t>(nodes_.size() - 1);
+  }
+
+ private:
+  std::vector<CallTree::Node>& nodes_;
+  std::uint32_t index_ = 0;
+};
+
+[[noreturn]] void refuse(std::size_t index, std::uint64_t thread, const char* kind,
+                         std::uint32_t what, std::size_t count) {
+  throw Error(ExitStatus::usage,
+              fmt::format("event {} of thread {} names {} {}, but the trace has {}", index, thread,
+                          kind, what, count),
+              "The trace is corrupt; record it again.");
+}
+
+}  // namespace
+
+void check_event(const Trace& trace, const Event& event, std::size_t index, std::uint64_t thread) {
+  switch (event.kind) {
+    case EventKind::function_entry:
+      for (const std::uint32_t function : {event.what, event.caller}) {
+        if (function >= trace.functions.size() && (function != kNone || event.what == kNone))
+          refuse(index, thread, "function", function, trace.functions.size());
+      }
+      return;
+    case EventKind::python_call:
+    case EventKind::python_return:
+    case EventKind::builtin_call:
+    case EventKind::builtin_return:
+      if (event.what >= trace.python_functions.size())
+        refuse(index, thread, "Python function", event.what, trace.python_functions.size());
+      return;
+    case EventKind::arguments:
+      return;
+    default:
+      if (event.what != 0 && event.what >= trace.op_records.size())
+        refuse(index, thread, "op record", event.what, trace.op_records.size());
+  }
+}
+
+CallTree::CallTree(const Trace& trace, const CallTreeFunctions& functions,
+                   const ThreadRecord& thread) {
+  node_of_event_.reserve(thread.events.size());
+  nodes_.reserve(thread.initial_stack.size() + thread.events.size());
+  EveryCall every(nodes_);
+  CallTreeRules rules(functions, every);
+  for (std::uint32_t i = 0; i < thread.initial_stack.size(); ++i) {
+    const std::uint32_t function = thread.initial_stack[i].function;
+    if (function != kNone && function >= trace.functions.size())
+      refuse(i, thread.id, "function", function, trace.functions.size());
+    every.set_index(i);
+    rules.add_initial(thread.initial_stack[i]);
+  }
+  for (std::uint32_t i = 0; i < thread.events.size(); ++i) {
+    check_event(trace, thread.events[i], i, thread.id);
+    every.set_index(i);
+    node_of_event_.push_back(rules.add(thread.events[i]));
+  }
+  statistics_ = rules.statistics();
+}
+
+std::uint32_t CallTree::parent_event(std::size_t event) const {
+  const std::uint32_t node = node_of_event_[event];
+  if (node == kNone) return kNone;
+  const std::uint32_t parent = nodes_[node].parent;
+  if (parent == kNone || nodes_[parent].kind != PathKind::function) return kNone;
+  return nodes_[parent].index;
+}
+
+}  // namespace optrace

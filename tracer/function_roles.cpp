@@ -1,0 +1,78 @@
+#include "tracer/function_roles.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+
+namespace optrace {
+namespace {
+
+// Where CPython runs Python code, by version: Python/ceval.c. The same name from 3.6 on.
+constexpr std::string_view kEvaluationLoop = "_PyEval_EvalFrameDefault";
+
+// torch/csrc/autograd/engine.cpp: a node's call operator is inlined into one of them.
+constexpr std::array<std::string_view, 3> kNodeRunners = {
+    "_ZN5torch8autogradL13call_function", "_ZN5torch8autograd6Engine17evaluate_function",
+    "_ZN5torch8autograd4NodeclE"};
+
+// GNU's and LLVM's OpenMP: libgomp/libgomp.h, openmp/runtime/src/kmp.h.
+constexpr std::string_view kGnuRegion = "GOMP_parallel";
+constexpr std::string_view kLlvmRegion = "__kmpc_fork_call";
+constexpr std::string_view kGnuBody = "._omp_fn.";
+constexpr std::string_view kLlvmBody = ".omp_outlined";
+
+// torchgen's Operators_*.cpp: `at::_ops::add_Tensor::call(...)`, and for Python's torch.ops the
+// boxed ones of aten/src/ATen/core/dispatch/Dispatcher.h.
+constexpr std::string_view kOps = "_ZN2at4_ops";
+constexpr std::string_view kCall = "4callE";
+constexpr std::string_view kRedispatch = "10redispatchE";
+constexpr std::string_view kBoxedCall = "_ZNK3c1010Dispatcher9callBoxedE";
+constexpr std::string_view kBoxedRedispatch = "_ZNK3c1010Dispatcher15redispatchBoxedE";
+
+void add_step(std::string_view symbol, FunctionRole& role) {
+  symbol.remove_prefix(kOps.size());
+  std::size_t length = 0;
+  while (!symbol.empty() && std::isdigit(static_cast<unsigned char>(symbol.front())) != 0 &&
+         length < symbol.size()) {
+    length = length * 10 + static_cast<std::size_t>(symbol.front() - '0');
+    symbol.remove_prefix(1);
+  }
+  if (length == 0 || length > symbol.size()) return;
+  const std::string_view rest = symbol.substr(length);
+  role.op_call = rest.starts_with(kCall);
+  role.op_redispatch = rest.starts_with(kRedispatch);
+  if (role.op_call || role.op_redispatch) role.op = symbol.substr(0, length);
+}
+
+}  // namespace
+
+FunctionRole role_of(std::string_view symbol) {
+  FunctionRole role;
+  // Profile-guided builds have clones: `_PyEval_EvalFrameDefault.localalias`, `.constprop.0`.
+  role.evaluation_loop = symbol.substr(0, symbol.find('.')) == kEvaluationLoop;
+  role.runs_nodes =
+      std::ranges::any_of(kNodeRunners, [&](auto runner) { return symbol.starts_with(runner); });
+  role.opens_region = symbol.starts_with(kGnuRegion) || symbol == kLlvmRegion;
+  role.region_body = symbol.find(kGnuBody) != symbol.npos || symbol.find(kLlvmBody) != symbol.npos;
+  role.op_call = symbol.starts_with(kBoxedCall);
+  role.op_redispatch = symbol.starts_with(kBoxedRedispatch);
+  if (symbol.starts_with(kOps)) add_step(symbol, role);
+  return role;
+}
+
+std::string_view without_cold_suffix(std::string_view symbol) {
+  const std::size_t at = symbol.rfind(".cold");
+  if (at == std::string_view::npos || at == 0) return symbol;
+  const std::string_view tail = symbol.substr(at + 5);
+  const bool numbered = !tail.empty() && tail.front() == '.' &&
+                        tail.find_first_not_of("0123456789", 1) == std::string_view::npos &&
+                        tail.size() > 1;
+  return tail.empty() || numbered ? symbol.substr(0, at) : symbol;
+}
+
+bool is_agent_library(std::string_view path) {
+  return path.substr(path.rfind('/') + 1) == "liboptrace_agent.so";
+}
+
+}  // namespace optrace

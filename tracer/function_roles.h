@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace optrace {
+
+/// What a function is to the call tree, by its (mangled) name alone.
+struct FunctionRole {
+  bool evaluation_loop = false;  ///< CPython's, whose frame stands for Python frames.
+  bool runs_nodes = false;       ///< Where autograd's engine runs a node.
+  bool opens_region = false;     ///< OpenMP's: has a function run by several threads.
+  bool region_body = false;      ///< What such a region runs.
+  bool op_call = false;          ///< A dispatcher step that enters an op anew.
+  bool op_redispatch = false;    ///< ... that hands it on to the next dispatch key.
+  /// Of a step of one op only: its unambiguous name, `add_Tensor`. A view into the symbol.
+  std::string_view op;
+};
+
+FunctionRole role_of(std::string_view symbol);
+
+/// `f.cold` and `f.cold.7` are where GCC puts the unlikely paths of f: code of f, without an entry.
+/// Gives f.
+std::string_view without_cold_suffix(std::string_view symbol);
+
+/// Whether a file is optrace's own library in the traced process.
+bool is_agent_library(std::string_view path);
+
+}  // namespace optrace

@@ -1,0 +1,815 @@
+#include "tracer/path_counter.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include <xxhash.h>
+
+namespace optrace {
+namespace {
+
+constexpr std::uint64_t kUncounted = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kNoSequence = std::numeric_limits<std::uint64_t>::max();
+
+// A worker of a parallel region may be as much ahead of the thread that opened it.
+constexpr std::uint64_t kRegionPatience = 2'000'000;  // Nanoseconds.
+constexpr std::size_t kKeptRegionEntries = 64;
+
+// Forward ops are remembered by sequence number until so many newer ones have come, twice.
+constexpr std::size_t kRememberedOps = 1 << 19;
+
+// What a thread remembers of situations is dropped when it takes more than this.
+constexpr std::size_t kMostRemembered = 64 << 20;  // Bytes.
+
+// What tells the ways from one path onwards apart.
+struct PathKey {
+  std::uint32_t parent;
+  std::uint32_t what;
+  std::uint32_t line;
+  std::uint32_t builtin;
+  std::uint32_t caused_by;
+  std::uint32_t kind_and_jump;
+  std::uint32_t thread;  // Of roots.
+  bool operator==(const PathKey&) const = default;
+};
+
+// What an event finds: the same situation and the same event have the same outcome.
+struct Situation {
+  std::uint32_t state;
+  std::uint32_t kind;
+  std::uint32_t what;
+  std::uint32_t line;
+  std::uint64_t stack_pointer;
+  std::uint64_t return_address;
+  bool operator==(const Situation&) const = default;
+};
+
+template <typename Key>
+struct HashBytes {
+  static_assert(std::has_unique_object_representations_v<Key>);
+  std::size_t operator()(const Key& key) const { return XXH3_64bits(&key, sizeof key); }
+};
+
+struct Outcome {
+  std::uint32_t state = 0;
+  std::uint32_t kept_native = 0;  // Frames that live on.
+  std::uint32_t kept_python = 0;
+  std::uint32_t rules = 0;  // Which of the statistics count one more: bits by kCallTreeStatistics.
+};
+
+std::uint32_t changed_statistics(const CallTreeStatistics& before,
+                                 const CallTreeStatistics& after) {
+  std::uint32_t changed = 0;
+  for (std::size_t i = 0; i < std::size(kCallTreeStatistics); ++i)
+    if (before.*kCallTreeStatistics[i] != after.*kCallTreeStatistics[i]) changed |= 1U << i;
+  return changed;
+}
+
+void count_again(std::uint32_t changed, CallTreeStatistics& statistics) {
+  for (; changed != 0; changed &= changed - 1)
+    ++(statistics.*kCallTreeStatistics[std::countr_zero(changed)]);
+}
+
+// Of one event after the other a look-up: open addressing, half full at most.
+class Memory {
+ public:
+  const Outcome* find(const Situation& situation) const {
+    if (entries_.empty()) return nullptr;
+    for (std::size_t i = place(situation);; i = (i + 1) & (entries_.size() - 1)) {
+      const Entry& entry = entries_[i];
+      if (!entry.used) return nullptr;
+      if (entry.situation == situation) return &entry.outcome;
+    }
+  }
+
+  void add(const Situation& situation, const Outcome& outcome) {
+    if ((used_ + 1) * 2 > entries_.size()) grow();
+    insert({situation, outcome, true});
+  }
+
+  std::size_t bytes() const { return entries_.size() * sizeof(Entry); }
+
+ private:
+  struct Entry {
+    Situation situation{};
+    Outcome outcome{};
+    bool used = false;
+  };
+
+  std::size_t place(const Situation& situation) const {
+    std::uint64_t hash = situation.state * 0x9E3779B97F4A7C15U;
+    hash = (hash ^ situation.what ^ std::uint64_t{situation.kind} << 32) * 0xFF51AFD7ED558CCDU;
+    hash = (hash ^ situation.return_address ^ std::uint64_t{situation.line} << 48) *
+           0xC4CEB9FE1A85EC53U;
+    hash = (hash ^ situation.stack_pointer) * 0x9E3779B97F4A7C15U;
+    return (hash >> 24) & (entries_.size() - 1);
+  }
+
+  void insert(const Entry& entry) {
+    std::size_t i = place(entry.situation);
+    while (entries_[i].used) i = (i + 1) & (entries_.size() - 1);
+    entries_[i] = entry;
+    ++used_;
+  }
+
+  void grow() {
+    constexpr std::size_t kSmallest = 1024;
+    std::vector<Entry> old(std::max(entries_.size() * 2, kSmallest));
+    old.swap(entries_);
+    used_ = 0;
+    for (const Entry& entry : old)
+      if (entry.used) insert(entry);
+  }
+
+  std::vector<Entry> entries_;
+  std::size_t used_ = 0;
+};
+
+std::uint64_t hash_of(const CallTreeRules::State& state) {
+  std::uint64_t hash = XXH3_64bits(&state.outer_builtin, sizeof state.outer_builtin);
+  const auto mix = [&hash](std::uint64_t value) {
+    hash = (hash ^ value) * 0xFF51AFD7ED558CCDU;
+    hash ^= hash >> 32;
+  };
+  for (const CallTreeRules::LiveFrame& frame : state.native) {
+    mix(frame.node | std::uint64_t{frame.function} << 32);
+    mix(frame.stack_pointer);
+    mix(frame.return_address);
+    mix(frame.innermost_python | std::uint64_t{frame.called} << 32);
+    mix((frame.initial ? 1U : 0U) | (frame.python_ended ? 2U : 0U) | (frame.doubtful ? 4U : 0U));
+  }
+  for (const CallTreeRules::LivePython& frame : state.python) {
+    mix(frame.node | std::uint64_t{frame.what} << 32);
+    mix(frame.height | std::uint64_t{frame.in_loop} << 63);
+    mix(frame.outside | std::uint64_t{frame.builtin.what} << 32);
+    mix(frame.builtin.line);
+  }
+  return hash;
+}
+
+// `add.Tensor` as at::_ops names it: add_Tensor.
+std::string unambiguous_name(std::string_view op) {
+  const std::size_t scope = op.find("::");
+  std::string name(scope == std::string_view::npos ? op : op.substr(scope + 2));
+  std::ranges::replace(name, '.', '_');
+  return name;
+}
+
+// `torch.nn.modules` is in `torch.nn`, and in itself.
+bool is_in_module(std::string_view name, std::string_view module) {
+  return name.starts_with(module) && (name.size() == module.size() || name[module.size()] == '.');
+}
+
+}  // namespace
+
+bool matches_op_pattern(std::string_view text, std::string_view pattern) {
+  // Where the last * stood, and up to where it was taken to reach.
+  std::size_t star = std::string_view::npos, reached = 0, at = 0, next = 0;
+  while (at < text.size()) {
+    if (next < pattern.size() && pattern[next] == '*') {
+      star = next++;
+      reached = at;
+    } else if (next < pattern.size() && pattern[next] == text[at]) {
+      ++next;
+      ++at;
+    } else if (star != std::string_view::npos) {
+      next = star + 1;
+      at = ++reached;
+    } else {
+      return false;
+    }
+  }
+  while (next < pattern.size() && pattern[next] == '*') ++next;
+  return next == pattern.size();
+}
+
+struct PathCounter::State {
+  // A path, and what is known of all who take it.
+  struct Known {
+    TracePath path;
+    bool chosen = false;     // What the selection wants, or inside of it.
+    bool chosen_op = false;  // An outermost op call of these.
+    bool in_op = false;      // One of these, or inside of one.
+    bool in_module = false;  // Inside the selected module.
+    bool opens = false;  // Its function is the body of the parallel region that its parent opens.
+    std::uint32_t last_thread = 0;
+  };
+
+  struct RegionEntry {
+    std::uint64_t time;
+    std::uint32_t thread;
+    std::uint32_t path;
+  };
+
+  struct OpenOp {
+    std::size_t height;   // Of native frames, the op's step included; 0: it is not one of them.
+    std::uint64_t start;  // Of that frame.
+    std::uint32_t path;
+    std::uint32_t record;
+  };
+
+  struct Live {
+    std::uint64_t start = kUncounted;
+    std::uint64_t end = 0;  // If it is known better than by what comes next.
+  };
+
+  // One interned state of the rules.
+  struct Situated {
+    CallTreeRules::State state;
+    std::size_t step = 0;  // Height of the innermost call through the dispatcher; 0: none.
+  };
+
+  struct Thread : CallTreeRules::Nodes {
+    Thread(State& owner, std::uint32_t index)
+        : all(owner), number(index), rules(owner.functions, *this) {
+      situations.emplace_back();
+      interned.emplace(hash_of(situations[0].state), 0);
+    }
+
+    std::uint32_t add(const CallTreeRules::Node& node, const Event* event) override {
+      return all.path_of(*this, node, event);
+    }
+
+    State& all;
+    std::uint32_t number;
+    CallTreeRules rules;
+    bool rules_current = true;  // The rules' own state is situations[now].
+    std::vector<Situated> situations;
+    std::unordered_multimap<std::uint64_t, std::uint32_t> interned;  // By hash of the state.
+    std::size_t situation_bytes = 0;
+    Memory memory;
+    std::uint32_t now = 0;
+    std::vector<Live> native, python;
+    std::vector<OpenOp> open_ops;
+    bool counting = true;          // The selected op that is live is one of those wanted.
+    bool depends_on_time = false;  // The path just asked for must not be remembered.
+    std::uint32_t caused_by = kNone;
+  };
+
+  State(const PathFunctions& path_functions, TraceSelection wanted)
+      : functions(path_functions),
+        selection(std::move(wanted)),
+        everything(selection.everything()) {
+    if (!selection.ops.empty()) {
+      pattern = unambiguous_name(selection.ops);
+      if (const std::size_t scope = selection.ops.find("::"); scope != std::string::npos)
+        scope_pattern = selection.ops.substr(0, scope);
+    }
+  }
+
+  std::uint32_t path_of(Thread& thread, const CallTreeRules::Node& node, const Event* event);
+  std::uint32_t add_path(const PathKey& key, const TracePath& path);
+  void choose(Known& known);
+  const RegionEntry* opened_region(std::uint32_t body, std::uint32_t thread,
+                                   std::uint64_t time) const;
+  void enter(Thread& thread, Live& live, std::uint32_t path, std::uint64_t time);
+  void leave(Live& live, std::uint32_t path, std::uint64_t time);
+  void move_to(Thread& thread, const Outcome& outcome, std::uint64_t time);
+  std::uint32_t intern(Thread& thread, const CallTreeRules::State& state);
+  void begin_op(Thread& thread, const Event& event);
+  void end_op(Thread& thread, const Event& event);
+  void tally(std::uint32_t path, std::uint32_t record, std::uint32_t results);
+  void note_arguments(Thread& thread, const Event& event);
+  void remember_op(std::uint64_t thread, std::uint64_t sequence, std::uint32_t path);
+  std::uint32_t forward_of(std::uint64_t thread, std::uint64_t sequence) const;
+  bool wants(std::string_view step_name, std::string_view op) const;
+
+  const PathFunctions& functions;
+  const TraceSelection selection;
+  const bool everything;
+  std::string pattern;        // Of ops, as at::_ops names them.
+  std::string scope_pattern;  // Of their namespace; empty: any.
+  std::vector<Known> paths;
+  std::unordered_map<PathKey, std::uint32_t, HashBytes<PathKey>> places;
+  std::vector<std::unique_ptr<Thread>> threads;
+  std::unordered_map<std::uint32_t, std::vector<RegionEntry>> regions;  // By the body's function.
+  std::unordered_set<std::uint64_t> shared;  // path << 32 | thread, of paths of several threads.
+  struct OpKey {
+    std::uint64_t thread, sequence;
+    bool operator==(const OpKey&) const = default;
+  };
+  using ForwardOps = std::unordered_map<OpKey, std::uint32_t, HashBytes<OpKey>>;
+  ForwardOps young, old;
+  std::uint64_t op_calls = 0;
+};
+
+bool PathCounter::State::wants(std::string_view step_name, std::string_view op) const {
+  if (!scope_pattern.empty()) {
+    const std::size_t scope = op.find("::");
+    // at::_ops has aten's ops, and is all that is known of a step without a record.
+    const std::string_view space = scope == std::string_view::npos ? "aten" : op.substr(0, scope);
+    if (!matches_op_pattern(space, scope_pattern)) return false;
+  }
+  // `add` is any overload of it.
+  return matches_op_pattern(step_name, pattern) ||
+         (!op.empty() &&
+          matches_op_pattern(unambiguous_name(op.substr(0, op.rfind('.'))), pattern));
+}
+
+// What the selection says of a path, which follows from the path above it, and for an autograd node
+// from the op that made it.
+void PathCounter::State::choose(Known& known) {
+  const TracePath& path = known.path;
+  for (const std::uint32_t from : {path.parent, path.caused_by}) {
+    if (from == kNone) continue;
+    known.chosen = known.chosen || paths[from].chosen;
+    known.in_op = known.in_op || paths[from].in_op;
+    known.in_module = known.in_module || paths[from].in_module;
+  }
+  known.in_module = known.in_module || selection.from_module.empty() ||
+                    (path.kind == PathKind::python &&
+                     is_in_module(functions.python_name(path.what), selection.from_module));
+  const bool is_step =
+      path.kind == PathKind::function && path.what != kNone && functions.role(path.what).op_call;
+  if (is_step && known.in_module && !known.in_op) {
+    const std::string_view name = functions.role(path.what).op;
+    known.chosen_op = selection.ops.empty() || (!name.empty() && wants(name, {}));
+    known.in_op = known.chosen_op;
+  }
+  const bool only_module = selection.ops.empty() && selection.skip == 0 && selection.count == 0;
+  known.chosen = known.chosen || known.chosen_op || (only_module && known.in_module);
+}
+
+std::uint32_t PathCounter::State::add_path(const PathKey& key, const TracePath& path) {
+  const auto [place, is_new] = places.try_emplace(key, static_cast<std::uint32_t>(paths.size()));
+  if (is_new) {
+    Known known;
+    known.path = path;
+    known.last_thread = path.thread;
+    choose(known);
+    if (path.kind == PathKind::function && path.parent != kNone) {
+      const TracePath& parent = paths[path.parent].path;
+      known.opens = parent.kind == PathKind::function && parent.what != kNone &&
+                    functions.role(parent.what).opens_region;
+    }
+    paths.push_back(std::move(known));
+  }
+  return place->second;
+}
+
+std::uint32_t PathCounter::State::path_of(Thread& thread, const CallTreeRules::Node& node,
+                                          const Event* event) {
+  TracePath path;
+  path.kind = node.kind;
+  path.tail_call = node.tail_call;
+  path.what = node.what;
+  path.line = node.line;
+  path.builtin = node.builtin;
+  path.parent = node.shown_under;
+  path.thread = thread.number;
+  if (node.kind == PathKind::node) path.caused_by = thread.caused_by;
+  if (path.parent == kNone && event != nullptr && node.kind == PathKind::function &&
+      (functions.role(node.what).region_body || regions.contains(node.what))) {
+    thread.depends_on_time = true;
+    if (const RegionEntry* const region = opened_region(node.what, thread.number, event->time)) {
+      const TracePath& opened = paths[region->path].path;
+      path.parent = opened.parent;
+      path.tail_call = opened.tail_call;
+      path.line = opened.line;
+      path.builtin = opened.builtin;
+    }
+  }
+  return add_path(
+      {.parent = path.parent,
+       .what = path.what,
+       .line = path.line,
+       .builtin = path.builtin,
+       .caused_by = path.caused_by,
+       .kind_and_jump = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1U : 0U),
+       .thread = path.parent == kNone ? path.thread : 0},
+      path);
+}
+
+// OpenMP's workers start with the function of a region, and so does, a little earlier or later, the
+// thread that opened it. The region's nearest entry in time is the one.
+const PathCounter::State::RegionEntry* PathCounter::State::opened_region(std::uint32_t body,
+                                                                         std::uint32_t thread,
+                                                                         std::uint64_t time) const {
+  const auto found = regions.find(body);
+  if (found == regions.end()) return nullptr;
+  const RegionEntry* nearest = nullptr;
+  std::uint64_t distance = 0;
+  for (const RegionEntry& entry : found->second) {
+    if (entry.thread == thread) continue;
+    const std::uint64_t apart = entry.time < time ? time - entry.time : entry.time - time;
+    if (nearest != nullptr && apart >= distance) continue;
+    nearest = &entry;
+    distance = apart;
+  }
+  return nearest;
+}
+
+void PathCounter::State::enter(Thread& thread, Live& live, std::uint32_t path, std::uint64_t time) {
+  Known& known = paths[path];
+  live = {};
+  if (known.opens) {
+    std::vector<RegionEntry>& entries = regions[known.path.what];
+    if (entries.size() == kKeptRegionEntries) entries.erase(entries.begin());
+    entries.push_back({time, thread.number, path});
+  }
+  if (known.chosen_op) {
+    const std::uint64_t number = op_calls++;
+    thread.counting = number >= selection.skip &&
+                      (selection.count == 0 || number < selection.skip + selection.count);
+  }
+  if (!known.chosen || (!thread.counting && !everything)) return;
+  live.start = time;
+  ++known.path.calls;
+  if (known.last_thread != thread.number) {
+    shared.insert(std::uint64_t{path} << 32 | known.path.thread);
+    if (shared.insert(std::uint64_t{path} << 32 | thread.number).second) ++known.path.thread_count;
+    known.last_thread = thread.number;
+  }
+}
+
+void PathCounter::State::leave(Live& live, std::uint32_t path, std::uint64_t time) {
+  if (live.start == kUncounted) return;
+  TracePath& ended = paths[path].path;
+  const std::uint64_t end = live.end != 0 ? live.end : time;
+  const std::uint64_t took = end > live.start ? end - live.start : 0;
+  ended.shortest_time =
+      ended.total_time == 0 && ended.longest_time == 0 ? took : std::min(ended.shortest_time, took);
+  ended.longest_time = std::max(ended.longest_time, took);
+  ended.total_time += took;
+}
+
+std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::State& state) {
+  const std::uint64_t hash = hash_of(state);
+  const auto [first, last] = thread.interned.equal_range(hash);
+  for (auto it = first; it != last; ++it)
+    if (thread.situations[it->second].state == state) return it->second;
+  Situated situated{state, 0};
+  for (std::size_t i = state.native.size(); i > 0 && situated.step == 0; --i) {
+    const CallTreeRules::LiveFrame& frame = state.native[i - 1];
+    if (frame.function != kNone && functions.role(frame.function).op_call) situated.step = i;
+  }
+  thread.situation_bytes += sizeof(Situated) +
+                            state.native.size() * sizeof(CallTreeRules::LiveFrame) +
+                            state.python.size() * sizeof(CallTreeRules::LivePython);
+  const auto index = static_cast<std::uint32_t>(thread.situations.size());
+  thread.situations.push_back(std::move(situated));
+  thread.interned.emplace(hash, index);
+  return index;
+}
+
+// Ends the frames that do not live on, and begins those that are new.
+void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::uint64_t time) {
+  const CallTreeRules::State& before = thread.situations[thread.now].state;
+  for (std::size_t i = thread.native.size(); i > outcome.kept_native; --i)
+    leave(thread.native[i - 1], before.native[i - 1].node, time);
+  for (std::size_t i = thread.python.size(); i > outcome.kept_python; --i)
+    leave(thread.python[i - 1], before.python[i - 1].node, time);
+  thread.now = outcome.state;
+  const CallTreeRules::State& after = thread.situations[thread.now].state;
+  thread.native.resize(after.native.size());
+  thread.python.resize(after.python.size());
+  for (std::size_t i = outcome.kept_native; i < after.native.size(); ++i)
+    enter(thread, thread.native[i], after.native[i].node, time);
+  for (std::size_t i = outcome.kept_python; i < after.python.size(); ++i)
+    enter(thread, thread.python[i], after.python[i].node, time);
+  while (!thread.open_ops.empty() && thread.open_ops.back().height > thread.native.size()) {
+    // Its end was lost.
+    tally(thread.open_ops.back().path, thread.open_ops.back().record, 0);
+    thread.open_ops.pop_back();
+  }
+}
+
+void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::uint32_t results) {
+  if (path == kNone) return;
+  TracePath& of = paths[path].path;
+  for (OpTally& known : of.ops) {
+    if (known.record == record && known.results == results) {
+      ++known.calls;
+      return;
+    }
+  }
+  if (of.ops.size() < kMostTallies)
+    of.ops.push_back({record, results, 1});
+  else
+    ++of.ops_left_out;
+}
+
+void PathCounter::State::begin_op(Thread& thread, const Event& event) {
+  const Situated& situated = thread.situations[thread.now];
+  const CallTreeRules::State& state = situated.state;
+  const std::string_view op = functions.op_of_record(event.what);
+  OpenOp opened{0, kUncounted, kNone, event.what};
+  const std::size_t step = situated.step;
+  if (step != 0) {
+    const std::string_view name = functions.role(state.native[step - 1].function).op;
+    if (name.empty() || op.empty() || name == unambiguous_name(op)) {
+      opened.height = step;
+      opened.path = state.native[step - 1].node;
+    }
+  }
+  if (opened.path == kNone) {  // No dispatcher's: a custom autograd function, say.
+    if (!state.python.empty() && state.python.back().height == state.native.size())
+      opened.path = state.python.back().node;
+    else if (!state.native.empty())
+      opened.path = state.native.back().node;
+  }
+  if (opened.height != 0) {
+    Live& live = thread.native[step - 1];
+    Known& known = paths[opened.path];
+    // A boxed step does not say of which op: now it is known.
+    if (!everything && !known.chosen_op && !known.chosen && known.in_module && !op.empty() &&
+        functions.role(known.path.what).op.empty() && wants(unambiguous_name(op), op)) {
+      known.chosen = known.chosen_op = known.in_op = true;
+      enter(thread, live, opened.path, event.time);
+    }
+    opened.start = live.start;
+  }
+  if (event.stack_pointer != kNoSequence && opened.path != kNone)
+    remember_op(event.return_address, event.stack_pointer, opened.path);
+  thread.open_ops.push_back(opened);
+}
+
+void PathCounter::State::end_op(Thread& thread, const Event& event) {
+  if (thread.open_ops.empty()) return;
+  const OpenOp opened = thread.open_ops.back();
+  thread.open_ops.pop_back();
+  if (opened.height != 0 && opened.start == kUncounted) return;
+  if (opened.height == 0 && opened.path != kNone && !paths[opened.path].chosen) return;
+  tally(opened.path, opened.record, event.what);
+  if (opened.height == 0 || opened.height > thread.native.size()) return;
+  Live& live = thread.native[opened.height - 1];
+  if (live.start == opened.start) live.end = event.time;
+}
+
+void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
+  const CallTreeRules::State& state = thread.situations[thread.now].state;
+  for (std::size_t i = state.native.size(); i > 0; --i) {
+    const CallTreeRules::LiveFrame& frame = state.native[i - 1];
+    if (static_cast<std::uint32_t>(frame.stack_pointer) != event.line) continue;
+    if (thread.native[i - 1].start == kUncounted) return;
+    TracePath& path = paths[frame.node].path;
+    for (ArgumentTally& known : path.arguments) {
+      // A hidden pointer to the result differs from call to call; the key set does not.
+      if (known.second == event.return_address || known.first == event.stack_pointer) {
+        ++known.calls;
+        return;
+      }
+    }
+    if (path.arguments.size() < kMostTallies)
+      path.arguments.push_back({event.stack_pointer, event.return_address, 1});
+    return;
+  }
+}
+
+void PathCounter::State::remember_op(std::uint64_t thread, std::uint64_t sequence,
+                                     std::uint32_t path) {
+  if (young.size() >= kRememberedOps) {
+    old = std::move(young);
+    young.clear();
+  }
+  young[{thread, sequence}] = path;
+}
+
+std::uint32_t PathCounter::State::forward_of(std::uint64_t thread, std::uint64_t sequence) const {
+  if (sequence == kNoSequence) return kNone;
+  for (const ForwardOps* const known : {&young, &old})
+    if (const auto found = known->find({thread, sequence}); found != known->end())
+      return found->second;
+  return kNone;
+}
+
+PathCounter::PathCounter(const PathFunctions& functions, TraceSelection selection)
+    : state_(std::make_unique<State>(functions, std::move(selection))) {}
+
+PathCounter::~PathCounter() = default;
+
+std::uint32_t PathCounter::add_thread() {
+  const auto index = static_cast<std::uint32_t>(state_->threads.size());
+  state_->threads.push_back(std::make_unique<State::Thread>(*state_, index));
+  return index;
+}
+
+void PathCounter::add_initial(std::uint32_t index, const InitialFrame& frame) {
+  State::Thread& thread = *state_->threads[index];
+  thread.rules.take_kept();
+  thread.rules.add_initial(frame);
+  state_->move_to(thread,
+                  {state_->intern(thread, thread.rules.state()),
+                   static_cast<std::uint32_t>(thread.native.size()),
+                   static_cast<std::uint32_t>(thread.python.size()), 0},
+                  0);
+}
+
+void PathCounter::add(std::uint32_t index, const Event& event) {
+  State::Thread& thread = *state_->threads[index];
+  switch (event.kind) {
+    case EventKind::op_begin:
+      state_->begin_op(thread, event);
+      return;
+    case EventKind::op_end:
+      state_->end_op(thread, event);
+      return;
+    case EventKind::arguments:
+      state_->note_arguments(thread, event);
+      return;
+    default:
+      break;
+  }
+  Situation situation{thread.now,          static_cast<std::uint32_t>(event.kind),
+                      event.what,          event.line,
+                      event.stack_pointer, event.return_address};
+  if (event.kind == EventKind::node_begin || event.kind == EventKind::node_end) {
+    thread.caused_by = event.kind == EventKind::node_begin
+                           ? state_->forward_of(event.return_address, event.stack_pointer)
+                           : kNone;
+    situation.stack_pointer = 0;  // Each node has another number; what matters is who made it.
+    situation.return_address = thread.caused_by;
+  }
+  if (const Outcome* const known = thread.memory.find(situation)) {
+    thread.rules_current = false;
+    count_again(known->rules, thread.rules.statistics());
+    state_->move_to(thread, *known, event.time);
+    return;
+  }
+  if (!thread.rules_current) thread.rules.set_state(thread.situations[thread.now].state);
+  thread.rules_current = true;
+  thread.depends_on_time = false;
+  thread.rules.take_kept();
+  const CallTreeStatistics before = thread.rules.statistics();
+  thread.rules.add(event);
+  const CallTreeRules::Kept kept = thread.rules.take_kept();
+  const Outcome outcome{state_->intern(thread, thread.rules.state()),
+                        static_cast<std::uint32_t>(kept.native),
+                        static_cast<std::uint32_t>(kept.python),
+                        changed_statistics(before, thread.rules.statistics())};
+  if (!thread.depends_on_time) thread.memory.add(situation, outcome);
+  state_->move_to(thread, outcome, event.time);
+  if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) {
+    const State::Situated kept_one = thread.situations[thread.now];
+    thread.memory = {};
+    thread.situations.assign(1, kept_one);
+    thread.interned.clear();
+    thread.interned.emplace(hash_of(kept_one.state), 0);
+    thread.situation_bytes = 0;
+    thread.now = 0;
+  }
+}
+
+std::uint64_t PathCounter::patience(std::uint32_t index, const Event& event) const {
+  if (event.kind != EventKind::function_entry) return 0;
+  const State::Thread& thread = *state_->threads[index];
+  const bool body =
+      state_->functions.role(event.what).region_body || state_->regions.contains(event.what);
+  // Only a worker starts with it.
+  return body && thread.native.size() <= 1 ? kRegionPatience : 0;
+}
+
+std::uint64_t PathCounter::ops() const {
+  return state_->op_calls;
+}
+
+std::size_t PathCounter::paths() const {
+  return state_->paths.size();
+}
+
+bool PathCounter::enough() const {
+  const TraceSelection& selection = state_->selection;
+  return selection.count != 0 && state_->op_calls > selection.skip + selection.count;
+}
+
+CallTreeStatistics PathCounter::statistics() const {
+  CallTreeStatistics sum;
+  for (const auto& thread : state_->threads)
+    for (const auto statistic : kCallTreeStatistics)
+      sum.*statistic += thread->rules.statistics().*statistic;
+  return sum;
+}
+
+std::vector<TracePath> PathCounter::take(std::uint64_t time) {
+  for (const auto& thread : state_->threads) {
+    for (const State::OpenOp& op : thread->open_ops)
+      if (op.height == 0 || op.start != kUncounted) state_->tally(op.path, op.record, 0);
+    thread->open_ops.clear();
+    const CallTreeRules::State& live = thread->situations[thread->now].state;
+    for (std::size_t i = 0; i < thread->native.size(); ++i)
+      state_->leave(thread->native[i], live.native[i].node, time);
+    for (std::size_t i = 0; i < thread->python.size(); ++i)
+      state_->leave(thread->python[i], live.python[i].node, time);
+  }
+  std::vector<State::Known>& paths = state_->paths;
+  // Kept is what was counted and what leads there; of those that made a kept node, too.
+  std::vector<std::uint8_t> kept(paths.size());
+  for (std::size_t i = paths.size(); i-- > 0;) {
+    const TracePath& path = paths[i].path;
+    if (path.calls != 0) kept[i] = 1;
+    if (kept[i] == 0) continue;
+    if (path.parent != kNone) kept[path.parent] = 1;
+  }
+  std::vector<std::uint32_t> places(paths.size(), kNone);
+  std::vector<TracePath> taken;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (kept[i] == 0) continue;
+    TracePath path = std::move(paths[i].path);
+    if (path.parent != kNone) path.parent = places[path.parent];
+    if (path.caused_by != kNone) path.caused_by = places[path.caused_by];
+    places[i] = static_cast<std::uint32_t>(taken.size());
+    taken.push_back(std::move(path));
+  }
+  return taken;
+}
+
+namespace {
+
+// A timeline's functions.
+class TracePathFunctions : public PathFunctions {
+ public:
+  explicit TracePathFunctions(const Trace& trace) : trace_(trace), tree_(trace) {
+    roles_.reserve(trace.functions.size());
+    for (const TraceFunction& function : trace.functions)
+      roles_.push_back(role_of(function.symbol));
+    for (const std::string& record : trace.op_records) {
+      const auto json = nlohmann::json::parse(record, nullptr, false);
+      const auto op = json.is_object() ? json.find("op") : json.end();
+      ops_.push_back(json.is_object() && op != json.end() && op->is_string()
+                         ? op->get<std::string>()
+                         : std::string());
+    }
+  }
+
+  std::uint32_t identity(std::uint32_t function) const override { return tree_.identity(function); }
+  bool probed(std::uint32_t function) const override { return tree_.probed(function); }
+  bool enters_itself(std::uint32_t function) const override {
+    return tree_.enters_itself(function);
+  }
+  bool is_evaluation_loop(std::uint32_t function) const override {
+    return tree_.is_evaluation_loop(function);
+  }
+  bool is_agent(std::uint32_t function) const override { return tree_.is_agent(function); }
+  bool runs_nodes(std::uint32_t function) const override { return tree_.runs_nodes(function); }
+  bool can_jump(std::uint32_t from, std::uint32_t to) const override {
+    return tree_.can_jump(from, to);
+  }
+  bool jump_is_indirect(std::uint32_t from, std::uint32_t to) const override {
+    return tree_.jump_is_indirect(from, to);
+  }
+  bool calls_by_name(const Event&, std::uint32_t) const override { return false; }
+  const FunctionRole& role(std::uint32_t function) const override { return roles_[function]; }
+  std::string_view python_name(std::uint32_t function) const override {
+    return trace_.python_functions[function].name;
+  }
+  std::string_view op_of_record(std::uint32_t record) const override {
+    return record < ops_.size() ? std::string_view(ops_[record]) : std::string_view();
+  }
+
+ private:
+  const Trace& trace_;
+  TraceCallTreeFunctions tree_;
+  std::vector<FunctionRole> roles_;
+  std::vector<std::string> ops_;
+};
+
+}  // namespace
+
+void count_paths(Trace& trace, const TraceSelection& selection) {
+  const TracePathFunctions functions(trace);
+  PathCounter counter(functions, selection);
+  for (const ThreadRecord& thread : trace.threads) {
+    const std::uint32_t index = counter.add_thread();
+    for (const InitialFrame& frame : thread.initial_stack) counter.add_initial(index, frame);
+    for (std::size_t i = 0; i < thread.events.size(); ++i)
+      check_event(trace, thread.events[i], i, thread.id);
+  }
+  // Merged by time, workers waiting as they must.
+  std::vector<std::size_t> next(trace.threads.size());
+  std::uint64_t last = 0;
+  while (true) {
+    std::optional<std::uint32_t> first;
+    std::uint64_t earliest = 0;
+    std::uint64_t second = std::numeric_limits<std::uint64_t>::max();
+    for (std::uint32_t i = 0; i < next.size(); ++i) {
+      if (next[i] == trace.threads[i].events.size()) continue;
+      const Event& event = trace.threads[i].events[next[i]];
+      const std::uint64_t due = event.time + counter.patience(i, event);
+      if (!first || due < earliest) {
+        if (first) second = std::min(second, earliest);
+        first = i;
+        earliest = due;
+      } else {
+        second = std::min(second, due);
+      }
+    }
+    if (!first) break;
+    const std::vector<Event>& events = trace.threads[*first].events;
+    std::size_t& at = next[*first];
+    do {
+      last = std::max(last, events[at].time);
+      counter.add(*first, events[at++]);
+    } while (at < events.size() && events[at].time < second &&
+             counter.patience(*first, events[at]) == 0);
+  }
+  trace.paths = counter.take(last);
+  trace.statistics = counter.statistics();
+}
+
+}  // namespace optrace

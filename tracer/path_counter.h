@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracer/call_tree.h"
+#include "tracer/function_roles.h"
+#include "tracer/trace.h"
+
+namespace optrace {
+
+/// Which of what a program does is counted. Nothing set: everything.
+struct TraceSelection {
+  /// Ops by name, `aten::conv*` or `conv*`, with `*` for any characters; an op that is called by
+  /// one that matches comes with it. Empty: whatever happens, in an op or not.
+  std::string ops;
+  std::string from_module;  ///< Only below Python functions of this module or package.
+  std::uint64_t skip = 0;   ///< Outermost selected op calls that are passed over first.
+  std::uint64_t count = 0;  ///< How many are counted then; 0: all. Afterwards recording is stopped.
+
+  bool everything() const { return ops.empty() && from_module.empty() && skip == 0 && count == 0; }
+};
+
+/// What the counter needs to know beyond the call tree.
+class PathFunctions : public CallTreeFunctions {
+ public:
+  virtual const FunctionRole& role(std::uint32_t function) const = 0;
+  virtual std::string_view python_name(std::uint32_t python_function) const = 0;
+  /// `aten::add.Tensor`; empty for what is no op.
+  virtual std::string_view op_of_record(std::uint32_t record) const = 0;
+};
+
+/// Counts the ways through the calls of any number of threads, in memory that grows with the number
+/// of distinct ways only. The rules of the call tree run once for each situation: what they made of
+/// it is remembered, and met again, an event costs a look-up.
+class PathCounter {
+ public:
+  /// `functions` must outlive the counter.
+  PathCounter(const PathFunctions& functions, TraceSelection selection);
+  ~PathCounter();
+  PathCounter(const PathCounter&) = delete;
+  PathCounter& operator=(const PathCounter&) = delete;
+
+  /// Returns the thread's index, from 0.
+  std::uint32_t add_thread();
+
+  /// Outermost first, before the thread's first event.
+  void add_initial(std::uint32_t thread, const InitialFrame& frame);
+
+  /// Events of one thread in their order, of different threads roughly by time: what is linked
+  /// across threads (parallel regions, backward passes) goes by it.
+  void add(std::uint32_t thread, const Event& event);
+
+  /// How long (nanoseconds) an event should wait until those of other threads are in: a worker may
+  /// enter a parallel region before the thread that opened it does.
+  std::uint64_t patience(std::uint32_t thread, const Event& event) const;
+
+  std::uint64_t ops() const;  ///< Outermost selected op calls so far.
+  std::size_t paths() const;
+  bool enough() const;  ///< As many were counted as the selection wants.
+
+  /// Ends what lives, and hands over what was counted. Once.
+  std::vector<TracePath> take(std::uint64_t time);
+
+  CallTreeStatistics statistics() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Sets the trace's paths and statistics from its timeline, which may be dropped afterwards.
+/// Throws Error(usage) if an event names what the trace does not have.
+void count_paths(Trace& trace, const TraceSelection& selection);
+
+/// True if `text` matches `pattern`, in which `*` stands for any characters.
+bool matches_op_pattern(std::string_view op, std::string_view pattern);
+
+}  // namespace optrace
