@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test setup build newest sanitize bench index format lint clean
+.PHONY: help run test setup build newest sanitize bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -12,6 +12,7 @@ help:
 	@echo 'make build     set everything up and build build/optrace'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make bench     the measurements of the README'
+	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
 	@echo 'make format    format the sources; make lint checks them'
 	@echo 'make clean     remove what was built (not the virtual environments)'
@@ -41,6 +42,9 @@ test: build newest sanitize
 
 bench: build
 	@bench/run.sh
+
+sweep: build
+	@.venv/bin/python -B tests/sweep/sweep.py --json build/sweep.json
 
 index: build
 	@setup/make-index.sh
