@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -30,11 +31,13 @@
 #include "platform/private_folder.h"
 #include "tests/agent/plan_builder.h"
 #include "tests/agent/raw_recording.h"
+#include "tests/agent/region_reader.h"
 #include "tracer/agent/plan_reader.h"
 #include "tracer/agent/recording_format.h"
 
 using optrace::test::PlanBuilder;
 using optrace::test::RawRecording;
+using optrace::test::RegionReader;
 namespace plan = optrace::plan;
 namespace recording = optrace::recording;
 
@@ -72,6 +75,18 @@ struct Agent {
       symbol<decltype(optrace_agent_python)>(library, "optrace_agent_python");
   decltype(optrace_agent_remove)* remove =
       symbol<decltype(optrace_agent_remove)>(library, "optrace_agent_remove");
+  decltype(optrace_agent_share)* share =
+      symbol<decltype(optrace_agent_share)>(library, "optrace_agent_share");
+  decltype(optrace_agent_note)* note =
+      symbol<decltype(optrace_agent_note)>(library, "optrace_agent_note");
+  decltype(optrace_agent_keep_record)* keep_record =
+      symbol<decltype(optrace_agent_keep_record)>(library, "optrace_agent_keep_record");
+  decltype(optrace_agent_pause_thread)* pause_thread =
+      symbol<decltype(optrace_agent_pause_thread)>(library, "optrace_agent_pause_thread");
+  decltype(optrace_agent_resume_thread)* resume_thread =
+      symbol<decltype(optrace_agent_resume_thread)>(library, "optrace_agent_resume_thread");
+  decltype(optrace_agent_serve)* serve =
+      symbol<decltype(optrace_agent_serve)>(library, "optrace_agent_serve");
   decltype(optrace_agent_read_counters)* read_counters =
       symbol<decltype(optrace_agent_read_counters)>(library, "optrace_agent_read_counters");
 
@@ -963,6 +978,186 @@ TEST_CASE("500 rounds of placing, recording and removing leave nothing behind") 
   }
   CHECK(after.mappings <= before.mappings + 1);
   CHECK(after.resident_kib <= before.resident_kib + 512);
+}
+
+namespace {
+
+constexpr std::uint64_t kRegionSize = 4ULL << 20;
+
+// Recordings go into a region for as long as one lives.
+class SharedRegion {
+ public:
+  explicit SharedRegion(std::uint64_t size = kRegionSize)
+      : fd_(memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    REQUIRE(agent().share(fd_, size) == 0);
+    reader_.emplace(fd_);
+    close(fd_);
+  }
+  ~SharedRegion() {
+    agent().stop();
+    agent().share(-1, 0);
+  }
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  RegionReader& reader() { return *reader_; }
+
+ private:
+  int fd_;
+  std::optional<RegionReader> reader_;
+};
+
+}  // namespace
+
+TEST_CASE("a shared region holds what a recording of the agent's own does") {
+  const ProbesGoAtTheEnd guard;
+  const PlanBuilder builder = all_targets();
+  const PlanFile file(builder);
+  REQUIRE(agent().place(file.path(), 1) == static_cast<int>(builder.probes.size()));
+  CHECK(agent().share(-1, 0) == 0);
+  CHECK(agent().share(0, 4096) == -EINVAL);
+  SharedRegion shared;
+  RegionReader& reader = shared.reader();
+  CHECK(reader.header().recording == 0);
+  const std::string record = R"({"op": "aten::add.Tensor"})";
+  CHECK(agent().keep_record(3, record.data(), record.size()) == 0);
+  CHECK(agent().note(recording::kOpBegin, 3, 17, 1) == -ENODATA);
+  REQUIRE(agent().start() == 0);
+  CHECK(agent().share(-1, 0) == -EBUSY);
+  CHECK(agent().note(recording::kPythonCall, 0, 0, 0) == -EINVAL);
+  CHECK(agent().note(recording::kOpBegin, 3, 17, 1) == 0);
+  call_all_targets();
+  const std::uint32_t paused = agent().pause_thread();
+  call_all_targets();
+  agent().resume_thread(paused);
+  CHECK(agent().note(recording::kOpEnd, 0, 17, 0) == 0);
+  CHECK(reader.header().recording == 1);
+  CHECK(reader.header().stop_ticks == 0);
+  reader.drain();
+  REQUIRE(reader.threads().size() == 1);
+  const auto& thread = reader.threads().begin()->second;
+  CHECK(reader.threads().begin()->first == static_cast<std::uint32_t>(gettid()));
+  std::vector<std::uint32_t> ids;
+  REQUIRE(reader.plans().size() == 1);
+  CHECK(reader.plans()[0].path == file.path());
+  CHECK(reader.plans()[0].range.placed == builder.probes.size());
+  for (const recording::Event& event : thread.events) {
+    ids.push_back(event.id - reader.plans()[0].range.first_id);
+  }
+  REQUIRE(ids.size() > 2);
+  CHECK(thread.events.front().id == recording::kOpBegin);
+  CHECK(thread.events.front().line == 3);
+  CHECK(thread.events.front().stack_pointer == 17);
+  CHECK(thread.events.front().return_address == 1);
+  CHECK(thread.events.back().id == recording::kOpEnd);
+  CHECK(std::vector<std::uint32_t>(ids.begin() + 1, ids.end() - 1) == entries_of_all_targets());
+  CHECK(reader.initial_frames() > 3);
+  CHECK(reader.op_records().at(3) == record);
+  CHECK(std::count(reader.modules().begin(), reader.modules().end(), builder.path) == 1);
+  REQUIRE(agent().stop() == 0);
+  CHECK(reader.header().recording == 0);
+  CHECK(reader.header().stop_ticks > reader.header().start_ticks);
+  CHECK(agent().write(1) == -ENODATA);
+  // The next region gets the record too, without being told again.
+  SharedRegion next;
+  REQUIRE(agent().start() == 0);
+  REQUIRE(agent().stop() == 0);
+  next.reader().drain();
+  CHECK(next.reader().op_records().at(3) == record);
+  CHECK(next.reader().threads().empty());
+}
+
+TEST_CASE("threads that outrun the reader wait for it and lose nothing") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  SharedRegion shared(1ULL << 20);  // 11 chunks.
+  RegionReader& reader = shared.reader();
+  std::atomic<bool> over = false;
+  std::thread reading([&] {
+    while (!over) {
+      reader.drain();
+    }
+  });
+  REQUIRE(agent().start() == 0);
+  constexpr int kThreads = 64;  // More than chunks; those of the ended are taken over.
+  constexpr int kCalls = 5000;
+  for (int batch = 0; batch < 8; ++batch) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads / 8; ++t) {
+      threads.emplace_back([] {
+        for (int i = 0; i < kCalls; ++i) {
+          targets().plain(i);
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+  REQUIRE(agent().stop() == 0);
+  over = true;
+  reading.join();
+  reader.drain();
+  CHECK(agent().counters().lost == 0);
+  CHECK(reader.lost() == 0);
+  std::uint64_t events = 0;
+  for (const auto& [id, thread] : reader.threads()) {
+    CHECK(thread.events.size() % kCalls == 0);
+    events += thread.events.size();
+  }
+  CHECK(events == std::uint64_t{kThreads} * kCalls);
+}
+
+TEST_CASE("a reader that died does not stop the program, and what is lost is counted") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  SharedRegion shared(1ULL << 20);
+  REQUIRE(agent().start() == 0);
+  constexpr std::uint64_t kCalls = 100'000;
+  constexpr std::uint64_t kRoom = 11ULL * recording::kEventsPerChunk;
+  for (std::uint64_t i = 0; i < kCalls; ++i) {
+    targets().plain(1);
+  }
+  CHECK(agent().counters().lost == kCalls - kRoom);
+  // It lives again, and so does recording.
+  RegionReader& reader = shared.reader();
+  reader.drain();
+  CHECK(reader.header().lost == kCalls - kRoom);
+  targets().plain(1);
+  REQUIRE(agent().stop() == 0);
+  reader.drain();
+  CHECK(reader.header().lost == 0);
+  CHECK(reader.lost() == kCalls - kRoom);  // Now said in the thread's own chunk.
+  CHECK(reader.threads().begin()->second.events.size() == kRoom + 1);
+}
+
+TEST_CASE("the reader can stop the recording and have plans placed") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  SharedRegion shared;
+  RegionReader& reader = shared.reader();
+  CHECK(agent().serve() == 0);
+  REQUIRE(agent().start() == 0);
+  targets().plain(1);
+  reader.want_plan(file.path());
+  REQUIRE(agent().serve() == 11);
+  CHECK(reader.header().plan_done == reader.header().plan_wanted);
+  CHECK(reader.header().plan_result == 11);
+  CHECK(agent().counters().traps == 11);
+  targets().plain(1);
+  reader.want_plan("/nowhere");
+  CHECK(agent().serve() == -ENOENT);
+  CHECK(reader.header().plan_result == -ENOENT);
+  reader.header().stop = 1;
+  CHECK(agent().serve() == 0);
+  CHECK(reader.header().recording == 0);
+  CHECK(agent().stop() == -EALREADY);
+  targets().plain(1);
+  reader.drain();
+  CHECK(reader.threads().begin()->second.events.size() == 1);
+  CHECK(reader.plans().at(0).range.placed == 11);
 }
 
 TEST_CASE("without Python in the process, Python events are refused") {
