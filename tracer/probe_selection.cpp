@@ -237,6 +237,12 @@ std::optional<std::size_t> selecting_rule(std::string_view symbol) {
   return std::nullopt;
 }
 
+bool takes_dispatch_keys(std::string_view symbol) {
+  // at::_ops::add_Tensor::redispatch(c10::DispatchKeySet, ...): torchgen/gen.py.
+  return symbol.starts_with("_ZN2at4_ops") &&
+         symbol.find("10redispatchEN3c1014DispatchKeySetE") != symbol.npos;
+}
+
 std::vector<std::uint64_t> select_functions(const ModuleSymbols& module) {
   std::vector<std::uint64_t> addresses;
   module.for_each_name([&](std::uint64_t address, std::string_view symbol) {

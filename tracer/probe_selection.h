@@ -13,7 +13,7 @@ namespace optrace {
 
 /// Raised with every change to the table of selected functions: plans that were kept under another
 /// version are made again.
-constexpr std::uint32_t kSelectionVersion = 1;
+constexpr std::uint32_t kSelectionVersion = 2;
 
 /// One row of the table that says which functions can be a step of an op's path.
 struct SelectionRule {
@@ -33,6 +33,10 @@ std::span<const SelectionRule> selection_rules();
 
 /// Which row selects a function of this (mangled or C) name, if any does.
 std::optional<std::size_t> selecting_rule(std::string_view symbol);
+
+/// Whether a function hands an op on to the next dispatch key, and so takes the remaining keys as
+/// its first parameter: a c10::DispatchKeySet, which a register holds.
+bool takes_dispatch_keys(std::string_view symbol);
 
 /// The functions of a module that are worth a probe: their addresses as linked, ascending, each
 /// once. In a stripped module only exported functions can be told apart.

@@ -347,9 +347,14 @@ TEST_CASE("both kinds of probe record every entry and change nothing else") {
 TEST_CASE("a probe preserves every register, the red zone and the flags") {
   const bool use_jumps = GENERATE(false, true);
   const bool recording = GENERATE(false, true);
-  CAPTURE(use_jumps, recording);
+  const bool arguments = GENERATE(false, true);
+  CAPTURE(use_jumps, recording, arguments);
   const ProbesGoAtTheEnd guard;
-  const PlanFile file(all_targets());
+  PlanBuilder builder = all_targets();
+  for (plan::Probe& probe : builder.probes) {
+    probe.arguments = arguments ? 1 : 0;
+  }
+  const PlanFile file(builder);
   REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
   if (recording) {
     REQUIRE(agent().start() == 0);
@@ -361,6 +366,41 @@ TEST_CASE("a probe preserves every register, the red zone and the flags") {
                                   (flags & 8) << 3 | (flags & 16) << 3 | (flags & 32) << 6;
       REQUIRE(targets().registers_changed_by(targets().nothing, value) == 0);
     }
+  }
+}
+
+TEST_CASE("a probe that is to record arguments does, and no other") {
+  const bool use_jumps = GENERATE(false, true);
+  CAPTURE(use_jumps);
+  const ProbesGoAtTheEnd guard;
+  PlanBuilder builder = all_targets();
+  builder.probes[0].arguments = 1;  // target_plain
+  const PlanFile file(builder);
+  REQUIRE(agent().place(file.path(), use_jumps ? 1 : 0) > 0);
+  auto* const plain = symbol<int(int, const void*)>(targets().library, "target_plain");
+  REQUIRE(agent().start() == 0);
+  constexpr int kCalls = 3000;  // Several chunks.
+  for (int i = 0; i < kCalls; ++i) {
+    REQUIRE(plain(i, &builder) == i + 1);
+    targets().nothing();
+  }
+  REQUIRE(agent().stop() == 0);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  const auto own = std::find_if(raw.plans.begin(), raw.plans.end(),
+                                [&](const auto& plan) { return plan.path == file.path(); });
+  REQUIRE(own != raw.plans.end());
+  const std::uint32_t first = own->range.first_id;
+  const auto& events = raw.threads.at(0).events;
+  REQUIRE(events.size() == 3UL * kCalls);
+  for (std::size_t i = 0; i < events.size(); i += 3) {
+    REQUIRE(events[i].id == first);
+    REQUIRE(events[i + 1].id == recording::kArguments);
+    REQUIRE(events[i + 1].line == static_cast<std::uint32_t>(events[i].stack_pointer));
+    REQUIRE(static_cast<std::uint32_t>(events[i + 1].stack_pointer) == i / 3);  // edi
+    REQUIRE(events[i + 1].return_address == as_number(&builder));
+    REQUIRE(events[i + 1].ticks >= events[i].ticks);
+    REQUIRE(events[i + 2].id == first + 1);
   }
 }
 

@@ -440,6 +440,26 @@ TEST_CASE("a plan comes back as it was made, and a spoiled one not at all") {
   CHECK_FALSE(ProbePlan::open(folder.path() / "absent.plan"));
 }
 
+TEST_CASE("only what hands an op on to the next dispatch key has its arguments recorded") {
+  const auto libraries = torch_libraries();
+  if (libraries.empty()) return;
+  const ModuleSymbols module(libraries / "libtorch_cpu.so");
+  const EntryLandings landings;
+  ProbePlanner planner(module, landings);
+  const auto add = [&](std::string_view symbol) {
+    REQUIRE(planner.add(address_of(module, symbol)));
+  };
+  add("_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE");
+  add("_ZN2at4_ops10add_Tensor10redispatchEN3c1014DispatchKeySetERKNS_6TensorES6_RKNS2_6ScalarE");
+  const PrivateFolder folder;
+  const ProbePlan plan = written(planner, module, folder.path() / "cpu.plan");
+  REQUIRE(plan.probes().size() == 2);
+  CHECK(plan.probes()[0].arguments == 0);
+  CHECK(plan.probes()[1].arguments != 0);
+  CHECK_FALSE(takes_dispatch_keys("_ZN2at10redispatch3addEN3c1014DispatchKeySetE"));
+  CHECK_FALSE(takes_dispatch_keys(""));
+}
+
 TEST_CASE("nearly every function of the wheel that is worth it can have a jump") {
   const auto libraries = torch_libraries();
   if (libraries.empty()) return;

@@ -46,56 +46,24 @@ static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, roun
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
               offsetof(Event, ticks) == 24);
+static_assert(optrace::recording::kArguments == 0xF0000008);
+// With kArguments behind it, for the probes whose plan asks for that.
 asm(R"(
-  .pushsection .text.optrace_agent_record, "ax", @progbits
-  .p2align 6
-  .globl optrace_agent_record
-  .hidden optrace_agent_record
-  .type optrace_agent_record, @function
-optrace_agent_record:
-  pushq %rcx
-  movq optrace_agent_switch(%rip), %rcx
-  movl (%rcx), %ecx
-  jrcxz .Lnot_recording
-  pushq %rax
-  lahf
-  seto %al
-  pushq %rax
-  pushq %rdx
-  pushq %rdi
+  # Takes the next slot of the thread's chunk into rax; the recording's number is in ecx.
+  .macro optrace_take_slot when_lost
   movq optrace_agent_thread_buffer@gottpoff(%rip), %rdi
-.Ltake_slot:
+.Ltake_slot\@:
   movq %fs:(%rdi), %rax
   cmpl %ecx, %fs:8(%rdi)
-  jne .Lrefill
+  jne .Lrefill\@
   testw %ax, %ax
-  jz .Lrefill
+  jz .Lrefill\@
   leaq 32(%rax), %rdx
   cmpxchgq %rdx, %fs:(%rdi)
-  jne .Ltake_slot
-.Lfill:
-  movq %rax, %rdi
-  movl 48(%rsp), %eax
-  movl %eax, (%rdi)
-  movl %ecx, 4(%rdi)
-  leaq 184(%rsp), %rdx
-  movq %rdx, 8(%rdi)
-  movq (%rdx), %rax
-  movq %rax, 16(%rdi)
-  rdtsc
-  movl %eax, 24(%rdi)
-  movl %edx, 28(%rdi)
-.Ldone:
-  popq %rdi
-  popq %rdx
-  popq %rax
-  addb $127, %al
-  sahf
-  popq %rax
-.Lnot_recording:
-  popq %rcx
-  ret
-.Lrefill:
+  jne .Ltake_slot\@
+.Lslot_taken\@:
+  .subsection 1
+.Lrefill\@:
   pushq %rcx
   pushq %rsi
   pushq %r8
@@ -116,10 +84,71 @@ optrace_agent_record:
   popq %rsi
   popq %rcx
   testq %rax, %rax
-  jz .Ldone
-  jmp .Lfill
-  .size optrace_agent_record, . - optrace_agent_record
+  jnz .Lslot_taken\@
+  jmp \when_lost
+  .subsection 0
+  .endm
+
+  .macro optrace_record name, with_arguments
+  .pushsection .text.optrace_agent_record, "ax", @progbits
+.Lnot_recording_\name:
+  popq %rcx
+  ret
+  .p2align 6
+  .globl \name
+  .hidden \name
+  .type \name, @function
+\name:
+  pushq %rcx
+  movq optrace_agent_switch(%rip), %rcx
+  movl (%rcx), %ecx
+  jrcxz .Lnot_recording_\name
+  pushq %rax
+  lahf
+  seto %al
+  pushq %rax
+  pushq %rdx
+  pushq %rdi
+  optrace_take_slot .Ldone_\name
+  movq %rax, %rdi
+  movl 48(%rsp), %eax
+  movl %eax, (%rdi)
+  movl %ecx, 4(%rdi)
+  leaq 184(%rsp), %rdx
+  movq %rdx, 8(%rdi)
+  movq (%rdx), %rax
+  movq %rax, 16(%rdi)
+  rdtsc
+  movl %eax, 24(%rdi)
+  movl %edx, 28(%rdi)
+  .if \with_arguments
+  optrace_take_slot .Ldone_\name
+  movq %rax, %rdi
+  movl $0xF0000008, (%rdi)
+  leaq 184(%rsp), %rdx
+  movl %edx, 4(%rdi)
+  movq (%rsp), %rax
+  movq %rax, 8(%rdi)
+  movq %rsi, 16(%rdi)
+  rdtsc
+  movl %eax, 24(%rdi)
+  movl %edx, 28(%rdi)
+  .endif
+.Ldone_\name:
+  popq %rdi
+  popq %rdx
+  popq %rax
+  addb $127, %al
+  sahf
+  popq %rax
+  popq %rcx
+  ret
+  .size \name, . - \name
   .popsection
+  .endm
+
+  optrace_record optrace_agent_record, 0
+  optrace_record optrace_agent_record_arguments, 1
 )");
 
 namespace optrace::agent {

@@ -87,6 +87,7 @@ inline std::uint64_t ticks() {
 
 extern "C" {
 
-/// What a probe's slot calls: see event_buffer.cpp.
+/// What a probe's slot calls: see event_buffer.cpp. The second records kArguments too.
 void optrace_agent_record();
+void optrace_agent_record_arguments();
 }

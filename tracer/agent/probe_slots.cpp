@@ -17,7 +17,7 @@ namespace {
 //
 //   lea  rsp, [rsp - 128]      step over the red zone; lea leaves the flags alone
 //   push id
-//   call [rip + record]        the slab's first word holds the record routine's address
+//   call [rip + record]        the slab's first two words hold the record routines' addresses
 //   lea  rsp, [rsp + 136]      (`ret 136` in the routine would be shorter, and three times slower)
 //   ...                        from the plan: displaced instructions, and the jump back
 constexpr std::uint8_t kStepOverRedZone[] = {0x48, 0x8d, 0x64, 0x24, 0x80};
@@ -27,7 +27,7 @@ constexpr std::uint8_t kStepBack[] = {0x48, 0x8d, 0xa4, 0x24, 0x88, 0x00, 0x00, 
 constexpr std::uint32_t kPreludeSize =
     sizeof(kStepOverRedZone) + 1 + 4 + sizeof(kCallThrough) + 4 + sizeof(kStepBack);
 constexpr std::uint32_t kSlotAlignment = 64;
-constexpr std::uint64_t kFirstSlot = 64;       // Behind the record routine's address.
+constexpr std::uint64_t kFirstSlot = 64;       // Behind the record routines' addresses.
 constexpr std::uint64_t kReach = 0x7fff'f000;  // Of a 32-bit displacement, less a page.
 
 // The jump back that ends most slots, as planned, and from where that does not reach: through the
@@ -53,12 +53,13 @@ bool fits_32_bits(std::int64_t value) {
   return value >= INT32_MIN && value <= INT32_MAX;
 }
 
-void write_prelude(std::uint8_t* at, const std::uint8_t* slab, std::uint32_t id) {
+void write_prelude(std::uint8_t* at, const std::uint8_t* slab, std::uint32_t id, bool arguments) {
+  const std::uint8_t* const routine = slab + (arguments ? sizeof(std::uint64_t) : 0);
   at = put(at, kStepOverRedZone);
   *at++ = kPush;
   at = put_value(at, id);
   at = put(at, kCallThrough);
-  at = put_value(at, static_cast<std::int32_t>(slab - (at + 4)));
+  at = put_value(at, static_cast<std::int32_t>(routine - (at + 4)));
   put(at, kStepBack);
 }
 
@@ -166,13 +167,14 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
     return -ENOMEM;
   }
   slab.size = size;
-  put_value(slab.memory, reinterpret_cast<std::uint64_t>(&optrace_agent_record));
+  put_value(put_value(slab.memory, reinterpret_cast<std::uint64_t>(&optrace_agent_record)),
+            reinterpret_cast<std::uint64_t>(&optrace_agent_record_arguments));
   std::uint64_t at = kFirstSlot;
   for (std::uint32_t i = 0; i < probes; ++i) {
     const plan::Probe& probe = plan.probes[i];
     std::uint8_t* const slot = slab.memory + at;
     std::uint8_t* const code = slot + kPreludeSize;
-    write_prelude(slot, slab.memory, first_id + i);
+    write_prelude(slot, slab.memory, first_id + i, probe.arguments != 0);
     std::memcpy(code, plan.code + probe.code_offset, probe.code_size);
     if (apply_fixups(plan, probe, module.bias, far, code)) {
       slab.slots[i].offset = static_cast<std::uint32_t>(at);
