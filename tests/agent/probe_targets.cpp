@@ -123,6 +123,22 @@ target_own_entry:
   ret
   .size target_own_entry, . - target_own_entry
 
+  # Calls itself as often as its argument says, and returns that.
+  .p2align 4
+  .globl target_recurses
+  .type target_recurses, @function
+target_recurses:
+.Lrecurses:
+  movl %edi, %eax
+  .byte 0x8d, 0x7f, 0xff
+  testl %eax, %eax
+  jz 1f
+  call .Lrecurses
+  addl $1, %eax
+1:
+  ret
+  .size target_recurses, . - target_recurses
+
   # A single byte.
   .p2align 4
   .globl target_one_byte

@@ -42,6 +42,7 @@ class RegionReader {
         header().size != size_) {
       throw std::runtime_error("it is no region");
     }
+    chunks_offset_ = header().chunks_offset;
     read_events_.resize(header().chunk_count);
   }
   ~RegionReader() { munmap(base_, size_); }
@@ -53,6 +54,12 @@ class RegionReader {
   }
   recording::ChunkHeader& chunk(std::uint32_t index) const {
     return *reinterpret_cast<recording::ChunkHeader*>(base_ + header().chunks_offset +
+                                                      index * recording::kChunkSize);
+  }
+
+  /// The same, whatever somebody made of the header.
+  recording::ChunkHeader& hostile_chunk(std::uint32_t index) const {
+    return *reinterpret_cast<recording::ChunkHeader*>(base_ + chunks_offset_ +
                                                       index * recording::kChunkSize);
   }
 
@@ -162,6 +169,7 @@ class RegionReader {
 
   char* base_ = nullptr;
   std::uint64_t size_ = 0;
+  std::uint64_t chunks_offset_ = 0;
   std::uint64_t arena_read_ = 0;
   std::vector<std::uint32_t> read_events_;  // Of each chunk.
   std::map<std::uint32_t, Thread> threads_;

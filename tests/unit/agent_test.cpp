@@ -1173,6 +1173,196 @@ TEST_CASE("a reader that died does not stop the program, and what is lost is cou
   CHECK(reader.threads().begin()->second.events.size() == kRoom + 1);
 }
 
+TEST_CASE("a forked child may record into a region of its own, never into its parent's") {
+  const bool past_libc = GENERATE(false, true);
+  const bool parent_records = GENERATE(false, true);
+  CAPTURE(past_libc, parent_records);
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  SharedRegion shared;
+  RegionReader& reader = shared.reader();
+  const std::string record = "{}";
+  REQUIRE(agent().keep_record(1, record.data(), record.size()) == 0);
+  const int childs = memfd_create("child", MFD_CLOEXEC);
+  if (parent_records) {
+    REQUIRE(agent().start() == 0);
+  }
+  targets().plain(1);
+  const pid_t child = past_libc ? static_cast<pid_t>(syscall(SYS_fork)) : fork();
+  if (child == 0) {
+    targets().plain(1);
+    bool good = agent().share(childs, kRegionSize) == 0;
+    targets().plain(1);
+    good = good && agent().start() == 0;
+    targets().plain(1);
+    targets().nothing();
+    good = good && agent().stop() == 0 && targets().plain(1) == 2;
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  targets().plain(1);
+  CHECK(agent().stop() == (parent_records ? 0 : -EALREADY));
+  reader.drain();
+  std::size_t events = 0;
+  for (const auto& [id, thread] : reader.threads()) {
+    CHECK(id == static_cast<std::uint32_t>(gettid()));
+    events += thread.events.size();
+  }
+  CHECK(events == (parent_records ? 2 : 0));
+  RegionReader of_child(childs);
+  close(childs);
+  of_child.drain();
+  CHECK(of_child.header().process == static_cast<std::uint32_t>(child));
+  REQUIRE(of_child.threads().size() == 1);
+  CHECK(of_child.threads().begin()->first == static_cast<std::uint32_t>(child));
+  CHECK(of_child.threads().begin()->second.events.size() == 2);
+  CHECK(of_child.plans().at(0).path == file.path());
+  CHECK(of_child.op_records().at(1) == record);
+}
+
+TEST_CASE("a forked child without a region of its own records privately") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  SharedRegion shared;
+  REQUIRE(agent().start() == 0);
+  targets().plain(1);
+  const int childs = memfd_create("child", MFD_CLOEXEC);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool started = agent().start() == 0;
+    targets().plain(1);
+    _exit(started && agent().stop() == 0 && agent().write(childs) == 0 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  REQUIRE(agent().stop() == 0);
+  shared.reader().drain();
+  CHECK(shared.reader().threads().at(static_cast<std::uint32_t>(gettid())).events.size() == 1);
+  std::string bytes(static_cast<std::size_t>(lseek(childs, 0, SEEK_END)), '\0');
+  REQUIRE(pread(childs, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  close(childs);
+  const RawRecording raw(bytes);
+  CHECK(raw.complete);
+  CHECK(raw.event_count() == 1);
+}
+
+TEST_CASE("exceptions, alarms and deep recursion pass through probes that a reader empties") {
+  const ProbesGoAtTheEnd guard;
+  PlanBuilder builder = all_targets();
+  auto* const recurses = symbol<IntFunction>(targets().library, "target_recurses");
+  builder.add_plain(as_pointer(recurses), 5);
+  const PlanFile file(builder);
+  REQUIRE(agent().place(file.path(), 1) == static_cast<int>(builder.probes.size()));
+  SharedRegion shared(1ULL << 20);
+  std::atomic<bool> over = false;
+  std::thread reading([&] {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    while (!over) {
+      shared.reader().drain();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  struct sigaction action{};
+  struct sigaction before{};
+  action.sa_handler = on_alarm;
+  action.sa_flags = SA_RESTART;
+  REQUIRE(sigaction(SIGALRM, &action, &before) == 0);
+  alarm_calls = 0;
+  REQUIRE(agent().start() == 0);
+  const itimerval every_millisecond{{0, 1000}, {0, 1000}};
+  REQUIRE(setitimer(ITIMER_REAL, &every_millisecond, nullptr) == 0);
+  constexpr int kDepth = 100'000;
+  std::uint64_t calls = 0;
+  int wrong = 0;
+  while (alarm_calls < 1000) {
+    try {
+      targets().calls_thrower(1);
+      ++wrong;
+    } catch (const std::runtime_error&) {
+    }
+    wrong += recurses(kDepth) == kDepth ? 0 : 1;
+    calls += 1 + kDepth + 1;
+  }
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  REQUIRE(agent().stop() == 0);
+  sigaction(SIGALRM, &before, nullptr);
+  over = true;
+  reading.join();
+  shared.reader().drain();
+  CHECK(wrong == 0);
+  CHECK(agent().counters().lost == 0);
+  std::uint64_t events = 0;
+  for (const auto& [id, thread] : shared.reader().threads()) {
+    events += thread.events.size();
+  }
+  CHECK(events == calls + alarm_calls);
+}
+
+TEST_CASE("whatever the reader writes, the program does not notice") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  SharedRegion shared(1ULL << 20);
+  RegionReader& reader = shared.reader();
+  std::atomic<bool> over = false;
+  std::thread hostile([&] {
+    std::mt19937 random(4711);
+    recording::RegionHeader& header = reader.header();
+    auto* const words = reinterpret_cast<std::uint32_t*>(&header);
+    const auto put = [&random](std::uint32_t& word) {
+      std::atomic_ref(word).store(random() % 4 == 0 ? 0 : static_cast<std::uint32_t>(random()));
+    };
+    while (!over) {
+      for (int i = 0; i < 200; ++i) {
+        put(words[random() % (sizeof(header) / sizeof(*words))]);  // The agent's own too.
+        put(reader.hostile_chunk(static_cast<std::uint32_t>(random() % 11)).state);
+      }
+      for (std::uint32_t i = 0; i < 11; ++i) {
+        recording::ChunkHeader& chunk = reader.hostile_chunk(i);
+        put(chunk.thread);
+        std::atomic_ref(chunk.state).store(static_cast<std::uint32_t>(random() % 4));
+        auto* const event = reinterpret_cast<std::uint32_t*>(&chunk) + random() % 16000;
+        put(*event);
+      }
+      std::this_thread::yield();
+    }
+  });
+  const std::string record(100, 'x');
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(agent().start() == 0);
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 20'000; ++i) {
+          wrong += targets().plain(i) == i + 1 ? 0 : 1;
+          if (i % 1000 == 0) {
+            agent().note(recording::kOpBegin, 1, 2, 3);
+            agent().keep_record(1, record.data(), record.size());
+            agent().serve();
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    threads.clear();
+    agent().stop();
+  }
+  over = true;
+  hostile.join();
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("the reader can stop the recording and have plans placed") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
