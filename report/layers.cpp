@@ -61,6 +61,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "c10::KernelFunction::*", Layer::dispatcher, kNever},
     {"*", "c10::BoxedKernel::*", Layer::dispatcher, kNever},
     {"*", "c10::OperatorHandle::*", Layer::dispatcher, kNever},
+    {"*", "c10::Dispatcher::callWithDispatchKeySlowPath*", Layer::dispatcher, kNever},
     {"*", "c10::Dispatcher::*", Layer::dispatcher, kLeading},
     {"*", "c10::detail::*", Layer::runtime, kNever},
     {"*", "c10::function_ref<*", Layer::runtime, kNever},

@@ -14,12 +14,13 @@
 #include "platform/output_file.h"
 #include "platform/private_folder.h"
 #include "tracer/entry_landings.h"
-#include "tracer/function_jumps.h"
+#include "tracer/function_table.h"
 #include "tracer/path_counter.h"
 #include "tracer/probe_plan.h"
 #include "tracer/probe_selection.h"
 #include "tracer/process_map.h"
 #include "tracer/recording.h"
+#include "tracer/tail_calls.h"
 
 namespace optrace {
 namespace {
@@ -52,7 +53,7 @@ bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
 
 /// Modules in which no function is probed for calling a probed one: the agent itself, the dynamic
 /// linker (whose own state the agent's first calls may need), and what is no file.
-bool may_probe_callers_in(const Recording::Module& module) {
+bool may_probe_callers_in(const LoadedModule& module) {
   const std::string file = std::filesystem::path(module.path).filename().string();
   return module.path.starts_with('/') && !file.starts_with("ld-linux") &&
          !file.starts_with("liboptrace_");
@@ -83,12 +84,13 @@ struct ProbeSession::State {
                                      const std::set<std::uint64_t>& callers);
   std::filesystem::path remember(ProbePlan plan, ModuleProbes& module);
   std::filesystem::path scratch_file(std::string_view what);
-  const ProbePlan& plan_of(const Recording::Probes& probes) const;
+  const ProbePlan& plan_of(const PlacedProbes& probes) const;
 
   std::filesystem::path scratch;
   ModuleStore store;
   std::map<std::string, ModuleProbes> probes;
-  std::map<std::string, ProbePlan> plans;  ///< By path.
+  std::map<std::string, ProbePlan> plans;                            ///< By path.
+  std::map<const ModuleSymbols*, std::set<std::uint64_t>> unprobed;  ///< Callers to probe.
   std::vector<std::string> warnings;
   unsigned files_made = 0;
 };
@@ -205,7 +207,7 @@ std::filesystem::path ProbeSession::State::further_plan(const ModuleSymbols& mod
   return remember(std::move(*plan), known);
 }
 
-const ProbePlan& ProbeSession::State::plan_of(const Recording::Probes& recorded) const {
+const ProbePlan& ProbeSession::State::plan_of(const PlacedProbes& recorded) const {
   const auto plan = plans.find(recorded.plan_path);
   if (plan == plans.end() || plan->second.probes().size() != recorded.count) {
     throw Error(ExitStatus::failed,
@@ -261,37 +263,57 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
 std::vector<std::filesystem::path> ProbeSession::closure_plans(
     const std::filesystem::path& raw_recording) {
   const Recording recording(raw_recording);
-  ProcessMap process(recording, state_->store);
-  std::map<const ModuleSymbols*, std::set<std::uint64_t>> unprobed;
+  ProcessMap process(recording.modules(), state_->store);
   for (const Recording::Thread& thread : recording.threads()) {
     for (std::size_t i = 0; i < thread.events.size(); ++i) {
       const recording::Event event = thread.events[i];
       if (event.id >= recording::kFirstPythonEvent) continue;
       const LocatedFunction* caller = process.caller(event.return_address);
-      if (caller == nullptr || !may_probe_callers_in(*caller->module)) continue;
-      const NativeFunction& function = caller->function;
-      const auto& known = state_->probes_of(*caller->symbols);
-      if (known.planned.contains(function.address) || known.refused.contains(function.address)) {
-        continue;
-      }
-      unprobed[caller->symbols].insert(function.address);
+      if (caller != nullptr) note_caller(*caller);
     }
   }
+  return take_closure_plans();
+}
+
+void ProbeSession::note_caller(const LocatedFunction& caller) {
+  if (caller.symbols == nullptr || caller.module == nullptr ||
+      !may_probe_callers_in(*caller.module)) {
+    return;
+  }
+  const auto& known = state_->probes_of(*caller.symbols);
+  const std::uint64_t address = caller.function.address;
+  if (known.planned.contains(address) || known.refused.contains(address)) return;
+  state_->unprobed[caller.symbols].insert(address);
+}
+
+bool ProbeSession::wants_closure() const {
+  return !state_->unprobed.empty();
+}
+
+std::vector<std::filesystem::path> ProbeSession::take_closure_plans() {
   std::vector<std::filesystem::path> plans;
-  for (auto& [module, callers] : unprobed) {
+  for (auto& [module, callers] : std::exchange(state_->unprobed, {})) {
     // A function that only .eh_frame knows may be the cold part of another: no entry.
     auto& refused = state_->probes_of(*module).refused;
-    std::erase_if(callers, [&](std::uint64_t address) {
+    std::set<std::uint64_t> entries;
+    for (const std::uint64_t address : callers) {
       const auto function = module->find_piece(address);
       const bool is_entry = function && (!function->symbol.empty() ||
                                          module->return_address_on_top(address).value_or(false));
-      if (!is_entry) refused.insert(address);
-      return !is_entry;
-    });
-    const std::filesystem::path plan = state_->further_plan(*module, callers);
+      (is_entry ? entries : refused).insert(address);
+    }
+    const std::filesystem::path plan = state_->further_plan(*module, entries);
     if (!plan.empty()) plans.push_back(plan);
   }
   return plans;
+}
+
+const ProbePlan& ProbeSession::plan_of(const PlacedProbes& probes) const {
+  return state_->plan_of(probes);
+}
+
+ModuleStore& ProbeSession::modules() {
+  return state_->store;
 }
 
 std::vector<std::string> ProbeSession::warnings() const {
@@ -307,108 +329,19 @@ namespace {
 class TraceMaker {
  public:
   TraceMaker(const Recording& recording, ModuleStore& store)
-      : recording_(recording), store_(store), process_(recording, store) {}
+      : recording_(recording), functions_(recording.modules(), store, trace_) {}
 
-  /// Tells which function the probes of a range are in: `plan` is theirs.
-  void add_probes(const Recording::Probes& range, const ProbePlan& plan) {
-    Range made{range.first_id, &plan, nullptr, nullptr, {}};
-    made.functions.assign(plan.probes().size(), kNone);
-    for (const Recording::Module& module : recording_.modules()) {
-      const bool same = plan.build_id().empty() ? module.path == plan.module_path()
-                                                : module.build_id == plan.build_id();
-      if (same) made.module = &module;
-    }
-    if (made.module != nullptr) made.symbols = store_.find(*made.module);
-    auto& planned = planned_[made.module];
-    for (const plan::Probe& probe : plan.probes()) planned.push_back(probe.address);
-    std::ranges::sort(planned);
-    ranges_.push_back(std::move(made));
+  void add_probes(const PlacedProbes& range, const ProbePlan& plan) {
+    functions_.add_probes(range, plan, false);
   }
-
   void add_thread(const Recording::Thread& thread);
-
-  /// Adds what disassembly tells about the functions. Only once all threads are in.
-  void add_jumps();
-
+  void add_jumps() { optrace::add_jumps(trace_, functions_); }
   Trace take() { return std::move(trace_); }
 
  private:
-  struct Range {
-    std::uint32_t first_id;
-    const ProbePlan* plan;
-    const Recording::Module* module;
-    const ModuleSymbols* symbols;
-    std::vector<std::uint32_t> functions;  ///< Of each probe, once it occurred.
-  };
-
-  /// Functions by all their names.
-  using NamedFunctions = std::unordered_map<std::string_view, std::vector<std::uint32_t>>;
-
-  /// Whether the call that an event's return address lies behind is one of `function`, by name.
-  bool may_call(const Event& event, std::uint32_t function, const NamedFunctions& named);
-
-  /// Adds to `passed_on` which functions jumped to which others, as the events prove it: a call
-  /// that names a probed function enters that one first, so whatever else is entered with the same
-  /// return address was jumped to. Disassembly misses it where a function without a probe lies in
-  /// between: many of CPython's jump to _Py_Dealloc, which jumps to the type's destructor.
-  void add_unseen_jumps(const ThreadRecord& thread, const NamedFunctions& named,
-                        std::vector<std::set<std::uint32_t>>& passed_on);
-
-  std::uint32_t intern_module(const Recording::Module* module) {
-    const auto [known, is_new] =
-        module_index_.try_emplace(module, static_cast<std::uint32_t>(trace_.modules.size()));
-    if (is_new) trace_.modules.push_back({module->path, module->build_id});
-    return known->second;
-  }
-
-  std::uint32_t intern(const Recording::Module* module, const ModuleSymbols* symbols,
-                       const NativeFunction& function) {
-    const auto [known, is_new] = function_index_.try_emplace(
-        std::pair(module, function.address), static_cast<std::uint32_t>(trace_.functions.size()));
-    if (!is_new) return known->second;
-    TraceFunction made;
-    made.module = module != nullptr ? intern_module(module) : kNone;
-    made.address = function.address;
-    made.symbol = function.symbol;
-    if (symbols != nullptr) made.source_file = symbols->source_file(function);
-    made.probed = std::ranges::binary_search(planned_[module], function.address);
-    trace_.functions.push_back(std::move(made));
-    located_.push_back({module, symbols, function});
-    return known->second;
-  }
-
-  std::uint32_t intern_caller(std::uint64_t return_address) {
-    const LocatedFunction* caller = process_.caller(return_address);
-    return caller == nullptr ? kNone : intern(caller->module, caller->symbols, caller->function);
-  }
-
-  std::uint32_t function_of_probe(std::uint32_t id) {
-    const auto after = std::ranges::upper_bound(ranges_, id, {}, &Range::first_id);
-    Range& range = *std::prev(after);
-    std::uint32_t& function = range.functions[id - range.first_id];
-    if (function == kNone) {
-      const std::uint64_t address = range.plan->probes()[id - range.first_id].address;
-      NativeFunction named{address, 0, {}, false, false};
-      if (range.symbols != nullptr) named = range.symbols->find_piece(address).value_or(named);
-      function = intern(range.module, range.symbols, named);
-    }
-    return function;
-  }
-
-  std::uint64_t as_linked(std::uint64_t address) const {
-    const Recording::Module* module = address == 0 ? nullptr : recording_.module_at(address - 1);
-    return module == nullptr ? address : address - module->bias;
-  }
-
   const Recording& recording_;
-  ModuleStore& store_;
-  ProcessMap process_;
   Trace trace_;
-  std::vector<Range> ranges_;                                               ///< By first id.
-  std::map<const Recording::Module*, std::vector<std::uint64_t>> planned_;  ///< Sorted.
-  std::map<const Recording::Module*, std::uint32_t> module_index_;
-  std::map<std::pair<const Recording::Module*, std::uint64_t>, std::uint32_t> function_index_;
-  std::vector<LocatedFunction> located_;  ///< As trace_.functions.
+  FunctionTable functions_;
 };
 
 void TraceMaker::add_thread(const Recording::Thread& thread) {
@@ -418,8 +351,8 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
   for (std::size_t i = thread.initial.size(); i-- > 0;) {
     const recording::InitialFrame frame = thread.initial[i];
     // What an unwinder gives for a waiting frame is the address behind its call.
-    made.initial_stack.push_back(
-        {intern_caller(frame.instruction), frame.stack_pointer, as_linked(frame.return_address)});
+    made.initial_stack.push_back({functions_.caller(frame.instruction), frame.stack_pointer,
+                                  functions_.as_linked(frame.return_address)});
   }
   made.events.reserve(thread.events.size());
   for (std::size_t i = 0; i < thread.events.size(); ++i) {
@@ -438,96 +371,13 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
       event.line = of_python || of_arguments ? raw.line : 0;
       if (!of_python) event.return_address = raw.return_address;
     } else {
-      event.what = function_of_probe(raw.id);
-      event.caller = intern_caller(raw.return_address);
-      event.return_address = as_linked(raw.return_address);
+      event.what = functions_.function_of_probe(raw.id);
+      event.caller = functions_.caller(raw.return_address);
+      event.return_address = functions_.as_linked(raw.return_address);
     }
     made.events.push_back(event);
   }
   trace_.threads.push_back(std::move(made));
-}
-
-void TraceMaker::add_jumps() {
-  // Under which names a jump through the PLT may mean one of our functions: all its aliases.
-  NamedFunctions by_name;
-  std::map<const ModuleSymbols*, std::map<std::uint64_t, std::uint32_t>> by_address;
-  for (std::uint32_t i = 0; i < located_.size(); ++i) {
-    if (located_[i].symbols != nullptr) {
-      by_address[located_[i].symbols].emplace(located_[i].function.address, i);
-    }
-  }
-  for (const auto& [symbols, functions] : by_address) {
-    std::vector<std::uint64_t> addresses;
-    for (const auto& [address, function] : functions) addresses.push_back(address);
-    symbols->for_each_name_at(addresses, [&](std::uint64_t address, std::string_view name) {
-      // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): a captured binding is initialised.
-      by_name[name].push_back(functions.at(address));
-    });
-  }
-  std::vector<std::set<std::uint32_t>> passed_on(located_.size());
-  for (const ThreadRecord& thread : trace_.threads) add_unseen_jumps(thread, by_name, passed_on);
-  for (std::uint32_t i = 0; i < located_.size(); ++i) {
-    const LocatedFunction& located = located_[i];
-    if (located.symbols == nullptr) continue;
-    const FunctionJumps jumps = find_jumps(*located.symbols, located.function);
-    TraceFunction& function = trace_.functions[i];
-    function.enters_itself = jumps.enters_itself;
-    function.jumps_indirectly = jumps.jumps_indirectly;
-    std::set<std::uint32_t> targets = std::move(passed_on[i]);
-    const auto& neighbours = by_address[located.symbols];
-    for (const std::uint64_t address : jumps.tail_calls) {
-      const auto target = neighbours.find(address);
-      if (target != neighbours.end()) targets.insert(target->second);
-    }
-    for (const std::string_view name : jumps.named_tail_calls) {
-      const auto target = by_name.find(name);
-      if (target != by_name.end()) targets.insert(target->second.begin(), target->second.end());
-    }
-    function.tail_calls.assign(targets.begin(), targets.end());
-  }
-}
-
-bool TraceMaker::may_call(const Event& event, std::uint32_t function, const NamedFunctions& named) {
-  if (event.caller == kNone || located_[event.caller].symbols == nullptr) return false;
-  const ModuleSymbols& caller = *located_[event.caller].symbols;
-  const auto target = call_target_before(caller, event.return_address);
-  if (!target) return false;
-  if (target->name.empty()) {
-    return located_[function].symbols == &caller &&
-           located_[function].function.address == target->address;
-  }
-  const auto found = named.find(target->name);
-  return found != named.end() && std::ranges::count(found->second, function) != 0;
-}
-
-void TraceMaker::add_unseen_jumps(const ThreadRecord& thread, const NamedFunctions& named,
-                                  std::vector<std::set<std::uint32_t>>& passed_on) {
-  // Functions that one call entered, by its jumps: one slot, one return address.
-  struct Entered {
-    std::uint64_t stack_pointer;
-    std::uint64_t return_address;
-    std::uint32_t called;  ///< The first of them.
-    std::uint32_t last;
-    std::optional<bool> called_directly;  ///< Whether the call names `called`; found when needed.
-  };
-  std::vector<Entered> live;  // Outermost first.
-  for (const Event& event : thread.events) {
-    if (event.kind != EventKind::function_entry) continue;
-    while (!live.empty() && live.back().stack_pointer < event.stack_pointer) live.pop_back();
-    if (!live.empty() && live.back().stack_pointer == event.stack_pointer) {
-      Entered& same = live.back();
-      if (same.return_address == event.return_address && same.called != event.what) {
-        if (!same.called_directly) same.called_directly = may_call(event, same.called, named);
-        if (*same.called_directly) {
-          if (same.last != event.what) passed_on[same.last].insert(event.what);
-          same.last = event.what;
-          continue;
-        }
-      }
-      live.pop_back();
-    }
-    live.push_back({event.stack_pointer, event.return_address, event.what, event.what, {}});
-  }
 }
 
 }  // namespace
@@ -537,7 +387,7 @@ Trace ProbeSession::finish(const std::filesystem::path& raw_recording, nlohmann:
   TraceMaker maker(recording, state_->store);
   std::uint64_t placed = 0;
   std::uint64_t failed = 0;
-  for (const Recording::Probes& range : recording.probes()) {
+  for (const PlacedProbes& range : recording.probes()) {
     maker.add_probes(range, state_->plan_of(range));
     placed += range.placed;
     failed += range.count - range.placed;

@@ -7,6 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tracer/probe_plan.h"
+#include "tracer/process_map.h"
+#include "tracer/recording.h"
 #include "tracer/trace.h"
 
 namespace optrace {
@@ -44,6 +47,19 @@ class ProbeSession {
   /// probed themselves. Empty: the set is closed. What was found is kept for later runs.
   /// Throws Error(failed) when the recording is truncated or corrupt.
   std::vector<std::filesystem::path> closure_plans(const std::filesystem::path& raw_recording);
+
+  /// The same for who reads events as they come: notes who called a probed function, and gives
+  /// plans for those that have no probe yet.
+  void note_caller(const LocatedFunction& caller);
+  bool wants_closure() const;
+  std::vector<std::filesystem::path> take_closure_plans();
+
+  /// The plan that these probes were placed from. Throws Error(failed) if it is none of the
+  /// session's.
+  const ProbePlan& plan_of(const PlacedProbes& probes) const;
+
+  /// The files of the traced process, as this machine has them.
+  ModuleStore& modules();
 
   /// The trace of a recording. `meta` as in Trace; the session adds its warnings() to
   /// meta["warnings"] and the count of placed and failed probes to meta["probes"].

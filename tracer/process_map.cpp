@@ -23,7 +23,7 @@ const ModuleSymbols& ModuleStore::open(const std::filesystem::path& path) {
   return *module;
 }
 
-const ModuleSymbols* ModuleStore::find(const Recording::Module& module) {
+const ModuleSymbols* ModuleStore::find(const LoadedModule& module) {
   // The kernel's vDSO has no file; nothing of torch is called from it.
   if (module.path.empty() || module.path[0] != '/') return nullptr;
   const auto [known, is_new] = recorded_.try_emplace(module.path);
@@ -44,14 +44,14 @@ const ModuleSymbols* ModuleStore::find(const Recording::Module& module) {
   return known->second;
 }
 
-ProcessMap::ProcessMap(const Recording& recording, ModuleStore& store)
-    : recording_(recording), store_(store) {}
+ProcessMap::ProcessMap(const ModuleList& modules, ModuleStore& store)
+    : modules_(modules), store_(store) {}
 
 const LocatedFunction* ProcessMap::caller(std::uint64_t return_address) {
   const auto [known, is_new] = callers_.try_emplace(return_address);
   std::optional<LocatedFunction>& located = known->second;
   if (is_new && return_address != 0) {
-    const Recording::Module* module = recording_.module_at(return_address - 1);
+    const LoadedModule* module = modules_.at(return_address - 1);
     const ModuleSymbols* symbols = module != nullptr ? store_.find(*module) : nullptr;
     if (symbols != nullptr) {
       if (const auto function = symbols->find(return_address - 1 - module->bias)) {

@@ -22,7 +22,7 @@ class ModuleStore {
 
   /// The file behind a recorded module; null when it can't be read or is another build by now. Then
   /// a sentence about it is added to warnings(), once a module.
-  const ModuleSymbols* find(const Recording::Module& module);
+  const ModuleSymbols* find(const LoadedModule& module);
 
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -34,16 +34,16 @@ class ModuleStore {
 
 /// A function of a traced process.
 struct LocatedFunction {
-  const Recording::Module* module = nullptr;
+  const LoadedModule* module = nullptr;
   const ModuleSymbols* symbols = nullptr;
   NativeFunction function;
 };
 
-/// Finds the functions that the run-time addresses of one recording lie in, and remembers them.
+/// Finds the functions that the run-time addresses of one process lie in, and remembers them.
 class ProcessMap {
  public:
-  /// Both must outlive the map.
-  ProcessMap(const Recording& recording, ModuleStore& store);
+  /// Both must outlive the map. Modules may be added to the list meanwhile.
+  ProcessMap(const ModuleList& modules, ModuleStore& store);
 
   /// The function that a call from just before `return_address` came from: the byte before counts,
   /// because a call may be a function's last instruction. `.cold` parts count as their functions.
@@ -51,7 +51,7 @@ class ProcessMap {
   const LocatedFunction* caller(std::uint64_t return_address);
 
  private:
-  const Recording& recording_;
+  const ModuleList& modules_;
   ModuleStore& store_;
   std::unordered_map<std::uint64_t, std::optional<LocatedFunction>> callers_;
 };

@@ -12,10 +12,13 @@ namespace {
 using recording::SectionHeader;
 using recording::SectionKind;
 
+constexpr const char* kRecordAgain =
+    "Run the trace again; if it happens again, report it with the output of the target.";
+
 [[noreturn]] void fail_with(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ExitStatus::failed,
               fmt::format("the recording {} can't be used: {}", path.string(), reason),
-              "Run the trace again; if it happens again, report it with the output of the target.");
+              kRecordAgain);
 }
 
 MappedFile map_recording(const std::filesystem::path& path) {
@@ -86,76 +89,97 @@ Recording::Recording(const std::filesystem::path& path) : file_(map_recording(pa
     read_section(section.kind, bytes.first(section.size));
     bytes = bytes.subspan(section.size + padding);
   }
-  std::ranges::sort(modules_, {}, &Module::first);
-  std::ranges::sort(probes_, {}, &Probes::first_id);
-  for (std::size_t i = 0; i < probes_.size(); ++i) {
-    const std::uint64_t end = std::uint64_t{probes_[i].first_id} + probes_[i].count;
+  std::vector<PlacedProbes>& probes = texts_.probes;
+  std::ranges::sort(probes, {}, &PlacedProbes::first_id);
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const std::uint64_t end = std::uint64_t{probes[i].first_id} + probes[i].count;
     const std::uint64_t limit =
-        i + 1 < probes_.size() ? probes_[i + 1].first_id : recording::kFirstPythonEvent;
+        i + 1 < probes.size() ? probes[i + 1].first_id : recording::kFirstPythonEvent;
     if (end > limit) fail("its probes overlap");
   }
   check_events();
 }
 
-void Recording::read_section(SectionKind kind, std::span<const std::byte> bytes) {
+void ModuleList::add(LoadedModule module) {
+  const LoadedModule*& place = by_first_[module.first];
+  if (place != nullptr && place->path == module.path && place->last == module.last) return;
+  modules_.push_back(std::move(module));
+  place = &modules_.back();
+}
+
+const LoadedModule* ModuleList::at(std::uint64_t address) const {
+  const auto after = by_first_.upper_bound(address);
+  if (after == by_first_.begin()) return nullptr;
+  const LoadedModule* const module = std::prev(after)->second;
+  return address < module->last ? module : nullptr;
+}
+
+bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
+  const auto malformed = [](const char* what) {
+    throw Error(ExitStatus::failed, fmt::format("the agent's recording is corrupt: {}", what),
+                kRecordAgain);
+  };
   Cursor cursor(bytes);
   switch (kind) {
     case SectionKind::module: {
       recording::Module raw{};
-      Module module;
+      LoadedModule module;
       if (!cursor.take(raw) || !cursor.take(module.path, raw.path_size) || !cursor.at_end() ||
           raw.build_id_size > sizeof raw.build_id || raw.first > raw.last) {
-        fail("a module is malformed");
+        malformed("a module is malformed");
       }
       module.bias = raw.bias;
       module.first = raw.first;
       module.last = raw.last;
       module.build_id = hex(std::span(raw.build_id).first(raw.build_id_size));
-      modules_.push_back(std::move(module));
-      return;
+      modules.add(std::move(module));
+      return true;
     }
     case SectionKind::probes: {
       recording::ProbeRange raw{};
-      Probes probes;
-      if (!cursor.take(raw) || !cursor.take(probes.plan_path, raw.path_size) || !cursor.at_end() ||
+      PlacedProbes placed;
+      if (!cursor.take(raw) || !cursor.take(placed.plan_path, raw.path_size) || !cursor.at_end() ||
           raw.placed > raw.count) {
-        fail("a list of probes is malformed");
+        malformed("a list of probes is malformed");
       }
-      probes.first_id = raw.first_id;
-      probes.count = raw.count;
-      probes.placed = raw.placed;
-      probes_.push_back(std::move(probes));
-      return;
+      placed.first_id = raw.first_id;
+      placed.count = raw.count;
+      placed.placed = raw.placed;
+      probes.push_back(std::move(placed));
+      return true;
     }
     case SectionKind::python_function: {
       recording::PythonFunction raw{};
       PythonFunction function;
       if (!cursor.take(raw) || !cursor.take(function.name, raw.name_size) ||
           !cursor.take(function.file, raw.file_size) || !cursor.at_end()) {
-        fail("a Python function is malformed");
+        malformed("a Python function is malformed");
       }
       function.first_line = raw.first_line;
-      python_functions_.push_back(std::move(function));
-      return;
+      python_functions.push_back(std::move(function));
+      return true;
     }
     case SectionKind::op_record: {
       recording::OpRecord raw{};
       constexpr std::uint32_t kMostRecords = 1U << 24;
-      if (!cursor.take(raw) || raw.id >= kMostRecords) fail("an op record is malformed");
-      if (raw.id >= op_records_.size()) op_records_.resize(raw.id + 1);
+      if (!cursor.take(raw) || raw.id >= kMostRecords) malformed("an op record is malformed");
+      if (raw.id >= op_records.size()) op_records.resize(raw.id + 1);
       const auto text = cursor.rest();
-      op_records_[raw.id].assign(reinterpret_cast<const char*>(text.data()), text.size());
-      return;
+      op_records[raw.id].assign(reinterpret_cast<const char*>(text.data()), text.size());
+      return true;
     }
     case SectionKind::thread:
-      read_thread(bytes);
-      return;
     case SectionKind::initial_stack:
-      fail("it has a section that only a region has");
     case SectionKind::end:
-      return;
+      break;
   }
-  fail("a section is of an unknown kind");
+  return false;
+}
+
+void Recording::read_section(SectionKind kind, std::span<const std::byte> bytes) {
+  if (texts_.read(kind, bytes) || kind == SectionKind::end) return;
+  if (kind != SectionKind::thread) fail("a section is of an unknown kind");
+  read_thread(bytes);
 }
 
 void Recording::read_thread(std::span<const std::byte> bytes) {
@@ -183,35 +207,25 @@ void Recording::check_events() const {
       if (event.id > recording::kLastKind) fail("an event is of an unknown kind");
       if (event.id > recording::kBuiltinReturn) {
         if (event.id != recording::kArguments && event.line != 0 &&
-            event.line >= op_records_.size()) {
+            event.line >= texts_.op_records.size()) {
           fail("an event names an unknown op record");
         }
         continue;
       }
       if (event.id >= recording::kFirstPythonEvent) {
-        if (event.return_address >= python_functions_.size()) {
+        if (event.return_address >= texts_.python_functions.size()) {
           fail("an event names an unknown Python function");
         }
         continue;
       }
-      const auto after = std::ranges::upper_bound(probes_, event.id, {}, &Probes::first_id);
-      if (after == probes_.begin() ||
+      const auto after =
+          std::ranges::upper_bound(texts_.probes, event.id, {}, &PlacedProbes::first_id);
+      if (after == texts_.probes.begin() ||
           event.id - std::prev(after)->first_id >= std::prev(after)->count) {
         fail("an event names an unknown probe");
       }
     }
   }
-}
-
-const Recording::Module* Recording::module_at(std::uint64_t address) const {
-  const auto after = std::ranges::upper_bound(modules_, address, {}, &Module::first);
-  if (after == modules_.begin()) return nullptr;
-  const Module& module = *std::prev(after);
-  return address < module.last ? &module : nullptr;
-}
-
-const Recording::Probes& Recording::probes_of(std::uint32_t id) const {
-  return *std::prev(std::ranges::upper_bound(probes_, id, {}, &Probes::first_id));
 }
 
 std::uint64_t Recording::nanoseconds(std::uint64_t ticks) const {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <list>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,22 +16,56 @@
 
 namespace optrace {
 
+/// A file that a process has loaded, at run-time addresses.
+struct LoadedModule {
+  std::uint64_t bias = 0;  ///< Run-time address minus address as linked.
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  std::string build_id;  ///< Lower-case hex.
+  std::string path;
+};
+
+/// What a process has loaded. Modules stay where they are, whatever is added.
+class ModuleList {
+ public:
+  /// A module that begins where one is already takes its place only if it is another file.
+  void add(LoadedModule module);
+
+  /// The module that spans a run-time address; null if none does.
+  const LoadedModule* at(std::uint64_t address) const;
+
+  auto begin() const { return modules_.begin(); }
+  auto end() const { return modules_.end(); }
+  std::size_t size() const { return modules_.size(); }
+
+ private:
+  std::list<LoadedModule> modules_;
+  std::map<std::uint64_t, const LoadedModule*> by_first_;
+};
+
+/// The probes of one plan: events with these ids are hits of them, in the plan's order.
+struct PlacedProbes {
+  std::uint32_t first_id = 0;
+  std::uint32_t count = 0;
+  std::uint32_t placed = 0;
+  std::string plan_path;
+};
+
+/// The sections that a recording and a region's arena have in common.
+struct RecordedTexts {
+  ModuleList modules;
+  std::vector<PlacedProbes> probes;
+  std::vector<PythonFunction> python_functions;
+  std::vector<std::string> op_records;  ///< By id; JSON texts, empty where an id was not used.
+
+  /// Reads one section. False if it is of a kind that has no place here. Throws Error(failed)
+  /// saying why for a malformed one.
+  bool read(recording::SectionKind kind, std::span<const std::byte> bytes);
+};
+
 /// The agent's raw recording (agent/recording_format.h), every size and id in it checked.
 class Recording {
  public:
-  struct Module {
-    std::uint64_t bias = 0;
-    std::uint64_t first = 0;
-    std::uint64_t last = 0;
-    std::string build_id;  ///< Lower-case hex.
-    std::string path;
-  };
-  struct Probes {
-    std::uint32_t first_id = 0;
-    std::uint32_t count = 0;
-    std::uint32_t placed = 0;
-    std::string plan_path;
-  };
   /// Records as they lie in the file, read one at a time because nothing aligns them.
   template <typename T>
   class Array {
@@ -56,18 +92,11 @@ class Recording {
   /// Throws Error(failed) when the file is absent, no recording, truncated, or corrupt.
   explicit Recording(const std::filesystem::path& path);
 
-  const std::vector<Module>& modules() const { return modules_; }  ///< By first address.
-  const std::vector<Probes>& probes() const { return probes_; }    ///< By first id, disjoint.
-  const std::vector<PythonFunction>& python_functions() const { return python_functions_; }
+  const ModuleList& modules() const { return texts_.modules; }
+  const std::vector<PlacedProbes>& probes() const { return texts_.probes; }  ///< By first id.
+  const std::vector<PythonFunction>& python_functions() const { return texts_.python_functions; }
   const std::vector<Thread>& threads() const { return threads_; }
-  /// By id; JSON texts as the agent wrote them, empty where an id was not used.
-  const std::vector<std::string>& op_records() const { return op_records_; }
-
-  /// The module that spans a run-time address; null if none does.
-  const Module* module_at(std::uint64_t address) const;
-
-  /// The probes that an event's id belongs to. Every event's id that is no Python event has some.
-  const Probes& probes_of(std::uint32_t id) const;
+  const std::vector<std::string>& op_records() const { return texts_.op_records; }
 
   /// Nanoseconds since recording started, for a time-stamp counter's value.
   std::uint64_t nanoseconds(std::uint64_t ticks) const;
@@ -80,11 +109,8 @@ class Recording {
 
   MappedFile file_;
   recording::Header header_{};
-  std::vector<Module> modules_;
-  std::vector<Probes> probes_;
-  std::vector<PythonFunction> python_functions_;
+  RecordedTexts texts_;
   std::vector<Thread> threads_;
-  std::vector<std::string> op_records_;
 };
 
 }  // namespace optrace

@@ -1,0 +1,100 @@
+#include "tracer/function_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "tracer/function_jumps.h"
+
+namespace optrace {
+
+FunctionTable::FunctionTable(const ModuleList& modules, ModuleStore& store, Trace& trace)
+    : modules_(modules), store_(store), trace_(trace), process_(modules, store) {}
+
+void FunctionTable::add_probes(const PlacedProbes& range, const ProbePlan& plan, bool late) {
+  Range made{range.first_id, &plan, nullptr, nullptr, {}};
+  made.functions.assign(plan.probes().size(), kNone);
+  for (const LoadedModule& module : modules_) {
+    const bool same = plan.build_id().empty() ? module.path == plan.module_path()
+                                              : module.build_id == plan.build_id();
+    if (same) made.module = &module;
+  }
+  if (made.module != nullptr) made.symbols = store_.find(*made.module);
+  if (!late) {
+    auto& planned = planned_[made.module];
+    for (const plan::Probe& probe : plan.probes()) planned.push_back(probe.address);
+    std::ranges::sort(planned);
+  }
+  ranges_.insert(std::ranges::upper_bound(ranges_, made.first_id, {}, &Range::first_id),
+                 std::move(made));
+}
+
+bool FunctionTable::has_probe(std::uint32_t id) const {
+  const auto after = std::ranges::upper_bound(ranges_, id, {}, &Range::first_id);
+  return after != ranges_.begin() &&
+         id - std::prev(after)->first_id < std::prev(after)->functions.size();
+}
+
+std::uint32_t FunctionTable::function_of_probe(std::uint32_t id) {
+  const auto after = std::ranges::upper_bound(ranges_, id, {}, &Range::first_id);
+  Range& range = *std::prev(after);
+  std::uint32_t& function = range.functions[id - range.first_id];
+  if (function == kNone) {
+    const std::uint64_t address = range.plan->probes()[id - range.first_id].address;
+    NativeFunction named{address, 0, {}, false, false};
+    if (range.symbols != nullptr) named = range.symbols->find_piece(address).value_or(named);
+    function = intern(range.module, range.symbols, named);
+  }
+  return function;
+}
+
+std::uint32_t FunctionTable::caller(std::uint64_t return_address) {
+  const auto [known, is_new] = callers_.try_emplace(return_address, kNone);
+  if (is_new) {
+    const LocatedFunction* found = process_.caller(return_address);
+    if (found != nullptr) known->second = intern(found->module, found->symbols, found->function);
+  }
+  return known->second;
+}
+
+std::uint64_t FunctionTable::as_linked(std::uint64_t address) const {
+  const LoadedModule* module = address == 0 ? nullptr : modules_.at(address - 1);
+  return module == nullptr ? address : address - module->bias;
+}
+
+std::uint32_t FunctionTable::intern_module(const LoadedModule* module) {
+  const auto [known, is_new] =
+      module_index_.try_emplace(module, static_cast<std::uint32_t>(trace_.modules.size()));
+  if (is_new) trace_.modules.push_back({module->path, module->build_id});
+  return known->second;
+}
+
+std::uint32_t FunctionTable::intern(const LoadedModule* module, const ModuleSymbols* symbols,
+                                    const NativeFunction& function) {
+  const auto [known, is_new] = function_index_.try_emplace(
+      std::pair(module, function.address), static_cast<std::uint32_t>(trace_.functions.size()));
+  if (!is_new) return known->second;
+  TraceFunction made;
+  made.module = module != nullptr ? intern_module(module) : kNone;
+  made.address = function.address;
+  made.symbol = function.symbol;
+  if (symbols != nullptr) made.source_file = symbols->source_file(function);
+  made.probed = std::ranges::binary_search(planned_[module], function.address);
+  trace_.functions.push_back(std::move(made));
+  located_.push_back({module, symbols, function});
+  return known->second;
+}
+
+bool calls_by_name(const LocatedFunction& caller, std::uint64_t return_address,
+                   const LocatedFunction& function, std::uint32_t index,
+                   const NamedFunctions& named) {
+  if (caller.symbols == nullptr) return false;
+  const auto target = call_target_before(*caller.symbols, return_address);
+  if (!target) return false;
+  if (target->name.empty()) {
+    return function.symbols == caller.symbols && function.function.address == target->address;
+  }
+  const auto found = named.find(target->name);
+  return found != named.end() && std::ranges::count(found->second, index) != 0;
+}
+
+}  // namespace optrace
