@@ -5,8 +5,8 @@ forward and, where it is supported, backward, and says what came of each:
 
 Each call runs twice before any probe is placed, and then while it is traced, from the same seed
 and the same inputs; "equal" compares all results, gradients and changed arguments to the last bit.
-Calls whose untraced runs differ from each other (they read memory that nobody wrote, `empty`) are
-told apart. Exit status 0: all were traced and no result differed, but for what EXCEPTIONS names;
+Calls whose untraced runs differ from each other are told apart, and so is what returns memory that
+nobody wrote. Exit status 0: all were traced and no result differed, but for what EXCEPTIONS names;
 1: something is wrong.
 """
 import argparse
@@ -18,10 +18,35 @@ import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 CALLS_IN_ONE_PROCESS = 150
-OUTCOMES = ("traced", "not callable", "died")
 
-# Calls that can't be traced, and why; by (name, backward). Without an entry a failure is a failure.
-EXCEPTIONS = {}
+# What can't be traced, and why. Anything else that can't is a failure.
+_ABSTRACT = "has no forward() of its own"
+_JITERATOR = "compiles for a GPU"
+_CUDA_KERNEL = "has no kernel for the CPU"
+EXCEPTIONS = {
+    "nn.Container": _ABSTRACT,
+    "nn.Module": _ABSTRACT,
+    "nn.ModuleDict": _ABSTRACT,
+    "nn.ModuleList": _ABSTRACT,
+    "nn.ParameterDict": _ABSTRACT,
+    "nn.ParameterList": _ABSTRACT,
+    "nn.RNNBase": _ABSTRACT,
+    "nn.RNNCellBase": _ABSTRACT,
+    "nn.DataParallel": "needs a module to hold",
+    "nn.TransformerDecoder": "needs a layer to hold",
+    "jiterator_2inputs_2outputs": _JITERATOR,
+    "jiterator_4inputs_with_extra_args": _JITERATOR,
+    "jiterator_binary": _JITERATOR,
+    "jiterator_binary_return_by_ref": _JITERATOR,
+    "jiterator_unary": _JITERATOR,
+    "torch._scaled_mm": _CUDA_KERNEL,
+    "torch.ops.aten._efficient_attention_forward": _CUDA_KERNEL,
+    "torch.ops.aten._flash_attention_forward": _CUDA_KERNEL,
+}
+
+# Their results are memory that nobody wrote; two runs may find the same there, or not.
+UNWRITTEN = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
+             "new_empty_strided"}
 
 
 def list_calls(python):
@@ -88,17 +113,24 @@ def summary(results):
         if result["outcome"] != "traced":
             continue
         count["kernel with definition"] += result["kernel"] is not None
-        count["not repeatable untraced"] += not result["repeatable"]
-        count["bit-equal"] += result["repeatable"] and result["equal"]
-        count["differs"] += result["repeatable"] and not result["equal"]
+        count["unwritten memory"] += result["op"] in UNWRITTEN
+        count["not repeatable untraced"] += (not result["repeatable"]
+                                             and result["op"] not in UNWRITTEN)
+        count["bit-equal"] += (result["repeatable"] and result["equal"]
+                               and result["op"] not in UNWRITTEN)
+        count["differs"] += _differs(result)
     return counts
 
 
 def problems(results):
     """The results that must not be: not traced, or not bit-equal, and in no table of exceptions."""
     return [result for result in results
-            if (result["outcome"] != "traced" or result["repeatable"] and not result["equal"])
-            and _key(result) not in EXCEPTIONS]
+            if result["op"] not in EXCEPTIONS
+            and (result["outcome"] != "traced" or _differs(result))]
+
+
+def _differs(result):
+    return result["repeatable"] and not result["equal"] and result["op"] not in UNWRITTEN
 
 
 def main():
@@ -138,8 +170,7 @@ def _print(version, results, counts):
     for title, wanted in (
             ("Not traced:", lambda result: result["outcome"] != "traced"),
             ("Traced, and the results differ:",
-             lambda result: result["outcome"] == "traced" and result["repeatable"]
-             and not result["equal"]),
+             lambda result: result["outcome"] == "traced" and _differs(result)),
             ("Traced; two untraced runs differ:",
              lambda result: result["outcome"] == "traced" and not result["repeatable"]),
             ("Traced; no kernel with a definition:",
@@ -148,7 +179,7 @@ def _print(version, results, counts):
         if found:
             print("\n" + title)
         for result in found:
-            why = EXCEPTIONS.get(_key(result)) or result.get("error") or result.get("died") or (
+            why = EXCEPTIONS.get(result["op"]) or result.get("error") or result.get("died") or (
                 "" if result["dispatched"] else "it calls no op")
             print("  %s%s  %s" % (result["op"], " --backward" * result["backward"], why))
 

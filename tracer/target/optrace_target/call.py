@@ -58,6 +58,7 @@ class Backward:
 
     def __init__(self, torch, call):
         self._torch = torch
+        self.ones_like = torch.ones_like
         run = call.prepare(True)
         try:
             result = run.function(*run.arguments, **run.keywords)
@@ -68,6 +69,9 @@ class Backward:
             run = call.prepare(True)
             result = run.function(*run.arguments, **run.keywords)
         candidates = [(None, *candidate) for candidate in self._candidates(result)]
+        # Some derivatives refuse a sum's gradient, one number repeated by strides of 0.
+        candidates += [(None, keys, real, "gradient")
+                       for _, keys, real, reduction in candidates if reduction == "sum"]
         if call.process is not None:
             # Asked second: it is a step that nobody who calls the op would see.
             processed = call.process(result)
@@ -78,7 +82,7 @@ class Backward:
             raise Problem(USAGE, "%s has no result that can be run backward" % call.text,
                           "Leave out --backward for this op.")
         failure = None
-        for self.process, self.selection, self.real, self.reduced in candidates:
+        for self.process, self.selection, self.real, self.reduction in candidates:
             run = call.prepare(True)
             torch.manual_seed(0)
             try:
@@ -87,7 +91,7 @@ class Backward:
             except Exception as error:  # Whatever a derivative may raise.
                 failure = failure or error
         else:
-            self.process, self.selection, self.real, self.reduced = candidates[0]
+            self.process, self.selection, self.real, self.reduction = candidates[0]
             raise Problem(FAILED, "%s%s failed (%s)" % (call.text, self.text, first_line(failure)),
                           "Leave out --backward for this op.") from failure
 
@@ -99,18 +103,22 @@ class Backward:
             result = result[key]
         if self.real:
             result = result.real
-        if self.reduced:
+        gradient = None
+        if self.reduction == "sum":
             result = result.sum()
-        result.backward()
+        elif self.reduction == "gradient":
+            gradient = self.ones_like(result)
+        result.backward(gradient)
 
     @property
     def text(self):
         """What is called on the result, as a person would type it."""
         return ("".join("[%r]" % key for key in self.selection) + ".real" * self.real
-                + ".sum()" * self.reduced + ".backward()")
+                + {"sum": ".sum().backward()", "gradient": ".backward(ones)",
+                   None: ".backward()"}[self.reduction])
 
     def _candidates(self, result):
-        """(keys, whether complex, whether it has dimensions) of each part that may be run backward."""
+        """(keys, whether complex, how it becomes one number) of each part of a result."""
         torch = self._torch
         found = []
         stack = [((), result)]
@@ -121,5 +129,5 @@ class Backward:
             elif isinstance(value, dict):
                 stack += [(keys + (key,), part) for key, part in value.items()][::-1]
             elif isinstance(value, torch.Tensor) and value.requires_grad:
-                found.append((keys, value.dtype.is_complex, value.dim() > 0))
+                found.append((keys, value.dtype.is_complex, "sum" if value.dim() > 0 else None))
         return found

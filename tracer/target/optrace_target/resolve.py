@@ -40,8 +40,12 @@ class Resolver:
         if spelling.endswith(")") and "(" in spelling:
             name, _, constructor = spelling[:-1].partition("(")
             constructor = evaluated(self._torch, spelling, constructor)
+        if constructor is not None and not self._has_constructor(name):
+            raise Problem(USAGE, "'%s' has brackets, and only modules and optimizers are made "
+                          "before they are called" % spelling,
+                          "Give the call's arguments with --input 'torch.randn(2, 3), 1'.")
         try:
-            return self._resolve(name, constructor)
+            return self._resolve(spelling, name, constructor)
         except NotKnown:
             # OpInfo has names of its own, `max.reduction_with_dim`, `T`.
             short = name[len("torch."):] if name.startswith("torch.") else name
@@ -51,15 +55,9 @@ class Resolver:
                 raise
             return self._by_opinfo(spelling, infos[0])
 
-    def _resolve(self, spelling, constructor):
-        name = spelling[len("torch."):] if spelling.startswith("torch.") else spelling
-        said_torch = name is not spelling
-        if constructor is not None and not (
-                name.startswith(("nn.", _OPTIMIZER)) and not name.startswith("nn.functional.")
-                or self._is_module(name)):
-            raise Problem(USAGE, "'%s' is given arguments in brackets, and only modules and "
-                          "optimizers are made before they are called" % spelling,
-                          "Give the call's arguments with --input 'torch.randn(2, 3), 1'.")
+    def _resolve(self, spelling, said, constructor):
+        name = said[len("torch."):] if said.startswith("torch.") else said
+        said_torch = name is not said
         if name.startswith("ops."):
             namespace, _, rest = name[len("ops."):].partition(".")
             return self._operator(spelling, namespace, rest)
@@ -99,6 +97,11 @@ class Resolver:
         if callable(getattr(torch, name, None)) and self._opinfo.find(name):
             return self._function(name, name)
         raise self._unknown(name)
+
+    def _has_constructor(self, name):
+        short = name[len("torch."):] if name.startswith("torch.") else name
+        return (short.startswith(_OPTIMIZER) or self._is_module(short)
+                or short.startswith("nn.") and not short.startswith("nn.functional."))
 
     def _is_op(self, name):
         return name in self._entries or bool(
@@ -250,7 +253,8 @@ class Resolver:
             if entry is not None and samples.call_of(entry, family) is not None:
                 tensors, call = entry["tensors"], samples.call_of(entry, family)
                 yield "table", lambda: build(self._sample(tensors), *self._parsed(call, tensors))
-                return
+                if not self._given.backward:
+                    return
             for info in self._opinfo.find(*_with_and_without_underscore(known_as)):
                 for positional, keywords, sample, process in self._drawn(info):
                     yield "opinfo", lambda p=positional, k=keywords, s=sample, f=process: build(
@@ -447,13 +451,17 @@ class Resolver:
         if failure is None:
             raise self._no_sample(spelling)
         sample_from, error = failure
-        if sample_from == "input" or self._given.adapts:
+        remedy = None
+        if sample_from == "input":
+            remedy = "Change --input: %s" % self._given.expression
+        elif self._given.adapts:
+            remedy = ("Give every tensor a --shape and --dtype that fit each other, NAME=2x3 for "
+                      "the tensor NAME, or all arguments with --input.")
+        elif spelling.endswith(")"):
+            remedy = "Change what is in the brackets, or give --input that goes with it."
+        if remedy is not None:
             raise Problem(USAGE, "'%s' refuses these arguments (%s)"
-                          % (spelling, first_line(error)),
-                          "Change --input: %s" % self._given.expression
-                          if sample_from == "input" else
-                          "Give every tensor a --shape and --dtype that fit each other, "
-                          "NAME=2x3 for the tensor NAME, or all arguments with --input.")
+                          % (spelling, first_line(error)), remedy)
         if sample_from != "table":
             raise self._no_sample(spelling, ", and made-up arguments were refused (%s)"
                                   % first_line(error))

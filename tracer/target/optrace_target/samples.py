@@ -129,7 +129,9 @@ class Sample:
         """
         copies, leaves, memo = {}, [], {}
         for name, master in self._masters.items():
-            copy_ = copy.deepcopy(master, memo)
+            # A deep copy keeps strides, and which tensors share memory; sparse ones can't be.
+            copy_ = (copy.deepcopy(master, memo) if master.layout == self._torch.strided
+                     else master.clone())
             if requires_grad and name in self._differentiable:
                 copy_.requires_grad_()
                 leaves.append(copy_)

@@ -118,7 +118,7 @@ class _Tracer:
         }
         if prepared.comparison is not None:
             meta["comparison"] = prepared.comparison.outcome()
-        prepared.call = None  # Described is done: its tensors can go.
+        prepared.call = None  # It is done, and its tensors can go.
         return "meta", {"meta": meta}
 
     def _load_agent(self, op_agent):
@@ -164,7 +164,8 @@ class _PreparedCall:
                 stop()
             else:
                 selection, process = self.backward.selection, self.backward.process
-                real, reduced = self.backward.real, self.backward.reduced
+                real, reduction = self.backward.real, self.backward.reduction
+                ones_like, gradient = self.backward.ones_like, None
                 started = start()
                 whole = result = function(*arguments, **keywords)
                 if process is not None:
@@ -173,9 +174,11 @@ class _PreparedCall:
                     result = result[key]
                 if real:
                     result = result.real
-                if reduced:
+                if reduction == "sum":
                     result = result.sum()
-                result.backward()
+                elif reduction == "gradient":
+                    gradient = ones_like(result)
+                result.backward(gradient)
                 stop()
                 result = whole
         except Exception as error:  # It worked as a sample, and now it did not.
