@@ -4,6 +4,7 @@
 #include <climits>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -25,7 +26,7 @@ namespace optrace::test {
 class RegionReader {
  public:
   struct Thread {
-    std::vector<recording::Event> events;
+    std::deque<recording::Event> events;  // Never moved: that would keep writers waiting.
     std::uint64_t lost = 0;
   };
 

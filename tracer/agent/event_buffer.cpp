@@ -162,7 +162,7 @@ constexpr int kMonotonic = 1;       // CLOCK_MONOTONIC
 constexpr int kFutexWait = 0;       // Between processes, hence not FUTEX_PRIVATE_FLAG.
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLongestWait = 2 * kSecond;
-constexpr std::uint64_t kHeartbeatWait = kSecond / 4;  // A reader that is quiet for longer is dead.
+constexpr std::uint64_t kHeartbeatWait = kSecond;  // A reader that is quiet for longer is dead.
 constexpr std::uint64_t kNap = kSecond / 20;
 
 enum class GaveUp : std::uint32_t {
