@@ -15,6 +15,7 @@
 
 #include "indexer/symbol_key.h"
 #include "report/call_lines.h"
+#include "report/dispatch_detail.h"
 #include "report/layers.h"
 #include "report/report.h"
 #include "report/source_link.h"
@@ -147,7 +148,11 @@ class PathSet {
 class Merge {
  public:
   Merge(const Trace& trace, const Index* index, const MergeOptions& options)
-      : trace_(trace), index_(index), options_(options), facts_(trace.functions.size()) {
+      : trace_(trace),
+        index_(index),
+        options_(options),
+        facts_(trace.functions.size()),
+        dispatch_(trace) {
     if (index_ != nullptr) call_lines_.emplace(*index_);
     const nlohmann::json& torch = torch_meta();
     torch_version_ = text_at(torch, "version");
@@ -405,10 +410,9 @@ class Merge {
     Frame frame;
     frame.layer = Layer::autograd;
     frame.name = "?";
-    if (path.what < trace_.op_records.size()) {
-      const auto record = nlohmann::json::parse(trace_.op_records[path.what], nullptr, false);
-      if (const std::string name = text_at(record, "node"); !name.empty()) frame.name = name;
-    }
+    if (path.what != kNone)
+      if (std::string name = dispatch_.node_name(path.what); !name.empty())
+        frame.name = std::move(name);
     frame.detail = {{"node", frame.name}};
     if (parent != nullptr && parent->op) {
       frame.detail["backward_of"] = *parent->op;
@@ -441,7 +445,7 @@ class Merge {
     frame.source = function.source;
     frame.op = function.op;
     nlohmann::json detail = nlohmann::json::object();
-    if (function.step) detail["step"] = function.step->redispatch ? "redispatch" : "call";
+    if (function.step) describe_step(path, *function.step, frame.op, detail);
     if (path.builtin != kNone) detail["python_name"] = trace_.python_functions[path.builtin].name;
     if (frame.layer == Layer::kernel)
       if (const auto capability = cpu_capability(traced.source_file))
@@ -458,6 +462,46 @@ class Merge {
     if (path.kind == PathKind::initial) detail["entered_before_recording"] = true;
     if (!detail.empty()) frame.detail = std::move(detail);
     return frame;
+  }
+
+  // Why the dispatcher went where it went, by all the ways of the trace that this one stands for.
+  void describe_step(const Path& path, const DispatcherStep& step, std::optional<std::string>& op,
+                     nlohmann::json& detail) const {
+    detail["step"] = step.redispatch ? "redispatch" : "call";
+    std::vector<OpTally> ops;
+    std::vector<ArgumentTally> arguments;
+    std::uint64_t left_out = 0;
+    const auto add = [&](std::uint32_t traced) {
+      const TracePath& one = trace_.paths[traced];
+      ops.insert(ops.end(), one.ops.begin(), one.ops.end());
+      arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+      left_out += one.ops_left_out;
+    };
+    add(path.traced);
+    for (const std::uint32_t traced : path.also) add(traced);
+    // A boxed step does not say of which op; its record does.
+    if (!op && !ops.empty())
+      if (std::string name = dispatch_.op_name(ops.front().record); !name.empty())
+        op = std::move(name);
+    dispatch_.add(detail, {.op = op ? std::string_view(*op) : std::string_view(),
+                           .redispatch = step.redispatch,
+                           .ops = ops,
+                           .arguments = arguments,
+                           .ops_left_out = left_out});
+  }
+
+  // Nanoseconds of all calls, and of the shortest and the longest.
+  nlohmann::json times_of(const Path& path) const {
+    std::uint64_t total = trace_.paths[path.traced].total_time;
+    std::uint64_t shortest = trace_.paths[path.traced].shortest_time;
+    std::uint64_t longest = trace_.paths[path.traced].longest_time;
+    for (const std::uint32_t traced : path.also) {
+      const TracePath& one = trace_.paths[traced];
+      total += one.total_time;
+      if (one.longest_time != 0) shortest = std::min(shortest, one.shortest_time);
+      longest = std::max(longest, one.longest_time);
+    }
+    return {{"total", total}, {"shortest", shortest}, {"longest", longest}};
   }
 
   // Kernels carry the op that the dispatcher handed to them.
@@ -486,6 +530,7 @@ class Merge {
         if (lines.size() > 1) frame.detail["call_lines"] = lines;
       }
       if (path.parent != kNone && !frame.op) frame.op = inherited_op(frame, frames[path.parent]);
+      if (options_.times) frame.detail["time"] = times_of(path);
     }
     // Parents come before their children, so from the end every frame is complete when it is
     // moved; what arrives in a parent arrives backwards.
@@ -509,6 +554,7 @@ class Merge {
   SourceLink python_links_;
   std::optional<CallLines> call_lines_;
   std::vector<std::unique_ptr<FunctionFacts>> facts_;
+  const DispatchDetails dispatch_;
   PathSet every_path_;
   PathSet shown_paths_;
 };

@@ -71,12 +71,14 @@ std::string render(const Trace& trace, const Index* index, const OutputOptions& 
 std::string render(std::span<const Trace> traces, const Index* index, const OutputOptions& options,
                    const OutputTarget& target) {
   std::vector<Report> reports;
-  for (const Trace& trace : traces) reports.push_back(merge(trace, index, {.all = options.all}));
+  for (const Trace& trace : traces)
+    reports.push_back(merge(trace, index, {.all = options.all, .times = options.times}));
   const Report report = combine(std::move(reports));
   if (options.format == ReportFormat::json) return to_json(report);
   TreeOptions tree;
   tree.width = target.width;
   tree.all = options.all;
+  tree.why = options.why;
   tree.style.colour =
       options.colour == ColourChoice::always ||
       (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);

@@ -21,6 +21,8 @@ struct OutputOptions {
   ReportFormat format = ReportFormat::tree;
   std::filesystem::path file;  ///< Empty: standard output.
   bool all = false;            ///< Keep wrapper templates, interpreter frames and other plumbing.
+  bool why = false;            ///< Tree: a line more for each dispatcher frame, why it went there.
+  bool times = false;          ///< How long each path took.
   ColourChoice colour = ColourChoice::automatic;
 };
 

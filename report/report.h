@@ -57,12 +57,13 @@ struct Report {
   std::vector<Frame> roots;
 
   CallTreeStatistics statistics;  ///< Of all threads together.
-  std::size_t threads = 0;          ///< That recorded something.
+  std::size_t threads = 0;        ///< That recorded something.
   std::uint64_t lost_events = 0;
 };
 
 struct MergeOptions {
-  bool all = false;  ///< Keep wrapper templates, interpreter frames and other plumbing.
+  bool all = false;    ///< Keep wrapper templates, interpreter frames and other plumbing.
+  bool times = false;  ///< Say how long each path took: detail's key "time".
 };
 
 /// `index` may be null: then no frame of C++ has a source. Throws Error(usage) when the trace or

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "report/dispatch_detail.h"
 #include "report/layers.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
@@ -43,6 +44,8 @@ struct Line {
   std::string url;
   std::string call;      // `called at :549`
   std::string times;     // `×12`
+  std::string why;       // A line of its own, below.
+  std::string below;     // What draws the tree there.
   bool divider = false;  // No frame: names the thread of what follows.
 };
 
@@ -240,6 +243,7 @@ class TreeWriter {
         thread = frame.thread;
       }
       lines.push_back(describe(frame, at.parent, at.branch));
+      lines.back().below = at.below;
       count(frame, at.parent, at.depth);
       const bool fork = frame.children.size() > 1;
       const bool indent = fork && at.forks < kDeepestFork;
@@ -272,6 +276,7 @@ class TreeWriter {
       line.name = printable(short_name(frame.name));
     }
     note(line, text_at(frame.detail, "python_name"));
+    if (!text_at(frame.detail, "backward_of").empty()) note(line, "backward");
     if (const std::string capability = text_at(frame.detail, "cpu_capability");
         line.name.find(capability) == std::string::npos)
       note(line, capability);
@@ -296,6 +301,9 @@ class TreeWriter {
     }
     if (frame.calls != (parent == nullptr ? 1 : parent->calls))
       line.times = fmt::format("×{}", frame.calls);
+    if (const std::string took = time_taken(frame); !took.empty())
+      line.times += fmt::format("{}{}", line.times.empty() ? "" : "  ", took);
+    if (options_.why && !step.empty()) line.why = printable(dispatch_note(frame.detail));
     return line;
   }
 
@@ -314,6 +322,27 @@ class TreeWriter {
       return fmt::format("{} {} only", names.size() == 1 ? one : several, text);
     }
     return {};
+  }
+
+  // `12 µs`, or `1.2 ms (3 to 40 µs)` of several calls.
+  static std::string time_taken(const Frame& frame) {
+    if (!frame.detail.is_object() || !frame.detail.contains("time")) return {};
+    const nlohmann::json& time = frame.detail["time"];
+    const std::uint64_t total = count_at(time, "total");
+    if (total == 0) return {};
+    if (frame.calls < 2) return readable_time(total);
+    return fmt::format("{} ({} to {})", readable_time(total),
+                       readable_time(count_at(time, "shortest")),
+                       readable_time(count_at(time, "longest")));
+  }
+
+  static std::string readable_time(std::uint64_t nanoseconds) {
+    constexpr std::array<std::pair<double, std::string_view>, 3> kUnits{
+        {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}}};
+    for (const auto& [size, unit] : kUnits)
+      if (static_cast<double>(nanoseconds) >= size)
+        return fmt::format("{:.3g} {}", static_cast<double>(nanoseconds) / size, unit);
+    return fmt::format("{} ns", nanoseconds);
   }
 
   static void note(Line& line, const std::string& more) {
@@ -449,6 +478,9 @@ class TreeWriter {
       }
     }
     line(row);
+    if (!it.why.empty())
+      line(fmt::format("{}{}{}", std::string(kLayerColumns, ' '), paint(it.below, kDim),
+                       paint("↳ " + it.why, kDim)));
   }
 
   void summary() {

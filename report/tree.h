@@ -14,6 +14,7 @@ struct TreeOptions {
   /// templates is shortened, so that what is piped can be searched.
   std::size_t width = 0;
   bool all = false;  ///< The report has everything in it; don't recommend to ask for it.
+  bool why = false;  ///< Say why the dispatcher chose what it chose.
 };
 
 /// The report as a tree for people: what was traced, the frames, a summary, and what to try next.

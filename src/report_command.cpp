@@ -49,6 +49,11 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
       ->type_name("FILE");
   app.add_flag("--all", options.all,
                "Show everything: wrapper templates, the interpreter's\nframes, plumbing");
+  app.add_flag("--why", options.why,
+               "Below each dispatcher frame: the key chosen, which keys\nthere were, which fell "
+               "through (JSON always has it)");
+  app.add_flag("--times", options.times,
+               "How long each path took: total, and the shortest and the\nlongest of several");
   app.add_option_function<std::string>(
          "--colour,--color",
          [&options](const std::string& name) {

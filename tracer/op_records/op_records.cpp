@@ -905,11 +905,11 @@ bool is_node(const at::RecordFunction& function) {
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   const std::uint32_t recording = recording_number.load(std::memory_order_acquire);
   if (recording % 2 == 0) return nullptr;
-  const Unseen unseen;
   if (is_passed_over(function)) return nullptr;
   std::unique_ptr<RunningOp> op;
   std::uint32_t record = 0;
   try {
+    const Unseen unseen;  // Not of the note: a paused thread records nothing.
     op = std::make_unique<RunningOp>(recording);
     if (ThreadCache* const cache = ThreadCache::get())
       record = is_node(function) ? record_of_node(function, *cache, recording)
@@ -929,9 +929,9 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   // Whatever began while another recording, or none, ran is not this one's.
   const auto* const op = static_cast<const RunningOp*>(context);
   if (op == nullptr || op->recording() != recording_number.load(std::memory_order_acquire)) return;
-  const Unseen unseen;
   std::uint32_t record = 0;
   try {
+    const Unseen unseen;
     ThreadCache* const cache = is_node(function) ? nullptr : ThreadCache::get();
     if (cache != nullptr) record = record_of_results(function, *cache, *op);
   } catch (...) {
