@@ -340,9 +340,9 @@ int optrace_agent_start() {
   for (std::uint32_t i = 0; i < plan_count; ++i) {
     describe(plans[i], region);
   }
-  put_op_records(region);
   put_initial_stack(region, round);
   if (region.shared) {
+    put_op_records(region);
     put_modules(region);
   }
   recording_header = {};
@@ -350,10 +350,10 @@ int optrace_agent_start() {
   recording_header.version = recording::kVersion;
   read_clocks(recording_header.start_ticks, recording_header.start_nanoseconds);
   recording::RegionHeader& header = *region.header;
-  header.start_ticks = recording_header.start_ticks;
-  header.start_nanoseconds = recording_header.start_nanoseconds;
-  header.stop_ticks = 0;
-  header.stop_nanoseconds = 0;
+  __atomic_store_n(&header.start_ticks, recording_header.start_ticks, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.start_nanoseconds, recording_header.start_nanoseconds, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_ticks, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_nanoseconds, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&header.recording, 1, __ATOMIC_RELEASE);
   recording_process = getpid();

@@ -41,7 +41,7 @@ __attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uin
 // `lahf` changes flags. The slot is taken with a compare-and-exchange (without a lock prefix: only
 // a signal handler on the same thread can interfere), so a handler that hits probes between any two
 // instructions loses nothing. `line` holds the recording's number meanwhile: by it, and by the
-// time, which is written last, collect_chunk() tells the events from what else is in a chunk.
+// time, which is written last, read_slot() tells the events from what else is in a chunk.
 static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, round) == 8);
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
@@ -443,21 +443,20 @@ void end_round() {
   }
 }
 
-std::uint32_t collect_chunk(ChunkHeader* header, std::uint64_t start_ticks,
-                            std::uint64_t stop_ticks) {
-  Event* const events = events_of(header);
-  std::uint32_t count = 0;
-  for (std::uint32_t i = 0; i < recording::kEventsPerChunk; ++i) {
-    Event event = events[i];
-    const bool of_probe = event.id < recording::kFirstPythonEvent;
-    if (event.ticks < start_ticks || event.ticks > stop_ticks ||
-        (of_probe && event.line != last_round)) {
-      continue;  // An earlier recording's, or a late comer's.
-    }
-    event.line = of_probe ? 0 : event.line;
-    events[count++] = event;
+bool read_slot(const Event& slot, std::uint64_t start_ticks, std::uint64_t stop_ticks,
+               Event& event) {
+  // The time first: with one in the recording, the rest is complete, and nobody writes there now.
+  const std::uint64_t ticks = load(slot.ticks);
+  if (ticks < start_ticks || ticks > stop_ticks) {
+    return false;
   }
-  return count;
+  event = slot;
+  const bool of_probe = event.id < recording::kFirstPythonEvent;
+  if (of_probe && event.line != last_round) {
+    return false;  // An earlier recording's, or a late comer's.
+  }
+  event.line = of_probe ? 0 : event.line;
+  return true;
 }
 
 std::uint32_t pause_thread() {

@@ -48,10 +48,10 @@ std::uint32_t running_round();
 /// Ends the recording for this process; a probe that is being hit may still finish its event.
 void end_round();
 
-/// Drops from a chunk of the last recording, which is over, the slots whose time is outside
-/// [start, stop], and closes the gaps. Returns how many events are left.
-std::uint32_t collect_chunk(recording::ChunkHeader* header, std::uint64_t start_ticks,
-                            std::uint64_t stop_ticks);
+/// Copies what a slot of the last recording, which is over, holds. False when that is no event with
+/// a time in [start, stop].
+bool read_slot(const recording::Event& slot, std::uint64_t start_ticks, std::uint64_t stop_ticks,
+               recording::Event& event);
 
 /// From the first to the second, the calling thread records nothing, whatever probes it hits. The
 /// second gets what the first returned.

@@ -93,7 +93,13 @@ bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size) {
   }
   // put_op_records, if it comes to be called now, sees the record, or this sees its region.
   Region* const region = current_region();
-  return region == nullptr || !region_is_usable() || put(*region, *record);
+  return region == nullptr || !region->shared || !region_is_usable() || put(*region, *record);
+}
+
+void for_each_op_record(VisitOpRecord visit, void* argument) {
+  for (const Record* record = last.load(); record != nullptr; record = record->next) {
+    visit(record->header, record->text(), record->size, argument);
+  }
 }
 
 void put_op_records(Region& region) {

@@ -9,11 +9,15 @@ namespace optrace::agent {
 // Op records are kept outside of any recording too: whoever made them says them once, and they
 // belong to every recording from then on, a forked child's included.
 
-/// Keeps a record and puts it into the current region. Any number of threads at once. False when
-/// there is no room for it.
+/// Keeps a record, and puts it into the current region if that is shared. Any number of threads at
+/// once. False when there is no room for it.
 bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size);
 
-/// Puts all that are kept into a region that was made or cleared.
+/// Puts all that are kept into a shared region.
 void put_op_records(Region& region);
+
+using VisitOpRecord = void (*)(const recording::OpRecord& record, const char* text,
+                               std::uint64_t size, void* argument);
+void for_each_op_record(VisitOpRecord visit, void* argument);
 
 }  // namespace optrace::agent

@@ -9,6 +9,7 @@
 
 #include "tracer/agent/event_buffer.h"
 #include "tracer/agent/modules.h"
+#include "tracer/agent/op_record_store.h"
 #include "tracer/agent/pages.h"
 #include "tracer/agent/system_calls.h"
 
@@ -171,13 +172,14 @@ struct CollectedChunk {
 
 class Chunks {
  public:
-  explicit Chunks(Region& region) : region_(region), count_(region.chunks_taken()) {}
+  Chunks(const Region& region, const recording::Header& header)
+      : region_(region), header_(header), count_(region.chunks_taken()) {}
   ~Chunks() { collected_.release(); }
   Chunks(const Chunks&) = delete;
   Chunks& operator=(const Chunks&) = delete;
 
   // False without memory.
-  bool collect(const recording::Header& header) {
+  bool collect() {
     if (!collected_.allocate(count_)) {
       return false;
     }
@@ -185,9 +187,8 @@ class Chunks {
       if (!is_of_recording(i)) {
         continue;
       }
-      const std::uint32_t events =
-          collect_chunk(region_.chunk(i), header.start_ticks, header.stop_ticks);
-      collected_[i] = {events, kNoChunk, i};
+      collected_[i] = {0, kNoChunk, i};
+      for_each_event(i, [this, i](const recording::Event&) { ++collected_[i].events; });
       const std::uint32_t first = region_.chunk(i)->first;
       if (first != i) {
         collected_[collected_[first].last].next = i;
@@ -200,6 +201,17 @@ class Chunks {
   bool begins_thread(std::uint32_t index) const {
     return is_of_recording(index) && region_.chunk(index)->first == index;
   }
+  // The same ones every time: an event that comes late has a time behind the end.
+  template <typename Visit>
+  void for_each_event(std::uint32_t index, Visit visit) const {
+    const recording::Event* const slots = events_of(region_.chunk(index));
+    for (std::uint32_t i = 0; i < recording::kEventsPerChunk; ++i) {
+      recording::Event event;
+      if (read_slot(slots[i], header_.start_ticks, header_.stop_ticks, event)) {
+        visit(event);
+      }
+    }
+  }
   std::uint32_t count() const { return count_; }
   recording::ChunkHeader* header(std::uint32_t index) const { return region_.chunk(index); }
   const CollectedChunk& operator[](std::uint32_t index) const { return collected_[index]; }
@@ -210,7 +222,8 @@ class Chunks {
     return __atomic_load_n(&region_.chunk(index)->round, __ATOMIC_ACQUIRE) == last_started_round();
   }
 
-  Region& region_;
+  const Region& region_;
+  const recording::Header& header_;
   std::uint32_t count_;
   PageArray<CollectedChunk> collected_;
 };
@@ -223,7 +236,7 @@ void put_thread(Output& output, const recording::Thread& thread,
   output.put_value(thread);
   output.put(frames, thread.initial_count * sizeof(recording::InitialFrame));
   for (std::uint32_t i = first; i != kNoChunk; i = chunks[i].next) {
-    output.put(events_of(chunks.header(i)), chunks[i].events * sizeof(recording::Event));
+    chunks.for_each_event(i, [&](const recording::Event& event) { output.put_value(event); });
   }
   output.end_section();
 }
@@ -258,14 +271,23 @@ void put_threads(Output& output, const Chunks& chunks, InitialStack initial,
 }  // namespace
 
 int write_recording(int file, const recording::Header& header, Region& region) {
-  Chunks chunks(region);
-  if (!chunks.collect(header)) {
+  Chunks chunks(region, header);
+  if (!chunks.collect()) {
     return -ENOMEM;
   }
   Output output(file);
   output.put_value(header);
   dl_iterate_phdr(write_module, &output);
   const InitialStack initial = write_arena(output, region);
+  for_each_op_record(
+      [](const recording::OpRecord& record, const char* text, std::uint64_t size, void* argument) {
+        Output& records = *static_cast<Output*>(argument);
+        records.begin_section(SectionKind::op_record, sizeof(record) + size);
+        records.put_value(record);
+        records.put(text, size);
+        records.end_section();
+      },
+      &output);
   put_threads(output, chunks, initial, __atomic_load_n(&region.header->lost, __ATOMIC_RELAXED));
   output.begin_section(SectionKind::end, 0);
   output.end_section();
