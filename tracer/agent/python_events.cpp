@@ -32,11 +32,13 @@ constexpr std::uint64_t kSmallestTable = 4096;
 
 PythonInterface python;
 bool python_found = false;
-void* marker = nullptr;                // What sys.getprofile() shows while our function is set.
-std::uint64_t object_header_size = 0;  // sizeof(PyObject) of this build.
+std::uint64_t object_header_size = 0;  // sizeof(PyObject) of this build; 0: not known yet.
 
 // All below is read and written under the GIL only. A function's id stays for the life of the
 // process.
+
+bool wanted = false;              // A thread that finds it off takes our function out of itself.
+std::uint64_t newest_thread = 0;  // All up to this id have been looked at.
 
 // What a Python function or builtin is called; `text` is the name, then the file.
 struct PythonFunctionName {
@@ -256,9 +258,47 @@ std::uint32_t line_of_caller(void* frame) {
   return line_of(back.get());
 }
 
+int on_profile_event(void*, void* frame, int event, void* argument);
+
+// Looks at the threads that are younger than those looked at before, and sets our function in them
+// if `set`. sys.getprofile() shows None then, as if there were none.
+void look_at_younger_threads(bool set) {
+  if (!python.has_threads()) {
+    return;
+  }
+  void* const current = python.current_thread();
+  void* const interpreter = python.interpreter_of(current);
+  if (interpreter != python.main_interpreter()) {
+    return;  // A subinterpreter counts its threads for itself.
+  }
+  const PendingErrorKept guard;
+  const std::uint64_t looked_at = newest_thread;
+  for (void* thread = python.first_thread(interpreter); thread != nullptr;
+       thread = python.next_thread(thread)) {
+    const std::uint64_t id = python.thread_id(thread);
+    if (set && id > looked_at && thread != current) {
+      python.set_profile_of(thread, on_profile_event, python.none);
+      python.error_clear();  // An audit hook may have refused it.
+    }
+    newest_thread = id > newest_thread ? id : newest_thread;
+  }
+}
+
+// Whether a builtin that has returned may have made a thread: the functions of `_thread`.
+bool starts_threads(void* function) {
+  const char* const name = definition_of(function)->name;
+  return name != nullptr && name[0] == 's' &&
+         (std::strcmp(name, "start_new_thread") == 0 || std::strcmp(name, "start_new") == 0 ||
+          std::strcmp(name, "start_joinable_thread") == 0);
+}
+
 // Python calls this with the GIL held and does not report what happens inside of it. It never
 // fails, since that would raise an exception in the program.
 int on_profile_event(void*, void* frame, int event, void* argument) {
+  if (!wanted) {
+    python.set_profile(nullptr, nullptr);
+    return 0;
+  }
   const std::uint32_t round = running_round();
   if (round == 0) {
     return 0;
@@ -282,6 +322,8 @@ int on_profile_event(void*, void* frame, int event, void* argument) {
       line = line_of_caller(frame);
     } else if (event == kBuiltinCall) {
       line = line_of(frame);
+    } else if (event == kBuiltinReturn && function != kNoFunction && starts_threads(argument)) {
+      look_at_younger_threads(true);  // The new one waits for the GIL, which is ours.
     }
   }
   if (function == kNoFunction || !describe_up_to(function)) {
@@ -323,9 +365,9 @@ bool is_free_threaded() {
   return text != nullptr && std::strchr(text, 't') != nullptr;
 }
 
-// What it takes to read a PyCFunctionObject, and the object that says that the profiler is ours.
+// What it takes to read a PyCFunctionObject.
 bool prepare() {
-  if (marker != nullptr) {
+  if (object_header_size != 0) {
     return true;
   }
   const PythonReference order(python, python.attribute(python.type_type, "__mro__"));
@@ -334,35 +376,33 @@ bool prepare() {
   const PythonReference size(python,
                              base != nullptr ? python.attribute(base, "__basicsize__") : nullptr);
   const long bytes = size ? python.number(size.get()) : 0;
+  python.error_clear();
   if (bytes < 16 || bytes % 8 != 0) {
-    python.error_clear();
     return false;
   }
   object_header_size = static_cast<std::uint64_t>(bytes);
-  marker = python.text("optrace");
-  python.error_clear();
-  return marker != nullptr;
+  return true;
 }
 
-// Whose profile function the calling thread has.
-enum class Profiler { none, ours, foreign };
-Profiler current_profiler() {
+// Whether the calling thread has somebody else's profile function.
+bool has_foreign_profiler() {
   void* const getprofile = python.system_object("getprofile");
   const PythonReference current(python,
                                 getprofile == nullptr ? nullptr : python.call(getprofile, nullptr));
-  if (!current) {
-    python.error_clear();
-    return Profiler::foreign;
-  }
-  if (current.get() == marker) {
-    return Profiler::ours;
-  }
-  const PythonReference type(python, python.type_of(current.get()));
-  const PythonReference type_name(python, python.attribute(type.get(), "__name__"));
-  std::int64_t size = 0;
-  const char* const text = type_name ? python.utf8(type_name.get(), &size) : nullptr;
   python.error_clear();
-  return text != nullptr && std::strcmp(text, "NoneType") == 0 ? Profiler::none : Profiler::foreign;
+  return current.get() != python.none;
+}
+
+// Whether the program wants a profile function of its own in every thread (threading.setprofile).
+bool profiles_threads() {
+  void* const modules = python.system_object("modules");
+  const PythonReference name(python, python.text("threading"));
+  const PythonReference threading(
+      python, modules == nullptr || !name ? nullptr : python.item(modules, name.get()));
+  const PythonReference hook(
+      python, threading ? python.attribute(threading.get(), "_profile_hook") : nullptr);
+  python.error_clear();
+  return hook && hook.get() != python.none;
 }
 
 }  // namespace
@@ -380,17 +420,17 @@ int set_python_events(bool on) {
   if (!prepare()) {
     return -ENOSYS;
   }
-  const Profiler before = current_profiler();
-  if (before == Profiler::foreign) {
+  if (has_foreign_profiler()) {
     return -EBUSY;
   }
-  if (on == (before == Profiler::ours)) {
-    return 0;
-  }
-  python.set_profile(on ? on_profile_event : nullptr, on ? marker : nullptr);
+  wanted = on;
+  python.set_profile(on ? on_profile_event : nullptr, on ? python.none : nullptr);
   python.error_clear();
-  // An audit hook may have refused it.
-  return (current_profiler() == Profiler::ours) == on ? 0 : -EPERM;
+  if (on) {
+    newest_thread = 0;
+    look_at_younger_threads(!profiles_threads());
+  }
+  return 0;
 }
 
 }  // namespace optrace::agent

@@ -16,6 +16,16 @@ bool find_symbol(const char* name, T& place) {
 }  // namespace
 
 bool PythonInterface::find() {
+  const bool threads = find_symbol("PyInterpreterState_Main", main_interpreter) &&
+                       find_symbol("PyThreadState_GetInterpreter", interpreter_of) &&
+                       find_symbol("PyInterpreterState_ThreadHead", first_thread) &&
+                       find_symbol("PyThreadState_Next", next_thread) &&
+                       find_symbol("PyThreadState_Get", current_thread) &&
+                       find_symbol("PyThreadState_GetID", thread_id) &&
+                       find_symbol("_PyEval_SetProfile", set_profile_of);
+  if (!threads) {
+    set_profile_of = nullptr;
+  }
   return find_symbol("PyGILState_Ensure", gil_ensure) &&
          find_symbol("PyGILState_Release", gil_release) &&
          find_symbol("Py_IsInitialized", is_initialized) &&
@@ -31,7 +41,7 @@ bool PythonInterface::find() {
          find_symbol("PyUnicode_AsUTF8AndSize", utf8) && find_symbol("PyLong_AsLong", number) &&
          find_symbol("PyErr_Fetch", error_fetch) && find_symbol("PyErr_Restore", error_restore) &&
          find_symbol("PyErr_Clear", error_clear) && find_symbol("Py_IncRef", take_reference) &&
-         find_symbol("Py_DecRef", drop_reference) &&
+         find_symbol("Py_DecRef", drop_reference) && find_symbol("_Py_NoneStruct", none) &&
          find_symbol("PyCFunction_Type", function_type) &&
          find_symbol("PyModule_Type", module_type) && find_symbol("PyCapsule_Type", capsule_type) &&
          find_symbol("PyType_Type", type_type) && find_symbol("PyUnicode_Type", text_type);

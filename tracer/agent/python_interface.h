@@ -34,11 +34,25 @@ struct PythonInterface {
   void (*error_clear)();
   void (*take_reference)(Object* object);
   void (*drop_reference)(Object* object);
+  Object* none;
   Object* function_type;  ///< PyCFunction_Type and so on.
   Object* module_type;
   Object* capsule_type;
   Object* type_type;
   Object* text_type;
+
+  // Only where has_threads(): of any thread that Python knows, with the GIL held.
+  using Thread = void;
+  using Interpreter = void;
+  Interpreter* (*main_interpreter)();
+  Interpreter* (*interpreter_of)(Thread* thread);
+  Thread* (*first_thread)(Interpreter* interpreter);
+  Thread* (*next_thread)(Thread* thread);
+  Thread* (*current_thread)();
+  std::uint64_t (*thread_id)(Thread* thread);  ///< Younger threads of an interpreter have larger.
+  int (*set_profile_of)(Thread* thread, ProfileFunction function, Object* self);
+
+  bool has_threads() const { return set_profile_of != nullptr; }
 
   /// False when the process has no Python, or one without the functions that are needed.
   bool find();
