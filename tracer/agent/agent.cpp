@@ -190,7 +190,9 @@ bool prepare_region() {
   if ((region == nullptr || !region->shared || !region_is_usable()) && !use_private_region()) {
     return false;
   }
-  clear_region(*current_region());
+  if (!current_region()->shared) {
+    clear_region(*current_region());
+  }
   return true;
 }
 

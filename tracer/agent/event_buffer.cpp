@@ -194,21 +194,6 @@ constexpr std::uint32_t number_of(ChunkState state) {
   return static_cast<std::uint32_t>(state);
 }
 
-// At no point between its lines does a handler find the old position with the new number.
-void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
-  if (buffer.round == round) {
-    return;
-  }
-  buffer.cursor = 0;
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  buffer.chunk = nullptr;
-  buffer.first = 0;
-  buffer.chunks = 0;
-  buffer.lost = 0;
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  buffer.round = round;
-}
-
 bool has_room(const ThreadBuffer& buffer, std::uint32_t round) {
   return buffer.round == round && buffer.cursor % kChunkSize != 0;
 }
@@ -261,6 +246,31 @@ void let_go(ChunkHeader* header, std::uint32_t thread, ChunkState state) {
   change_owner(header, {number_of(ChunkState::owned), thread}, {number_of(state), thread});
 }
 
+// A full chunk, or one that is left from an earlier recording, is the reader's from now on. Only
+// its own thread knows that nothing is being written to it.
+void seal_chunk(const Region& region, ThreadBuffer& buffer, std::uint32_t thread) {
+  const std::uint64_t at = address_of(buffer.chunk);
+  if (region.shared && at >= region.chunks && at < region.chunks + region.capacity * kChunkSize) {
+    let_go(buffer.chunk, thread, ChunkState::sealed);
+    buffer.chunk = nullptr;
+  }
+}
+
+// At no point between its lines does a handler find the old position with the new number.
+void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
+  if (buffer.round == round) {
+    return;
+  }
+  buffer.cursor = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  buffer.chunk = nullptr;
+  buffer.first = 0;
+  buffer.chunks = 0;
+  buffer.lost = 0;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  buffer.round = round;
+}
+
 // A chunk that is the caller's from now on, or null when none is free.
 ChunkHeader* take_chunk(Region& region, std::uint32_t thread, std::uint64_t& order) {
   if (!region.shared) {
@@ -297,12 +307,9 @@ bool populate(const ChunkHeader* header) {
 // Seals the thread's full chunk, takes another and its first slot; null when none is free. Without
 // signals.
 Event* change_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
-  adopt_round(buffer, round);
   const auto thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0));
-  if (region.shared && buffer.chunk != nullptr) {
-    let_go(buffer.chunk, thread, ChunkState::sealed);
-    buffer.chunk = nullptr;
-  }
+  seal_chunk(region, buffer, thread);
+  adopt_round(buffer, round);
   std::uint64_t order = 0;
   ChunkHeader* const header = take_chunk(region, thread, order);
   if (header == nullptr) {
@@ -513,7 +520,10 @@ Event* optrace_agent_refill(std::uint32_t round) {
   }
   if (slot == nullptr && running_round() == round) {
     const SignalsBlocked guard;
-    adopt_round(buffer, round);
+    if (buffer.round != round) {
+      seal_chunk(region, buffer, static_cast<std::uint32_t>(system_call(SYS_gettid, 0)));
+      adopt_round(buffer, round);
+    }
     count_lost(region, buffer);
   }
   return slot;

@@ -14,8 +14,6 @@ namespace optrace::agent {
 
 namespace {
 
-using recording::ChunkHeader;
-using recording::ChunkState;
 using recording::kChunkSize;
 using recording::RegionHeader;
 using recording::SectionHeader;
@@ -116,15 +114,6 @@ void zero_taken_chunks(const Region& region) {
   }
 }
 
-void seal_left_chunks(const Region& region) {
-  for (std::uint32_t i = 0; i < region.capacity; ++i) {
-    auto owned = static_cast<std::uint32_t>(ChunkState::owned);
-    __atomic_compare_exchange_n(&region.chunk(i)->state, &owned,
-                                static_cast<std::uint32_t>(ChunkState::sealed), false,
-                                __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-  }
-}
-
 // Maps the file over the reservation's addresses, which are made large enough first.
 int map_shared(Reservation& reservation, int fd, std::uint64_t size) {
   forget_shared(reservation);
@@ -215,10 +204,6 @@ bool region_is_usable() {
 }
 
 void clear_region(Region& region) {
-  if (region.shared) {
-    seal_left_chunks(region);
-    return;
-  }
   zero_taken_chunks(region);
   const std::uint64_t used = std::min(page_ceiling(region.arena_used), region.arena_size);
   madvise(as_memory(region.arena), used, MADV_DONTNEED);

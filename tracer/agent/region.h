@@ -60,9 +60,7 @@ int use_shared_region(int fd, std::uint64_t bytes);
 /// Whether the calling process may record into the current region.
 bool region_is_usable();
 
-/// Before a recording: the agent's own region loses what is in it (what was much gives its memory
-/// back, but not its addresses); of a shared one, chunks that earlier recordings left to their
-/// threads are sealed.
+/// Empties the agent's own region. What was much gives its memory back, but not its addresses.
 void clear_region(Region& region);
 
 /// Gives the memory of the agent's own region back.
