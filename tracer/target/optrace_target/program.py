@@ -136,11 +136,10 @@ class Program:
             return
         self._agent = Agent(order["agent"], order["use_jumps"])
         # A jump takes more than one instruction's place: no other thread may be about to enter the
-        # function. Nobody uses torch yet, but the interpreter is in use by every thread.
-        alone = len(os.listdir("/proc/self/task")) == 1
+        # function. Nobody uses torch yet, and what of the interpreter is probed runs under its lock,
+        # which is held while probes are placed.
         for plan in order["plans"]:
-            self._agent.place(plan["path"],
-                              not late and (alone or not plan["interpreter"]))
+            self._agent.place(plan["path"], not late)
         warnings = self._agent.record_ops(order["op_agent"]) if order["op_agent"] else []
         if self._children:
             os.register_at_fork(after_in_child=self._in_child)
