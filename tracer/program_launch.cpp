@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -46,6 +47,7 @@ constexpr std::size_t kMostModules = 16;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
 constexpr milliseconds kDrainPause{2};
+constexpr milliseconds kBusyPause{1};  // What comes meanwhile fits many times over.
 
 /// Tells when a process has ended, whoever its parent is.
 class ProcessWatch {
@@ -84,7 +86,10 @@ std::string quoted(const std::string& word) {
 
 std::string command_line(const ProgramRequest& request) {
   std::string line = "python";
-  for (const std::string& argument : request.arguments) line += " " + quoted(argument);
+  for (const std::string& argument : request.arguments) {
+    const std::size_t end = argument.find('\n');  // Code has lines.
+    line += " " + quoted(end == std::string::npos ? argument : argument.substr(0, end) + " ...");
+  }
   return line;
 }
 
@@ -197,8 +202,8 @@ class ProcessFamily {
         const auto called = [this] { return closing_ || !heard_.empty(); };
         if (members_.empty())
           woken_.wait(lock, called);
-        else if (!busy_)
-          woken_.wait_for(lock, kDrainPause, called);
+        else
+          woken_.wait_for(lock, busy_ ? kBusyPause : kDrainPause, called);
         heard = std::move(heard_);
         heard_.clear();
         closing = closing_;
@@ -226,7 +231,12 @@ class ProcessFamily {
       if (!first) member->meta = meta_;
       add_warnings(member->meta, recording);
       const Descriptor region = connection.take_descriptor();
-      if (!region) throw Error(ExitStatus::failed, "a traced process shares no memory", kReport);
+      const int seals = ::fcntl(region.get(), F_GET_SEALS);
+      if (seals < 0 ||
+          (seals & F_SEAL_SHRINK) == 0) {  // To read what became smaller would kill us.
+        throw Error(ExitStatus::failed, "a traced process shares no memory that is safe to read",
+                    kReport);
+      }
       member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
       connection.send({{"order", "start"}});
     });
