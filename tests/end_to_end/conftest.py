@@ -60,7 +60,7 @@ def optrace():
     """optrace(*arguments, timeout=seconds, environment={...}, **subprocess options).
 
     Runs the command and returns the CompletedProcess with text. An environment value of None
-    removes the variable.
+    removes the variable. optrace.command is what is run.
     """
     command = shlex.split(os.environ.get("OPTRACE_COMMAND", str(REPOSITORY / "build/optrace")))
 
@@ -73,6 +73,7 @@ def optrace():
                 variables[name] = str(value)
         return _run([*command, *map(str, arguments)], timeout=timeout, env=variables, **options)
 
+    run.command = command
     return run
 
 

@@ -1,6 +1,7 @@
 """The agent's C interface (tracer/agent/agent.h) as Python calls."""
 import ctypes
 import errno
+import fcntl
 import os
 
 from .op_records import load_op_records
@@ -48,10 +49,13 @@ class Agent:
 
     def share(self, size):
         """A new descriptor of memory that what is recorded from the next start on goes to."""
-        descriptor = os.memfd_create("optrace", os.MFD_CLOEXEC)
+        descriptor = os.memfd_create("optrace", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             self.check("sharing memory with the command",
                        self._library.optrace_agent_share(descriptor, ctypes.c_uint64(size)))
+            # Whoever reads it would die if it became smaller.
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS,
+                        fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         except BaseException:
             os.close(descriptor)
             raise

@@ -5,6 +5,7 @@ descriptor stays open, and signals wait until the program's own code runs again.
 """
 import _signal
 import _socket
+import atexit
 import fcntl
 import gc
 import json
@@ -141,6 +142,9 @@ class Program:
         for plan in order["plans"]:
             self._agent.place(plan["path"], not late)
         warnings = self._agent.record_ops(order["op_agent"]) if order["op_agent"] else []
+        # What torch registered is called after this: how it takes itself apart is no part of the
+        # program.
+        atexit.register(self.end)
         if self._children:
             os.register_at_fork(after_in_child=self._in_child)
         self._record(connection, order["bytes"], warnings)
@@ -203,7 +207,7 @@ class Program:
 
     def end(self):
         """The program is over, orderly; after a kill the command does without."""
-        if not self._recording:
+        if not self._recording or self.process != os.getpid():
             return
         with _Quiet():
             self._recording = False

@@ -5,7 +5,6 @@ finder in sys.meta_path, which notices the import of torch and then goes too. No
 different for the program: this file imports nothing that a starting Python has not got already,
 and no frame of it is on the stack while code of the program's runs, torch's own import included.
 """
-import atexit
 import os
 import sys
 
@@ -110,10 +109,6 @@ class _Finder:
     def _has_program(self):
         return self._program is not None and self._program.process == os.getpid()
 
-    def end(self):
-        if self._has_program():
-            self._program.end()
-
 
 def _load_tracer():
     """The package beside this folder, under a name of its own and gone from sys.modules after."""
@@ -149,11 +144,7 @@ def _main():
         else:
             os.environ["PYTHONPATH"] = before
         del os.environ[_ADDRESS]
-    finder = _Finder(address, children)
-    sys.meta_path.insert(0, finder)
-    # The first to be registered is the last to be called: what the program does at its end is
-    # part of it.
-    atexit.register(finder.end)
+    sys.meta_path.insert(0, _Finder(address, children))
 
 
 _main()
