@@ -54,7 +54,7 @@ class Given:
     def arguments(self):
         """(positional, keywords, sample) that --input's expression stands for."""
         positional, keywords = evaluated(self._torch, "--input", self.expression)
-        tensors = Collected(self._torch, "--input")
+        tensors = Collected(self._torch)
         positional = tensors.named(positional)
         keywords = tensors.named(keywords)
         differentiable = self.backward or self.requires_grad

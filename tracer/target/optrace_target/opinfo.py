@@ -56,7 +56,7 @@ class OpInfoDatabase:
             _MOST_SAMPLES))
         drawn.sort(key=_plainness)  # Stable: PyTorch's own order among the equally plain.
         for sample in drawn:
-            tensors = Collected(torch, info.name)
+            tensors = Collected(torch)
             positional = tensors.named([sample.input, *sample.args])
             keywords = tensors.named(dict(sample.kwargs))
             yield positional, keywords, tensors.sample(self._device), sample.output_process_fn_grad
@@ -86,7 +86,7 @@ class OpInfoDatabase:
             constructor, forward = sample.constructor_input, sample.forward_input
             if forward is None:
                 continue
-            tensors = Collected(torch, kind.__name__)
+            tensors = Collected(torch)
             yield ((constructor.args, constructor.kwargs), tensors.named(list(forward.args)),
                    tensors.named(dict(forward.kwargs)), tensors.sample(self._device))
 
@@ -118,9 +118,8 @@ class OpInfoDatabase:
 class Collected:
     """Takes the tensors out of a call's arguments, and gives each a name."""
 
-    def __init__(self, torch, what):
+    def __init__(self, torch):
         self._torch = torch
-        self._what = what
         self._tensors = {}
         self._flagged = set()
 
