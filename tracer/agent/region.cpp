@@ -91,10 +91,10 @@ void forget_shared(Reservation& reservation) {
   if (!reservation.mapped) {
     return;
   }
-  mmap(as_memory(reservation.base), reservation.size, PROT_READ | PROT_WRITE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  // The rest of `region` stays as it is for whoever comes late.
-  reservation.mapped = false;
+  void* const memory = mmap(as_memory(reservation.base), reservation.size, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  // `region` stays as it is for whoever comes late.
+  reservation.mapped = memory == MAP_FAILED;
 }
 
 void forget_all_shared() {
