@@ -174,6 +174,7 @@ constexpr auto kRows = std::to_array<Row>({
 // Python functions that are left out: they look something up, and stand in every module's stack.
 constexpr auto kFoldedPython = std::to_array<std::string_view>({
     "torch.nn.modules.module.Module.__getattr__",
+    "importlib._bootstrap*",  // How a module's code comes to run.
 });
 
 constexpr std::array<std::string_view, 8> kLayerNames = {

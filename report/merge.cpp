@@ -255,8 +255,11 @@ class Merge {
 
   Shown shown(const Path& path) {
     if (options_.all) return Shown::always;
-    if (path.kind == PathKind::python)
-      return place_python(trace_.python_functions[path.what].name).shown;
+    if (path.kind == PathKind::python) {
+      // Python code is of interest where it leads to PyTorch; where nothing does, all there is.
+      const Shown placed = place_python(trace_.python_functions[path.what].name).shown;
+      return placed == Shown::always && any_lead_ ? Shown::leading : placed;
+    }
     if (path.kind == PathKind::node) return Shown::always;
     if (path.kind == PathKind::initial || path.what == kNone) return Shown::never;
     return facts(path.what).placement.shown;
@@ -305,6 +308,9 @@ class Merge {
 
   void note_leads() {
     std::vector<Path>& paths = every_path_.paths();
+    any_lead_ = std::ranges::any_of(paths, [&](const Path& path) {
+      return path.kind != PathKind::python && shown(path) == Shown::always;
+    });
     for (std::size_t i = paths.size(); i-- > 0;)
       if (paths[i].parent != kNone && (paths[i].leads || shown(paths[i]) == Shown::always))
         paths[paths[i].parent].leads = true;
@@ -557,6 +563,7 @@ class Merge {
   const DispatchDetails dispatch_;
   PathSet every_path_;
   PathSet shown_paths_;
+  bool any_lead_ = false;  // Something that is no Python code is always shown.
 };
 
 }  // namespace

@@ -186,6 +186,14 @@ std::size_t CallTreeRules::running_loop() const {
   return 0;
 }
 
+std::size_t CallTreeRules::outermost_loop() const {
+  for (std::size_t i = 0; i < state_.native.size(); ++i) {
+    const std::uint32_t function = state_.native[i].function;
+    if (function != kNone && functions_.is_evaluation_loop(function)) return i + 1;
+  }
+  return 0;
+}
+
 // Without a probed loop nothing tells that native frames inside a Python frame have ended, other
 // than that the frame runs. (With one, its next callee's slot and caller do, and what calls the
 // hook from the loop stays live.)
@@ -195,7 +203,30 @@ void CallTreeRules::leave_native_frames() {
   if (innermost.kind == PathKind::python && !innermost.in_loop) pop_to(innermost.height);
 }
 
+// A Python function that was live when recording began. It runs in the outermost loop, outside of
+// what has been seen to start since.
+std::uint32_t CallTreeRules::add_live_python(const Event& event) {
+  const std::size_t loop = outermost_loop();
+  if (loop == 0) return kNone;
+  LiveFrame& host = state_.native[loop - 1];
+  Node node{.kind = PathKind::python, .what = event.what, .line = event.line};
+  node.parent = host.node;
+  node.shown_under = host.innermost_python == kNone ? host.node : host.innermost_python;
+  LivePython frame{.what = event.what};
+  frame.height = loop;
+  frame.in_loop = true;
+  frame.outside = host.innermost_python;
+  frame.node = nodes_.add(node, &event);
+  host.innermost_python = frame.node;
+  std::vector<LivePython>& python = state_.python;
+  const auto at = std::ranges::upper_bound(python, loop, {}, &LivePython::height);
+  kept_.python = std::min(kept_.python, static_cast<std::size_t>(at - python.begin()));
+  python.insert(at, frame);
+  return frame.node;
+}
+
 std::uint32_t CallTreeRules::add_python_call(const Event& event) {
+  if (event.stack_pointer == 0) return add_live_python(event);
   std::vector<LivePython>& python = state_.python;
   const std::size_t loop = running_loop();
   const std::size_t outer = python.empty() ? 0 : python.back().height;

@@ -205,7 +205,9 @@ class CallTreeRules {
   std::size_t initial_height() const;
   BuiltinCall& current_builtin();
   std::size_t running_loop() const;
+  std::size_t outermost_loop() const;
   void leave_native_frames();
+  std::uint32_t add_live_python(const Event& event);
   std::uint32_t add_python_call(const Event& event);
   void end_python_call(const Event& event);
   std::uint32_t begin_node(const Event& event);

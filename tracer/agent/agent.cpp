@@ -443,6 +443,11 @@ int optrace_agent_python(int on) {
   return call ? set_python_events(on != 0) : -EBUSY;
 }
 
+int optrace_agent_python_frames() {
+  const OnlyCall call;
+  return call ? record_live_python() : -EBUSY;
+}
+
 int optrace_agent_remove() {
   const OnlyCall call;
   if (!call) {

@@ -87,6 +87,11 @@ OPTRACE_AGENT_EXPORT int optrace_agent_write(int fd);
 /// somebody else's profile function is set (it is left alone).
 OPTRACE_AGENT_EXPORT int optrace_agent_python(int on);
 
+/// Records the Python functions that are live on the calling thread as if they were called now, but
+/// for what runs inside of an import: events like those of calls, outermost first, with 0 for the
+/// stack pointer. The caller needs no GIL. 0, -ENODATA when not recording, or -ENOSYS.
+OPTRACE_AGENT_EXPORT int optrace_agent_python_frames(void);
+
 /// Takes every probe out and gives SIGTRAP back; afterwards the text is what it was. Memory that a
 /// thread may still be running in is kept for the next time. -EACCES as for place; -EBUSY when
 /// somebody patched over our probes: those are left (counter left_behind), with the handler.

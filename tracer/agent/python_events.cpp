@@ -407,6 +407,61 @@ bool profiles_threads() {
 
 }  // namespace
 
+int record_live_python() {
+  const std::uint32_t round = running_round();
+  if (round == 0) {
+    return -ENODATA;
+  }
+  if (!python_found || python.is_initialized() == 0) {
+    return -ENOSYS;
+  }
+  constexpr int kMostFrames = 256;
+  static constexpr char kImporting[] = "<frozen importlib";
+  void* frames[kMostFrames];  // Innermost first; new references.
+  std::uint32_t functions[kMostFrames];
+  int count = 0;
+  int outside = 0;  // Of the outermost import.
+  const GilHeld gil;
+  {
+    const PendingErrorKept guard;
+    const Unrecorded unrecorded;
+    void* frame = python.current_frame();
+    if (frame != nullptr) {
+      python.take_reference(frame);
+    }
+    for (; frame != nullptr && count < kMostFrames; frame = python.frame_back(frame)) {
+      frames[count] = frame;
+      functions[count] = id_of_python_function(frame);
+      const PythonReference code(python, python.frame_code(frame));
+      const PythonReference file(python, python.attribute(code.get(), "co_filename"));
+      std::int64_t size = 0;
+      const char* const text = file ? python.utf8(file.get(), &size) : nullptr;
+      ++count;
+      if (text != nullptr && std::strncmp(text, kImporting, sizeof(kImporting) - 1) == 0) {
+        outside = count;
+      }
+    }
+    python.drop_reference(frame);
+    python.error_clear();
+  }
+  for (int i = count; i-- > outside;) {
+    std::uint32_t line = 0;
+    if (i + 1 < count) {
+      const Unrecorded unrecorded;
+      line = line_of(frames[i + 1]);
+    }
+    if (functions[i] != kNoFunction && describe_up_to(functions[i])) {
+      // No stack pointer: where on the stack it runs is not known.
+      record_event(round, recording::kPythonCall, line, 0, functions[i]);
+    }
+  }
+  const Unrecorded unrecorded;
+  for (int i = 0; i < count; ++i) {
+    python.drop_reference(frames[i]);
+  }
+  return 0;
+}
+
 int set_python_events(bool on) {
   python_found = python_found || python.find();
   if (!python_found || python.is_initialized() == 0) {

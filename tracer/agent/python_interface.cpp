@@ -31,6 +31,7 @@ bool PythonInterface::find() {
          find_symbol("Py_IsInitialized", is_initialized) &&
          find_symbol("PyEval_SetProfile", set_profile) &&
          find_symbol("PyFrame_GetCode", frame_code) && find_symbol("PyFrame_GetBack", frame_back) &&
+         find_symbol("PyEval_GetFrame", current_frame) &&
          find_symbol("PyFrame_GetLineNumber", frame_line) &&
          find_symbol("PyObject_GetAttrString", attribute) &&
          find_symbol("PyObject_GetItem", item) && find_symbol("PyObject_CallObject", call) &&

@@ -16,6 +16,7 @@ struct PythonInterface {
   void (*set_profile)(ProfileFunction function, Object* self);
   Object* (*frame_code)(Object* frame);  ///< New reference, as all but where said.
   Object* (*frame_back)(Object* frame);
+  Object* (*current_frame)();  ///< Borrowed.
   int (*frame_line)(Object* frame);
   Object* (*attribute)(Object* object, const char* name);
   Object* (*item)(Object* object, Object* key);

@@ -161,6 +161,7 @@ class Program:
             self._disconnect()
             self._recording = True
             self._agent.check("recording", self._agent.start())
+            self._agent.record_live_functions()
 
     def _in_child(self):
         """A fork: the probes are there, but the memory that is shared is the parent's."""
