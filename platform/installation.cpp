@@ -2,7 +2,9 @@
 
 #include <system_error>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include "platform/error.h"
 
@@ -25,6 +27,13 @@ std::filesystem::path find(const char* kind) {
 }  // namespace
 
 std::filesystem::path executable_folder() {
+  Dl_info info{};
+  link_map* map = nullptr;
+  const auto* const own = reinterpret_cast<const void*>(&executable_folder);
+  const bool found = ::dladdr1(own, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+  // The program itself has no name in the loader's list.
+  if (found && map != nullptr && *map->l_name != '\0')
+    return std::filesystem::canonical(map->l_name).parent_path();
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
 

@@ -1,0 +1,422 @@
+#include "python/in_process_tracer.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "platform/descriptor.h"
+#include "platform/error.h"
+#include "platform/installation.h"
+#include "platform/private_folder.h"
+#include "python/idle_threads.h"
+#include "tracer/agent/agent.h"
+#include "tracer/op_agent.h"
+#include "tracer/op_records/op_records.h"
+#include "tracer/probe_session.h"
+#include "tracer/target_description.h"
+
+namespace optrace {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kDrainPause{2};
+constexpr const char* kAgain = "Try again; if it stays so, report it with this line.";
+
+/// A library that stays loaded.
+class Library {
+ public:
+  explicit Library(const std::filesystem::path& path)
+      : handle_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) {
+      const char* const reason = ::dlerror();
+      throw Error(ExitStatus::failed,
+                  fmt::format("{} can't be loaded: {}", path.filename().string(),
+                              reason == nullptr ? "no reason given" : reason),
+                  "Install optrace again.");
+    }
+  }
+
+  template <typename Function>
+  void find(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(::dlsym(handle_, name));
+    if (function == nullptr) {
+      throw Error(ExitStatus::failed, fmt::format("the agent has no function {}", name),
+                  "Install optrace again: its parts are of different versions.");
+    }
+  }
+
+ private:
+  void* handle_;
+};
+
+/// tracer/agent/agent.h as loaded.
+struct Agent {
+  explicit Agent(const Library& library) {
+    library.find(place, "optrace_agent_place");
+    library.find(share, "optrace_agent_share");
+    library.find(note, "optrace_agent_note");
+    library.find(keep_record, "optrace_agent_keep_record");
+    library.find(pause_thread, "optrace_agent_pause_thread");
+    library.find(resume_thread, "optrace_agent_resume_thread");
+    library.find(serve, "optrace_agent_serve");
+    library.find(start, "optrace_agent_start");
+    library.find(stop, "optrace_agent_stop");
+    library.find(python, "optrace_agent_python");
+    library.find(remove, "optrace_agent_remove");
+    library.find(read_counters, "optrace_agent_read_counters");
+  }
+
+  decltype(optrace_agent_place)* place = nullptr;
+  decltype(optrace_agent_share)* share = nullptr;
+  decltype(optrace_agent_note)* note = nullptr;
+  decltype(optrace_agent_keep_record)* keep_record = nullptr;
+  decltype(optrace_agent_pause_thread)* pause_thread = nullptr;
+  decltype(optrace_agent_resume_thread)* resume_thread = nullptr;
+  decltype(optrace_agent_serve)* serve = nullptr;
+  decltype(optrace_agent_start)* start = nullptr;
+  decltype(optrace_agent_stop)* stop = nullptr;
+  decltype(optrace_agent_python)* python = nullptr;
+  decltype(optrace_agent_remove)* remove = nullptr;
+  decltype(optrace_agent_read_counters)* read_counters = nullptr;
+};
+
+/// tracer/op_records/op_records.h as loaded.
+struct OpRecorder {
+  OpRecorder(const Library& library, const Agent& agent) {
+    decltype(optrace_ops_use)* use = nullptr;
+    library.find(use, "optrace_ops_use");
+    library.find(start, "optrace_ops_start");
+    library.find(stop, "optrace_ops_stop");
+    const optrace_op_functions functions{agent.note,          agent.keep_record, agent.pause_thread,
+                                         agent.resume_thread, agent.start,       agent.stop};
+    if (const int result = use(&functions); result != 0) {
+      throw Error(ExitStatus::failed,
+                  fmt::format("op records can't be made: {}", describe_errno(-result)), kAgain);
+    }
+  }
+
+  decltype(optrace_ops_start)* start = nullptr;
+  decltype(optrace_ops_stop)* stop = nullptr;
+};
+
+/// The agent's functions turn a second caller away: here that is the reader's thread, placing a
+/// plan.
+template <typename Call>
+int when_free(const Call& call) {
+  constexpr int kMostTries = 20000;
+  int result = call();
+  for (int i = 0; result == -EBUSY && i < kMostTries; ++i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    result = call();
+  }
+  return result;
+}
+
+[[noreturn]] void fail(const char* doing, int result) {
+  const int number = -result;
+  std::string remedy = kAgain;
+  if (number == EACCES) {
+    remedy =
+        "This system does not let a program change its own code: allow it for this Python "
+        "(with SELinux: the boolean selinuxuser_execmod).";
+  } else if (number == ENOMEM || number == ENOSPC) {
+    remedy = "Free some memory, or ask for smaller buffers with buffer_bytes.";
+  } else if (number == ENXIO) {
+    remedy = "A library that probes are planned for is not loaded: check that import torch works.";
+  }
+  throw Error(ExitStatus::failed, fmt::format("{} failed: {}", doing, describe_errno(number)),
+              remedy);
+}
+
+void check(const char* doing, int result) {
+  if (result < 0) fail(doing, result);
+}
+
+/// A signal's handler runs in one of the program's own threads, not in what is started meanwhile.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    // A fault's own signals can't wait: the system ends a process that does not take one.
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
+      sigdelset(&all, fault);
+    }
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+/// One recording.
+struct InProcessTracer::Round {
+  /// What the thread that reads and the one that it belongs to say to each other.
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool leave = false;
+
+  std::unique_ptr<Collector> collector;  // The reader's, while there is one.
+  std::exception_ptr failure;            // Likewise.
+  std::unique_ptr<std::thread> reader;
+
+  bool python_frames = false;
+  bool op_records = false;
+  bool recording = false;  // Not stopped yet.
+  std::vector<std::string> warnings;
+};
+
+struct InProcessTracer::State {
+  pid_t process = ::getpid();
+  PrivateFolder scratch;
+  ProbeSession session{scratch.path()};
+  std::unique_ptr<Agent> agent;
+  std::unique_ptr<OpRecorder> recorder;
+  OpAgent op_agent;
+  bool op_agent_known = false;
+  std::vector<std::filesystem::path> plans;
+  bool planned = false;
+  std::unique_ptr<Round> round;
+
+  void place_plans();
+  void read_until_told();
+  void start_reader();
+  void stop_reader();
+  void note_shortfalls(bool hooked);
+  int stop_recording();
+};
+
+InProcessTracer::InProcessTracer() : state_(new State) {}
+
+InProcessTracer& InProcessTracer::instance() {
+  static auto* const only = new InProcessTracer;
+  // Forked without Python's knowing: everything here is the parent's.
+  if (only->state_->process != ::getpid()) only->after_fork_in_child();
+  return *only;
+}
+
+bool InProcessTracer::active() const {
+  return state_->round != nullptr;
+}
+
+void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& options) {
+  State& state = *state_;
+  if (!state.agent) {
+    state.agent = std::make_unique<Agent>(Library(library_folder() / "liboptrace_agent.so"));
+  }
+  if (!state.planned) {
+    std::vector<std::filesystem::path> modules = torch_libraries(torch.folder, torch.cuda);
+    modules.push_back(torch.interpreter);
+    state.plans = state.session.initial_plans(modules);
+    state.planned = true;
+  }
+  if (options.op_records && !state.op_agent_known) {
+    state.op_agent = find_or_build_op_agent(torch.folder, [](std::string_view) {});
+    state.op_agent_known = true;
+    if (!state.op_agent.library.empty()) {
+      try {
+        state.recorder =
+            std::make_unique<OpRecorder>(Library(state.op_agent.library), *state.agent);
+      } catch (const Error& error) {
+        state.op_agent.missing = fmt::format("Op records are missing: {}.", error.what());
+      }
+    }
+  }
+}
+
+void InProcessTracer::State::place_plans() {
+  // A jump takes the place of several instructions: no thread may be at one of those behind the
+  // first. The caller is not, and holds the GIL.
+  const bool use_jumps = other_threads_are_idle();
+  for (const std::filesystem::path& plan : plans) {
+    const int placed = when_free([&] { return agent->place(plan.c_str(), use_jumps ? 1 : 0); });
+    if (placed != -EEXIST) check("placing probes", placed);
+  }
+}
+
+void InProcessTracer::State::read_until_told() {
+  const std::uint32_t paused = agent->pause_thread();
+  try {
+    std::unique_lock lock(round->mutex);
+    while (!round->leave) {
+      lock.unlock();
+      const bool any = round->collector->drain();
+      // With a Python hook the program places what is asked for by itself, at a quiet moment.
+      if (!round->python_frames) agent->serve();
+      lock.lock();
+      if (!any) round->wake.wait_for(lock, kDrainPause, [this] { return round->leave; });
+    }
+  } catch (...) {
+    round->failure = std::current_exception();
+    agent->stop();  // Or the program would wait for us.
+  }
+  agent->resume_thread(paused);
+}
+
+void InProcessTracer::State::start_reader() {
+  const SignalsBlocked guard;  // The thread inherits it.
+  round->leave = false;
+  round->reader = std::make_unique<std::thread>([this] { read_until_told(); });
+}
+
+void InProcessTracer::State::stop_reader() {
+  if (!round->reader) return;
+  {
+    const std::lock_guard lock(round->mutex);
+    round->leave = true;
+    round->wake.notify_one();
+  }
+  round->reader->join();
+  round->reader.reset();
+}
+
+void InProcessTracer::State::note_shortfalls(bool hooked) {
+  optrace_agent_counters counters{};
+  check("reading the counters", when_free([&] { return agent->read_counters(&counters); }));
+  std::vector<std::string>& warnings = round->warnings;
+  if (counters.no_room != 0) {
+    warnings.push_back(
+        fmt::format("{} functions could not be probed: no memory is free within 2 GB of their "
+                    "library. Frames may be missing.",
+                    counters.no_room));
+  }
+  if (counters.bytes_differ != 0) {
+    warnings.push_back(
+        fmt::format("{} functions could not be probed: their code in memory is not what the "
+                    "library's file holds. Frames may be missing.",
+                    counters.bytes_differ));
+  }
+  if (!hooked) {
+    warnings.push_back(
+        "Python frames are missing: this Python's profile hook could not be used, or another "
+        "profiler has it.");
+  }
+}
+
+int InProcessTracer::State::stop_recording() {
+  if (!std::exchange(round->recording, false)) return 0;
+  const int result =
+      when_free([this] { return round->op_records ? recorder->stop() : agent->stop(); });
+  if (round->python_frames) when_free([this] { return agent->python(0); });
+  return result;
+}
+
+void InProcessTracer::start(const InProcessOptions& options) {
+  State& state = *state_;
+  if (state.round) {
+    throw Error(ExitStatus::usage, "a trace is running already in this process",
+                "End it first: traces can't be nested.");
+  }
+  const SignalsBlocked guard;
+  state.round = std::make_unique<Round>();
+  Round& round = *state.round;
+  try {
+    round.python_frames = options.python_frames;
+    round.op_records = options.op_records && state.recorder != nullptr;
+    if (options.op_records && !round.op_records) round.warnings.push_back(state.op_agent.missing);
+    state.place_plans();
+    const Descriptor region(::memfd_create("optrace", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!region) fail("making memory for what is recorded", -errno);
+    check("making memory for what is recorded",
+          when_free([&] { return state.agent->share(region.get(), options.buffer_bytes); }));
+    bool hooked = true;
+    if (round.python_frames) {
+      hooked = when_free([&] { return state.agent->python(1); }) == 0;
+      round.python_frames = hooked;
+    }
+    state.note_shortfalls(hooked);
+    const int started = when_free(
+        [&] { return round.op_records ? state.recorder->start() : state.agent->start(); });
+    const std::uint32_t paused = state.agent->pause_thread();
+    check("recording", started);
+    round.recording = true;
+    round.collector = std::make_unique<Collector>(region.get(), state.session, options.collector);
+    state.start_reader();
+    state.agent->resume_thread(paused);
+  } catch (...) {
+    abandon();
+    throw;
+  }
+}
+
+void InProcessTracer::stop() {
+  State& state = *state_;
+  const std::uint32_t paused = state.agent->pause_thread();
+  state.stop_recording();
+  state.agent->resume_thread(paused);
+}
+
+void InProcessTracer::finish() {
+  State& state = *state_;
+  state.stop_reader();
+  if (state.round->failure) std::rethrow_exception(state.round->failure);
+  state.round->collector->finish();
+}
+
+std::vector<std::string> InProcessTracer::ops() const {
+  return state_->round->collector->ops();
+}
+
+Trace InProcessTracer::take(nlohmann::json meta) {
+  State& state = *state_;
+  for (const std::string& warning : state.round->warnings) meta["warnings"].push_back(warning);
+  optrace_agent_counters counters{};
+  when_free([&] { return state.agent->read_counters(&counters); });
+  meta["probes"] = {{"mode", counters.jumps != 0 ? "jump" : "int3"}};
+  Trace trace = state.round->collector->take(checked_meta(std::move(meta)));
+  keep_names_that_occur(trace);
+  abandon();
+  return trace;
+}
+
+void InProcessTracer::abandon() noexcept {
+  State& state = *state_;
+  if (!state.round) return;
+  state.stop_recording();
+  state.stop_reader();
+  when_free([&] { return state.agent->remove(); });
+  state.round.reset();
+}
+
+void InProcessTracer::before_fork() noexcept {
+  if (state_->round) state_->stop_reader();
+}
+
+void InProcessTracer::after_fork_in_parent() noexcept {
+  if (!state_->round || !state_->round->recording || state_->round->failure) return;
+  try {
+    state_->start_reader();
+  } catch (...) {
+    state_->round->failure = std::current_exception();
+  }
+}
+
+void InProcessTracer::after_fork_in_child() noexcept {
+  State& state = *state_;
+  if (state.round) {
+    state.stop_recording();
+    when_free([&] { return state.agent->remove(); });
+  }
+  // Left as it is: its folder and its thread are the parent's.
+  state_ = new State;
+}
+
+}  // namespace optrace

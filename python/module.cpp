@@ -1,0 +1,306 @@
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "platform/error.h"
+#include "python/in_process_tracer.h"
+#include "python/python_values.h"
+#include "python/recorded_trace.h"
+#include "report/layers.h"
+
+namespace optrace {
+namespace {
+
+namespace py = pybind11;
+
+/// `optrace.Frame`: a node of a report that lives as long as any of its frames is looked at.
+class FrameView {
+ public:
+  FrameView(std::shared_ptr<const Report> report, const Frame& frame)
+      : report_(std::move(report)), frame_(&frame) {}
+
+  const Frame& operator*() const { return *frame_; }
+  const Frame* operator->() const { return frame_; }
+
+  std::vector<FrameView> children() const { return of(report_, frame_->children); }
+
+  static std::vector<FrameView> of(const std::shared_ptr<const Report>& report,
+                                   const std::vector<Frame>& frames) {
+    std::vector<FrameView> views;
+    views.reserve(frames.size());
+    for (const Frame& frame : frames) views.emplace_back(report, frame);
+    return views;
+  }
+
+ private:
+  std::shared_ptr<const Report> report_;
+  const Frame* frame_;
+};
+
+/// `optrace.Trace`: what a `with optrace.trace()` block did, or a file that was loaded.
+class PythonTrace {
+ public:
+  explicit PythonTrace(InProcessOptions options) : options_(std::move(options)) {}
+  explicit PythonTrace(Trace trace) : recorded_(std::make_unique<RecordedTrace>(std::move(trace))) {
+    loaded_ = true;
+  }
+
+  void start() {
+    if (loaded_) {
+      throw Error(ExitStatus::usage, "a trace that was loaded from a file can't be started",
+                  "Make a new one: with optrace.trace() as t:");
+    }
+    InProcessTracer& tracer = InProcessTracer::instance();
+    if (tracer.active()) {
+      throw Error(ExitStatus::usage, "a trace is running already in this process",
+                  "Traces can't be nested: stop that one first, or trace both in one.");
+    }
+    const py::module_ helper = py::module_::import("optrace._torch_at_hand");
+    const py::dict torch = helper.attr("describe")();
+    const TorchAtHand at_hand{torch["folder"].cast<std::string>(),
+                              torch["interpreter"].cast<std::string>(), torch["cuda"].cast<bool>()};
+    meta_ = to_json_value(torch["meta"]);
+    meta_["device"] = at_hand.cuda ? "cuda" : "cpu";
+    meta_["op"] = "";
+    meta_["call"] = "optrace.trace() at " + helper.attr("place")().cast<std::string>();
+    meta_["inputs"] = nlohmann::json::array();
+    meta_["backward"] = false;
+    meta_["warnings"] = nlohmann::json::array();
+    {
+      const py::gil_scoped_release released;
+      tracer.prepare(at_hand, options_);
+    }
+    recorded_.reset();
+    thread_ = PyThread_get_thread_ident();
+    process_ = ::getpid();
+    running_ = true;
+    try {
+      tracer.start(options_);
+    } catch (...) {
+      running_ = false;
+      throw;
+    }
+  }
+
+  void stop() {
+    if (!running_) {
+      throw Error(ExitStatus::usage, "this trace is not running", "Start it first.");
+    }
+    if (process_ != ::getpid()) {
+      running_ = false;  // A child that was forked inside of the block: it recorded nothing.
+      InProcessTracer::instance();
+      return;
+    }
+    if (thread_ != PyThread_get_thread_ident()) {
+      throw Error(ExitStatus::usage, "a trace is stopped by another thread than started it",
+                  "Stop it in the thread that called start() or entered the with block.");
+    }
+    InProcessTracer& tracer = InProcessTracer::instance();
+    tracer.stop();
+    running_ = false;
+    try {
+      {
+        const py::gil_scoped_release released;
+        tracer.finish();
+      }
+      const py::module_ helper = py::module_::import("optrace._torch_at_hand");
+      const nlohmann::json tables = to_json_value(helper.attr("dispatch_tables")(tracer.ops()));
+      meta_.update(tables);
+      meta_["process"] = {{"id", process_}};
+      recorded_ = std::make_unique<RecordedTrace>(tracer.take(std::move(meta_)));
+    } catch (...) {
+      tracer.abandon();
+      throw;
+    }
+  }
+
+  /// The trace, once there is one.
+  RecordedTrace& recorded() const {
+    if (recorded_) return *recorded_;
+    if (running_ && process_ == ::getpid()) {
+      throw Error(ExitStatus::usage, "the trace is still running", "Leave the with block first.");
+    }
+    if (process_ != 0 && process_ != ::getpid()) {
+      throw Error(ExitStatus::usage,
+                  fmt::format("this process was forked from {} while that one was traced, and "
+                              "recorded nothing itself",
+                              process_),
+                  "Look at the trace there, or trace what the child does in the child.");
+    }
+    throw Error(ExitStatus::usage, "nothing was traced yet",
+                "Run what is to be traced in the block: with optrace.trace() as t:");
+  }
+
+ private:
+  InProcessOptions options_;
+  nlohmann::json meta_;
+  bool loaded_ = false;
+  bool running_ = false;
+  unsigned long thread_ = 0;
+  pid_t process_ = 0;
+  std::unique_ptr<RecordedTrace> recorded_;
+};
+
+std::unique_ptr<PythonTrace> make_trace(const std::optional<std::string>& ops,
+                                        const std::optional<std::string>& from_module,
+                                        std::uint64_t skip, std::uint64_t count, bool timeline,
+                                        bool op_records, bool python_frames,
+                                        std::uint64_t buffer_bytes) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 36;
+  if (buffer_bytes < kLeast || buffer_bytes > kMost) {
+    throw Error(ExitStatus::usage, fmt::format("buffer_bytes={} is no size", buffer_bytes),
+                "Give at least 1 << 20 (1 MiB) and at most 1 << 36; 64 << 20 is the default.");
+  }
+  InProcessOptions options;
+  options.collector.selection = {ops.value_or(""), from_module.value_or(""), skip, count};
+  options.collector.timeline = timeline;
+  options.op_records = op_records;
+  options.python_frames = python_frames;
+  options.buffer_bytes = buffer_bytes;
+  return std::make_unique<PythonTrace>(std::move(options));
+}
+
+std::string as_text(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+}  // namespace optrace
+
+PYBIND11_MODULE(_optrace, module) {
+  namespace py = pybind11;
+  using optrace::FrameView;
+  using optrace::PythonTrace;
+  using optrace::RecordedTrace;
+  module.attr("__version__") = OPTRACE_VERSION;
+
+  py::register_local_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const optrace::Error& error) {
+      optrace::set_python_error(error);
+    }
+  });
+
+  py::class_<FrameView>(module, "Frame")
+      .def_property_readonly("layer",
+                             [](const FrameView& it) { return optrace::name_of(it->layer); })
+      .def_property_readonly("name", [](const FrameView& it) { return optrace::text(it->name); })
+      .def_property_readonly("symbol",
+                             [](const FrameView& it) { return optrace::text(it->symbol); })
+      .def_property_readonly("library",
+                             [](const FrameView& it) { return optrace::text(it->library); })
+      .def_property_readonly("op", [](const FrameView& it) { return optrace::text(it->op); })
+      .def_property_readonly("source", [](const FrameView& it) { return optrace::source_of(*it); })
+      .def_property_readonly("thread", [](const FrameView& it) { return it->thread; })
+      .def_property_readonly("calls", [](const FrameView& it) { return it->calls; })
+      .def_property_readonly("detail",
+                             [](const FrameView& it) { return optrace::to_python(it->detail); })
+      .def_property_readonly("children", &FrameView::children)
+      .def("__repr__", [](const FrameView& it) {
+        return optrace::text(fmt::format("<optrace.Frame {}: {}, {} call{}>",
+                                         optrace::name_of(it->layer), it->name, it->calls,
+                                         it->calls == 1 ? "" : "s"));
+      });
+
+  py::class_<PythonTrace>(module, "Trace")
+      .def("start", &PythonTrace::start)
+      .def("stop", &PythonTrace::stop)
+      .def("__enter__",
+           [](const py::object& self) {
+             self.cast<PythonTrace&>().start();
+             return self;
+           })
+      .def("__exit__", [](PythonTrace& it, const py::args&) { it.stop(); })
+      .def(
+          "report",
+          [](const PythonTrace& it, const std::string& format, bool all) {
+            if (format != "tree" && format != "json") {
+              throw optrace::Error(optrace::ExitStatus::usage,
+                                   fmt::format("format={} is none", optrace::as_text(format)),
+                                   "Use format=\"tree\", for people, or format=\"json\".");
+            }
+            RecordedTrace& trace = it.recorded();
+            std::string text;
+            {
+              const py::gil_scoped_release released;
+              text = format == "json" ? trace.json(all) : trace.tree(all);
+            }
+            return optrace::text(text);
+          },
+          py::arg("format") = "tree", py::kw_only(), py::arg("all") = false)
+      .def(
+          "to_json",
+          [](const PythonTrace& it, bool all) {
+            RecordedTrace& trace = it.recorded();
+            std::string text;
+            {
+              const py::gil_scoped_release released;
+              text = trace.json(all);
+            }
+            return optrace::text(text);
+          },
+          py::kw_only(), py::arg("all") = false)
+      .def_property_readonly("frames",
+                             [](const PythonTrace& it) {
+                               RecordedTrace& trace = it.recorded();
+                               std::shared_ptr<const optrace::Report> report;
+                               {
+                                 const py::gil_scoped_release released;
+                                 report = trace.report(false);
+                               }
+                               return FrameView::of(report, report->roots);
+                             })
+      .def(
+          "save",
+          [](const PythonTrace& it, const py::object& path) {
+            const std::filesystem::path file = optrace::path_of(path);
+            RecordedTrace& trace = it.recorded();
+            const py::gil_scoped_release released;
+            trace.save(file);
+          },
+          py::arg("path"))
+      .def("_repr_html_", [](const PythonTrace& it) {
+        RecordedTrace& trace = it.recorded();
+        std::string text;
+        {
+          const py::gil_scoped_release released;
+          text = trace.html();
+        }
+        return optrace::text(text);
+      });
+
+  module.def("trace", &optrace::make_trace, py::kw_only(), py::arg("ops") = py::none(),
+             py::arg("from_module") = py::none(), py::arg("skip") = 0, py::arg("count") = 0,
+             py::arg("timeline") = false, py::arg("op_records") = true,
+             py::arg("python_frames") = true,
+             py::arg("buffer_bytes") = optrace::InProcessOptions{}.buffer_bytes);
+  module.def(
+      "load",
+      [](const py::object& path) {
+        const std::filesystem::path file = optrace::path_of(path);
+        const py::gil_scoped_release released;
+        return std::make_unique<PythonTrace>(optrace::read_trace(file));
+      },
+      py::arg("path"));
+
+  py::module_::import("atexit").attr("register")(
+      py::cpp_function([] { optrace::InProcessTracer::instance().abandon(); }));
+  const auto tracer = &optrace::InProcessTracer::instance;
+  py::module_::import("os").attr("register_at_fork")(
+      py::arg("before") = py::cpp_function([tracer] { tracer().before_fork(); }),
+      py::arg("after_in_parent") = py::cpp_function([tracer] { tracer().after_fork_in_parent(); }),
+      py::arg("after_in_child") = py::cpp_function([tracer] { tracer().after_fork_in_child(); }));
+}

@@ -1,0 +1,84 @@
+import os
+from types import TracebackType
+from typing import Any, Literal, Optional, TypedDict, Union
+
+__all__ = ["Error", "Frame", "Trace", "__version__", "load", "trace"]
+
+__version__: str
+
+class Error(Exception):
+    """`what` was wrong, and what to do about it: `remedy`. str() has both."""
+
+    what: str
+    remedy: str
+    def __init__(self, what: str, remedy: str = "") -> None: ...
+
+class Source(TypedDict):
+    """Where a frame's function is defined, and where its parent calls it."""
+
+    file: Optional[str]
+    line: Optional[int]
+    call_line: Optional[int]
+    url: Optional[str]
+
+Layer = Literal[
+    "python", "binding", "dispatcher", "autograd", "kernel", "library", "device", "runtime"
+]
+
+class Frame:
+    """A step on a path of calls. A path that was taken several times is one frame, counted."""
+
+    @property
+    def layer(self) -> Layer: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def symbol(self) -> Optional[str]: ...
+    @property
+    def library(self) -> Optional[str]: ...
+    @property
+    def op(self) -> Optional[str]: ...
+    @property
+    def source(self) -> Optional[Source]: ...
+    @property
+    def thread(self) -> int: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def detail(self) -> Optional[dict[str, Any]]: ...
+    @property
+    def children(self) -> list[Frame]: ...
+    def __repr__(self) -> str: ...
+
+class Trace:
+    """What ran in a `with optrace.trace()` block, or what a file that was loaded holds."""
+
+    def __enter__(self) -> Trace: ...
+    def __exit__(
+        self,
+        exception_type: Optional[type[BaseException]],
+        exception: Optional[BaseException],
+        traceback: Optional[TracebackType],
+        /,
+    ) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def report(self, format: Literal["tree", "json"] = "tree", *, all: bool = False) -> str: ...
+    def to_json(self, *, all: bool = False) -> str: ...
+    @property
+    def frames(self) -> list[Frame]: ...
+    def save(self, path: Union[str, os.PathLike[str]]) -> None: ...
+    def _repr_html_(self) -> str: ...
+
+def trace(
+    *,
+    ops: Optional[str] = None,
+    from_module: Optional[str] = None,
+    skip: int = 0,
+    count: int = 0,
+    timeline: bool = False,
+    op_records: bool = True,
+    python_frames: bool = True,
+    buffer_bytes: int = 67108864,
+) -> Trace: ...
+def load(path: Union[str, os.PathLike[str]]) -> Trace: ...

@@ -1,0 +1,13 @@
+"""The one exception of the package."""
+
+
+class Error(Exception):
+    """`what` was wrong, and what to do about it: `remedy`. str() has both."""
+
+    def __init__(self, what, remedy=""):
+        super().__init__(what, remedy)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self):
+        return f"{self.what}. {self.remedy}" if self.remedy else str(self.what)

@@ -1,0 +1,45 @@
+"""What the tracer needs to know of this process's torch, for _optrace."""
+import importlib.util
+import os
+import pathlib
+import sys
+
+from ._error import Error
+
+_TARGET = pathlib.Path(__file__).parent / "share/optrace/target/optrace_target"
+
+
+def _load(name):
+    spec = importlib.util.spec_from_file_location("optrace._target_" + name, _TARGET / (name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_description = _load("description")
+_op_records = _load("op_records")
+_known = {}
+
+
+def describe():
+    """The part of a trace's meta that is the same for all traces, and where things lie."""
+    if not _known:
+        try:
+            import torch
+        except ImportError as error:
+            raise Error(f"this Python has no torch to trace ({error})",
+                        "Install a release wheel: pip install torch") from error
+        _known.update(meta=_description.of_torch(torch), folder=os.path.dirname(torch.__file__),
+                      interpreter=_description.interpreter_file(),
+                      cuda=os.path.exists("/dev/nvidiactl"))
+    return _known
+
+
+def dispatch_tables(ops):
+    return _op_records.dispatch_tables(sys.modules["torch"], ops)
+
+
+def place():
+    """Where the Python code is that calls, for a trace's header: `train.py, line 12`."""
+    frame = sys._getframe(1)
+    return f"{os.path.basename(frame.f_code.co_filename)}, line {frame.f_lineno}"

@@ -1,0 +1,61 @@
+#include "python/python_values.h"
+
+namespace optrace {
+
+namespace py = pybind11;
+
+py::str text(const std::string& bytes) {
+  PyObject* const made =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace");
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(made);
+}
+
+py::object text(const std::optional<std::string>& bytes) {
+  if (bytes) return text(*bytes);
+  return py::none();
+}
+
+// Through Python's own reader: a value may be deeper than this thread's stack, and that one checks.
+py::object to_python(const nlohmann::json& value) {
+  return py::module_::import("json").attr("loads")(
+      text(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+}
+
+nlohmann::json to_json_value(const py::handle& value) {
+  return nlohmann::json::parse(
+      py::module_::import("json").attr("dumps")(value).cast<std::string>());
+}
+
+py::object source_of(const Frame& frame) {
+  if (!frame.source) return py::none();
+  const FrameSource& source = *frame.source;
+  const auto if_any = [](const std::string& word) -> py::object {
+    if (word.empty()) return py::none();
+    return text(word);
+  };
+  py::dict made;
+  made["file"] = if_any(source.file);
+  made["line"] = source.line == 0 ? py::object(py::none()) : py::object(py::int_(source.line));
+  made["call_line"] =
+      source.call_line ? py::object(py::int_(*source.call_line)) : py::object(py::none());
+  made["url"] = if_any(source.url);
+  return made;
+}
+
+std::filesystem::path path_of(const py::object& path) {
+  const py::object bytes = py::module_::import("os").attr("fsencode")(path);
+  return std::filesystem::path(bytes.cast<std::string>());
+}
+
+void set_python_error(const Error& error) {
+  if (error.status() == ExitStatus::interrupted) {
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    return;
+  }
+  const py::object type = py::module_::import("optrace._error").attr("Error");
+  const py::object made = type(text(std::string(error.what())), text(error.remedy()));
+  PyErr_SetObject(type.ptr(), made.ptr());
+}
+
+}  // namespace optrace
