@@ -4,12 +4,13 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test setup build newest sanitize bench sweep index format lint clean
+.PHONY: help run test setup build newest pythons sanitize bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
 	@echo 'make test      set everything up and run all tests'
 	@echo 'make build     set everything up and build build/optrace'
+	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make bench     the measurements of the README'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
@@ -23,6 +24,9 @@ setup:
 
 newest: setup
 	@setup/make-venv.sh .venv-newest setup/requirements-newest.txt
+
+pythons: setup
+	@setup/make-python-venvs.sh
 
 build: setup
 	@[ -f build/build.ninja ] || cmake --preset release >/dev/null

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -40,6 +39,18 @@ struct RunOptions {
 
 CLI::Validator one_of(const std::set<std::string>& choices) {
   return CLI::IsMember(choices).description("");
+}
+
+/// CLI11 would take -1 for the largest number that there is.
+CLI::Validator whole_number(std::uint64_t least) {
+  return {[least](const std::string& text) {
+            constexpr std::size_t kMostDigits = 18;
+            const bool good = !text.empty() && text.size() <= kMostDigits &&
+                              text.find_first_not_of("0123456789") == std::string::npos &&
+                              std::stoull(text) >= least;
+            return good ? std::string() : fmt::format("{} is no number from {} on", text, least);
+          },
+          ""};
 }
 
 /// How many of `arguments` come before the program: it begins with the first that is neither an
@@ -270,12 +281,12 @@ std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
                    "Only what this Python module or package calls")
       ->type_name("NAME");
   command->add_option("--skip", collector.selection.skip, "Pass over the first N calls of an op")
+      ->check(whole_number(0))
       ->type_name("N");
   command
       ->add_option("--count", collector.selection.count,
                    "Trace N calls of an op, then let the program run untraced")
-      ->check(
-          CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max()).description(""))
+      ->check(whole_number(1))
       ->type_name("N");
   command->add_flag("--timeline", collector.timeline,
                     "Keep every call in the trace, not only counts");

@@ -223,10 +223,8 @@ class ProcessFamily {
   void admit(ProgramConnection connection, Json greeting, bool first) {
     auto member = std::make_unique<Member>(connection, rank_in(greeting));
     guarded(*member, [&] {
-      if (first)
-        instruct(connection, greeting, *member);
-      else
-        connection.send({{"order", "record"}, {"bytes", kRegionBytes}});
+      if (first && !instruct(connection, greeting, *member)) return;
+      if (!first) connection.send({{"order", "record"}, {"bytes", kRegionBytes}});
       const Json recording = connection.receive("recording", kAnswerLimit);
       if (!first) member->meta = meta_;
       add_warnings(member->meta, recording);
@@ -243,26 +241,30 @@ class ProcessFamily {
     if (member->collector) members_.push_back(std::move(member));
   }
 
-  /// Plans while the process still imports torch, then tells it what to place.
-  void instruct(ProgramConnection& connection, Json& greeting, Member& member) {
-    const auto torch = greeting.find("torch");
-    if (torch == greeting.end() || !torch->is_string()) {
-      throw Error(ExitStatus::failed, "a traced process does not say where its torch is", kReport);
+  struct Orders {
+    Json plans = Json::array();  ///< As the process gets them.
+    bool cuda = false;
+  };
+
+  /// Plans while the process still imports torch, then tells it what to place. False when torch
+  /// could not be imported: then there is nothing to trace, and nothing went wrong here.
+  bool instruct(ProgramConnection& connection, const Json& greeting, Member& member) {
+    std::exception_ptr failure;
+    Orders orders;
+    try {
+      orders = plan(greeting);
+    } catch (const std::exception&) {
+      failure = std::current_exception();  // Told once torch is there.
     }
-    const bool cuda = greeting.value("cuda", Json()) == true;
-    std::vector<std::filesystem::path> modules = torch_libraries(torch->get<std::string>(), cuda);
-    const std::size_t libraries = modules.size();
-    const auto others = greeting.find("modules");
-    if (others != greeting.end() && others->is_array() && others->size() <= kMostModules) {
-      for (const Json& other : *others) {
-        if (other.is_string()) modules.emplace_back(other.get<std::string>());
-      }
+    Json imported;
+    try {
+      imported = connection.receive("imported", kImportLimit);
+    } catch (const Error&) {
+      return false;
     }
-    const std::vector<std::filesystem::path> plans = session_.initial_plans(modules);
-    op_agent_ = find_or_build_op_agent(torch->get<std::string>(), [](std::string_view) {});
-    Json imported = connection.receive("imported", kImportLimit);
+    if (failure) std::rethrow_exception(failure);
     meta_ = object_in(imported, "meta");
-    meta_["device"] = cuda ? "cuda" : "cpu";
+    meta_["device"] = orders.cuda ? "cuda" : "cpu";
     meta_["op"] = "";
     meta_["call"] = command_line(request_);
     meta_["inputs"] = Json::array();
@@ -272,17 +274,37 @@ class ProcessFamily {
     meta_["probes"] = {{"mode", request_.probes == ProbeMode::jump ? "jump" : "int3"}};
     meta_ = checked_meta(std::move(meta_));
     member.meta = meta_;
-    Json orders = Json::array();
-    const auto interpreter = std::span(modules).subspan(libraries);
-    for (const std::filesystem::path& plan : plans) {
-      orders.push_back({{"path", plan.string()}, {"interpreter", is_for(plan, interpreter)}});
-    }
     connection.send({{"order", "record"},
                      {"agent", (library_folder() / "liboptrace_agent.so").string()},
                      {"op_agent", op_agent_.library.string()},
                      {"use_jumps", request_.probes == ProbeMode::jump},
-                     {"plans", std::move(orders)},
+                     {"plans", std::move(orders.plans)},
                      {"bytes", kRegionBytes}});
+    return true;
+  }
+
+  Orders plan(const Json& greeting) {
+    const auto torch = greeting.find("torch");
+    if (torch == greeting.end() || !torch->is_string()) {
+      throw Error(ExitStatus::failed, "a traced process does not say where its torch is", kReport);
+    }
+    Orders orders;
+    orders.cuda = greeting.value("cuda", Json()) == true;
+    std::vector<std::filesystem::path> modules =
+        torch_libraries(torch->get<std::string>(), orders.cuda);
+    const std::size_t libraries = modules.size();
+    const auto others = greeting.find("modules");
+    if (others != greeting.end() && others->is_array() && others->size() <= kMostModules) {
+      for (const Json& other : *others) {
+        if (other.is_string()) modules.emplace_back(other.get<std::string>());
+      }
+    }
+    const auto interpreter = std::span(modules).subspan(libraries);
+    for (const std::filesystem::path& plan : session_.initial_plans(modules)) {
+      orders.plans.push_back({{"path", plan.string()}, {"interpreter", is_for(plan, interpreter)}});
+    }
+    op_agent_ = find_or_build_op_agent(torch->get<std::string>(), [](std::string_view) {});
+    return orders;
   }
 
   /// An orderly end: the process still answers.

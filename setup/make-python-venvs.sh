@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# make-python-venvs.sh: for each other Python that the reference torch has a wheel for and that is
+# on this machine (in PATH, or pyenv's), .venv-3.X with that torch.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for version in 3.9 3.10 3.12 3.13; do
+  python=$(command -v "python$version" || true)
+  for candidate in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+    if [ -x "$candidate" ]; then python=$candidate; fi
+  done
+  if [ -z "$python" ] || ! "$python" -c '' 2>/dev/null; then
+    printf 'No Python %s here; what is tested with it is left out.\n' "$version"
+    continue
+  fi
+  setup/make-linked-venv.sh .venv ".venv-$version" "$python"
+done

@@ -1,0 +1,184 @@
+"""What a program does is bit by bit the same under `optrace run`, whatever it gets up to."""
+import glob
+import os
+import pathlib
+import subprocess
+import textwrap
+
+import pytest
+
+# Each prints what it made of it, to the last bit.
+PREAMBLE = """
+    import gc, os, signal, sys, threading, time
+    import torch
+    torch.manual_seed(1)
+    torch.set_num_threads(2)
+    def bits(*tensors):
+        for tensor in tensors:
+            print(tensor.detach().contiguous().view(torch.uint8).flatten().tolist()[:4096])
+    def step():
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+                                    torch.nn.Linear(4 * 36, 2))
+        loss = model(torch.randn(2, 3, 8, 8)).square().sum()
+        loss.backward()
+        return [loss, *[parameter.grad for parameter in model.parameters()]]
+"""
+
+PROGRAMS = {
+    "training": "bits(*step(), *step(), torch.rand(5))",
+    "C++ exceptions": """
+        for i in range(200):
+            try:
+                torch.ones(2, 3) @ torch.ones(2, 3)
+            except RuntimeError as error:
+                text = str(error)
+        print(text)
+        bits(*step())""",
+    "Python exceptions through ops": """
+        class Fails(torch.autograd.Function):
+            @staticmethod
+            def forward(context, x): return x * 2
+            @staticmethod
+            def backward(context, gradient): raise ValueError("from the middle of backward")
+        for _ in range(50):
+            try:
+                Fails.apply(torch.ones(2, requires_grad=True)).sum().backward()
+            except ValueError as error:
+                print(error)
+        bits(*step())""",
+    "a fork in the middle": """
+        x = step()
+        child = os.fork()
+        if child == 0:
+            bits(*x, *step())
+            sys.stdout.flush()
+            os._exit(5)
+        print(os.waitpid(child, 0)[1])
+        bits(*step())""",
+    "SIGALRM a thousand times a second": """
+        ticks = 0
+        def tick(number, frame):
+            global ticks
+            ticks += 1
+        signal.signal(signal.SIGALRM, tick)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        for _ in range(20): results = step()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(ticks > 5)
+        bits(*results)""",
+    "deep recursion": """
+        sys.setrecursionlimit(3000)
+        def deep(n): return torch.ones(1) if n == 0 else deep(n - 1) + 1
+        bits(deep(2500))
+        def endless(): return endless()
+        try:
+            endless()
+        except RecursionError as error:
+            print("RecursionError")""",
+    "64 threads": """
+        results = [None] * 64
+        def work(i):
+            generator = torch.Generator().manual_seed(i)
+            x = torch.randn(16, 16, generator=generator)
+            for _ in range(20): x = torch.tanh(x @ x)
+            results[i] = x
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(64)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        bits(torch.stack(results))
+        print(threading._profile_hook, sys.getprofile(), sys.gettrace())""",
+    "dlopen while tracing": """
+        import ctypes, importlib
+        x = step()
+        for name in "sqlite3", "lzma", "decimal", "xml.etree.ElementTree": importlib.import_module(name)
+        ctypes.CDLL("libresolv.so.2")
+        bits(*x, *step())""",
+    "garbage collection in the middle": """
+        gc.set_threshold(1, 1, 1)
+        collected = []
+        class Cycle:
+            def __init__(self): self.me, self.tensor = self, torch.ones(10)
+            def __del__(self): collected.append(torch.zeros(1).item())
+        for _ in range(300): Cycle()
+        gc.collect()
+        print(len(collected))
+        gc.set_threshold(700, 10, 10)
+        bits(*step())""",
+    "faulthandler": """
+        import faulthandler
+        faulthandler.enable()
+        bits(*step())
+        print(faulthandler.is_enabled())
+        faulthandler.dump_traceback(file=sys.stdout)""",
+    "a profiler of its own": """
+        seen = []
+        def note(frame, event, argument): seen.append(event)
+        sys.setprofile(note)
+        torch.ones(2).sin()
+        assert sys.getprofile() is note
+        sys.setprofile(None)
+        print(seen)
+        import cProfile
+        profile = cProfile.Profile()
+        profile.enable()
+        bits(*step())
+        profile.disable()
+        print(sys.getprofile())""",
+}
+
+
+@pytest.fixture
+def same(optrace, run_program, tmp_path):
+    """same(python, text, **environment): runs it both ways, and compares all that it says."""
+
+    def compare(python, text, options=(), **environment):
+        program = tmp_path / "program.py"
+        program.write_text(textwrap.dedent(PREAMBLE) + textwrap.dedent(text) + "\n")
+        variables = {**os.environ, **environment}
+        alone = run_program([python, program], env=variables)
+        report = tmp_path / "report"
+        under = optrace("run", "--python", python, "-o", report, *options, program,
+                        environment=environment)
+        assert under.returncode == alone.returncode, under.stderr
+        assert under.stdout.splitlines() == alone.stdout.splitlines()
+        assert under.stderr == alone.stderr
+        return report.read_text()
+
+    return compare
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_result_is_the_same(same, python, name):
+    report = same(python, PROGRAMS[name])
+    assert "aten::" in report
+
+
+def test_the_result_is_the_same_with_traps(same, python):
+    assert "aten::" in same(python, PROGRAMS["training"], ["--probes", "int3"])
+
+
+def test_the_result_is_the_same_in_traced_children(same, python, tmp_path, optrace, run_program):
+    text = textwrap.dedent(PREAMBLE) + textwrap.dedent(PROGRAMS["a fork in the middle"])
+    alone = run_program([python, "-c", text])
+    under = optrace("run", "--python", python, "-o", tmp_path / "report", "--children", "-c", text)
+    assert (under.returncode, under.stdout) == (alone.returncode, alone.stdout)
+
+
+@pytest.mark.parametrize("library", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
+def test_the_result_is_the_same_with_another_allocator(same, python, library):
+    found = glob.glob(f"/usr/lib/x86_64-linux-gnu/{library}")
+    assert found, f"{library} is missing; setup/install-packages.sh installs it"
+    assert "aten::" in same(python, PROGRAMS["training"], LD_PRELOAD=found[0])
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13"])
+def test_the_result_is_the_same_in_other_pythons(same, repository, version):
+    python = repository / f".venv-{version}/bin/python"
+    if not python.exists():
+        pytest.skip(f"cannot run here: {python} is not there; `make pythons` makes it")
+    for name in "training", "64 threads", "Python exceptions through ops":
+        assert "aten::" in same(str(python), PROGRAMS[name])
+
+
+def test_the_result_is_the_same_with_the_newest_torch(same, newest_python):
+    assert "aten::" in same(newest_python, PROGRAMS["training"])
