@@ -865,9 +865,11 @@ class Results {
 
 std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache& cache,
                                 const RunningOp& op) {
-  // What only has a name tells no results.
+  // What only has a name tells no results, and an op that throws has none.
   Callee* const callee = op.callee();
-  if (callee == nullptr || callee->schema.empty() || callee->results == 0) return 0;
+  if (callee == nullptr || callee->schema.empty() || callee->results == 0 ||
+      function.outputs().empty())
+    return 0;
   const Precision precision = callee->precision();
   const Results results(function.outputs(), op, precision);
   Fingerprint fingerprint;

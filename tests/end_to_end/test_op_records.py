@@ -1,0 +1,170 @@
+"""Op records: built for the torch at hand, and harmless; without a compiler a trace says so."""
+import concurrent.futures
+import json
+import os
+import stat
+import textwrap
+
+import pytest
+
+
+def frames(report):
+    pending = list(reversed(report["roots"]))
+    while pending:
+        frame = pending.pop()
+        yield frame
+        pending += reversed(frame["children"])
+
+
+def calls(report, op):
+    """Details of the calls of an op."""
+    return [frame["detail"] for frame in frames(report)
+            if frame["op"] == op and (frame["detail"] or {}).get("step") == "call"]
+
+
+@pytest.fixture
+def run_script(optrace, python, tmp_path):
+    """run_script(text) -> (report, result) of that program, traced."""
+
+    def run(text, environment=None, arguments=()):
+        script, report = tmp_path / "program.py", tmp_path / "report.json"
+        script.write_text(textwrap.dedent(text))
+        result = optrace("run", "--python", python, "--format", "json", "-o", report, script,
+                         *arguments, environment=environment, timeout=300)
+        assert result.returncode == 0, result.stderr
+        return json.loads(report.read_text()), result
+
+    return run
+
+
+def test_results_are_fresh_views_or_aliases(run_script):
+    report, _ = run_script("""
+        import torch
+        x = torch.ones(3, 4)
+        torch.neg(x)
+        x.t()
+        x.mul_(2)
+        torch.split(x, 2)
+    """)
+
+    def relation(op):
+        result = next(detail["results"][0] for detail in calls(report, op) if "results" in detail)
+        result = result[0] if isinstance(result, list) else result
+        return result["relation"], result.get("of")
+
+    assert relation("aten::neg") == ("fresh", None)
+    assert relation("aten::t") == ("view", "self")
+    assert relation("aten::mul_.Tensor") == ("alias", "self")
+    assert relation("aten::split.Tensor") == ("view", "self")
+
+
+def test_calls_of_very_many_kinds_are_bounded(run_script):
+    report, _ = run_script("""
+        import torch
+        x = torch.ones(4)
+        for i in range(20000):
+            torch.add(x, i)
+    """)
+    details = calls(report, "aten::add.Tensor")
+    assert sum(frame["calls"] for frame in frames(report) if frame["op"] == "aten::add.Tensor"
+               and (frame["detail"] or {}).get("step") == "call") == 20000
+    assert all(len(detail.get("variants", [])) <= 16 for detail in details)
+
+
+PROGRAM = """
+    import hashlib
+    import os
+    import sys
+    import torch
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8),
+                                torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))
+    optimizer = torch.optim.Adam(model.parameters())
+    for step in range(3):
+        optimizer.zero_grad()
+        loss = Double.apply(model(torch.randn(4, 3, 8, 8))).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+    try:
+        torch.mm(torch.ones(2, 3), torch.ones(2, 3))
+    except RuntimeError as error:
+        print(error)
+    child = os.fork()
+    if child == 0:
+        os._exit(int(torch.ones(5).sum()))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    digest = hashlib.sha256()
+    for tensor in [*model.state_dict().values(), loss.detach(), torch.get_rng_state()]:
+        digest.update(tensor.contiguous().numpy().tobytes())
+    # Nobody kept a tensor: a gradient is stolen, not copied, only if it has one owner.
+    owners = [sys.getrefcount(parameter.grad) for parameter in model.parameters()]
+    print(digest.hexdigest(), owners, model[0].weight.grad.storage().data_ptr() != 0)
+"""
+
+
+def test_results_are_bit_equal(run_script, run_program, python, tmp_path):
+    report, traced = run_script(PROGRAM)
+    plain = run_program([python, tmp_path / "program.py"])
+    assert plain.returncode == 0, plain.stderr
+    assert traced.stdout == plain.stdout
+    assert calls(report, "aten::conv2d")[0]["arguments"]
+
+
+def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path):
+    cache = tmp_path / "cache"
+
+    def trace(number):
+        report = tmp_path / f"{number}.json"
+        result = optrace("add", "--python", python, "--format", "json", "-o", report,
+                         environment={"OPTRACE_CACHE_DIR": cache}, timeout=400)
+        assert result.returncode == 0, result.stderr
+        return json.loads(report.read_text())
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        reports = list(pool.map(trace, range(2)))
+    assert all(calls(report, "aten::add.Tensor")[0]["dispatch_key"] for report in reports)
+    folder = cache / "op-agents"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (library,) = folder.iterdir()
+    assert stat.S_IMODE(library.stat().st_mode) == 0o600
+    built = library.stat().st_mtime_ns
+    trace(3)
+    assert library.stat().st_mtime_ns == built
+
+
+def test_without_a_compiler_the_trace_says_what_it_lacks(optrace, python, tmp_path):
+    report = tmp_path / "report.json"
+    nothing = tmp_path / "empty"
+    nothing.mkdir()
+    environment = {"PATH": nothing, "CXX": None, "OPTRACE_CACHE_DIR": tmp_path / "cache"}
+    result = optrace("add", "--python", python, environment=environment, timeout=400)
+    assert result.returncode == 0, result.stderr
+    assert "op records" in result.stdout + result.stderr
+    assert "apt install g++" in result.stdout + result.stderr
+    result = optrace("add", "--python", python, "--format", "json", "-o", report,
+                     environment=environment, timeout=400)
+    assert result.returncode == 0, result.stderr
+    (call,) = [detail for detail in calls(json.loads(report.read_text()), "aten::add.Tensor")][:1]
+    assert "arguments" not in call and "dispatch_key" not in call
+
+
+def test_a_compiler_that_fails_is_named(optrace, python, tmp_path):
+    compiler = tmp_path / "no-compiler"
+    compiler.write_text("#!/bin/sh\necho 'x.cpp:1: error: this is none' >&2\nexit 1\n")
+    compiler.chmod(0o700)
+    result = optrace("add", "--python", python, timeout=400,
+                     environment={"CXX": compiler, "OPTRACE_CACHE_DIR": tmp_path / "cache"})
+    assert result.returncode == 0, result.stderr
+    assert "this is none" in result.stdout + result.stderr
+    assert os.listdir(tmp_path / "cache" / "op-agents") == []
