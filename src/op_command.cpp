@@ -36,6 +36,7 @@ struct OpOptions {
   bool requires_grad = false;
   bool backward = false;
   std::string trace_file;
+  bool timeline = false;
   std::string probes = "jump";
   std::string python;
   unsigned timeout = 300;  // Seconds.
@@ -88,6 +89,14 @@ OpCall call_of(const OpOptions& options) {
   return call;
 }
 
+/// Leaves what was counted.
+void drop_timeline(Trace& trace) {
+  for (ThreadRecord& thread : trace.threads) {
+    thread.initial_stack.clear();
+    thread.events.clear();
+  }
+}
+
 void run_op(const OpOptions& options) {
   constexpr std::size_t kLongestName = 200;  // Bytes; the longest of torch 2.6 has 75.
   if (options.op.empty() || options.op.size() > kLongestName) {
@@ -105,6 +114,10 @@ void run_op(const OpOptions& options) {
                 fmt::format("{} can't take both the trace and the report", options.trace_file),
                 "Give --trace and -o two names.");
   }
+  if (options.timeline && options.trace_file.empty()) {
+    throw Error(ExitStatus::usage, "--timeline keeps every call in the trace, and none is kept",
+                "Name a file with --trace FILE too.");
+  }
   request.python = python.path;
   request.python_reason = python.reason;
   request.device = options.device;
@@ -118,6 +131,7 @@ void run_op(const OpOptions& options) {
   }
   InterruptGuard::throw_if_interrupted();
   std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
+  if (!options.timeline) drop_timeline(result.trace);
   if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
   write_report({&result.trace, 1}, options.output);
 }
@@ -156,6 +170,7 @@ void add_op_command(CLI::App& app) {
   add_output_options(app, options->output);
   app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
       ->type_name("FILE");
+  app.add_flag("--timeline", options->timeline, "Keep every call in the trace, not only counts");
   app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
       ->check(one_of({"jump", "int3"}))
       ->type_name("MODE")

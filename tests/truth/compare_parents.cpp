@@ -1,13 +1,15 @@
-// Holds optrace's call tree against a single-stepped run, on one workload of workloads.py:
+// Holds optrace's call tree against a single-stepped run, on workloads of run_workload.py:
 //
-//   compare_parents run --mode jump --mode int3 ... -o FOLDER    makes FOLDER/truth, FOLDER/jump,
-//   ... compare_parents compare TRACE TRUTH                          one line of JSON; differences
-//   in
-//                                                                words
+//   compare_parents run --workload W ... --mode jump --mode int3 ... -o FOLDER
+//       makes FOLDER/W/truth, FOLDER/W/jump, ...; with --compare one line of JSON instead
+//   compare_parents compare TRACE TRUTH
+//       one line of JSON; differences in words
+//   compare_parents paths TRACE
+//       a timeline's paths against its call trees
 //
-// `run` first single-steps the workload, in a process that has no probes yet, then records it under
-// optrace's probes, in the same process. What both entered is found by aligning the two sequences
-// of entered functions; then the parent of every entry is compared.
+// `run` first single-steps the workloads, in a process that has no probes yet, then records them
+// under optrace's probes, in the same process. What both entered is found by aligning the two
+// sequences of entered functions; then the parent of every entry is compared.
 
 #include <algorithm>
 #include <array>
@@ -38,6 +40,7 @@
 #include "tracer/probe_session.h"
 #include "tracer/trace.h"
 #include "truth/alignment.h"
+#include "truth/path_sums.h"
 #include "truth/truth_file.h"
 
 namespace optrace {
@@ -46,11 +49,13 @@ namespace {
 struct Settings {
   std::string python;
   std::string program;  // run_workload.py
-  std::string workload;
+  std::vector<std::string> workloads;
   std::string agent;
   std::string stepper;
   std::vector<std::string> modes;
+  std::uint64_t most_steps = 40'000'000;
   bool python_events = false;
+  bool compare = false;
 };
 
 constexpr int kRounds = 40;          // Of closure; a cold cache takes about 15.
@@ -58,10 +63,16 @@ constexpr int kAnswerSeconds = 540;  // Stepping is slow.
 constexpr std::size_t kMostDifferences = 3000;
 constexpr int kMostExamples = 10;
 
-// run_workload.py in its process, and the socket to it.
-class Workload {
+// A workload that can't be stepped, or recorded; others still may.
+class Refusal : public Error {
  public:
-  explicit Workload(const Settings& settings) {
+  using Error::Error;
+};
+
+// run_workload.py in its process, and the socket to it.
+class Workloads {
+ public:
+  explicit Workloads(const Settings& settings) {
     std::array<int, 2> ends{};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
       throw Error(ExitStatus::failed, "no socket pair: " + describe_errno(errno), "Try again.");
@@ -69,31 +80,30 @@ class Workload {
     socket_ = ends[0];
     const timeval limit{.tv_sec = kAnswerSeconds, .tv_usec = 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    process_.emplace_back(
-        ChildProcess::Options{.arguments = {settings.python, "-B", settings.program, "3",
-                                            settings.workload, settings.agent, settings.stepper},
-                              .environment = {{"PYTHONHASHSEED", "0"}, {"OMP_NUM_THREADS", "1"}},
-                              .descriptors = {{ends[1], 3}}});
+    process_.emplace_back(ChildProcess::Options{
+        .arguments = {settings.python, "-B", settings.program, "3", settings.agent,
+                      settings.stepper, std::to_string(settings.most_steps)},
+        .environment = {{"PYTHONHASHSEED", "0"}, {"OMP_NUM_THREADS", "1"}},
+        .descriptors = {{ends[1], 3}}});
     close(ends[1]);
     std::istringstream paths(read_line());
     for (std::string path; std::getline(paths, path, '\t');) modules_.emplace_back(path);
   }
-  ~Workload() { close(socket_); }
-  Workload(const Workload&) = delete;
-  Workload& operator=(const Workload&) = delete;
+  ~Workloads() { close(socket_); }
+  Workloads(const Workloads&) = delete;
+  Workloads& operator=(const Workloads&) = delete;
 
   const std::vector<std::filesystem::path>& modules() const { return modules_; }
 
   // Returns what follows `ok` in the answer.
-  std::string order(const std::string& command, bool flag, const std::filesystem::path& path) {
-    const std::string line = fmt::format("{} {} {}\n", command, flag ? 1 : 0, path.string());
+  std::string order(const nlohmann::json& order) {
+    const std::string line = order.dump() + "\n";
     if (write(socket_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-      throw Error(ExitStatus::failed, "the workload has ended", "Run it alone to see why.");
+      throw Error(ExitStatus::failed, "the workloads' process has ended", "Run it alone.");
     }
     const std::string answer = read_line();
     if (!answer.starts_with("ok")) {
-      throw Error(ExitStatus::failed, fmt::format("the workload could not {}: {}", command, answer),
-                  "Run it alone to see why.");
+      throw Refusal(ExitStatus::failed, answer, "Run it alone to see why.");
     }
     return answer.substr(std::min<std::size_t>(answer.size(), 3));
   }
@@ -107,7 +117,7 @@ class Workload {
     }
     const auto status = process_.back().wait_for(std::chrono::seconds(2));
     throw Error(ExitStatus::failed,
-                "the workload gave no answer: " +
+                "the process gave no answer: " +
                     (status ? describe_wait_status(*status) : std::string("it still runs")),
                 "Run it alone to see why.");
   }
@@ -117,41 +127,12 @@ class Workload {
   std::vector<std::filesystem::path> modules_;
 };
 
-void record(Workload& workload, const Settings& settings, bool jumps,
-            const std::filesystem::path& output) {
-  const PrivateFolder folder;
-  const std::filesystem::path raw = folder.path() / "recording";
-  ProbeSession session(folder.path());
-  int rounds = 0;
-  for (auto plans = session.initial_plans(workload.modules()); !plans.empty();
-       plans = session.closure_plans(raw)) {
-    if (++rounds > kRounds) {
-      throw Error(ExitStatus::failed, fmt::format("no closure after {} rounds", kRounds),
-                  "Look at what the plans of the last rounds add.");
-    }
-    for (const auto& plan : plans) workload.order("place", jumps, plan);
-    workload.order("record", settings.python_events, raw);
-  }
-  std::uint64_t jump_count = 0;
-  std::uint64_t trap_count = 0;
-  std::istringstream(workload.order("count", false, {})) >> jump_count >> trap_count;
-  write_trace(session.finish(raw, {{"op", settings.workload},
-                                   {"probes", {{"jumps", jump_count}, {"traps", trap_count}}},
-                                   {"rounds", rounds}}),
-              output);
-  workload.order("remove", false, {});
-}
-
-void run_workload(const Settings& settings, const std::filesystem::path& folder) {
-  Workload workload(settings);
-  workload.order("step", settings.python_events, folder / "truth");
-  for (const std::string& mode : settings.modes) {
-    record(workload, settings, mode == "jump", folder / mode);
-  }
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
 }
 
 std::string place_of(const std::string& module, std::uint64_t address) {
-  return fmt::format("{}+{:x}", std::filesystem::path(module).filename().string(), address);
+  return fmt::format("{}+{:x}", file_name(module), address);
 }
 
 // Numbers for functions that mean the same in trace and truth.
@@ -220,9 +201,12 @@ std::vector<std::uint32_t> align_entries(const Entries& left, const Entries& rig
   return align(numbered(left, 0), numbered(right, shift), kMostDifferences);
 }
 
-int compare(const std::filesystem::path& trace_path, const std::filesystem::path& truth_path) {
-  const Trace trace = read_trace(trace_path);
-  const Truth truth = read_truth(truth_path);
+struct Comparison {
+  nlohmann::json counts;
+  bool differs = false;
+};
+
+Comparison compare(const Trace& trace, const Truth& truth) {
   Identities identities;
   std::vector<std::uint64_t> truth_numbers;
   truth_numbers.reserve(truth.functions.size());
@@ -251,7 +235,7 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
     elsewhere += candidate.events.size();
   }
   if (thread == nullptr) {
-    throw Error(ExitStatus::usage, trace_path.string() + " holds no thread", "Record it again.");
+    throw Error(ExitStatus::usage, "the trace holds no thread", "Record it again.");
   }
   elsewhere -= thread->events.size();
 
@@ -277,12 +261,32 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
     true_slots.push_back(truth.entries[entry].stack_pointer);
   }
   const auto match = align_entries({functions, slots}, {part.functions, true_slots});
+  // What one of the runs did not enter can't be compared: by the file that it lies in.
+  std::map<std::string, std::uint64_t> only_recorded;
+  std::map<std::string, std::uint64_t> only_stepped;
+  std::vector<bool> has_partner(part.functions.size());
+  for (std::uint32_t i = 0; i < events.size(); ++i) {
+    if (match[i] != kNone) {
+      has_partner[match[i]] = true;
+      continue;
+    }
+    const std::uint32_t module = trace.functions[thread->events[events[i]].what].module;
+    ++only_recorded[module == kNone ? "nowhere" : file_name(trace.modules[module].path)];
+  }
+  for (std::uint32_t i = 0; i < part.functions.size(); ++i) {
+    if (has_partner[i]) continue;
+    ++only_stepped[file_name(truth.functions[truth.entries[part.entries[i]].function].module)];
+  }
   const TraceCallTreeFunctions known(trace);
   const CallTree tree(trace, known, *thread);
   std::uint64_t matched = 0;
   std::uint64_t wrong = 0;
   std::uint64_t tail_calls = 0;
   std::uint64_t wrong_tail_calls = 0;
+  std::uint64_t turns = 0;
+  std::uint64_t shifts = 0;
+  std::uint64_t entered_before = 0;  // Their callers.
+  std::uint64_t by_function = 0;
   for (std::uint32_t i = 0; i < events.size(); ++i) {
     if (match[i] == kNone) continue;
     ++matched;
@@ -291,10 +295,12 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
     const std::uint32_t ours = parent == kNone ? kNone : match[place[parent]];
     const std::uint32_t true_parent = part.parents[match[i]];
     // A parent that found no partner can only be compared by its function.
-    const bool same =
-        parent != kNone && ours == kNone
-            ? true_parent != kNone && functions[place[parent]] == part.functions[true_parent]
-            : ours == true_parent;
+    const bool without_partner = parent != kNone && ours == kNone;
+    if (without_partner) ++by_function;
+    if (true_parent == kNone) ++entered_before;
+    const bool same = without_partner ? true_parent != kNone &&
+                                            functions[place[parent]] == part.functions[true_parent]
+                                      : ours == true_parent;
     if (!same) {
       ++wrong;
       if (wrong <= kMostExamples) {
@@ -311,7 +317,11 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
         true_parent != kNone && entry.how != "turn" &&
         truth.entries[part.entries[true_parent]].stack_pointer == entry.stack_pointer;
     const CallTree::Node& node = tree.nodes()[tree.node_of_event(event)];
-    if (entry.how == "turn") continue;
+    if (entry.how == "shift") ++shifts;
+    if (entry.how == "turn") {
+      ++turns;
+      continue;
+    }
     if (was_jump) ++tail_calls;
     if (was_jump != node.tail_call) {
       ++wrong_tail_calls;
@@ -322,26 +332,149 @@ int compare(const std::filesystem::path& trace_path, const std::filesystem::path
       }
     }
   }
+  const PathSums sums = compare_path_sums(trace);
+  if (sums.differences != 0) fmt::print(stderr, "the first path that differs: {}\n", sums.first);
   const CallTreeStatistics& statistics = tree.statistics();
-  const nlohmann::json result = {{"events", events.size()},
-                                 {"truth_entries", part.functions.size()},
-                                 {"matched", matched},
-                                 {"wrong_parents", wrong},
-                                 {"tail_calls", tail_calls},
-                                 {"wrong_tail_calls", wrong_tail_calls},
-                                 {"steps", truth.steps},
-                                 {"lost", thread->lost},
-                                 {"events_on_other_threads", elsewhere},
-                                 {"rounds", trace.meta.value("rounds", 0)},
-                                 {"probes", trace.meta.value("probes", nlohmann::json())},
-                                 {"tree",
-                                  {{"roots", statistics.roots},
-                                   {"self_entries", statistics.self_entries},
-                                   {"indirect_tail_calls", statistics.indirect_tail_calls},
-                                   {"unprobed_callers", statistics.unprobed_callers},
-                                   {"recursive_callers", statistics.recursive_callers}}}};
-  fmt::print("{}\n", result.dump());
-  return wrong == 0 ? 0 : 1;
+  Comparison result;
+  result.differs = wrong != 0 || wrong_tail_calls != 0 || sums.differences != 0;
+  result.counts = {{"events", events.size()},
+                   {"truth_entries", part.functions.size()},
+                   {"truth_entries_without_probe", truth.entries.size() - part.functions.size()},
+                   {"matched", matched},
+                   {"matched_entered_before_recording", entered_before},
+                   {"matched_parents_by_function", by_function},
+                   {"wrong_parents", wrong},
+                   {"tail_calls", tail_calls},
+                   {"wrong_tail_calls", wrong_tail_calls},
+                   {"turns", turns},
+                   {"shifts", shifts},
+                   {"only_recorded", only_recorded},
+                   {"only_stepped", only_stepped},
+                   {"paths", sums.paths},
+                   {"path_differences", sums.differences},
+                   {"steps", truth.steps},
+                   {"lost", thread->lost},
+                   {"events_on_other_threads", elsewhere},
+                   {"rounds", trace.meta.value("rounds", 0)},
+                   {"probes", trace.meta.value("probes", nlohmann::json())},
+                   {"tree",
+                    {{"roots", statistics.roots},
+                     {"self_entries", statistics.self_entries},
+                     {"indirect_tail_calls", statistics.indirect_tail_calls},
+                     {"unprobed_callers", statistics.unprobed_callers},
+                     {"recursive_callers", statistics.recursive_callers}}}};
+  return result;
+}
+
+void say(const nlohmann::json& line) {
+  fmt::print("{}\n", line.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+// Records until the set of probes is closed.
+Trace record(Workloads& workloads, const std::string& workload, bool python_events,
+             ProbeSession& session, std::vector<std::filesystem::path>& plans,
+             const std::filesystem::path& raw) {
+  int rounds = 0;
+  do {
+    if (++rounds > kRounds) {
+      throw Refusal(ExitStatus::failed, fmt::format("no closure after {} rounds", kRounds),
+                    "Look at what the plans of the last rounds add.");
+    }
+    for (const auto& plan : std::exchange(plans, {}))
+      workloads.order({{"order", "place"}, {"file", plan.string()}});
+    workloads.order({{"order", "record"},
+                     {"workload", workload},
+                     {"python", python_events},
+                     {"file", raw.string()}});
+    plans = session.closure_plans(raw);
+  } while (!plans.empty());
+  std::uint64_t jump_count = 0;
+  std::uint64_t trap_count = 0;
+  std::istringstream(workloads.order({{"order", "count"}})) >> jump_count >> trap_count;
+  return session.finish(raw, {{"op", workload},
+                              {"probes", {{"jumps", jump_count}, {"traps", trap_count}}},
+                              {"rounds", rounds}});
+}
+
+// Steps and records `wanted` in one process. Returns the one at which the process died, if it did.
+std::string run_together(const Settings& settings, const std::vector<std::string>& wanted,
+                         const std::filesystem::path& folder) {
+  std::string current;
+  const auto refused = [&](const std::string& doing, const Error& error) {
+    say({{"workload", current}, {"doing", doing}, {"refused", error.what()}});
+  };
+  try {
+    Workloads workloads(settings);
+    std::vector<std::string> stepped;
+    for (const std::string& workload : wanted) {
+      current = workload;
+      const auto own = folder / workload;
+      std::filesystem::create_directory(own);
+      try {
+        workloads.order({{"order", "step"},
+                         {"workload", workload},
+                         {"python", settings.python_events},
+                         {"file", (own / "truth").string()}});
+        stepped.push_back(workload);
+      } catch (const Refusal& error) {
+        refused("step", error);
+      }
+    }
+    current.clear();
+    for (const std::string& mode : settings.modes) {
+      const PrivateFolder scratch;
+      ProbeSession session(scratch.path());
+      auto plans = session.initial_plans(workloads.modules());
+      workloads.order({{"order", "patch"}, {"jumps", mode == "jump"}});
+      for (const std::string& workload : stepped) {
+        current = workload;
+        try {
+          const Trace trace = record(workloads, workload, settings.python_events, session, plans,
+                                     scratch.path() / "recording");
+          if (!settings.compare) {
+            write_trace(trace, folder / workload / mode);
+            continue;
+          }
+          nlohmann::json line = compare(trace, read_truth(folder / workload / "truth")).counts;
+          line["workload"] = workload;
+          line["mode"] = mode;
+          say(line);
+        } catch (const Refusal& error) {
+          refused("record", error);
+        }
+      }
+      current.clear();
+      workloads.order({{"order", "remove"}});
+    }
+    return {};
+  } catch (const Error& error) {
+    if (current.empty()) throw;
+    refused("live on", error);
+    return current;
+  }
+}
+
+void run_workloads(const Settings& settings, const std::filesystem::path& folder) {
+  std::vector<std::string> wanted = settings.workloads;
+  for (std::string died = run_together(settings, wanted, folder); !died.empty();
+       died = run_together(settings, wanted, folder)) {
+    std::erase(wanted, died);
+    if (wanted.empty()) return;
+  }
+}
+
+int compare_files(const std::filesystem::path& trace, const std::filesystem::path& truth) {
+  const Comparison result = compare(read_trace(trace), read_truth(truth));
+  say(result.counts);
+  return result.differs ? 1 : 0;
+}
+
+int compare_paths(const std::filesystem::path& trace) {
+  const PathSums sums = compare_path_sums(read_trace(trace));
+  if (sums.differences != 0) fmt::print(stderr, "{}\n", sums.first);
+  say({{"paths", sums.paths}, {"path_differences", sums.differences}});
+  return sums.differences == 0 ? 0 : 1;
 }
 
 int run(int count, char** values) {
@@ -351,27 +484,32 @@ int run(int count, char** values) {
   std::string output;
   std::string trace;
   std::string truth;
-  auto* run_command = app.add_subcommand("run", "Single-step a workload, then record it");
+  auto* run_command = app.add_subcommand("run", "Single-step workloads, then record them");
   auto* compare_command = app.add_subcommand("compare", "Count the wrong parents");
+  auto* paths_command = app.add_subcommand("paths", "Compare a timeline's paths and call trees");
   run_command->add_option("--python", settings.python)->required();
   run_command->add_option("--program", settings.program, "run_workload.py")->required();
-  run_command->add_option("--workload", settings.workload)->required();
+  run_command->add_option("--workload", settings.workloads)->required();
   run_command->add_option("--agent", settings.agent)->required();
   run_command->add_option("--stepper", settings.stepper)->required();
   run_command->add_flag("--python-events", settings.python_events);
   run_command->add_option("--mode", settings.modes, "What to record with: int3, jump")
       ->check(CLI::IsMember({"int3", "jump"}));
+  run_command->add_option("--most-steps", settings.most_steps, "Of one workload");
+  run_command->add_flag("--compare", settings.compare, "Compare at once, keep no trace");
   run_command->add_option("-o", output, "Folder")->required()->check(CLI::ExistingDirectory);
   compare_command->add_option("TRACE", trace)->required();
   compare_command->add_option("TRUTH", truth)->required();
+  paths_command->add_option("TRACE", trace)->required();
   try {
     app.parse(count, values);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitStatus::usage);
   }
   try {
-    if (run_command->parsed()) run_workload(settings, output);
-    if (compare_command->parsed()) return compare(trace, truth);
+    if (run_command->parsed()) run_workloads(settings, output);
+    if (compare_command->parsed()) return compare_files(trace, truth);
+    if (paths_command->parsed()) return compare_paths(trace);
   } catch (const Error& error) {
     fmt::print(stderr, "compare_parents: {}\n{}\n", error.what(), error.remedy());
     return static_cast<int>(error.status());

@@ -1,25 +1,39 @@
-"""Runs one workload again and again as the program at the other end of a socket says.
+"""Runs workloads as the program at the other end of a socket says.
 
-    run_workload.py DESCRIPTOR WORKLOAD AGENT STEPPER
+    run_workload.py DESCRIPTOR AGENT STEPPER MOST_STEPS
 
-It says which modules may be probed, then obeys, one line each, answered by `ok` (and a result) or
-by what was wrong: `place JUMPS PLAN`, `count 0` (how many jumps and traps are placed), `record
-PYTHON FILE`, `step PYTHON FILE`, `remove 0`, `quit`. JUMPS and PYTHON are 0 or 1; with PYTHON the
-agent's profile function is on, while stepping too, so that the interpreter takes the same way.
-What a process steps and records has the same addresses, and so the same collisions in the caches
-of CPython. It steps first, while there is no agent in it unless PYTHON asks for one.
+It says which modules may be probed, then obeys, one JSON object a line, each answered by a line,
+`ok` (and a result) or what was wrong:
+
+    {"order": "step", "workload": name, "python": bool, "file": path}     writes a truth
+    {"order": "patch", "jumps": bool}                                     how "place" does it
+    {"order": "place", "file": plan}
+    {"order": "record", "workload": name, "python": bool, "file": path}   writes a recording
+    {"order": "count"}                                                    "ok JUMPS TRAPS" are placed
+    {"order": "remove"}
+
+With "python" the agent's profile function is on, while stepping too, so that the interpreter takes
+the same way. What a process steps and records has the same addresses, and so the same collisions
+in the caches of CPython. It steps first, while there is no agent in it unless "python" asks for
+one. A workload is one of workloads.py, or `op:NAME` (op_workloads.py).
 """
 import ctypes
 import gc
+import json
 import os
+import random
 import sys
+import time
 
 import torch
 
+import op_workloads
 import workloads
 
-WARM_UPS = 30  # Python 3.11 and later rewrite their bytecode over the first runs.
-MOST_STEPS = 40_000_000
+# Python 3.11 and later rewrite their bytecode over the first runs; a slow op gets fewer.
+WARM_UPS = 30
+LEAST_WARM_UPS = 10
+WARM_UP_SECONDS = 2
 
 
 def measured(begin, work, end):
@@ -77,16 +91,17 @@ class Agent:
 
 
 class Stepper:
-    def __init__(self, path):
+    def __init__(self, path, most_steps):
         self._library = ctypes.PyDLL(path)
         self._library.single_step_prepare.restype = ctypes.c_char_p
         self._library.single_step_prepare.argtypes = [ctypes.c_uint64]
         self._library.single_step_write.restype = ctypes.c_char_p
         self._library.single_step_begin.restype = None
         self._library.single_step_end.restype = ctypes.c_uint64
+        self._most_steps = most_steps
 
     def step(self, path, work):
-        failure = self._library.single_step_prepare(MOST_STEPS)
+        failure = self._library.single_step_prepare(self._most_steps)
         if failure is None:
             measured(self._library.single_step_begin, work, self._library.single_step_end)
             failure = self._library.single_step_write(os.fsencode(path))
@@ -94,48 +109,113 @@ class Stepper:
             raise OSError(failure.decode())
 
 
+class Workloads:
+    """Functions that make runs, by name, made and warmed up when first asked for."""
+
+    def __init__(self):
+        self._ops = op_workloads.OpWorkloads()
+        self._makers = {}
+
+    def run(self, name):
+        """What to measure, which has run right before, so that the caches hold the same."""
+        if name not in self._makers:
+            self._makers[name] = self._made(name)
+        self._once(name)
+        return self._seeded(name)
+
+    def _seeded(self, name):
+        run = self._makers[name]()
+        torch.manual_seed(0)
+        random.seed(0)
+        return run
+
+    def _once(self, name):
+        self._seeded(name)()
+
+    def _made(self, name):
+        torch.manual_seed(0)
+        if name.startswith(op_workloads.PREFIX):
+            maker = self._ops.prepare(name)
+        else:
+            work = workloads.WORKLOADS[name]()
+
+            def maker():
+                return work
+        self._makers[name] = maker
+        end = time.monotonic() + WARM_UP_SECONDS
+        for number in range(WARM_UPS):
+            if number >= LEAST_WARM_UPS and time.monotonic() > end:
+                break
+            self._once(name)
+        gc.collect()
+        return maker
+
+
+class Session:
+    def __init__(self, agent_path, stepper_path, most_steps):
+        self._agent_path = agent_path
+        self._stepper_path = stepper_path
+        self._most_steps = most_steps
+        self._loaded_agent = self._loaded_stepper = None
+        self._jumps = True
+        self._workloads = Workloads()
+
+    @property
+    def _agent(self):
+        if self._loaded_agent is None:
+            self._loaded_agent = Agent(self._agent_path)
+        return self._loaded_agent
+
+    @property
+    def _stepper(self):
+        if self._loaded_stepper is None:
+            self._loaded_stepper = Stepper(self._stepper_path, self._most_steps)
+        return self._loaded_stepper
+
+    def patch(self, order):
+        self._jumps = order["jumps"]
+
+    def place(self, order):
+        self._agent.place(self._jumps, order["file"])
+
+    def count(self, _order):
+        return self._agent.count()
+
+    def remove(self, _order):
+        self._agent.remove()
+
+    def step(self, order):
+        self._run(order, lambda work: self._stepper.step(order["file"], work))
+
+    def record(self, order):
+        self._run(order, lambda work: self._agent.record(order["file"], work))
+
+    def _run(self, order, measure):
+        work = self._workloads.run(order["workload"])
+        if order["python"]:
+            self._agent.python(True)
+        try:
+            measure(work)
+        finally:
+            if order["python"]:
+                self._agent.python(False)
+
+
 def main():
-    descriptor, name, agent_path, stepper_path = sys.argv[1:]
+    descriptor, agent_path, stepper_path, most_steps = sys.argv[1:]
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    work = workloads.WORKLOADS[name]()
-    for _ in range(WARM_UPS):
-        work()
-    gc.collect()
     gc.disable()
-    libraries = {}
-
-    def library(kind, path):
-        if kind not in libraries:
-            libraries[kind] = kind(path)
-        return libraries[kind]
-
+    session = Session(agent_path, stepper_path, int(most_steps))
+    orders = {"step": session.step, "patch": session.patch, "place": session.place,
+              "record": session.record, "count": session.count, "remove": session.remove}
     with open(int(descriptor), "r+b", buffering=0) as channel:
         channel.write(("\t".join(modules()) + "\n").encode())
-        while True:
-            command, _, rest = channel.readline().decode().rstrip("\n").partition(" ")
-            flag, _, path = rest.partition(" ")
-            answer = "ok"
+        while line := channel.readline():
+            order = json.loads(line)
             try:
-                if command == "place":
-                    library(Agent, agent_path).place(flag == "1", path)
-                elif command == "count":
-                    answer = "ok " + library(Agent, agent_path).count()
-                elif command == "remove":
-                    library(Agent, agent_path).remove()
-                elif command in ("record", "step"):
-                    if flag == "1":
-                        library(Agent, agent_path).python(True)
-                    if command == "record":
-                        library(Agent, agent_path).record(path, work)
-                    else:
-                        library(Stepper, stepper_path).step(path, work)
-                    if flag == "1":
-                        library(Agent, agent_path).python(False)
-                else:
-                    break
-            except OSError as error:
-                answer = str(error)
+                answer = " ".join(filter(None, ["ok", orders[order["order"]](order)]))
+            except Exception as error:  # The op's own, too.
+                answer = "%s: %s" % (type(error).__name__, str(error).partition("\n")[0])
             channel.write((answer + "\n").encode())
     os._exit(0)  # Probes may still be placed: nothing has to run after this.
 

@@ -29,6 +29,8 @@ constexpr greg_t kTrapFlag = 0x100;
 struct Module {
   std::string path;
   std::uint64_t bias = 0;
+  void* image = nullptr;  // The file, mapped.
+  std::size_t image_size = 0;
 };
 
 struct Function {
@@ -90,6 +92,9 @@ class Arena {
   }
   T& operator[](std::size_t index) noexcept { return data_[index]; }
   std::size_t capacity() const noexcept { return capacity_; }
+  void clear() {
+    if (data_ != nullptr) madvise(data_, capacity_ * sizeof(T), MADV_DONTNEED);  // Zeros it.
+  }
 
  private:
   T* data_ = nullptr;
@@ -101,7 +106,8 @@ constexpr std::size_t kEntries = std::size_t{1} << 23;
 constexpr std::size_t kDepth = std::size_t{1} << 14;
 
 std::vector<Module> g_modules;
-std::vector<Function> g_functions;  // By address; one for each.
+std::array<unsigned long long, 2> g_module_counts;  // When they were read.
+std::vector<Function> g_functions;                  // By address; one for each.
 ZydisDecoder g_decoder;
 Arena<Instruction> g_instructions;
 Arena<Entry> g_entries;
@@ -199,10 +205,16 @@ int add_module(dl_phdr_info* info, std::size_t, void* failure) {
     return 1;
   }
   const auto index = static_cast<std::uint32_t>(g_modules.size());
-  g_modules.push_back({path, info->dlpi_addr});
+  g_modules.push_back({path, info->dlpi_addr, memory, static_cast<std::size_t>(status.st_size)});
   read_functions(Image(static_cast<const char*>(memory), static_cast<std::size_t>(status.st_size)),
                  index, info->dlpi_addr);
   return 0;
+}
+
+// How many modules have been loaded, and unloaded, so far.
+int count_modules(dl_phdr_info* info, std::size_t, void* counts) {
+  *static_cast<std::array<unsigned long long, 2>*>(counts) = {info->dlpi_adds, info->dlpi_subs};
+  return 1;
 }
 
 std::uint32_t function_at(std::uint64_t address) {
@@ -349,8 +361,16 @@ void on_trap(int, siginfo_t*, void* context) {
 
 const char* single_step_prepare(std::uint64_t max_steps) {
   g_max_steps = max_steps;
+  std::array<unsigned long long, 2> counts{};
+  dl_iterate_phdr(count_modules, static_cast<void*>(&counts));
+  if (!g_functions.empty() && counts == g_module_counts) return nullptr;
+  g_module_counts = counts;
+  for (const Module& module : g_modules) munmap(module.image, module.image_size);
   g_modules.clear();
   g_functions.clear();
+  // What is known about instructions names functions by their place in the list.
+  g_instructions.clear();
+  g_instruction_count = 0;
   const char* failure = nullptr;
   dl_iterate_phdr(add_module, static_cast<void*>(&failure));
   if (failure != nullptr) return failure;
