@@ -84,7 +84,25 @@ CallTreeRules::Kept CallTreeRules::take_kept() {
   return std::exchange(kept_, {state_.native.size(), state_.python.size()});
 }
 
+void CallTreeRules::set_state(const State& state) {
+  for (const LiveFrame& frame : state_.native) count_live(frame.function, -1);
+  state_ = state;
+  for (const LiveFrame& frame : state_.native) count_live(frame.function, 1);
+}
+
+void CallTreeRules::count_live(std::uint32_t function, int change) {
+  if (function == kNone) return;
+  if (function >= live_counts_.size()) live_counts_.resize(function + std::size_t{1});
+  live_counts_[function] += static_cast<std::uint32_t>(change);
+}
+
+void CallTreeRules::push(const LiveFrame& frame) {
+  state_.native.push_back(frame);
+  count_live(frame.function, 1);
+}
+
 void CallTreeRules::pop() {
+  count_live(state_.native.back().function, -1);
   state_.native.pop_back();
   kept_.native = std::min(kept_.native, state_.native.size());
   while (!state_.python.empty() && state_.python.back().height > state_.native.size()) pop_python();
@@ -111,11 +129,6 @@ void CallTreeRules::pop_python() {
   }
   state_.python.pop_back();
   kept_.python = std::min(kept_.python, state_.python.size());
-}
-
-std::size_t CallTreeRules::live_count(std::uint32_t function) const {
-  return static_cast<std::size_t>(
-      std::ranges::count(state_.native, function, &LiveFrame::function));
 }
 
 std::size_t CallTreeRules::initial_height() const {

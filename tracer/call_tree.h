@@ -177,7 +177,7 @@ class CallTreeRules {
   std::uint32_t add(const Event& event);
 
   const State& state() const { return state_; }
-  void set_state(const State& state) { state_ = state; }
+  void set_state(const State& state);
 
   /// How many frames, native and Python, have lived on since the last call of this.
   struct Kept {
@@ -196,12 +196,15 @@ class CallTreeRules {
     bool varies = false;
   };
 
-  void push(const LiveFrame& frame) { state_.native.push_back(frame); }
+  void push(const LiveFrame& frame);
+  void count_live(std::uint32_t function, int change);
   void pop();
   void pop_to(std::size_t height);
   void pop_python();
   void doubt_above(std::size_t height);
-  std::size_t live_count(std::uint32_t function) const;
+  std::size_t live_count(std::uint32_t function) const {
+    return function < live_counts_.size() ? live_counts_[function] : 0;
+  }
   std::size_t initial_height() const;
   BuiltinCall& current_builtin();
   std::size_t running_loop() const;
@@ -223,6 +226,7 @@ class CallTreeRules {
   const CallTreeFunctions& functions_;
   Nodes& nodes_;
   State state_;
+  std::vector<std::uint32_t> live_counts_;  // By function: how often it is in state_.native.
   Kept kept_;
   CallTreeStatistics statistics_;
   std::unordered_map<std::uint64_t, Distance> distances_;

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <climits>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
 #include <ctime>
 #include <deque>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -542,11 +547,29 @@ bool Collector::State::read(std::uint64_t until, bool last) {
   return any;
 }
 
+// Tells the program that its reader lives while that does something long.
+class Heart {
+ public:
+  explicit Heart(recording::RegionHeader& header)
+      : thread_([&header](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any stopped;
+          constexpr std::chrono::milliseconds kBeat{100};
+          while (!stopped.wait_for(lock, stop, kBeat, [&stop] { return stop.stop_requested(); }))
+            std::atomic_ref(header.heartbeat).fetch_add(1);
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
 // Says to the agent what is wanted of it, one thing after the other.
 void Collector::State::ask() {
   recording::RegionHeader& shared = region.header();
   if (counter.enough()) std::atomic_ref(shared.stop).store(1);
   if (session.wants_closure()) {
+    const Heart heart(shared);
     for (std::filesystem::path& plan : session.take_closure_plans())
       plans_to_place.push_back(std::move(plan));
   }

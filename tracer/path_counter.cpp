@@ -27,6 +27,10 @@ constexpr std::size_t kRememberedOps = 1 << 19;
 // What a thread remembers of situations is dropped when it takes more than this.
 constexpr std::size_t kMostRemembered = 64 << 20;  // Bytes.
 
+// Situations of more frames are not remembered: each would take as much room as there are frames.
+constexpr std::size_t kDeepest = 500;
+constexpr std::uint32_t kTooDeep = kNone;  // As a thread's situation: the rules alone know it.
+
 // What tells the ways from one path onwards apart.
 struct PathKey {
   std::uint32_t parent;
@@ -215,6 +219,7 @@ struct PathCounter::State {
   };
 
   struct Live {
+    std::uint32_t path = kNone;
     std::uint64_t start = kUncounted;
     std::uint64_t end = 0;  // If it is known better than by what comes next.
   };
@@ -234,6 +239,13 @@ struct PathCounter::State {
 
     std::uint32_t add(const CallTreeRules::Node& node, const Event* event) override {
       return all.path_of(*this, node, event);
+    }
+
+    const CallTreeRules::State& state() const {
+      return now == kTooDeep ? rules.state() : situations[now].state;
+    }
+    std::size_t step() const {
+      return now == kTooDeep ? all.step_of(rules.state()) : situations[now].step;
     }
 
     State& all;
@@ -269,9 +281,11 @@ struct PathCounter::State {
   const RegionEntry* opened_region(std::uint32_t body, std::uint32_t thread,
                                    std::uint64_t time) const;
   void enter(Thread& thread, Live& live, std::uint32_t path, std::uint64_t time);
-  void leave(Live& live, std::uint32_t path, std::uint64_t time);
+  void leave(const Live& live, std::uint64_t time);
   void move_to(Thread& thread, const Outcome& outcome, std::uint64_t time);
+  std::size_t step_of(const CallTreeRules::State& state) const;
   std::uint32_t intern(Thread& thread, const CallTreeRules::State& state);
+  void forget(Thread& thread);
   void begin_op(Thread& thread, const Event& event);
   void end_op(Thread& thread, const Event& event);
   void tally(std::uint32_t path, std::uint32_t record, std::uint32_t results);
@@ -407,7 +421,7 @@ const PathCounter::State::RegionEntry* PathCounter::State::opened_region(std::ui
 
 void PathCounter::State::enter(Thread& thread, Live& live, std::uint32_t path, std::uint64_t time) {
   Known& known = paths[path];
-  live = {};
+  live = {.path = path};
   if (known.opens) {
     std::vector<RegionEntry>& entries = regions[known.path.what];
     if (entries.size() == kKeptRegionEntries) entries.erase(entries.begin());
@@ -428,9 +442,9 @@ void PathCounter::State::enter(Thread& thread, Live& live, std::uint32_t path, s
   }
 }
 
-void PathCounter::State::leave(Live& live, std::uint32_t path, std::uint64_t time) {
+void PathCounter::State::leave(const Live& live, std::uint64_t time) {
   if (live.start == kUncounted) return;
-  TracePath& ended = paths[path].path;
+  TracePath& ended = paths[live.path].path;
   const std::uint64_t end = live.end != 0 ? live.end : time;
   const std::uint64_t took = end > live.start ? end - live.start : 0;
   ended.shortest_time =
@@ -439,16 +453,22 @@ void PathCounter::State::leave(Live& live, std::uint32_t path, std::uint64_t tim
   ended.total_time += took;
 }
 
+std::size_t PathCounter::State::step_of(const CallTreeRules::State& state) const {
+  std::size_t height = state.native.size();
+  while (height > 0 && (state.native[height - 1].function == kNone ||
+                        !functions.role(state.native[height - 1].function).op_call))
+    --height;
+  return height;
+}
+
+// The number of the situation, or kTooDeep.
 std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::State& state) {
+  if (state.native.size() + state.python.size() > kDeepest) return kTooDeep;
   const std::uint64_t hash = hash_of(state);
   const auto [first, last] = thread.interned.equal_range(hash);
   for (auto it = first; it != last; ++it)
     if (thread.situations[it->second].state == state) return it->second;
-  Situated situated{state, 0};
-  for (std::size_t i = state.native.size(); i > 0 && situated.step == 0; --i) {
-    const CallTreeRules::LiveFrame& frame = state.native[i - 1];
-    if (frame.function != kNone && functions.role(frame.function).op_call) situated.step = i;
-  }
+  Situated situated{state, step_of(state)};
   thread.situation_bytes += sizeof(Situated) +
                             state.native.size() * sizeof(CallTreeRules::LiveFrame) +
                             state.python.size() * sizeof(CallTreeRules::LivePython);
@@ -458,15 +478,28 @@ std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::St
   return index;
 }
 
+// All situations but the one that the thread is in.
+void PathCounter::State::forget(Thread& thread) {
+  thread.memory = {};
+  thread.interned.clear();
+  thread.situation_bytes = 0;
+  std::vector<Situated> now;
+  if (thread.now != kTooDeep) {
+    now.push_back(std::move(thread.situations[thread.now]));
+    thread.interned.emplace(hash_of(now[0].state), 0);
+    thread.now = 0;
+  }
+  thread.situations = std::move(now);
+}
+
 // Ends the frames that do not live on, and begins those that are new.
 void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::uint64_t time) {
-  const CallTreeRules::State& before = thread.situations[thread.now].state;
   for (std::size_t i = thread.native.size(); i > outcome.kept_native; --i)
-    leave(thread.native[i - 1], before.native[i - 1].node, time);
+    leave(thread.native[i - 1], time);
   for (std::size_t i = thread.python.size(); i > outcome.kept_python; --i)
-    leave(thread.python[i - 1], before.python[i - 1].node, time);
+    leave(thread.python[i - 1], time);
   thread.now = outcome.state;
-  const CallTreeRules::State& after = thread.situations[thread.now].state;
+  const CallTreeRules::State& after = thread.state();
   thread.native.resize(after.native.size());
   thread.python.resize(after.python.size());
   for (std::size_t i = outcome.kept_native; i < after.native.size(); ++i)
@@ -496,11 +529,10 @@ void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::ui
 }
 
 void PathCounter::State::begin_op(Thread& thread, const Event& event) {
-  const Situated& situated = thread.situations[thread.now];
-  const CallTreeRules::State& state = situated.state;
+  const CallTreeRules::State& state = thread.state();
   const std::string_view op = functions.op_of_record(event.what);
   OpenOp opened{0, kUncounted, kNone, event.what};
-  const std::size_t step = situated.step;
+  const std::size_t step = thread.step();
   if (step != 0) {
     const std::string_view name = functions.role(state.native[step - 1].function).op;
     if (name.empty() || op.empty() || name == unambiguous_name(op)) {
@@ -543,7 +575,7 @@ void PathCounter::State::end_op(Thread& thread, const Event& event) {
 }
 
 void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
-  const CallTreeRules::State& state = thread.situations[thread.now].state;
+  const CallTreeRules::State& state = thread.state();
   for (std::size_t i = state.native.size(); i > 0; --i) {
     const CallTreeRules::LiveFrame& frame = state.native[i - 1];
     if (static_cast<std::uint32_t>(frame.stack_pointer) != event.line) continue;
@@ -626,13 +658,14 @@ void PathCounter::add(std::uint32_t index, const Event& event) {
     situation.stack_pointer = 0;  // Each node has another number; what matters is who made it.
     situation.return_address = thread.caused_by;
   }
-  if (const Outcome* const known = thread.memory.find(situation)) {
+  const bool deep = thread.now == kTooDeep;
+  if (const Outcome* const known = deep ? nullptr : thread.memory.find(situation)) {
     thread.rules_current = false;
     count_again(known->rules, thread.rules.statistics());
     state_->move_to(thread, *known, event.time);
     return;
   }
-  if (!thread.rules_current) thread.rules.set_state(thread.situations[thread.now].state);
+  if (!thread.rules_current) thread.rules.set_state(thread.state());
   thread.rules_current = true;
   thread.depends_on_time = false;
   thread.rules.take_kept();
@@ -643,17 +676,10 @@ void PathCounter::add(std::uint32_t index, const Event& event) {
                         static_cast<std::uint32_t>(kept.native),
                         static_cast<std::uint32_t>(kept.python),
                         changed_statistics(before, thread.rules.statistics())};
-  if (!thread.depends_on_time) thread.memory.add(situation, outcome);
+  if (!thread.depends_on_time && !deep && outcome.state != kTooDeep)
+    thread.memory.add(situation, outcome);
   state_->move_to(thread, outcome, event.time);
-  if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) {
-    const State::Situated kept_one = thread.situations[thread.now];
-    thread.memory = {};
-    thread.situations.assign(1, kept_one);
-    thread.interned.clear();
-    thread.interned.emplace(hash_of(kept_one.state), 0);
-    thread.situation_bytes = 0;
-    thread.now = 0;
-  }
+  if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) state_->forget(thread);
 }
 
 std::uint64_t PathCounter::patience(std::uint32_t index, const Event& event) const {
@@ -691,11 +717,8 @@ std::vector<TracePath> PathCounter::take(std::uint64_t time) {
     for (const State::OpenOp& op : thread->open_ops)
       if (op.height == 0 || op.start != kUncounted) state_->tally(op.path, op.record, 0);
     thread->open_ops.clear();
-    const CallTreeRules::State& live = thread->situations[thread->now].state;
-    for (std::size_t i = 0; i < thread->native.size(); ++i)
-      state_->leave(thread->native[i], live.native[i].node, time);
-    for (std::size_t i = 0; i < thread->python.size(); ++i)
-      state_->leave(thread->python[i], live.python[i].node, time);
+    for (const State::Live& live : thread->native) state_->leave(live, time);
+    for (const State::Live& live : thread->python) state_->leave(live, time);
   }
   std::vector<State::Known>& paths = state_->paths;
   // Kept is what was counted and what leads there; of those that made a kept node, too.

@@ -17,9 +17,9 @@ namespace optrace {
 struct TraceSelection {
   /// Ops by name, `aten::conv*` or `conv*`, with `*` for any characters; an op that is called by
   /// one that matches comes with it. Empty: whatever happens, in an op or not.
-  std::string ops;
-  std::string from_module;  ///< Only below Python functions of this module or package.
-  std::uint64_t skip = 0;   ///< Outermost selected op calls that are passed over first.
+  std::string ops{};
+  std::string from_module{};  ///< Only below Python functions of this module or package.
+  std::uint64_t skip = 0;     ///< Outermost selected op calls that are passed over first.
   std::uint64_t count = 0;  ///< How many are counted then; 0: all. Afterwards recording is stopped.
 
   bool everything() const { return ops.empty() && from_module.empty() && skip == 0 && count == 0; }

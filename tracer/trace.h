@@ -119,9 +119,9 @@ struct TracePath {
   /// function's end is not recorded), or until its recorded end where it has one (Python functions,
   /// ops, nodes): of all calls that ended, the shortest and the longest.
   std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
-  std::vector<OpTally> ops;              ///< Dispatcher steps. At most kMostTallies, by first call.
-  std::vector<ArgumentTally> arguments;  ///< Likewise, of redispatches.
-  std::uint64_t ops_left_out = 0;        ///< Calls with op records beyond those.
+  std::vector<OpTally> ops{};  ///< Dispatcher steps. At most kMostTallies, by first call.
+  std::vector<ArgumentTally> arguments{};  ///< Likewise, of redispatches.
+  std::uint64_t ops_left_out = 0;          ///< Calls with op records beyond those.
 };
 constexpr std::size_t kMostTallies = 16;
 

@@ -1,0 +1,270 @@
+#include "tracer/path_counter.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "trace_builder.h"
+
+using namespace optrace;
+
+namespace {
+
+constexpr const char* kAddCall = "_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE";
+constexpr const char* kMulCall = "_ZN2at4_ops10mul_Tensor4callERKNS_6TensorES4_";
+constexpr const char* kLoop = "_PyEval_EvalFrameDefault";
+
+// `a > b > c ×2`, one line a path that has no other below it.
+std::vector<std::string> leaves(const Trace& trace) {
+  const auto name = [&](const TracePath& path) {
+    switch (path.kind) {
+      case PathKind::python:
+        return trace.python_functions[path.what].name;
+      case PathKind::node:
+        return "node " + std::to_string(path.what);
+      default:
+        return trace.functions[path.what].symbol;
+    }
+  };
+  std::vector<std::string> lines;
+  for (std::uint32_t i = 0; i < trace.paths.size(); ++i) {
+    const bool inner =
+        std::ranges::any_of(trace.paths, [&](const TracePath& other) { return other.parent == i; });
+    if (inner) continue;
+    std::string line;
+    for (std::uint32_t at = i; at != kNone; at = trace.paths[at].parent)
+      line = name(trace.paths[at]) + (line.empty() ? "" : " > ") + line;
+    lines.push_back(line + " x" + std::to_string(trace.paths[i].calls));
+  }
+  return lines;
+}
+
+using Leaves = std::vector<std::string>;
+
+void at_time(TraceBuilder& t, std::uint64_t time) {
+  t.trace.threads[0].events.back().time = time;
+}
+
+void note(ThreadRecord& thread, EventKind kind, std::uint32_t record, std::uint64_t number,
+          std::uint64_t of_thread, std::uint64_t time = 0) {
+  thread.events.push_back({.kind = kind,
+                           .what = record,
+                           .stack_pointer = number,
+                           .return_address = of_thread,
+                           .time = time});
+}
+
+constexpr std::uint64_t kNoSequence = ~std::uint64_t{0};
+
+}  // namespace
+
+TEST_CASE("a path that is taken again is counted, with its times", "[path_counter]") {
+  TraceBuilder t;
+  const auto a = t.function("a"), b = t.function("b");
+  for (const std::uint64_t start : {100U, 200U, 400U}) {
+    t.enter(a, kNone, 1000);
+    at_time(t, start);
+    t.enter(b, a, 900);
+    at_time(t, start + 10);
+  }
+  count_paths(t.trace, {});
+  CHECK(leaves(t.trace) == Leaves{"a > b x3"});
+  const TracePath& path = t.trace.paths[0];
+  CHECK(path.calls == 3);
+  // Until something outside was recorded: 100, 200, and the last until the end of the recording.
+  CHECK(path.total_time == 100 + 200 + 10);
+  CHECK(path.shortest_time == 10);
+  CHECK(path.longest_time == 200);
+  CHECK(t.trace.statistics.entries == 6);
+  CHECK(t.trace.statistics.roots == 3);
+}
+
+TEST_CASE("what is remembered of a situation changes no path", "[path_counter]") {
+  // The same calls over and over, with recursion, tail calls and exceptions among them; each call's
+  // path must be what the rules alone make of it.
+  TraceBuilder t;
+  std::vector<std::uint32_t> functions;
+  for (const char* name : {"a", "b", "c", "d"}) functions.push_back(t.function(name));
+  t.trace.functions[0].tail_calls = {1};
+  t.trace.functions[2].enters_itself = true;
+  std::uint64_t random = 7;
+  const auto below = [&random](std::uint64_t limit) {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    return (random >> 33) % limit;
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    const auto caller = functions[below(4)];
+    t.enter(functions[below(4)], below(8) == 0 ? kNone : caller, 1000 - 10 * below(12), below(2));
+  }
+  const Trace timeline = t.trace;
+  count_paths(t.trace, {});
+  const TraceCallTreeFunctions known(timeline);
+  const CallTree tree(timeline, known, timeline.threads[0]);
+  std::map<std::string, std::uint64_t> wanted, counted;
+  for (std::uint32_t i = 0; i < tree.nodes().size(); ++i) {
+    std::string path;
+    for (std::uint32_t at = i; at != kNone; at = tree.nodes()[at].shown_under)
+      path += (tree.nodes()[at].tail_call ? "!" : "/") + std::to_string(tree.nodes()[at].what);
+    ++wanted[path];
+  }
+  for (std::uint32_t i = 0; i < t.trace.paths.size(); ++i) {
+    std::string path;
+    for (std::uint32_t at = i; at != kNone; at = t.trace.paths[at].parent)
+      path += (t.trace.paths[at].tail_call ? "!" : "/") + std::to_string(t.trace.paths[at].what);
+    counted[path] += t.trace.paths[i].calls;
+  }
+  CHECK(wanted.size() > 100);
+  CHECK(counted == wanted);
+  CHECK(t.trace.statistics == tree.statistics());
+}
+
+TEST_CASE("a selection of ops keeps what they do and what leads there", "[path_counter]") {
+  TraceBuilder t;
+  const auto loop = t.function(kLoop), add = t.function(kAddCall), mul = t.function(kMulCall),
+             kernel = t.function("kernel"), other = t.function("other");
+  const auto main = t.python("main.run");
+  t.live_at_start(loop, 2000);
+  t.python_event(EventKind::python_call, main, 1900, 3);
+  for (int i = 0; i < 5; ++i) {
+    t.enter(add, loop, 1000);
+    t.enter(kernel, add, 900);
+    t.enter(mul, loop, 1000, 1);
+    t.enter(other, mul, 900);
+    t.enter(add, other, 800);  // Inside an op that is not selected.
+  }
+  const auto selected = [&](TraceSelection selection) {
+    Trace trace = t.trace;
+    count_paths(trace, selection);
+    return leaves(trace);
+  };
+  const std::string run = std::string(kLoop) + " > main.run > ";
+  const std::string add_alone = run + kAddCall + " > kernel x";
+  const std::string add_inside = run + kMulCall + " > other > " + kAddCall + " x";
+  CHECK(selected({.ops = "aten::add*"}) == Leaves{add_alone + "5", add_inside + "5"});
+  CHECK(selected({.ops = "add.Tensor"}) == Leaves{add_alone + "5", add_inside + "5"});
+  CHECK(selected({.ops = "mul_*"}) == Leaves{add_inside + "5"});
+  CHECK(selected({.ops = "prims::*"}).empty());
+  CHECK(selected({.ops = "*.Tensor", .skip = 2, .count = 3}) ==
+        Leaves{add_alone + "2", add_inside + "1"});
+  CHECK(selected({.from_module = "main"}).size() == 2);
+  CHECK(selected({.from_module = "mai"}).empty());
+}
+
+TEST_CASE("the pattern of ops matches as a shell's star does", "[path_counter]") {
+  CHECK(matches_op_pattern("conv2d", "conv*"));
+  CHECK(matches_op_pattern("conv2d", "*"));
+  CHECK(matches_op_pattern("_convolution_mode", "*conv*mode"));
+  CHECK_FALSE(matches_op_pattern("conv2d", "conv"));
+  CHECK_FALSE(matches_op_pattern("conv2d", "*3d"));
+  CHECK(matches_op_pattern("", "**"));
+  CHECK_FALSE(matches_op_pattern("a", ""));
+}
+
+TEST_CASE("ops' records and arguments hang on the step that they are of", "[path_counter]") {
+  TraceBuilder t;
+  const auto add = t.function(kAddCall), inner = t.function("kernel"),
+             redispatch = t.function(
+                 "_ZN2at4_ops10add_Tensor10redispatchEN3c1014DispatchKeySetERKNS_6TensorE");
+  t.trace.op_records = {"{}", R"({"op": "aten::add.Tensor"})", R"({"results": []})",
+                        R"({"op": "MyFunction"})"};
+  ThreadRecord& thread = t.trace.threads[0];
+  for (int i = 0; i < 20; ++i) {
+    t.enter(add, kNone, 1000);
+    note(thread, EventKind::op_begin, 1, kNoSequence, 1);
+    t.enter(redispatch, add, 900);
+    // rdi is where the result goes, another place each time; rsi is the key set.
+    thread.events.push_back({.kind = EventKind::arguments,
+                             .what = 0,
+                             .line = 900,
+                             .stack_pointer = 0x7ffd00 + static_cast<std::uint64_t>(i),
+                             .return_address = 0x8001});
+    t.enter(inner, redispatch, 800);
+    note(thread, EventKind::op_begin, 3, kNoSequence, 1);  // No dispatcher's: of what calls it.
+    note(thread, EventKind::op_end, 0, kNoSequence, 1);
+    note(thread, EventKind::op_end, 2, kNoSequence, 1);
+  }
+  count_paths(t.trace, {});
+  REQUIRE(t.trace.paths.size() == 3);
+  CHECK(t.trace.paths[0].ops == std::vector<OpTally>{{1, 2, 20}});
+  CHECK(t.trace.paths[1].arguments.size() == 1);
+  CHECK(t.trace.paths[1].arguments[0].calls == 20);
+  CHECK(t.trace.paths[1].arguments[0].second == 0x8001);
+  CHECK(t.trace.paths[2].ops == std::vector<OpTally>{{3, 0, 20}});
+}
+
+TEST_CASE("more kinds of records than are kept are counted", "[path_counter]") {
+  TraceBuilder t;
+  const auto add = t.function(kAddCall);
+  t.trace.op_records.assign(40, R"({"op": "aten::add.Tensor"})");
+  for (std::uint32_t record = 1; record < 40; ++record) {
+    t.enter(add, kNone, 1000);
+    note(t.trace.threads[0], EventKind::op_begin, record, kNoSequence, 1);
+    note(t.trace.threads[0], EventKind::op_end, 0, kNoSequence, 1);
+  }
+  count_paths(t.trace, {});
+  CHECK(t.trace.paths[0].ops.size() == kMostTallies);
+  CHECK(t.trace.paths[0].ops_left_out == 39 - kMostTallies);
+}
+
+TEST_CASE("a node that runs on another thread knows the op that made it", "[path_counter]") {
+  TraceBuilder t;
+  const auto add = t.function(kAddCall), mul = t.function(kMulCall),
+             engine = t.function("_ZN5torch8autograd4NodeclEOSt6vectorIN2at6TensorESaIS4_EE"),
+             apply = t.function("apply");
+  t.trace.op_records = {"{}", R"({"op": "aten::add.Tensor"})", R"({"op": "aten::mul.Tensor"})",
+                        R"({"node": "AddBackward0"})", R"({"node": "MulBackward0"})"};
+  ThreadRecord& forward = t.trace.threads[0];
+  std::uint64_t sequence = 10;
+  for (const auto& [function, record] : {std::pair(add, 1U), std::pair(mul, 2U)}) {
+    t.enter(function, kNone, 1000);
+    note(forward, EventKind::op_begin, record, sequence++, 1);
+    note(forward, EventKind::op_end, 0, 0, 1);
+  }
+  ThreadRecord backward;
+  backward.id = 2;
+  std::uint64_t time = 100;
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t node = i == 0 ? 4 : 3;
+    backward.events.push_back({.what = engine, .stack_pointer = 500, .time = time++});
+    note(backward, EventKind::node_begin, node, i == 0 ? 11 : 10, 1, time++);
+    backward.events.push_back({.what = apply,
+                               .caller = engine,
+                               .stack_pointer = 400,
+                               .return_address = 5,
+                               .time = time++});
+    note(backward, EventKind::node_end, node, 0, 1, time++);
+  }
+  t.trace.threads.push_back(backward);
+  count_paths(t.trace, {});
+  std::size_t nodes = 0;
+  for (const TracePath& path : t.trace.paths) {
+    if (path.kind != PathKind::node) continue;
+    ++nodes;
+    REQUIRE(path.caused_by != kNone);
+    const std::uint32_t made_by = t.trace.paths[path.caused_by].what;
+    CHECK(made_by == (path.what == 3 ? add : mul));
+  }
+  CHECK(nodes == 2);
+  CHECK(leaves(t.trace).size() == 4);  // Two ops; and apply under each node.
+}
+
+TEST_CASE("functions that were live before recording are outside of all that is called since",
+          "[path_counter]") {
+  TraceBuilder t;
+  const auto loop = t.function(kLoop), import = t.function("import"), work = t.function("work");
+  const auto main = t.python("__main__.<module>"), hook = t.python("hook");
+  t.live_at_start(loop, 3000);
+  t.live_at_start(import, 2500);
+  t.live_at_start(loop, 2000);
+  t.python_event(EventKind::python_call, hook, 1900);
+  t.python_event(EventKind::python_call, main, 0);  // Without a stack pointer.
+  t.python_event(EventKind::python_return, hook, 1900);
+  t.enter(work, loop, 2900, 1);
+  t.enter(work, loop, 2900, 1);
+  count_paths(t.trace, {});
+  const Leaves all = leaves(t.trace);
+  CHECK(std::ranges::count(all, std::string(kLoop) + " > __main__.<module> > work x2") == 1);
+}
