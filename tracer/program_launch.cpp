@@ -362,7 +362,7 @@ class ProcessFamily {
     TracedProcess process;
     process.counted = member.collector->progress();
     add(finished_, process.counted);
-    member.meta["process"] = {{"id", member.id}};
+    member.meta["process"] = {{"id", static_cast<std::uint64_t>(member.id)}};
     if (member.rank) member.meta["process"]["rank"] = *member.rank;
     process.trace = member.collector->take(std::move(member.meta));
     keep_names_that_occur(*process.trace);

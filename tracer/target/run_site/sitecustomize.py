@@ -127,6 +127,7 @@ def _load_tracer():
     finally:
         for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == name]:
             del sys.modules[loaded]
+        sys.path_importer_cache.pop(folder, None)
 
 
 def _main():
