@@ -75,6 +75,7 @@ struct Agent {
     library.find(start, "optrace_agent_start");
     library.find(stop, "optrace_agent_stop");
     library.find(python, "optrace_agent_python");
+    library.find(python_frames, "optrace_agent_python_frames");
     library.find(remove, "optrace_agent_remove");
     library.find(read_counters, "optrace_agent_read_counters");
   }
@@ -89,6 +90,7 @@ struct Agent {
   decltype(optrace_agent_start)* start = nullptr;
   decltype(optrace_agent_stop)* stop = nullptr;
   decltype(optrace_agent_python)* python = nullptr;
+  decltype(optrace_agent_python_frames)* python_frames = nullptr;
   decltype(optrace_agent_remove)* remove = nullptr;
   decltype(optrace_agent_read_counters)* read_counters = nullptr;
 };
@@ -186,14 +188,13 @@ struct InProcessTracer::Round {
 
 struct InProcessTracer::State {
   pid_t process = ::getpid();
-  PrivateFolder scratch;
-  ProbeSession session{scratch.path()};
+  std::unique_ptr<PrivateFolder> scratch;
+  std::unique_ptr<ProbeSession> session;
   std::unique_ptr<Agent> agent;
   std::unique_ptr<OpRecorder> recorder;
   OpAgent op_agent;
   bool op_agent_known = false;
   std::vector<std::filesystem::path> plans;
-  bool planned = false;
   std::unique_ptr<Round> round;
 
   void place_plans();
@@ -222,11 +223,14 @@ void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& 
   if (!state.agent) {
     state.agent = std::make_unique<Agent>(Library(library_folder() / "liboptrace_agent.so"));
   }
-  if (!state.planned) {
+  if (!state.session) {
     std::vector<std::filesystem::path> modules = torch_libraries(torch.folder, torch.cuda);
     modules.push_back(torch.interpreter);
-    state.plans = state.session.initial_plans(modules);
-    state.planned = true;
+    auto scratch = std::make_unique<PrivateFolder>();
+    auto session = std::make_unique<ProbeSession>(scratch->path());
+    state.plans = session->initial_plans(modules);
+    state.scratch = std::move(scratch);
+    state.session = std::move(session);
   }
   if (options.op_records && !state.op_agent_known) {
     state.op_agent = find_or_build_op_agent(torch.folder, [](std::string_view) {});
@@ -348,7 +352,9 @@ void InProcessTracer::start(const InProcessOptions& options) {
     const std::uint32_t paused = state.agent->pause_thread();
     check("recording", started);
     round.recording = true;
-    round.collector = std::make_unique<Collector>(region.get(), state.session, options.collector);
+    // Where the block stands. What can't be said costs a parent's name only.
+    if (round.python_frames) state.agent->python_frames();
+    round.collector = std::make_unique<Collector>(region.get(), *state.session, options.collector);
     state.start_reader();
     state.agent->resume_thread(paused);
   } catch (...) {
@@ -396,6 +402,11 @@ void InProcessTracer::abandon() noexcept {
   state.round.reset();
 }
 
+void InProcessTracer::close() noexcept {
+  abandon();
+  delete std::exchange(state_, new State);
+}
+
 void InProcessTracer::before_fork() noexcept {
   if (state_->round) state_->stop_reader();
 }
@@ -411,11 +422,12 @@ void InProcessTracer::after_fork_in_parent() noexcept {
 
 void InProcessTracer::after_fork_in_child() noexcept {
   State& state = *state_;
+  if (state.process == ::getpid()) return;
   if (state.round) {
     state.stop_recording();
     when_free([&] { return state.agent->remove(); });
   }
-  // Left as it is: its folder and its thread are the parent's.
+  // The other is left as it is: its folder and its thread are the parent's.
   state_ = new State;
 }
 

@@ -63,6 +63,9 @@ class InProcessTracer {
   /// Drops the recording and takes the probes out. Throws nothing; does nothing when there is none.
   void abandon() noexcept;
 
+  /// At the process's end: the same, and nothing of ours stays on the disk.
+  void close() noexcept;
+
   /// Around a fork: the child inherits no thread of ours, so there is none at that moment. The
   /// child forgets the recording, which is the parent's, and takes the probes out.
   void before_fork() noexcept;

@@ -297,7 +297,7 @@ PYBIND11_MODULE(_optrace, module) {
       py::arg("path"));
 
   py::module_::import("atexit").attr("register")(
-      py::cpp_function([] { optrace::InProcessTracer::instance().abandon(); }));
+      py::cpp_function([] { optrace::InProcessTracer::instance().close(); }));
   const auto tracer = &optrace::InProcessTracer::instance;
   py::module_::import("os").attr("register_at_fork")(
       py::arg("before") = py::cpp_function([tracer] { tracer().before_fork(); }),

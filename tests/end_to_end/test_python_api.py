@@ -1,0 +1,515 @@
+"""`import optrace` in programs of its users: the module of the build tree, in real processes."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import jsonschema
+import pytest
+
+
+@pytest.fixture(scope="module")
+def package(build):
+    """The folder to import optrace from."""
+    folder = build / "python"
+    assert list(folder.glob("optrace/_optrace*.so")), (
+        f"{folder} has no module; configure {build} with -DOPTRACE_PYTHON_MODULE=ON")
+    return folder
+
+
+@pytest.fixture
+def program(package, python, run_program, tmp_path):
+    """program(code, *arguments): runs the code and returns what it printed as JSON."""
+    def run(code, *arguments, timeout=180, environment=None):
+        file = tmp_path / "program.py"
+        file.write_text(textwrap.dedent(code))
+        variables = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1",
+                     "CI": "", **(environment or {})}
+        variables.pop("PYTHONUNBUFFERED", None)
+        ended = run_program([python, "-B", str(file), *map(str, arguments)], timeout=timeout,
+                            env=variables)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert ended.stderr == ""
+        return json.loads(ended.stdout)
+    return run
+
+
+def walk(frames):
+    for frame in frames:
+        yield frame
+        yield from walk(frame["children"])
+
+
+def names(report):
+    return [frame["name"] for frame in walk(report["roots"])]
+
+
+@pytest.fixture(scope="module")
+def schema(repository):
+    text = (repository / "report/report.schema.json").read_text()
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+def test_a_block_is_traced(program, schema):
+    said = program("""
+        import json, optrace, torch
+
+        def convolve(image, weight):
+            return torch.conv2d(image, weight)
+
+        image, weight = torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3)
+        with optrace.trace() as t:
+            convolve(image, weight)
+            convolve(image, weight)
+        print(json.dumps({"tree": t.report(), "json": t.report("json"), "to_json": t.to_json(),
+                          "all": t.to_json(all=True), "html": t._repr_html_()}))
+        """)
+    assert "aten::conv2d" in said["tree"] and "program.py" in said["tree"]
+    assert said["json"] == said["to_json"]
+    report = json.loads(said["json"])
+    schema.validate(report)
+    frames = list(walk(report["roots"]))
+    convolve = [frame for frame in frames if frame["name"].endswith("convolve")]
+    assert [frame["calls"] for frame in convolve] == [2]
+    ops = [frame["op"] for frame in walk(convolve) if frame["layer"] == "dispatcher"]
+    assert ops[0] == "aten::conv2d" and "aten::convolution" in ops
+    kernels = [frame for frame in walk(convolve) if frame["layer"] == "kernel"]
+    assert any(frame["source"] and frame["source"]["line"] for frame in kernels)
+    assert len(names(json.loads(said["all"]))) > len(frames)
+    assert not [name for name in names(report) if "optrace" in name]
+
+
+def test_frames_are_those_of_the_json(program):
+    said = program("""
+        import json, optrace, torch
+
+        def plain(frame):
+            assert isinstance(frame, optrace.Frame)
+            assert frame.name in repr(frame)
+            return {"layer": frame.layer, "name": frame.name, "symbol": frame.symbol,
+                    "library": frame.library, "source": frame.source, "op": frame.op,
+                    "thread": frame.thread, "calls": frame.calls, "detail": frame.detail,
+                    "children": [plain(child) for child in frame.children]}
+
+        with optrace.trace() as t:
+            torch.ones(3, requires_grad=True).sum().backward()
+        frames = t.frames
+        del t
+        assert frames
+        with optrace.trace() as t:
+            torch.ones(3, requires_grad=True).sum().backward()
+        print(json.dumps({"frames": [plain(frame) for frame in t.frames], "json": t.to_json()}))
+        """)
+    assert said["frames"] == json.loads(said["json"])["roots"]
+
+
+def test_a_saved_trace_is_what_the_command_reads(program, optrace, tmp_path):
+    file = tmp_path / "a.trace"
+    said = program("""
+        import json, optrace, pathlib, sys, torch
+        with optrace.trace() as t:
+            torch.linspace(0, 1, 5).sin()
+        t.save(sys.argv[1])
+        t.save(pathlib.Path(sys.argv[1]))
+        again = optrace.load(sys.argv[1])
+        assert again.to_json() == t.to_json()
+        assert again.report() == t.report()
+        assert [frame.name for frame in again.frames] == [frame.name for frame in t.frames]
+        print(json.dumps([t.to_json(), t.report()]))
+        """, file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    rendered = optrace("report", file, "--format", "json")
+    assert rendered.returncode == 0, rendered.stderr
+    assert rendered.stdout == said[0]
+    assert optrace("report", file).stdout == said[1]
+
+
+RESULTS = """
+    import contextlib, json, random, sys, warnings, torch
+    warnings.simplefilter("error")
+    traced = sys.argv[1] == "traced"
+    if traced:
+        import optrace
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+                                torch.nn.Flatten(), torch.nn.Linear(8 * 14 * 14, 10),
+                                torch.nn.Dropout())
+    optimizer = torch.optim.Adam(model.parameters())
+    for turn in range(3):
+        with optrace.trace() if traced else contextlib.nullcontext():
+            loss = model(torch.randn(4, 3, 16, 16)).square().sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    state = [tensor.double().tolist() for tensor in model.state_dict().values()]
+    print(json.dumps([loss.item(), state, torch.rand(3).tolist(), random.random() < 2,
+                      sys.getprofile() is None]))
+    """
+
+
+def test_results_are_bit_equal(program):
+    assert program(RESULTS, "traced") == program(RESULTS, "untraced")
+
+
+def test_fifty_rounds_keep_their_memory(program):
+    said = program("""
+        import gc, json, os, optrace, torch
+
+        def resident():
+            gc.collect()
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        def one():
+            t = optrace.trace()
+            t.start()
+            torch.ones(16).add(1)
+            t.stop()
+            return len(t.to_json())
+
+        text = open("/proc/self/maps").read
+        library = [line.split()[0] for line in text().splitlines() if "libtorch_cpu.so" in line]
+        sizes, memory = [], []
+        for turn in range(50):
+            sizes.append(one())
+            memory.append(resident())
+        print(json.dumps({"sizes": sizes, "memory": memory, "threads": os.listdir("/proc/self/task"),
+                          "files": len(os.listdir("/proc/self/fd"))}))
+        """)
+    assert min(said["sizes"]) > 1000
+    # The first rounds find functions that have no probe yet.
+    assert said["memory"][-1] - said["memory"][14] < 24 << 20
+    assert said["files"] < 16
+
+
+def test_probes_are_gone_afterwards(program):
+    said = program("""
+        import ctypes, json, optrace, torch
+
+        def text():
+            # The dispatcher's entry for add, as it is in memory.
+            library = ctypes.CDLL(torch.__path__[0] + "/lib/libtorch_cpu.so")
+            entry = library["_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE"]
+            return ctypes.string_at(ctypes.cast(entry, ctypes.c_void_p), 16).hex()
+
+        before = text()
+        with optrace.trace() as t:
+            during = text()
+            torch.ones(2).add(1)
+        print(json.dumps([before, during, text()]))
+        """)
+    assert said[0] == said[2] != said[1]
+
+
+def test_selection(program):
+    said = program("""
+        import json, optrace, torch
+        x = torch.ones(4)
+        with optrace.trace(ops="aten::mul*", skip=1, count=2) as t:
+            for turn in range(6):
+                x.add(1)
+                x.mul(2)
+        with optrace.trace(op_records=False, python_frames=False) as bare:
+            x.add(1)
+        print(json.dumps([t.to_json(), bare.to_json(), bare.report()]))
+        """)
+    frames = list(walk(json.loads(said[0])["roots"]))
+    assert {frame["op"] for frame in frames if frame["op"]} >= {"aten::mul.Tensor"}
+    assert "aten::add.Tensor" not in {frame["op"] for frame in frames}
+    assert [frame["calls"] for frame in frames if frame["op"] == "aten::mul.Tensor"][0] == 2
+    bare = list(walk(json.loads(said[1])["roots"]))
+    assert "aten::add.Tensor" in {frame["op"] for frame in bare}
+    assert "python" not in {frame["layer"] for frame in bare}
+
+
+def test_errors_say_what_to_do(program, tmp_path):
+    (tmp_path / "no.trace").write_text("nonsense")
+    said = program("""
+        import json, optrace, sys
+
+        def error(step):
+            try:
+                step()
+            except optrace.Error as error:
+                assert error.what in str(error) and error.remedy in str(error)
+                return [error.what, error.remedy]
+
+        def nested():
+            with optrace.trace() as inner:
+                pass
+
+        said = {}
+        t = optrace.trace()
+        said["early"] = error(t.report)
+        said["not started"] = error(t.stop)
+        with t:
+            said["nested"] = error(nested)
+            said["twice"] = error(t.start)
+            said["running"] = error(t.report)
+            import torch
+            torch.ones(3).add(1)
+        said["traced"] = "aten::add" in t.report()
+        said["stopped"] = error(t.stop)
+        said["format"] = error(lambda: t.report(format="<yaml>"))
+        said["buffer"] = error(lambda: optrace.trace(buffer_bytes=3))
+        said["no file"] = error(lambda: optrace.load("/nowhere/at.all"))
+        said["no trace"] = error(lambda: optrace.load(sys.argv[1]))
+        said["no folder"] = error(lambda: t.save("/nowhere/at.all"))
+        loaded = error(lambda: optrace.load(sys.argv[1]))
+        said["types"] = []
+        for wrong in ({"ops": 3}, {"skip": -1}, {"nonsense": 1}):
+            try:
+                optrace.trace(**wrong)
+            except TypeError:
+                said["types"].append("TypeError")
+        print(json.dumps(said))
+        """, tmp_path / "no.trace")
+    assert said.pop("traced") is True
+    assert said.pop("types") == ["TypeError"] * 3
+    for case, error in said.items():
+        assert error and all(error), case
+    assert "nested" in said["nested"][1] and "running" in said["nested"][0]
+
+
+def test_without_torch_it_says_so(package, run_program):
+    ended = run_program([sys.executable, "-I", "-c", textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {str(package)!r})
+        sys.modules["torch"] = None
+        import optrace
+        try:
+            with optrace.trace():
+                raise SystemExit("it traced")
+        except optrace.Error as error:
+            print(error)
+        """)])
+    assert ended.returncode == 0, ended.stderr
+    assert "no torch" in ended.stdout and "pip install torch" in ended.stdout
+
+
+def test_an_exception_keeps_the_trace(program):
+    said = program("""
+        import json, optrace, torch
+        caught = []
+        t = optrace.trace()
+        try:
+            with t:
+                torch.ones(3).add(1)
+                torch.ones(3).add(torch.ones(4))
+        except RuntimeError as error:
+            caught.append(str(error))
+        try:
+            with optrace.trace() as second:
+                torch.ones(3).mul(2)
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            caught.append("interrupt")
+        print(json.dumps([caught, t.to_json(), second.to_json()]))
+        """)
+    assert "must match the size" in said[0][0] and said[0][1] == "interrupt"
+    assert "aten::add.Tensor" in said[1] and "aten::mul.Tensor" in said[2]
+
+
+def test_a_forked_child_records_nothing(program):
+    said = program("""
+        import ctypes, json, os, optrace, sys, torch
+        x = torch.ones(8)
+        with optrace.trace() as t:
+            x.add(1)
+            read, write = os.pipe()
+            child = os.fork()
+            if child == 0:
+                y = x.sin()
+            else:
+                x.mul(2)
+                os.waitpid(child, 0) if False else None
+        if child == 0:
+            said = {"sin": y.tolist(), "threads": len(os.listdir("/proc/self/task"))}
+            try:
+                t.report()
+            except optrace.Error as error:
+                said["error"] = str(error)
+            with optrace.trace() as own:
+                x.cos()
+            said["own"] = own.to_json()
+            os.write(write, json.dumps(said).encode())
+            os._exit(0)
+        os.close(write)
+        with open(read, "rb") as pipe:
+            heard = json.loads(pipe.read())
+        status = os.waitpid(child, 0)[1]
+        # A fork that Python does not know of.
+        libc = ctypes.PyDLL(None)
+        with optrace.trace() as second:
+            x.add(1)
+            quiet = libc.fork()
+            if quiet == 0:
+                x.sin()
+                libc._exit(5)
+            x.mul(3)
+        other = os.waitstatus_to_exitcode(os.waitpid(quiet, 0)[1])
+        print(json.dumps({"child": heard, "status": status, "json": t.to_json(),
+                          "second": second.to_json(), "other": other}))
+        """)
+    child = said["child"]
+    assert said["status"] == 0 and child["threads"] == 1
+    assert "forked" in child["error"]
+    assert "aten::cos" in child["own"] and "aten::sin" not in child["own"]
+    assert "aten::mul.Tensor" in said["json"] and "aten::sin" not in said["json"]
+    assert "aten::mul.Tensor" in said["second"] and said["other"] == 5
+
+
+def test_threads(program):
+    said = program("""
+        import json, optrace, threading, torch
+        x = torch.ones(64)
+
+        def work():
+            for turn in range(200):
+                x.mul(2)
+
+        stopped = []
+        def stop_elsewhere():
+            try:
+                t.stop()
+            except optrace.Error as error:
+                stopped.append(str(error))
+
+        ready = threading.Event()
+        busy = threading.Thread(target=lambda: [x.add(1) for turn in iter(ready.is_set, True)])
+        busy.start()
+        with optrace.trace() as t:
+            workers = [threading.Thread(target=work) for number in range(4)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            other = threading.Thread(target=stop_elsewhere)
+            other.start()
+            other.join()
+        ready.set()
+        busy.join()
+        print(json.dumps([t.to_json(), stopped]))
+        """)
+    frames = list(walk(json.loads(said[0])["roots"]))
+    calls = [frame for frame in frames
+             if frame["op"] == "aten::mul.Tensor" and frame["detail"]
+             and frame["detail"].get("step") == "call"]
+    assert sum(frame["calls"] for frame in calls) == 4 * 200
+    assert len(said[1]) == 1 and "thread" in said[1][0]
+
+
+def test_html_is_safe_and_self_contained(program):
+    said = program("""
+        import html.parser, json, optrace, torch
+
+        class Reader(html.parser.HTMLParser):
+            def __init__(self):
+                super().__init__()
+                self.tags, self.open, self.text, self.links = set(), [], [], []
+            def handle_starttag(self, tag, attributes):
+                self.tags.add(tag)
+                self.open.append(tag)
+                for name, value in attributes:
+                    assert name in ("class", "open", "href", "target", "rel"), name
+                    if name == "href":
+                        self.links.append(value)
+            def handle_endtag(self, tag):
+                assert self.open.pop() == tag
+            def handle_data(self, data):
+                self.text.append(data)
+
+        def evil(x):
+            return x.sin()
+        evil.__code__ = evil.__code__.replace(co_name="<script>alert(1)</script>",
+                                              co_filename='"><img src=x onerror=alert(2)>')
+        if hasattr(evil.__code__, "co_qualname"):
+            evil.__code__ = evil.__code__.replace(co_qualname="<script>alert(1)</script>")
+        library = torch.library.Library("bad", "DEF")
+        with optrace.trace() as t:
+            evil(torch.ones(3))
+        page = t._repr_html_()
+        reader = Reader()
+        reader.feed(page)
+        reader.close()
+        assert not reader.open
+        print(json.dumps({"tags": sorted(reader.tags), "links": reader.links,
+                          "text": "".join(reader.text), "page": page}))
+        """)
+    assert "<script" not in said["page"] and "<img" not in said["page"]
+    assert "<script>alert(1)</script>" in said["text"]
+    assert "details" in said["tags"]
+    assert set(said["tags"]) <= {"div", "style", "details", "summary", "span", "b", "a"}
+    assert said["links"]
+    assert all(link.startswith("https://github.com/pytorch/pytorch/") for link in said["links"])
+
+
+def test_another_profiler_is_left_alone(program):
+    said = program("""
+        import json, optrace, sys, torch
+        def mine(*ignored): pass
+        sys.setprofile(mine)
+        with optrace.trace() as t:
+            torch.ones(3).add(1)
+        kept = sys.getprofile() is mine
+        sys.setprofile(None)
+        print(json.dumps([kept, t.report(), t.to_json()]))
+        """)
+    assert said[0] is True
+    assert "Python frames are missing" in said[1]
+    assert "aten::add.Tensor" in said[2]
+
+
+def test_without_a_compiler_the_trace_says_what_it_lacks(program, tmp_path):
+    said = program("""
+        import json, optrace, torch
+        with optrace.trace() as t:
+            torch.ones(3).add(1)
+        print(json.dumps([t.report(), t.to_json()]))
+        """, environment={"PATH": "/nonexistent", "CXX": "", "OPTRACE_CACHE_DIR": tmp_path / "cache"})
+    assert "op records" in said[0] and "compiler" in said[0]
+    assert "aten::add.Tensor" in said[1]
+
+
+def test_stubs(package, run_program, tmp_path, repository):
+    user = tmp_path / "user.py"
+    user.write_text(textwrap.dedent("""
+        import pathlib
+        from typing import Optional
+
+        import optrace
+
+
+        def ops(frames: list[optrace.Frame]) -> list[str]:
+            found = [frame.op for frame in frames if frame.op is not None]
+            for frame in frames:
+                found += ops(frame.children)
+            return found
+
+
+        with optrace.trace(ops="aten::conv*", count=3) as t:
+            pass
+        text: str = t.report(format="json", all=True)
+        line: Optional[int] = t.frames[0].source["line"] if t.frames[0].source else None
+        t.save(pathlib.Path("x"))
+        again: optrace.Trace = optrace.load("x")
+        try:
+            again.start()
+        except optrace.Error as error:
+            print(error.what, error.remedy)
+        """))
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import optrace\noptrace.trace(ops=3)\noptrace.trace().report('yaml')\n")
+    environment = {**os.environ, "MYPYPATH": str(package)}
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    ended = run_program([*mypy, str(user)], env=environment)
+    assert ended.returncode == 0, ended.stdout
+    ended = run_program([*mypy, str(wrong)], env=environment)
+    assert ended.returncode == 1 and ended.stdout.count("error:") == 2, ended.stdout
+    # What the stubs say is what there is.
+    ended = run_program([sys.executable, "-m", "mypy.stubtest", "optrace", "--allowlist",
+                         os.devnull, "--ignore-unused-allowlist"],
+                        env={**environment, "PYTHONPATH": str(package)}, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stdout
