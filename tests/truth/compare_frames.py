@@ -5,6 +5,7 @@ unwinder can't see is taken out of optrace's: a frame that its child marks as a 
 """
 import collections
 import os
+import re
 
 import elf_symbols
 
@@ -43,6 +44,9 @@ def end_points(report):
     return points
 
 
+_CLONE = re.compile(r"(\.(constprop|isra|part)\.\d+)+$")
+
+
 class Names:
     """Which names mean the same function: aliases of one address, and a part that GCC moved."""
 
@@ -64,6 +68,9 @@ class Names:
             symbol, library = frame
             if symbol is not None:
                 symbol = symbol.split(".cold", 1)[0]
+                if "python" in library:
+                    # gdb reads its debug information, which calls GCC's clones by their original.
+                    symbol = _CLONE.sub("", symbol)
                 symbols = self.symbols(library)
                 if symbols:
                     symbol = min(symbols.aliases(symbol))

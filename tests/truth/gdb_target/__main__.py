@@ -11,13 +11,13 @@ import gc
 import signal
 import sys
 
-WARM_UPS = 3
+WARM_UPS = 12  # CPython 3.11 rewrites a function at its eighth call.
 
 
 def main():
     target_folder, sample_folder, marker_file, *cases = sys.argv[1:]
     sys.path.insert(0, target_folder)
-    from optrace_target import resolve, session
+    from optrace_target import given, resolve, session
 
     import torch
 
@@ -28,7 +28,7 @@ def main():
     profile = ctypes.cast(markers.optrace_truth_profile, ctypes.c_void_p)
 
     class Agent:
-        """What session._record asks of an agent. `start` and `stop` are bare C functions."""
+        """What a recording asks of an agent. `start` and `stop` are bare C functions."""
 
         def __init__(self, start, stop):
             self.start = start
@@ -50,14 +50,14 @@ def main():
     for case in cases:
         op, _, backward = case.partition("+")
         torch.manual_seed(0)
-        call = resolver.resolve(op)
-        calls.append((call, session.Backward(torch, call) if backward else None))
+        asked = given.Given(torch, "cpu", {"backward": bool(backward)})
+        calls.append(session._PreparedCall(op, *resolver.resolve(op, asked), asked.requires_grad))
     gc.disable()
     signal.raise_signal(signal.SIGUSR1)
-    for call, backward in calls:
+    for call in calls:
         for agent in [silent] * WARM_UPS + [marked]:
             torch.manual_seed(0)
-            session._record(agent, call, backward)
+            call.record(torch, agent)
 
 
 main()
