@@ -292,10 +292,11 @@ class Merge {
   void note_implementations() {
     std::vector<Path>& paths = every_path_.paths();
     for (const Path& path : paths) {
-      if (path.kind != PathKind::function || !onednn_implementation(facts(path.what).name))
+      if (path.kind != PathKind::function || path.what == kNone ||
+          !onednn_implementation(facts(path.what).name))
         continue;
       for (std::uint32_t up = path.parent; up != kNone; up = paths[up].parent) {
-        if (paths[up].kind != PathKind::function ||
+        if (paths[up].kind != PathKind::function || paths[up].what == kNone ||
             facts(paths[up].what).placement.layer != Layer::library)
           break;
         if (facts(paths[up].what).name != kOneDnnEntry) continue;
@@ -439,7 +440,7 @@ class Merge {
   Frame make_native_frame(const Path& path) {
     Frame frame;
     if (path.what == kNone) {
-      frame.name = "?";
+      frame.name = path.kind == PathKind::function ? "(interpreter and system libraries)" : "?";
       return frame;
     }
     const FunctionFacts& function = facts(path.what);

@@ -145,6 +145,12 @@ class LiveFunctions : public PathFunctions {
     const std::uint32_t module = trace_.functions[function].module;
     return module != kNone && is_agent_library(trace_.modules[module].path);
   }
+  bool is_plumbing(std::uint32_t function) const override {
+    const std::uint32_t module = trace_.functions[function].module;
+    while (plumbing_.size() < trace_.modules.size())
+      plumbing_.push_back(is_plumbing_library(trace_.modules[plumbing_.size()].path));
+    return module != kNone && plumbing_[module];
+  }
   bool runs_nodes(std::uint32_t function) const override { return role(function).runs_nodes; }
   bool can_jump(std::uint32_t from, std::uint32_t to) const override {
     return jumps(from).jumps_indirectly || jumps_directly(from, to);
@@ -216,6 +222,7 @@ class LiveFunctions : public PathFunctions {
   const RecordedTexts& texts_;
   mutable std::map<std::uint32_t, FunctionJumps> jumps_;
   mutable std::deque<FunctionRole> roles_;
+  mutable std::vector<bool> plumbing_;  // By module.
   mutable std::deque<std::string> ops_;
   mutable NamedFunctions names_;
   mutable std::size_t named_ = 0;

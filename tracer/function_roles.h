@@ -23,6 +23,10 @@ FunctionRole role_of(std::string_view symbol);
 /// Gives f.
 std::string_view without_cold_suffix(std::string_view symbol);
 
+/// Whether a file is the interpreter, or what everything stands on (the C and C++ libraries,
+/// libffi): its functions call each other in more ways than anybody wants to see counted.
+bool is_plumbing_library(std::string_view path);
+
 /// Whether a file is optrace's own library in the traced process.
 bool is_agent_library(std::string_view path);
 

@@ -31,6 +31,12 @@ constexpr std::size_t kMostRemembered = 64 << 20;  // Bytes.
 constexpr std::size_t kDeepest = 500;
 constexpr std::uint32_t kTooDeep = kNone;  // As a thread's situation: the rules alone know it.
 
+// Code that runs once (modules that are imported) meets no situation again. Where half of so many
+// events found none remembered, the rules alone go on for a while, each time for longer.
+constexpr std::uint32_t kJudged = 512;
+constexpr std::uint32_t kShortestRest = 2048;
+constexpr std::uint32_t kLongestRest = 65'536;
+
 // What tells the ways from one path onwards apart.
 struct PathKey {
   std::uint32_t parent;
@@ -257,6 +263,9 @@ struct PathCounter::State {
     std::size_t situation_bytes = 0;
     Memory memory;
     std::uint32_t now = 0;
+    std::uint32_t found = 0, missed = 0;  // Events of late whose situation was remembered, or not.
+    std::uint32_t rest = 0;               // Events that go by the rules alone,
+    std::uint32_t next_rest = kShortestRest;  // and how many the next time.
     std::vector<Live> native, python;
     std::vector<OpenOp> open_ops;
     bool counting = true;          // The selected op that is live is one of those wanted.
@@ -275,6 +284,9 @@ struct PathCounter::State {
     }
   }
 
+  static bool is_plumbing(const TracePath& path) {
+    return path.kind == PathKind::function && path.what == kNone;
+  }
   std::uint32_t path_of(Thread& thread, const CallTreeRules::Node& node, const Event* event);
   std::uint32_t add_path(const PathKey& key, const TracePath& path);
   void choose(Known& known);
@@ -286,6 +298,7 @@ struct PathCounter::State {
   std::size_t step_of(const CallTreeRules::State& state) const;
   std::uint32_t intern(Thread& thread, const CallTreeRules::State& state);
   void forget(Thread& thread);
+  static void judge(Thread& thread);
   void begin_op(Thread& thread, const Event& event);
   void end_op(Thread& thread, const Event& event);
   void tally(std::uint32_t path, std::uint32_t record, std::uint32_t results);
@@ -359,8 +372,8 @@ std::uint32_t PathCounter::State::add_path(const PathKey& key, const TracePath& 
     choose(known);
     if (path.kind == PathKind::function && path.parent != kNone) {
       const TracePath& parent = paths[path.parent].path;
-      known.opens = parent.kind == PathKind::function && parent.what != kNone &&
-                    functions.role(parent.what).opens_region;
+      known.opens = path.what != kNone && parent.kind == PathKind::function &&
+                    parent.what != kNone && functions.role(parent.what).opens_region;
     }
     paths.push_back(std::move(known));
   }
@@ -373,12 +386,19 @@ std::uint32_t PathCounter::State::path_of(Thread& thread, const CallTreeRules::N
   path.kind = node.kind;
   path.tail_call = node.tail_call;
   path.what = node.what;
+  if (node.kind == PathKind::function && functions.is_plumbing(node.what)) {
+    if (node.shown_under != kNone && is_plumbing(paths[node.shown_under].path))
+      return node.shown_under;
+    path.what = kNone;
+    path.tail_call = false;
+  }
   path.line = node.line;
   path.builtin = node.builtin;
   path.parent = node.shown_under;
   path.thread = thread.number;
   if (node.kind == PathKind::node) path.caused_by = thread.caused_by;
   if (path.parent == kNone && event != nullptr && node.kind == PathKind::function &&
+      path.what != kNone &&
       (functions.role(node.what).region_body || regions.contains(node.what))) {
     thread.depends_on_time = true;
     if (const RegionEntry* const region = opened_region(node.what, thread.number, event->time)) {
@@ -463,7 +483,7 @@ std::size_t PathCounter::State::step_of(const CallTreeRules::State& state) const
 
 // The number of the situation, or kTooDeep.
 std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::State& state) {
-  if (state.native.size() + state.python.size() > kDeepest) return kTooDeep;
+  if (thread.rest != 0 || state.native.size() + state.python.size() > kDeepest) return kTooDeep;
   const std::uint64_t hash = hash_of(state);
   const auto [first, last] = thread.interned.equal_range(hash);
   for (auto it = first; it != last; ++it)
@@ -476,6 +496,23 @@ std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::St
   thread.situations.push_back(std::move(situated));
   thread.interned.emplace(hash, index);
   return index;
+}
+
+// Whether to remember what an event makes of a situation that is new.
+void PathCounter::State::judge(Thread& thread) {
+  if (thread.rest != 0) {
+    --thread.rest;
+    return;
+  }
+  ++thread.missed;
+  if (thread.found + thread.missed < kJudged) return;
+  if (thread.missed > thread.found) {
+    thread.rest = thread.next_rest;
+    thread.next_rest = std::min(thread.next_rest * 2, kLongestRest);
+  } else {
+    thread.next_rest = kShortestRest;
+  }
+  thread.found = thread.missed = 0;
 }
 
 // All situations but the one that the thread is in.
@@ -502,8 +539,14 @@ void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::ui
   const CallTreeRules::State& after = thread.state();
   thread.native.resize(after.native.size());
   thread.python.resize(after.python.size());
-  for (std::size_t i = outcome.kept_native; i < after.native.size(); ++i)
-    enter(thread, thread.native[i], after.native[i].node, time);
+  for (std::size_t i = outcome.kept_native; i < after.native.size(); ++i) {
+    const std::uint32_t path = after.native[i].node;
+    // One that stands for several is entered once.
+    if (i > 0 && thread.native[i - 1].path == path && is_plumbing(paths[path].path))
+      thread.native[i] = {.path = path};
+    else
+      enter(thread, thread.native[i], path, time);
+  }
   for (std::size_t i = outcome.kept_python; i < after.python.size(); ++i)
     enter(thread, thread.python[i], after.python[i].node, time);
   while (!thread.open_ops.empty() && thread.open_ops.back().height > thread.native.size()) {
@@ -661,12 +704,14 @@ void PathCounter::add(std::uint32_t index, const Event& event) {
   const bool deep = thread.now == kTooDeep;
   if (const Outcome* const known = deep ? nullptr : thread.memory.find(situation)) {
     thread.rules_current = false;
+    ++thread.found;
     count_again(known->rules, thread.rules.statistics());
     state_->move_to(thread, *known, event.time);
     return;
   }
   if (!thread.rules_current) thread.rules.set_state(thread.state());
   thread.rules_current = true;
+  state_->judge(thread);
   thread.depends_on_time = false;
   thread.rules.take_kept();
   const CallTreeStatistics before = thread.rules.statistics();
@@ -778,6 +823,7 @@ class TracePathFunctions : public PathFunctions {
   }
   bool calls_by_name(const Event&, std::uint32_t) const override { return false; }
   const FunctionRole& role(std::uint32_t function) const override { return roles_[function]; }
+  bool is_plumbing(std::uint32_t) const override { return false; }
   std::string_view python_name(std::uint32_t function) const override {
     return trace_.python_functions[function].name;
   }

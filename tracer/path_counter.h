@@ -29,6 +29,9 @@ struct TraceSelection {
 class PathFunctions : public CallTreeFunctions {
  public:
   virtual const FunctionRole& role(std::uint32_t function) const = 0;
+  /// Whether only what the function leads to is worth a path: one without a function stands for it
+  /// and all of its kind below.
+  virtual bool is_plumbing(std::uint32_t function) const = 0;
   virtual std::string_view python_name(std::uint32_t python_function) const = 0;
   /// `aten::add.Tensor`; empty for what is no op.
   virtual std::string_view op_of_record(std::uint32_t record) const = 0;

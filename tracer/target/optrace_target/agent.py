@@ -76,7 +76,7 @@ class Agent:
 
     def record_live_functions(self):
         """The Python functions that were called before recording began, and still run."""
-        import sys; sys.stderr.write("frames %d\n" % self._library.optrace_agent_python_frames())
+        self._library.optrace_agent_python_frames()
 
     def write(self, path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
