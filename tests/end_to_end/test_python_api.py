@@ -129,6 +129,7 @@ def test_a_saved_trace_is_what_the_command_reads(program, optrace, tmp_path):
 RESULTS = """
     import contextlib, json, random, sys, warnings, torch
     warnings.simplefilter("error")
+    warnings.simplefilter("ignore", ResourceWarning)  # Of torch's own, at exit.
     traced = sys.argv[1] == "traced"
     if traced:
         import optrace
