@@ -68,7 +68,7 @@ class Names:
             symbol, library = frame
             if symbol is not None:
                 symbol = symbol.split(".cold", 1)[0]
-                if "python" in library:
+                if library.startswith(("libpython", "python")):
                     # gdb reads its debug information, which calls GCC's clones by their original.
                     symbol = _CLONE.sub("", symbol)
                 symbols = self.symbols(library)
@@ -93,11 +93,14 @@ class Names:
 
 
 def compare(report, points, stops, names):
-    """(chains compared, tail-callers left out, stops left out, [Difference]) of one case.
+    """(chains compared, tail-callers left out, stops left out, stops where gdb loses its way,
+    [Difference]) of one case.
 
     `stops` are gdb's at `points`, each {"at": address, "frames": [[symbol, library], ...]},
     innermost first. gdb stops at all functions of a name, of which optrace may have probed only
-    some: stops at an address where optrace has none at all are left out.
+    some: stops at an address where optrace has none at all are left out. MKL's hand-written code
+    has no unwind information, and gdb finds frames without a name behind it: what lies inside of
+    them must be the innermost frames of one of optrace's chains.
     """
     ours, tail_callers = collections.Counter(), 0
     for _, chain, calls, left_out in native_chains(report):
@@ -110,6 +113,17 @@ def compare(report, points, stops, names):
                                  if (chain[0], at) in probed or names.is_only_one(chain[0]))
     unprobed = len(stops) - sum(theirs.values())
     same = sum((ours & theirs).values())
+    # What was cut off behind them has no name; elsewhere it is main, or what calls it.
+    cut = {chain for (chain, _), stop in zip(stopped, stops)
+           if len(chain) < len(stop["frames"]) and stop["frames"][len(chain)][0] is None}
+    astray = 0
+    for chain in (theirs - ours).elements():
+        full = next((other for other in ours - theirs
+                     if chain in cut and other[:len(chain)] == chain), None)
+        if full is not None:
+            ours[full] -= 1
+            theirs[chain] -= 1
+            astray += 1
     differences = []
     missing, extra = list((ours - theirs).elements()), list((theirs - ours).elements())
     for chain in missing:
@@ -121,7 +135,7 @@ def compare(report, points, stops, names):
         extra.remove(near)
         differences.append(differ(chain, near))
     differences += [Difference("only gdb's", chain, "optrace has no such path") for chain in extra]
-    return same, tail_callers, unprobed, differences
+    return same, tail_callers, unprobed, astray, differences
 
 
 def common(left, right):
