@@ -84,17 +84,43 @@ std::uint32_t FunctionTable::intern(const LoadedModule* module, const ModuleSymb
   return known->second;
 }
 
+namespace {
+
+// Whether what a call of `target` enters in the call's own slot can only be `entry` first, but for
+// functions on the way that have no probe: each does nothing there but jump on to the next, as
+// PyErr_Clear does to _PyErr_Clear and that to _PyErr_Restore.
+bool hands_on_to(const ModuleSymbols& module, CallTarget target, std::uint64_t entry) {
+  constexpr int kMostJumps = 4;
+  for (int jumps = 0; jumps <= kMostJumps; ++jumps) {
+    const auto address =
+        target.name.empty() ? std::optional(target.address) : module.definition(target.name);
+    if (!address) return false;
+    if (*address == entry) return true;
+    const auto function = module.find_piece(*address);
+    if (!function || function->address != *address) return false;
+    const FunctionJumps next = find_jumps(module, *function);
+    if (next.jumps_indirectly || next.tail_calls.size() + next.named_tail_calls.size() != 1)
+      return false;
+    target = next.tail_calls.empty() ? CallTarget{0, next.named_tail_calls.front()}
+                                     : CallTarget{next.tail_calls.front(), {}};
+  }
+  return false;
+}
+
+}  // namespace
+
 bool calls_by_name(const LocatedFunction& caller, std::uint64_t return_address,
                    const LocatedFunction& function, std::uint32_t index,
                    const NamedFunctions& named) {
   if (caller.symbols == nullptr) return false;
   const auto target = call_target_before(*caller.symbols, return_address);
   if (!target) return false;
-  if (target->name.empty()) {
-    return function.symbols == caller.symbols && function.function.address == target->address;
+  if (!target->name.empty()) {
+    const auto found = named.find(target->name);
+    if (found != named.end() && std::ranges::count(found->second, index) != 0) return true;
   }
-  const auto found = named.find(target->name);
-  return found != named.end() && std::ranges::count(found->second, index) != 0;
+  return function.symbols == caller.symbols &&
+         hands_on_to(*caller.symbols, *target, function.function.address);
 }
 
 }  // namespace optrace

@@ -69,7 +69,7 @@ class FunctionTable {
 using NamedFunctions = std::unordered_map<std::string_view, std::vector<std::uint32_t>>;
 
 /// Whether the call just before `return_address` (as linked) in `caller`'s module is one of
-/// `function`, by address or by one of its names.
+/// `function`, by address or by one of its names, or of another that only jumps on to it.
 bool calls_by_name(const LocatedFunction& caller, std::uint64_t return_address,
                    const LocatedFunction& function, std::uint32_t index,
                    const NamedFunctions& named);

@@ -725,14 +725,21 @@ std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) co
             read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry->r_info) * sizeof(Elf64_Sym));
         if (!named || named->st_name >= table.names.size()) continue;
         const auto* text = reinterpret_cast<const char*>(table.names.data()) + named->st_name;
-        slots_->emplace(
-            entry->r_offset,
-            std::string_view(text, ::strnlen(text, table.names.size() - named->st_name)));
+        const std::string_view name(text, ::strnlen(text, table.names.size() - named->st_name));
+        slots_->emplace(entry->r_offset, name);
+        if (named->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(named->st_info) == STT_FUNC)
+          definitions_.emplace(name, named->st_value);
       }
     }
   }
   const auto slot = slots_->find(address);
   return slot == slots_->end() ? std::string_view() : slot->second;
+}
+
+std::optional<std::uint64_t> ModuleSymbols::definition(std::string_view name) const {
+  dynamic_symbol_of_slot(0);  // Reads them all.
+  const auto found = definitions_.find(name);
+  return found == definitions_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace optrace

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,9 @@ class ModuleSymbols {
   /// `address`; empty if it writes none.
   std::string_view dynamic_symbol_of_slot(std::uint64_t address) const;
 
+  /// Where this file defines the dynamic symbol `name`, if it does and has a slot for it.
+  std::optional<std::uint64_t> definition(std::string_view name) const;
+
  private:
   struct Segment {
     std::uint64_t address = 0;
@@ -194,6 +198,7 @@ class ModuleSymbols {
   /// hash32 << 32 | index of the symbol, sorted; made for the first `.cold` part that is looked up.
   mutable std::vector<std::uint64_t> by_name_;
   mutable std::optional<std::map<std::uint64_t, std::string_view>> slots_;
+  mutable std::unordered_map<std::string_view, std::uint64_t> definitions_;  ///< Made with slots_.
   mutable std::map<std::uint64_t, std::uint64_t> cold_parents_;  ///< Part's to parent's address.
 };
 
