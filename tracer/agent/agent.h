@@ -92,7 +92,8 @@ OPTRACE_AGENT_EXPORT int optrace_agent_python(int on);
 /// stack pointer. The caller needs no GIL. 0, -ENODATA when not recording, or -ENOSYS.
 OPTRACE_AGENT_EXPORT int optrace_agent_python_frames(void);
 
-/// Takes every probe out and gives SIGTRAP back; afterwards the text is what it was. Memory that a
+/// Takes every probe out, and gives SIGTRAP back if no other thread is there that may have run into a
+/// trap just before; afterwards the text is what it was. Memory that a
 /// thread may still be running in is kept for the next time. -EACCES as for place; -EBUSY when
 /// somebody patched over our probes: those are left (counter left_behind), with the handler.
 OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);

@@ -189,7 +189,9 @@ int install_trap_handler() {
 }
 
 void restore_trap_handler() {
-  if (!installed) {
+  // Another thread may have run into a trap that its signal has not been raised for yet: nothing
+  // shows that, and without a handler the signal would kill the process.
+  if (!installed || !only_thread()) {
     return;
   }
   wait_for_pending_traps();
