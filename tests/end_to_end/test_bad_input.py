@@ -656,6 +656,7 @@ def test_a_temporary_folder_that_takes_nothing(run, folder):
     (["conv2d", "linear"], ["linear"]),
     (["report"], ["TRACE"]),
     (["x" * 1000], ["longer"]),
+    (["conv2d", "--timeline"], ["--timeline", "--trace"]),
     (["conv2d", "--trace", "same", "-o", "same"], ["two names"])])
 def test_wrong_usage(run, tmp_path, arguments, words):
     assert_refused(run(*arguments, cwd=tmp_path), USAGE, *words)

@@ -20,7 +20,9 @@ LEAST_EVENTS = 5000  # In all workloads together, for each kind of probe.
 MOST_STEPS = 1_500_000  # Of one op of the tenth: some 20 seconds.
 _LONG = "more steps than were allowed"
 # Calls of the tenth that can't be stepped, and what the stepper says.
-NOT_STEPPED = {}
+NOT_STEPPED = {name: _LONG for name in (
+    "op:nn.functional.ctc_loss", "op:nn.functional.ctc_loss+backward",
+    "op:nn.functional.fractional_max_pool3d+backward", "op:ormqr+backward")}
 
 KNOWN_CALLS = """
 import ctypes, sys
