@@ -250,6 +250,15 @@ def test_a_trace_kept_and_shown_later_is_the_same(optrace, python, tmp_path):
     assert optrace("report", trace).stdout == direct.stdout
 
 
+def test_a_timeline_is_kept_on_demand_and_shows_the_same(optrace, python, tmp_path):
+    counts, timeline = tmp_path / "counts.trace", tmp_path / "timeline.trace"
+    assert optrace("add", "--python", python, "--trace", counts).returncode == 0
+    direct = optrace("add", "--python", python, "--trace", timeline, "--timeline")
+    assert direct.returncode == 0, direct.stderr
+    assert optrace("report", timeline).stdout == direct.stdout
+    assert timeline.stat().st_size > counts.stat().st_size
+
+
 def test_a_report_goes_into_a_file(optrace, python, tmp_path):
     file = tmp_path / "report.json"
     result = optrace("add", "--python", python, "--format", "json", "-o", file)
