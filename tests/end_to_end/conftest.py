@@ -77,10 +77,12 @@ def optrace():
     return run
 
 
-def _run(arguments, timeout=120, **options):
+def _run(arguments, timeout=120, env=None, **options):
+    # Not what C libraries (readline, say) have put into this process's own environment.
+    env = dict(os.environ) if env is None else env
     with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, start_new_session=True,
-                          **options) as process:
+                          env=env, **options) as process:
         try:
             output, errors = process.communicate(timeout=timeout)
         except BaseException:

@@ -139,8 +139,9 @@ def test_the_environment_the_user_set_up_is_kept(traced, python, script, run_pro
         program = name if path else f"../{name}"
         alone = run_program([python, program], env={**os.environ, "PYTHONPATH": path}, **options)
         under = traced(program, environment={"PYTHONPATH": path}, **options)
-        assert (under.stdout, under.stderr, under.returncode) == (
-            alone.stdout, alone.stderr, alone.returncode)
+        assert (under.stdout, under.returncode) == (alone.stdout, alone.returncode)
+        # Where there is no sitecustomize, the program fails, and optrace has nothing to report.
+        assert under.stderr.startswith(alone.stderr)
         assert "custom" in alone.stdout or not path
 
 
@@ -412,7 +413,8 @@ def test_ranks_of_a_job(traced, optrace, python, script, tmp_path, repository, i
         (repository / "report/report.schema.json").read_text()))
     assert [process["rank"] for process in report["processes"]] == [0, 1]
     both, = [frame for frame in frames(report)
-             if frame["op"] == "aten::mul.Tensor" and frame["detail"].get("step") == "call"]
+             if frame["op"] == "aten::mul.Tensor"
+                 and (frame["detail"] or {}).get("step") == "call"]
     assert both["calls"] == 2 and "ranks" not in both["detail"]
     one, = [frame for frame in frames(report)
             if frame["op"] == "aten::cosh" and frame["detail"].get("step") == "call"]
