@@ -59,6 +59,17 @@ bool may_probe_callers_in(const LoadedModule& module) {
          !file.starts_with("liboptrace_");
 }
 
+/// What may be where a new thread begins, or ends, with all signals blocked: an int3 there would
+/// end the process (glibc: nptl/pthread_create.c). Distributions strip the names of such functions.
+bool may_begin_a_thread(const LocatedFunction& function) {
+  const std::string file = std::filesystem::path(function.module->path).filename().string();
+  const bool libc =
+      file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("libpthread");
+  const std::string_view symbol = function.function.symbol;
+  return libc &&
+         (symbol.empty() || symbol == "start_thread" || symbol.find("clone") != symbol.npos);
+}
+
 }  // namespace
 
 struct ProbeSession::State {
@@ -277,7 +288,7 @@ std::vector<std::filesystem::path> ProbeSession::closure_plans(
 
 void ProbeSession::note_caller(const LocatedFunction& caller) {
   if (caller.symbols == nullptr || caller.module == nullptr ||
-      !may_probe_callers_in(*caller.module)) {
+      !may_probe_callers_in(*caller.module) || may_begin_a_thread(caller)) {
     return;
   }
   const auto& known = state_->probes_of(*caller.symbols);

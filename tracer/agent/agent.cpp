@@ -213,6 +213,9 @@ int patch_in(PlacedPlan& plan, bool use_jumps) {
   plan.placed_count = 0;
   describe_if_recording(plan);  // Before there can be events of it.
   const std::uint32_t probes = plan.view.header->probe_count;
+  if (!use_jumps && !all_take_traps()) {
+    return -EPERM;
+  }
   if (!reserve_traps(probes)) {
     return -ENOMEM;
   }

@@ -37,6 +37,7 @@ struct optrace_agent_counters {
 ///   -ENXIO            no module with the plan's build-id is loaded
 ///   -EEXIST           this plan is placed already
 ///   -EACCES           the system does not let text be made writable (SELinux's execmod)
+///   -EPERM            int3, and a thread blocks SIGTRAP
 ///   -ENOMEM, or what open and read gave
 OPTRACE_AGENT_EXPORT int optrace_agent_place(const char* plan_path, int use_jumps);
 
@@ -92,10 +93,10 @@ OPTRACE_AGENT_EXPORT int optrace_agent_python(int on);
 /// stack pointer. The caller needs no GIL. 0, -ENODATA when not recording, or -ENOSYS.
 OPTRACE_AGENT_EXPORT int optrace_agent_python_frames(void);
 
-/// Takes every probe out, and gives SIGTRAP back if no other thread is there that may have run into a
-/// trap just before; afterwards the text is what it was. Memory that a
-/// thread may still be running in is kept for the next time. -EACCES as for place; -EBUSY when
-/// somebody patched over our probes: those are left (counter left_behind), with the handler.
+/// Takes every probe out, and gives SIGTRAP back if no other thread is there that may have run into
+/// a trap just before; afterwards the text is what it was. Memory that a thread may still be
+/// running in is kept for the next time. -EACCES as for place; -EBUSY when somebody patched over
+/// our probes: those are left (counter left_behind), with the handler.
 OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
 
 /// Bounds the memory for events, in bytes, of all threads together; 64 KiB at least, 1 GiB unless

@@ -49,7 +49,8 @@ bool for_each_task(Visit visit) {
   return got >= 0;
 }
 
-bool has_pending_trap(const char* task) {
+// Whether SIGTRAP is in one of the signal sets of a task's status ("SigPnd", "SigBlk").
+bool has_trap_in(const char* set, const char* task) {
   static constexpr char kFolder[] = "/proc/self/task/";
   static constexpr char kFile[] = "/status";
   char path[64] = {};
@@ -68,11 +69,11 @@ bool has_pending_trap(const char* task) {
     return false;
   }
   text[size] = '\0';
-  const char* const line = std::strstr(text, "\nSigPnd:");
+  const char* const line = std::strstr(text, set);
   if (line == nullptr) {
     return false;
   }
-  return (std::strtoull(line + std::strlen("\nSigPnd:"), nullptr, 16) >> (SIGTRAP - 1) & 1) != 0;
+  return (std::strtoull(line + std::strlen(set), nullptr, 16) >> (SIGTRAP - 1) & 1) != 0;
 }
 
 }  // namespace
@@ -86,6 +87,15 @@ bool only_thread() {
   return known && tasks == 1;
 }
 
+bool all_take_traps() {
+  bool all = true;
+  const bool known = for_each_task([&all](const char* task) {
+    all = !has_trap_in("\nSigBlk:", task);
+    return all;
+  });
+  return known && all;
+}
+
 void wait_for_pending_traps() {
   if (only_thread()) {
     return;
@@ -96,7 +106,7 @@ void wait_for_pending_traps() {
     nanosleep(&pause, nullptr);
     bool pending = false;
     for_each_task([&pending](const char* task) {
-      pending = has_pending_trap(task);
+      pending = has_trap_in("\nSigPnd:", task);
       return !pending;
     });
     if (!pending) {

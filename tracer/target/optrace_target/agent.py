@@ -16,6 +16,8 @@ _REASONS = {
                   "Check that this Python imports the torch that lies in its own site-packages."),
     errno.EACCES: ("this system does not let a program change its own code",
                    "Allow it for this Python (with SELinux: the boolean selinuxuser_execmod)."),
+    errno.EPERM: ("a thread of this process blocks SIGTRAP, which int3 probes need",
+                  "Trace with jumps, or have that thread let the signal through."),
     errno.ENOMEM: ("there is not enough memory", "Close some programs and try again."),
 }
 
