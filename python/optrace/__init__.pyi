@@ -13,7 +13,7 @@ class Error(Exception):
     remedy: str
     def __init__(self, what: str, remedy: str = "") -> None: ...
 
-class Source(TypedDict):
+class _Source(TypedDict):
     """Where a frame's function is defined, and where its parent calls it."""
 
     file: Optional[str]
@@ -21,7 +21,7 @@ class Source(TypedDict):
     call_line: Optional[int]
     url: Optional[str]
 
-Layer = Literal[
+_Layer = Literal[
     "python", "binding", "dispatcher", "autograd", "kernel", "library", "device", "runtime"
 ]
 
@@ -29,7 +29,7 @@ class Frame:
     """A step on a path of calls. A path that was taken several times is one frame, counted."""
 
     @property
-    def layer(self) -> Layer: ...
+    def layer(self) -> _Layer: ...
     @property
     def name(self) -> str: ...
     @property
@@ -39,7 +39,7 @@ class Frame:
     @property
     def op(self) -> Optional[str]: ...
     @property
-    def source(self) -> Optional[Source]: ...
+    def source(self) -> Optional[_Source]: ...
     @property
     def thread(self) -> int: ...
     @property
