@@ -10,6 +10,8 @@ printf '== The whole command, against Python alone\n'
 "$python" bench/whole_command.py
 printf '\n== A 1 us add under probes, against torch.profiler\n'
 "$python" bench/add_overhead.py build
+printf '\n== A program under optrace, against torch.profiler\n'
+"$python" bench/tracing.py build
 printf '\n== One probe, against a call that takes a number from a shared counter\n'
 build/agent_bench build/lib/optrace/liboptrace_agent.so build/tests/agent/libprobe_targets.so
 printf '\n== Plans and names, against addr2line\n'

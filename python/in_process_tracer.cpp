@@ -20,7 +20,6 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/private_folder.h"
-#include "python/idle_threads.h"
 #include "tracer/agent/agent.h"
 #include "tracer/op_agent.h"
 #include "tracer/op_records/op_records.h"
@@ -247,11 +246,9 @@ void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& 
 }
 
 void InProcessTracer::State::place_plans() {
-  // A jump takes the place of several instructions: no thread may be at one of those behind the
-  // first. The caller is not, and holds the GIL.
-  const bool use_jumps = other_threads_are_idle();
+  constexpr int kJumpsWhenSafe = 2;
   for (const std::filesystem::path& plan : plans) {
-    const int placed = when_free([&] { return agent->place(plan.c_str(), use_jumps ? 1 : 0); });
+    const int placed = when_free([&] { return agent->place(plan.c_str(), kJumpsWhenSafe); });
     if (placed != -EEXIST) check("placing probes", placed);
   }
 }

@@ -25,7 +25,7 @@ struct InProcessOptions {
   CollectorOptions collector;
   bool op_records = true;
   bool python_frames = true;
-  std::uint64_t buffer_bytes = std::uint64_t{64} << 20;
+  std::uint64_t buffer_bytes = std::uint64_t{32} << 20;
 };
 
 /// Traces the process that it is in: the agent records, a thread of ours counts. That thread never

@@ -41,7 +41,7 @@ using std::chrono::milliseconds;
 
 constexpr const char* kReport =
     "Run the command again; if it stays so, report it with what is printed here.";
-constexpr std::uint64_t kRegionBytes = 64ULL << 20;
+constexpr std::uint64_t kRegionBytes = 32ULL << 20;
 constexpr std::size_t kMostProcesses = 4096;
 constexpr std::size_t kMostModules = 16;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.

@@ -79,6 +79,6 @@ def trace(
     timeline: bool = False,
     op_records: bool = True,
     python_frames: bool = True,
-    buffer_bytes: int = 67108864,
+    buffer_bytes: int = 33554432,
 ) -> Trace: ...
 def load(path: Union[str, os.PathLike[str]]) -> Trace: ...

@@ -209,11 +209,11 @@ void stop_recording() {
   __atomic_store_n(&header.recording, 0, __ATOMIC_RELEASE);
 }
 
-int patch_in(PlacedPlan& plan, bool use_jumps) {
+int patch_in(PlacedPlan& plan, Jumps jumps) {
   plan.placed_count = 0;
   describe_if_recording(plan);  // Before there can be events of it.
   const std::uint32_t probes = plan.view.header->probe_count;
-  if (!use_jumps && !all_take_traps()) {
+  if (jumps != Jumps::at_once && !all_take_traps()) {
     return -EPERM;
   }
   if (!reserve_traps(probes)) {
@@ -227,7 +227,7 @@ int patch_in(PlacedPlan& plan, bool use_jumps) {
   int result = install_trap_handler();
   if (result == 0) {
     plan.pin = dlopen(plan.module.name, RTLD_LAZY | RTLD_NOLOAD);
-    result = place_probes(plan.view, plan.module, use_jumps, plan.slab);
+    result = place_probes(plan.view, plan.module, jumps, plan.slab);
   }
   if (result != 0) {
     return result;
@@ -245,7 +245,7 @@ void unpin(PlacedPlan& plan) {
   }
 }
 
-int place_plan(const char* plan_path, bool use_jumps) {
+int place_plan(const char* plan_path, Jumps jumps) {
   PageArray<std::uint8_t> bytes;
   PlanView view;
   int result = load_plan(plan_path, bytes, view);
@@ -271,7 +271,7 @@ int place_plan(const char* plan_path, bool use_jumps) {
     bytes.release();
     return result;
   }
-  return patch_in(*plan, use_jumps);
+  return patch_in(*plan, jumps);
 }
 
 // A plan that the reader has seen the path of, for as long as it takes.
@@ -281,7 +281,7 @@ void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
     path[i] = __atomic_load_n(&header.plan_path[i], __ATOMIC_RELAXED);
   }
   path[sizeof(path) - 1] = '\0';
-  header.plan_result = place_plan(path, false);
+  header.plan_result = place_plan(path, Jumps::when_safe);
   plan_done = wanted;
   __atomic_store_n(&header.plan_done, wanted, __ATOMIC_RELEASE);
 }
@@ -326,7 +326,10 @@ void PlacedPlan::release() {
 
 int optrace_agent_place(const char* plan_path, int use_jumps) {
   const OnlyCall call;
-  return call ? place_plan(plan_path, use_jumps != 0) : -EBUSY;
+  const Jumps jumps = use_jumps == 0   ? Jumps::none
+                      : use_jumps == 2 ? Jumps::when_safe
+                                       : Jumps::at_once;
+  return call ? place_plan(plan_path, jumps) : -EBUSY;
 }
 
 int optrace_agent_start() {

@@ -29,9 +29,10 @@ struct optrace_agent_counters {
 
 /// Adds the probes of one plan file to those that are placed, and returns how many of them were;
 /// the rest is in the counters. Where `use_jumps` is not zero, probes that the plan allows it for
-/// become jumps; place those only while no other thread can be inside the functions' first bytes
-/// (at start-up). int3 may be placed at any time, but a thread that blocks SIGTRAP must not meet
-/// one: the kernel kills the process then.
+/// become jumps: with 1 at once, only while no other thread can be inside the functions' first
+/// bytes (at start-up); with 2 after int3s, once every other thread has been seen in a system call,
+/// or not at all if one is not seen there within a tenth of a second. int3 may be placed at any
+/// time, but a thread that blocks SIGTRAP must not meet one: the kernel kills the process then.
 ///   -EBADMSG          the file is no plan, or corrupt
 ///   -EPROTONOSUPPORT  a plan of another version
 ///   -ENXIO            no module with the plan's build-id is loaded

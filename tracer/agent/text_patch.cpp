@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tracer/agent/threads.h"
+
 namespace optrace::agent {
 
 namespace {
@@ -139,7 +141,7 @@ ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& 
 
 }  // namespace
 
-int place_probes(const PlanView& plan, const LoadedModule& module, bool use_jumps, Slab& slab) {
+int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, Slab& slab) {
   const WritableText writable(plan, module);
   if (writable.error() != 0) {
     return -writable.error();
@@ -150,7 +152,7 @@ int place_probes(const PlanView& plan, const LoadedModule& module, bool use_jump
     const std::uint32_t i = slab.by_address[place];
     Slot& slot = slab.slots[i];
     if (slot.offset != 0) {
-      slot.state = judge(plan, place, module, use_jumps, slab);
+      slot.state = judge(plan, place, module, jumps != Jumps::none, slab);
       if (slot.state == ProbeState::jump || slot.state == ProbeState::trap) {
         *entry_of(plan.probes[i], module) = kTrap;
         any_jump = any_jump || slot.state == ProbeState::jump;
@@ -161,6 +163,12 @@ int place_probes(const PlanView& plan, const LoadedModule& module, bool use_jump
     return 0;
   }
   make_cores_refetch();
+  if (jumps == Jumps::when_safe && !others_make_system_calls()) {
+    for (Slot* slot = slab.slots.data; slot != slab.slots.data + probes; ++slot) {
+      slot->state = slot->state == ProbeState::jump ? ProbeState::trap : slot->state;
+    }
+    return 0;
+  }
   for (std::uint32_t place = 0; place < probes; ++place) {
     const std::uint32_t i = slab.by_address[place];
     if (slab.slots[i].state == ProbeState::jump) {

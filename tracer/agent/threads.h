@@ -8,6 +8,10 @@ bool only_thread();
 /// Returns when no thread has a SIGTRAP that was raised but not delivered; gives up after 100 ms.
 void wait_for_pending_traps();
 
+/// Waits, 100 ms at most, until every other thread that there is now has been seen in a system
+/// call, or has ended. False if one has not.
+bool others_make_system_calls();
+
 /// Whether no thread blocks SIGTRAP: the kernel ends a process in which one that does meets an
 /// int3.
 bool all_take_traps();

@@ -44,9 +44,10 @@ class Agent:
         self.start = self._library.optrace_agent_start
         self.stop = self._library.optrace_agent_stop
 
-    def place(self, plan, may_jump=True):
-        placed = self._library.optrace_agent_place(os.fsencode(plan),
-                                                   self._use_jumps if may_jump else 0)
+    def place(self, plan, at_once=True):
+        """`at_once`: nobody can be in what is probed; else jumps come once that has turned out."""
+        use_jumps = 0 if not self._use_jumps else 1 if at_once else 2
+        placed = self._library.optrace_agent_place(os.fsencode(plan), use_jumps)
         self.check("placing probes", placed)
 
     def share(self, size):

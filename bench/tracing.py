@@ -1,0 +1,158 @@
+"""What tracing costs a program, beside torch.profiler and beside itself untraced.
+
+    tracing.py BUILD_FOLDER
+
+In this one process, by turns: a 1 us `add`, and a training step of ResNet-50, untraced, under
+torch.profiler without and with stacks, under optrace with probes alone and with everything on, and
+after the probes are removed. Then, through the command: the memory of a traced program, and how long
+a timeline of a million events takes to render. Prints medians, and of the ratios to untraced in the
+same round.
+"""
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(sys.argv[1]).absolute()
+sys.path.insert(0, str(BUILD / "python"))
+
+import optrace  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+ADD_CALLS = 20_000
+ADD_ROUNDS = 7
+STEPS = 3
+STEP_ROUNDS = 5
+
+MEMORY = """
+import sys, torch
+def rss():
+    return [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")][0]
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
+for _ in range(300):
+    model(torch.ones(8, 64)).sum().backward()
+print(rss())
+"""
+
+MILLION = """
+import torch
+a = torch.ones(4)
+for _ in range(20_000):
+    torch.add(a, a)
+"""
+
+
+class Bottleneck(nn.Module):
+    """Deep Residual Learning for Image Recognition (He et al. 2015), figure 5, with stride on the
+    3x3 convolution."""
+
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        outputs = 4 * width
+        self.way = nn.Sequential(
+            nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs))
+        self.shortcut = nn.Identity() if stride == 1 and inputs == outputs else nn.Sequential(
+            nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        return torch.relu(self.way(x) + self.shortcut(x))
+
+
+def resnet50():
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True),
+              nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for block in range(blocks):
+            layers.append(Bottleneck(inputs, width, stride if block == 0 else 1))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
+
+
+def seconds(work):
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def profiled(work, with_stack):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                with_stack=with_stack):
+        return seconds(work)
+
+
+def traced(work, **options):
+    """Seconds, and the trace."""
+    with optrace.trace(**options) as trace:
+        return seconds(work), trace
+
+
+def compare(name, work, rounds, scale, unit):
+    ways = {
+        "untraced": lambda: seconds(work),
+        "torch.profiler": lambda: profiled(work, False),
+        "torch.profiler with_stack=True": lambda: profiled(work, True),
+        "optrace, probes alone": lambda: traced(work, op_records=False, python_frames=False)[0],
+        "optrace, everything": lambda: traced(work)[0],
+        "after removal": lambda: seconds(work),
+    }
+    work()
+    for way in ways.values():
+        way()  # Everybody's first time is somebody else's benchmark.
+    times = [{way: run() for way, run in ways.items()} for _ in range(rounds)]
+    print(f"{name}, {rounds} rounds, medians")
+    for way in ways:
+        middle = statistics.median(times_of[way] for times_of in times)
+        ratio = statistics.median(times_of[way] / times_of["untraced"] for times_of in times)
+        print(f"  {way:<32} {middle * scale:8.2f} {unit}  {ratio:5.2f} x", flush=True)
+
+
+def main():
+    torch.set_num_threads(1)
+    a, b = torch.ones(4), torch.ones(4)
+
+    def adds():
+        for _ in range(ADD_CALLS):
+            torch.add(a, b)
+
+    compare(f"torch {torch.__version__}: torch.add of 4 floats", adds, ADD_ROUNDS, 1e6 / ADD_CALLS,
+            "us")
+    torch.set_num_threads(os.cpu_count())
+    model = resnet50()
+    images = torch.randn(8, 3, 128, 128)
+
+    def steps():
+        for _ in range(STEPS):
+            model.zero_grad()
+            model(images).sum().backward()
+
+    compare("a step of ResNet-50, 8 images of 128 x 128", steps, STEP_ROUNDS, 1e3 / STEPS, "ms")
+    with tempfile.TemporaryDirectory() as folder:
+        _, trace = traced(steps)
+        file = os.path.join(folder, "resnet50.trace")
+        trace.save(file)
+        print(f"  its trace: {os.path.getsize(file) / 1e3:.0f} kB")
+        command = str(BUILD / "optrace")
+        alone = subprocess.run([sys.executable, "-c", MEMORY], check=True, capture_output=True)
+        under = subprocess.run([command, "run", "--python", sys.executable, "-o",
+                                os.path.join(folder, "report"), "-c", MEMORY], check=True,
+                               capture_output=True)
+        more = int(under.stdout) - int(alone.stdout)
+        print(f"memory of a traced program: {more / 1024:.0f} MiB more than untraced")
+        timeline = os.path.join(folder, "million.trace")
+        subprocess.run([command, "run", "--python", sys.executable, "--timeline", "--trace",
+                        timeline, "-o", os.path.join(folder, "report"), "-c", MILLION], check=True)
+        rendering = seconds(lambda: subprocess.run([command, "report", timeline], check=True,
+                                                   capture_output=True))
+        print(f"rendering a timeline of {os.path.getsize(timeline) / 1e6:.1f} MB: "
+              f"{rendering:.2f} s")
+
+
+main()
