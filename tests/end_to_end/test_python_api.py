@@ -555,7 +555,7 @@ def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
      / "reference.pth").write_text(packages)
     command = venv / "bin/optrace"
     assert said(command, "--version") == optrace("--version").stdout
-    assert "aten::convolution" in said(command, "locate", "nn.Conv2d")
+    assert "torch.nn.modules.conv.Conv2d" in said(command, "locate", "nn.Conv2d")
     assert "aten::conv2d" in said(command, "conv2d")
     example = (repository / "docs/python.md").read_text().split("```python\n")[1].split("```")[0]
     (tmp_path / "example.py").write_text(example)
