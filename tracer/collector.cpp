@@ -470,8 +470,9 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
   if (raw.id < recording::kFirstPythonEvent) {
     if (!table.has_probe(raw.id)) return false;
     event.what = table.function_of_probe(raw.id);
-    event.caller = table.caller(raw.return_address);
-    event.return_address = table.as_linked(raw.return_address);
+    const FunctionTable::Caller caller = table.find_caller(raw.return_address);
+    event.caller = caller.function;
+    event.return_address = caller.return_address;
     if (event.caller != kNone && !trace.functions[event.caller].probed)
       session.note_caller(table.located(event.caller));
     return true;

@@ -47,11 +47,13 @@ std::uint32_t FunctionTable::function_of_probe(std::uint32_t id) {
   return function;
 }
 
-std::uint32_t FunctionTable::caller(std::uint64_t return_address) {
-  const auto [known, is_new] = callers_.try_emplace(return_address, kNone);
+FunctionTable::Caller FunctionTable::find_caller(std::uint64_t return_address) {
+  const auto [known, is_new] = callers_.try_emplace(return_address);
   if (is_new) {
+    known->second.return_address = as_linked(return_address);
     const LocatedFunction* found = process_.caller(return_address);
-    if (found != nullptr) known->second = intern(found->module, found->symbols, found->function);
+    if (found != nullptr)
+      known->second.function = intern(found->module, found->symbols, found->function);
   }
   return known->second;
 }

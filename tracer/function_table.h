@@ -31,8 +31,17 @@ class FunctionTable {
   /// Of a hit of a probe that the table has.
   std::uint32_t function_of_probe(std::uint32_t id);
 
-  /// The function that called from just before a return address; kNone if nothing tells.
-  std::uint32_t caller(std::uint64_t return_address);
+  /// Who called, from just before a return address.
+  struct Caller {
+    std::uint32_t function = kNone;    ///< kNone if nothing tells.
+    std::uint64_t return_address = 0;  ///< As linked, for one in a module, else as it is.
+  };
+  Caller find_caller(std::uint64_t return_address);
+
+  /// The function that called; kNone if nothing tells.
+  std::uint32_t caller(std::uint64_t return_address) {
+    return find_caller(return_address).function;
+  }
 
   /// An address as linked, for one in a module, else as it is.
   std::uint64_t as_linked(std::uint64_t address) const;
@@ -61,7 +70,7 @@ class FunctionTable {
   std::map<const LoadedModule*, std::vector<std::uint64_t>> planned_;  ///< Sorted.
   std::map<const LoadedModule*, std::uint32_t> module_index_;
   std::map<std::pair<const LoadedModule*, std::uint64_t>, std::uint32_t> function_index_;
-  std::unordered_map<std::uint64_t, std::uint32_t> callers_;
+  std::unordered_map<std::uint64_t, Caller> callers_;
   std::vector<LocatedFunction> located_;  ///< As the trace's functions.
 };
 

@@ -383,8 +383,9 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
       if (!of_python) event.return_address = raw.return_address;
     } else {
       event.what = functions_.function_of_probe(raw.id);
-      event.caller = functions_.caller(raw.return_address);
-      event.return_address = functions_.as_linked(raw.return_address);
+      const FunctionTable::Caller caller = functions_.find_caller(raw.return_address);
+      event.caller = caller.function;
+      event.return_address = caller.return_address;
     }
     made.events.push_back(event);
   }
