@@ -135,12 +135,20 @@ bool others_make_system_calls() {
 }
 
 bool all_take_traps() {
-  bool all = true;
-  const bool known = for_each_task([&all](const char* task) {
-    all = !has_trap_in("\nSigBlk:", task);
-    return all;
-  });
-  return known && all;
+  bool all = false;
+  for (int tries = 0; tries < kMostWaits && !all; ++tries) {
+    if (tries > 0) {
+      const timespec pause{0, kWaitNanoseconds};
+      nanosleep(&pause, nullptr);
+    }
+    all = true;
+    const bool known = for_each_task([&all](const char* task) {
+      all = !has_trap_in("\nSigBlk:", task);
+      return all;
+    });
+    all = all && known;
+  }
+  return all;
 }
 
 void wait_for_pending_traps() {
