@@ -464,6 +464,45 @@ TEST_CASE("64 threads record each its own events, also those that have ended") {
   CHECK(full == 64);
 }
 
+TEST_CASE("int3s become jumps once no other thread can be in their way") {
+  constexpr int kWhenSafe = 2;
+  const ProbesGoAtTheEnd guard;
+  const std::string text_before = text_of(as_pointer(targets().plain));
+  const PlanFile file(all_targets());
+  // 0 calls over and over, 1 does so with a system call now and then, 2 blocks SIGTRAP and sleeps.
+  const auto kind = GENERATE(0, 1, 2);
+  std::atomic<bool> over = false;
+  std::atomic<bool> ready = false;
+  std::atomic<int> wrong = 0;
+  std::thread other([&] {
+    if (kind == 2) {
+      sigset_t trap;
+      sigemptyset(&trap);
+      sigaddset(&trap, SIGTRAP);
+      pthread_sigmask(SIG_BLOCK, &trap, nullptr);
+    }
+    ready = true;
+    while (!over.load(std::memory_order_relaxed)) {
+      if (kind != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (kind != 2) wrong += targets().plain(1) == 2 && targets().call_first(1) == 102 ? 0 : 1;
+    }
+  });
+  while (!ready) std::this_thread::yield();
+  const int placed = agent().place(file.path(), kWhenSafe);
+  const auto counters = agent().counters();
+  if (placed > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    CHECK(agent().remove() == 0);
+  }
+  over = true;
+  other.join();
+  CHECK(placed == (kind == 2 ? -EPERM : 11));
+  if (kind == 0) CHECK(counters.jumps == 0);  // It is never seen anywhere.
+  if (kind == 1) CHECK(counters.jumps > 5);
+  CHECK(wrong == 0);
+  CHECK(text_of(as_pointer(targets().plain)) == text_before);
+}
+
 TEST_CASE("probes come and go while threads run through them") {
   const ProbesGoAtTheEnd guard;
   const std::string text_before = text_of(as_pointer(targets().plain));
