@@ -19,6 +19,7 @@
 #include <exception>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -287,6 +288,7 @@ Comparison compare(const Trace& trace, const Truth& truth) {
   std::uint64_t shifts = 0;
   std::uint64_t entered_before = 0;  // Their callers.
   std::uint64_t by_function = 0;
+  const std::set<std::uint32_t> matched_entries(match.begin(), match.end());
   for (std::uint32_t i = 0; i < events.size(); ++i) {
     if (match[i] == kNone) continue;
     ++matched;
@@ -294,8 +296,13 @@ Comparison compare(const Trace& trace, const Truth& truth) {
     const std::uint32_t parent = tree.parent_event(event);
     const std::uint32_t ours = parent == kNone ? kNone : match[place[parent]];
     const std::uint32_t true_parent = part.parents[match[i]];
-    // A parent that found no partner can only be compared by its function.
-    const bool without_partner = parent != kNone && ours == kNone;
+    // A parent that found no partner can only be compared by its function; nor can one whose
+    // partner is another activation of that function, in place of one that nothing was matched
+    // with: where recording begins, the two may be one call apart.
+    const bool taken_for_another = parent != kNone && ours != kNone && true_parent != kNone &&
+                                   ours != true_parent && !matched_entries.contains(true_parent) &&
+                                   part.functions[ours] == part.functions[true_parent];
+    const bool without_partner = (parent != kNone && ours == kNone) || taken_for_another;
     if (without_partner) ++by_function;
     if (true_parent == kNone) ++entered_before;
     const bool same = without_partner ? true_parent != kNone &&
