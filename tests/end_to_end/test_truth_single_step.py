@@ -132,6 +132,7 @@ class Comparison:
 def check(result, mode, details):
     assert result["wrong_parents"] == 0, details
     assert result["wrong_tail_calls"] == 0, details
+    assert result["parents_only_recorded"] <= max(2, 0.001 * result["matched"]), (result, details)
     assert result["path_differences"] == 0, details
     assert result["lost"] == 0
     probes = result["probes"]
@@ -139,7 +140,7 @@ def check(result, mode, details):
     assert used > 50_000 and used > 0.99 * (probes["jumps"] + probes["traps"]), probes
     # The two runs differ a little in what CPython's caches hold.
     unmatched = result["events"] + result["truth_entries"] - 2 * result["matched"]
-    assert unmatched <= max(10, 0.03 * result["events"]), (result, details)
+    assert unmatched <= max(60, 0.03 * result["events"]), (result, details)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +208,7 @@ def test_no_wrong_parent_in_the_tenth_of_all_ops(tenth):
     assert compared.keys() | refused.keys() == set(names)
     for key in ("steps", "events", "matched", "wrong_parents", "wrong_tail_calls", "tail_calls",
                 "turns", "shifts", "matched_entered_before_recording",
-                "matched_parents_by_function", "truth_entries_without_probe", "paths",
+                "matched_parents_by_function", "parents_only_recorded", "truth_entries_without_probe", "paths",
                 "path_differences", "lost"):
         print(f"{key}: {sum(line[key] for line in compared.values())}")
     for key in ("only_recorded", "only_stepped"):

@@ -11,6 +11,7 @@ import itertools
 import os
 import random
 import sys
+import tempfile
 import types
 
 from .problem import first_line
@@ -95,7 +96,7 @@ class OpInfoDatabase:
             return
         self._ops = {}
         try:
-            with _for_import():
+            with _for_import(), _temporary_files_removed():
                 from torch.testing._internal.common_methods_invocations import op_db
                 from torch.testing._internal.common_modules import module_db
         except Exception as error:  # numpy may be missing, or PyTorch's tests may have moved.
@@ -178,6 +179,18 @@ def _find_tensors(value, found):
             _find_tensors(item, found)
     elif hasattr(value, "numel") and hasattr(value, "dim"):
         found.append(value)
+
+
+@contextlib.contextmanager
+def _temporary_files_removed():
+    """PyTorch's test modules make folders that they mean to remove at exit. We leave by os._exit."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 @contextlib.contextmanager
