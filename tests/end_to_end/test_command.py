@@ -116,9 +116,12 @@ ABOVE = {
 }
 
 # What ends the stack of frames that PyTorch itself runs on, in any call with gradients.
-BACKWARD = [("python", "torch._tensor.Tensor.backward"),
-            ("binding", "THPEngine_run_backward"),
-            ("autograd", "torch::autograd::Engine::execute"),
+ENGINE = [("python", "torch._tensor.Tensor.backward"),
+          ("binding", "THPEngine_run_backward"),
+          ("autograd", "torch::autograd::Engine::execute")]
+# What a node does hangs under the op that made it.
+BACKWARD = [("dispatcher", "at::_ops::convolution::call"),
+            ("autograd", "ConvolutionBackward0"),
             ("autograd", "torch::autograd::generated::ConvolutionBackward0::apply"),
             ("dispatcher", "at::_ops::convolution_backward::call"),
             ("library", "dnnl_primitive_execute")]
@@ -191,7 +194,12 @@ def test_backward_is_traced_too(report):
     _, forward = OPS["conv2d"]
     value = report("conv2d", "--backward")
     assert_path(value, forward)
+    assert_path(value, ENGINE)
     assert_path(value, BACKWARD)
+    node, = [path[-1] for path in frames(value) if path[-1]["name"] == "ConvolutionBackward0"]
+    assert node["detail"]["backward_of"] == "aten::convolution"
+    assert node["source"]["file"] == "tools/autograd/derivatives.yaml"
+    assert "convolution_backward" in node["detail"]["formulas"][0]["formula"]
 
 
 def names_in_order(value, layers):
