@@ -140,7 +140,7 @@ def check(result, mode, details):
     assert used > 50_000 and used > 0.99 * (probes["jumps"] + probes["traps"]), probes
     # The two runs differ a little in what CPython's caches hold.
     unmatched = result["events"] + result["truth_entries"] - 2 * result["matched"]
-    assert unmatched <= max(60, 0.03 * result["events"]), (result, details)
+    assert unmatched <= max(200, 0.03 * result["events"]), (result, details)
 
 
 @pytest.fixture(scope="module")
