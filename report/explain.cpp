@@ -10,6 +10,7 @@
 
 #include "platform/error.h"
 #include "report/symbol_name.h"
+#include "tracer/function_roles.h"
 
 namespace optrace {
 namespace {
@@ -38,13 +39,6 @@ constexpr auto kDevices = std::to_array<DeviceRow>({
 std::string_view last_name(std::string_view name) {
   const std::size_t at = name.rfind("::");
   return at == std::string_view::npos ? name : name.substr(at + 2);
-}
-
-// `add_Tensor` of `aten::add.Tensor`.
-std::string unambiguous_name(std::string_view name) {
-  std::string unambiguous(last_name(name));
-  std::replace(unambiguous.begin(), unambiguous.end(), '.', '_');
-  return unambiguous;
 }
 
 // torchgen's wrappers around kernels (torchgen/dest/register_dispatch_key.py).

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "report/json_fields.h"
 #include "report/layers.h"
 #include "report/symbol_name.h"
 #include "report/terminal_text.h"
@@ -56,12 +57,6 @@ std::string escaped(std::string_view text) {
     }
   }
   return result;
-}
-
-std::string text_at(const nlohmann::json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 std::string linked(const std::string& text, std::string_view url) {

@@ -320,11 +320,6 @@ Placement place_python(std::string_view name) {
   return {Layer::python, name.starts_with("torch.") ? Shown::always : Shown::leading};
 }
 
-bool runs_parallel_region(std::string_view name) {
-  // GNU's and LLVM's OpenMP: libgomp/libgomp.h, openmp/runtime/src/kmp.h.
-  return name.starts_with("GOMP_parallel") || name == "__kmpc_fork_call";
-}
-
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {
   if (name == "c10::Dispatcher::callBoxed") return DispatcherStep{{}, false};
   if (name == "c10::Dispatcher::redispatchBoxed") return DispatcherStep{{}, true};

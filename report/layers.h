@@ -50,9 +50,6 @@ std::string_view library_name(std::string_view name);
 /// True for a library's functions that make, set up or ask things (`cudnnSetStream`): no work.
 bool is_library_bookkeeping(std::string_view name);
 
-/// True for the functions of an OpenMP runtime that have a function run by several threads.
-bool runs_parallel_region(std::string_view name);
-
 /// True if `text` matches `pattern`, in which `*` stands for any characters, `%` for any but `:`,
 /// and `^` for capitals and digits.
 bool matches_pattern(std::string_view text, std::string_view pattern);

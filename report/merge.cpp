@@ -16,10 +16,12 @@
 #include "indexer/symbol_key.h"
 #include "report/call_lines.h"
 #include "report/dispatch_detail.h"
+#include "report/json_fields.h"
 #include "report/layers.h"
 #include "report/report.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
+#include "tracer/function_roles.h"
 
 namespace optrace {
 namespace {
@@ -41,12 +43,6 @@ std::optional<std::string> cpu_capability(std::string_view source_file) {
     if (source_file.ends_with(ending)) return std::string(capability);
   }
   return std::nullopt;
-}
-
-std::string text_at(const nlohmann::json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 // What is the same for every frame of one function.
@@ -403,9 +399,7 @@ class Merge {
   std::optional<OpFacts::Derivative> derivative_of(std::string_view op,
                                                    std::string_view node) const {
     if (index_ == nullptr) return std::nullopt;
-    std::string unambiguous(op.substr(op.find("::") == op.npos ? 0 : op.find("::") + 2));
-    std::ranges::replace(unambiguous, '.', '_');
-    const auto entry = index_->find_op(unambiguous);
+    const auto entry = index_->find_op(unambiguous_name(op));
     if (!entry || entry->name != op) return std::nullopt;
     for (OpFacts::Derivative& derivative : index_->facts_of(*entry).derivatives)
       if (derivative.node == node) return std::move(derivative);

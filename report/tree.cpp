@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/dispatch_detail.h"
+#include "report/json_fields.h"
 #include "report/layers.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
@@ -48,18 +49,6 @@ struct Line {
   std::string below;     // What draws the tree there.
   bool divider = false;  // No frame: names the thread of what follows.
 };
-
-std::string text_at(const nlohmann::json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::uint64_t count_at(const nlohmann::json& object, const char* key) {
-  if (!object.is_object()) return 0;
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
-}
 
 std::string plural(std::uint64_t count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);

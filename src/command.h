@@ -1,11 +1,19 @@
 #pragma once
 
+#include <set>
+#include <string>
+
 #include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 
 namespace optrace {
 
 // Each adds one subcommand, with its options and help, to the command line. The subcommand runs in
 // its CLI11 callback and throws Error, which main() prints.
+
+/// Checks an option's value without repeating the choices in the help's column of types.
+CLI::Validator one_of(const std::set<std::string>& choices);
 
 /// `optrace report TRACE`: renders a saved trace.
 void add_report_command(CLI::App& app);

@@ -41,11 +41,6 @@ struct ExplainOptions {
   ColourChoice colour = ColourChoice::automatic;
 };
 
-/// Checks a value without repeating the choices in the help's column of types.
-CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
-}
-
 std::string overload_names(const std::vector<std::string>& overloads) {
   std::vector<std::string> names;
   names.reserve(overloads.size());

@@ -29,10 +29,6 @@ struct LayersOptions {
   std::string colour = "auto";
 };
 
-CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
-}
-
 void require_layer(const std::string& id) {
   std::vector<std::string_view> ids;
   for (const MappedLayer& layer : layer_map()) ids.push_back(layer.id);

@@ -53,10 +53,6 @@ struct LocateCommandOptions {
   bool open = false;
 };
 
-CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
-}
-
 std::string unknown(std::string_view name) {
   return fmt::format("nothing of PyTorch's is known by the name '{}'",
                      shorten_middle(printable(name), kShownOfName));

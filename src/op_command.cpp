@@ -42,11 +42,6 @@ struct OpOptions {
   unsigned timeout = 300;  // Seconds.
 };
 
-/// Checks a value without repeating the choices in the help's column of types.
-CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
-}
-
 /// One line on the terminal that says what is being done, wiped at the end.
 class Progress {
  public:
@@ -109,15 +104,7 @@ void run_op(const OpOptions& options) {
   const PythonChoice python = choose_python(options.python);
   require_output(options.output);
   require_writable(options.trace_file);
-  if (!options.trace_file.empty() && options.trace_file == options.output.file) {
-    throw Error(ExitStatus::usage,
-                fmt::format("{} can't take both the trace and the report", options.trace_file),
-                "Give --trace and -o two names.");
-  }
-  if (options.timeline && options.trace_file.empty()) {
-    throw Error(ExitStatus::usage, "--timeline keeps every call in the trace, and none is kept",
-                "Name a file with --trace FILE too.");
-  }
+  require_trace_file(options.trace_file, options.timeline, options.output);
   request.python = python.path;
   request.python_reason = python.reason;
   request.device = options.device;

@@ -11,30 +11,13 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
-#include "indexer/index_catalogue.h"
+#include "platform/error.h"
 #include "platform/output_file.h"
+#include "report/trace_index.h"
 #include "src/command.h"
 #include "src/standard_output.h"
 
 namespace optrace {
-namespace {
-
-// Checks a value without repeating the choices in the help's column of types.
-CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
-}
-
-// `version` or `git_version` of the torch that was traced; empty where the trace does not say.
-std::string of_torch(const Trace& trace, const char* key) {
-  if (!trace.meta.is_object()) return {};
-  const nlohmann::json torch = trace.meta.value("torch", nlohmann::json());
-  if (!torch.is_object()) return {};
-  const nlohmann::json text = torch.value(key, nlohmann::json());
-  return text.is_string() ? text.get<std::string>() : std::string();
-}
-
-}  // namespace
-
 void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_option_function<std::string>(
          "--format",
@@ -74,12 +57,22 @@ void require_output(const OutputOptions& options) {
     const OutputFile trial(options.file);
 }
 
+void require_trace_file(const std::string& file, bool timeline, const OutputOptions& options) {
+  if (!file.empty() && file == options.file) {
+    throw Error(ExitStatus::usage, fmt::format("{} can't take both the trace and the report", file),
+                "Give --trace and -o two names.");
+  }
+  if (timeline && file.empty()) {
+    throw Error(ExitStatus::usage, "--timeline keeps every call in the trace, and none is kept",
+                "Name a file with --trace FILE too.");
+  }
+}
+
 void write_report(std::span<const Trace> traces, const OutputOptions& options,
                   ReportStream stream) {
   std::vector<std::string> warnings;
   const Trace& first = traces.front();
-  const std::optional<Index> index =
-      find_index(of_torch(first, "version"), of_torch(first, "git_version"), &warnings);
+  const std::optional<Index> index = find_index_of(first, &warnings);
   for (const std::string& warning : warnings) fmt::print(stderr, "optrace: {}\n", warning);
   const Index* const source = index ? &*index : nullptr;
   if (options.file.empty() && stream == ReportStream::output) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include <CLI/App.hpp>
 
@@ -16,6 +17,10 @@ void add_output_options(CLI::App& app, OutputOptions& options);
 /// Throws Error(usage) if the output that `options` ask for can't be made, before work is done
 /// whose result it takes.
 void require_output(const OutputOptions& options);
+
+/// Throws Error(usage) if `file`, --trace's value, can't be what is asked for: a name of its own
+/// beside the report's, and there at all where a timeline is to be kept.
+void require_trace_file(const std::string& file, bool timeline, const OutputOptions& options);
 
 /// Where a report goes that no file is named for.
 enum class ReportStream { output, error };

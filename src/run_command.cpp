@@ -21,6 +21,7 @@
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "report/terminal_text.h"
+#include "src/command.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
 #include "tracer/program_launch.h"
@@ -36,10 +37,6 @@ struct RunOptions {
   std::string probes = "jump";
   std::string python;
 };
-
-CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
-}
 
 /// CLI11 would take -1 for the largest number that there is.
 CLI::Validator whole_number(std::uint64_t least) {
@@ -169,15 +166,7 @@ void check(RunOptions& options) {
                 "Give the path of a Python program; for a module it is optrace run -m MODULE.");
   }
   require_selection(options.request.collector.selection);
-  if (options.request.collector.timeline && options.trace_file.empty()) {
-    throw Error(ExitStatus::usage, "--timeline keeps every call in the trace, and none is kept",
-                "Name a file with --trace FILE too.");
-  }
-  if (!options.trace_file.empty() && options.trace_file == options.output.file) {
-    throw Error(ExitStatus::usage,
-                fmt::format("{} can't take both the trace and the report", options.trace_file),
-                "Give --trace and -o two names.");
-  }
+  require_trace_file(options.trace_file, options.request.collector.timeline, options.output);
 }
 
 /// Sentences on what was asked for and did not happen.

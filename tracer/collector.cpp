@@ -98,7 +98,6 @@ class Region {
       munmap(memory, size);
       refuse("its header");
     }
-    process_ = written.process;
   }
   ~Region() { munmap(base_, size_); }
   Region(const Region&) = delete;
@@ -124,7 +123,6 @@ class Region {
   std::uint64_t arena_size_ = 0;
   std::uint64_t chunks_offset_ = 0;
   std::uint32_t chunk_count_ = 0;
-  std::uint32_t process_ = 0;
 };
 
 /// What is known of functions while they turn up.

@@ -61,6 +61,13 @@ FunctionRole role_of(std::string_view symbol) {
   return role;
 }
 
+std::string unambiguous_name(std::string_view op) {
+  const std::size_t scope = op.rfind("::");
+  std::string name(scope == std::string_view::npos ? op : op.substr(scope + 2));
+  std::ranges::replace(name, '.', '_');
+  return name;
+}
+
 std::string_view without_cold_suffix(std::string_view symbol) {
   const std::size_t at = symbol.rfind(".cold");
   if (at == std::string_view::npos || at == 0) return symbol;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace optrace {
@@ -18,6 +19,9 @@ struct FunctionRole {
 };
 
 FunctionRole role_of(std::string_view symbol);
+
+/// `aten::add.Tensor` as at::_ops names it: `add_Tensor`.
+std::string unambiguous_name(std::string_view op);
 
 /// `f.cold` and `f.cold.7` are where GCC puts the unlikely paths of f: code of f, without an entry.
 /// Gives f.

@@ -163,14 +163,6 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
   return hash;
 }
 
-// `add.Tensor` as at::_ops names it: add_Tensor.
-std::string unambiguous_name(std::string_view op) {
-  const std::size_t scope = op.find("::");
-  std::string name(scope == std::string_view::npos ? op : op.substr(scope + 2));
-  std::ranges::replace(name, '.', '_');
-  return name;
-}
-
 // `torch.nn.modules` is in `torch.nn`, and in itself.
 bool is_in_module(std::string_view name, std::string_view module) {
   return name.starts_with(module) && (name.size() == module.size() || name[module.size()] == '.');

@@ -9,7 +9,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -27,7 +26,6 @@
 #include "platform/private_folder.h"
 #include "platform/signal_forwarder.h"
 #include "tracer/op_agent.h"
-#include "tracer/probe_plan.h"
 #include "tracer/probe_session.h"
 #include "tracer/program_socket.h"
 #include "tracer/target_description.h"
@@ -106,15 +104,6 @@ std::optional<std::uint64_t> rank_in(const Json& message) {
   const auto found = message.find("rank");
   if (found == message.end() || !found->is_string()) return std::nullopt;
   return rank_number(found->get_ref<const std::string&>());
-}
-
-/// Whether a plan is for one of these modules, wherever the file lay when the plan was made.
-bool is_for(const std::filesystem::path& plan, std::span<const std::filesystem::path> modules) {
-  const std::optional<ProbePlan> opened = ProbePlan::open(plan);
-  if (!opened) return false;
-  const std::filesystem::path module(opened->module_path());
-  return std::any_of(modules.begin(), modules.end(),
-                     [&module](const auto& one) { return one.filename() == module.filename(); });
 }
 
 /// Adds what is text in `message[key]` to meta["warnings"].
@@ -292,16 +281,14 @@ class ProcessFamily {
     orders.cuda = greeting.value("cuda", Json()) == true;
     std::vector<std::filesystem::path> modules =
         torch_libraries(torch->get<std::string>(), orders.cuda);
-    const std::size_t libraries = modules.size();
     const auto others = greeting.find("modules");
     if (others != greeting.end() && others->is_array() && others->size() <= kMostModules) {
       for (const Json& other : *others) {
         if (other.is_string()) modules.emplace_back(other.get<std::string>());
       }
     }
-    const auto interpreter = std::span(modules).subspan(libraries);
     for (const std::filesystem::path& plan : session_.initial_plans(modules)) {
-      orders.plans.push_back({{"path", plan.string()}, {"interpreter", is_for(plan, interpreter)}});
+      orders.plans.push_back(plan.string());
     }
     op_agent_ = find_or_build_op_agent(torch->get<std::string>(), [](std::string_view) {});
     return orders;

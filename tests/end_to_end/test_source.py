@@ -286,41 +286,44 @@ def started(python, tree, variables, tmp_path):
             process.communicate()
 
 
+def kept(variables):
+    """How many units the cache holds."""
+    return len(list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*")))
+
+
+def wait_for_units(process, variables, count):
+    """Until the cache holds that many: the process is in the middle of its work."""
+    limit = time.monotonic() + 120
+    while kept(variables) < count:
+        assert process.poll() is None and time.monotonic() < limit
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_units_done_before_an_interruption_are_kept(fresh, started, source_command, tree, variables,
                                                     tmp_path, end):
     folder = {signal.SIGINT: "c10/core/impl/*.cpp", signal.SIGKILL: "c10/util/*.cpp"}[end]
     units = len(list(tree.glob(folder)))
     (tmp_path / "x.index").write_bytes(b"what was there before")
-
-    def kept():
-        return len(list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*")))
-
-    before = kept()
+    before = kept(variables)
     process = started(folder)
-    limit = time.monotonic() + 120
-    while kept() < before + 3:
-        assert process.poll() is None and time.monotonic() < limit
-        time.sleep(0.01)
+    wait_for_units(process, variables, before + 3)
     process.send_signal(end)
     process.communicate(timeout=30)
     assert process.returncode == {signal.SIGINT: INTERRUPTED, signal.SIGKILL: -9}[end]
     assert (tmp_path / "x.index").read_bytes() == b"what was there before"
-    done = kept() - before
+    done = kept(variables) - before
     assert 3 <= done < units
     again = source_command("add", tree, "--only", folder, "-o", tmp_path / "x.index")
     assert again.returncode == 0, again.stderr
     assert parsed_now(again.stdout) <= units - done
 
 
-def test_two_at_a_time(fresh, started, source_command, tree, tmp_path):
-    (tree / "c10/core/DispatchKey.cpp").touch()
+def test_two_at_a_time(fresh, started, source_command, tree, variables, tmp_path):
+    before = kept(variables)
     process = started("c10/cuda/*.cpp", "c10/core/*.cpp")
-    limit = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < limit:
-        second = source_command("add", tree, *ONLY, "-o", tmp_path / "second.index")
-        if second.returncode != 0:
-            break
+    wait_for_units(process, variables, before + 1)
+    second = source_command("add", tree, *ONLY, "-o", tmp_path / "second.index")
     assert second.returncode == USAGE
     assert "another optrace is indexing" in second.stderr and str(tree) in second.stderr
     assert process.communicate(timeout=120) and process.returncode == 0

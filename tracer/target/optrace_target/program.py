@@ -140,7 +140,7 @@ class Program:
         # function. Nobody uses torch yet, and what of the interpreter is probed runs under its lock,
         # which is held while probes are placed.
         for plan in order["plans"]:
-            self._agent.place(plan["path"], not late)
+            self._agent.place(plan, not late)
         warnings = self._agent.record_ops(order["op_agent"]) if order["op_agent"] else []
         # What torch registered is called after this: how it takes itself apart is no part of the
         # program.
