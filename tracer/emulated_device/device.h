@@ -1,0 +1,130 @@
+#pragma once
+
+// The emulated CUDA device: what its libraries share. It is shipped as source and built for the
+// torch at hand against the headers of the nvidia wheels (tracer/device_emulation.h), one library
+// for each that torch's own libraries need (libcudart.so.12, libcudnn.so.9, ...), with the same
+// SONAME and symbol versions, so that the loader takes them for the real ones. This header is
+// liboptrace_device.so, which all of them link.
+//
+// Rules for every function that stands in for one of CUDA's: its outputs are filled or it fails;
+// what nobody has thought about calls unthought() and fails; nothing succeeds silently.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "tracer/op_records/json_text.h"
+
+#define OPTRACE_DEVICE_EXPORT __attribute__((visibility("default")))
+
+namespace optrace::emulated {
+
+/// A real part: what cudaGetDeviceProperties says of it. From NVIDIA's public tables (CUDA C++
+/// Programming Guide, "Compute Capabilities", and the data sheets).
+struct Part {
+  const char* arch;  ///< "sm_90"
+  const char* name;  ///< "NVIDIA H100 80GB HBM3"
+  int major;
+  int minor;
+  int multiprocessors;
+  std::uint64_t memory;  ///< Bytes.
+  int l2_cache;          ///< Bytes.
+  int memory_bus_width;  ///< Bits.
+  int memory_clock;      ///< kHz
+  int clock;             ///< kHz
+  // Of each multiprocessor:
+  int threads;        ///< Resident at a time.
+  int blocks;         ///< Likewise.
+  int registers;      ///< Of 32 bits.
+  int shared_memory;  ///< Bytes.
+  // Of each block:
+  int shared_memory_per_block;        ///< Bytes, without asking for more.
+  int shared_memory_per_block_optin;  ///< Bytes, at most.
+  int reserved_shared_memory;         ///< Bytes, of the system's own.
+};
+
+/// The part that every emulated device is: $OPTRACE_DRY_RUN names it ("sm_90").
+OPTRACE_DEVICE_EXPORT const Part& part();
+
+/// How many there are: $OPTRACE_DRY_RUN_DEVICES, 1 to 64; else 1.
+OPTRACE_DEVICE_EXPORT int device_count();
+
+/// A call of `function` that nobody has thought about: says so on standard error the first time,
+/// and counts it for the report. The caller then fails with its library's own error.
+OPTRACE_DEVICE_EXPORT void unthought(const char* function);
+
+/// What a call decides on, for the trace: belongs to the frame of the function that is running.
+///
+///     Call call("cublasSgemm_v2", "library");
+///     call.json().key("m"), call.json().number(m);
+///     call.record();
+///
+/// Recorded calls that are alike are kept once and counted. When nothing is being recorded this
+/// costs nearly nothing; ask recording() before working out what is expensive.
+class OPTRACE_DEVICE_EXPORT Call {
+ public:
+  /// `kind`: "library" (a library does work), "kernel" (a launch; keys kernel: mangled name, grid,
+  /// block: [x, y, z], shared_memory: bytes, stream: number), "copy" or "fill" (bytes, direction:
+  /// "host to device" and so on), "host_read" (the host gets values from device memory: what it
+  /// decides from them is not known), "synchronize", "refused" (as the real library would; key
+  /// why), "unthought".
+  Call(const char* function, const char* kind);
+
+  /// Between the object's brackets: add keys and values.
+  optrace_ops::JsonText& json() { return json_; }
+
+  /// Once, at the end.
+  void record();
+
+ private:
+  optrace_ops::JsonText json_;
+};
+
+/// Whether anything is being recorded.
+OPTRACE_DEVICE_EXPORT bool recording();
+
+// Device memory is host memory, reserved but not committed until it is touched.
+
+enum class MemoryKind { device, pinned, managed };
+
+/// Null when the part's memory (device and managed) does not suffice. `device`: ordinal.
+OPTRACE_DEVICE_EXPORT void* allocate(std::size_t bytes, MemoryKind kind, int device);
+
+/// False for what allocate() did not give.
+OPTRACE_DEVICE_EXPORT bool release(void* pointer);
+
+struct Allocation {
+  void* pointer;
+  std::size_t bytes;
+  MemoryKind kind;
+  int device;
+};
+
+/// The allocation that `pointer` lies in; false for ordinary host memory.
+OPTRACE_DEVICE_EXPORT bool find_allocation(const void* pointer, Allocation& found);
+
+/// Bytes allocated on a device.
+OPTRACE_DEVICE_EXPORT std::uint64_t used_memory(int device);
+
+/// The calling thread's current device.
+OPTRACE_DEVICE_EXPORT int current_device();
+OPTRACE_DEVICE_EXPORT void set_current_device(int device);
+
+}  // namespace optrace::emulated
+
+extern "C" {
+
+/// The in-process agent's functions, as tracer/agent/agent.h has them. From then on calls are
+/// recorded whenever the agent records. 0, or -EINVAL.
+struct optrace_device_functions {
+  int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
+  int (*keep_record)(std::uint32_t id, const char* text, std::uint64_t size);
+  std::uint32_t (*new_record)(void);
+  std::uint32_t (*running_round)(void);
+};
+OPTRACE_DEVICE_EXPORT int optrace_device_use(const struct optrace_device_functions* functions);
+
+/// How often functions were called that nobody has thought about.
+OPTRACE_DEVICE_EXPORT std::uint64_t optrace_device_unthought(void);
+
+}  // extern "C"
