@@ -67,6 +67,7 @@ struct Agent {
     library.find(place, "optrace_agent_place");
     library.find(share, "optrace_agent_share");
     library.find(note, "optrace_agent_note");
+    library.find(new_record, "optrace_agent_new_record");
     library.find(keep_record, "optrace_agent_keep_record");
     library.find(pause_thread, "optrace_agent_pause_thread");
     library.find(resume_thread, "optrace_agent_resume_thread");
@@ -82,6 +83,7 @@ struct Agent {
   decltype(optrace_agent_place)* place = nullptr;
   decltype(optrace_agent_share)* share = nullptr;
   decltype(optrace_agent_note)* note = nullptr;
+  decltype(optrace_agent_new_record)* new_record = nullptr;
   decltype(optrace_agent_keep_record)* keep_record = nullptr;
   decltype(optrace_agent_pause_thread)* pause_thread = nullptr;
   decltype(optrace_agent_resume_thread)* resume_thread = nullptr;
@@ -101,8 +103,9 @@ struct OpRecorder {
     library.find(use, "optrace_ops_use");
     library.find(start, "optrace_ops_start");
     library.find(stop, "optrace_ops_stop");
-    const optrace_op_functions functions{agent.note,          agent.keep_record, agent.pause_thread,
-                                         agent.resume_thread, agent.start,       agent.stop};
+    const optrace_op_functions functions{agent.note,         agent.new_record,    agent.keep_record,
+                                         agent.pause_thread, agent.resume_thread, agent.start,
+                                         agent.stop};
     if (const int result = use(&functions); result != 0) {
       throw Error(ExitStatus::failed,
                   fmt::format("op records can't be made: {}", describe_errno(-result)), kAgain);

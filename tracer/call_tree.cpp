@@ -161,6 +161,7 @@ std::uint32_t CallTreeRules::add(const Event& event) {
     case EventKind::op_begin:
     case EventKind::op_end:
     case EventKind::arguments:
+    case EventKind::call_record:
       return kNone;  // They tell of frames, and enter none.
     default:
       break;

@@ -295,6 +295,7 @@ struct PathCounter::State {
   void end_op(Thread& thread, const Event& event);
   void tally(std::uint32_t path, std::uint32_t record, std::uint32_t results);
   void note_arguments(Thread& thread, const Event& event);
+  void note_call(const Thread& thread, const Event& event);
   void remember_op(std::uint64_t thread, std::uint64_t sequence, std::uint32_t path);
   std::uint32_t forward_of(std::uint64_t thread, std::uint64_t sequence) const;
   bool wants(std::string_view step_name, std::string_view op) const;
@@ -629,6 +630,11 @@ void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
   }
 }
 
+void PathCounter::State::note_call(const Thread& thread, const Event& event) {
+  if (thread.native.empty() || thread.native.back().start == kUncounted) return;
+  tally(thread.native.back().path, event.what, 0);
+}
+
 void PathCounter::State::remember_op(std::uint64_t thread, std::uint64_t sequence,
                                      std::uint32_t path) {
   if (young.size() >= kRememberedOps) {
@@ -679,6 +685,9 @@ void PathCounter::add(std::uint32_t index, const Event& event) {
       return;
     case EventKind::arguments:
       state_->note_arguments(thread, event);
+      return;
+    case EventKind::call_record:
+      state_->note_call(thread, event);
       return;
     default:
       break;

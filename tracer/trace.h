@@ -58,6 +58,7 @@ enum class EventKind : std::uint8_t {
   node_end = 8,
   arguments = 9,  ///< Of an entry before: its first two integer arguments, in `stack_pointer` and
                   ///< `return_address`; `line` the low half of its stack pointer, `what` is 0.
+  call_record = 10,  ///< What the function entered last decided on: `what` is an op record or 0.
 };
 
 struct Event {
@@ -119,7 +120,9 @@ struct TracePath {
   /// function's end is not recorded), or until its recorded end where it has one (Python functions,
   /// ops, nodes): of all calls that ended, the shortest and the longest.
   std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
-  std::vector<OpTally> ops{};  ///< Dispatcher steps. At most kMostTallies, by first call.
+  /// Dispatcher steps: their op records. Calls of libraries: what they were asked for; no results.
+  /// At most kMostTallies, by first call.
+  std::vector<OpTally> ops{};
   std::vector<ArgumentTally> arguments{};  ///< Likewise, of redispatches.
   std::uint64_t ops_left_out = 0;          ///< Calls with op records beyond those.
 };

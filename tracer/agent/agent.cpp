@@ -417,7 +417,8 @@ int optrace_agent_share(int fd, std::uint64_t bytes) {
 
 int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t number,
                        std::uint64_t thread) {
-  if (kind < recording::kOpBegin || kind > recording::kNodeEnd) {
+  if ((kind < recording::kOpBegin || kind > recording::kNodeEnd) &&
+      kind != recording::kCallRecord) {
     return -EINVAL;
   }
   const std::uint32_t round = running_round();
@@ -426,6 +427,14 @@ int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t n
   }
   record_event(round, kind, record, number, thread);
   return 0;
+}
+
+std::uint32_t optrace_agent_new_record() {
+  return new_op_record();
+}
+
+std::uint32_t optrace_agent_recording() {
+  return running_round();
 }
 
 int optrace_agent_keep_record(std::uint32_t id, const char* text, std::uint64_t size) {

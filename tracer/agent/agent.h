@@ -51,17 +51,24 @@ OPTRACE_AGENT_EXPORT int optrace_agent_place(const char* plan_path, int use_jump
 ///   -EBUSY while recording; -EINVAL for fewer than 1 MiB; or what ftruncate and mmap gave
 OPTRACE_AGENT_EXPORT int optrace_agent_share(int fd, std::uint64_t bytes);
 
-/// Adds an event of the calling thread: `kind` is one from kOpBegin to kNodeEnd, the rest as said
-/// there (recording_format.h). 0, or -ENODATA when not recording. For the op-record agent, in the
-/// middle of an op: takes no lock, as little time as a probe, and may be called by any number of
-/// threads at once.
+/// Adds an event of the calling thread: `kind` is one from kOpBegin to kNodeEnd, or kCallRecord,
+/// the rest as said there (recording_format.h). 0, or -ENODATA when not recording. For the
+/// op-record agent, in the middle of an op: takes no lock, as little time as a probe, and may be
+/// called by any number of threads at once.
 OPTRACE_AGENT_EXPORT int optrace_agent_note(std::uint32_t kind, std::uint32_t record,
                                             std::uint64_t number, std::uint64_t thread);
 
-/// Keeps an op record's JSON text in the recording; `id` as in recording_format.h. 0, or -ENOSPC.
-/// May be called by any number of threads at once.
+/// An id for a record that is to be kept, no two alike in this process, from 1 on.
+OPTRACE_AGENT_EXPORT std::uint32_t optrace_agent_new_record(void);
+
+/// Keeps an op record's JSON text in the recording; `id` is 0 or what optrace_agent_new_record
+/// gave. 0, or -ENOSPC. May be called by any number of threads at once.
 OPTRACE_AGENT_EXPORT int optrace_agent_keep_record(std::uint32_t id, const char* text,
                                                    std::uint64_t size);
+
+/// The number of the recording that runs, or 0. What somebody remembers of an earlier one is out of
+/// date when it has changed.
+OPTRACE_AGENT_EXPORT std::uint32_t optrace_agent_recording(void);
 
 /// Between the two, probes that the calling thread hits are not recorded: for what the op-record
 /// agent itself calls. Returns what to hand to the second. Nests.

@@ -26,6 +26,7 @@ struct Record {
 std::atomic<char*> store = nullptr;
 std::atomic<std::uint64_t> store_used = 0;
 std::atomic<Record*> last = nullptr;
+std::atomic<std::uint32_t> next_id = 1;
 
 char* make_store() {
   char* memory = store.load();
@@ -77,6 +78,10 @@ bool put(Region& region, Record& record) {
 }
 
 }  // namespace
+
+std::uint32_t new_op_record() {
+  return next_id.fetch_add(1);
+}
 
 bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size) {
   if (size > kStoreSize) {

@@ -9,6 +9,9 @@ namespace optrace::agent {
 // Op records are kept outside of any recording too: whoever made them says them once, and they
 // belong to every recording from then on, a forked child's included.
 
+/// An id that no other record has.
+std::uint32_t new_op_record();
+
 /// Keeps a record, and puts it into the current region if that is shared. Any number of threads at
 /// once. False when there is no room for it.
 bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size);

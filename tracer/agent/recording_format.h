@@ -84,9 +84,9 @@ struct InitialFrame {            // Innermost first, as an unwinder meets them.
   std::uint64_t instruction;     // An address inside the frame's own function.
 };
 
-// What the op-record agent says of a call, once for all calls that are alike. Id 0 describes the
-// torch at hand (names of dispatch keys); the ids of calls, their results and autograd nodes count
-// from 1, in no particular order. tracer/op_records/ has the JSON's keys.
+// What the op-record agent says of a call, and the emulated device of what a library was asked for,
+// once for all calls that are alike. Id 0 describes the torch at hand (names of dispatch keys); the
+// ids of the others count from 1, in no particular order. docs/trace-format.md has the JSON's keys.
 struct OpRecord {
   std::uint32_t id;
   std::uint32_t reserved;
@@ -111,7 +111,10 @@ constexpr std::uint32_t kNodeEnd = kFirstPythonEvent + 7;
 // The first two integer arguments of the last probe hit whose stack pointer ends in the 32 bits of
 // `line`: `stack_pointer` is rdi, `return_address` rsi. Only for probes whose plan asks for it.
 constexpr std::uint32_t kArguments = kFirstPythonEvent + 8;
-constexpr std::uint32_t kLastKind = kArguments;
+// What the function that was entered last decided on: `line` is the record's id, 0 if there was no
+// room for it; the rest is 0.
+constexpr std::uint32_t kCallRecord = kFirstPythonEvent + 9;
+constexpr std::uint32_t kLastKind = kCallRecord;
 
 struct Event {
   std::uint32_t id;

@@ -118,9 +118,9 @@ extern "C" {
 /// recorded whenever the agent records. 0, or -EINVAL.
 struct optrace_device_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
-  int (*keep_record)(std::uint32_t id, const char* text, std::uint64_t size);
   std::uint32_t (*new_record)(void);
-  std::uint32_t (*running_round)(void);
+  int (*keep_record)(std::uint32_t id, const char* text, std::uint64_t size);
+  std::uint32_t (*recording)(void);
 };
 OPTRACE_DEVICE_EXPORT int optrace_device_use(const struct optrace_device_functions* functions);
 

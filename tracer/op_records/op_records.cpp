@@ -122,7 +122,6 @@ class Table {
   void restart() {
     const std::lock_guard<std::mutex> lock(mutex_);
     ids_.clear();
-    next_id_ = 1;
     text_size_ = 0;
     for (auto& [name, callee] : callees_) callee->records = 0;
   }
@@ -134,16 +133,17 @@ class Table {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = ids_.find(fingerprint);
     if (found != ids_.end()) return found->second;
-    if (next_id_ >= kMostRecords) return 0;
+    if (ids_.size() >= kMostRecords) return 0;
     JsonText json;
     write(json);
     const std::string& text = json.text();
     if (text_size_ + text.size() > kMostText) return 0;
-    if (agent.keep_record(next_id_, text.data(), text.size()) != 0) return 0;
-    ids_.emplace(fingerprint, next_id_);
+    const std::uint32_t id = agent.new_record();
+    if (agent.keep_record(id, text.data(), text.size()) != 0) return 0;
+    ids_.emplace(fingerprint, id);
     text_size_ += text.size();
     if (callee != nullptr) callee->records.fetch_add(1, std::memory_order_relaxed);
-    return next_id_++;
+    return id;
   }
 
   // The op that `function` calls; null where there is no room for another.
@@ -200,7 +200,6 @@ class Table {
 
   std::mutex mutex_;
   std::unordered_map<Fingerprint, std::uint32_t, FingerprintHash> ids_;
-  std::uint32_t next_id_ = 1;
   std::size_t text_size_ = 0;
   std::unordered_map<const char*, Callee*> ops_;        // By where the schema's name lies.
   std::unordered_map<std::string, Callee*> functions_;  // What only has a name.

@@ -17,6 +17,7 @@ extern "C" {
 /// The in-process agent's functions, as tracer/agent/agent.h has them.
 struct optrace_op_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
+  std::uint32_t (*new_record)(void);
   int (*keep_record)(std::uint32_t id, const char* text, std::uint64_t size);
   std::uint32_t (*pause_thread)(void);
   void (*resume_thread)(std::uint32_t paused);
@@ -27,7 +28,7 @@ struct optrace_op_functions {
 /// Which functions to use, before any of the others. The struct is copied.
 OPTRACE_OPS_EXPORT int optrace_ops_use(const struct optrace_op_functions* functions);
 
-/// From now on, ops are recorded: into the recording that runs, under ids that count from 1 again.
+/// From now on, ops are recorded: into the recording that runs.
 /// -EALREADY when it was on; -EINVAL before optrace_ops_use; -ENOMEM.
 OPTRACE_OPS_EXPORT int optrace_ops_enable(void);
 

@@ -42,4 +42,4 @@ class _Functions(ctypes.Structure):
     """struct optrace_op_functions."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in (
-        "note", "keep_record", "pause_thread", "resume_thread", "start", "stop")]
+        "note", "new_record", "keep_record", "pause_thread", "resume_thread", "start", "stop")]
