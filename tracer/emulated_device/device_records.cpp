@@ -35,7 +35,7 @@ Records& records() {
 optrace_device_functions agent_functions{};
 std::atomic<const optrace_device_functions*> agent{nullptr};
 
-std::uint32_t recording() {
+std::uint32_t running_round() {
   const optrace_device_functions* const functions = agent.load(std::memory_order_acquire);
   return functions == nullptr ? 0 : functions->recording();
 }
@@ -63,7 +63,7 @@ std::uint32_t record_of(const optrace_device_functions& functions, std::uint32_t
 }  // namespace
 
 bool recording() {
-  return recording() != 0;
+  return running_round() != 0;
 }
 
 Call::Call(const char* function, const char* kind) {
@@ -76,7 +76,7 @@ Call::Call(const char* function, const char* kind) {
 
 void Call::record() {
   json_.close('}');
-  const std::uint32_t round = recording();
+  const std::uint32_t round = running_round();
   if (round == 0) return;
   const optrace_device_functions& functions = *agent.load(std::memory_order_acquire);
   functions.note(recording::kCallRecord, record_of(functions, round, json_.text()), 0, 0);
