@@ -10,37 +10,12 @@
 #include <string>
 
 #include "tracer/emulated_device/device_fork.h"
+#include "tracer/emulated_device/device_parts.h"
 
 namespace optrace::emulated {
 namespace {
 
-constexpr std::uint64_t kMebibyte = 1024ULL * 1024;
 constexpr int kMaxDevices = 64;
-
-// One real product for each architecture. `memory` is what CUDA hands out of it, a little less than
-// the data sheet's. Limits of a multiprocessor and a block: "Technical Specifications per Compute
-// Capability" in the CUDA C++ Programming Guide.
-constexpr std::array<Part, 7> kParts{{
-    {"sm_75", "Tesla T4", 7, 5, 40, 15102 * kMebibyte, 4 << 20, 256, 5001000, 1590000,  //
-     1024, 16, 65536, 64 << 10, 48 << 10, 64 << 10, 0},
-    {"sm_80", "NVIDIA A100-SXM4-80GB", 8, 0, 108, 81154 * kMebibyte, 40 << 20, 5120, 1593000,
-     1410000,  //
-     2048, 32, 65536, 164 << 10, 48 << 10, 163 << 10, 1 << 10},
-    {"sm_86", "NVIDIA A10", 8, 6, 72, 22516 * kMebibyte, 6 << 20, 384, 6251000, 1695000,  //
-     1536, 16, 65536, 100 << 10, 48 << 10, 99 << 10, 1 << 10},
-    {"sm_89", "NVIDIA L4", 8, 9, 58, 22478 * kMebibyte, 48 << 20, 192, 6251000, 2040000,  //
-     1536, 24, 65536, 100 << 10, 48 << 10, 99 << 10, 1 << 10},
-    {"sm_90", "NVIDIA H100 80GB HBM3", 9, 0, 132, 81079 * kMebibyte, 50 << 20, 5120, 2619000,
-     1980000,  //
-     2048, 32, 65536, 228 << 10, 48 << 10, 227 << 10, 1 << 10},
-    {"sm_100", "NVIDIA B200", 10, 0, 148, 182642 * kMebibyte, 126 << 20, 8192, 3996000,
-     1965000,  //
-     2048, 32, 65536, 228 << 10, 48 << 10, 227 << 10, 1 << 10},
-    {"sm_120", "NVIDIA GeForce RTX 5090", 12, 0, 170, 32106 * kMebibyte, 96 << 20, 512, 14001000,
-     2407000,  //
-     1536, 24, 65536, 100 << 10, 48 << 10, 99 << 10, 1 << 10},
-}};
-constexpr const char* kUsualPart = "sm_90";
 
 const Part* find_part(const char* arch) {
   for (const Part& part : kParts)

@@ -13,35 +13,12 @@
 #include <cstdint>
 #include <string>
 
+#include "tracer/emulated_device/device_parts.h"
 #include "tracer/op_records/json_text.h"
 
 #define OPTRACE_DEVICE_EXPORT __attribute__((visibility("default")))
 
 namespace optrace::emulated {
-
-/// A real part: what cudaGetDeviceProperties says of it. From NVIDIA's public tables (CUDA C++
-/// Programming Guide, "Compute Capabilities", and the data sheets).
-struct Part {
-  const char* arch;  ///< "sm_90"
-  const char* name;  ///< "NVIDIA H100 80GB HBM3"
-  int major;
-  int minor;
-  int multiprocessors;
-  std::uint64_t memory;  ///< Bytes.
-  int l2_cache;          ///< Bytes.
-  int memory_bus_width;  ///< Bits.
-  int memory_clock;      ///< kHz
-  int clock;             ///< kHz
-  // Of each multiprocessor:
-  int threads;        ///< Resident at a time.
-  int blocks;         ///< Likewise.
-  int registers;      ///< Of 32 bits.
-  int shared_memory;  ///< Bytes.
-  // Of each block:
-  int shared_memory_per_block;        ///< Bytes, without asking for more.
-  int shared_memory_per_block_optin;  ///< Bytes, at most.
-  int reserved_shared_memory;         ///< Bytes, of the system's own.
-};
 
 /// The part that every emulated device is: $OPTRACE_DRY_RUN names it ("sm_90").
 OPTRACE_DEVICE_EXPORT const Part& part();
