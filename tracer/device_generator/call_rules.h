@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "tracer/device_generator/device_families.h"
+#include "tracer/device_generator/prototype.h"
+
+namespace optrace {
+
+/// What a generated function does.
+enum class CallBehaviour {
+  unthought,  ///< Says so, and fails.
+  create,     ///< Fills a handle.
+  destroy,    ///< Takes back a handle that create made.
+  size,       ///< Fills the bytes (or elements) of workspace that the emulation needs.
+  compute,    ///< Records scalar and enum arguments; outputs are device memory, left as it is.
+  set,        ///< Changes what only the library itself would look at.
+  value,      ///< Returns a plain value.
+};
+
+struct CallRule {
+  std::string_view family;
+  std::string_view pattern;  ///< The whole name, as std::regex has it.
+  CallBehaviour behaviour;
+  /// size: the names of the parameters to fill; compute: of those that the host may read, to be
+  /// zeroed (as std::regex has them). value: the value, in C++.
+  std::string_view detail{};
+};
+
+/// What is to be done, and with which parameters.
+struct CallDecision {
+  CallBehaviour behaviour = CallBehaviour::unthought;
+  std::vector<std::size_t>
+      filled{};  ///< Positions of parameters: outputs, or the handle to destroy.
+  std::string_view value{};
+};
+
+/// By the first rule whose name and whose behaviour's needs the prototype fits.
+CallDecision decide(const DeviceFamily& family, const Prototype& prototype);
+
+}  // namespace optrace

@@ -1,0 +1,211 @@
+#include "tracer/device_generator/definition_writer.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tracer/device_generator/call_rules.h"
+
+namespace optrace {
+namespace {
+
+// `Type<T>` makes any type, a function pointer's too, one that a name can follow.
+constexpr std::string_view kPreamble = R"(
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <set>
+
+#include "tracer/emulated_device/device.h"
+
+namespace {
+
+template <typename T>
+struct Same {
+  using type = T;
+};
+template <typename T>
+using Type = typename Same<T>::type;
+
+/// The handles that functions of this file made. Never destroyed: threads may outlive main().
+struct Handles {
+  std::mutex mutex;
+  std::set<void*> all;
+};
+
+Handles& handles() {
+  static Handles* const made = new Handles;
+  return *made;
+}
+
+[[maybe_unused]] void* make_handle() {
+  void* const handle = ::operator new(64, std::nothrow);
+  if (handle == nullptr) return nullptr;
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  handles().all.insert(handle);
+  return handle;
+}
+
+[[maybe_unused]] bool drop_handle(void* handle) {
+  const std::lock_guard<std::mutex> lock(handles().mutex);
+  if (handles().all.erase(handle) == 0) return false;
+  ::operator delete(handle);
+  return true;
+}
+
+// What the emulation needs is nothing, but callers want a block to point to.
+[[maybe_unused]] constexpr int kWorkspace = 256;
+
+template <typename T>
+[[maybe_unused]] void add_enumerator(optrace::emulated::Call& call, T value, const char* name) {
+  if (name != nullptr) {
+    call.json().string(name);
+  } else {
+    call.json().number(static_cast<std::int64_t>(value));
+  }
+}
+
+}  // namespace
+)";
+
+std::string parameter_name(const Parameter& parameter, std::size_t position) {
+  return parameter.name.empty() ? fmt::format("argument_{}", position) : parameter.name;
+}
+
+/// Functions that give the enumerators' names, one for each enumeration that calls record.
+class EnumeratorNames {
+ public:
+  /// The function's name.
+  std::string name_of(const Parameter& parameter) {
+    const auto [entry, added] = functions_.emplace(
+        parameter.enumerators, fmt::format("enumerator_name_{}", functions_.size()));
+    if (added) write(entry->second, parameter.enumerators);
+    return entry->second;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void write(const std::string& function,
+             const std::vector<std::pair<long long, std::string>>& enumerators) {
+    text_ += fmt::format("const char* {}(long long value) {{\n  switch (value) {{\n", function);
+    std::set<long long> seen;
+    for (const auto& [value, name] : enumerators)
+      if (seen.insert(value).second)
+        text_ += fmt::format("    case {}: return \"{}\";\n", value, name);
+    text_ += "    default: return nullptr;\n  }\n}\n";
+  }
+
+  std::map<std::vector<std::pair<long long, std::string>>, std::string> functions_;
+  std::string text_;
+};
+
+std::string recording(const Prototype& prototype, EnumeratorNames& names) {
+  std::string body = fmt::format(
+      "  if (optrace::emulated::recording()) {{\n"
+      "    optrace::emulated::Call call(\"{}\", \"library\");\n",
+      prototype.name);
+  for (std::size_t i = 0; i < prototype.parameters.size(); ++i) {
+    const Parameter& parameter = prototype.parameters[i];
+    const std::string name = parameter_name(parameter, i);
+    std::string value;
+    switch (parameter.kind) {
+      case ValueKind::boolean:
+        value = fmt::format("call.json().boolean(a{})", i);
+        break;
+      case ValueKind::integer:
+        value = fmt::format("call.json().number(static_cast<std::int64_t>(a{}))", i);
+        break;
+      case ValueKind::real:
+        value = fmt::format("call.json().number(static_cast<double>(a{}))", i);
+        break;
+      case ValueKind::enumeration:
+        value = fmt::format("add_enumerator(call, a{0}, {1}(static_cast<long long>(a{0})))", i,
+                            names.name_of(parameter));
+        break;
+      case ValueKind::pointer:
+      case ValueKind::other:
+        continue;
+    }
+    body += fmt::format("    call.json().key(\"{}\");\n    {};\n", name, value);
+  }
+  return body + "    call.record();\n  }\n";
+}
+
+std::string body_of(const DeviceFamily& family, const Prototype& prototype,
+                    EnumeratorNames& names) {
+  const CallDecision decision = decide(family, prototype);
+  const std::string succeed = fmt::format("  return {};\n", family.success);
+  const std::string fail = fmt::format("return {};", family.failure);
+  std::string body;
+  switch (decision.behaviour) {
+    case CallBehaviour::unthought:
+      break;
+    case CallBehaviour::create: {
+      const std::size_t at = decision.filled.front();
+      return fmt::format(
+          "  if (a{0} == nullptr) {1}\n"
+          "  *a{0} = reinterpret_cast<Type<{2}>>(make_handle());\n"
+          "  if (*a{0} == nullptr) {1}\n{3}",
+          at, fail, prototype.parameters[at].pointee, succeed);
+    }
+    case CallBehaviour::destroy:
+      return fmt::format(
+          "  if (!drop_handle(const_cast<void*>(static_cast<const void*>(a0)))) {}\n{}", fail,
+          succeed);
+    case CallBehaviour::size:
+      for (const std::size_t at : decision.filled)
+        body += fmt::format("  if (a{0} == nullptr) {1}\n  *a{0} = kWorkspace;\n", at, fail);
+      return body + succeed;
+    case CallBehaviour::compute:
+      for (const std::size_t at : decision.filled)
+        body += fmt::format("  if (a{0} != nullptr) std::memset(a{0}, 0, sizeof *a{0});\n", at);
+      return body + recording(prototype, names) + succeed;
+    case CallBehaviour::set:
+      return succeed;
+    case CallBehaviour::value:
+      return fmt::format("  return {};\n", decision.value);
+  }
+  body = fmt::format("  optrace::emulated::unthought(\"{}\");\n", prototype.name);
+  if (prototype.result == family.status) return body + "  " + fail + "\n";
+  if (prototype.result == "void") return body;
+  return body + fmt::format("  return Type<{}>();\n", prototype.result);
+}
+
+}  // namespace
+
+std::string write_includes(std::span<const std::string> headers) {
+  std::string text;
+  for (const std::string& header : headers) text += fmt::format("#include <{}>\n", header);
+  return text;
+}
+
+std::string write_definitions(const DeviceFamily& family, std::span<const std::string> headers,
+                              std::span<const Prototype> prototypes,
+                              std::span<const std::string> undeclared) {
+  EnumeratorNames names;
+  std::string functions;
+  for (const Prototype& prototype : prototypes) {
+    std::string parameters;
+    for (std::size_t i = 0; i < prototype.parameters.size(); ++i)
+      parameters += fmt::format("{}[[maybe_unused]] Type<{}> a{}", i == 0 ? "" : ", ",
+                                prototype.parameters[i].type, i);
+    // Headers rename some by macros: cudaGetDeviceProperties.
+    functions +=
+        fmt::format("#undef {0}\n__attribute__((weak)) {1} {0}({2}) {{\n{3}}}\n", prototype.name,
+                    prototype.result, parameters, body_of(family, prototype, names));
+  }
+  // A caller that expects a pointer finds none; one that expects a status finds that it failed.
+  for (const std::string& name : undeclared)
+    functions += fmt::format(
+        "#undef {0}\n__attribute__((weak)) {1} {0}() {{\n"
+        "  optrace::emulated::unthought(\"{0}\");\n  return {2};\n}}\n",
+        name, headers.empty() ? "int" : family.status, headers.empty() ? "1" : family.failure);
+  return write_includes(headers) + std::string(kPreamble) + "\nnamespace {\n" + names.text() +
+         "}  // namespace\n\nextern \"C\" {\n" + functions + "}  // extern \"C\"\n";
+}
+
+}  // namespace optrace

@@ -1,0 +1,77 @@
+// Writes what of a CUDA library's functions is not written by hand (tracer/device_generator/):
+//
+//     optrace-device-generator FAMILY FUNCTIONS OUTPUT [COMPILER ARGUMENT...]
+//
+// FUNCTIONS is a file with the names of functions that must be defined, one a line; those that the
+// family's headers declare are defined as well. A process of its own because a compiler front end
+// may crash on a header.
+
+#include <csignal>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include "platform/error.h"
+#include "platform/output_file.h"
+#include "tracer/device_generator/definition_writer.h"
+#include "tracer/device_generator/device_families.h"
+#include "tracer/device_generator/prototype_reader.h"
+
+namespace {
+
+using namespace optrace;
+
+/// Whether one of the -isystem folders has it.
+bool has_header(const std::vector<std::string>& arguments, std::string_view header) {
+  for (std::size_t i = 1; i < arguments.size(); ++i)
+    if (arguments[i - 1] == "-isystem" && std::ifstream(arguments[i] + "/" + std::string(header)))
+      return true;
+  return false;
+}
+
+void generate(const DeviceFamily& family, const std::string& functions_file,
+              const std::string& output, const std::vector<std::string>& arguments) {
+  std::set<std::string> asked;
+  std::ifstream file(functions_file);
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty()) asked.insert(line);
+  std::vector<std::string> headers;
+  for (const std::string_view header : family.headers)
+    if (!header.empty() && has_header(arguments, header)) headers.emplace_back(header);
+  const auto wanted = [&](std::string_view name) {
+    return asked.contains(std::string(name)) || family_of_function(name) == &family;
+  };
+  std::vector<Prototype> prototypes;
+  if (!headers.empty()) prototypes = read_prototypes(write_includes(headers), arguments, wanted);
+  for (const Prototype& prototype : prototypes) asked.erase(prototype.name);
+  OutputFile result(output);
+  result.write(write_definitions(family, headers, prototypes,
+                                 std::vector<std::string>(asked.begin(), asked.end())));
+  result.commit();
+}
+
+}  // namespace
+
+int main(int count, char** values) {
+  // The command's end is the generator's, however it comes.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const std::vector<std::string> arguments(values + 1, values + count);
+  try {
+    const DeviceFamily* const family = arguments.size() < 3 ? nullptr : device_family(arguments[0]);
+    if (family == nullptr) {
+      std::cerr << "usage: optrace-device-generator FAMILY FUNCTIONS OUTPUT [ARGUMENT...]\n";
+      return static_cast<int>(ExitStatus::usage);
+    }
+    generate(*family, arguments[1], arguments[2], {arguments.begin() + 3, arguments.end()});
+    return static_cast<int>(ExitStatus::done);
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << '\n';
+    return static_cast<int>(ExitStatus::failed);
+  }
+}
