@@ -35,7 +35,9 @@ class JsonWriter {
     }
     text_ += "},\n \"device\": ";
     string(report.device);
-    text_ += ", \"dry_run\": null,\n \"source\": {\"version\": ";
+    text_ += ", \"dry_run\": ";
+    value(report.dry_run);
+    text_ += ",\n \"source\": {\"version\": ";
     if (report.source_version.empty())
       text_ += "null";
     else

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "indexer/symbol_key.h"
+#include "report/call_detail.h"
 #include "report/call_lines.h"
 #include "report/dispatch_detail.h"
 #include "report/json_fields.h"
@@ -49,6 +50,7 @@ std::optional<std::string> cpu_capability(std::string_view source_file) {
 struct FunctionFacts {
   std::string name;
   Placement placement;
+  bool emulated = false;  // In a library that stood in for one of CUDA's.
   std::optional<std::string> library;
   std::optional<DispatcherStep> step;  // Views into `name`.
   std::optional<std::string> op;       // Of a dispatcher step.
@@ -148,7 +150,8 @@ class Merge {
         index_(index),
         options_(options),
         facts_(trace.functions.size()),
-        dispatch_(trace) {
+        dispatch_(trace),
+        calls_(trace) {
     if (index_ != nullptr) call_lines_.emplace(*index_);
     const nlohmann::json& torch = torch_meta();
     torch_version_ = text_at(torch, "version");
@@ -162,6 +165,7 @@ class Merge {
     report.torch = describe_torch();
     report.device = text_at(trace_.meta, "device");
     if (report.device != "cuda") report.device = "cpu";
+    report.dry_run = describe_dry_run();
     if (index_ != nullptr) {
       report.source_version = index_->torch_version();
       report.source_exact = is_exact_source(*index_, torch_version_, torch_git_version_);
@@ -205,6 +209,29 @@ class Merge {
     return torch;
   }
 
+  // What was emulated in place of a GPU, as the report promises it; null if nothing was.
+  nlohmann::json describe_dry_run() const {
+    const nlohmann::json& dry_run = dry_run_meta();
+    if (!dry_run.is_object() || text_at(dry_run, "arch").empty()) return {};
+    return {{"arch", text_at(dry_run, "arch")},
+            {"part", text_at(dry_run, "part")},
+            {"devices", count_at(dry_run, "devices")}};
+  }
+
+  const nlohmann::json& dry_run_meta() const {
+    static const nlohmann::json kNone;
+    if (!trace_.meta.is_object()) return kNone;
+    const auto found = trace_.meta.find("dry_run");
+    return found == trace_.meta.end() ? kNone : *found;
+  }
+
+  bool is_emulated(const std::optional<std::string>& library) const {
+    const nlohmann::json& dry_run = dry_run_meta();
+    if (!library || !dry_run.is_object()) return false;
+    const nlohmann::json libraries = dry_run.value("libraries", nlohmann::json());
+    return std::find(libraries.begin(), libraries.end(), *library) != libraries.end();
+  }
+
   const FunctionFacts& facts(std::uint32_t function) {
     std::unique_ptr<FunctionFacts>& facts = facts_[function];
     if (facts == nullptr) facts = describe(trace_.functions[function]);
@@ -220,6 +247,7 @@ class Merge {
                       ? fmt::format("{}+{:#x}", facts->library.value_or("?"), function.address)
                       : qualified_name(function.symbol);
     facts->placement = place(facts->name, facts->library.value_or(""));
+    facts->emulated = is_emulated(facts->library);
     if (const auto step = dispatcher_step(facts->name)) {
       facts->step = step;
       if (!step->op.empty()) facts->op = op_of(step->op);
@@ -454,14 +482,48 @@ class Merge {
     if (frame.layer == Layer::library) {
       if (const std::string_view name = library_name(frame.name); !name.empty())
         detail["library"] = name;
+      if (function.emulated) detail["emulated"] = true;
       if (path.implementation != kNone)
         detail["implementation"] =
             onednn_implementation(facts(path.implementation).name).value_or("");
     }
+    if (!function.step) describe_calls(path, frame, detail);
     if (path.threads > 1) detail["threads"] = path.threads;
     if (path.tail_call) detail["tail_call"] = true;
     if (path.kind == PathKind::initial) detail["entered_before_recording"] = true;
     if (!detail.empty()) frame.detail = std::move(detail);
+    return frame;
+  }
+
+  // What a library was asked for, and the kernels that it launched.
+  void describe_calls(const Path& path, Frame& frame, nlohmann::json& detail) const {
+    std::vector<OpTally> tallies = trace_.paths[path.traced].ops;
+    for (const std::uint32_t traced : path.also)
+      tallies.insert(tallies.end(), trace_.paths[traced].ops.begin(),
+                     trace_.paths[traced].ops.end());
+    if (tallies.empty()) return;
+    CallDetails::Calls calls = calls_.of(frame.name, tallies);
+    if (!calls.calls.empty()) detail["calls"] = std::move(calls.calls);
+    if (calls.reads_device) detail["reads_device_memory"] = true;
+    for (CallDetails::Launch& launch : calls.launches)
+      frame.children.push_back(make_kernel_frame(std::move(launch)));
+  }
+
+  Frame make_kernel_frame(CallDetails::Launch launch) const {
+    Frame frame;
+    frame.layer = Layer::device;
+    frame.name = qualified_name(launch.symbol);
+    frame.calls = launch.calls;
+    frame.detail = std::move(launch.detail);
+    if (index_ != nullptr) {
+      if (const auto found = index_->find_definition(canonical_symbol(launch.symbol), {})) {
+        FrameSource& source = frame.source.emplace();
+        source.file = found->location.file;
+        source.line = found->location.line;
+        source.url = native_links_.of_native(source.file, source.line);
+      }
+    }
+    frame.symbol = std::move(launch.symbol);
     return frame;
   }
 
@@ -524,6 +586,7 @@ class Merge {
               : path.kind == PathKind::node ? make_node_frame(path, parent)
                                             : make_native_frame(path);
       frame.thread = trace_.threads[path.thread].id;
+      for (Frame& kernel : frame.children) kernel.thread = frame.thread;
       frame.calls = path.calls;
       if (const std::vector<std::uint32_t> lines = call_lines(path); !lines.empty()) {
         if (!frame.source) frame.source.emplace();
@@ -556,6 +619,7 @@ class Merge {
   std::optional<CallLines> call_lines_;
   std::vector<std::unique_ptr<FunctionFacts>> facts_;
   const DispatchDetails dispatch_;
+  const CallDetails calls_;
   PathSet every_path_;
   PathSet shown_paths_;
   bool any_lead_ = false;  // Something that is no Python code is always shown.

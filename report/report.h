@@ -51,6 +51,7 @@ struct Frame {
 struct Report {
   nlohmann::json torch;  ///< {"version", "git_version", "cuda", "debug"}
   std::string device;
+  nlohmann::json dry_run;      ///< null, or {"arch", "part", "devices"}: what was emulated.
   std::string source_version;  ///< Of the index; empty without one.
   bool source_exact = false;   ///< The index was made from the source of the torch traced.
   nlohmann::json meta;         ///< The trace's, for the header.

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "report/call_detail.h"
 #include "report/dispatch_detail.h"
 #include "report/json_fields.h"
 #include "report/layers.h"
@@ -118,6 +119,7 @@ class TreeWriter {
                                report_.device, python()));
     inputs();
     processes();
+    dry_run();
     field("source", source());
     for (const std::string& warning : warnings())
       field("warning", paint(printable(warning), kWarning));
@@ -150,6 +152,17 @@ class TreeWriter {
             fmt::format("{}{}{} {}", printable(text_at(input, "name")),
                         text_at(input, "name").empty() ? "" : "  ", shape, dtype));
     }
+  }
+
+  void dry_run() {
+    if (!report_.dry_run.is_object()) return;
+    const std::uint64_t devices = count_at(report_.dry_run, "devices");
+    field("dry run",
+          fmt::format("no GPU was used: PyTorch's own CUDA code ran against an emulated {}{} ({}); "
+                      "values, times and what kernels do are not known",
+                      devices > 1 ? fmt::format("{} × ", devices) : "",
+                      printable(text_at(report_.dry_run, "part")),
+                      printable(text_at(report_.dry_run, "arch"))));
   }
 
   // Of a job: who took part, and who went where the others did not.
@@ -293,6 +306,9 @@ class TreeWriter {
     if (const std::string took = time_taken(frame); !took.empty())
       line.times += fmt::format("{}{}", line.times.empty() ? "" : "  ", took);
     if (options_.why && !step.empty()) line.why = printable(dispatch_note(frame.detail));
+    if (step.empty()) line.why = printable(call_note(frame.detail));
+    if (frame.detail.is_object() && frame.detail.contains("reads_device_memory"))
+      note(line, report_.dry_run.is_null() ? "reads device memory" : "reads emulated values");
     return line;
   }
 

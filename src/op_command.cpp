@@ -18,6 +18,7 @@
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "src/command.h"
+#include "src/dry_run_options.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
 #include "tracer/launcher.h"
@@ -29,7 +30,8 @@ namespace {
 struct OpOptions {
   OutputOptions output;
   std::string op;
-  std::string device = "cpu";
+  std::string device;  // Empty: cpu, unless a dry run is asked for.
+  DryRunOptions dry_run;
   std::vector<std::string> shapes;
   std::vector<std::string> dtypes;
   std::optional<std::string> input;
@@ -92,6 +94,16 @@ void drop_timeline(Trace& trace) {
   }
 }
 
+/// Where the op is to run, cpu or cuda.
+std::string device_of(const OpOptions& options) {
+  if (options.device == "cpu" && options.dry_run.asked_for()) {
+    throw Error(ExitStatus::usage, "--dry-run emulates a GPU, and --device cpu wants none",
+                "Leave one of the two out.");
+  }
+  if (!options.device.empty()) return options.device;
+  return options.dry_run.asked_for() ? "cuda" : "cpu";
+}
+
 void run_op(const OpOptions& options) {
   constexpr std::size_t kLongestName = 200;  // Bytes; the longest of torch 2.6 has 75.
   if (options.op.empty() || options.op.size() > kLongestName) {
@@ -107,13 +119,18 @@ void run_op(const OpOptions& options) {
   require_trace_file(options.trace_file, options.timeline, options.output);
   request.python = python.path;
   request.python_reason = python.reason;
-  request.device = options.device;
+  request.device = device_of(options);
   request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
   request.patience = std::chrono::seconds(options.timeout);
   const InterruptGuard guard;
   LaunchResult result;
   {
     const Progress progress;
+    if (request.device == "cuda" && (options.dry_run.asked_for() || !has_gpu())) {
+      request.dry_run =
+          prepare_dry_run(python.path, options.dry_run.emulated_part(),
+                          [&progress](std::string_view text) { progress.show(text); });
+    }
     result = launch(request, [&progress](std::string_view text) { progress.show(text); });
   }
   InterruptGuard::throw_if_interrupted();
@@ -131,10 +148,12 @@ void add_op_command(CLI::App& app) {
                  "What to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
                  "torch.conv2d, Tensor.add_, aten::add.Tensor, 'nn.Linear(8, 4)'")
       ->type_name("");
-  app.add_option("--device", options->device, "Where its tensors live: cpu or cuda")
+  app.add_option("--device", options->device,
+                 "Where its tensors live: cpu or cuda; without a GPU, cuda\nis a dry run")
       ->check(one_of({"cpu", "cuda"}))
       ->type_name("DEVICE")
-      ->capture_default_str();
+      ->default_str("cpu");
+  add_dry_run_options(app, options->dry_run);
   app.add_option("--shape", options->shapes,
                  "Shape of the first tensor, 2x3x4, or of the one named,\nweight=2x3; may be "
                  "repeated")

@@ -22,6 +22,7 @@
 #include "platform/output_file.h"
 #include "report/terminal_text.h"
 #include "src/command.h"
+#include "src/dry_run_options.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
 #include "tracer/program_launch.h"
@@ -33,6 +34,7 @@ namespace {
 struct RunOptions {
   OutputOptions output;
   ProgramRequest request;
+  DryRunOptions dry_run;
   std::string trace_file;
   std::string probes = "jump";
   std::string python;
@@ -214,6 +216,21 @@ void report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
   if (!traces.empty()) write_report(traces, options.output, ReportStream::error);
 }
 
+DryRun dry_run_of(const RunOptions& options) {
+  const InterruptGuard guard;
+  auto dry_run = prepare_dry_run(options.request.python, options.dry_run.emulated_part(),
+                                 [](std::string_view text) {
+                                   if (::isatty(STDERR_FILENO) == 1) complain(std::string(text));
+                                 });
+  if (!dry_run) {
+    throw Error(ExitStatus::usage,
+                fmt::format("no torch in {}, so there is nothing to run dry",
+                            options.request.python.string()),
+                "Choose a Python that has it with --python or $OPTRACE_PYTHON.");
+  }
+  return std::move(*dry_run);
+}
+
 [[noreturn]] void run(RunOptions& options) {
   check(options);
   const PythonChoice python = choose_python(options.python);
@@ -226,6 +243,7 @@ void report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
   }
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
+  if (options.dry_run.asked_for()) options.request.dry_run = dry_run_of(options);
   ProgramResult result;
   {
     LiveLine line;
@@ -277,6 +295,7 @@ std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
                    "Trace N calls of an op, then let the program run untraced")
       ->check(whole_number(1))
       ->type_name("N");
+  add_dry_run_options(*command, options->dry_run);
   command->add_flag("--timeline", collector.timeline,
                     "Keep every call in the trace, not only counts");
   command->add_flag("--children", options->request.children,

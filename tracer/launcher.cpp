@@ -174,6 +174,8 @@ class Target {
         output_(std::move(ends.output)),
         process_({.arguments = {request.python.string(), (data_folder() / "target").string(),
                                 std::to_string(kTargetDescriptor)},
+                  .environment = request.dry_run ? request.dry_run->environment()
+                                                 : decltype(ChildProcess::Options::environment)(),
                   .descriptors = {{ends.their_socket.get(), kTargetDescriptor},
                                   {ends.nothing.get(), STDIN_FILENO},
                                   {ends.their_output.get(), STDOUT_FILENO},
@@ -292,6 +294,10 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
   }
   std::vector<std::filesystem::path> modules =
       torch_libraries(torch->get<std::string>(), request.device == "cuda");
+  if (request.dry_run) {
+    const auto& emulated = request.dry_run->emulation.libraries;
+    modules.insert(modules.end(), emulated.begin(), emulated.end());
+  }
   const auto others = python.find("modules");
   if (others != python.end() && others->is_array() && others->size() <= kMostModules) {
     for (const Json& other : *others) {
@@ -533,6 +539,7 @@ Trace OpTracer::trace(std::size_t call) {
   std::error_code ignored;
   std::filesystem::remove(recording, ignored);
   keep_names_that_occur(trace);
+  if (state_->request.dry_run) describe_dry_run(*state_->request.dry_run, trace);
   return trace;
 }
 

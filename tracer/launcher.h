@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tracer/dry_run.h"
 #include "tracer/trace.h"
 
 namespace optrace {
@@ -61,6 +62,7 @@ struct LaunchRequest {
   std::string python_reason;  ///< Why this Python, for messages: "--python".
   OpCall call;                ///< For launch().
   std::string device = "cpu";
+  std::optional<DryRun> dry_run;  ///< For "cuda" on an emulated device.
   ProbeMode probes = ProbeMode::jump;
   /// How long the target may go without a sign of life before it counts as hanging.
   std::chrono::milliseconds patience = std::chrono::minutes(5);

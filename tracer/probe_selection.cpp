@@ -108,6 +108,18 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "curand", ""},
     {Kind::c_function, "nccl", ""},
     {Kind::c_function, "cudaLaunch", ""},
+    {Kind::c_function, "__cudaLaunch", ""},
+    {Kind::c_function, "cudaGraphLaunch", ""},
+    {Kind::c_function, "cudaMemcpy", ""},
+    {Kind::c_function, "cudaMemset", ""},
+    {Kind::c_function, "cudaStreamSynchronize", ""},
+    {Kind::c_function, "cudaEventSynchronize", ""},
+    {Kind::c_function, "cudaDeviceSynchronize", ""},
+    {Kind::c_function, "cuLaunch", ""},
+    {Kind::c_function, "cuMemcpy", ""},
+    {Kind::c_function, "cuMemset", ""},
+    {Kind::c_function, "cuModuleLoad", ""},
+    {Kind::c_function, "nvrtcCompileProgram", ""},
 });
 
 /// `at::native` as the Itanium ABI spells it: `2at6native`.

@@ -278,9 +278,13 @@ class ProcessFamily {
       throw Error(ExitStatus::failed, "a traced process does not say where its torch is", kReport);
     }
     Orders orders;
-    orders.cuda = greeting.value("cuda", Json()) == true;
+    orders.cuda = request_.dry_run || greeting.value("cuda", Json()) == true;
     std::vector<std::filesystem::path> modules =
         torch_libraries(torch->get<std::string>(), orders.cuda);
+    if (request_.dry_run) {
+      const auto& emulated = request_.dry_run->emulation.libraries;
+      modules.insert(modules.end(), emulated.begin(), emulated.end());
+    }
     const auto others = greeting.find("modules");
     if (others != greeting.end() && others->is_array() && others->size() <= kMostModules) {
       for (const Json& other : *others) {
@@ -353,6 +357,7 @@ class ProcessFamily {
     if (member.rank) member.meta["process"]["rank"] = *member.rank;
     process.trace = member.collector->take(std::move(member.meta));
     keep_names_that_occur(*process.trace);
+    if (request_.dry_run) describe_dry_run(*request_.dry_run, *process.trace);
     finish(member, std::move(process));
   }
 
@@ -519,6 +524,10 @@ ChildProcess::Options how_to_start(const ProgramRequest& request,
   }
   options.environment.emplace_back("PYTHONPATH", std::move(path));
   if (request.children) options.environment.emplace_back("OPTRACE_RUN_CHILDREN", "1");
+  if (request.dry_run) {
+    for (auto& variable : request.dry_run->environment())
+      options.environment.push_back(std::move(variable));
+  }
   return options;
 }
 

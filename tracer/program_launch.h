@@ -24,7 +24,8 @@ struct ProgramRequest {
       arguments;          ///< Python's: SCRIPT, or -m MODULE, or -c CODE, and the rest.
   bool children = false;  ///< Trace the processes that it starts too.
   ProbeMode probes = ProbeMode::jump;
-  CollectorOptions collector;  ///< For each process.
+  std::optional<DryRun> dry_run;  ///< The program sees an emulated GPU.
+  CollectorOptions collector;     ///< For each process.
 };
 
 /// What became of one process that imported torch.

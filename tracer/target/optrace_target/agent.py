@@ -30,6 +30,13 @@ class Counters(ctypes.Structure):
         "left_behind", "lost")]
 
 
+class _DeviceFunctions(ctypes.Structure):
+    """struct optrace_device_functions (tracer/emulated_device/device.h)."""
+
+    _fields_ = [(name, ctypes.c_void_p)
+                for name in ("note", "new_record", "keep_record", "recording")]
+
+
 class Agent:
     """`start` and `stop` are the bare C functions: a wrapper's frames would be recorded."""
 
@@ -41,6 +48,7 @@ class Agent:
             raise Problem(FAILED, "the agent can't be loaded: %s" % error,
                           "Build or install optrace again.") from error
         self._use_jumps = 1 if use_jumps else 0
+        self._hear_of_the_device()
         self.start = self._library.optrace_agent_start
         self.stop = self._library.optrace_agent_stop
 
@@ -49,6 +57,15 @@ class Agent:
         use_jumps = 0 if not self._use_jumps else 1 if at_once else 2
         placed = self._library.optrace_agent_place(os.fsencode(plan), use_jumps)
         self.check("placing probes", placed)
+
+    def _hear_of_the_device(self):
+        """Has an emulated CUDA device, where there is one, tell what is asked of it."""
+        use = getattr(ctypes.PyDLL(None), "optrace_device_use", None)
+        if use is not None:
+            functions = _DeviceFunctions(*[
+                ctypes.cast(getattr(self._library, "optrace_agent_" + name), ctypes.c_void_p)
+                for name, _ in _DeviceFunctions._fields_])
+            self.check("telling the emulated device who records", use(ctypes.byref(functions)))
 
     def share(self, size):
         """A new descriptor of memory that what is recorded from the next start on goes to."""

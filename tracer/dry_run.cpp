@@ -1,0 +1,139 @@
+#include "tracer/dry_run.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <set>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <unistd.h>
+
+#include "platform/child_process.h"
+#include "platform/descriptor.h"
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "tracer/emulated_device/device_parts.h"
+
+namespace optrace {
+namespace {
+
+constexpr int kAnswerDescriptor = 3;  // The pipe's number in the Python that is asked.
+// Standard output may have been written to by what site imports; nothing that is imported stays.
+constexpr const char* kQuestion =
+    "import importlib.util, os\n"
+    "found = importlib.util.find_spec('torch')\n"
+    "os.write(3, os.fsencode(os.path.dirname(found.origin)) if found and found.origin else b'')\n";
+
+/// What a Python writes to a pipe until it closes it.
+std::string read_all(const Descriptor& pipe) {
+  constexpr std::size_t kLongest = 4096;
+  constexpr std::chrono::seconds kPatience{60};
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  std::string text;
+  while (text.size() < kLongest && std::chrono::steady_clock::now() < end) {
+    InterruptGuard::throw_if_interrupted();
+    pollfd watched{pipe.get(), POLLIN, 0};
+    if (::poll(&watched, 1, 100) <= 0) continue;
+    std::array<char, kLongest> buffer;
+    const ssize_t size = ::read(pipe.get(), buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(size));
+  }
+  return text;
+}
+
+/// site-packages/torch of a Python; empty where there is none, or no Python.
+std::filesystem::path find_torch(const std::filesystem::path& python) {
+  std::array<int, 2> numbers{};
+  if (::pipe2(numbers.data(), O_CLOEXEC) != 0) return {};
+  const Descriptor answer(numbers[0]);
+  Descriptor theirs(numbers[1]);
+  const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  try {
+    ChildProcess child({.arguments = {python.string(), "-c", kQuestion},
+                        .descriptors = {{theirs.get(), kAnswerDescriptor},
+                                        {nothing.get(), STDIN_FILENO},
+                                        {nothing.get(), STDOUT_FILENO},
+                                        {nothing.get(), STDERR_FILENO}}});
+    theirs.close();
+    return read_all(answer);
+  } catch (const Error& error) {
+    if (error.status() == ExitStatus::interrupted) throw;
+    return {};
+  }
+}
+
+const emulated::Part& part_of(const std::string& arch) {
+  for (const emulated::Part& part : emulated::kParts)
+    if (part.arch == arch) return part;
+  throw Error(ExitStatus::usage, fmt::format("no part {} can be emulated", arch),
+              fmt::format("Choose one of {}.", fmt::join(emulated_parts(), ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> emulated_parts() {
+  std::vector<std::string> parts;
+  for (const emulated::Part& part : emulated::kParts) parts.emplace_back(part.arch);
+  return parts;
+}
+
+std::string usual_part() {
+  return emulated::kUsualPart;
+}
+
+bool has_gpu() {
+  std::error_code ignored;
+  return std::filesystem::exists("/dev/nvidiactl", ignored) ||
+         std::filesystem::exists("/dev/dxg", ignored);  // Windows' Linux has the latter.
+}
+
+std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
+  const char* const before = std::getenv("LD_PRELOAD");
+  std::string preload = before == nullptr ? "" : before;
+  for (const std::filesystem::path& library : emulation.libraries)
+    preload += fmt::format("{}{}", preload.empty() ? "" : ":", library.string());
+  return {{"LD_PRELOAD", std::move(preload)},
+          {"OPTRACE_DRY_RUN", part.arch},
+          {"OPTRACE_DRY_RUN_DEVICES", std::to_string(part.devices)},
+          // Triton's own way to the driver.
+          {"TRITON_LIBCUDA_PATH", emulation.libraries.front().parent_path().string()}};
+}
+
+std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const EmulatedPart& part,
+                                      const std::function<void(std::string_view)>& progress) {
+  part_of(part.arch);
+  const std::filesystem::path torch = find_torch(python);
+  if (torch.empty()) return std::nullopt;
+  DryRun dry_run{part, find_or_build_device_emulation(torch, progress)};
+  if (!dry_run.emulation.libraries.empty()) return dry_run;
+  throw Error(ExitStatus::usage, "CUDA can't be emulated for this torch",
+              dry_run.emulation.missing);
+}
+
+void describe_dry_run(const DryRun& dry_run, Trace& trace) {
+  trace.meta["dry_run"] = {{"arch", dry_run.part.arch},
+                           {"part", part_of(dry_run.part.arch).name},
+                           {"devices", dry_run.part.devices},
+                           {"libraries", nlohmann::json::array()}};
+  for (const std::filesystem::path& library : dry_run.emulation.libraries)
+    trace.meta["dry_run"]["libraries"].push_back(library.filename().string());
+  std::set<std::string> unknown;
+  for (const std::string& record : trace.op_records) {
+    const auto json = nlohmann::json::parse(record, nullptr, false);
+    if (!json.is_object() || json.value("kind", nlohmann::json()) != "unthought") continue;
+    const auto call = json.find("call");
+    if (call != json.end() && call->is_string()) unknown.insert(call->get<std::string>());
+  }
+  for (const std::string& function : unknown)
+    trace.meta["warnings"].push_back(
+        fmt::format("{} is not emulated and was made to fail.", function));
+}
+
+}  // namespace optrace

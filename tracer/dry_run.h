@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tracer/device_emulation.h"
+#include "tracer/trace.h"
+
+namespace optrace {
+
+/// What to emulate in place of a GPU.
+struct EmulatedPart {
+  std::string arch;      ///< "sm_90": one of emulated_parts().
+  unsigned devices = 1;  ///< How many of it.
+};
+
+/// The parts that can be emulated, and the one that is taken where none is named.
+std::vector<std::string> emulated_parts();
+std::string usual_part();
+
+/// Whether this machine has an NVIDIA driver that CUDA programs could use.
+bool has_gpu();
+
+/// A process in which CUDA's libraries are replaced by the emulated device's.
+struct DryRun {
+  EmulatedPart part;
+  DeviceEmulation emulation;
+
+  /// What the process's environment needs on top of ours: its children are dry then, too.
+  std::vector<std::pair<std::string, std::string>> environment() const;
+};
+
+/// Finds or builds the emulated device for the torch that `python` imports. Nothing where the
+/// Python does not run or has no torch: starting it will say so. Throws Error(usage) for a torch
+/// that can't run dry, with the reason, and Error(interrupted) after a signal.
+std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const EmulatedPart& part,
+                                      const std::function<void(std::string_view)>& progress);
+
+/// Adds to a trace's meta what the report has to know: meta["dry_run"], and a warning for each
+/// function of CUDA's that was called and is not emulated.
+void describe_dry_run(const DryRun& dry_run, Trace& trace);
+
+}  // namespace optrace
