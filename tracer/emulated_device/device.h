@@ -55,6 +55,7 @@ class OPTRACE_DEVICE_EXPORT Call {
 
  private:
   optrace_ops::JsonText json_;
+  bool library_;
 };
 
 /// Whether anything is being recorded.

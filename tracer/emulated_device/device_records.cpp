@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -9,6 +10,7 @@
 #include "tracer/agent/recording_format.h"
 #include "tracer/emulated_device/device.h"
 #include "tracer/emulated_device/device_fork.h"
+#include "tracer/emulated_device/device_streams.h"
 
 namespace optrace::emulated {
 namespace {
@@ -66,7 +68,7 @@ bool recording() {
   return running_round() != 0;
 }
 
-Call::Call(const char* function, const char* kind) {
+Call::Call(const char* function, const char* kind) : library_(std::strcmp(kind, "library") == 0) {
   json_.open('{');
   json_.key("call");
   json_.string(function);
@@ -76,6 +78,7 @@ Call::Call(const char* function, const char* kind) {
 
 void Call::record() {
   json_.close('}');
+  if (library_) capture_library_call(json_.text());
   const std::uint32_t round = running_round();
   if (round == 0) return;
   const optrace_device_functions& functions = *agent.load(std::memory_order_acquire);
