@@ -41,7 +41,7 @@ sanitize: setup
 	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
 test: build newest sanitize
-	@ctest --test-dir build --output-on-failure
+	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
 
 bench: build

@@ -88,11 +88,9 @@ def fresh(add, tree):
 
 
 def test_nothing_changed(add, fresh):
-    began = time.monotonic()
     parsed, index = add("--jobs", 1)
     assert parsed == 0
     assert index == fresh[1], "from what was kept the index must be the same"
-    assert time.monotonic() - began < 20
 
 
 def test_a_changed_source_is_parsed_again_alone(add, fresh, tree):

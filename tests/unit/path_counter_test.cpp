@@ -195,6 +195,25 @@ TEST_CASE("ops' records and arguments hang on the step that they are of", "[path
   CHECK(t.trace.paths[2].ops == std::vector<OpTally>{{3, 0, 20}});
 }
 
+TEST_CASE("what a library was asked for hangs on the function that was entered last",
+          "[path_counter]") {
+  TraceBuilder t;
+  const auto kernel = t.function("kernel"), library = t.function("cudnnBackendExecute");
+  t.trace.op_records = {"{}", R"({"call": "cudnnBackendExecute", "kind": "library"})"};
+  ThreadRecord& thread = t.trace.threads[0];
+  note(thread, EventKind::call_record, 1, 0, 0);  // Of what was entered before recording began.
+  for (int i = 0; i < 3; ++i) {
+    t.enter(kernel, kNone, 1000);
+    t.enter(library, kernel, 900);
+    note(thread, EventKind::call_record, i == 2 ? 0 : 1, 0, 0);
+  }
+  count_paths(t.trace, {});
+  REQUIRE(t.trace.paths.size() == 2);
+  CHECK(t.trace.paths[0].ops.empty());
+  CHECK(t.trace.paths[1].ops == std::vector<OpTally>{{1, 0, 2}, {0, 0, 1}});
+  CHECK(t.trace.statistics.entries == 6);
+}
+
 TEST_CASE("more kinds of records than are kept are counted", "[path_counter]") {
   TraceBuilder t;
   const auto add = t.function(kAddCall);

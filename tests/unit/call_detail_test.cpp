@@ -1,0 +1,101 @@
+#include "report/call_detail.h"
+
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "report/report.h"
+#include "trace_builder.h"
+
+using namespace optrace;
+
+namespace {
+
+constexpr const char* kLaunch = "cudaLaunchKernel";
+constexpr const char* kKernel = "_ZN2at6native10add_kernelEPfi";
+
+// A launch of each record, from one function.
+TraceBuilder launches(const std::vector<std::string>& records) {
+  TraceBuilder t;
+  t.trace.meta = {
+      {"device", "cuda"},
+      {"dry_run",
+       {{"arch", "sm_90"}, {"part", "H100"}, {"devices", 2}, {"libraries", {"libcudart.so.12"}}}}};
+  t.trace.modules = {{"/x/libtorch_cuda.so", ""}, {"/y/libcudart.so.12", ""}};
+  const auto caller = t.function("_ZN2at6native10gpu_kernelEv"), launch = t.function(kLaunch);
+  t.trace.functions[launch].module = 1;
+  t.trace.op_records.emplace_back("{}");
+  t.enter(caller, kNone, 1000);
+  for (const std::string& record : records) {
+    t.enter(launch, caller, 900);
+    t.trace.op_records.push_back(record);
+    t.trace.threads[0].events.push_back(
+        {.kind = EventKind::call_record,
+         .what = static_cast<std::uint32_t>(t.trace.op_records.size() - 1)});
+  }
+  count_paths(t.trace, {});
+  return t;
+}
+
+std::string kernel(int blocks) {
+  return R"({"call": "cudaLaunchKernel", "kind": "kernel", "kernel": ")" + std::string(kKernel) +
+         R"(", "grid": [)" + std::to_string(blocks) + R"(, 1, 1], "block": [128, 1, 1]})";
+}
+
+}  // namespace
+
+TEST_CASE("kernels hang on the call that launched them, by how they were launched",
+          "[call_detail]") {
+  const TraceBuilder t = launches({kernel(4), kernel(8), kernel(8)});
+  const Report report = merge(t.trace, nullptr, {});
+  CHECK(report.dry_run == nlohmann::json({{"arch", "sm_90"}, {"part", "H100"}, {"devices", 2}}));
+  REQUIRE(report.roots.size() == 1);
+  const Frame& launch = report.roots[0].children.at(0);
+  CHECK(launch.name == kLaunch);
+  CHECK(launch.detail["emulated"] == true);
+  CHECK(launch.calls == 3);
+  const Frame& device = launch.children.at(0);
+  CHECK(device.layer == Layer::device);
+  CHECK(device.name == "at::native::add_kernel");
+  CHECK(device.symbol == std::string(kKernel));
+  CHECK(device.calls == 3);
+  CHECK(device.thread == launch.thread);
+  REQUIRE(device.detail["launches"].size() == 3);  // Records are told apart by who writes them.
+  CHECK(device.detail["launches"][0] ==
+        nlohmann::json({{"grid", {4, 1, 1}}, {"block", {128, 1, 1}}, {"calls", 1}}));
+  CHECK(call_note(device.detail) == "block 128×1×1, grid 4×1×1; and 2 other kinds");
+}
+
+TEST_CASE("what a library was asked for is the frame's detail", "[call_detail]") {
+  const TraceBuilder t =
+      launches({R"({"call": "cudaLaunchKernel", "kind": "library", "m": 64, "trans": "N"})",
+                R"({"call": "inner", "kind": "copy", "bytes": 4, "host_read": true})"});
+  const Report report = merge(t.trace, nullptr, {});
+  const Frame& frame = report.roots[0].children.at(0);
+  CHECK(frame.children.empty());
+  CHECK(frame.detail["calls"] ==
+        nlohmann::json::parse(R"([{"kind": "library", "m": 64, "trans": "N", "calls": 1},
+          {"call": "inner", "kind": "copy", "bytes": 4, "host_read": true, "calls": 1}])"));
+  CHECK(frame.detail["reads_device_memory"] == true);
+  CHECK(call_note(frame.detail) == "m 64, trans N; and 1 other kinds");
+}
+
+TEST_CASE("what is no record of a call is passed over", "[call_detail]") {
+  for (const char* const hostile :
+       {"", "[]", "7", "{}", "{\"call\": 1, \"kind\": \"kernel\"}", "{\"call\": \"x\"}",
+        "{\"call\": \"x\", \"kind\": []}", "{\"call\": \"x\", \"kind\": \"library\"", "\xff\xfe",
+        "{\"call\": \"x\", \"kind\": \"kernel\", \"kernel\": {}, \"host_read\": 3}"}) {
+    CAPTURE(hostile);
+    const TraceBuilder t = launches({hostile});
+    const Report report = merge(t.trace, nullptr, {});
+    REQUIRE(report.roots.size() == 1);
+    CHECK(report.roots[0].children.at(0).children.empty());
+  }
+  CHECK(call_note({}).empty());
+  CHECK(call_note({{"calls", nlohmann::json::array()}}).empty());
+  CHECK(call_note({{"calls", {3}}}).empty());
+  const Trace empty;
+  const CallDetails none(empty);
+  CHECK(none.of("x", std::vector<OpTally>{{7, 0, 1}}).calls.empty());
+}
