@@ -50,6 +50,10 @@ constexpr std::array kRules = {
         "cusolver",
         "cusolverDn(Set(Stream|AdvOptions|DeterministicMode|MathMode)|X(syevj|gesvdj)Set[A-Za-z]+)",
         CallBehaviour::set},
+    CallRule{"cusolver", "cusolverDn[SDCZ]potrsBatched", CallBehaviour::compute, kInfo},
+    // h_R_nrmF is host memory.
+    CallRule{"cusolver", "cusolverDn[SDCZX][A-Za-z]+Batched", CallBehaviour::compute,
+             "(info|infoArray|d_info|h_R_nrmF)", "batchSize"},
     CallRule{"cusolver", "cusolverDn[SDCZX](?!.*(Get|Set))[a-z][A-Za-z0-9]*",
              CallBehaviour::compute, kInfo},
 
@@ -64,7 +68,10 @@ constexpr std::array kRules = {
              "cusparse(SpMM|SpMV|SpSV|SpSM|SDDMM|SpMMOp)(_preprocess|_analysis|_solve)?",
              CallBehaviour::compute},
     CallRule{"cusparse",
-             "cusparse[SDCZ](bsrmm|bsrmv|bsrsv2_(analysis|solve)|bsrsm2_(analysis|solve)"
+             "cusparse(X(coo2csr|csrsort|coosortBy(Row|Column))|CreateIdentityPermutation)",
+             CallBehaviour::compute},
+    CallRule{"cusparse",
+             "cusparse[SDCZ](csrgeam2|bsrmm|bsrmv|bsrsv2_(analysis|solve)|bsrsm2_(analysis|solve)"
              "|gemvi|gthr|sctr|gtsv2[A-Za-z_]*)",
              CallBehaviour::compute},
 
@@ -145,6 +152,9 @@ bool fits(const DeviceFamily& family, const CallRule& rule, const Prototype& pro
     case CallBehaviour::compute: {
       if (!rule.detail.empty())
         decision.filled = outputs(prototype, std::regex(std::string(rule.detail)), false);
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        if (!rule.count.empty() && parameters[i].name == rule.count) decision.count = i;
+      if (!rule.count.empty() && !decision.count) return false;
       // A handle that is to be made is host memory.
       const bool makes_handle = std::ranges::any_of(parameters, [](const Parameter& parameter) {
         return is_output(parameter) && parameter.pointee_kind == ValueKind::pointer &&

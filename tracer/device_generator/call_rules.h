@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -26,14 +28,17 @@ struct CallRule {
   /// size: the names of the parameters to fill; compute: of those that the host may read, to be
   /// zeroed (as std::regex has them). value: the value, in C++.
   std::string_view detail{};
+  /// compute: the parameter that says how many elements those have; empty: one.
+  std::string_view count{};
 };
 
 /// What is to be done, and with which parameters.
 struct CallDecision {
   CallBehaviour behaviour = CallBehaviour::unthought;
-  std::vector<std::size_t>
-      filled{};  ///< Positions of parameters: outputs, or the handle to destroy.
+  /// Positions of parameters: outputs, or the handle to destroy.
+  std::vector<std::size_t> filled{};
   std::string_view value{};
+  std::optional<std::size_t> count{};  ///< The position of the parameter that says how many.
 };
 
 /// By the first rule whose name and whose behaviour's needs the prototype fits.

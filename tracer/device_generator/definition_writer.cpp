@@ -160,10 +160,14 @@ std::string body_of(const DeviceFamily& family, const Prototype& prototype,
       for (const std::size_t at : decision.filled)
         body += fmt::format("  if (a{0} == nullptr) {1}\n  *a{0} = kWorkspace;\n", at, fail);
       return body + succeed;
-    case CallBehaviour::compute:
+    case CallBehaviour::compute: {
+      const std::string count =
+          decision.count ? fmt::format("static_cast<std::size_t>(a{}) * ", *decision.count) : "";
       for (const std::size_t at : decision.filled)
-        body += fmt::format("  if (a{0} != nullptr) std::memset(a{0}, 0, sizeof *a{0});\n", at);
+        body += fmt::format("  if (a{0} != nullptr) std::memset(a{0}, 0, {1}sizeof *a{0});\n", at,
+                            count);
       return body + recording(prototype, names) + succeed;
+    }
     case CallBehaviour::set:
       return succeed;
     case CallBehaviour::value:
