@@ -57,7 +57,7 @@ CallDetails::Calls CallDetails::of(std::string_view function,
     if (!record.is_object() || !record.contains(kCall) || !record[kCall].is_string() ||
         !record.contains(kKind) || !record[kKind].is_string())
       continue;
-    result.reads_device = result.reads_device || record.value("host_read", false);
+    result.reads_device = result.reads_device || record.value("host_read", nlohmann::json()) == true;
     if (record[kCall] == function) record.erase(kCall);
     if (record[kKind] == kKernel && record.contains(kKernel) && record[kKernel].is_string()) {
       const auto symbol = record[kKernel].get<std::string>();
