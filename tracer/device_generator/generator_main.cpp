@@ -27,11 +27,12 @@ namespace {
 
 using namespace optrace;
 
-/// Whether one of the -isystem folders has it.
+/// Whether one of the folders of the compiler's arguments has it.
 bool has_header(const std::vector<std::string>& arguments, std::string_view header) {
-  for (std::size_t i = 1; i < arguments.size(); ++i)
-    if (arguments[i - 1] == "-isystem" && std::ifstream(arguments[i] + "/" + std::string(header)))
-      return true;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const bool folder = arguments[i - 1] == "-isystem" || arguments[i - 1] == "-idirafter";
+    if (folder && std::ifstream(fmt::format("{}/{}", arguments[i], header))) return true;
+  }
   return false;
 }
 
