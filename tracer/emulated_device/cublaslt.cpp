@@ -1,0 +1,563 @@
+// The emulated libcublasLt: descriptors keep every attribute that they are given and give it back;
+// heuristics answer with algorithms, or refuse what cuBLASLt's reference says is not supported;
+// products are recorded with layouts, epilogue, scales and algorithm.
+//
+// The algorithms' ids are the emulation's own: which the real heuristics would choose can't be
+// known without them. Records say so: "heuristic": "emulated".
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <cublasLt.h>
+
+#include "tracer/emulated_device/call_values.h"
+#include "tracer/emulated_device/cuda_data_types.h"
+#include "tracer/emulated_device/enum_names.h"
+
+namespace optrace::emulated {
+namespace {
+
+/// A layout, a descriptor or a preference: bytes by attribute.
+struct Attributes {
+  std::map<int, std::vector<char>> bytes;
+};
+
+template <typename Value>
+void set(Attributes& attributes, int name, Value value) {
+  std::vector<char>& bytes = attributes.bytes[name];
+  bytes.resize(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+}
+
+template <typename Value>
+Value get(const Attributes& attributes, int name, Value otherwise) {
+  const auto found = attributes.bytes.find(name);
+  if (found == attributes.bytes.end()) return otherwise;
+  Value value = {};
+  std::memcpy(&value, found->second.data(), std::min(sizeof value, found->second.size()));
+  return value;
+}
+
+template <typename Opaque>
+const Attributes& of(const Opaque* opaque) {
+  return *reinterpret_cast<const Attributes*>(opaque);
+}
+
+template <typename Opaque>
+cublasStatus_t create(Opaque** opaque, Attributes*& made) {
+  if (opaque == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  made = new (std::nothrow) Attributes;
+  *opaque = reinterpret_cast<Opaque*>(made);
+  return made == nullptr ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Opaque>
+cublasStatus_t destroy(Opaque* opaque) {
+  delete reinterpret_cast<Attributes*>(opaque);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Opaque>
+cublasStatus_t set_bytes(Opaque* opaque, int name, const void* value, std::size_t size) {
+  if (opaque == nullptr || value == nullptr || size == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  const char* const bytes = static_cast<const char*>(value);
+  reinterpret_cast<Attributes*>(opaque)->bytes[name].assign(bytes, bytes + size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Opaque>
+cublasStatus_t get_bytes(const Opaque* opaque, int name, void* value, std::size_t size,
+                         std::size_t* written) {
+  if (opaque == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto found = of(opaque).bytes.find(name);
+  // What was never set and has no default that is known here.
+  if (found == of(opaque).bytes.end()) return CUBLAS_STATUS_INVALID_VALUE;
+  if (written != nullptr) *written = found->second.size();
+  if (size == 0) return written == nullptr ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+  if (value == nullptr || size != found->second.size()) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(value, found->second.data(), size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Algorithms: each attribute of its configuration has 4 bytes of the opaque struct.
+
+constexpr int kAlgorithmAttributes =
+    static_cast<int>(sizeof(cublasLtMatmulAlgo_t) / sizeof(std::uint32_t));
+
+std::uint32_t configured(const cublasLtMatmulAlgo_t& algorithm, int attribute) {
+  std::uint32_t value = 0;
+  std::memcpy(&value,
+              reinterpret_cast<const char*>(&algorithm) +
+                  static_cast<std::size_t>(attribute) * sizeof value,
+              sizeof value);
+  return value;
+}
+
+void configure(cublasLtMatmulAlgo_t& algorithm, int attribute, std::uint32_t value) {
+  std::memcpy(
+      reinterpret_cast<char*>(&algorithm) + static_cast<std::size_t>(attribute) * sizeof value,
+      &value, sizeof value);
+}
+
+cublasLtMatmulAlgo_t algorithm_of(int id) {
+  cublasLtMatmulAlgo_t algorithm = {};
+  configure(algorithm, CUBLASLT_ALGO_CONFIG_ID, static_cast<std::uint32_t>(id));
+  configure(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 1);
+  return algorithm;
+}
+
+// Products.
+
+struct Product {
+  const Attributes& descriptor;
+  const Attributes& a;
+  const Attributes& b;
+  const Attributes& c;
+  const Attributes& d;
+};
+
+cublasOperation_t transposition(const Product& product, int attribute) {
+  return get(product.descriptor, attribute, CUBLAS_OP_N);
+}
+
+cudaDataType type_of(const Attributes& layout) {
+  return get(layout, CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_32F);
+}
+
+std::int64_t rows(const Attributes& layout) {
+  return get<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_ROWS, 0);
+}
+std::int64_t columns(const Attributes& layout) {
+  return get<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_COLS, 0);
+}
+
+std::int64_t leading_bytes(const Attributes& layout) {
+  return get<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_LD, 0) *
+         static_cast<std::int64_t>(data_type_bytes(type_of(layout)));
+}
+
+struct Sizes {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+};
+
+/// Of the operations on A and B.
+Sizes sizes(const Product& product) {
+  const bool a = transposition(product, CUBLASLT_MATMUL_DESC_TRANSA) != CUBLAS_OP_N;
+  const bool b = transposition(product, CUBLASLT_MATMUL_DESC_TRANSB) != CUBLAS_OP_N;
+  return {a ? columns(product.a) : rows(product.a), b ? rows(product.b) : columns(product.b),
+          a ? rows(product.a) : columns(product.a)};
+}
+
+bool is_fp8(cudaDataType type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+/// Why the shapes don't fit together; empty where they do.
+std::string mismatch(const Product& product) {
+  const bool b = transposition(product, CUBLASLT_MATMUL_DESC_TRANSB) != CUBLAS_OP_N;
+  const Sizes size = sizes(product);
+  if ((b ? columns(product.b) : rows(product.b)) != size.k) return "A's and B's inner sizes differ";
+  if (rows(product.d) != size.m || columns(product.d) != size.n) return "D's sizes do not fit";
+  if (rows(product.c) != size.m || columns(product.c) != size.n) return "C's sizes do not fit";
+  return {};
+}
+
+constexpr int kAda = 89;
+constexpr int kBlackwell = 100;
+constexpr int kBlackwellEnd = 110;
+constexpr int kTensorCoreBytes = 16;
+constexpr int kIntegerBytes = 4;
+
+/// Of cublasLtMatmul()'s reference, "To use FP8 kernels": compute capability 8.9; 16-byte aligned
+/// dimensions; A transposed, B not (but on 10.x); 32-bit computation; not both of E5M2.
+std::string unsupported_fp8(const Product& product) {
+  if (arch() < kAda) return "fp8 needs compute capability 8.9";
+  if (type_of(product.a) == CUDA_R_8F_E5M2 && type_of(product.b) == CUDA_R_8F_E5M2)
+    return "A and B are both of fp8_e5m2";
+  if (get(product.descriptor, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F) !=
+      CUBLAS_COMPUTE_32F)
+    return "fp8 computes in 32 bits";
+  const bool transposed_only = arch() < kBlackwell || arch() >= kBlackwellEnd;
+  if (transposed_only && (transposition(product, CUBLASLT_MATMUL_DESC_TRANSA) != CUBLAS_OP_T ||
+                          transposition(product, CUBLASLT_MATMUL_DESC_TRANSB) != CUBLAS_OP_N))
+    return "fp8 needs A transposed and B not";
+  for (const Attributes* const layout : {&product.a, &product.b, &product.d})
+    if (leading_bytes(*layout) % kTensorCoreBytes != 0)
+      return "fp8 needs leading dimensions of a multiple of 16 bytes";
+  return {};
+}
+
+/// The reference's IMMA kernels of the usual order: leading dimensions that are multiples of 4. It
+/// asks for A transposed and B not; PyTorch's test of _int_mm (test/test_linalg.py) says that A
+/// need not be.
+std::string unsupported_integers(const Product& product) {
+  for (const Attributes* const layout : {&product.a, &product.b})
+    if (leading_bytes(*layout) % kIntegerBytes != 0)
+      return "int8 needs leading dimensions that are multiples of 4";
+  const auto order = get<std::int32_t>(product.a, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_COL);
+  if (order == CUBLASLT_ORDER_COL &&
+      transposition(product, CUBLASLT_MATMUL_DESC_TRANSB) != CUBLAS_OP_N)
+    return "int8 needs B not transposed";
+  return {};
+}
+
+/// Why no algorithm does it; empty where one does.
+std::string unsupported(const Product& product) {
+  if (is_fp8(type_of(product.a)) || is_fp8(type_of(product.b))) return unsupported_fp8(product);
+  if (type_of(product.a) == CUDA_R_8I && type_of(product.b) == CUDA_R_8I)
+    return unsupported_integers(product);
+  return {};
+}
+
+std::string operation_name(cublasOperation_t operation) {
+  return short_name(enumerator_name<cublasOperation_t, 0, 4>(operation), "CUBLAS_OP_", operation);
+}
+
+std::string status_name(cublasStatus_t status) {
+  return std::string(enumerator_name<cublasStatus_t, 0, 32>(status));
+}
+
+/// The order of the layouts in memory, "col" unless told.
+std::string order_name(const Attributes& layout) {
+  const auto order = static_cast<cublasLtOrder_t>(
+      get<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_COL));
+  return short_name(enumerator_name<cublasLtOrder_t, 0, 5>(order), "CUBLASLT_ORDER_", order);
+}
+
+void put_layout(JsonText& json, const char* key, const Attributes& layout) {
+  json.key(key);
+  json.open('{');
+  put(json, "rows", rows(layout));
+  put(json, "cols", columns(layout));
+  put(json, "ld", get<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_LD, 0));
+  put(json, "order", order_name(layout));
+  put(json, "type", data_type_name(type_of(layout)));
+  if (get<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1) > 1)
+    put(json, "stride", get<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 0));
+  json.close('}');
+}
+
+void put_algorithm(JsonText& json, const cublasLtMatmulAlgo_t* algorithm) {
+  json.key("algorithm");
+  if (algorithm == nullptr) {
+    json.null();  // The library chooses.
+    return;
+  }
+  json.open('{');
+  for (const auto& [name, attribute] : {std::pair{"id", CUBLASLT_ALGO_CONFIG_ID},
+                                        {"tile", CUBLASLT_ALGO_CONFIG_TILE_ID},
+                                        {"split_k", CUBLASLT_ALGO_CONFIG_SPLITK_NUM},
+                                        {"reduction_scheme", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME},
+                                        {"swizzling", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING},
+                                        {"custom_option", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION},
+                                        {"stages", CUBLASLT_ALGO_CONFIG_STAGES_ID}})
+    put(json, name, static_cast<std::int64_t>(configured(*algorithm, attribute)));
+  json.close('}');
+}
+
+/// The scales that fp8 takes: which of them are set.
+void put_scales(JsonText& json, const Attributes& descriptor) {
+  json.key("scales");
+  json.open('[');
+  for (const auto& [name, attribute] : {std::pair{"a", CUBLASLT_MATMUL_DESC_A_SCALE_POINTER},
+                                        {"b", CUBLASLT_MATMUL_DESC_B_SCALE_POINTER},
+                                        {"c", CUBLASLT_MATMUL_DESC_C_SCALE_POINTER},
+                                        {"d", CUBLASLT_MATMUL_DESC_D_SCALE_POINTER}})
+    if (get<const void*>(descriptor, attribute, nullptr) != nullptr) json.string(name);
+  json.close(']');
+#if CUBLAS_VERSION >= 120800
+  using Scale = cublasLtMatmulMatrixScale_t;
+  for (const auto& [name, attribute] :
+       {std::pair{"a_scale_mode", CUBLASLT_MATMUL_DESC_A_SCALE_MODE},
+        {"b_scale_mode", CUBLASLT_MATMUL_DESC_B_SCALE_MODE}}) {
+    if (descriptor.bytes.count(attribute) == 0) continue;
+    const auto mode = static_cast<Scale>(get<std::int32_t>(descriptor, attribute, 0));
+    put(json, name,
+        short_name(enumerator_name<Scale, 0, 8>(mode), "CUBLASLT_MATMUL_MATRIX_SCALE_", mode));
+  }
+#endif
+}
+
+void record_product(const Product& product, const cublasLtMatmulAlgo_t* algorithm,
+                    std::size_t workspace) {
+  if (!recording()) return;
+  Call call("cublasLtMatmul", "library");
+  JsonText& json = call.json();
+  const Sizes size = sizes(product);
+  put(json, "m", size.m);
+  put(json, "n", size.n);
+  put(json, "k", size.k);
+  put(json, "batch", get<std::int32_t>(product.d, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1));
+  put(json, "transa", operation_name(transposition(product, CUBLASLT_MATMUL_DESC_TRANSA)));
+  put(json, "transb", operation_name(transposition(product, CUBLASLT_MATMUL_DESC_TRANSB)));
+  put_layout(json, "a", product.a);
+  put_layout(json, "b", product.b);
+  put_layout(json, "c", product.c);
+  put_layout(json, "d", product.d);
+  const Attributes& descriptor = product.descriptor;
+  const auto compute = get(descriptor, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F);
+  put(json, "compute_type",
+      short_name(enumerator_name<cublasComputeType_t, 64, 16>(compute), "CUBLAS_COMPUTE_",
+                 compute));
+  put(json, "scale_type",
+      data_type_name(get(descriptor, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F)));
+  const auto epilogue = get(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
+  constexpr std::size_t kEpilogues = 1024;
+  put(json, "epilogue",
+      short_name(enumerator_name<cublasLtEpilogue_t, 0, kEpilogues>(epilogue), "CUBLASLT_EPILOGUE_",
+                 epilogue));
+  const bool bias =
+      get<const void*>(descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr) != nullptr;
+  put(json, "bias", bias);
+  if (descriptor.bytes.count(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE) != 0)
+    put(json, "bias_type",
+        data_type_name(get(descriptor, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F)));
+  if (is_fp8(type_of(product.a)) || is_fp8(type_of(product.b))) {
+    put_scales(json, descriptor);
+    put(json, "fast_accumulation",
+        get<std::int8_t>(descriptor, CUBLASLT_MATMUL_DESC_FAST_ACCUM, 0) != 0);
+  }
+  put_algorithm(json, algorithm);
+  put(json, "heuristic", "emulated");
+  put(json, "workspace", workspace);
+  call.record();
+}
+
+/// Checks the product: what the real library would answer, recorded where it refuses.
+cublasStatus_t check(const char* function, const Product& product) {
+  if (const std::string why = mismatch(product); !why.empty()) {
+    record_refusal(function, why);
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (const std::string why = unsupported(product); !why.empty()) {
+    record_refusal(function, why);
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+}  // namespace optrace::emulated
+
+// NOLINTBEGIN: the functions' names and parameters are cuBLASLt's.
+using namespace optrace::emulated;
+
+extern "C" {
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  Attributes* made = nullptr;  // Nothing is kept in it: cuBLAS's handles are taken too.
+  return create(reinterpret_cast<cublasLtMatmulDescOpaque_t**>(handle), made);
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  return destroy(handle);
+}
+
+OPTRACE_DEVICE_EXPORT size_t cublasLtGetVersion() {
+  return CUBLAS_VERSION;
+}
+OPTRACE_DEVICE_EXPORT size_t cublasLtGetCudartVersion() {
+  return CUDART_VERSION;
+}
+OPTRACE_DEVICE_EXPORT const char* cublasLtGetStatusName(cublasStatus_t status) {
+  // The text must outlive the call.
+  thread_local std::string text;
+  text = status_name(status);
+  return text.c_str();
+}
+OPTRACE_DEVICE_EXPORT const char* cublasLtGetStatusString(cublasStatus_t status) {
+  return cublasLtGetStatusName(status);
+}
+
+// Descriptors.
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout,
+                                                                cudaDataType type, uint64_t rows,
+                                                                uint64_t columns, int64_t ld) {
+  Attributes* made = nullptr;
+  const cublasStatus_t status = create(layout, made);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  set(*made, CUBLASLT_MATRIX_LAYOUT_TYPE, type);
+  set(*made, CUBLASLT_MATRIX_LAYOUT_ORDER, static_cast<std::int32_t>(CUBLASLT_ORDER_COL));
+  set(*made, CUBLASLT_MATRIX_LAYOUT_ROWS, rows);
+  set(*made, CUBLASLT_MATRIX_LAYOUT_COLS, columns);
+  set(*made, CUBLASLT_MATRIX_LAYOUT_LD, ld);
+  set(*made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, std::int32_t{1});
+  set(*made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, std::int64_t{0});
+  set(*made, CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, std::int64_t{0});
+  return CUBLAS_STATUS_SUCCESS;
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  return destroy(layout);
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutSetAttribute(
+    cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t name, const void* value,
+    size_t size) {
+  return set_bytes(layout, name, value, size);
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatrixLayoutGetAttribute(
+    cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t name, void* value, size_t size,
+    size_t* written) {
+  return get_bytes(layout, name, value, size, written);
+}
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor,
+                                                              cublasComputeType_t compute,
+                                                              cudaDataType_t scale) {
+  Attributes* made = nullptr;
+  const cublasStatus_t status = create(descriptor, made);
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  set(*made, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, compute);
+  set(*made, CUBLASLT_MATMUL_DESC_SCALE_TYPE, scale);
+  set(*made, CUBLASLT_MATMUL_DESC_POINTER_MODE,
+      static_cast<std::int32_t>(CUBLASLT_POINTER_MODE_HOST));
+  for (const int name :
+       {CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_TRANSC})
+    set(*made, name, static_cast<std::int32_t>(CUBLAS_OP_N));
+  set(*made, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_DEFAULT));
+  set(*made, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, std::int32_t{0});
+  set(*made, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{0});
+  return CUBLAS_STATUS_SUCCESS;
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
+  return destroy(descriptor);
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t
+cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t name,
+                               const void* value, size_t size) {
+  return set_bytes(descriptor, name, value, size);
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t
+cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t name,
+                               void* value, size_t size, size_t* written) {
+  return get_bytes(descriptor, name, value, size, written);
+}
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t
+cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  Attributes* made = nullptr;
+  const cublasStatus_t status = create(preference, made);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    set(*made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{0});
+  return status;
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t
+cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  return destroy(preference);
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t name,
+    const void* value, size_t size) {
+  return set_bytes(preference, name, value, size);
+}
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulPreferenceGetAttribute(
+    cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t name, void* value,
+    size_t size, size_t* written) {
+  return get_bytes(preference, name, value, size, written);
+}
+
+// Algorithms.
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+    cublasLtMatmulPreference_t preference, int requested, cublasLtMatmulHeuristicResult_t* results,
+    int* returned) {
+  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (descriptor == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
+      preference == nullptr || results == nullptr || returned == nullptr || requested < 1)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *returned = 0;
+  const cublasStatus_t status =
+      check("cublasLtMatmulAlgoGetHeuristic", {of(descriptor), of(a), of(b), of(c), of(d)});
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  constexpr int kKnown = 3;
+  *returned = std::min(requested, kKnown);
+  for (int i = 0; i < *returned; ++i) {
+    results[i] = {};
+    results[i].algo = algorithm_of(i);
+    results[i].workspaceSize = 0;
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+    results[i].wavesCount = 1;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle,
+                                                            cublasComputeType_t, cudaDataType_t,
+                                                            cudaDataType_t, cudaDataType_t,
+                                                            cudaDataType_t, cudaDataType_t, int id,
+                                                            cublasLtMatmulAlgo_t* algorithm) {
+  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (algorithm == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *algorithm = algorithm_of(id);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoCheck(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+    const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulHeuristicResult_t* result) {
+  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (descriptor == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
+      algorithm == nullptr || result == nullptr)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const cublasStatus_t status =
+      check("cublasLtMatmulAlgoCheck", {of(descriptor), of(a), of(b), of(c), of(d)});
+  *result = {};
+  result->algo = *algorithm;
+  result->state = status;
+  result->wavesCount = 1;
+  return status;
+}
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(
+    cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name, const void* value,
+    size_t size) {
+  std::uint32_t number = 0;
+  if (algorithm == nullptr || value == nullptr || name < 0 || name >= kAlgorithmAttributes ||
+      size == 0 || size > sizeof number)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&number, value, size);
+  configure(*algorithm, name, number);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
+    const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name, void* value,
+    size_t size, size_t* written) {
+  if (algorithm == nullptr || name < 0 || name >= kAlgorithmAttributes)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const std::uint32_t number = configured(*algorithm, name);
+  const bool is_short =
+      name == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID || name == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+  const std::size_t needed = is_short ? sizeof(std::uint16_t) : sizeof number;
+  if (written != nullptr) *written = needed;
+  if (size == 0) return written == nullptr ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+  if (value == nullptr || size < needed) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(value, &number, needed);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+OPTRACE_DEVICE_EXPORT cublasStatus_t
+cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, const void*, const void*,
+               cublasLtMatrixLayout_t a, const void*, cublasLtMatrixLayout_t b, const void*,
+               const void*, cublasLtMatrixLayout_t c, void*, cublasLtMatrixLayout_t d,
+               const cublasLtMatmulAlgo_t* algorithm, void*, size_t workspace, cudaStream_t) {
+  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (descriptor == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const Product product = {of(descriptor), of(a), of(b), of(c), of(d)};
+  const cublasStatus_t status = check("cublasLtMatmul", product);
+  if (status == CUBLAS_STATUS_SUCCESS) record_product(product, algorithm, workspace);
+  return status;
+}
+
+}  // extern "C"
+// NOLINTEND
