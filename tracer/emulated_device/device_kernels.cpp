@@ -195,11 +195,16 @@ Kernel* kernel_of(const void* function) {
   const std::lock_guard lock(kernels_mutex);
   const auto found = everything().kernels.find(function);
   if (found != everything().kernels.end()) return found->second;
-  // A handle: one of some module's. Remembered, so that this is looked for once.
-  for (const auto& [key, module] : everything().modules)
-    for (Kernel& kernel : module->kernels)
-      if (&kernel == function) return everything().kernels[function] = &kernel;
   return nullptr;
+}
+
+Kernel* kernel_handle(const void* host) {
+  const std::lock_guard lock(kernels_mutex);
+  const auto found = everything().kernels.find(host);
+  if (found == everything().kernels.end()) return nullptr;
+  Kernel* const kernel = found->second;
+  everything().kernels[kernel] = kernel;
+  return kernel;
 }
 
 Status find_kernel(Module* module, const char* name, Kernel*& kernel) {

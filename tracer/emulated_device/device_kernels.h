@@ -49,8 +49,10 @@ OPTRACE_DEVICE_EXPORT void remove_module(Module* module);
 
 /// Registers a kernel by the address of its host function; `name` lives as long as the module.
 OPTRACE_DEVICE_EXPORT Kernel* register_kernel(Module* module, const void* host, const char* name);
-/// By its host function, or as register_kernel() or find_kernel() gave it; null if unknown.
+/// By its host function, or as kernel_handle() or find_kernel() gave it; null if unknown.
 OPTRACE_DEVICE_EXPORT Kernel* kernel_of(const void* function);
+/// What stands for the kernel beside its host function; null if that is unknown.
+OPTRACE_DEVICE_EXPORT Kernel* kernel_handle(const void* host);
 /// By its name in a module's image.
 OPTRACE_DEVICE_EXPORT Status find_kernel(Module* module, const char* name, Kernel*& kernel);
 OPTRACE_DEVICE_EXPORT Module* live_module(const void* module);

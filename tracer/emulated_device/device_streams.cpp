@@ -166,6 +166,10 @@ void forget(const Graph& graph) {
       everything().graphs.erase(node->child.get());
       forget(*node->child);
     }
+    for (const auto& body : node->bodies) {
+      everything().graphs.erase(body.get());
+      forget(*body);
+    }
   }
 }
 
@@ -583,12 +587,12 @@ Status add_node(Graph* graph, const std::vector<GraphNode*>& dependencies, Opera
   return Status::success;
 }
 
-Status add_child_graph(GraphNode* node, Graph** child) {
+Status add_body(GraphNode* node, Graph** body) {
   const std::lock_guard lock(streams_mutex);
-  if (child == nullptr || everything().nodes.count(node) == 0) return Status::invalid_value;
-  node->child = std::make_shared<Graph>();
-  *child = node->child.get();
-  everything().graphs[*child] = node->child;
+  if (body == nullptr || everything().nodes.count(node) == 0) return Status::invalid_value;
+  node->bodies.push_back(std::make_shared<Graph>());
+  *body = node->bodies.back().get();
+  everything().graphs[*body] = node->bodies.back();
   return Status::success;
 }
 

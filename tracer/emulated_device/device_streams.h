@@ -82,6 +82,7 @@ struct GraphNode {
   std::vector<GraphNode*> dependencies;
   Graph* graph = nullptr;
   std::shared_ptr<Graph> child;  ///< Run behind the operation.
+  std::vector<std::shared_ptr<Graph>> bodies;
 };
 
 // Streams. A handle is what cudaStream_t holds: null and 1 are the legacy default stream of the
@@ -151,8 +152,8 @@ OPTRACE_DEVICE_EXPORT Graph* create_graph();
 OPTRACE_DEVICE_EXPORT Status destroy_graph(Graph* graph);
 OPTRACE_DEVICE_EXPORT Status add_node(Graph* graph, const std::vector<GraphNode*>& dependencies,
                                       Operation operation, GraphNode** node);
-/// A graph of the node's own, which runs with it.
-OPTRACE_DEVICE_EXPORT Status add_child_graph(GraphNode* node, Graph** child);
+/// A graph that the node has and that doesn't run with it: the body of a conditional one.
+OPTRACE_DEVICE_EXPORT Status add_body(GraphNode* node, Graph** body);
 OPTRACE_DEVICE_EXPORT Status graph_nodes(Graph* graph, std::vector<GraphNode*>& nodes);
 OPTRACE_DEVICE_EXPORT Status node_dependencies(GraphNode* node, std::vector<GraphNode*>& nodes);
 /// Keeps something alive as long as the graph and what is made of it.
