@@ -274,20 +274,24 @@ void put_scales(JsonText& json, const Attributes& descriptor) {
   json.close(']');
 #if CUBLAS_VERSION >= 120800
   using Scale = cublasLtMatmulMatrixScale_t;
+#if CUBLAS_VERSION >= 120900
+  constexpr std::size_t kModes = 8;
+#else
+  constexpr std::size_t kModes = 4;  // The enumerators span no more.
+#endif
   for (const auto& [name, attribute] :
        {std::pair{"a_scale_mode", CUBLASLT_MATMUL_DESC_A_SCALE_MODE},
         {"b_scale_mode", CUBLASLT_MATMUL_DESC_B_SCALE_MODE}}) {
     if (descriptor.bytes.count(attribute) == 0) continue;
     const auto mode = static_cast<Scale>(get<std::int32_t>(descriptor, attribute, 0));
     put(json, name,
-        short_name(enumerator_name<Scale, 0, 8>(mode), "CUBLASLT_MATMUL_MATRIX_SCALE_", mode));
+        short_name(enumerator_name<Scale, 0, kModes>(mode), "CUBLASLT_MATMUL_MATRIX_SCALE_", mode));
   }
 #endif
 }
 
 void record_product(const Product& product, const cublasLtMatmulAlgo_t* algorithm,
                     std::size_t workspace) {
-  if (!recording()) return;
   Call call("cublasLtMatmul", "library");
   JsonText& json = call.json();
   const Sizes size = sizes(product);

@@ -801,7 +801,6 @@ std::string missing(const Content& plan, const Content& graph, const Content& pa
 
 void record_plan(const char* function, const Content& plan, const Content& engine,
                  const Content& graph) {
-  if (!recording()) return;
   Call call(function, "library");
   JsonText& json = call.json();
   json.key("operations");
