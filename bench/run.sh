@@ -12,6 +12,8 @@ printf '\n== A 1 us add under probes, against torch.profiler\n'
 "$python" bench/add_overhead.py build
 printf '\n== A program under optrace, against torch.profiler\n'
 "$python" bench/tracing.py build
+printf '\n== Dry runs, against the CPU\n'
+"$python" bench/dry_run.py build/optrace
 printf '\n== One probe, against a call that takes a number from a shared counter\n'
 build/agent_bench build/lib/optrace/liboptrace_agent.so build/tests/agent/libprobe_targets.so
 printf '\n== Plans and names, against addr2line\n'
