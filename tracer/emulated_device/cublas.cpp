@@ -449,27 +449,32 @@ OPTRACE_NORM(cublasIcamin_v2, cuComplex, int, CUDA_C_32F)
 OPTRACE_NORM(cublasIzamin_v2, cuDoubleComplex, int, CUDA_C_64F)
 #undef OPTRACE_NORM
 
-// Solvers of a batch, which say on the host whether their arguments are valid.
+// Solvers of a batch: `info` of all but getrf lies on the host and says whether the arguments are
+// valid.
 
-#define OPTRACE_GETRS(letter, element, type)                                                       \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##getrsBatched(                               \
-      cublasHandle_t handle, cublasOperation_t trans, int n, int nrhs, const element* const*,      \
-      int lda, const int*, element* const*, int ldb, int* info, int batch) {                       \
-    return solve("cublas" #letter "getrsBatched", handle, trans, n, n, nrhs, type, lda, ldb, info, \
-                 batch);                                                                           \
-  }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gelsBatched(                                \
-      cublasHandle_t handle, cublasOperation_t trans, int m, int n, int nrhs, element* const*,     \
-      int lda, element* const*, int ldc, int* info, int*, int batch) {                             \
-    return solve("cublas" #letter "gelsBatched", handle, trans, m, n, nrhs, type, lda, ldc, info,  \
-                 batch);                                                                           \
-  }                                                                                                \
-  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##geqrfBatched(                               \
-      cublasHandle_t handle, int m, int n, element* const*, int lda, element* const*, int* info,   \
-      int batch) {                                                                                 \
-    return solve("cublas" #letter "geqrfBatched", handle, CUBLAS_OP_N, m, n, 0, type, lda, lda,    \
-                 info, batch);                                                                     \
+/// As if every matrix of the batch had been solved: no error. `info` lies in device memory.
+static void fill_with_success(int* info, int batch) {
+  Allocation allocation = {};
+  if (batch > 0 && find_allocation(info, allocation)) std::fill_n(info, batch, 0);
+}
+
+static cublasStatus_t factor(const char* function, cublasHandle_t handle, int n, cudaDataType type,
+                             int lda, const int* pivots, int* info, int batch) {
+  if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (n < 0 || batch < 0 || lda < std::max(1, n)) {
+    record_refusal(function, "a negative size, or lda is too small");
+    return CUBLAS_STATUS_INVALID_VALUE;
   }
+  fill_with_success(info, batch);
+  Call call(function, "library");
+  put(call.json(), "n", n);
+  put(call.json(), "type", data_type_name(type));
+  put(call.json(), "lda", lda);
+  put(call.json(), "pivots", pivots != nullptr);
+  put(call.json(), "batch", batch);
+  call.record();
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 static cublasStatus_t solve(const char* function, cublasHandle_t handle, cublasOperation_t trans,
                             int m, int n, int nrhs, cudaDataType type, int lda, int ldb, int* info,
@@ -490,11 +495,36 @@ static cublasStatus_t solve(const char* function, cublasHandle_t handle, cublasO
   return CUBLAS_STATUS_SUCCESS;
 }
 
-OPTRACE_GETRS(S, float, CUDA_R_32F)
-OPTRACE_GETRS(D, double, CUDA_R_64F)
-OPTRACE_GETRS(C, cuComplex, CUDA_C_32F)
-OPTRACE_GETRS(Z, cuDoubleComplex, CUDA_C_64F)
-#undef OPTRACE_GETRS
+#define OPTRACE_BATCHED_SOLVERS(letter, element, type)                                             \
+  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##getrfBatched(                               \
+      cublasHandle_t handle, int n, element* const*, int lda, int* pivots, int* info, int batch) { \
+    return factor("cublas" #letter "getrfBatched", handle, n, type, lda, pivots, info, batch);     \
+  }                                                                                                \
+  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##getrsBatched(                               \
+      cublasHandle_t handle, cublasOperation_t trans, int n, int nrhs, const element* const*,      \
+      int lda, const int*, element* const*, int ldb, int* info, int batch) {                       \
+    return solve("cublas" #letter "getrsBatched", handle, trans, n, n, nrhs, type, lda, ldb, info, \
+                 batch);                                                                           \
+  }                                                                                                \
+  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gelsBatched(                                \
+      cublasHandle_t handle, cublasOperation_t trans, int m, int n, int nrhs, element* const*,     \
+      int lda, element* const*, int ldc, int* info, int* infos, int batch) {                       \
+    if (infos != nullptr) fill_with_success(infos, batch);                                         \
+    return solve("cublas" #letter "gelsBatched", handle, trans, m, n, nrhs, type, lda, ldc, info,  \
+                 batch);                                                                           \
+  }                                                                                                \
+  OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##geqrfBatched(                               \
+      cublasHandle_t handle, int m, int n, element* const*, int lda, element* const*, int* info,   \
+      int batch) {                                                                                 \
+    return solve("cublas" #letter "geqrfBatched", handle, CUBLAS_OP_N, m, n, 0, type, lda, lda,    \
+                 info, batch);                                                                     \
+  }
+
+OPTRACE_BATCHED_SOLVERS(S, float, CUDA_R_32F)
+OPTRACE_BATCHED_SOLVERS(D, double, CUDA_R_64F)
+OPTRACE_BATCHED_SOLVERS(C, cuComplex, CUDA_C_32F)
+OPTRACE_BATCHED_SOLVERS(Z, cuDoubleComplex, CUDA_C_64F)
+#undef OPTRACE_BATCHED_SOLVERS
 
 }  // extern "C"
 // NOLINTEND
