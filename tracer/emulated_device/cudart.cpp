@@ -1127,12 +1127,9 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
                                 unsigned int, cudaLibraryOption*, void**, unsigned int) {
   if (library == nullptr || code == nullptr) return result(cudaErrorInvalidValue);
-  Module* const module = add_module(code);
-  const Status status = check_image(module);
-  if (status != Status::success) {
-    remove_module(module);
-    return result(status);
-  }
+  Module* module = nullptr;
+  const Status status = load_module(code, module);
+  if (status != Status::success) return result(status);
   *library = reinterpret_cast<cudaLibrary_t>(module);
   return cudaSuccess;
 }
@@ -1142,14 +1139,10 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file, cu
                                     cudaLibraryOption* options, void** option_values,
                                     unsigned int option_count) {
   if (library == nullptr || file == nullptr) return result(cudaErrorInvalidValue);
-  // Lives as long as the process: kernels may be asked for at any time.
-  auto* const content = new std::vector<char>(content_of(file));
+  const std::vector<char> content = content_of(file);
   constexpr std::size_t kShortest = 64;  // Of any image's header.
-  if (content->size() < kShortest) {
-    delete content;
-    return result(cudaErrorFileNotFound);
-  }
-  return cudaLibraryLoadData(library, content->data(), jit, jit_values, jit_count, options,
+  if (content.size() < kShortest) return result(cudaErrorFileNotFound);
+  return cudaLibraryLoadData(library, content.data(), jit, jit_values, jit_count, options,
                              option_values, option_count);
 }
 

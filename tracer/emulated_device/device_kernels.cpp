@@ -163,6 +163,18 @@ Module* add_module(const void* image) {
   return added;
 }
 
+Status load_module(const void* image, Module*& module) {
+  if (!has_image_for_part(image)) return Status::no_binary_for_device;
+  const auto code = read_image(image);
+  if (code == nullptr) return Status::invalid_image;
+  module = add_module(nullptr);
+  const std::lock_guard lock(kernels_mutex);
+  module->checked = true;
+  module->has_image = true;
+  module->code = code;
+  return Status::success;
+}
+
 Module* live_module(const void* module) {
   const std::lock_guard lock(kernels_mutex);
   const auto found = everything().modules.find(module);

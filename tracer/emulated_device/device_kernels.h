@@ -42,10 +42,12 @@ struct Launch {
   unsigned cluster[3];  ///< Zeros: none.
 };
 
-/// Notes a fatbin (data as nvcc's wrapper points to), or a cubin or PTX text given at run time,
-/// which must live as long as the module. Never fails: what can't be read has no image.
+/// Notes a fatbin (as nvcc's wrapper points to) or a cubin, which must live as long as the module.
+/// Never fails: what can't be read has no image.
 OPTRACE_DEVICE_EXPORT Module* add_module(const void* image);
 OPTRACE_DEVICE_EXPORT void remove_module(Module* module);
+/// A module of an image that may go away afterwards: it is read at once.
+OPTRACE_DEVICE_EXPORT Status load_module(const void* image, Module*& module);
 
 /// Registers a kernel by the address of its host function; `name` lives as long as the module.
 OPTRACE_DEVICE_EXPORT Kernel* register_kernel(Module* module, const void* host, const char* name);

@@ -45,13 +45,20 @@ bool span(std::size_t width, std::size_t rows, std::size_t pitch, std::size_t& b
   return true;
 }
 
-/// Whether `bytes` from `pointer` on lie in one allocation of a device, or in the program's memory.
+/// Whether `bytes` from `pointer` on lie in a device's memory, or in the program's own. A range may
+/// go on in allocations that follow each other without a gap, as expandable segments do.
 bool fits(const void* pointer, std::size_t bytes, Allocation& allocation, bool& known) {
   known = find_allocation(pointer, allocation);
   if (!known) return true;
-  const auto offset = static_cast<std::size_t>(static_cast<const char*>(pointer) -
-                                               static_cast<const char*>(allocation.pointer));
-  return bytes <= allocation.bytes - offset;
+  const auto* at = static_cast<const char*>(pointer);
+  for (Allocation next = allocation;;) {
+    const auto* const end = static_cast<const char*>(next.pointer) + next.bytes;
+    const auto room = static_cast<std::size_t>(end - at);
+    if (bytes <= room) return true;
+    bytes -= room;
+    at = end;
+    if (!find_allocation(at, next)) return false;
+  }
 }
 
 const char* name_of(Direction direction) {
