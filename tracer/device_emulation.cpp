@@ -86,6 +86,13 @@ std::optional<int> major_version_of(const std::filesystem::path& runtime_header)
   return std::atoi(text.c_str() + at + kMacro.size()) / 1000;
 }
 
+/// Where to look for headers that no wheel brings: where $CUDA_HOME says, or the usual places.
+std::vector<std::filesystem::path> system_header_folders() {
+  if (const char* const home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0')
+    return {std::filesystem::path(home) / "include"};
+  return {"/usr/local/cuda/include", "/usr/include"};
+}
+
 /// Where the headers of CUDA's libraries are.
 class HeaderFolders {
  public:
@@ -98,10 +105,7 @@ class HeaderFolders {
     std::sort(wheels_.begin(), wheels_.end());
     const std::vector<std::filesystem::path> found = wheels_;
     for (const auto& folder : found) add(folder / "cccl", wheels_);
-    if (const char* const home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0')
-      add(std::filesystem::path(home) / "include", system_);
-    add("/usr/local/cuda/include", system_);
-    add("/usr/include", system_);
+    for (const auto& folder : system_header_folders()) add(folder, system_);
   }
 
   /// The folder that has `header`: a wheel's, else the system's.
@@ -280,18 +284,22 @@ class Builder {
       const DeviceFamily& family = *library.family;
       if (const auto folder = headers_.folder_of(family.headers.front())) {
         used_.insert(*folder);
-      } else if (!family.wheel.empty() && !library.functions.empty()) {
+      } else if (!family.wheel.empty() && (!library.functions.empty() || !family.always.empty() ||
+                                           !sources_of(family.name).empty())) {
         headers.emplace_back(family.headers.front());
         const std::string wheel = fmt::format("'{}'", requirement(torch_, family, cuda));
         if (std::find(wheels.begin(), wheels.end(), wheel) == wheels.end()) wheels.push_back(wheel);
       }
     }
     if (!headers.empty()) {
+      std::string places;
+      for (const auto& folder : system_header_folders())
+        places += fmt::format("{}{}", places.empty() ? "" : " or ", folder.string());
       return fmt::format(
-          "It is built against the headers of CUDA's libraries, and {} {} neither beside torch "
-          "(nvidia/*/include) nor in $CUDA_HOME/include, /usr/local/cuda/include or /usr/include: "
-          "pip install {}",
-          fmt::join(headers, ", "), headers.size() == 1 ? "is" : "are", fmt::join(wheels, " "));
+          "It is built against the headers of CUDA's libraries, and {} {} neither in the nvidia "
+          "wheels beside torch nor in {}: pip install {}",
+          fmt::join(headers, ", "), headers.size() == 1 ? "is" : "are", places,
+          fmt::join(wheels, " "));
     }
     const DeviceFamily& runtime = *device_family("cudart");
     const auto folder = headers_.folder_of(runtime.headers.front());

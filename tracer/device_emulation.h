@@ -22,11 +22,11 @@ struct DeviceEmulation {
 
 /// The emulated device for the torch in `torch_folder` (site-packages/torch), from the user's cache
 /// or, the first time, built with the user's C++ compiler ($CXX, else g++, c++ or clang++) against
-/// the headers of the nvidia wheels beside that torch, else of $CUDA_HOME, /usr/local/cuda or the
-/// system's include folder; `progress` is told then. Cached by what it depends on: torch's version
-/// and libraries, the compiler, the headers, and the emulation's own source. What can't be built is
-/// no error but says what is missing.
-/// Throws Error(interrupted) after a signal, if an InterruptGuard lives.
+/// the headers of the nvidia wheels beside that torch, else of $CUDA_HOME or, where that is not
+/// set, /usr/local/cuda or the system's include folder; `progress` is told then. Cached by what it
+/// depends on: torch's version and libraries, the compiler, the headers, and the emulation's own
+/// source. What can't be built is no error but says what is missing. Throws Error(interrupted)
+/// after a signal, if an InterruptGuard lives.
 DeviceEmulation find_or_build_device_emulation(
     const std::filesystem::path& torch_folder,
     const std::function<void(std::string_view)>& progress);

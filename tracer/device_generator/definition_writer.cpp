@@ -202,7 +202,7 @@ std::string write_definitions(const DeviceFamily& family, std::span<const std::s
         fmt::format("#undef {0}\n__attribute__((weak)) {1} {0}({2}) {{\n{3}}}\n", prototype.name,
                     prototype.result, parameters, body_of(family, prototype, names));
   }
-  // A caller that expects a pointer finds none; one that expects a status finds that it failed.
+  // Nothing tells what they give back; most give a status.
   for (const std::string& name : undeclared)
     functions += fmt::format(
         "#undef {0}\n__attribute__((weak)) {1} {0}() {{\n"
