@@ -824,6 +824,13 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t v
   return result(fill({pointer_of(address), 4, value, 4, 1, 1}, stream, "cuStreamWriteValue32_v2"));
 }
 
+// The name as it was before its second version, which torch looks up.
+#undef cuStreamWriteValue32
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                              unsigned int flags) {
+  return cuStreamWriteValue32_v2(stream, address, value, flags);
+}
+
 CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   return result(create_event(reinterpret_cast<void**>(event), flags));
 }

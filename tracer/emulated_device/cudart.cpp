@@ -797,6 +797,28 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
   }
 }
 
+// What graphs allocate: nothing is held back beside the memory that their nodes use.
+
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
+                                           void* value) {
+  if (value == nullptr || attribute < cudaGraphMemAttrUsedMemCurrent ||
+      attribute > cudaGraphMemAttrReservedMemHigh)
+    return result(cudaErrorInvalidValue);
+  if (!known_device(device)) return result(cudaErrorInvalidDevice);
+  const std::uint64_t bytes = graph_memory(device);
+  std::memcpy(value, &bytes, sizeof bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
+                                           void* value) {
+  // Only the high-water marks can be set, to where they are now.
+  if (value == nullptr ||
+      (attribute != cudaGraphMemAttrUsedMemHigh && attribute != cudaGraphMemAttrReservedMemHigh))
+    return result(cudaErrorInvalidValue);
+  return known_device(device) ? cudaSuccess : result(cudaErrorInvalidDevice);
+}
+
 // What one process shares with another: device memory is a process's own.
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) {

@@ -6,6 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "tracer/emulated_device/device_fork.h"
 #include "tracer/emulated_device/device_memory.h"
@@ -27,6 +30,7 @@ const HeldAcrossFork<pools_mutex> pools_held;
 struct Pools {
   std::unordered_map<Pool*, std::unique_ptr<Pool>> all;
   std::unordered_map<int, Pool*> defaults;
+  std::unordered_set<void*> of_graphs;  // Released with the graph, whoever frees it before.
 };
 
 Pools& pools() {
@@ -244,8 +248,17 @@ Status allocate_from(Pool* pool, std::size_t bytes, void* stream, void*& pointer
       release(given);
       return submitted == Status::success ? Status::invalid_handle : submitted;
     }
-    return keep_with_graph(state.graph,
-                           std::shared_ptr<void>(given, [](void* memory) { release(memory); }));
+    {
+      const std::lock_guard lock(pools_mutex);
+      pools().of_graphs.insert(given);
+    }
+    return keep_with_graph(state.graph, std::shared_ptr<void>(given, [](void* memory) {
+                             {
+                               const std::lock_guard lock(pools_mutex);
+                               pools().of_graphs.erase(memory);
+                             }
+                             release(memory);
+                           }));
   }
   const std::lock_guard lock(pools_mutex);
   if (pools().all.count(pool) == 0) return Status::success;
@@ -266,6 +279,7 @@ Status release_to_pool(void* pointer, void* stream) {
   if (captures) return submit(stream, "", {NodeKind::release, nullptr, {}, {}});
   {
     const std::lock_guard lock(pools_mutex);
+    if (pools().of_graphs.count(pointer) != 0) return Status::success;
     for (auto& [key, pool] : pools().all) {
       const auto found = pool->given.find(pointer);
       if (found == pool->given.end()) continue;
@@ -275,6 +289,20 @@ Status release_to_pool(void* pointer, void* stream) {
     }
   }
   return release(pointer) ? Status::success : Status::invalid_value;
+}
+
+std::uint64_t graph_memory(int device) {
+  std::vector<void*> of_graphs;
+  {
+    const std::lock_guard lock(pools_mutex);
+    of_graphs.assign(pools().of_graphs.begin(), pools().of_graphs.end());
+  }
+  std::uint64_t sum = 0;
+  for (void* const memory : of_graphs) {
+    Allocation allocation{};
+    if (find_allocation(memory, allocation) && allocation.device == device) sum += allocation.bytes;
+  }
+  return sum;
 }
 
 Status pool_use(Pool* pool, PoolUse& use) {

@@ -56,6 +56,9 @@ OPTRACE_DEVICE_EXPORT Status allocate_from(Pool* pool, std::size_t bytes, void* 
 /// What the pool didn't give is released as any other memory.
 OPTRACE_DEVICE_EXPORT Status release_to_pool(void* pointer, void* stream);
 
+/// Bytes that graphs have allocated on a device.
+OPTRACE_DEVICE_EXPORT std::uint64_t graph_memory(int device);
+
 struct PoolUse {
   std::uint64_t now;
   std::uint64_t most;
