@@ -947,9 +947,12 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
   }
   if (found->type != type)
     return wrong(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "of another type: " + of(*content, name));
-  if (count != nullptr) *count = found->count;
-  if (elements == nullptr || requested <= 0) return CUDNN_STATUS_SUCCESS;
-  const int64_t given = std::min(requested, found->count);
+  const bool counts_only = elements == nullptr || requested <= 0;
+  const int64_t given = counts_only ? found->count : std::min(requested, found->count);
+  // How many there are, or were given: cudnn_frontend keeps as many of a heuristic's results as
+  // this says, whatever room it had.
+  if (count != nullptr) *count = given;
+  if (counts_only) return CUDNN_STATUS_SUCCESS;
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) return give_descriptors(*found, given, elements);
   if (given > 0)
     std::memcpy(elements, found->bytes.data(),
