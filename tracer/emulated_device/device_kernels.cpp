@@ -89,7 +89,8 @@ cudaOccDeviceProp occupancy_properties() {
   return properties;
 }
 
-int occupancy(const KernelFigures& kernel, int threads, std::size_t dynamic_shared) {
+/// False for a part that the CUDA of the torch at hand doesn't know yet.
+bool occupancy(const KernelFigures& kernel, int threads, std::size_t dynamic_shared, int& blocks) {
   cudaOccFuncAttributes attributes;
   attributes.maxThreadsPerBlock = kernel.max_threads;
   attributes.numRegs = kernel.registers;
@@ -104,8 +105,9 @@ int occupancy(const KernelFigures& kernel, int threads, std::size_t dynamic_shar
   cudaOccResult result;
   if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &properties, &attributes, &state, threads,
                                               dynamic_shared) != CUDA_OCC_SUCCESS)
-    return 0;
-  return result.activeBlocksPerMultiprocessor;
+    return false;
+  blocks = result.activeBlocksPerMultiprocessor;
+  return true;
 }
 
 void add_triple(optrace_ops::JsonText& json, const char* key, const unsigned (&values)[3]) {
@@ -276,8 +278,8 @@ Status active_blocks(Kernel* kernel, int threads, std::size_t dynamic_shared, in
   KernelFigures figures{};
   const Status status = figures_of(kernel, figures);
   if (status != Status::success) return status;
-  blocks = occupancy(figures, threads, dynamic_shared);
-  return Status::success;
+  return occupancy(figures, threads, dynamic_shared, blocks) ? Status::success
+                                                             : Status::not_supported;
 }
 
 Status best_block(Kernel* kernel, std::size_t (*shared)(int), std::size_t dynamic_shared, int limit,
@@ -291,7 +293,9 @@ Status best_block(Kernel* kernel, std::size_t (*shared)(int), std::size_t dynami
   block = 0;
   for (int threads = (most + kWarp - 1) / kWarp * kWarp; threads > 0; threads -= kWarp) {
     const int size = std::min(threads, most);
-    const int blocks = occupancy(figures, size, shared == nullptr ? dynamic_shared : shared(size));
+    int blocks = 0;
+    if (!occupancy(figures, size, shared == nullptr ? dynamic_shared : shared(size), blocks))
+      return Status::not_supported;
     if (blocks * size <= best) continue;
     best = blocks * size;
     block = size;
