@@ -64,7 +64,7 @@ TEST_CASE("kernels hang on the call that launched them, by how they were launche
   REQUIRE(device.detail["launches"].size() == 3);  // Records are told apart by who writes them.
   CHECK(device.detail["launches"][0] ==
         nlohmann::json({{"grid", {4, 1, 1}}, {"block", {128, 1, 1}}, {"calls", 1}}));
-  CHECK(call_note(device.detail) == "block 128×1×1, grid 4×1×1; and 2 other kinds");
+  CHECK(call_note(device.detail) == "grid 4×1×1, block 128×1×1; and 2 other kinds");
 }
 
 TEST_CASE("what a library was asked for is the frame's detail", "[call_detail]") {
@@ -78,7 +78,15 @@ TEST_CASE("what a library was asked for is the frame's detail", "[call_detail]")
         nlohmann::json::parse(R"([{"kind": "library", "m": 64, "trans": "N", "calls": 1},
           {"call": "inner", "kind": "copy", "bytes": 4, "host_read": true, "calls": 1}])"));
   CHECK(frame.detail["reads_device_memory"] == true);
-  CHECK(call_note(frame.detail) == "m 64, trans N; and 1 other kinds");
+  CHECK(call_note(frame.detail) == "m 64, trans N; and 1 other kind");
+}
+
+TEST_CASE("a graph's operations are a line", "[call_detail]") {
+  CHECK(call_note(nlohmann::json::parse(R"({"calls": [{"kind": "library", "calls": 1, "engine": 3,
+      "operations": [{"operation": "convolution forward", "alpha": 1.0, "conv": {"pads": [1]},
+                      "w": {"dims": [8, 3], "strides": [3, 1], "type": "half", "uid": 2},
+                      "x": {"dims": [4, 8], "type": "float"}}, 7, {}]}]})")) ==
+        "convolution forward: w 8×3 half, x 4×8 float, engine 3");
 }
 
 TEST_CASE("what is no record of a call is passed over", "[call_detail]") {
