@@ -363,6 +363,21 @@ CUresult cuGetExportTable(const void** table, const CUuuid*) {
   return CUDA_ERROR_NOT_FOUND;
 }
 
+#if CUDA_VERSION >= 12090
+// Logs of errors. The emulated driver writes none, so that nobody is ever called.
+
+CUresult cuLogsRegisterCallback(CUlogsCallback callback, void*, CUlogsCallbackHandle* handle) {
+  if (callback == nullptr || handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  static char registered;
+  *handle = reinterpret_cast<CUlogsCallbackHandle>(&registered);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle handle) {
+  return handle == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+#endif
+
 // Devices and contexts.
 
 CUresult cuDeviceGetCount(int* count) {
