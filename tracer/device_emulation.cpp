@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -64,11 +63,13 @@ std::string identity_of_file(const std::filesystem::path& path) {
   return fmt::format("{} {} {}", path.string(), status.st_size, status.st_mtim.tv_sec);
 }
 
-/// The version of CUDA that torch was built with ("12.4"), of version.py; nothing if with none.
-std::optional<std::string> cuda_version(const std::string& version_file) {
+/// What version.py says of `name`: "12.4" of `cuda: Optional[str] = '12.4'`; nothing for None.
+std::optional<std::string> value_in(const std::string& version_file, std::string_view name) {
   std::istringstream lines(version_file);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("cuda") || line.size() == 4 || std::isalnum(line[4]) != 0) continue;
+    if (!line.starts_with(name) || line.size() == name.size() ||
+        std::string_view(" :=").find(line[name.size()]) == std::string_view::npos)
+      continue;
     const std::size_t start = line.find_first_of("'\"");
     const std::size_t end = line.find_first_of("'\"", start + 1);
     if (start == std::string::npos || end == std::string::npos) return std::nullopt;
@@ -214,12 +215,12 @@ class Builder {
     const auto version = content_of(torch_ / "version.py");
     if (!version)
       return without(fmt::format("{} is no torch: it has no version.py.", torch_.string()));
-    const auto cuda = cuda_version(*version);
+    const auto cuda = value_in(*version, "cuda");
     if (!cuda) {
       return without(fmt::format(
-          "The torch in {} is built without CUDA: install a release wheel with CUDA (on Linux, "
+          "torch {} in {} is built without CUDA: install a release wheel with CUDA (on Linux, "
           "`pip install torch` gives one).",
-          torch_.string()));
+          value_in(*version, "__version__").value_or("of no version"), torch_.string()));
     }
     const auto compiler = find_compiler();
     if (!compiler) return without(std::string(kNoCompiler));
