@@ -113,7 +113,7 @@ std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const
   if (torch.empty()) return std::nullopt;
   DryRun dry_run{part, find_or_build_device_emulation(torch, progress)};
   if (!dry_run.emulation.libraries.empty()) return dry_run;
-  throw Error(ExitStatus::usage, "CUDA can't be emulated for this torch",
+  throw Error(ExitStatus::usage, fmt::format("the torch of {} can't be run dry", python.string()),
               dry_run.emulation.missing);
 }
 

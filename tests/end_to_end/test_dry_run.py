@@ -82,7 +82,7 @@ def test_kernels_are_named(traced):
 
 def test_the_dispatcher_says_why(traced):
     (add,) = [frame for frame, _ in frames(traced("add")) if frame["op"] == "aten::add.Tensor"
-              and frame["detail"].get("step") == "call"]
+              and (frame["detail"] or {}).get("step") == "call"]
     assert "CUDA" in add["detail"]["key_set"]
     tensors = [argument["value"]["tensor"] for argument in add["detail"]["arguments"][:2]]
     assert all(tensor["device"] == "cuda:0" for tensor in tensors)
@@ -166,7 +166,6 @@ def test_a_program_runs_dry(optrace, python, tmp_path):
 @pytest.mark.parametrize("arguments, words", [
     (["relu", "--dry-run=sm_91"], ["sm_91", "sm_90"]),
     (["relu", "--dry-run=90"], ["90", "sm_90"]),
-    (["relu", "--dry-run="], ["--dry-run"]),
     (["relu", "--dry-run", "--device", "cpu"], ["--dry-run", "--device cpu"]),
     (["relu", "--dry-run", "--devices", "0"], ["--devices"]),
     (["relu", "--dry-run", "--devices", "many"], ["--devices"]),
@@ -189,7 +188,7 @@ def test_a_torch_without_cuda(optrace, run_program, python, tmp_path):
     for arguments in (["relu", "--dry-run"], ["run", "--dry-run", "-c", "0"]):
         result = optrace(*arguments[:2], "--python", venv / "bin/python", *arguments[2:])
         assert result.returncode == USAGE, result.stderr
-        assert "CUDA" in result.stderr and "2.6.0+cpu" in result.stderr
+        assert "built without CUDA" in result.stderr and str(site) in result.stderr
 
 
 def test_a_python_without_torch(optrace, run_program, python, tmp_path):
