@@ -49,8 +49,8 @@ constexpr auto kRows = std::to_array<Row>({
     {"libmkl*", "*", Layer::library, kAlways},
     {"libopenblas*", "*", Layer::library, kAlways},
 
-    // A kernel's host-side stub (`__global__` functions as nvcc compiles them).
-    {"*", "__device_stub__*", Layer::device, kAlways},
+    // A kernel's host-side stub, as nvcc makes it: the launch below names the kernel.
+    {"*", "__device_stub__*", Layer::runtime, kNever},
 
     // The dispatcher. `call` and `redispatch` are its steps, the rest carries arguments.
     {"*", "at::_ops::%::call", Layer::dispatcher, kAlways},
@@ -149,6 +149,9 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "at::(anonymous namespace)::*", Layer::kernel, kAlways},
     {"*", "at::meta::*", Layer::kernel, kAlways},
     {"*", "at::cpu::*", Layer::kernel, kAlways},
+    // The context: devices, streams, properties. What has a kernel in it leads to one.
+    {"*", "at::cuda::detail::*", Layer::runtime, kLeading},
+    {"*", "at::cuda::%", Layer::kernel, kLeading},
     {"*", "at::cuda::*", Layer::kernel, kAlways},
     {"*", "at::sparsecpu::*", Layer::kernel, kAlways},
     {"*", "at::sparsecsrcpu::*", Layer::kernel, kAlways},
