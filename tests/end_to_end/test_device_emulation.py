@@ -1,0 +1,119 @@
+"""The libraries that take the place of CUDA's: built whole, for both torches, and kept."""
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+# Functions of CUDA's libraries by their names; of nvrtc the real one is used.
+OF_CUDA = re.compile(r"_*(cu[A-Z]|cuda|cu(blas|dnn|fft|pti|rand|solver|sparse)|nccl|nvml|nvshmem)"
+                     r"[A-Za-z0-9]*[A-Z_]")
+OF_LAPACK = re.compile(r"cu[nm][a-z0-9]+_")
+
+USE = """
+import re, sys, torch
+print(torch.cuda.device_count())
+loaded = {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps")
+          if re.search(r"/lib(cu|nccl|nvidia-ml|nvshmem)[^/]*[.]so", line)}
+print(*sorted(loaded), sep="\\n")
+"""
+
+
+def symbols(library, *options):
+    """The names of dynamic symbols, with @VERSION where they have one."""
+    output = subprocess.run(["nm", "-D", *options, library], check=True, capture_output=True,
+                            text=True).stdout
+    # "                 U name@VERSION", "0000000000001139 T name@@VERSION"
+    found = [(fields[-2], fields[-1].replace("@@", "@"))
+             for fields in map(str.split, output.splitlines())]
+    return [name for kind, name in found if kind not in "wv"]
+
+
+def imports_of_cuda(torch):
+    files = [*(torch / "lib").glob("*.so*"), *torch.glob("_C*.so")]
+    names = {name for file in files for name in symbols(file, "--undefined-only")}
+    return {name for name in names if OF_CUDA.match(name) and not OF_LAPACK.match(name)}
+
+
+@pytest.fixture(scope="module", params=["python", "newest_python"])
+def built(request, optrace, tmp_path_factory):
+    """(the folder of torch, the folder of the libraries built for it, what a program printed,
+    the libraries after that run and after a second)."""
+    python = pathlib.Path(request.getfixturevalue(request.param))
+    cache = tmp_path_factory.mktemp("cache")
+    (torch,) = (python.parent.parent / "lib").glob("python3.*/site-packages/torch")
+    states = []
+    for _ in range(2):
+        run = optrace("run", "--dry-run", "--python", python, "-o", cache / "trace", "-c", USE,
+                      environment={"OPTRACE_CACHE_DIR": cache}, timeout=900)
+        assert run.returncode == 0, run.stderr
+        (folder,) = (cache / "emulated-devices").iterdir()
+        states.append({(file.name, file.stat().st_ino, file.stat().st_mtime_ns)
+                       for file in (folder, *folder.iterdir())})
+    return torch, folder, run.stdout, *states
+
+
+def test_every_function_that_torch_imports_is_defined(built):
+    torch, folder, *_ = built
+    wanted = imports_of_cuda(torch)
+    assert len(wanted) > 600
+    defined = {name for library in folder.glob("lib*.so*")
+               for name in symbols(library, "--defined-only")}
+    # A definition with a version serves an import without one; not the other way round.
+    bare = {name.partition("@")[0] for name in defined}
+    assert {name for name in wanted
+            if name not in (defined if "@" in name else bare)} == set()
+
+
+def test_functions_are_in_the_library_that_torch_expects(built):
+    torch, folder, *_ = built
+    for name in ("cudaMalloc", "cublasSgemm_v2", "cudnnBackendExecute", "cublasLtMatmul"):
+        (versioned,) = {wanted for wanted in imports_of_cuda(torch)
+                        if wanted.partition("@")[0] == name}
+        library = folder / versioned.partition("@")[2]
+        assert versioned in symbols(library, "--defined-only")
+
+
+def test_nothing_else_gets_out(built):
+    """No function of the C++ library's, say, which would take the place of the process's own."""
+    _, folder, *_ = built
+    for library in folder.glob("lib*.so*"):
+        names = {name.partition("@")[0] for name in symbols(library, "--defined-only")}
+        versions = {name for name in names if name.startswith(("lib", "NVSHMEM"))}
+        if library.name == "liboptrace_device.so":
+            left = {name for name in names if not re.match(r"optrace_|_Z(NK?|T[ISV]N)7optrace", name)}
+        else:
+            left = {name for name in names - versions if not re.match(r"_*(cu|nccl|nv)", name)}
+        assert left == set(), library.name
+
+
+def test_emulated_libraries_take_the_place_of_the_real_ones(built):
+    _, folder, printed, *_ = built
+    count, *loaded = printed.splitlines()
+    assert count == "1"
+    loaded = {pathlib.Path(path) for path in loaded}
+    emulated = {path.name.split(".")[0] for path in loaded if path.parent == folder}
+    assert {"libcuda", "libcudart", "libcudnn", "libcublas", "libcublasLt", "libnccl"} <= emulated
+    # Newer torch opens cuBLASLt by its path, to be sure which one cuBLAS gets; the emulated one was
+    # there before, and is the one whose functions are found.
+    assert {path.name.split(".")[0] for path in loaded if path.parent != folder} <= {"libcublasLt"}
+
+
+def test_built_once(built):
+    *_, first, second = built
+    assert len(first) > 12 and first == second
+
+
+def test_interrupted_leaves_nothing(optrace, python, tmp_path):
+    """With a compiler that interrupts the command that runs it."""
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\nkill -INT $PPID\nexec sleep 60\n")
+    compiler.chmod(0o755)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    result = optrace("run", "--dry-run", "--python", python, "-c", "0",
+                     environment={"OPTRACE_CACHE_DIR": tmp_path / "cache", "CXX": compiler,
+                                  "TMPDIR": temporary})
+    assert result.returncode == 130, result.stderr
+    assert list((tmp_path / "cache" / "emulated-devices").iterdir()) == []
+    assert list(temporary.iterdir()) == []
