@@ -1,0 +1,184 @@
+"""What a program sees of the emulated device; prints JSON. Run by test_emulated_device.py."""
+import ctypes
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+import torch
+
+GIB = 1 << 30
+
+
+def refused(function):
+    try:
+        function()
+    except RuntimeError as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return None
+
+
+def memory():
+    free, total = torch.cuda.mem_get_info()
+    held = torch.empty(4 * GIB, dtype=torch.uint8, device="cuda")
+    taken = free - torch.cuda.mem_get_info()[0]
+    del held
+    torch.cuda.empty_cache()
+    pinned = torch.full((1000,), 3.0).pin_memory()
+    there = pinned.to("cuda", non_blocking=True)
+    return {"total": total, "taken": taken, "given back": torch.cuda.mem_get_info()[0] == free,
+            "too much": refused(lambda: torch.empty(total, dtype=torch.uint8, device="cuda")),
+            "pinned": [pinned.is_pinned(), torch.zeros(3).is_pinned()],
+            "copied there and back": there.cpu().sum().item(),
+            "copied on the device": there.clone().cpu().sum().item()}
+
+
+def streams():
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    side = torch.cuda.Stream(priority=-1)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.ones(4, device="cuda") + 1
+    torch.cuda.current_stream().wait_stream(side)
+    end.record()
+    end.synchronize()
+    return {"elapsed": start.elapsed_time(end), "done": side.query() and end.query(),
+            "priority": side.priority,
+            "never recorded": refused(
+                lambda: torch.cuda.Event(enable_timing=True).elapsed_time(end))}
+
+
+def graphs():
+    value = torch.full((8,), 5.0).to("cuda")
+    copy = torch.empty(8, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        copy.copy_(value)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        copy.copy_(value)
+        value * 2
+    captured = copy.cpu().sum().item()  # Captured work has not been done yet.
+    value.copy_(torch.full((8,), 7.0))
+    for _ in range(2):
+        graph.replay()
+
+    def wait_in_capture():
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            torch.cuda.synchronize()
+    return {"before": captured, "after": copy.cpu().sum().item(),
+            "waiting": refused(wait_in_capture)}
+
+
+def devices():
+    if torch.cuda.device_count() < 2:
+        return {"count": torch.cuda.device_count()}
+    there = torch.ones(10).to("cuda:1")
+    return {"count": torch.cuda.device_count(), "peers": torch.cuda.can_device_access_peer(0, 1),
+            "names": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+            "moved": there.to("cuda:0").cpu().sum().item(),
+            "held": [torch.cuda.memory_allocated(i) > 0 for i in range(2)],
+            "beyond": refused(lambda: torch.ones(1, device="cuda:2"))}
+
+
+def threads():
+    failures = []
+
+    def work():
+        try:
+            for _ in range(100):
+                (torch.empty(64, device="cuda") + 1).sum()
+                torch.cuda.synchronize()
+        except RuntimeError as error:
+            failures.append(str(error))
+    running = [threading.Thread(target=work) for _ in range(8)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return failures
+
+
+def fatbins():
+    """The device code of libtorch_cuda, one fatbin for each source file."""
+    path = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so")
+    with open(path, "rb") as file:
+        header = struct.unpack("<16sHHIQQQIHHHHHH", file.read(64))
+        file.seek(header[6])
+        sections = [struct.unpack("<IIQQQQIIQQ", file.read(64)) for _ in range(header[12])]
+        names = sections[header[13]]
+        file.seek(names[4])
+        texts = file.read(names[5])
+        for section in sections:
+            if texts[section[0]:].startswith(b".nv_fatbin\0"):
+                at = section[4]
+                while at < section[4] + section[5]:
+                    file.seek(at)
+                    magic, _, size, content = struct.unpack("<IHHQ", file.read(16))
+                    if magic != 0xBA55ED50:
+                        at += 8
+                        continue
+                    if 100_000 < content < 1_000_000:
+                        file.seek(at)
+                        yield file.read(size + content)
+                    at += size + content
+
+
+def kernels(cuobjdump):
+    """Of a few source files' kernels: what cuobjdump says and what the driver says."""
+    arch = "sm_%d%d" % torch.cuda.get_device_capability()
+    driver = ctypes.CDLL("libcuda.so.1")
+    found = []
+    for fatbin in list(fatbins())[::40][:4]:
+        with tempfile.NamedTemporaryFile(suffix=".fatbin") as file:
+            file.write(fatbin)
+            file.flush()
+            environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+            said = subprocess.run([cuobjdump, "-res-usage", file.name], capture_output=True,
+                                  text=True, check=True, env=environment).stdout
+        module = ctypes.c_void_p()
+        assert driver.cuModuleLoadData(ctypes.byref(module), fatbin) == 0
+        of_part, name = False, None
+        for line in said.splitlines():
+            words = line.split()
+            if line.startswith("arch = "):
+                of_part = words[2] == arch
+            elif words[:1] == ["Function"]:
+                name = words[1].rstrip(":")
+            elif of_part and words and words[0].startswith("REG:"):
+                usage = dict(word.split(":") for word in words[:3])
+                function = ctypes.c_void_p()
+                assert driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()) == 0
+                figures = []
+                for attribute in (4, 3, 1):  # Registers, local and static shared memory.
+                    value = ctypes.c_int()
+                    assert driver.cuFuncGetAttribute(ctypes.byref(value), attribute, function) == 0
+                    figures.append(value.value)
+                blocks = ctypes.c_int()
+                assert driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                    ctypes.byref(blocks), function, 256, ctypes.c_size_t(0)) == 0
+                found.append({"cuobjdump": [int(usage[key]) for key in ("REG", "STACK", "SHARED")],
+                              "driver": figures, "blocks": blocks.value})
+    return found
+
+
+def main():
+    # Named a cuobjdump, all that a program can find out; else a part's properties.
+    part = torch.cuda.get_device_properties(0)
+    seen = {"name": part.name, "capability": [part.major, part.minor],
+            "multiprocessors": part.multi_processor_count, "total": part.total_memory,
+            "kernel": refused(lambda: torch.empty(4, device="cuda") + 1),
+            "unknown attribute": ctypes.CDLL("libcuda.so.1").cuDeviceGetAttribute(
+                ctypes.byref(ctypes.c_int()), 9999, 0),
+            "unknown function": ctypes.CDLL("libcuda.so.1").cuGetProcAddress(
+                b"cuNoSuchFunction", ctypes.byref(ctypes.c_void_p()), 12000, ctypes.c_uint64(0))}
+    if len(sys.argv) > 1:
+        seen.update(memory=memory(), streams=streams(), graphs=graphs(), devices=devices(),
+                    threads=threads(), kernels=kernels(sys.argv[1]))
+    print(json.dumps(seen))
+
+
+main()

@@ -1,0 +1,123 @@
+"""The emulated device's runtime and driver: memory, streams, graphs, parts, kernels' figures."""
+import json
+import pathlib
+
+import pytest
+
+PROGRAM = pathlib.Path(__file__).with_name("emulated_device_program.py")
+MIB = 1 << 20
+GIB = 1 << 30
+NOT_FOUND = 500
+INVALID_VALUE = 1
+NO_IMAGE = "no kernel image is available for execution on the device"
+
+
+@pytest.fixture(scope="module")
+def cuobjdump(python):
+    """The one that Triton's wheel brings."""
+    venv = pathlib.Path(python).parent.parent
+    (path,) = venv.glob("lib/python*/site-packages/triton/backends/nvidia/bin/cuobjdump")
+    return path
+
+
+@pytest.fixture(scope="module")
+def seen(optrace, python, tmp_path_factory):
+    """seen("sm_80", 2, arguments...) -> what the program saw."""
+    folder = tmp_path_factory.mktemp("reports")
+
+    def run(part, devices=1, *arguments, environment=None, python=python):
+        result = optrace("run", f"--dry-run={part}", "--devices", devices, "--python", python, "-o",
+                         folder / "report", PROGRAM, *arguments, environment=environment,
+                         timeout=300)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout.splitlines()[-1])
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def usual(seen, cuobjdump):
+    return seen("sm_80", 2, cuobjdump)
+
+
+def check_memory(memory, unit):
+    """torch takes memory in multiples of `unit` bytes."""
+    assert memory["taken"] == -(-4 * GIB // unit) * unit and memory["given back"]
+    assert "OutOfMemoryError" in memory["too much"]
+    assert f"total capacity of {memory['total'] / GIB:.2f} GiB" in memory["too much"]
+    assert memory["pinned"] == [True, False]
+    assert memory["copied there and back"] == memory["copied on the device"] == 3000
+
+
+def test_memory(usual):
+    check_memory(usual["memory"], 2 * MIB)
+    assert usual["memory"]["total"] == usual["total"]
+
+
+def test_expandable_segments(seen, cuobjdump):
+    check_memory(seen("sm_90", 1, cuobjdump, environment={
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})["memory"], 20 * MIB)
+
+
+def test_streams_and_events(usual):
+    streams = usual["streams"]
+    assert streams["elapsed"] >= 0 and streams["done"] and streams["priority"] == -1
+    assert "must be recorded" in streams["never recorded"]
+
+
+def test_graphs_do_their_work_when_they_are_replayed(usual):
+    assert usual["graphs"]["before"] != 7 * 8
+    assert usual["graphs"]["after"] == 7 * 8
+    assert "during capture" in usual["graphs"]["waiting"]
+
+
+def test_several_devices(usual):
+    assert usual["devices"]["count"] == 2 and usual["devices"]["peers"]
+    assert usual["devices"]["names"] == [usual["name"]] * 2
+    assert usual["devices"]["moved"] == 10 and usual["devices"]["held"][1]
+    assert "invalid device ordinal" in usual["devices"]["beyond"]
+
+
+def test_threads(usual):
+    assert usual["threads"] == []
+
+
+def test_what_is_not_known_fails(usual):
+    assert usual["unknown attribute"] == INVALID_VALUE
+    assert usual["unknown function"] == NOT_FOUND
+
+
+def test_figures_of_kernels_are_those_of_their_images(usual):
+    kernels = usual["kernels"]
+    assert len(kernels) > 20
+    for kernel in kernels:
+        assert kernel["driver"] == kernel["cuobjdump"]
+        assert kernel["blocks"] == blocks_of_256_threads_on_sm_80(*kernel["driver"])
+
+
+def blocks_of_256_threads_on_sm_80(registers, _, shared):
+    """By "Multiprocessor occupancy" in NVIDIA's documentation."""
+    warps = 256 // 32
+    by_registers = 4 * (65536 // 4 // (-(-registers * 32 // 256) * 256)) // warps
+    by_shared = 164 * 1024 // (-(-(shared + 1024) // 128) * 128)
+    return min(2048 // 256, 32, by_registers, by_shared)
+
+
+@pytest.mark.parametrize("part, capability, multiprocessors, has_image", [
+    ("sm_75", [7, 5], 40, True), ("sm_80", [8, 0], 108, True), ("sm_86", [8, 6], 72, True),
+    ("sm_89", [8, 9], 58, True), ("sm_90", [9, 0], 132, True),
+    # The reference wheel was built before these: its kernels don't run there.
+    ("sm_100", [10, 0], 148, False), ("sm_120", [12, 0], 170, False)])
+def test_parts(seen, part, capability, multiprocessors, has_image):
+    there = seen(part)
+    assert there["capability"] == capability
+    assert there["multiprocessors"] == multiprocessors
+    if has_image:
+        assert there["kernel"] is None
+    else:
+        assert NO_IMAGE in there["kernel"]
+
+
+def test_the_newest_wheel_runs_on_the_newest_part(seen, newest_python):
+    there = seen("sm_120", python=newest_python)
+    assert there["capability"] == [12, 0] and there["kernel"] is None
