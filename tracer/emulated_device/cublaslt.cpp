@@ -89,6 +89,10 @@ cublasStatus_t get_bytes(const Opaque* opaque, int name, void* value, std::size_
 constexpr int kAlgorithmAttributes =
     static_cast<int>(sizeof(cublasLtMatmulAlgo_t) / sizeof(std::uint32_t));
 
+bool has_attribute(int attribute) {
+  return attribute >= 0 && attribute < kAlgorithmAttributes;
+}
+
 std::uint32_t configured(const cublasLtMatmulAlgo_t& algorithm, int attribute) {
   std::uint32_t value = 0;
   std::memcpy(&value,
@@ -525,8 +529,8 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(
     cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name, const void* value,
     size_t size) {
   std::uint32_t number = 0;
-  if (algorithm == nullptr || value == nullptr || name < 0 || name >= kAlgorithmAttributes ||
-      size == 0 || size > sizeof number)
+  if (algorithm == nullptr || value == nullptr || !has_attribute(name) || size == 0 ||
+      size > sizeof number)
     return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&number, value, size);
   configure(*algorithm, name, number);
@@ -536,8 +540,7 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
     const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulAlgoConfigAttributes_t name, void* value,
     size_t size, size_t* written) {
-  if (algorithm == nullptr || name < 0 || name >= kAlgorithmAttributes)
-    return CUBLAS_STATUS_INVALID_VALUE;
+  if (algorithm == nullptr || !has_attribute(name)) return CUBLAS_STATUS_INVALID_VALUE;
   const std::uint32_t number = configured(*algorithm, name);
   const bool is_short =
       name == CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID || name == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
