@@ -20,7 +20,10 @@ def main():
     x = torch.ones(16, device=device)
     distributed.all_reduce(x)
     distributed.broadcast(x, 0)
-    (distributed.send if rank == 0 else distributed.recv)(x, ranks - 1 if rank == 0 else 0)
+    if rank == 0:
+        distributed.send(x, ranks - 1)
+    elif rank == ranks - 1:
+        distributed.recv(x, 0)
     distributed.barrier()
     halves = [list(range(half, ranks, 2)) for half in range(2)]
     group = distributed.split_group(split_ranks=halves)

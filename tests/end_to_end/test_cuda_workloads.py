@@ -81,8 +81,9 @@ def library_calls(report):
     while pending:
         frame = pending.pop()
         pending += frame["children"]
-        if frame["detail"].get("emulated"):
-            found.setdefault(frame["name"], []).extend(frame["detail"].get("calls", []))
+        detail = frame["detail"] or {}
+        if detail.get("emulated"):
+            found.setdefault(frame["name"], []).extend(detail.get("calls", []))
     return found
 
 
@@ -105,7 +106,7 @@ def test_library_calls_are_decoded(optrace, python, tmp_path):
     is_there("cufftXtExec", sizes=[100], batch=4, input="float32", output="complex64")
     (product,) = [call for call in calls["cusparseSpMM"] if call["b"]["columns"] == 8]
     assert product["a"] == {"format": "CSR", "rows": 16, "columns": 16, "nonzeros": 16,
-                            "type": "float32", "indices": "int32"}
+                            "type": "float32", "indices": "int64"}
     assert product["compute"] == "float32" and product["operation_a"] == "none"
     is_there("cusparseSpMV", compute="float32")
     is_there("cusparseSpGEMM_compute", kind="host_read", assumed=16)
