@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -155,7 +156,13 @@ bool lz4(Bytes from, std::string& to) {
 
 bool zstd(Bytes from, std::string& to) {
   using Decompress = std::size_t (*)(void*, std::size_t, const void*, std::size_t);
-  static const auto decompress = library_function<Decompress>("libzstd.so.1", "ZSTD_decompress");
+  static const auto decompress = [] {
+    const auto found = library_function<Decompress>("libzstd.so.1", "ZSTD_decompress");
+    if (found == nullptr)
+      std::fputs("optrace: kernels' figures can't be read without libzstd.so.1: install zstd\n",
+                 stderr);
+    return found;
+  }();
   return decompress != nullptr &&
          decompress(to.data(), to.size(), from.data(), from.size()) == to.size();
 }
@@ -340,6 +347,12 @@ class CubinReader {
   const Elf64_Shdr* symbols_ = nullptr;
   std::shared_ptr<KernelImage> image_ = std::make_shared<KernelImage>();
 };
+
+bool is_ptx(const void* image) {
+  // PTX is text: its first line is a comment or the `.version` directive.
+  const char first = *static_cast<const char*>(image);
+  return first == '/' || first == '.' || first == '\n' || first == ' ';
+}
 
 bool has_image_for_part(const void* image) {
   if (image == nullptr) return false;

@@ -39,6 +39,9 @@ class KernelImage {
 /// Whether a fatbin or a cubin has machine code that runs on the part.
 bool has_image_for_part(const void* image);
 
+/// Whether it is PTX text, which nothing here compiles.
+bool is_ptx(const void* image);
+
 /// Reads that machine code; null if it can't be read.
 std::shared_ptr<const KernelImage> read_image(const void* image);
 
