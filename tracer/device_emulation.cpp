@@ -38,11 +38,9 @@ constexpr std::size_t kCompilersAtOnce = 2;
 constexpr std::array kCompileArguments = {"-std=c++17", "-O1", "-fPIC", "-DNDEBUG",
                                           "-Wno-deprecated-declarations"};
 constexpr std::array kLinkArguments = {"-shared",
-                                       "-Wl,-z,nodelete",
-                                       "-Wl,-z,now",
-                                       "-Wl,-z,defs",
-                                       "-Wl,--as-needed",
-                                       "-Wl,-rpath,$ORIGIN",
+                                       // What is inside of them is no frame of anybody's.
+                                       "-Wl,--strip-all", "-Wl,-z,nodelete", "-Wl,-z,now",
+                                       "-Wl,-z,defs", "-Wl,--as-needed", "-Wl,-rpath,$ORIGIN",
                                        "-Wl,--no-undefined-version"};
 
 // What the device's library gives to the others. Nothing of the C++ library's: that would take the
