@@ -59,7 +59,7 @@ TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
     set(evaluation_loop_, role.evaluation_loop);
     set(runs_nodes_, role.runs_nodes);
     set(agent_, function.module < trace.modules.size() &&
-                    is_agent_library(trace.modules[function.module].path));
+                    is_own_library(trace.modules[function.module].path));
     for (const std::uint32_t target : function.tail_calls) {
       if (target >= identities_.size()) continue;
       tail_calls_[owner].push_back(identities_[target]);
@@ -434,7 +434,7 @@ bool CallTreeRules::take_innermost(std::uint32_t caller) {
     ++statistics_.roots;
     return false;
   }
-  // What the agent calls is not the program's; it is known to have no probes.
+  // What optrace's own libraries call; they are known to have no probes.
   if (caller == kNone || !functions_.is_agent(caller)) ++statistics_.unprobed_callers;
   return true;
 }

@@ -27,7 +27,7 @@ class CallTreeFunctions {
   virtual bool enters_itself(std::uint32_t function) const = 0;
   /// CPython's evaluation loop, whose frame stands for Python frames.
   virtual bool is_evaluation_loop(std::uint32_t function) const = 0;
-  /// A function of optrace's agent, which runs in the traced process without being probed.
+  /// A function of optrace's own, which runs in the traced process without being probed.
   virtual bool is_agent(std::uint32_t function) const = 0;
   /// Where autograd's engine runs a node: what a node's ops and kernels belong under.
   virtual bool runs_nodes(std::uint32_t function) const = 0;

@@ -141,7 +141,7 @@ class LiveFunctions : public PathFunctions {
   }
   bool is_agent(std::uint32_t function) const override {
     const std::uint32_t module = trace_.functions[function].module;
-    return module != kNone && is_agent_library(trace_.modules[module].path);
+    return module != kNone && is_own_library(trace_.modules[module].path);
   }
   bool is_plumbing(std::uint32_t function) const override {
     const std::uint32_t module = trace_.functions[function].module;

@@ -24,6 +24,7 @@
 #include "tracer/built_for_torch.h"
 #include "tracer/device_generator/device_families.h"
 #include "tracer/device_libraries.h"
+#include "tracer/function_roles.h"
 
 namespace optrace {
 namespace {
@@ -225,7 +226,7 @@ class Builder {
     compiler_ = *compiler;
     const auto torch_files = torch_libraries(torch_);
     const std::string key = this->key(*version, torch_files);
-    const std::filesystem::path cache = build_cache("emulated-devices");
+    const std::filesystem::path cache = build_cache(kEmulatedDevicesFolder);
     if (!cache.empty())
       if (auto finished = finished_in(cache / key)) return *finished;
     try {
@@ -368,9 +369,9 @@ class Builder {
     file.commit();
   }
 
-  /// Everything into `folder`, the libraries into `folder`/result.
+  /// Everything into `folder`, the libraries into a folder of it that is named as the cache's.
   std::optional<BuildFailure> make(const std::filesystem::path& folder) const {
-    const std::filesystem::path result = folder / "result";
+    const std::filesystem::path result = folder / kEmulatedDevicesFolder;
     std::filesystem::create_directory(result);
     std::vector<BuildStep> generate;
     std::vector<BuildStep> compile;
@@ -445,7 +446,7 @@ class Builder {
           fmt::format("Building it with {} failed ({}). Another compiler can be named in $CXX.",
                       compiler_.string(), failure->said));
     }
-    const std::filesystem::path result = folder->path() / "result";
+    const std::filesystem::path result = folder->path() / kEmulatedDevicesFolder;
     if (!cache.empty()) {
       try {
         NewFolder kept(cache);

@@ -86,8 +86,14 @@ bool is_plumbing_library(std::string_view path) {
   return std::ranges::any_of(kStarts, [&](auto start) { return file.starts_with(start); });
 }
 
-bool is_agent_library(std::string_view path) {
-  return path.substr(path.rfind('/') + 1) == "liboptrace_agent.so";
+bool is_own_library(std::string_view path) {
+  const std::size_t name = path.rfind('/') + 1;
+  if (path.substr(name).starts_with("liboptrace_")) return true;
+  constexpr std::string_view kFolder = kEmulatedDevicesFolder;
+  for (std::size_t at = path.find(kFolder); at < name; at = path.find(kFolder, at + 1)) {
+    if (at > 0 && path[at - 1] == '/' && path[at + kFolder.size()] == '/') return true;
+  }
+  return false;
 }
 
 }  // namespace optrace

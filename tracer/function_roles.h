@@ -31,7 +31,11 @@ std::string_view without_cold_suffix(std::string_view symbol);
 /// libffi): its functions call each other in more ways than anybody wants to see counted.
 bool is_plumbing_library(std::string_view path);
 
-/// Whether a file is optrace's own library in the traced process.
-bool is_agent_library(std::string_view path);
+/// The folder in whose path the emulated CUDA device's libraries lie.
+inline constexpr std::string_view kEmulatedDevicesFolder = "emulated-devices";
+
+/// Whether a file is one of optrace's own in the traced process: the agents, the emulated device.
+/// It is known what its functions call, so they need no probes.
+bool is_own_library(std::string_view path);
 
 }  // namespace optrace

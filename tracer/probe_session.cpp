@@ -14,6 +14,7 @@
 #include "platform/output_file.h"
 #include "platform/private_folder.h"
 #include "tracer/entry_landings.h"
+#include "tracer/function_roles.h"
 #include "tracer/function_table.h"
 #include "tracer/path_counter.h"
 #include "tracer/probe_plan.h"
@@ -51,12 +52,12 @@ bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
   }
 }
 
-/// Modules in which no function is probed for calling a probed one: the agent itself, the dynamic
+/// Modules in which no function is probed for calling a probed one: optrace's own, the dynamic
 /// linker (whose own state the agent's first calls may need), and what is no file.
 bool may_probe_callers_in(const LoadedModule& module) {
   const std::string file = std::filesystem::path(module.path).filename().string();
   return module.path.starts_with('/') && !file.starts_with("ld-linux") &&
-         !file.starts_with("liboptrace_");
+         !is_own_library(module.path);
 }
 
 /// What may be where a new thread begins, or ends, with all signals blocked: an int3 there would

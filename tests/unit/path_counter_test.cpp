@@ -163,6 +163,17 @@ TEST_CASE("the pattern of ops matches as a shell's star does", "[path_counter]")
   CHECK_FALSE(matches_op_pattern("a", ""));
 }
 
+TEST_CASE("optrace's own libraries are told by their names and their folder", "[path_counter]") {
+  CHECK(is_own_library("/x/liboptrace_agent.so"));
+  CHECK(is_own_library("liboptrace_device.so"));
+  CHECK(is_own_library("/home/a/.cache/optrace/emulated-devices/0a/libnccl.so.2"));
+  CHECK_FALSE(is_own_library("/x/nvidia/nccl/lib/libnccl.so.2"));
+  CHECK_FALSE(is_own_library("/x/emulated-devices"));
+  CHECK_FALSE(is_own_library("/x/emulated-devices-of-mine/libnccl.so.2"));
+  CHECK_FALSE(is_own_library("/x/not-emulated-devices/libnccl.so.2"));
+  CHECK_FALSE(is_own_library(""));
+}
+
 TEST_CASE("ops' records and arguments hang on the step that they are of", "[path_counter]") {
   TraceBuilder t;
   const auto add = t.function(kAddCall), inner = t.function("kernel"),
