@@ -436,6 +436,9 @@ class Builder {
       if (auto failure = run_build_steps(link, kCompilersAtOnce, folder)) return failure;
       below.insert(below.end(), linked.begin(), linked.end());
     }
+    // What a linker looks for: Triton links what it launches kernels with against -lcuda.
+    if (is_there(result / "libcuda.so.1"))
+      std::filesystem::copy(result / "libcuda.so.1", result / "libcuda.so");
     return std::nullopt;
   }
 
