@@ -382,7 +382,8 @@ RANKS = """
     dist.all_reduce(x)
     if dist.get_rank() == 1:
         torch.cosh(x)
-    print(f"rank {dist.get_rank()}: {x.tolist()}", flush=True)
+    # torchrun runs Python unbuffered: another rank's line must not come before this one's end.
+    print(f"rank {dist.get_rank()}: {x.tolist()}\\n", end="", flush=True)
     dist.destroy_process_group()
 """
 
@@ -435,7 +436,7 @@ WAITING = """
     import os, signal, sys, time, torch
     torch.sin(torch.ones(1))
     def note(number, frame):  # It may come in the middle of a print: those are not reentrant.
-        os.write(1, b"got %d\n" % number)
+        os.write(1, b"got %d\\n" % number)
         if number != signal.SIGUSR1: sys.exit(9)
     for number in map(int, sys.argv[1:]): signal.signal(number, note)
     print("ready", flush=True)
