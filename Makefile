@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test setup build newest pythons sanitize bench sweep index format lint clean
+.PHONY: help run test setup build newest pythons sanitize sanitized-build bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -35,12 +35,14 @@ build: setup
 run: build
 	@build/optrace conv2d
 
-sanitize: setup
+sanitized-build: setup
 	@[ -f build-sanitize/build.ninja ] || cmake --preset sanitize >/dev/null
 	@cmake --build --preset sanitize --target unit_tests -- -j $(JOBS) $(if $(CI),,--quiet)
+
+sanitize: sanitized-build
 	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
-test: build newest sanitize
+test: build newest sanitized-build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
 

@@ -12,8 +12,17 @@ printf '\n== A 1 us add under probes, against torch.profiler\n'
 "$python" bench/add_overhead.py build
 printf '\n== A program under optrace, against torch.profiler\n'
 "$python" bench/tracing.py build
+printf '\n== Attaching to a running process, beside py-spy dump and memray attach\n'
+setup/install-packages.sh bench/packages.txt
+"$python" -m pip install --quiet --disable-pip-version-check --upgrade --target build/bench-tools \
+  --requirement bench/requirements.txt
+PYTHONPATH=build/bench-tools "$python" -u bench/attach.py build/optrace build/bench-tools
 printf '\n== Dry runs, against the CPU\n'
 "$python" bench/dry_run.py build/optrace
+printf '\n== Comparing two traces of a million events\n'
+OPTRACE_PYTHON=$python "$python" bench/compare.py build/optrace
+printf '\n== Rules held against a trace of a million events\n'
+"$python" bench/check.py build/optrace
 printf '\n== One probe, against a call that takes a number from a shared counter\n'
 build/agent_bench build/lib/optrace/liboptrace_agent.so build/tests/agent/libprobe_targets.so
 printf '\n== Plans and names, against addr2line\n'

@@ -111,6 +111,11 @@ struct Index::State {
   PythonName python_name(std::uint64_t offset, std::uint32_t rank) const;
   // The rank of the symbol whose name holds the byte at `offset` of the symbols.
   std::uint32_t symbol_at(std::uint64_t offset) const;
+
+  /// Calls `visit(offset, all names up to the end of that symbol)` for the first place of `part` in
+  /// each symbol that holds it, until it says false.
+  template <typename Visit>
+  void each_place_of(std::string_view part, const Visit& visit) const;
   // The definition that a call site belongs to.
   std::uint32_t caller_of(std::uint32_t call) const;
 
@@ -558,28 +563,46 @@ std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
   return calls;
 }
 
-std::vector<Definition> Index::find_definitions_with(std::string_view part,
-                                                     std::size_t limit) const {
-  std::vector<Definition> found;
+template <typename Visit>
+void Index::State::each_place_of(std::string_view part, const Visit& visit) const {
   if (part.find('\0') != std::string_view::npos) {
-    return found;
+    return;
   }
-  const auto names = state_->text(state_->symbols, 0, state_->symbols.size);
+  const auto names = text(symbols, 0, symbols.size);
   std::size_t at = 0;
-  while (at < names.size() && found.size() < limit) {
+  while (at < names.size()) {
     // memmem, not find: that one looks for the first letter, which is a digit in most names.
     const void* hit = ::memmem(names.data() + at, names.size() - at, part.data(), part.size());
     if (hit == nullptr) {
-      break;
+      return;
     }
     const auto offset = static_cast<std::size_t>(static_cast<const char*>(hit) - names.data());
+    const std::size_t end = std::min(names.find('\0', offset), names.size() - 1);
+    if (!visit(offset, names.substr(0, end))) {
+      return;
+    }
+    at = end + 1;
+  }
+}
+
+std::vector<Definition> Index::find_definitions_with(std::string_view part,
+                                                     std::size_t limit) const {
+  std::vector<Definition> found;
+  state_->each_place_of(part, [&](std::size_t offset, std::string_view) {
     auto [first, end] = state_->equal_range(state_->definition_symbols, state_->symbol_at(offset));
     for (; first < end && found.size() < limit; ++first) {
       found.push_back(state_->definition(first));
     }
-    at = std::min(names.find('\0', offset), names.size() - 1) + 1;
-  }
+    return found.size() < limit;
+  });
   return found;
+}
+
+void Index::each_symbol_with(std::string_view part,
+                             const std::function<bool(std::string_view)>& visit) const {
+  state_->each_place_of(part, [&](std::size_t, std::string_view names) {
+    return visit(names.substr(names.rfind('\0') + 1));
+  });
 }
 
 void Index::each_definition(const std::function<void(const Definition&)>& visit) const {

@@ -114,6 +114,11 @@ class Index {
   /// order of their symbols, `limit` at most. For look-ups by a bare name.
   std::vector<Definition> find_definitions_with(std::string_view part, std::size_t limit) const;
 
+  /// Every symbol that holds `part`, of what is defined and of what is only called (a library's
+  /// functions), in their order, until `visit` says false.
+  void each_symbol_with(std::string_view part,
+                        const std::function<bool(std::string_view)>& visit) const;
+
   /// Every definition, in the order of their symbols.
   void each_definition(const std::function<void(const Definition&)>& visit) const;
 

@@ -77,6 +77,8 @@ struct Agent {
     library.find(python, "optrace_agent_python");
     library.find(python_frames, "optrace_agent_python_frames");
     library.find(remove, "optrace_agent_remove");
+    library.find(redirect, "optrace_agent_redirect");
+    library.find(restore, "optrace_agent_restore");
     library.find(read_counters, "optrace_agent_read_counters");
   }
 
@@ -93,6 +95,8 @@ struct Agent {
   decltype(optrace_agent_python)* python = nullptr;
   decltype(optrace_agent_python_frames)* python_frames = nullptr;
   decltype(optrace_agent_remove)* remove = nullptr;
+  decltype(optrace_agent_redirect)* redirect = nullptr;
+  decltype(optrace_agent_restore)* restore = nullptr;
   decltype(optrace_agent_read_counters)* read_counters = nullptr;
 };
 
@@ -105,7 +109,7 @@ struct OpRecorder {
     library.find(stop, "optrace_ops_stop");
     const optrace_op_functions functions{agent.note,         agent.new_record,    agent.keep_record,
                                          agent.pause_thread, agent.resume_thread, agent.start,
-                                         agent.stop};
+                                         agent.stop,         agent.redirect,      agent.restore};
     if (const int result = use(&functions); result != 0) {
       throw Error(ExitStatus::failed,
                   fmt::format("op records can't be made: {}", describe_errno(-result)), kAgain);

@@ -15,8 +15,10 @@
 
 #include "platform/error.h"
 #include "python/in_process_tracer.h"
+#include "python/python_check.h"
 #include "python/python_values.h"
 #include "python/recorded_trace.h"
+#include "tracer/listening.h"
 #include "report/layers.h"
 
 namespace optrace {
@@ -52,9 +54,8 @@ class FrameView {
 class PythonTrace {
  public:
   explicit PythonTrace(InProcessOptions options) : options_(std::move(options)) {}
-  explicit PythonTrace(Trace trace) : recorded_(std::make_unique<RecordedTrace>(std::move(trace))) {
-    loaded_ = true;
-  }
+  explicit PythonTrace(std::unique_ptr<RecordedTrace> loaded)
+      : loaded_(true), recorded_(std::move(loaded)) {}
 
   void start() {
     if (loaded_) {
@@ -215,6 +216,7 @@ PYBIND11_MODULE(_optrace, module) {
                                          it->calls == 1 ? "" : "s"));
       });
 
+  optrace::define_check(module);
   py::class_<PythonTrace>(module, "Trace")
       .def("start", &PythonTrace::start)
       .def("stop", &PythonTrace::stop)
@@ -253,6 +255,16 @@ PYBIND11_MODULE(_optrace, module) {
             return optrace::text(text);
           },
           py::kw_only(), py::arg("all") = false)
+      .def(
+          "check",
+          [](const PythonTrace& it, const py::object& rules, bool allow_unknown) {
+            const std::vector<optrace::Rule> expected = optrace::rules_of(rules);
+            RecordedTrace& trace = it.recorded();
+            const py::gil_scoped_release released;
+            return optrace::PythonCheck(trace.report(false),
+                                        trace.check(expected, {.allow_unknown = allow_unknown}));
+          },
+          py::arg("rules"), py::kw_only(), py::arg("allow_unknown") = false)
       .def_property_readonly("frames",
                              [](const PythonTrace& it) {
                                RecordedTrace& trace = it.recorded();
@@ -267,7 +279,7 @@ PYBIND11_MODULE(_optrace, module) {
           "save",
           [](const PythonTrace& it, const py::object& path) {
             const std::filesystem::path file = optrace::path_of(path);
-            RecordedTrace& trace = it.recorded();
+            const RecordedTrace& trace = it.recorded();
             const py::gil_scoped_release released;
             trace.save(file);
           },
@@ -287,12 +299,16 @@ PYBIND11_MODULE(_optrace, module) {
              py::arg("timeline") = false, py::arg("op_records") = true,
              py::arg("python_frames") = true,
              py::arg("buffer_bytes") = optrace::InProcessOptions{}.buffer_bytes);
+  // For the pytest plugin, which looks at rules before it runs what they are about.
+  module.def("require_rules", [](const py::object& rules) { optrace::rules_of(rules); });
+  // For _listen.py: where the command looks for the socket.
+  module.def("listening_folder", [] { return optrace::text(optrace::listening_folder().string()); });
   module.def(
       "load",
       [](const py::object& path) {
         const std::filesystem::path file = optrace::path_of(path);
         const py::gil_scoped_release released;
-        return std::make_unique<PythonTrace>(optrace::read_trace(file));
+        return std::make_unique<PythonTrace>(RecordedTrace::read(file));
       },
       py::arg("path"));
 

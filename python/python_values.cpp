@@ -27,6 +27,15 @@ nlohmann::json to_json_value(const py::handle& value) {
       py::module_::import("json").attr("dumps")(value).cast<std::string>());
 }
 
+std::string described(const py::handle& value) {
+  constexpr std::size_t kMost = 100;  // Characters.
+  const py::str whole = py::repr(value);
+  const py::object shown = py::len(whole) <= kMost
+                               ? py::object(whole)
+                               : whole[py::slice(0, kMost, 1)].cast<py::str>() + py::str("...");
+  return shown.attr("encode")("utf-8", "backslashreplace").cast<std::string>();
+}
+
 py::object source_of(const Frame& frame) {
   if (!frame.source) return py::none();
   const FrameSource& source = *frame.source;

@@ -24,6 +24,9 @@ pybind11::object to_python(const nlohmann::json& value);
 /// The other way round, for values that came from JSON or could go there.
 nlohmann::json to_json_value(const pybind11::handle& value);
 
+/// A value as Python writes it, for a message: not long, and UTF-8.
+std::string described(const pybind11::handle& value);
+
 /// What docs/python.md says of Frame.source.
 pybind11::object source_of(const Frame& frame);
 

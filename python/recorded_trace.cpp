@@ -1,22 +1,47 @@
 #include "python/recorded_trace.h"
 
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "indexer/index_catalogue.h"
+#include "platform/error.h"
 #include "report/html.h"
 #include "report/json.h"
+#include "report/json_fields.h"
+#include "report/read_report.h"
 #include "report/trace_index.h"
 #include "report/tree.h"
 
 namespace optrace {
+
+std::unique_ptr<RecordedTrace> RecordedTrace::read(const std::filesystem::path& file) {
+  return is_report_file(file) ? std::make_unique<RecordedTrace>(read_report(file))
+                              : std::make_unique<RecordedTrace>(read_trace(file));
+}
+
 std::shared_ptr<const Report> RecordedTrace::report(bool all) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Report>& made = reports_[all ? 1 : 0];
   if (!made) {
-    const std::optional<Index> index = find_index_of(trace_);
-    made = std::make_shared<const Report>(merge(trace_, index ? &*index : nullptr, {.all = all}));
+    if (!trace_) {
+      throw Error(ExitStatus::usage, "a report's JSON has only what was asked for when it was made",
+                  "Load the trace to see all, or make the JSON with --all.");
+    }
+    const std::optional<Index> index = find_index_of(*trace_);
+    made = std::make_shared<const Report>(merge(*trace_, index ? &*index : nullptr, {.all = all}));
   }
   return made;
+}
+
+std::vector<CheckResult> RecordedTrace::check(const std::vector<Rule>& rules,
+                                              const CheckOptions& options) {
+  const std::shared_ptr<const Report> made = report(false);
+  const std::optional<Index> index =
+      find_index(text_at(made->torch, "version"), text_at(made->torch, "git_version"));
+  const KnownNames names(trace_ ? std::span(&*trace_, 1) : std::span<const Trace>(),
+                         index ? &*index : nullptr);
+  return optrace::check(*made, names, rules, options);
 }
 
 std::string RecordedTrace::tree(bool all) {
@@ -31,6 +56,14 @@ std::string RecordedTrace::json(bool all) {
 
 std::string RecordedTrace::html() {
   return to_html(*report(false));
+}
+
+void RecordedTrace::save(const std::filesystem::path& file) const {
+  if (!trace_) {
+    throw Error(ExitStatus::usage, "what was loaded from a report's JSON is no trace to save",
+                "Keep the JSON, which to_json() gives; save the trace where it was recorded.");
+  }
+  write_trace(*trace_, file);
 }
 
 }  // namespace optrace

@@ -75,7 +75,7 @@ class Combination {
       }
       add_warnings(sum.meta, reports_[i].meta);
     }
-    sum.meta["processes"] = processes_;
+    sum.processes = processes_;
     sum.meta["differences"] = differences();
     sum.roots = make_frames();
     return sum;

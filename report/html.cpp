@@ -9,8 +9,8 @@
 
 #include "report/json_fields.h"
 #include "report/layers.h"
+#include "report/markup_text.h"
 #include "report/symbol_name.h"
-#include "report/terminal_text.h"
 
 namespace optrace {
 namespace {
@@ -32,37 +32,10 @@ constexpr std::string_view kStyle =
     ".optrace .w{color:#b35900}"
     "</style>";
 
-/// For the text of an element and for an attribute in double quotes.
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char character : printable(text)) {
-    switch (character) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += character;
-    }
-  }
-  return result;
-}
-
 std::string linked(const std::string& text, std::string_view url) {
-  if (!url.starts_with("https://github.com/")) return escaped(text);
+  if (!url.starts_with("https://github.com/")) return markup_text(text);
   return fmt::format(R"(<a href="{}" target="_blank" rel="noopener noreferrer">{}</a>)",
-                     escaped(url), escaped(text));
+                     markup_text(url), markup_text(text));
 }
 
 class HtmlWriter {
@@ -81,11 +54,12 @@ class HtmlWriter {
 
  private:
   void header() {
-    text_ += fmt::format("<div><b>{}</b><span class=\"n\">torch {} on {}</span></div>",
-                         escaped(text_at(report_.meta, "call")),
-                         escaped(text_at(report_.torch, "version")), escaped(report_.device));
+    text_ +=
+        fmt::format("<div><b>{}</b><span class=\"n\">torch {} on {}</span></div>",
+                    markup_text(text_at(report_.meta, "call")),
+                    markup_text(text_at(report_.torch, "version")), markup_text(report_.device));
     const auto warn = [this](const std::string& warning) {
-      text_ += fmt::format("<div class=\"w\">{}</div>", escaped(warning));
+      text_ += fmt::format("<div class=\"w\">{}</div>", markup_text(warning));
     };
     if (report_.meta.is_object() && report_.meta.contains("warnings")) {
       for (const nlohmann::json& warning : report_.meta["warnings"]) {
@@ -144,9 +118,9 @@ class HtmlWriter {
                              : frame.layer == Layer::python ? frame.name
                                                             : short_name(frame.name);
     std::string made =
-        fmt::format("<span class=\"l\">{}</span>{}", name_of(frame.layer), escaped(name));
+        fmt::format("<span class=\"l\">{}</span>{}", name_of(frame.layer), markup_text(name));
     const auto note = [&made](const std::string& said) {
-      if (!said.empty()) made += fmt::format("<span class=\"n\">{}</span>", escaped(said));
+      if (!said.empty()) made += fmt::format("<span class=\"n\">{}</span>", markup_text(said));
     };
     note(step);
     note(text_at(frame.detail, "cpu_capability"));

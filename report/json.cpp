@@ -45,9 +45,9 @@ class JsonWriter {
     text_ += ", \"exact\": ";
     text_ += report.source_exact ? "true" : "false";
     text_ += '}';
-    if (report.meta.is_object() && report.meta.contains("processes")) {
+    if (!report.processes.is_null()) {
       text_ += ",\n \"processes\": ";
-      value(report.meta["processes"]);
+      value(report.processes);
     }
     text_ += ",\n \"roots\": [";
     frames(report.roots);

@@ -44,6 +44,10 @@ constexpr auto kRows = std::to_array<Row>({
     {"libcurand*", "*", Layer::library, kAlways},
     {"libnccl*", "*", Layer::library, kAlways},
     {"libnvrtc*", "*", Layer::library, kAlways},
+    {"libcudart*", "cudaMalloc*", Layer::library, kNever},
+    {"libcudart*", "cudaHostAlloc", Layer::library, kNever},
+    {"libcudart*", "cudaSetDevice", Layer::library, kNever},
+    {"libcuda.so*", "cuMemCreate", Layer::library, kNever},
     {"libcudart*", "*", Layer::library, kAlways},
     {"libcuda.so*", "*", Layer::library, kAlways},
     {"libmkl*", "*", Layer::library, kAlways},
@@ -181,9 +185,6 @@ constexpr auto kFoldedPython = std::to_array<std::string_view>({
     "importlib._bootstrap*",  // How a module's code comes to run.
 });
 
-constexpr std::array<std::string_view, 8> kLayerNames = {
-    "python", "binding", "dispatcher", "autograd", "kernel", "library", "device", "runtime"};
-
 struct LibraryRow {
   std::string_view name;  // Pattern of the function's name.
   std::string_view library;
@@ -313,10 +314,6 @@ bool matches_pattern(std::string_view text, std::string_view pattern) {
   }
 }
 
-std::string_view name_of(Layer layer) {
-  return kLayerNames[static_cast<std::size_t>(layer)];
-}
-
 Placement place(std::string_view name, std::string_view library) {
   for (const Row& row : kRows)
     if (matches_pattern(library, row.library) && matches_pattern(name, row.name))
@@ -353,6 +350,11 @@ std::optional<std::string_view> onednn_implementation(std::string_view name) {
   const std::size_t end = name.rfind("::execute");
   if (end == std::string_view::npos || end < kScope.size()) return std::nullopt;
   return name.substr(kScope.size(), end - kScope.size());
+}
+
+bool is_library_function(std::string_view name) {
+  return std::ranges::any_of(
+      kRows, [&](const Row& row) { return row.layer == Layer::library && row.name == name; });
 }
 
 bool is_library_bookkeeping(std::string_view name) {

@@ -9,9 +9,6 @@
 
 namespace optrace {
 
-/// "python", "binding", ... as the report's JSON has them.
-std::string_view name_of(Layer layer);
-
 /// Whether a frame is part of the report when not everything is asked for.
 enum class Shown : std::uint8_t {
   always,   ///< A step of an op's path, or work done for it.
@@ -46,6 +43,9 @@ std::optional<std::string_view> onednn_implementation(std::string_view name);
 /// The library of which a library frame calls the interface, as its makers write it: `oneDNN`,
 /// `BLAS`, `cuDNN`. Empty if unknown.
 std::string_view library_name(std::string_view name);
+
+/// True for a function that is a library's interface by its very name: `dnnl_primitive_execute`.
+bool is_library_function(std::string_view name);
 
 /// True for a library's functions that make, set up or ask things (`cudnnSetStream`): no work.
 bool is_library_bookkeeping(std::string_view name);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -7,11 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "indexer/symbol_key.h"
 #include "report/call_detail.h"
@@ -77,9 +79,10 @@ struct Path {
   std::uint32_t through = kNone;  // The outermost folded frame between `parent` and this one.
   std::uint32_t thread = 0;       // The first that took it.
   std::uint32_t threads = 1;
-  std::uint32_t traced = kNone;          // The first of the trace's that is part of it,
-  std::vector<std::uint32_t> also;       // and the others.
-  std::uint32_t implementation = kNone;  // oneDNN's: a function.
+  std::uint32_t traced = kNone;            // The first of the trace's that is part of it,
+  std::vector<std::uint32_t> also;         // and the others.
+  std::vector<std::uint32_t> folded_work;  // Folded into it, those that had something work.
+  std::uint32_t implementation = kNone;    // oneDNN's: a function.
   std::uint64_t calls = 0;
 };
 
@@ -96,51 +99,83 @@ struct PathKey {
   bool operator==(const PathKey&) const = default;
 };
 
-struct PathKeyHash {
-  std::size_t operator()(const PathKey& key) const {
-    std::uint64_t hash = 0x9E3779B97F4A7C15U;
-    for (const std::uint32_t part : {key.parent, key.thread, key.what, key.line, key.builtin,
-                                     key.through, key.implementation, key.kind}) {
-      hash ^= part;
-      hash *= 0xFF51AFD7ED558CCDU;  // MurmurHash3's finaliser.
-      hash ^= hash >> 32U;
-    }
-    return hash;
-  }
-};
-
 // Paths by what they are, in the order in which they were first taken.
 class PathSet {
  public:
   // Adds `path.calls` to the path that is the same, or adds the path. Returns its place.
-  std::uint32_t add(const Path& path) {
-    const PathKey key{
-        .parent = path.parent,
-        .thread = path.parent == kNone ? path.thread : 0,
-        .what = path.what,
-        .line = path.line,
-        .builtin = path.builtin,
-        .through = path.through,
-        .implementation = path.implementation,
-        .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1U : 0U)};
-    const auto [at, added] = places_.try_emplace(key, static_cast<std::uint32_t>(paths_.size()));
-    if (added) {
-      paths_.push_back(path);
-      return at->second;
+  std::uint32_t add(Path path) {
+    if (paths_.size() * 2 >= slots_.size()) grow(std::max<std::size_t>(1024, slots_.size() * 2));
+    const PathKey key = key_of(path);
+    const std::uint64_t hash = hash_of(key);
+    Slot* const slot =
+        find(hash, [&](std::uint32_t place) { return key_of(paths_[place]) == key; });
+    if (slot->place == kNone) {
+      *slot = {.tag = tag_of(hash), .place = static_cast<std::uint32_t>(paths_.size())};
+      paths_.push_back(std::move(path));
+      return slot->place;
     }
-    Path& same = paths_[at->second];
+    Path& same = paths_[slot->place];
     same.calls += path.calls;
     same.threads = std::max(same.threads, path.threads);
     same.also.push_back(path.traced);
     same.also.insert(same.also.end(), path.also.begin(), path.also.end());
-    return at->second;
+    return slot->place;
+  }
+
+  // For as many different ones.
+  void reserve(std::size_t count) {
+    paths_.reserve(count);
+    grow(std::bit_ceil(count * 2 + 1));
   }
 
   std::vector<Path>& paths() { return paths_; }
 
  private:
+  // Of a table with open addressing, a power of two long and at most half full.
+  struct Slot {
+    std::uint32_t tag = 0;  // Bits of the hash that say nothing of where the slot is.
+    std::uint32_t place = kNone;
+  };
+
+  static PathKey key_of(const Path& path) {
+    return {.parent = path.parent,
+            .thread = path.parent == kNone ? path.thread : 0,
+            .what = path.what,
+            .line = path.line,
+            .builtin = path.builtin,
+            .through = path.through,
+            .implementation = path.implementation,
+            .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1U : 0U)};
+  }
+
+  static std::uint64_t hash_of(const PathKey& key) {
+    static_assert(std::has_unique_object_representations_v<PathKey>);
+    return XXH3_64bits(&key, sizeof key);
+  }
+  static std::uint32_t tag_of(std::uint64_t hash) {
+    return static_cast<std::uint32_t>(hash >> 32U);
+  }
+
+  // The slot of what has that hash and is the same, or the free one where it belongs.
+  template <typename IsSame>
+  Slot* find(std::uint64_t hash, const IsSame& is_same) {
+    for (std::size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
+      Slot& slot = slots_[at];
+      if (slot.place == kNone || (slot.tag == tag_of(hash) && is_same(slot.place))) return &slot;
+    }
+  }
+
+  void grow(std::size_t size) {
+    if (size <= slots_.size()) return;
+    slots_.assign(size, {});
+    for (std::uint32_t place = 0; place < paths_.size(); ++place) {
+      const std::uint64_t hash = hash_of(key_of(paths_[place]));
+      *find(hash, [](std::uint32_t) { return false; }) = {.tag = tag_of(hash), .place = place};
+    }
+  }
+
   std::vector<Path> paths_;
-  std::unordered_map<PathKey, std::uint32_t, PathKeyHash> places_;
+  std::vector<Slot> slots_;
 };
 
 class Merge {
@@ -228,8 +263,9 @@ class Merge {
   bool is_emulated(const std::optional<std::string>& library) const {
     const nlohmann::json& dry_run = dry_run_meta();
     if (!library || !dry_run.is_object()) return false;
-    const nlohmann::json libraries = dry_run.value("libraries", nlohmann::json());
-    return std::find(libraries.begin(), libraries.end(), *library) != libraries.end();
+    const auto libraries = dry_run.find("libraries");
+    return libraries != dry_run.end() &&
+           std::find(libraries->begin(), libraries->end(), *library) != libraries->end();
   }
 
   const FunctionFacts& facts(std::uint32_t function) {
@@ -254,14 +290,20 @@ class Merge {
     }
     if (index_ == nullptr || function.symbol.empty()) return facts;
     facts->indexed = {canonical_symbol(function.symbol), function.source_file};
-    if (const auto found =
-            index_->find_definition(facts->indexed.symbol, facts->indexed.source_file)) {
-      FrameSource& source = facts->source.emplace();
-      source.file = found->location.file;
-      source.line = found->location.line;
-      source.url = native_links_.of_native(source.file, source.line);
-    }
+    facts->source = definition_of(facts->indexed);
     return facts;
+  }
+
+  // Where a native function is defined, as far as the index knows.
+  std::optional<FrameSource> definition_of(const IndexedFunction& function) const {
+    if (index_ == nullptr) return std::nullopt;
+    const auto found = index_->find_definition(function.symbol, function.source_file);
+    if (!found) return std::nullopt;
+    FrameSource source;
+    source.file = found->location.file;
+    source.line = found->location.line;
+    source.url = native_links_.of_native(source.file, source.line);
+    return source;
   }
 
   std::optional<std::string> op_of(std::string_view unambiguous_name) const {
@@ -286,13 +328,23 @@ class Merge {
     }
     if (path.kind == PathKind::node) return Shown::always;
     if (path.kind == PathKind::initial || path.what == kNone) return Shown::never;
+    if (fails(path)) return Shown::always;
     return facts(path.what).placement.shown;
+  }
+
+  // Whether a call of a library's failed there.
+  bool fails(const Path& path) const {
+    bool any = false;
+    if (path.traced != kNone)
+      for_each_traced(path, [&](const TracePath& one) { any = any || calls_.any_failed(one.ops); });
+    return any;
   }
 
   // An autograd node is shown under the op that made it, wherever the engine ran it.
   void take_paths() {
     std::vector<std::uint32_t> places;
     places.reserve(trace_.paths.size());
+    every_path_.reserve(trace_.paths.size());
     for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
       const TracePath& traced = trace_.paths[i];
       Path path;
@@ -308,7 +360,7 @@ class Merge {
       const bool made_by = traced.caused_by != kNone && traced.caused_by < i;
       const std::uint32_t parent = made_by ? traced.caused_by : traced.parent;
       if (parent != kNone) path.parent = places[parent];
-      places.push_back(every_path_.add(path));
+      places.push_back(every_path_.add(std::move(path)));
     }
   }
 
@@ -336,9 +388,11 @@ class Merge {
     any_lead_ = std::ranges::any_of(paths, [&](const Path& path) {
       return path.kind != PathKind::python && shown(path) == Shown::always;
     });
-    for (std::size_t i = paths.size(); i-- > 0;)
+    for (std::size_t i = paths.size(); i-- > 0;) {
+      paths[i].leads = paths[i].leads || works(paths[i]);
       if (paths[i].parent != kNone && (paths[i].leads || shown(paths[i]) == Shown::always))
         paths[paths[i].parent].leads = true;
+    }
   }
 
   // What is folded hands what it leads to up to the path above it.
@@ -355,6 +409,11 @@ class Merge {
       if (!is_shown(path, place.path)) {
         if (place.folded == nullptr) place.folded = &path;
         places[i] = place;
+        if (place.path != kNone && (works(path) || asks(path))) {
+          std::vector<std::uint32_t>& folded = shown_paths_.paths()[place.path].folded_work;
+          folded.push_back(path.traced);
+          folded.insert(folded.end(), path.also.begin(), path.also.end());
+        }
         continue;
       }
       Path shown = path;
@@ -372,7 +431,7 @@ class Merge {
           place.path != kNone && shown_paths_.paths()[place.path].kind == PathKind::python;
       if (!under_python) shown.line = 0;
       if (under_python) shown.through = kNone;
-      places[i] = {shown_paths_.add(shown), nullptr};
+      places[i] = {shown_paths_.add(std::move(shown)), nullptr};
     }
   }
 
@@ -495,17 +554,101 @@ class Merge {
     return frame;
   }
 
-  // What a library was asked for, and the kernels that it launched.
+  // The ways of the trace that this one stands for, by their first call.
+  template <typename Visit>
+  void for_each_traced(const Path& path, const Visit& visit) const {
+    visit(trace_.paths[path.traced]);
+    for (const std::uint32_t traced : path.also) visit(trace_.paths[traced]);
+  }
+
+  // Whether devices did anything for it.
+  bool works(const Path& path) const {
+    bool any = false;
+    for_each_traced(path, [&](const TracePath& one) { any = any || !one.activities.empty(); });
+    return any;
+  }
+
+  // Whether there are records of it, which may be of what a library was asked for.
+  bool asks(const Path& path) const {
+    bool any = false;
+    for_each_traced(path, [&](const TracePath& one) { any = any || !one.ops.empty(); });
+    return any;
+  }
+
+  // What a library was asked for, by it and by what is folded into it, and the kernels that it
+  // launched.
   void describe_calls(const Path& path, Frame& frame, nlohmann::json& detail) const {
-    std::vector<OpTally> tallies = trace_.paths[path.traced].ops;
-    for (const std::uint32_t traced : path.also)
-      tallies.insert(tallies.end(), trace_.paths[traced].ops.begin(),
-                     trace_.paths[traced].ops.end());
+    std::vector<OpTally> tallies;
+    const auto take = [&](const TracePath& one) {
+      for (const OpTally& tally : one.ops) {
+        const auto same = std::ranges::find(tallies, tally.record, &OpTally::record);
+        if (same == tallies.end())
+          tallies.push_back(tally);
+        else
+          same->calls += tally.calls;
+      }
+    };
+    for_each_traced(path, take);
+    for (const std::uint32_t traced : path.folded_work) take(trace_.paths[traced]);
     if (tallies.empty()) return;
     CallDetails::Calls calls = calls_.of(frame.name, tallies);
     if (!calls.calls.empty()) detail["calls"] = std::move(calls.calls);
     if (calls.reads_device) detail["reads_device_memory"] = true;
     for (CallDetails::Launch& launch : calls.launches)
+      frame.children.push_back(make_kernel_frame(std::move(launch)));
+    for (CallDetails::Failed& failed : calls.failed)
+      frame.children.push_back(make_failed_frame(std::move(failed)));
+  }
+
+  // A function of a library's that has no probe, and failed.
+  static Frame make_failed_frame(CallDetails::Failed failed) {
+    Frame frame;
+    frame.layer = Layer::library;
+    frame.name = std::move(failed.function);
+    frame.calls = std::max<std::uint64_t>(failed.calls, 1);
+    frame.detail = std::move(failed.detail);
+    if (const std::string_view name = library_name(frame.name); !name.empty())
+      frame.detail["library"] = name;
+    return frame;
+  }
+
+  // A library's call is noted on the way there, and so as the caller's. Where the function has a
+  // frame, and one alone, it is told there.
+  static void hand_down_calls(Frame& frame) {
+    if (!frame.detail.is_object() || !frame.detail.contains("calls")) return;
+    nlohmann::json kept = nlohmann::json::array();
+    for (nlohmann::json& call : frame.detail["calls"]) {
+      const auto is_callee = [&](const Frame& child) {
+        return call.contains("call") && call["call"] == child.name;
+      };
+      if (std::ranges::count_if(frame.children, is_callee) != 1) {
+        kept.push_back(std::move(call));
+        continue;
+      }
+      const auto callee = std::ranges::find_if(frame.children, is_callee);
+      call.erase("call");
+      callee->detail["calls"].push_back(std::move(call));
+    }
+    frame.detail["calls"] = std::move(kept);
+    if (frame.detail["calls"].empty()) frame.detail.erase("calls");
+    if (frame.detail.empty()) frame.detail = nullptr;
+  }
+
+  // What devices did for it, and for what is folded into it.
+  void describe_work(const Path& path, Frame& frame) const {
+    std::vector<ActivityTally> tallies;
+    std::uint64_t left_out = 0;
+    const auto take = [&](const TracePath& one) {
+      tallies.insert(tallies.end(), one.activities.begin(), one.activities.end());
+      left_out += one.activities_left_out;
+    };
+    for_each_traced(path, take);
+    for (const std::uint32_t traced : path.folded_work) take(trace_.paths[traced]);
+    if (tallies.empty()) return;
+    CallDetails::Calls work = calls_.of(tallies);
+    for (nlohmann::json& call : work.calls) frame.detail["calls"].push_back(std::move(call));
+    if (left_out != 0) frame.detail["device_work_left_out"] = left_out;
+    for (CallDetails::Launch& launch : work.launches)
       frame.children.push_back(make_kernel_frame(std::move(launch)));
   }
 
@@ -515,14 +658,9 @@ class Merge {
     frame.name = qualified_name(launch.symbol);
     frame.calls = launch.calls;
     frame.detail = std::move(launch.detail);
-    if (index_ != nullptr) {
-      if (const auto found = index_->find_definition(canonical_symbol(launch.symbol), {})) {
-        FrameSource& source = frame.source.emplace();
-        source.file = found->location.file;
-        source.line = found->location.line;
-        source.url = native_links_.of_native(source.file, source.line);
-      }
-    }
+    if (options_.times && frame.detail.contains("duration_ns"))
+      frame.detail["time"] = frame.detail["duration_ns"];
+    frame.source = definition_of({canonical_symbol(launch.symbol), {}});
     frame.symbol = std::move(launch.symbol);
     return frame;
   }
@@ -534,14 +672,11 @@ class Merge {
     std::vector<OpTally> ops;
     std::vector<ArgumentTally> arguments;
     std::uint64_t left_out = 0;
-    const auto add = [&](std::uint32_t traced) {
-      const TracePath& one = trace_.paths[traced];
+    for_each_traced(path, [&](const TracePath& one) {
       ops.insert(ops.end(), one.ops.begin(), one.ops.end());
       arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
       left_out += one.ops_left_out;
-    };
-    add(path.traced);
-    for (const std::uint32_t traced : path.also) add(traced);
+    });
     // A boxed step does not say of which op; its record does.
     if (!op && !ops.empty())
       if (std::string name = dispatch_.op_name(ops.front().record); !name.empty())
@@ -585,6 +720,7 @@ class Merge {
       frame = path.kind == PathKind::python ? make_python_frame(path)
               : path.kind == PathKind::node ? make_node_frame(path, parent)
                                             : make_native_frame(path);
+      describe_work(path, frame);
       frame.thread = trace_.threads[path.thread].id;
       for (Frame& kernel : frame.children) kernel.thread = frame.thread;
       frame.calls = path.calls;
@@ -601,6 +737,7 @@ class Merge {
     std::vector<Frame> roots;
     for (std::size_t i = paths.size(); i-- > 0;) {
       std::reverse(frames[i].children.begin(), frames[i].children.end());
+      hand_down_calls(frames[i]);
       const std::uint32_t parent = paths[i].parent;
       (parent == kNone ? roots : frames[parent].children).push_back(std::move(frames[i]));
     }

@@ -15,6 +15,7 @@
 
 #include "report/call_detail.h"
 #include "report/dispatch_detail.h"
+#include "report/failures.h"
 #include "report/json_fields.h"
 #include "report/layers.h"
 #include "report/source_link.h"
@@ -90,6 +91,7 @@ class TreeWriter {
   std::string write() {
     header();
     tree();
+    failed();
     summary();
     next();
     return std::move(text_);
@@ -167,13 +169,12 @@ class TreeWriter {
 
   // Of a job: who took part, and who went where the others did not.
   void processes() {
-    if (!report_.meta.is_object()) return;
-    const nlohmann::json none = nlohmann::json::array();
     std::string ranks;
     std::string ids;
-    for (const nlohmann::json& process : report_.meta.value("processes", none)) {
+    for (const nlohmann::json& process : report_.processes) {
       const auto add = [&](std::string& all, const char* key) {
-        const nlohmann::json name = process.is_object() ? process.value(key, none) : none;
+        const nlohmann::json name =
+            process.is_object() ? process.value(key, nlohmann::json()) : nlohmann::json();
         if (name.is_number()) all += fmt::format("{}{}", all.empty() ? "" : ", ", name.dump());
       };
       add(ranks, "rank");
@@ -183,7 +184,9 @@ class TreeWriter {
       field("ranks", ranks);
     else if (!ids.empty())
       field("processes", ids);
-    for (const nlohmann::json& difference : report_.meta.value("differences", none))
+    if (!report_.meta.is_object()) return;
+    for (const nlohmann::json& difference :
+         report_.meta.value("differences", nlohmann::json::array()))
       if (difference.is_string()) field("", printable(difference.get<std::string>()));
   }
 
@@ -486,6 +489,46 @@ class TreeWriter {
     if (!it.why.empty())
       line(fmt::format("{}{}{}", std::string(kLayerColumns, ' '), paint(it.below, kDim),
                        paint("↳ " + it.why, kDim)));
+  }
+
+  // The calls that failed, each with the way to it.
+  void failed() {
+    constexpr std::size_t kMost = 5;
+    constexpr std::size_t kMostAbove = 30;  // Frames: the tree above has all.
+    const std::vector<Failure> found = failures(report_);
+    for (std::size_t i = 0; i < found.size() && i < kMost; ++i) {
+      const Failure& failure = found[i];
+      std::string what = printable(short_name(failure.path.back()->name));
+      for (const std::string& more : {failure.error, failure.why})
+        if (!more.empty()) what += ": " + printable(more);
+      if (failure.calls > 1) what += fmt::format("  ×{}", failure.calls);
+      field(failure.refused ? "refused" : "failed", paint(what, kWarning));
+      // From the innermost line of Python's on.
+      std::size_t first = failure.path.size() - 1;
+      while (first > 0 && failure.path[first]->layer != Layer::python) --first;
+      first = std::max(first, failure.path.size() - std::min(failure.path.size(), kMostAbove));
+      for (std::size_t at = first; at + 1 < failure.path.size(); ++at)
+        field("", paint("under ", kDim) + place_of(failure.path, at));
+    }
+    if (found.size() > kMost)
+      field("", paint(fmt::format("and {} in other places", found.size() - kMost), kDim));
+    if (!found.empty()) line("");
+  }
+
+  // `Linear.forward  torch/nn/modules/linear.py:125`: a frame, and the line of it that calls on.
+  std::string place_of(const std::vector<const Frame*>& path, std::size_t at) const {
+    const Frame& frame = *path[at];
+    std::string text =
+        printable(frame.layer == Layer::python                         ? python_name(frame.name)
+                  : frame.op && !text_at(frame.detail, "step").empty() ? *frame.op
+                                                                       : short_name(frame.name));
+    if (!frame.source || frame.source->file.empty()) return text;
+    const std::optional<FrameSource>& next = path[at + 1]->source;
+    const std::uint32_t line_number =
+        next && next->call_line ? *next->call_line : frame.source->line;
+    const bool exact = report_.source_exact || frame.layer == Layer::python;
+    text += fmt::format("  {}:{}{}", printable(frame.source->file), exact ? "" : "~", line_number);
+    return text;
   }
 
   void summary() {

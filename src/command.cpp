@@ -1,9 +1,34 @@
 #include "src/command.h"
 
+#include <fmt/format.h>
+
 namespace optrace {
 
 CLI::Validator one_of(const std::set<std::string>& choices) {
   return CLI::IsMember(choices).description("");
+}
+
+CLI::Validator whole_number(std::uint64_t least) {
+  return {[least](const std::string& text) {
+            constexpr std::size_t kMostDigits = 18;
+            const bool good = !text.empty() && text.size() <= kMostDigits &&
+                              text.find_first_not_of("0123456789") == std::string::npos &&
+                              std::stoull(text) >= least;
+            return good ? std::string() : fmt::format("{} is no number from {} on", text, least);
+          },
+          ""};
+}
+
+void add_output_file_option(CLI::App& command, std::string& file) {
+  command.add_option("-o,--output", file, "Write to a file instead of standard output")
+      ->type_name("FILE");
+}
+
+void add_colour_option(CLI::App& command, std::string& colour) {
+  command.add_option("--colour,--color", colour, "auto, always or never")
+      ->check(one_of({"auto", "always", "never"}))
+      ->type_name("WHEN")
+      ->capture_default_str();
 }
 
 }  // namespace optrace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -15,8 +16,28 @@ namespace optrace {
 /// Checks an option's value without repeating the choices in the help's column of types.
 CLI::Validator one_of(const std::set<std::string>& choices);
 
+/// Checks that a value is a whole number from `least` on. (CLI11 would take -1 for the largest
+/// number that there is.)
+CLI::Validator whole_number(std::uint64_t least);
+
+/// Adds -o, --output FILE: where the answer goes instead of standard output. `file` must outlive
+/// `command`, as below.
+void add_output_file_option(CLI::App& command, std::string& file);
+
+/// Adds --colour auto|always|never, as style_for() takes it.
+void add_colour_option(CLI::App& command, std::string& colour);
+
 /// `optrace report TRACE`: renders a saved trace.
 void add_report_command(CLI::App& app);
+
+/// `optrace check TRACE --expect RULES`: holds what ran against rules.
+void add_check_command(CLI::App& app);
+
+/// `optrace compare A B`: what differs between two traces or reports.
+void add_compare_command(CLI::App& app);
+
+/// `optrace attach PID`: traces a process that is running already.
+void add_attach_command(CLI::App& app);
 
 /// `optrace locate NAME`: where a name is defined.
 void add_locate_command(CLI::App& app);

@@ -174,8 +174,7 @@ void add_explain_command(CLI::App& app) {
       ->check(one_of({"text", "json"}))
       ->type_name("FORMAT")
       ->default_str("text");
-  command->add_option("-o,--output", options->file, "Write to a file instead of standard output")
-      ->type_name("FILE");
+  add_output_file_option(*command, options->file);
   command->add_flag("--all", options->all, "Every dispatch key, every way down");
   command
       ->add_option_function<std::string>(

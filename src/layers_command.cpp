@@ -75,14 +75,10 @@ void add_layers_command(CLI::App& app) {
       ->check(one_of({"text", "json"}))
       ->type_name("FORMAT")
       ->capture_default_str();
-  command->add_option("-o,--output", options->output, "Write to a file instead of standard output")
-      ->type_name("FILE");
+  add_output_file_option(*command, options->output);
   command->add_option("--python", options->python, "The Python that has the torch in question")
       ->type_name("PATH");
-  command->add_option("--colour,--color", options->colour, "auto, always or never")
-      ->check(one_of({"auto", "always", "never"}))
-      ->type_name("WHEN")
-      ->capture_default_str();
+  add_colour_option(*command, options->colour);
   command->callback([options] { show_layers(*options); });
 }
 

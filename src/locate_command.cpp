@@ -279,8 +279,7 @@ void add_locate_command(CLI::App& app) {
       ->check(one_of({"text", "json"}))
       ->type_name("FORMAT")
       ->capture_default_str();
-  command->add_option("-o,--output", options->output, "Write to a file instead of standard output")
-      ->type_name("FILE");
+  add_output_file_option(*command, options->output);
   command->add_option("--limit", options->answers.limit, "How many answers at most")
       ->check(CLI::Range(1U, 100000U).description(""))
       ->type_name("N")
@@ -290,10 +289,7 @@ void add_locate_command(CLI::App& app) {
   command->add_flag("--open", options->open, "Open $VISUAL or $EDITOR there");
   command->add_option("--python", options->python, "The Python that has the torch in question")
       ->type_name("PATH");
-  command->add_option("--colour,--color", options->colour, "auto, always or never")
-      ->check(one_of({"auto", "always", "never"}))
-      ->type_name("WHEN")
-      ->capture_default_str();
+  add_colour_option(*command, options->colour);
   command->callback([options] {
     if (options->name == "-")
       locate_lines(*options);

@@ -33,8 +33,9 @@ constexpr const char* kExamples = R"(Examples:
   optrace softmax --trace softmax.trace   keep the trace; later:
   optrace report softmax.trace
   optrace run train.py --epochs 1         what a whole program does
+  optrace attach 4711 --seconds 5         what a running process does
 
-Exit status: 0 done, 1 two things differ, 2 wrong usage, 3 the tracing failed, 130 interrupted.)";
+Exit status: 0 done, 1 two things differ or a rule does not hold, 2 wrong usage, 3 the tracing failed, 130 interrupted.)";
 
 /// A descriptor below 3 that is closed would be given to the next file opened, and what is meant
 /// for the terminal would end up in it. One opened the wrong way round keeps the number, and its
@@ -60,10 +61,13 @@ int run(int argument_count, char** arguments) {
   app.require_subcommand(0, 1);
   app.get_formatter()->column_width(34);
   optrace::add_op_command(app);
+  optrace::add_attach_command(app);
   optrace::add_locate_command(app);
   optrace::add_explain_command(app);
   optrace::add_layers_command(app);
   optrace::add_report_command(app);
+  optrace::add_compare_command(app);
+  optrace::add_check_command(app);
   optrace::add_source_command(app);
   const std::size_t own = optrace::add_run_command(
       app, {arguments, static_cast<std::size_t>(std::max(argument_count, 0))});

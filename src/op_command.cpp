@@ -1,3 +1,5 @@
+#include "src/op_command.h"
+
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -104,25 +106,26 @@ std::string device_of(const OpOptions& options) {
   return options.dry_run.asked_for() ? "cuda" : "cpu";
 }
 
-void run_op(const OpOptions& options) {
+/// Throws Error(usage) for a name that no op has.
+void require_op(const OpOptions& options) {
   constexpr std::size_t kLongestName = 200;  // Bytes; the longest of torch 2.6 has 75.
   if (options.op.empty() || options.op.size() > kLongestName) {
     throw Error(ExitStatus::usage,
                 options.op.empty() ? "no op named" : "the op's name is longer than any",
                 "Name one, such as `optrace conv2d`. `optrace --help` has examples.");
   }
+}
+
+/// What was traced. Shows on a terminal what is being done, and what the call printed. An
+/// InterruptGuard must live.
+Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   LaunchRequest request;
   request.call = call_of(options);
-  const PythonChoice python = choose_python(options.python);
-  require_output(options.output);
-  require_writable(options.trace_file);
-  require_trace_file(options.trace_file, options.timeline, options.output);
   request.python = python.path;
   request.python_reason = python.reason;
   request.device = device_of(options);
   request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
   request.patience = std::chrono::seconds(options.timeout);
-  const InterruptGuard guard;
   LaunchResult result;
   {
     const Progress progress;
@@ -136,14 +139,24 @@ void run_op(const OpOptions& options) {
   InterruptGuard::throw_if_interrupted();
   std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
   if (!options.timeline) drop_timeline(result.trace);
-  if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
-  write_report({&result.trace, 1}, options.output);
+  return std::move(result.trace);
 }
 
-}  // namespace
+void run_op(const OpOptions& options) {
+  require_op(options);
+  (void)call_of(options);  // What is wrong with it is told before anything is looked for.
+  const PythonChoice python = choose_python(options.python);
+  require_output(options.output);
+  require_writable(options.trace_file);
+  require_trace_file(options.trace_file, options.timeline, options.output);
+  const InterruptGuard guard;
+  const Trace trace = trace_op(options, python);
+  if (!options.trace_file.empty()) write_trace(trace, options.trace_file);
+  write_report({&trace, 1}, options.output);
+}
 
-void add_op_command(CLI::App& app) {
-  const auto options = std::make_shared<OpOptions>();
+/// The options that say what is called, and how.
+void add_call_options(CLI::App& app, const std::shared_ptr<OpOptions>& options) {
   app.add_option("OP", options->op,
                  "What to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
                  "torch.conv2d, Tensor.add_, aten::add.Tensor, 'nn.Linear(8, 4)'")
@@ -173,10 +186,6 @@ void add_op_command(CLI::App& app) {
   app.add_flag("--requires-grad", options->requires_grad,
                "Floating-point inputs require a gradient");
   app.add_flag("--backward", options->backward, "Call .sum().backward() on the result too");
-  add_output_options(app, options->output);
-  app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
-      ->type_name("FILE");
-  app.add_flag("--timeline", options->timeline, "Keep every call in the trace, not only counts");
   app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
       ->check(one_of({"jump", "int3"}))
       ->type_name("MODE")
@@ -189,9 +198,31 @@ void add_op_command(CLI::App& app) {
       ->check(CLI::Range(1U, 86400U).description(""))
       ->type_name("SECONDS")
       ->capture_default_str();
+}
+
+}  // namespace
+
+void add_op_command(CLI::App& app) {
+  const auto options = std::make_shared<OpOptions>();
+  add_call_options(app, options);
+  add_output_options(app, options->output);
+  app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
+      ->type_name("FILE");
+  app.add_flag("--timeline", options->timeline, "Keep every call in the trace, not only counts");
   app.callback([&app, options] {
     if (app.get_subcommands().empty()) run_op(*options);
   });
+}
+
+Trace trace_op_command(const std::vector<std::string>& words) {
+  const auto options = std::make_shared<OpOptions>();
+  CLI::App app;
+  add_call_options(app, options);
+  app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them reversed.
+  require_op(*options);
+  const PythonChoice python = choose_python(options->python);
+  const InterruptGuard guard;
+  return trace_op(*options, python);
 }
 
 }  // namespace optrace

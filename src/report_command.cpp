@@ -114,7 +114,8 @@ void add_report_command(CLI::App& app) {
   command->callback([options] {
     require_output(options->output);
     std::vector<Trace> traces;
-    for (const std::string& file : options->traces) traces.push_back(read_trace(file));
+    for (const std::string& file : options->traces)
+      traces.push_back(read_trace(file, TraceParts::without_events));
     write_report(traces, options->output);
   });
 }

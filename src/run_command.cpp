@@ -1,5 +1,6 @@
 #include "src/run_command.h"
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "platform/child_process.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
@@ -39,18 +41,6 @@ struct RunOptions {
   std::string probes = "jump";
   std::string python;
 };
-
-/// CLI11 would take -1 for the largest number that there is.
-CLI::Validator whole_number(std::uint64_t least) {
-  return {[least](const std::string& text) {
-            constexpr std::size_t kMostDigits = 18;
-            const bool good = !text.empty() && text.size() <= kMostDigits &&
-                              text.find_first_not_of("0123456789") == std::string::npos &&
-                              std::stoull(text) >= least;
-            return good ? std::string() : fmt::format("{} is no number from {} on", text, least);
-          },
-          ""};
-}
 
 /// How many of `arguments` come before the program: it begins with the first that is neither an
 /// option of `command` nor an option's value, or with -m or -c.
@@ -171,6 +161,12 @@ void check(RunOptions& options) {
   require_trace_file(options.trace_file, options.request.collector.timeline, options.output);
 }
 
+/// Ended by a signal that nobody sends to ask for the end.
+bool crashed(int wait_status) {
+  return WIFSIGNALED(wait_status) &&
+         !std::set{SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM}.contains(WTERMSIG(wait_status));
+}
+
 /// Sentences on what was asked for and did not happen.
 void say_what_is_missing(const RunOptions& options, const ProgramResult& result) {
   const TraceSelection& selection = options.request.collector.selection;
@@ -184,6 +180,10 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
                                            : fmt::format("process {}", process.id),
                          process.problem),
              process.remedy);
+  }
+  if (crashed(result.wait_status) && !result.processes.empty()) {
+    complain(fmt::format("the program was {}; the report has what it did until then",
+                         describe_wait_status(result.wait_status)));
   }
   if (result.processes.empty()) {
     complain("the program never imported torch, so there is nothing to report");
@@ -231,6 +231,23 @@ DryRun dry_run_of(const RunOptions& options) {
   return std::move(*dry_run);
 }
 
+/// Runs the program, with a line on the terminal that says how far it is.
+ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
+  options.request.python = python.path;
+  options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
+  if (options.dry_run.asked_for()) options.request.dry_run = dry_run_of(options);
+  LiveLine line;
+  return run_program(options.request,
+                     [&line](const ProgramProgress& progress) { line.show(progress); });
+}
+
+constexpr int kSignalled = 128;  // As shells say it.
+
+int exit_status_of(const ProgramResult& result) {
+  return WIFSIGNALED(result.wait_status) ? kSignalled + WTERMSIG(result.wait_status)
+                                         : WEXITSTATUS(result.wait_status);
+}
+
 [[noreturn]] void run(RunOptions& options) {
   check(options);
   const PythonChoice python = choose_python(options.python);
@@ -241,15 +258,7 @@ DryRun dry_run_of(const RunOptions& options) {
     options.output.file = TraceFiles(options.output.file).for_us(rank);
     const OutputFile trial(options.output.file);
   }
-  options.request.python = python.path;
-  options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
-  if (options.dry_run.asked_for()) options.request.dry_run = dry_run_of(options);
-  ProgramResult result;
-  {
-    LiveLine line;
-    result = run_program(options.request,
-                         [&line](const ProgramProgress& progress) { line.show(progress); });
-  }
+  ProgramResult result = run_traced(options, python);
   say_what_is_missing(options, result);
   try {
     const InterruptGuard guard;
@@ -257,17 +266,56 @@ DryRun dry_run_of(const RunOptions& options) {
   } catch (const Error& error) {  // The exit status is the program's all the same.
     complain(error.what(), error.remedy());
   }
-  constexpr int kSignalled = 128;  // As shells say it.
-  throw CLI::RuntimeError(WIFSIGNALED(result.wait_status)
-                              ? kSignalled + WTERMSIG(result.wait_status)
-                              : WEXITSTATUS(result.wait_status));
+  throw CLI::RuntimeError(exit_status_of(result));
+}
+
+/// The options that say what is traced, and in which Python.
+void add_program_options(CLI::App& command, RunOptions& options) {
+  CollectorOptions& collector = options.request.collector;
+  command
+      .add_option("--ops", collector.selection.ops,
+                  "Only ops of this name, and what they call; * stands for any\ncharacters")
+      ->type_name("PATTERN");
+  command
+      .add_option("--from-module", collector.selection.from_module,
+                  "Only what this Python module or package calls")
+      ->type_name("NAME");
+  command.add_option("--skip", collector.selection.skip, "Pass over the first N calls of an op")
+      ->check(whole_number(0))
+      ->type_name("N");
+  command
+      .add_option("--count", collector.selection.count,
+                  "Trace N calls of an op, then let the program run untraced")
+      ->check(whole_number(1))
+      ->type_name("N");
+  add_dry_run_options(command, options.dry_run);
+  command.add_flag("--children", options.request.children,
+                   "Trace the processes that the program starts too");
+  command.add_option("--probes", options.probes, "How functions are patched: jump (fast) or int3")
+      ->check(one_of({"jump", "int3"}))
+      ->type_name("MODE")
+      ->capture_default_str();
+  command
+      .add_option("--python", options.python,
+                  "The Python to run. Else it is $OPTRACE_PYTHON, $VIRTUAL_ENV's,\nthe one in "
+                  "optrace's own .venv, or python3")
+      ->type_name("PATH");
+}
+
+/// Takes the program, what stands behind the command's own options in `arguments`. Returns how many
+/// come before it.
+std::size_t take_program(const CLI::App& command, std::span<char* const> arguments,
+                         RunOptions& options) {
+  const std::size_t own = own_arguments(command, arguments);
+  for (char* const argument : arguments.subspan(own))
+    options.request.arguments.emplace_back(argument);
+  return own;
 }
 
 }  // namespace
 
 std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
   const auto options = std::make_shared<RunOptions>();
-  CollectorOptions& collector = options->request.collector;
   CLI::App* const command =
       app.add_subcommand("run", "Run a Python program and trace what it does with torch");
   command->footer(
@@ -279,49 +327,47 @@ std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
       "job.py\n"
       "Its input and output are not touched: the report goes to standard error once it has ended, "
       "or to\n-o FILE. Exit status: the program's own; 128 + N if signal N killed it.");
-  command
-      ->add_option("--ops", collector.selection.ops,
-                   "Only ops of this name, and what they call; * stands for any\ncharacters")
-      ->type_name("PATTERN");
-  command
-      ->add_option("--from-module", collector.selection.from_module,
-                   "Only what this Python module or package calls")
-      ->type_name("NAME");
-  command->add_option("--skip", collector.selection.skip, "Pass over the first N calls of an op")
-      ->check(whole_number(0))
-      ->type_name("N");
-  command
-      ->add_option("--count", collector.selection.count,
-                   "Trace N calls of an op, then let the program run untraced")
-      ->check(whole_number(1))
-      ->type_name("N");
-  add_dry_run_options(*command, options->dry_run);
-  command->add_flag("--timeline", collector.timeline,
+  add_program_options(*command, *options);
+  command->add_flag("--timeline", options->request.collector.timeline,
                     "Keep every call in the trace, not only counts");
-  command->add_flag("--children", options->request.children,
-                    "Trace the processes that the program starts too");
   command
       ->add_option("--trace", options->trace_file,
                    "Save the trace for `optrace report`; a child's goes to\nNAME.PID.EXT, a "
                    "torchrun rank's to NAME.rankN.EXT")
       ->type_name("FILE");
   add_output_options(*command, options->output);
-  command->add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
-      ->check(one_of({"jump", "int3"}))
-      ->type_name("MODE")
-      ->capture_default_str();
-  command
-      ->add_option("--python", options->python,
-                   "The Python to run. Else it is $OPTRACE_PYTHON, $VIRTUAL_ENV's,\nthe one in "
-                   "optrace's own .venv, or python3")
-      ->type_name("PATH");
   command->callback([options] { run(*options); });
   if (arguments.size() < 2 || std::string_view(arguments[1]) != "run") return arguments.size();
-  const std::size_t own = own_arguments(*command, arguments);
-  for (char* const argument : arguments.subspan(own)) {
-    options->request.arguments.emplace_back(argument);
+  return take_program(*command, arguments, *options);
+}
+
+std::vector<Trace> trace_run_command(std::vector<std::string> words) {
+  std::string command_name = "optrace";
+  std::vector<char*> arguments{command_name.data()};
+  for (std::string& word : words) arguments.push_back(word.data());
+  CLI::App app;
+  CLI::App* const command = app.add_subcommand("run");
+  RunOptions options;
+  add_program_options(*command, options);
+  app.parse(static_cast<int>(take_program(*command, arguments, options)), arguments.data());
+  check(options);
+  ProgramResult result = run_traced(options, choose_python(options.python));
+  say_what_is_missing(options, result);
+  if (const int status = exit_status_of(result); status != 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("`{}` ended with exit status {}", fmt::join(words, " "), status),
+                "Its own messages say why. What it did until then is not what it was to do.");
   }
-  return own;
+  std::vector<Trace> traces;
+  for (TracedProcess& process : result.processes)
+    if (process.trace && (process.is_main || process.counted.events != 0))
+      traces.push_back(std::move(*process.trace));
+  if (traces.empty()) {
+    throw Error(ExitStatus::failed,
+                fmt::format("`{}` did nothing that could be traced", fmt::join(words, " ")),
+                "Give a program that calls torch.");
+  }
+  return traces;
 }
 
 }  // namespace optrace

@@ -20,6 +20,7 @@
 #include "report/source_link.h"
 #include "report/symbol_name.h"
 #include "report/terminal_text.h"
+#include "src/command.h"
 #include "src/destination.h"
 #include "src/index_choice.h"
 #include "tracer/module_symbols.h"
@@ -213,8 +214,7 @@ void add_source_check(CLI::App& source) {
   check->add_option("--format", options->format, "text, for people, or json")
       ->check(CLI::IsMember({"text", "json"}).description(""))
       ->type_name("FORMAT");
-  check->add_option("-o,--output", options->output, "Write to a file instead of standard output")
-      ->type_name("FILE");
+  add_output_file_option(*check, options->output);
   check->add_flag("--all", options->all, "List all that is missing");
   check->callback([options] { check_source(*options); });
 }

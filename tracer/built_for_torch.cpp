@@ -1,6 +1,7 @@
 #include "tracer/built_for_torch.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -19,12 +20,14 @@
 #include "platform/descriptor.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
-#include "platform/private_folder.h"
+#include "platform/output_file.h"
 
 namespace optrace {
 namespace {
 
 constexpr std::chrono::minutes kPatience{5};
+// Newer torch needs C++20; a compiler that has no such thing may still build for an older one.
+constexpr std::array kStandards = {"-std=c++20", "-std=c++17"};
 
 /// Where a program of this name is, as a shell would find it.
 std::optional<std::filesystem::path> in_path(const std::string& name) {
@@ -188,6 +191,37 @@ std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
     return BuildFailure{next, error.what()};
   }
   return std::nullopt;
+}
+
+BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
+                          const std::string& name, const std::filesystem::path& cache) {
+  const std::filesystem::path library = folder->path() / name;
+  if (!cache.empty()) {
+    try {
+      OutputFile kept(cache / name);
+      kept.write(content_of(library).value_or(""));
+      kept.commit();
+      return {.path = cache / name, .failure = {}, .folder = {}};
+    } catch (const Error&) {
+      // A full disk costs the same time again in the next run, nothing else.
+    }
+  }
+  return {.path = library, .failure = {}, .folder = folder};
+}
+
+BuiltLibrary build_library(
+    const std::filesystem::path& cache, const std::string& name,
+    const std::function<BuildStep(const std::string& standard,
+                                  const std::filesystem::path& library)>& compile) {
+  const auto folder = std::make_shared<const PrivateFolder>();
+  const std::filesystem::path library = folder->path() / name;
+  std::optional<BuildFailure> failure;
+  for (const char* const standard : kStandards) {
+    failure = run_build_steps({compile(standard, library)}, 1, folder->path());
+    if (!failure) break;
+  }
+  if (failure) return {.path = {}, .failure = failure->said, .folder = {}};
+  return keep_library(folder, name, cache);
 }
 
 }  // namespace optrace

@@ -2,15 +2,20 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "platform/private_folder.h"
+
 namespace optrace {
 
 // What libraries have in common that are shipped as source and built, once, with the user's own
-// compiler for the torch at hand: the op-record agent and the emulated CUDA device.
+// compiler for the torch at hand: the op-record agent, what follows real devices, and the emulated
+// CUDA device.
 
 /// Names a build by everything it depends on.
 class BuildKey {
@@ -58,5 +63,24 @@ struct BuildFailure {
 std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
                                             std::size_t at_once,
                                             const std::filesystem::path& folder);
+
+/// A library that stands alone.
+struct BuiltLibrary {
+  std::filesystem::path path;                   ///< Empty if it could not be built.
+  std::string failure;                          ///< Then: the first line that says what is wrong.
+  std::shared_ptr<const PrivateFolder> folder;  ///< Holds the library where no cache can.
+};
+
+/// Keeps the library that was built as `name` in `folder` in `cache` (empty: nowhere) instead.
+BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
+                          const std::string& name, const std::filesystem::path& cache);
+
+/// Runs the step that `compile` gives for a standard ("-std=c++20", or the next older one if that
+/// fails) and the file that is to be made, and keeps the result in `cache` (empty: nowhere) as
+/// `name`. Throws as run_build_steps does.
+BuiltLibrary build_library(
+    const std::filesystem::path& cache, const std::string& name,
+    const std::function<BuildStep(const std::string& standard,
+                                  const std::filesystem::path& library)>& compile);
 
 }  // namespace optrace

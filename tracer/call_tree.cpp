@@ -162,6 +162,8 @@ std::uint32_t CallTreeRules::add(const Event& event) {
     case EventKind::op_end:
     case EventKind::arguments:
     case EventKind::call_record:
+    case EventKind::device_call:
+    case EventKind::device_activity:
       return kNone;  // They tell of frames, and enter none.
     default:
       break;

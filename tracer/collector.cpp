@@ -186,9 +186,7 @@ class LiveFunctions : public PathFunctions {
  private:
   const FunctionJumps& jumps(std::uint32_t function) const {
     const auto [known, is_new] = jumps_.try_emplace(function);
-    const LocatedFunction& located = table_.located(function);
-    if (is_new && located.symbols != nullptr)
-      known->second = find_jumps(*located.symbols, located.function);
+    if (is_new) known->second = table_.find_jumps(function);
     return known->second;
   }
 
@@ -260,6 +258,7 @@ struct Collector::State {
   bool next_event(Reader& reader, bool last, recording::Event& event);
   void give_back(std::uint32_t chunk);
   bool read_event(const recording::Event& raw, Event& event);
+  void count_op(std::uint32_t record);
   void ask();
   std::uint64_t nanoseconds(std::uint64_t ticks) const;
   void measure_clock();
@@ -281,6 +280,7 @@ struct Collector::State {
   std::uint64_t arena_read = 0;
   std::uint64_t start_ticks = 0, start_nanoseconds = 0;
   double nanoseconds_per_tick = 0;
+  std::vector<std::uint64_t> op_calls;  // By op record.
   std::uint64_t events = 0;
   std::uint64_t last_time = 0;
   std::vector<std::filesystem::path> plans_to_place;
@@ -310,6 +310,8 @@ std::uint64_t Collector::State::nanoseconds(std::uint64_t ticks) const {
 }
 
 void Collector::State::read_arena() {
+  // All that is told at the start is there, the modules last.
+  const bool begun = load(region.header().recording) != 0 || load(region.header().stop_ticks) != 0;
   const std::span<std::byte> arena = region.arena();
   const std::uint64_t used =
       std::min<std::uint64_t>(load(region.header().arena_used), arena.size());
@@ -328,8 +330,8 @@ void Collector::State::read_arena() {
     if (kind == SectionKind::probes) ranges.emplace_back(texts.probes.size() - 1, arena_read);
     arena_read += sizeof(recording::SectionHeader) + (size + 7) / 8 * 8;
   }
-  // A plan may have been placed before its module was told of.
-  for (; probes_added < texts.probes.size(); ++probes_added) {
+  // A plan is told of before its module is.
+  for (; begun && probes_added < texts.probes.size(); ++probes_added) {
     const PlacedProbes& placed = texts.probes[probes_added];
     table.add_probes(placed, session.plan_of(placed), events != 0);
   }
@@ -498,33 +500,57 @@ bool Collector::State::read(std::uint64_t until, bool last) {
   read_arena();  // Behind: what an event names was kept before it.
   open_readers();
   measure_clock();
+  bool any = false;
   struct Pending {
     Reader* reader = nullptr;
-    Event event;
-    std::uint64_t ticks = 0;
+    recording::Event raw{};
+    std::optional<Event> event{};  // Once somebody had to know.
+    std::uint64_t time = 0;
     std::uint64_t due = 0;
   };
+  const auto resolve = [&](Pending& pending) {
+    Event event;
+    if (!read_event(pending.raw, event)) return false;
+    pending.event = event;
+    return true;
+  };
   const auto fetch = [&](Pending& pending) {
-    recording::Event raw{};
-    while (next_event(*pending.reader, last, raw)) {
-      if (raw.ticks > until) return false;
-      if (raw.ticks >= start_ticks && read_event(raw, pending.event)) {
-        pending.ticks = raw.ticks;
-        pending.due = pending.event.time + counter.patience(pending.reader->index, pending.event);
+    pending.event.reset();
+    while (next_event(*pending.reader, last, pending.raw)) {
+      if (pending.raw.ticks > until) return false;
+      pending.due = pending.time = nanoseconds(pending.raw.ticks);
+      const bool wanted = pending.raw.ticks >= start_ticks;
+      if (wanted && !options.timeline && !counter.may_wait(pending.reader->index)) return true;
+      if (wanted && resolve(pending)) {
+        pending.due += counter.patience(pending.reader->index, *pending.event);
         return true;
       }
       ++pending.reader->at;
     }
     return false;
   };
+  const auto add = [&](Pending& pending) {
+    const recording::Event& raw = pending.raw;
+    const EventKey key{raw.id, raw.line, raw.stack_pointer, raw.return_address};
+    const std::uint32_t thread = pending.reader->index;
+    const bool repeats = raw.id <= recording::kBuiltinReturn && !options.timeline;
+    if (!repeats || !counter.add_known(thread, key, pending.time)) {
+      if (!pending.event && !resolve(pending)) return;
+      counter.add(thread, *pending.event, key);
+      if (pending.event->kind == EventKind::op_begin) count_op(pending.event->what);
+      if (options.timeline) trace.threads[thread].events.push_back(*pending.event);
+    }
+    last_time = std::max(last_time, pending.time);
+    ++events;
+    any = true;
+  };
   std::vector<Pending> pending;
   for (auto& [key, reader] : readers) {
     if (reader.chunks.empty()) continue;
-    Pending next{&reader, {}, 0, 0};
+    Pending next{.reader = &reader};
     if (fetch(next)) pending.push_back(next);
   }
   const std::uint64_t now = until == kEverything ? kEverything : nanoseconds(until);
-  bool any = false;
   while (!pending.empty()) {
     std::size_t first = 0;
     std::uint64_t second = kEverything;
@@ -540,17 +566,18 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     if (next.due > now) break;  // Others may yet have something before it.
     bool more = true;
     do {
-      counter.add(next.reader->index, next.event);
-      if (options.timeline) trace.threads[next.reader->index].events.push_back(next.event);
-      last_time = std::max(last_time, next.event.time);
-      ++events;
+      add(next);
       ++next.reader->at;
-      any = true;
       more = fetch(next);
     } while (more && next.due <= second && next.due <= now);
     if (!more) pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(first));
   }
   return any;
+}
+
+void Collector::State::count_op(std::uint32_t record) {
+  if (record >= op_calls.size()) op_calls.resize(texts.op_records.size() + 1);
+  ++op_calls[record];
 }
 
 // Tells the program that its reader lives while that does something long.
@@ -625,6 +652,18 @@ std::vector<std::string> Collector::ops() const {
   return {ops.begin(), ops.end()};
 }
 
+std::vector<OpCount> Collector::op_counts() const {
+  std::map<std::string_view, std::uint64_t> calls;
+  for (std::uint32_t record = 0; record < state_->op_calls.size(); ++record) {
+    if (state_->op_calls[record] == 0) continue;
+    const std::string_view name = state_->functions.op_of_record(record);
+    if (!name.empty()) calls[name] += state_->op_calls[record];
+  }
+  std::vector<OpCount> counts;
+  for (const auto& [name, number] : calls) counts.push_back({std::string(name), number});
+  return counts;
+}
+
 Trace Collector::take(nlohmann::json meta) {
   State& state = *state_;
   Trace trace = std::move(state.trace);
@@ -652,6 +691,9 @@ Trace Collector::take(nlohmann::json meta) {
   meta["probes"]["failed"] = failed;
   if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
   for (const std::string& warning : state.session.warnings()) meta["warnings"].push_back(warning);
+  if (std::string warning = untied_activities_warning(state.counter.untied_activities());
+      !warning.empty())
+    meta["warnings"].push_back(std::move(warning));
   if (const std::uint64_t texts_lost = load(state.region.header().arena_lost); texts_lost != 0) {
     meta["warnings"].push_back(fmt::format(
         "{} names or op records found no room; frames without them are missing or nameless.",

@@ -28,6 +28,12 @@ struct CollectorProgress {
   std::uint64_t lost = 0;
 };
 
+/// An op, and how often it was called.
+struct OpCount {
+  std::string name;  ///< `aten::add.Tensor`, as op records name it.
+  std::uint64_t calls = 0;
+};
+
 /// The reader of one process's shared region (agent/recording_format.h): empties it while the
 /// program runs, and counts paths as it reads. Everything in the region is hostile; what is
 /// impossible throws Error(failed). One thread at a time.
@@ -57,6 +63,9 @@ class Collector {
 
   /// The ops that occurred, `aten::add.Tensor`, as op records name them.
   std::vector<std::string> ops() const;
+
+  /// All calls of ops so far, whatever was selected, by the ops' names.
+  std::vector<OpCount> op_counts() const;
 
   /// The trace; once, after finish(). `meta` as in Trace; warnings, probes are added to it.
   Trace take(nlohmann::json meta);

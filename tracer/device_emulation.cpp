@@ -22,6 +22,7 @@
 #include "platform/installation.h"
 #include "platform/output_file.h"
 #include "tracer/built_for_torch.h"
+#include "tracer/cuda_headers.h"
 #include "tracer/device_generator/device_families.h"
 #include "tracer/device_libraries.h"
 #include "tracer/function_roles.h"
@@ -62,21 +63,6 @@ std::string identity_of_file(const std::filesystem::path& path) {
   return fmt::format("{} {} {}", path.string(), status.st_size, status.st_mtim.tv_sec);
 }
 
-/// What version.py says of `name`: "12.4" of `cuda: Optional[str] = '12.4'`; nothing for None.
-std::optional<std::string> value_in(const std::string& version_file, std::string_view name) {
-  std::istringstream lines(version_file);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(name) || line.size() == name.size() ||
-        std::string_view(" :=").find(line[name.size()]) == std::string_view::npos)
-      continue;
-    const std::size_t start = line.find_first_of("'\"");
-    const std::size_t end = line.find_first_of("'\"", start + 1);
-    if (start == std::string::npos || end == std::string::npos) return std::nullopt;
-    return line.substr(start + 1, end - start - 1);
-  }
-  return std::nullopt;
-}
-
 /// The major version of the CUDA runtime's headers: 12 of CUDART_VERSION 12040.
 std::optional<int> major_version_of(const std::filesystem::path& runtime_header) {
   const std::string text = content_of(runtime_header).value_or("");
@@ -84,93 +70,6 @@ std::optional<int> major_version_of(const std::filesystem::path& runtime_header)
   const std::size_t at = text.find(kMacro);
   if (at == std::string::npos) return std::nullopt;
   return std::atoi(text.c_str() + at + kMacro.size()) / 1000;
-}
-
-/// Where to look for headers that no wheel brings: where $CUDA_HOME says, or the usual places.
-std::vector<std::filesystem::path> system_header_folders() {
-  if (const char* const home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0')
-    return {std::filesystem::path(home) / "include"};
-  return {"/usr/local/cuda/include", "/usr/include"};
-}
-
-/// Where the headers of CUDA's libraries are.
-class HeaderFolders {
- public:
-  explicit HeaderFolders(const std::filesystem::path& torch_folder) {
-    const std::filesystem::path packages = torch_folder.parent_path();
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(packages / "nvidia", error))
-      add(entry.path() / "include", wheels_);
-    add(packages / "cusparselt" / "include", wheels_);
-    std::sort(wheels_.begin(), wheels_.end());
-    const std::vector<std::filesystem::path> found = wheels_;
-    for (const auto& folder : found) add(folder / "cccl", wheels_);
-    for (const auto& folder : system_header_folders()) add(folder, system_);
-  }
-
-  /// The folder that has `header`: a wheel's, else the system's.
-  std::optional<std::filesystem::path> folder_of(std::string_view header) const {
-    for (const auto* const folders : {&wheels_, &system_})
-      for (const auto& folder : *folders)
-        if (is_there(folder / header)) return folder;
-    return std::nullopt;
-  }
-
-  bool is_wheels(const std::filesystem::path& folder) const {
-    return std::find(wheels_.begin(), wheels_.end(), folder) != wheels_.end();
-  }
-
-  /// The compiler's arguments, when the headers of the families lie in `used`: the wheels' folders
-  /// before everything, those of the system only where a header comes from there.
-  std::vector<std::string> arguments(const std::set<std::filesystem::path>& used) const {
-    std::vector<std::string> result;
-    for (const auto& folder : wheels_) {
-      result.emplace_back("-isystem");
-      result.push_back(folder.string());
-    }
-    for (const auto& folder : system_) {
-      if (!used.contains(folder)) continue;
-      result.emplace_back("-idirafter");
-      result.push_back(folder.string());
-    }
-    return result;
-  }
-
- private:
-  static void add(const std::filesystem::path& folder,
-                  std::vector<std::filesystem::path>& folders) {
-    std::error_code error;
-    if (std::filesystem::is_directory(folder, error)) folders.push_back(folder);
-  }
-
-  std::vector<std::filesystem::path> wheels_;
-  std::vector<std::filesystem::path> system_;
-};
-
-/// What torch itself asks pip for, "nvidia-cublas-cu12==12.4.5.8", of the wheel that brings the
-/// headers of `family`; else as it is called for that version of CUDA.
-std::string requirement(const std::filesystem::path& torch_folder, const DeviceFamily& family,
-                        const std::string& cuda) {
-  const std::string wheel = fmt::format("nvidia-{}", family.wheel);
-  std::string toolkit;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(torch_folder.parent_path(), error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("torch-") || !name.ends_with(".dist-info")) continue;
-    std::ifstream metadata(entry.path() / "METADATA");
-    constexpr std::string_view kKey = "Requires-Dist: ";
-    for (std::string line; std::getline(metadata, line) && !line.empty();) {
-      if (!line.starts_with(kKey)) continue;
-      std::string asked = line.substr(kKey.size(), line.find(';') - kKey.size());
-      std::erase_if(asked, [](char c) { return c == '(' || c == ')' || c == ' '; });
-      if (asked.starts_with(wheel) && (asked.size() == wheel.size() || asked[wheel.size()] == '-' ||
-                                       asked[wheel.size()] == '='))
-        return asked;
-      if (asked.starts_with("cuda-toolkit[")) toolkit = asked;
-    }
-  }
-  if (!toolkit.empty()) return toolkit;
-  return fmt::format("{}-cu{}", wheel, cuda.substr(0, cuda.find('.')));
 }
 
 /// A new folder beside the finished ones, gone with the object unless it got its name.
@@ -224,7 +123,7 @@ class Builder {
     const auto compiler = find_compiler();
     if (!compiler) return without(std::string(kNoCompiler));
     compiler_ = *compiler;
-    const auto torch_files = torch_libraries(torch_);
+    const auto torch_files = files_of_torch(torch_);
     const std::string key = this->key(*version, torch_files);
     const std::filesystem::path cache = build_cache(kEmulatedDevicesFolder);
     if (!cache.empty())
@@ -292,13 +191,9 @@ class Builder {
       }
     }
     if (!headers.empty()) {
-      std::string places;
-      for (const auto& folder : system_header_folders())
-        places += fmt::format("{}{}", places.empty() ? "" : " or ", folder.string());
       return fmt::format(
-          "It is built against the headers of CUDA's libraries, and {} {} neither in the nvidia "
-          "wheels beside torch nor in {}: pip install {}",
-          fmt::join(headers, ", "), headers.size() == 1 ? "is" : "are", places,
+          "It is built against the headers of CUDA's libraries, and {} {} {}: pip install {}",
+          fmt::join(headers, ", "), headers.size() == 1 ? "is" : "are", looked_for_headers(),
           fmt::join(wheels, " "));
     }
     const DeviceFamily& runtime = *device_family("cudart");
@@ -392,8 +287,8 @@ class Builder {
       write(folder / (name + ".functions"), functions);
       write(folder / (library.soname + ".script"), version_script(library));
       const auto generated = folder / (name + "-generated.cpp");
-      generate.push_back({generator_.string(), name, (folder / (name + ".functions")).string(),
-                          generated.string()});
+      generate.push_back({generator_.string(), "define", name,
+                          (folder / (name + ".functions")).string(), generated.string()});
       const auto headers = header_arguments();
       generate.back().insert(generate.back().end(), headers.begin(), headers.end());
       auto sources = sources_of(name);

@@ -26,7 +26,7 @@ void add_libraries_in(const std::filesystem::path& folder, std::string_view star
 
 }  // namespace
 
-std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder) {
+std::vector<std::filesystem::path> files_of_torch(const std::filesystem::path& torch_folder) {
   std::vector<std::filesystem::path> libraries;
   add_libraries_in(torch_folder / "lib", "lib", libraries);
   add_libraries_in(torch_folder, "_C", libraries);

@@ -19,7 +19,7 @@ struct DeviceLibrary {
 };
 
 /// The libraries of torch in `torch_folder` (site-packages/torch): what it brings itself.
-std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder);
+std::vector<std::filesystem::path> files_of_torch(const std::filesystem::path& torch_folder);
 
 /// The CUDA libraries that `libraries` need, and those that programs open by name (the driver's),
 /// each once, sorted by SONAME. The real ones need not be there. Throws Error(usage) for a library

@@ -1,7 +1,9 @@
 #include "tracer/dry_run.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <set>
@@ -21,6 +23,11 @@
 
 namespace optrace {
 namespace {
+
+// What a dry run's processes, and their children, have in their environment.
+constexpr const char* kPreload = "LD_PRELOAD";
+constexpr const char* kArch = "OPTRACE_DRY_RUN";
+constexpr const char* kDevices = "OPTRACE_DRY_RUN_DEVICES";
 
 constexpr int kAnswerDescriptor = 3;  // The pipe's number in the Python that is asked.
 // Standard output may have been written to by what site imports; nothing that is imported stays.
@@ -95,13 +102,13 @@ bool has_gpu() {
 }
 
 std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
-  const char* const before = std::getenv("LD_PRELOAD");
+  const char* const before = std::getenv(kPreload);
   std::string preload = before == nullptr ? "" : before;
   for (const std::filesystem::path& library : emulation.libraries)
     preload += fmt::format("{}{}", preload.empty() ? "" : ":", library.string());
-  return {{"LD_PRELOAD", std::move(preload)},
-          {"OPTRACE_DRY_RUN", part.arch},
-          {"OPTRACE_DRY_RUN_DEVICES", std::to_string(part.devices)},
+  return {{kPreload, std::move(preload)},
+          {kArch, part.arch},
+          {kDevices, std::to_string(part.devices)},
           // Triton's own way to the driver.
           {"TRITON_LIBCUDA_PATH", emulation.libraries.front().parent_path().string()}};
 }
@@ -115,6 +122,35 @@ std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const
   if (!dry_run.emulation.libraries.empty()) return dry_run;
   throw Error(ExitStatus::usage, fmt::format("the torch of {} can't be run dry", python.string()),
               dry_run.emulation.missing);
+}
+
+std::optional<DryRun> dry_run_of(const RunningProcess& process) {
+  constexpr std::size_t kLimit = std::size_t{1} << 22;
+  const std::string environment = process.read("environ", kLimit).text;
+  const auto variable = [&environment](std::string_view name) -> std::string_view {
+    std::string_view rest = environment;
+    while (!rest.empty()) {
+      const std::string_view entry = rest.substr(0, rest.find('\0'));
+      rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+      if (entry.starts_with(name) && entry.substr(name.size()).starts_with('='))
+        return entry.substr(name.size() + 1);
+    }
+    return {};
+  };
+  DryRun dry_run;
+  dry_run.part.arch = variable(kArch);
+  const std::vector<std::string> known = emulated_parts();
+  if (std::ranges::find(known, dry_run.part.arch) == known.end()) return std::nullopt;
+  const std::string_view devices = variable(kDevices);
+  std::from_chars(devices.data(), devices.data() + devices.size(), dry_run.part.devices);
+  const std::string preloaded = fmt::format(":{}:", variable(kPreload));
+  std::set<std::string> libraries;
+  for (const MappedPart& part : process.mapped_parts())
+    if (preloaded.find(fmt::format(":{}:", part.path)) != std::string::npos)
+      libraries.insert(part.path);
+  dry_run.emulation.libraries.assign(libraries.begin(), libraries.end());
+  if (libraries.empty()) return std::nullopt;
+  return dry_run;
 }
 
 void describe_dry_run(const DryRun& dry_run, Trace& trace) {

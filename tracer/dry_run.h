@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tracer/device_emulation.h"
+#include "tracer/running_process.h"
 #include "tracer/trace.h"
 
 namespace optrace {
@@ -40,6 +41,10 @@ struct DryRun {
 /// that can't run dry, with the reason, and Error(interrupted) after a signal.
 std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const EmulatedPart& part,
                                       const std::function<void(std::string_view)>& progress);
+
+/// The dry run that a running process is part of, by its own word (its environment, and what it has
+/// mapped).
+std::optional<DryRun> dry_run_of(const RunningProcess& process);
 
 /// Adds to a trace's meta what the report has to know: meta["dry_run"], and a warning for each
 /// function of CUDA's that was called and is not emulated.

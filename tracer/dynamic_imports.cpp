@@ -16,18 +16,10 @@
 
 #include "platform/error.h"
 #include "platform/mapped_file.h"
+#include "tracer/read_at.h"
 
 namespace optrace {
 namespace {
-
-/// A T at `offset`, if it lies inside.
-template <typename T>
-std::optional<T> read_at(std::span<const std::byte> bytes, std::uint64_t offset) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
-}
 
 class ImportReader {
  public:

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-
-#include "tracer/function_jumps.h"
+#include <set>
 
 namespace optrace {
 
@@ -63,6 +62,43 @@ std::uint64_t FunctionTable::as_linked(std::uint64_t address) const {
   return module == nullptr ? address : address - module->bias;
 }
 
+bool FunctionTable::is_planned(const LoadedModule* module, std::uint64_t address) const {
+  const auto planned = planned_.find(module);
+  return planned != planned_.end() && std::ranges::binary_search(planned->second, address);
+}
+
+namespace {
+
+constexpr int kMostJumps = 4;  // Through functions without a probe, one after the other.
+
+}  // namespace
+
+FunctionJumps FunctionTable::find_jumps(std::uint32_t function) const {
+  const LocatedFunction& located = located_[function];
+  if (located.symbols == nullptr) return {};
+  const ModuleSymbols& module = *located.symbols;
+  FunctionJumps all = optrace::find_jumps(module, located.function);
+  std::set<std::uint64_t> seen = {located.function.address};
+  std::size_t direct = 0, named = 0;  // Of `all`, followed.
+  for (int jumps = 0; jumps < kMostJumps; ++jumps) {
+    std::vector<std::uint64_t> entries;
+    for (; direct < all.tail_calls.size(); ++direct) entries.push_back(all.tail_calls[direct]);
+    for (; named < all.named_tail_calls.size(); ++named)
+      if (const auto address = module.definition(all.named_tail_calls[named]))
+        entries.push_back(*address);
+    if (entries.empty()) break;
+    for (const std::uint64_t entry : entries) {
+      if (is_planned(located.module, entry) || !seen.insert(entry).second) continue;
+      const auto passing = module.find_piece(entry);
+      if (!passing || passing->address != entry) continue;
+      const FunctionJumps next = optrace::find_jumps(module, *passing);
+      std::ranges::copy(next.tail_calls, std::back_inserter(all.tail_calls));
+      std::ranges::copy(next.named_tail_calls, std::back_inserter(all.named_tail_calls));
+    }
+  }
+  return all;
+}
+
 std::uint32_t FunctionTable::intern_module(const LoadedModule* module) {
   const auto [known, is_new] =
       module_index_.try_emplace(module, static_cast<std::uint32_t>(trace_.modules.size()));
@@ -80,7 +116,7 @@ std::uint32_t FunctionTable::intern(const LoadedModule* module, const ModuleSymb
   made.address = function.address;
   made.symbol = function.symbol;
   if (symbols != nullptr) made.source_file = symbols->source_file(function);
-  made.probed = std::ranges::binary_search(planned_[module], function.address);
+  made.probed = is_planned(module, function.address);
   trace_.functions.push_back(std::move(made));
   located_.push_back({module, symbols, function});
   return known->second;
@@ -92,7 +128,6 @@ namespace {
 // functions on the way that have no probe: each does nothing there but jump on to the next, as
 // PyErr_Clear does to _PyErr_Clear and that to _PyErr_Restore.
 bool hands_on_to(const ModuleSymbols& module, CallTarget target, std::uint64_t entry) {
-  constexpr int kMostJumps = 4;
   for (int jumps = 0; jumps <= kMostJumps; ++jumps) {
     const auto address =
         target.name.empty() ? std::optional(target.address) : module.definition(target.name);
@@ -100,7 +135,7 @@ bool hands_on_to(const ModuleSymbols& module, CallTarget target, std::uint64_t e
     if (*address == entry) return true;
     const auto function = module.find_piece(*address);
     if (!function || function->address != *address) return false;
-    const FunctionJumps next = find_jumps(module, *function);
+    const FunctionJumps next = optrace::find_jumps(module, *function);
     if (next.jumps_indirectly || next.tail_calls.size() + next.named_tail_calls.size() != 1)
       return false;
     target = next.tail_calls.empty() ? CallTarget{0, next.named_tail_calls.front()}

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tracer/function_jumps.h"
 #include "tracer/probe_plan.h"
 #include "tracer/process_map.h"
 #include "tracer/recording.h"
@@ -43,6 +44,10 @@ class FunctionTable {
     return find_caller(return_address).function;
   }
 
+  /// As optrace::find_jumps. What functions without a probe jump on to, directly, counts as jumped
+  /// to as well: nothing tells of their own entries.
+  FunctionJumps find_jumps(std::uint32_t function) const;
+
   /// An address as linked, for one in a module, else as it is.
   std::uint64_t as_linked(std::uint64_t address) const;
 
@@ -58,6 +63,7 @@ class FunctionTable {
     std::vector<std::uint32_t> functions;  ///< Of each probe, once it occurred.
   };
 
+  bool is_planned(const LoadedModule* module, std::uint64_t address) const;
   std::uint32_t intern_module(const LoadedModule* module);
   std::uint32_t intern(const LoadedModule* module, const ModuleSymbols* symbols,
                        const NativeFunction& function);

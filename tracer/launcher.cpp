@@ -25,6 +25,8 @@
 #include "platform/installation.h"
 #include "platform/interrupt.h"
 #include "platform/private_folder.h"
+#include "tracer/activity_agent.h"
+#include "tracer/cuda_calls_agent.h"
 #include "tracer/op_agent.h"
 #include "tracer/probe_session.h"
 #include "tracer/processor.h"
@@ -438,6 +440,8 @@ struct OpTracer::State {
   bool planned = false;
   std::filesystem::path torch_folder;
   OpAgent op_agent;
+  ActivityAgent activity_agent;
+  CudaCallsAgent cuda_calls_agent;
   bool alive = true;
   unsigned recordings = 0;
 };
@@ -493,6 +497,12 @@ std::size_t OpTracer::prepare(const OpCall& call) {
     state_->planned = true;
     InterruptGuard::throw_if_interrupted();
     state_->op_agent = find_or_build_op_agent(state_->torch_folder, state_->progress);
+    if (state_->request.device == "cuda" &&
+        records_device_activity(state_->request.dry_run.has_value())) {
+      state_->activity_agent = find_or_build_activity_agent(state_->torch_folder, state_->progress);
+      state_->cuda_calls_agent =
+          find_or_build_cuda_calls_agent(state_->torch_folder, state_->progress);
+    }
   }
   const Json ready = state_->receive("ready", "importing torch and making a sample call");
   const auto number = ready.find("call");
@@ -515,6 +525,8 @@ Trace OpTracer::trace(std::size_t call) {
                          {"call", call},
                          {"plans", strings(std::exchange(state_->plans, {}))},
                          {"op_agent", state_->op_agent.library.string()},
+                         {"activity_agent", state_->activity_agent.library.string()},
+                         {"cuda_calls_agent", state_->cuda_calls_agent.library.string()},
                          {"recording", recording.string()}});
     state_->receive("recorded", "recording the call");
     state_->plans = state_->session.closure_plans(recording);
@@ -526,7 +538,9 @@ Trace OpTracer::trace(std::size_t call) {
                        {"ops", recorded_ops(Recording(recording).op_records())}});
   Json described = state_->receive("meta", "describing itself");
   Json meta = checked_meta(std::move(described["meta"]));
-  if (!state_->op_agent.missing.empty()) meta["warnings"].push_back(state_->op_agent.missing);
+  for (const std::string& missing :
+       {state_->op_agent.missing, state_->activity_agent.missing, state_->cuda_calls_agent.missing})
+    if (!missing.empty()) meta["warnings"].push_back(missing);
   meta["probes"] = {{"mode", state_->request.probes == ProbeMode::jump ? "jump" : "int3"}};
   if (!closed) {
     meta["warnings"].push_back(
@@ -540,6 +554,7 @@ Trace OpTracer::trace(std::size_t call) {
   std::filesystem::remove(recording, ignored);
   keep_names_that_occur(trace);
   if (state_->request.dry_run) describe_dry_run(*state_->request.dry_run, trace);
+  add_activity_warnings(trace);
   return trace;
 }
 

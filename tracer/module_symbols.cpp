@@ -10,18 +10,10 @@
 
 #include "platform/error.h"
 #include "tracer/processor.h"
+#include "tracer/read_at.h"
 
 namespace optrace {
 namespace {
-
-/// A T at `offset`, if it lies inside.
-template <typename T>
-std::optional<T> read_at(std::span<const std::byte> bytes, std::uint64_t offset) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
-}
 
 /// `size` bytes at `offset`, or none if they don't lie inside.
 std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64_t offset,

@@ -14,7 +14,6 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/mapped_file.h"
-#include "platform/output_file.h"
 #include "tracer/built_for_torch.h"
 
 namespace optrace {
@@ -22,8 +21,8 @@ namespace {
 
 constexpr std::string_view kLacks =
     "The trace lacks op records: arguments, results, and why the dispatcher chose a kernel.";
-// Newer torch needs C++20; a compiler that has no such thing may still build for an older one.
-constexpr std::array kStandards = {"-std=c++20", "-std=c++17"};
+constexpr std::array kSources = {"op_records.cpp", "library_calls.cpp", "blas_calls.cpp",
+                                 "onednn_calls.cpp"};
 
 /// Everything but where torch, the sources and the result lie. No -march: a cache may be shared by
 /// machines of different kinds.
@@ -88,10 +87,6 @@ class Builder {
     return {.library = {}, .missing = fmt::format("{} {}", kLacks, why), .folder = {}};
   }
 
-  std::filesystem::path main_source() const {
-    return sources_ / "tracer" / "op_records" / "op_records.cpp";
-  }
-
   std::string key(const std::string& torch_version) const {
     BuildKey key;
     key.add(torch_version);
@@ -103,30 +98,17 @@ class Builder {
   }
 
   OpAgent build(const std::filesystem::path& cache, const std::string& name) const {
-    const auto folder = std::make_shared<const PrivateFolder>();
-    const std::filesystem::path library = folder->path() / name;
-    std::optional<BuildFailure> failure;
-    for (const char* const standard : kStandards) {
-      failure = run_build_steps({compile_step(standard, library)}, 1, folder->path());
-      if (!failure) break;
-    }
-    if (failure) {
+    BuiltLibrary built = build_library(
+        cache, name, [this](const std::string& standard, const std::filesystem::path& library) {
+          return compile_step(standard, library);
+        });
+    if (built.path.empty()) {
       return without(
           fmt::format("Building what records them with {} failed ({}). Another compiler "
                       "can be named in $CXX.",
-                      compiler_.string(), failure->said));
+                      compiler_.string(), built.failure));
     }
-    if (!cache.empty()) {
-      try {
-        OutputFile kept(cache / name);
-        kept.write(content_of(library).value_or(""));
-        kept.commit();
-        return {.library = cache / name, .missing = {}, .folder = {}};
-      } catch (const Error&) {
-        // A full disk costs the same time again in the next run, nothing else.
-      }
-    }
-    return {.library = library, .missing = {}, .folder = folder};
+    return {.library = std::move(built.path), .missing = {}, .folder = std::move(built.folder)};
   }
 
   BuildStep compile_step(const std::string& standard, const std::filesystem::path& library) const {
@@ -136,10 +118,13 @@ class Builder {
     for (const std::string& argument :
          {fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", abi_), std::string("-isystem"),
           include.string(), std::string("-I"), sources_.string(), std::string("-o"),
-          library.string(), main_source().string(),
-          // Named so that the process's own are found: nothing else makes them visible.
-          (torch_ / "lib" / "libc10.so").string(), (torch_ / "lib" / "libtorch_cpu.so").string()})
+          library.string()})
       step.push_back(argument);
+    for (const char* const source : kSources)
+      step.push_back((sources_ / "tracer" / "op_records" / source).string());
+    // Named so that the process's own are found: nothing else makes them visible.
+    for (const char* const torch_library : {"libc10.so", "libtorch_cpu.so"})
+      step.push_back((torch_ / "lib" / torch_library).string());
     return step;
   }
 

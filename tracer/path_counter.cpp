@@ -9,7 +9,10 @@
 #include <unordered_set>
 #include <utility>
 
+#include <fmt/format.h>
 #include <xxhash.h>
+
+#include "tracer/situation_memory.h"
 
 namespace optrace {
 namespace {
@@ -23,6 +26,9 @@ constexpr std::size_t kKeptRegionEntries = 64;
 
 // Forward ops are remembered by sequence number until so many newer ones have come, twice.
 constexpr std::size_t kRememberedOps = 1 << 19;
+
+// Calls that made the device work are remembered until so many newer ones have come, twice.
+constexpr std::size_t kRememberedCalls = 1 << 18;
 
 // What a thread remembers of situations is dropped when it takes more than this.
 constexpr std::size_t kMostRemembered = 64 << 20;  // Bytes.
@@ -49,28 +55,10 @@ struct PathKey {
   bool operator==(const PathKey&) const = default;
 };
 
-// What an event finds: the same situation and the same event have the same outcome.
-struct Situation {
-  std::uint32_t state;
-  std::uint32_t kind;
-  std::uint32_t what;
-  std::uint32_t line;
-  std::uint64_t stack_pointer;
-  std::uint64_t return_address;
-  bool operator==(const Situation&) const = default;
-};
-
 template <typename Key>
 struct HashBytes {
   static_assert(std::has_unique_object_representations_v<Key>);
   std::size_t operator()(const Key& key) const { return XXH3_64bits(&key, sizeof key); }
-};
-
-struct Outcome {
-  std::uint32_t state = 0;
-  std::uint32_t kept_native = 0;  // Frames that live on.
-  std::uint32_t kept_python = 0;
-  std::uint32_t rules = 0;  // Which of the statistics count one more: bits by kCallTreeStatistics.
 };
 
 std::uint32_t changed_statistics(const CallTreeStatistics& before,
@@ -85,61 +73,6 @@ void count_again(std::uint32_t changed, CallTreeStatistics& statistics) {
   for (; changed != 0; changed &= changed - 1)
     ++(statistics.*kCallTreeStatistics[std::countr_zero(changed)]);
 }
-
-// Of one event after the other a look-up: open addressing, half full at most.
-class Memory {
- public:
-  const Outcome* find(const Situation& situation) const {
-    if (entries_.empty()) return nullptr;
-    for (std::size_t i = place(situation);; i = (i + 1) & (entries_.size() - 1)) {
-      const Entry& entry = entries_[i];
-      if (!entry.used) return nullptr;
-      if (entry.situation == situation) return &entry.outcome;
-    }
-  }
-
-  void add(const Situation& situation, const Outcome& outcome) {
-    if ((used_ + 1) * 2 > entries_.size()) grow();
-    insert({situation, outcome, true});
-  }
-
-  std::size_t bytes() const { return entries_.size() * sizeof(Entry); }
-
- private:
-  struct Entry {
-    Situation situation{};
-    Outcome outcome{};
-    bool used = false;
-  };
-
-  std::size_t place(const Situation& situation) const {
-    std::uint64_t hash = situation.state * 0x9E3779B97F4A7C15U;
-    hash = (hash ^ situation.what ^ std::uint64_t{situation.kind} << 32) * 0xFF51AFD7ED558CCDU;
-    hash = (hash ^ situation.return_address ^ std::uint64_t{situation.line} << 48) *
-           0xC4CEB9FE1A85EC53U;
-    hash = (hash ^ situation.stack_pointer) * 0x9E3779B97F4A7C15U;
-    return (hash >> 24) & (entries_.size() - 1);
-  }
-
-  void insert(const Entry& entry) {
-    std::size_t i = place(entry.situation);
-    while (entries_[i].used) i = (i + 1) & (entries_.size() - 1);
-    entries_[i] = entry;
-    ++used_;
-  }
-
-  void grow() {
-    constexpr std::size_t kSmallest = 1024;
-    std::vector<Entry> old(std::max(entries_.size() * 2, kSmallest));
-    old.swap(entries_);
-    used_ = 0;
-    for (const Entry& entry : old)
-      if (entry.used) insert(entry);
-  }
-
-  std::vector<Entry> entries_;
-  std::size_t used_ = 0;
-};
 
 std::uint64_t hash_of(const CallTreeRules::State& state) {
   std::uint64_t hash = XXH3_64bits(&state.outer_builtin, sizeof state.outer_builtin);
@@ -161,6 +94,15 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
     mix(frame.builtin.line);
   }
   return hash;
+}
+
+// An event of a timeline, in which functions go by their index.
+EventKey key_of(const Event& event) {
+  constexpr std::uint32_t kKinds = 0xF000'0000;  // Above all functions.
+  if (event.kind == EventKind::function_entry)
+    return {event.what, event.line, event.stack_pointer, event.return_address};
+  return {kKinds + static_cast<std::uint32_t>(event.kind), event.line, event.stack_pointer,
+          event.what};
 }
 
 // `torch.nn.modules` is in `torch.nn`, and in itself.
@@ -192,15 +134,16 @@ bool matches_op_pattern(std::string_view text, std::string_view pattern) {
 }
 
 struct PathCounter::State {
-  // A path, and what is known of all who take it.
-  struct Known {
-    TracePath path;
+  // What is known of all who take a path, and what changes with each: one line of a cache.
+  struct alignas(64) Usage {
+    std::uint64_t calls = 0;
+    std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
+    std::uint32_t last_thread = 0;
     bool chosen = false;     // What the selection wants, or inside of it.
     bool chosen_op = false;  // An outermost op call of these.
     bool in_op = false;      // One of these, or inside of one.
     bool in_module = false;  // Inside the selected module.
     bool opens = false;  // Its function is the body of the parallel region that its parent opens.
-    std::uint32_t last_thread = 0;
   };
 
   struct RegionEntry {
@@ -253,7 +196,7 @@ struct PathCounter::State {
     std::vector<Situated> situations;
     std::unordered_multimap<std::uint64_t, std::uint32_t> interned;  // By hash of the state.
     std::size_t situation_bytes = 0;
-    Memory memory;
+    SituationMemory memory;
     std::uint32_t now = 0;
     std::uint32_t found = 0, missed = 0;  // Events of late whose situation was remembered, or not.
     std::uint32_t rest = 0;               // Events that go by the rules alone,
@@ -263,6 +206,7 @@ struct PathCounter::State {
     bool counting = true;          // The selected op that is live is one of those wanted.
     bool depends_on_time = false;  // The path just asked for must not be remembered.
     std::uint32_t caused_by = kNone;
+    std::optional<Event> call_on_its_way;  // A call_record whose function may be entered next.
   };
 
   State(const PathFunctions& path_functions, TraceSelection wanted)
@@ -281,21 +225,30 @@ struct PathCounter::State {
   }
   std::uint32_t path_of(Thread& thread, const CallTreeRules::Node& node, const Event* event);
   std::uint32_t add_path(const PathKey& key, const TracePath& path);
-  void choose(Known& known);
+  Usage choose(const TracePath& path) const;
   const RegionEntry* opened_region(std::uint32_t body, std::uint32_t thread,
                                    std::uint64_t time) const;
   void enter(Thread& thread, Live& live, std::uint32_t path, std::uint64_t time);
   void leave(const Live& live, std::uint64_t time);
+  bool repeats(const CallTreeRules::State& state, std::size_t native) const;
+  Outcome outcome_of(Thread& thread, const CallTreeRules::Kept& kept);
+  void enter_all(Thread& thread, const Outcome& outcome, std::uint64_t time);
   void move_to(Thread& thread, const Outcome& outcome, std::uint64_t time);
   std::size_t step_of(const CallTreeRules::State& state) const;
   std::uint32_t intern(Thread& thread, const CallTreeRules::State& state);
+  bool repeat(Thread& thread, const Situation& situation, std::uint64_t time);
   void forget(Thread& thread);
   static void judge(Thread& thread);
   void begin_op(Thread& thread, const Event& event);
   void end_op(Thread& thread, const Event& event);
   void tally(std::uint32_t path, std::uint32_t record, std::uint32_t results);
   void note_arguments(Thread& thread, const Event& event);
-  void note_call(const Thread& thread, const Event& event);
+  void note_call(Thread& thread, const Event& event);
+  void settle_call(Thread& thread);
+  void end_way(Thread& thread);
+  static const Live* innermost(const Thread& thread, std::uint64_t stack_pointer);
+  void note_device_call(const Thread& thread, const Event& event);
+  void note_activity(const Event& event);
   void remember_op(std::uint64_t thread, std::uint64_t sequence, std::uint32_t path);
   std::uint32_t forward_of(std::uint64_t thread, std::uint64_t sequence) const;
   bool wants(std::string_view step_name, std::string_view op) const;
@@ -303,9 +256,10 @@ struct PathCounter::State {
   const PathFunctions& functions;
   const TraceSelection selection;
   const bool everything;
-  std::string pattern;        // Of ops, as at::_ops names them.
-  std::string scope_pattern;  // Of their namespace; empty: any.
-  std::vector<Known> paths;
+  std::string pattern;           // Of ops, as at::_ops names them.
+  std::string scope_pattern;     // Of their namespace; empty: any.
+  std::vector<TracePath> paths;  // Without what `usages` count.
+  std::vector<Usage> usages;     // Of each.
   std::unordered_map<PathKey, std::uint32_t, HashBytes<PathKey>> places;
   std::vector<std::unique_ptr<Thread>> threads;
   std::unordered_map<std::uint32_t, std::vector<RegionEntry>> regions;  // By the body's function.
@@ -316,6 +270,10 @@ struct PathCounter::State {
   };
   using ForwardOps = std::unordered_map<OpKey, std::uint32_t, HashBytes<OpKey>>;
   ForwardOps young, old;
+  // By the numbers of calls that made the device work: who called; kNone for what is not counted.
+  std::unordered_map<std::uint64_t, std::uint32_t> young_calls, old_calls;
+  std::unordered_map<std::uint64_t, std::size_t> activity_places;  // By path << 32 | record.
+  std::uint64_t untied = 0;
   std::uint64_t op_calls = 0;
 };
 
@@ -334,41 +292,39 @@ bool PathCounter::State::wants(std::string_view step_name, std::string_view op) 
 
 // What the selection says of a path, which follows from the path above it, and for an autograd node
 // from the op that made it.
-void PathCounter::State::choose(Known& known) {
-  const TracePath& path = known.path;
+PathCounter::State::Usage PathCounter::State::choose(const TracePath& path) const {
+  Usage chosen{.last_thread = path.thread};
   for (const std::uint32_t from : {path.parent, path.caused_by}) {
     if (from == kNone) continue;
-    known.chosen = known.chosen || paths[from].chosen;
-    known.in_op = known.in_op || paths[from].in_op;
-    known.in_module = known.in_module || paths[from].in_module;
+    chosen.chosen = chosen.chosen || usages[from].chosen;
+    chosen.in_op = chosen.in_op || usages[from].in_op;
+    chosen.in_module = chosen.in_module || usages[from].in_module;
   }
-  known.in_module = known.in_module || selection.from_module.empty() ||
-                    (path.kind == PathKind::python &&
-                     is_in_module(functions.python_name(path.what), selection.from_module));
+  chosen.in_module = chosen.in_module || selection.from_module.empty() ||
+                     (path.kind == PathKind::python &&
+                      is_in_module(functions.python_name(path.what), selection.from_module));
   const bool is_step =
       path.kind == PathKind::function && path.what != kNone && functions.role(path.what).op_call;
-  if (is_step && known.in_module && !known.in_op) {
+  if (is_step && chosen.in_module && !chosen.in_op) {
     const std::string_view name = functions.role(path.what).op;
-    known.chosen_op = selection.ops.empty() || (!name.empty() && wants(name, {}));
-    known.in_op = known.chosen_op;
+    chosen.chosen_op = selection.ops.empty() || (!name.empty() && wants(name, {}));
+    chosen.in_op = chosen.chosen_op;
   }
   const bool only_module = selection.ops.empty() && selection.skip == 0 && selection.count == 0;
-  known.chosen = known.chosen || known.chosen_op || (only_module && known.in_module);
+  chosen.chosen = chosen.chosen || chosen.chosen_op || (only_module && chosen.in_module);
+  if (path.kind == PathKind::function && path.what != kNone && path.parent != kNone) {
+    const TracePath& parent = paths[path.parent];
+    chosen.opens = parent.kind == PathKind::function && parent.what != kNone &&
+                   functions.role(parent.what).opens_region;
+  }
+  return chosen;
 }
 
 std::uint32_t PathCounter::State::add_path(const PathKey& key, const TracePath& path) {
   const auto [place, is_new] = places.try_emplace(key, static_cast<std::uint32_t>(paths.size()));
   if (is_new) {
-    Known known;
-    known.path = path;
-    known.last_thread = path.thread;
-    choose(known);
-    if (path.kind == PathKind::function && path.parent != kNone) {
-      const TracePath& parent = paths[path.parent].path;
-      known.opens = path.what != kNone && parent.kind == PathKind::function &&
-                    parent.what != kNone && functions.role(parent.what).opens_region;
-    }
-    paths.push_back(std::move(known));
+    usages.push_back(choose(path));
+    paths.push_back(path);
   }
   return place->second;
 }
@@ -380,8 +336,7 @@ std::uint32_t PathCounter::State::path_of(Thread& thread, const CallTreeRules::N
   path.tail_call = node.tail_call;
   path.what = node.what;
   if (node.kind == PathKind::function && functions.is_plumbing(node.what)) {
-    if (node.shown_under != kNone && is_plumbing(paths[node.shown_under].path))
-      return node.shown_under;
+    if (node.shown_under != kNone && is_plumbing(paths[node.shown_under])) return node.shown_under;
     path.what = kNone;
     path.tail_call = false;
   }
@@ -395,7 +350,7 @@ std::uint32_t PathCounter::State::path_of(Thread& thread, const CallTreeRules::N
       (functions.role(node.what).region_body || regions.contains(node.what))) {
     thread.depends_on_time = true;
     if (const RegionEntry* const region = opened_region(node.what, thread.number, event->time)) {
-      const TracePath& opened = paths[region->path].path;
+      const TracePath& opened = paths[region->path];
       path.parent = opened.parent;
       path.tail_call = opened.tail_call;
       path.line = opened.line;
@@ -433,31 +388,31 @@ const PathCounter::State::RegionEntry* PathCounter::State::opened_region(std::ui
 }
 
 void PathCounter::State::enter(Thread& thread, Live& live, std::uint32_t path, std::uint64_t time) {
-  Known& known = paths[path];
+  Usage& entered = usages[path];
   live = {.path = path};
-  if (known.opens) {
-    std::vector<RegionEntry>& entries = regions[known.path.what];
+  if (entered.opens) {
+    std::vector<RegionEntry>& entries = regions[paths[path].what];
     if (entries.size() == kKeptRegionEntries) entries.erase(entries.begin());
     entries.push_back({time, thread.number, path});
   }
-  if (known.chosen_op) {
+  if (entered.chosen_op) {
     const std::uint64_t number = op_calls++;
     thread.counting = number >= selection.skip &&
                       (selection.count == 0 || number < selection.skip + selection.count);
   }
-  if (!known.chosen || (!thread.counting && !everything)) return;
+  if (!entered.chosen || (!thread.counting && !everything)) return;
   live.start = time;
-  ++known.path.calls;
-  if (known.last_thread != thread.number) {
-    shared.insert(std::uint64_t{path} << 32 | known.path.thread);
-    if (shared.insert(std::uint64_t{path} << 32 | thread.number).second) ++known.path.thread_count;
-    known.last_thread = thread.number;
+  ++entered.calls;
+  if (entered.last_thread != thread.number) {
+    shared.insert(std::uint64_t{path} << 32 | paths[path].thread);
+    if (shared.insert(std::uint64_t{path} << 32 | thread.number).second) ++paths[path].thread_count;
+    entered.last_thread = thread.number;
   }
 }
 
 void PathCounter::State::leave(const Live& live, std::uint64_t time) {
   if (live.start == kUncounted) return;
-  TracePath& ended = paths[live.path].path;
+  Usage& ended = usages[live.path];
   const std::uint64_t end = live.end != 0 ? live.end : time;
   const std::uint64_t took = end > live.start ? end - live.start : 0;
   ended.shortest_time =
@@ -508,6 +463,19 @@ void PathCounter::State::judge(Thread& thread) {
   thread.found = thread.missed = 0;
 }
 
+// Does what is remembered of the situation, if anything is.
+bool PathCounter::State::repeat(Thread& thread, const Situation& situation, std::uint64_t time) {
+  if (thread.now == kTooDeep) return false;
+  const Outcome* const remembered = thread.memory.find(situation);
+  if (remembered == nullptr) return false;
+  thread.rules_current = false;
+  ++thread.found;
+  if (remembered->rules != 0) count_again(remembered->rules, thread.rules.statistics());
+  move_to(thread, *remembered, time);
+  end_way(thread);
+  return true;
+}
+
 // All situations but the one that the thread is in.
 void PathCounter::State::forget(Thread& thread) {
   thread.memory = {};
@@ -522,6 +490,38 @@ void PathCounter::State::forget(Thread& thread) {
   thread.situations = std::move(now);
 }
 
+// A path that stands for several frames is entered once, with the first.
+bool PathCounter::State::repeats(const CallTreeRules::State& state, std::size_t native) const {
+  return native > 0 && state.native[native - 1].node == state.native[native].node &&
+         is_plumbing(paths[state.native[native].node]);
+}
+
+// What an event made of the frames of which so many lived on.
+Outcome PathCounter::State::outcome_of(Thread& thread, const CallTreeRules::Kept& kept) {
+  const CallTreeRules::State& after = thread.rules.state();
+  Outcome outcome{.state = intern(thread, after),
+                  .kept_native = static_cast<std::uint32_t>(kept.native),
+                  .kept_python = static_cast<std::uint32_t>(kept.python),
+                  .native = static_cast<std::uint32_t>(after.native.size()),
+                  .python = static_cast<std::uint32_t>(after.python.size())};
+  const bool one =
+      outcome.native == outcome.kept_native + 1 && outcome.python == outcome.kept_python;
+  if (one && !repeats(after, kept.native)) outcome.entered = after.native.back().node;
+  return outcome;
+}
+
+void PathCounter::State::enter_all(Thread& thread, const Outcome& outcome, std::uint64_t time) {
+  const CallTreeRules::State& after = thread.state();
+  for (std::size_t i = outcome.kept_native; i < after.native.size(); ++i) {
+    if (repeats(after, i))
+      thread.native[i] = {.path = after.native[i].node};
+    else
+      enter(thread, thread.native[i], after.native[i].node, time);
+  }
+  for (std::size_t i = outcome.kept_python; i < after.python.size(); ++i)
+    enter(thread, thread.python[i], after.python[i].node, time);
+}
+
 // Ends the frames that do not live on, and begins those that are new.
 void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::uint64_t time) {
   for (std::size_t i = thread.native.size(); i > outcome.kept_native; --i)
@@ -529,19 +529,12 @@ void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::ui
   for (std::size_t i = thread.python.size(); i > outcome.kept_python; --i)
     leave(thread.python[i - 1], time);
   thread.now = outcome.state;
-  const CallTreeRules::State& after = thread.state();
-  thread.native.resize(after.native.size());
-  thread.python.resize(after.python.size());
-  for (std::size_t i = outcome.kept_native; i < after.native.size(); ++i) {
-    const std::uint32_t path = after.native[i].node;
-    // One that stands for several is entered once.
-    if (i > 0 && thread.native[i - 1].path == path && is_plumbing(paths[path].path))
-      thread.native[i] = {.path = path};
-    else
-      enter(thread, thread.native[i], path, time);
-  }
-  for (std::size_t i = outcome.kept_python; i < after.python.size(); ++i)
-    enter(thread, thread.python[i], after.python[i].node, time);
+  thread.native.resize(outcome.native);
+  thread.python.resize(outcome.python);
+  if (outcome.entered != kNone)
+    enter(thread, thread.native.back(), outcome.entered, time);
+  else if (outcome.native > outcome.kept_native || outcome.python > outcome.kept_python)
+    enter_all(thread, outcome, time);
   while (!thread.open_ops.empty() && thread.open_ops.back().height > thread.native.size()) {
     // Its end was lost.
     tally(thread.open_ops.back().path, thread.open_ops.back().record, 0);
@@ -551,7 +544,7 @@ void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::ui
 
 void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::uint32_t results) {
   if (path == kNone) return;
-  TracePath& of = paths[path].path;
+  TracePath& of = paths[path];
   for (OpTally& known : of.ops) {
     if (known.record == record && known.results == results) {
       ++known.calls;
@@ -584,11 +577,11 @@ void PathCounter::State::begin_op(Thread& thread, const Event& event) {
   }
   if (opened.height != 0) {
     Live& live = thread.native[step - 1];
-    Known& known = paths[opened.path];
+    Usage& usage = usages[opened.path];
     // A boxed step does not say of which op: now it is known.
-    if (!everything && !known.chosen_op && !known.chosen && known.in_module && !op.empty() &&
-        functions.role(known.path.what).op.empty() && wants(unambiguous_name(op), op)) {
-      known.chosen = known.chosen_op = known.in_op = true;
+    if (!everything && !usage.chosen_op && !usage.chosen && usage.in_module && !op.empty() &&
+        functions.role(paths[opened.path].what).op.empty() && wants(unambiguous_name(op), op)) {
+      usage.chosen = usage.chosen_op = usage.in_op = true;
       enter(thread, live, opened.path, event.time);
     }
     opened.start = live.start;
@@ -603,7 +596,7 @@ void PathCounter::State::end_op(Thread& thread, const Event& event) {
   const OpenOp opened = thread.open_ops.back();
   thread.open_ops.pop_back();
   if (opened.height != 0 && opened.start == kUncounted) return;
-  if (opened.height == 0 && opened.path != kNone && !paths[opened.path].chosen) return;
+  if (opened.height == 0 && opened.path != kNone && !usages[opened.path].chosen) return;
   tally(opened.path, opened.record, event.what);
   if (opened.height == 0 || opened.height > thread.native.size()) return;
   Live& live = thread.native[opened.height - 1];
@@ -616,7 +609,7 @@ void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
     const CallTreeRules::LiveFrame& frame = state.native[i - 1];
     if (static_cast<std::uint32_t>(frame.stack_pointer) != event.line) continue;
     if (thread.native[i - 1].start == kUncounted) return;
-    TracePath& path = paths[frame.node].path;
+    TracePath& path = paths[frame.node];
     for (ArgumentTally& known : path.arguments) {
       // A hidden pointer to the result differs from call to call; the key set does not.
       if (known.second == event.return_address || known.first == event.stack_pointer) {
@@ -630,9 +623,81 @@ void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
   }
 }
 
-void PathCounter::State::note_call(const Thread& thread, const Event& event) {
+void PathCounter::State::note_call(Thread& thread, const Event& event) {
+  settle_call(thread);
+  if (event.stack_pointer != 0) {
+    thread.call_on_its_way = event;
+    return;
+  }
   if (thread.native.empty() || thread.native.back().start == kUncounted) return;
   tally(thread.native.back().path, event.what, 0);
+}
+
+// A call whose function has no entry of its own is its caller's.
+void PathCounter::State::settle_call(Thread& thread) {
+  if (!thread.call_on_its_way) return;
+  const Event event = *std::exchange(thread.call_on_its_way, std::nullopt);
+  const Live* const caller = innermost(thread, event.stack_pointer);
+  if (caller != nullptr && caller->start != kUncounted) tally(caller->path, event.what, 0);
+}
+
+// An entry has been counted in the very return slot that a call was on its way with.
+void PathCounter::State::end_way(Thread& thread) {
+  if (!thread.call_on_its_way) return;
+  const Event event = *std::exchange(thread.call_on_its_way, std::nullopt);
+  if (thread.native.empty() || thread.native.back().start == kUncounted) return;
+  tally(thread.native.back().path, event.what, 0);
+}
+
+// The innermost frame of those that have not ended when the stack reaches down to `stack_pointer`:
+// nothing records that a function ends.
+const PathCounter::State::Live* PathCounter::State::innermost(const Thread& thread,
+                                                              std::uint64_t stack_pointer) {
+  const CallTreeRules::State& state = thread.state();
+  std::size_t height = state.native.size();
+  while (height > 0 && state.native[height - 1].stack_pointer <= stack_pointer) --height;
+  if (!state.python.empty() && state.python.back().height >= height) return &thread.python.back();
+  return height == 0 ? nullptr : &thread.native[height - 1];
+}
+
+void PathCounter::State::note_device_call(const Thread& thread, const Event& event) {
+  const Live* const caller = innermost(thread, event.stack_pointer);
+  if (caller == nullptr && everything) return;
+  if (young_calls.size() >= kRememberedCalls) {
+    old_calls = std::move(young_calls);
+    young_calls.clear();
+  }
+  const bool counted = caller != nullptr && caller->start != kUncounted;
+  young_calls[event.return_address] = counted ? caller->path : kNone;
+}
+
+void PathCounter::State::note_activity(const Event& event) {
+  std::uint32_t path = kNone;
+  bool known = false;
+  for (const auto* const calls : {&young_calls, &old_calls}) {
+    const auto found = calls->find(event.stack_pointer);
+    if (found == calls->end()) continue;
+    path = found->second;
+    known = true;
+    break;
+  }
+  if (!known) ++untied;
+  if (path == kNone) return;
+  TracePath& of = paths[path];
+  const auto [place, is_new] =
+      activity_places.try_emplace(std::uint64_t{path} << 32 | event.what, of.activities.size());
+  if (is_new && of.activities.size() == kMostActivities) {
+    activity_places.erase(place);
+    ++of.activities_left_out;
+    return;
+  }
+  const std::uint64_t took = event.return_address;
+  if (is_new) of.activities.push_back({event.what, 0, 0, took, took});
+  ActivityTally& tally = of.activities[place->second];
+  ++tally.times;
+  tally.total_time += took;
+  tally.shortest_time = std::min(tally.shortest_time, took);
+  tally.longest_time = std::max(tally.longest_time, took);
 }
 
 void PathCounter::State::remember_op(std::uint64_t thread, std::uint64_t sequence,
@@ -667,14 +732,15 @@ void PathCounter::add_initial(std::uint32_t index, const InitialFrame& frame) {
   State::Thread& thread = *state_->threads[index];
   thread.rules.take_kept();
   thread.rules.add_initial(frame);
-  state_->move_to(thread,
-                  {state_->intern(thread, thread.rules.state()),
-                   static_cast<std::uint32_t>(thread.native.size()),
-                   static_cast<std::uint32_t>(thread.python.size()), 0},
+  state_->move_to(thread, state_->outcome_of(thread, {thread.native.size(), thread.python.size()}),
                   0);
 }
 
 void PathCounter::add(std::uint32_t index, const Event& event) {
+  add(index, event, key_of(event));
+}
+
+void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& key) {
   State::Thread& thread = *state_->threads[index];
   switch (event.kind) {
     case EventKind::op_begin:
@@ -689,52 +755,60 @@ void PathCounter::add(std::uint32_t index, const Event& event) {
     case EventKind::call_record:
       state_->note_call(thread, event);
       return;
+    case EventKind::device_call:
+      state_->note_device_call(thread, event);
+      return;
+    case EventKind::device_activity:
+      state_->note_activity(event);
+      return;
     default:
       break;
   }
-  Situation situation{thread.now,          static_cast<std::uint32_t>(event.kind),
-                      event.what,          event.line,
-                      event.stack_pointer, event.return_address};
+  if (thread.call_on_its_way && (event.kind != EventKind::function_entry ||
+                                 event.stack_pointer != thread.call_on_its_way->stack_pointer))
+    state_->settle_call(thread);
+  Situation situation{thread.now, key};
   if (event.kind == EventKind::node_begin || event.kind == EventKind::node_end) {
     thread.caused_by = event.kind == EventKind::node_begin
                            ? state_->forward_of(event.return_address, event.stack_pointer)
                            : kNone;
-    situation.stack_pointer = 0;  // Each node has another number; what matters is who made it.
-    situation.return_address = thread.caused_by;
+    // Each node has another number; what matters is which it is, and who made it.
+    situation.event.line = event.what;
+    situation.event.stack_pointer = 0;
+    situation.event.return_address = thread.caused_by;
   }
-  const bool deep = thread.now == kTooDeep;
-  if (const Outcome* const known = deep ? nullptr : thread.memory.find(situation)) {
-    thread.rules_current = false;
-    ++thread.found;
-    count_again(known->rules, thread.rules.statistics());
-    state_->move_to(thread, *known, event.time);
-    return;
-  }
+  if (state_->repeat(thread, situation, event.time)) return;
   if (!thread.rules_current) thread.rules.set_state(thread.state());
   thread.rules_current = true;
+  const bool deep = thread.now == kTooDeep;
   state_->judge(thread);
   thread.depends_on_time = false;
   thread.rules.take_kept();
   const CallTreeStatistics before = thread.rules.statistics();
   thread.rules.add(event);
-  const CallTreeRules::Kept kept = thread.rules.take_kept();
-  const Outcome outcome{state_->intern(thread, thread.rules.state()),
-                        static_cast<std::uint32_t>(kept.native),
-                        static_cast<std::uint32_t>(kept.python),
-                        changed_statistics(before, thread.rules.statistics())};
+  Outcome outcome = state_->outcome_of(thread, thread.rules.take_kept());
+  outcome.rules = changed_statistics(before, thread.rules.statistics());
   if (!thread.depends_on_time && !deep && outcome.state != kTooDeep)
     thread.memory.add(situation, outcome);
   state_->move_to(thread, outcome, event.time);
+  state_->end_way(thread);
   if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) state_->forget(thread);
 }
 
+bool PathCounter::add_known(std::uint32_t index, const EventKey& key, std::uint64_t time) {
+  State::Thread& thread = *state_->threads[index];
+  return !thread.call_on_its_way && state_->repeat(thread, {thread.now, key}, time);
+}
+
+bool PathCounter::may_wait(std::uint32_t index) const {
+  return state_->threads[index]->native.size() <= 1;  // Only a worker starts with a region's body.
+}
+
 std::uint64_t PathCounter::patience(std::uint32_t index, const Event& event) const {
-  if (event.kind != EventKind::function_entry) return 0;
-  const State::Thread& thread = *state_->threads[index];
+  if (event.kind != EventKind::function_entry || !may_wait(index)) return 0;
   const bool body =
       state_->functions.role(event.what).region_body || state_->regions.contains(event.what);
-  // Only a worker starts with it.
-  return body && thread.native.size() <= 1 ? kRegionPatience : 0;
+  return body ? kRegionPatience : 0;
 }
 
 std::uint64_t PathCounter::ops() const {
@@ -758,19 +832,40 @@ CallTreeStatistics PathCounter::statistics() const {
   return sum;
 }
 
+std::uint64_t PathCounter::untied_activities() const {
+  return state_->untied;
+}
+
+std::string untied_activities_warning(std::uint64_t untied) {
+  if (untied == 0) return {};
+  return fmt::format(
+      "{} kernels, copies or fills of the device are missing: the calls that asked for them were "
+      "not "
+      "seen, or long ago.",
+      untied);
+}
+
 std::vector<TracePath> PathCounter::take(std::uint64_t time) {
   for (const auto& thread : state_->threads) {
+    state_->settle_call(*thread);
     for (const State::OpenOp& op : thread->open_ops)
       if (op.height == 0 || op.start != kUncounted) state_->tally(op.path, op.record, 0);
     thread->open_ops.clear();
     for (const State::Live& live : thread->native) state_->leave(live, time);
     for (const State::Live& live : thread->python) state_->leave(live, time);
   }
-  std::vector<State::Known>& paths = state_->paths;
+  std::vector<TracePath>& paths = state_->paths;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const State::Usage& counted = state_->usages[i];
+    paths[i].calls = counted.calls;
+    paths[i].total_time = counted.total_time;
+    paths[i].shortest_time = counted.shortest_time;
+    paths[i].longest_time = counted.longest_time;
+  }
   // Kept is what was counted and what leads there; of those that made a kept node, too.
   std::vector<std::uint8_t> kept(paths.size());
   for (std::size_t i = paths.size(); i-- > 0;) {
-    const TracePath& path = paths[i].path;
+    const TracePath& path = paths[i];
     if (path.calls != 0) kept[i] = 1;
     if (kept[i] == 0) continue;
     if (path.parent != kNone) kept[path.parent] = 1;
@@ -779,7 +874,7 @@ std::vector<TracePath> PathCounter::take(std::uint64_t time) {
   std::vector<TracePath> taken;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (kept[i] == 0) continue;
-    TracePath path = std::move(paths[i].path);
+    TracePath path = std::move(paths[i]);
     if (path.parent != kNone) path.parent = places[path.parent];
     if (path.caused_by != kNone) path.caused_by = places[path.caused_by];
     places[i] = static_cast<std::uint32_t>(taken.size());
@@ -880,6 +975,9 @@ void count_paths(Trace& trace, const TraceSelection& selection) {
   }
   trace.paths = counter.take(last);
   trace.statistics = counter.statistics();
+  if (std::string warning = untied_activities_warning(counter.untied_activities());
+      !warning.empty())
+    trace.meta["warnings"].push_back(std::move(warning));
 }
 
 }  // namespace optrace

@@ -9,6 +9,7 @@
 
 #include "tracer/call_tree.h"
 #include "tracer/function_roles.h"
+#include "tracer/situation_memory.h"
 #include "tracer/trace.h"
 
 namespace optrace {
@@ -58,9 +59,18 @@ class PathCounter {
   /// across threads (parallel regions, backward passes) goes by it.
   void add(std::uint32_t thread, const Event& event);
 
+  /// As add, where events go by keys of their own: those of the same meaning have the same key.
+  void add(std::uint32_t thread, const Event& event, const EventKey& key);
+
+  /// Does what was done for this key in the same situation before, which needs no Event; false, and
+  /// nothing is done, where none is remembered. For function entries and events of Python only.
+  bool add_known(std::uint32_t thread, const EventKey& key, std::uint64_t time);
+
   /// How long (nanoseconds) an event should wait until those of other threads are in: a worker may
   /// enter a parallel region before the thread that opened it does.
   std::uint64_t patience(std::uint32_t thread, const Event& event) const;
+  /// False while patience is 0 for all that the thread may enter.
+  bool may_wait(std::uint32_t thread) const;
 
   std::uint64_t ops() const;  ///< Outermost selected op calls so far.
   std::size_t paths() const;
@@ -71,12 +81,19 @@ class PathCounter {
 
   CallTreeStatistics statistics() const;
 
+  /// What devices did for calls that nobody saw, or no more remembers.
+  std::uint64_t untied_activities() const;
+
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-/// Sets the trace's paths and statistics from its timeline, which may be dropped afterwards.
+/// What to warn of where so many activities are untied; empty for none.
+std::string untied_activities_warning(std::uint64_t untied);
+
+/// Sets the trace's paths and statistics from its timeline, which may be dropped afterwards, and
+/// adds to its warnings.
 /// Throws Error(usage) if an event names what the trace does not have.
 void count_paths(Trace& trace, const TraceSelection& selection);
 

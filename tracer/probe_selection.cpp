@@ -107,6 +107,11 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "cufft", ""},
     {Kind::c_function, "curand", ""},
     {Kind::c_function, "nccl", ""},
+    // What fails most: shown only where it does.
+    {Kind::c_function, "cudaMalloc", ""},
+    {Kind::c_function, "cudaHostAlloc$", ""},
+    {Kind::c_function, "cudaSetDevice$", ""},
+    {Kind::c_function, "cuMemCreate$", ""},
     {Kind::c_function, "cudaLaunch", ""},
     {Kind::c_function, "__cudaLaunch", ""},
     {Kind::c_function, "cudaGraphLaunch", ""},

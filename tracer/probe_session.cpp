@@ -417,6 +417,8 @@ Trace ProbeSession::finish(const std::filesystem::path& raw_recording, nlohmann:
   meta["probes"]["failed"] = failed;
   if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
   for (const std::string& warning : warnings()) meta["warnings"].push_back(warning);
+  for (nlohmann::json& warning : trace.meta["warnings"])
+    meta["warnings"].push_back(std::move(warning));
   trace.meta = std::move(meta);
   return trace;
 }

@@ -24,12 +24,13 @@ const ModuleSymbols& ModuleStore::open(const std::filesystem::path& path) {
 }
 
 const ModuleSymbols* ModuleStore::find(const LoadedModule& module) {
-  // The kernel's vDSO has no file; nothing of torch is called from it.
-  if (module.path.empty() || module.path[0] != '/') return nullptr;
+  // The kernel's vDSO has no file, and what optrace hands over no name; neither calls torch.
+  if (module.path.empty() || module.path[0] != '/' || module.path.starts_with("/proc/"))
+    return nullptr;
   const auto [known, is_new] = recorded_.try_emplace(module.path);
   if (!is_new) return known->second;
   try {
-    const ModuleSymbols& symbols = open(module.path);
+    const ModuleSymbols& symbols = open(root_.string() + module.path);
     if (symbols.build_id() == module.build_id) {
       known->second = &symbols;
     } else {

@@ -17,6 +17,10 @@ namespace optrace {
 /// ELF files that were opened, each once, for as long as the store lives.
 class ModuleStore {
  public:
+  /// From now on, the paths of recorded modules are looked for below `root`, as processes of
+  /// another mount namespace have theirs.
+  void look_below(std::filesystem::path root) { root_ = std::move(root); }
+
   /// Throws as ModuleSymbols does.
   const ModuleSymbols& open(const std::filesystem::path& path);
 
@@ -27,6 +31,7 @@ class ModuleStore {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  std::filesystem::path root_;                                     ///< Empty: ours.
   std::map<std::string, std::unique_ptr<ModuleSymbols>> modules_;  ///< By resolved path.
   std::map<std::string, const ModuleSymbols*> recorded_;  ///< By recorded path; null: unusable.
   std::vector<std::string> warnings_;

@@ -13,7 +13,6 @@
 #include <thread>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -25,10 +24,11 @@
 #include "platform/installation.h"
 #include "platform/private_folder.h"
 #include "platform/signal_forwarder.h"
-#include "tracer/op_agent.h"
+#include "tracer/activity_agent.h"
 #include "tracer/probe_session.h"
 #include "tracer/program_socket.h"
 #include "tracer/target_description.h"
+#include "tracer/tracing_orders.h"
 
 namespace optrace {
 namespace {
@@ -39,9 +39,7 @@ using std::chrono::milliseconds;
 
 constexpr const char* kReport =
     "Run the command again; if it stays so, report it with what is printed here.";
-constexpr std::uint64_t kRegionBytes = 32ULL << 20;
 constexpr std::size_t kMostProcesses = 4096;
-constexpr std::size_t kMostModules = 16;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
 constexpr milliseconds kDrainPause{2};
@@ -91,28 +89,10 @@ std::string command_line(const ProgramRequest& request) {
   return line;
 }
 
-Json object_in(Json& message, const char* key) {
-  const auto found = message.find(key);
-  if (found == message.end() || !found->is_object()) {
-    throw Error(ExitStatus::failed,
-                fmt::format("a traced process does not say its '{}' as expected", key), kReport);
-  }
-  return std::move(*found);
-}
-
 std::optional<std::uint64_t> rank_in(const Json& message) {
   const auto found = message.find("rank");
   if (found == message.end() || !found->is_string()) return std::nullopt;
   return rank_number(found->get_ref<const std::string&>());
-}
-
-/// Adds what is text in `message[key]` to meta["warnings"].
-void add_warnings(Json& meta, const Json& message) {
-  const auto found = message.find("warnings");
-  if (found == message.end() || !found->is_array()) return;
-  for (const Json& warning : *found) {
-    if (warning.is_string()) meta["warnings"].push_back(warning);
-  }
 }
 
 /// A process that imported torch, and those that it forks afterwards: they have its probes, so one
@@ -213,35 +193,23 @@ class ProcessFamily {
     auto member = std::make_unique<Member>(connection, rank_in(greeting));
     guarded(*member, [&] {
       if (first && !instruct(connection, greeting, *member)) return;
-      if (!first) connection.send({{"order", "record"}, {"bytes", kRegionBytes}});
-      const Json recording = connection.receive("recording", kAnswerLimit);
-      if (!first) member->meta = meta_;
-      add_warnings(member->meta, recording);
-      const Descriptor region = connection.take_descriptor();
-      const int seals = ::fcntl(region.get(), F_GET_SEALS);
-      if (seals < 0 ||
-          (seals & F_SEAL_SHRINK) == 0) {  // To read what became smaller would kill us.
-        throw Error(ExitStatus::failed, "a traced process shares no memory that is safe to read",
-                    kReport);
+      if (!first) {
+        connection.send({{"order", "record"}, {"bytes", kRegionBytes}});
+        member->meta = meta_;
       }
+      const Descriptor region = receive_region(connection, member->meta);
       member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
       connection.send({{"order", "start"}});
     });
     if (member->collector) members_.push_back(std::move(member));
   }
 
-  struct Orders {
-    Json plans = Json::array();  ///< As the process gets them.
-    bool cuda = false;
-  };
-
   /// Plans while the process still imports torch, then tells it what to place. False when torch
   /// could not be imported: then there is nothing to trace, and nothing went wrong here.
   bool instruct(ProgramConnection& connection, const Json& greeting, Member& member) {
     std::exception_ptr failure;
-    Orders orders;
     try {
-      orders = plan(greeting);
+      orders_.plan(greeting);
     } catch (const std::exception&) {
       failure = std::current_exception();  // Told once torch is there.
     }
@@ -252,50 +220,9 @@ class ProcessFamily {
       return false;
     }
     if (failure) std::rethrow_exception(failure);
-    meta_ = object_in(imported, "meta");
-    meta_["device"] = orders.cuda ? "cuda" : "cpu";
-    meta_["op"] = "";
-    meta_["call"] = command_line(request_);
-    meta_["inputs"] = Json::array();
-    meta_["backward"] = false;
-    meta_["warnings"] = Json::array();
-    if (!op_agent_.missing.empty()) meta_["warnings"].push_back(op_agent_.missing);
-    meta_["probes"] = {{"mode", request_.probes == ProbeMode::jump ? "jump" : "int3"}};
-    meta_ = checked_meta(std::move(meta_));
-    member.meta = meta_;
-    connection.send({{"order", "record"},
-                     {"agent", (library_folder() / "liboptrace_agent.so").string()},
-                     {"op_agent", op_agent_.library.string()},
-                     {"use_jumps", request_.probes == ProbeMode::jump},
-                     {"plans", std::move(orders.plans)},
-                     {"bytes", kRegionBytes}});
+    member.meta = meta_ = orders_.meta(std::move(imported), command_line(request_));
+    connection.send(orders_.record());
     return true;
-  }
-
-  Orders plan(const Json& greeting) {
-    const auto torch = greeting.find("torch");
-    if (torch == greeting.end() || !torch->is_string()) {
-      throw Error(ExitStatus::failed, "a traced process does not say where its torch is", kReport);
-    }
-    Orders orders;
-    orders.cuda = request_.dry_run || greeting.value("cuda", Json()) == true;
-    std::vector<std::filesystem::path> modules =
-        torch_libraries(torch->get<std::string>(), orders.cuda);
-    if (request_.dry_run) {
-      const auto& emulated = request_.dry_run->emulation.libraries;
-      modules.insert(modules.end(), emulated.begin(), emulated.end());
-    }
-    const auto others = greeting.find("modules");
-    if (others != greeting.end() && others->is_array() && others->size() <= kMostModules) {
-      for (const Json& other : *others) {
-        if (other.is_string()) modules.emplace_back(other.get<std::string>());
-      }
-    }
-    for (const std::filesystem::path& plan : session_.initial_plans(modules)) {
-      orders.plans.push_back(plan.string());
-    }
-    op_agent_ = find_or_build_op_agent(torch->get<std::string>(), [](std::string_view) {});
-    return orders;
   }
 
   /// An orderly end: the process still answers.
@@ -309,11 +236,7 @@ class ProcessFamily {
       member.collector->finish();
       try {
         connection.send({{"order", "tables"}, {"ops", member.collector->ops()}});
-        Json answer = connection.receive("tables", kAnswerLimit);
-        const Json tables = object_in(answer, "meta");
-        for (const char* const key : {"dispatch_tables", "boxed_kernels"}) {
-          if (tables.contains(key)) member.meta[key] = tables[key];
-        }
+        add_tables(member.meta, connection.receive("tables", kAnswerLimit));
       } catch (const Error&) {
         // Killed in this very moment: the trace is complete but for the tables.
         member.meta["warnings"].push_back(
@@ -358,6 +281,7 @@ class ProcessFamily {
     process.trace = member.collector->take(std::move(member.meta));
     keep_names_that_occur(*process.trace);
     if (request_.dry_run) describe_dry_run(*request_.dry_run, *process.trace);
+    add_activity_warnings(*process.trace);
     finish(member, std::move(process));
   }
 
@@ -407,7 +331,7 @@ class ProcessFamily {
   // The thread's own, until it has ended.
   PrivateFolder scratch_;
   ProbeSession session_{scratch_.path()};
-  OpAgent op_agent_;
+  TracingOrders orders_{session_, request_.probes, request_.dry_run ? &*request_.dry_run : nullptr};
   Json meta_;
   std::vector<std::unique_ptr<Member>> members_;
   CollectorProgress finished_;

@@ -43,7 +43,7 @@ std::string text_in(const nlohmann::json& message, const char* key) {
   const auto found = message.find(key);
   std::string text = found != message.end() && found->is_string() ? found->get<std::string>() : "?";
   constexpr std::size_t kLongest = 2000;
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
   for (char& character : text) {
     const auto byte = static_cast<unsigned char>(character);
     if ((byte < 0x20 && character != '\n') || byte == 0x7f) character = '?';
@@ -116,15 +116,38 @@ Descriptor ProgramConnection::take_descriptor() {
   return first;
 }
 
-void ProgramConnection::send(const nlohmann::json& message) {
+namespace {
+
+ssize_t send_part(int socket, std::string_view part, std::span<const Descriptor> descriptors) {
+  std::vector<int> numbers;
+  for (const Descriptor& descriptor : descriptors) numbers.push_back(descriptor.get());
+  const std::size_t size = numbers.size() * sizeof(int);
+  std::vector<cmsghdr> control(CMSG_SPACE(size) / sizeof(cmsghdr) + 1);
+  iovec bytes{const_cast<char*>(part.data()), part.size()};
+  msghdr header{};
+  header.msg_iov = &bytes;
+  header.msg_iovlen = 1;
+  if (size != 0) {
+    control[0] = {CMSG_LEN(size), SOL_SOCKET, SCM_RIGHTS};
+    std::memcpy(CMSG_DATA(control.data()), numbers.data(), size);
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(size);
+  }
+  return ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace
+
+void ProgramConnection::send(const nlohmann::json& message,
+                             std::span<const Descriptor> descriptors) {
   using Handler = nlohmann::json::error_handler_t;
   const std::string line = message.dump(-1, ' ', true, Handler::replace) + "\n";
   const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
   std::string_view rest = line;
   while (!rest.empty()) {
-    const ssize_t sent =
-        ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send_part(socket_.get(), rest, descriptors);
     if (sent >= 0) {
+      descriptors = {};
       rest.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (!wait_for(socket_.get(), POLLOUT, end)) throw ended();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,9 @@ class ProgramConnection {
   /// A descriptor that came with the messages so far, the oldest one first; none left: negative.
   Descriptor take_descriptor();
 
-  /// Throws Error(failed) when the process is gone or takes nothing for seconds.
-  void send(const nlohmann::json& message);
+  /// Throws Error(failed) when the process is gone or takes nothing for seconds. `descriptors`, 250
+  /// at most, come with the message's first byte.
+  void send(const nlohmann::json& message, std::span<const Descriptor> descriptors = {});
 
  private:
   Descriptor socket_;

@@ -4,8 +4,6 @@
 #include <optional>
 #include <set>
 
-#include "tracer/function_jumps.h"
-
 namespace optrace {
 namespace {
 
@@ -93,7 +91,7 @@ void add_jumps(Trace& trace, const FunctionTable& functions) {
   for (std::uint32_t i = 0; i < functions.size(); ++i) {
     const LocatedFunction& located = functions.located(i);
     if (located.symbols == nullptr) continue;
-    const FunctionJumps jumps = find_jumps(*located.symbols, located.function);
+    const FunctionJumps jumps = functions.find_jumps(i);
     TraceFunction& function = trace.functions[i];
     function.enters_itself = jumps.enters_itself;
     function.jumps_indirectly = jumps.jumps_indirectly;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -220,7 +222,7 @@ std::size_t named_by(PathKind kind, const Trace& trace) {
 // Threads come later in the file: whether a path's is one of them is checked at the end.
 void read_paths(SectionReader reader, Trace& trace) {
   for (const auto statistic : kCallTreeStatistics) trace.statistics.*statistic = reader.number();
-  trace.paths.resize(reader.count(15));
+  trace.paths.resize(reader.count(17));
   for (std::size_t i = 0; i < trace.paths.size(); ++i) {
     TracePath& path = trace.paths[i];
     const std::uint64_t kind = reader.number();
@@ -249,6 +251,12 @@ void read_paths(SectionReader reader, Trace& trace) {
       tally = {reader.number(), reader.number(), reader.number()};
     }
     path.ops_left_out = reader.number();
+    path.activities.resize(reader.count(5));
+    for (ActivityTally& tally : path.activities) {
+      tally = {reader.number32(), reader.number(), reader.number(), reader.number(),
+               reader.number()};
+    }
+    path.activities_left_out = reader.number();
   }
   reader.expect_end();
 }
@@ -270,17 +278,27 @@ void check_paths(const Trace& trace, const std::filesystem::path& path) {
     const bool told = std::ranges::all_of(checked.ops, [&](const OpTally& tally) {
       return known(tally.record) && known(tally.results);
     });
-    if (!named || !told || checked.thread >= trace.threads.size()) {
+    const bool done = std::ranges::all_of(
+        checked.activities, [&](const ActivityTally& tally) { return known(tally.record); });
+    if (!named || !told || !done || checked.thread >= trace.threads.size()) {
       refuse(path, "its section 'paths' is corrupt: an index points behind its table",
              kRecordAgain);
     }
   }
 }
 
-void read_thread(SectionReader reader, Trace& trace) {
+// What comes before a thread's initial stack: two numbers.
+constexpr std::size_t kThreadHeadBytes = 20;
+
+ThreadRecord& read_thread_head(SectionReader& reader, Trace& trace) {
   ThreadRecord& thread = trace.threads.emplace_back();
   thread.id = reader.number();
   thread.lost = reader.number();
+  return thread;
+}
+
+void read_thread(SectionReader reader, Trace& trace) {
+  ThreadRecord& thread = read_thread_head(reader, trace);
   thread.initial_stack.resize(reader.count(3));
   for (InitialFrame& frame : thread.initial_stack) {
     frame.function = reader.index(trace.functions.size());
@@ -291,7 +309,7 @@ void read_thread(SectionReader reader, Trace& trace) {
   Event before;
   for (Event& event : thread.events) {
     const std::uint64_t kind = reader.number();
-    if (kind > static_cast<std::uint64_t>(EventKind::call_record)) {
+    if (kind > static_cast<std::uint64_t>(EventKind::device_activity)) {
       reader.fail("an event is of an unknown kind");
     }
     event.kind = static_cast<EventKind>(kind);
@@ -330,6 +348,30 @@ const char* name_of(SectionKind kind) {
 SectionKind kind_at(std::uint32_t position) {
   const auto last = static_cast<std::uint32_t>(SectionKind::thread);
   return static_cast<SectionKind>(std::min(position + 1, last));
+}
+
+/// The first `wanted` of the `decoded_size` bytes that a section's frame holds. Nothing where it
+/// holds another number of bytes, or is no frame.
+std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
+                                                 std::uint64_t decoded_size, std::size_t wanted) {
+  std::vector<std::byte> decoded(wanted);
+  if (wanted == decoded_size) {
+    const std::size_t size =
+        ZSTD_decompress(decoded.data(), decoded.size(), stored.data(), stored.size());
+    if (ZSTD_isError(size) != 0 || size != decoded.size()) return std::nullopt;
+    return decoded;
+  }
+  if (ZSTD_getFrameContentSize(stored.data(), stored.size()) != decoded_size) return std::nullopt;
+  const std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream(ZSTD_createDStream(),
+                                                                          &ZSTD_freeDStream);
+  ZSTD_inBuffer in{stored.data(), stored.size(), 0};
+  ZSTD_outBuffer out{decoded.data(), decoded.size(), 0};
+  while (out.pos < out.size) {
+    const std::size_t before = in.pos + out.pos;
+    const std::size_t left = ZSTD_decompressStream(stream.get(), &out, &in);
+    if (ZSTD_isError(left) != 0 || in.pos + out.pos == before) return std::nullopt;
+  }
+  return decoded;
 }
 
 template <typename T>
@@ -407,6 +449,14 @@ std::string write_paths(const Trace& trace) {
       }
     }
     writer.number(path.ops_left_out);
+    writer.number(path.activities.size());
+    for (const ActivityTally& tally : path.activities) {
+      for (const std::uint64_t number : {std::uint64_t{tally.record}, tally.times, tally.total_time,
+                                         tally.shortest_time, tally.longest_time}) {
+        writer.number(number);
+      }
+    }
+    writer.number(path.activities_left_out);
   }
   return writer.bytes();
 }
@@ -483,7 +533,7 @@ class BodyWriter {
 
 }  // namespace
 
-Trace read_trace(const std::filesystem::path& path) {
+Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
   const MappedFile file(path);
   std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
@@ -521,14 +571,19 @@ Trace read_trace(const std::filesystem::path& path) {
       refuse(path, fmt::format("it is corrupt: section '{}' is too large", name_of(kind)),
              kRecordAgain);
     }
-    std::vector<std::byte> decoded(section.decoded_size);
-    const std::size_t size =
-        ZSTD_decompress(decoded.data(), decoded.size(), bytes.data(), section.stored_size);
-    if (ZSTD_isError(size) != 0 || size != decoded.size()) {
+    const std::span<const std::byte> stored = bytes.first(section.stored_size);
+    bytes = bytes.subspan(section.stored_size);
+    const bool head_only = kind == SectionKind::thread && parts == TraceParts::without_events;
+    const std::size_t wanted = head_only
+                                   ? std::min<std::size_t>(section.decoded_size, kThreadHeadBytes)
+                                   : section.decoded_size;
+    const std::optional<std::vector<std::byte>> decompressed =
+        decompress(stored, section.decoded_size, wanted);
+    if (!decompressed) {
       refuse(path, fmt::format("it is corrupt: section '{}' can't be decompressed", name_of(kind)),
              kRecordAgain);
     }
-    bytes = bytes.subspan(section.stored_size);
+    const std::vector<std::byte>& decoded = *decompressed;
 
     const SectionReader reader(decoded, path, name_of(kind));
     switch (kind) {
@@ -551,7 +606,12 @@ Trace read_trace(const std::filesystem::path& path) {
         read_op_records(reader, trace);
         break;
       case SectionKind::thread:
-        read_thread(reader, trace);
+        if (head_only) {
+          SectionReader head = reader;
+          read_thread_head(head, trace);
+        } else {
+          read_thread(reader, trace);
+        }
         break;
     }
   }

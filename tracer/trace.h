@@ -58,7 +58,12 @@ enum class EventKind : std::uint8_t {
   node_end = 8,
   arguments = 9,  ///< Of an entry before: its first two integer arguments, in `stack_pointer` and
                   ///< `return_address`; `line` the low half of its stack pointer, `what` is 0.
-  call_record = 10,  ///< What the function entered last decided on: `what` is an op record or 0.
+  call_record = 10,  ///< What a function decided on: `what` is an op record or 0. That entered
+                     ///< last, or by `stack_pointer` as in recording_format.h.
+  device_call = 11,  ///< CUDA was called to have the device work: `return_address` is the number of
+                     ///< that call, frames below `stack_pointer` have ended, `what` is 0.
+  device_activity = 12,  ///< The device did that: `what` is an op record or 0, `stack_pointer` the
+                         ///< number of the call, `return_address` how long it took (nanoseconds).
 };
 
 struct Event {
@@ -104,6 +109,15 @@ struct ArgumentTally {
   bool operator==(const ArgumentTally&) const = default;
 };
 
+/// How often the device did one kind of thing (a kernel with its grid, a copy) for calls that took
+/// a path, and the nanoseconds that it took: all together, the shortest and the longest.
+struct ActivityTally {
+  std::uint32_t record = 0;  ///< Index into op_records; 0: the record found no room.
+  std::uint64_t times = 0;
+  std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
+  bool operator==(const ActivityTally&) const = default;
+};
+
 /// A way through the calls, counted: what is entered from where, however often.
 struct TracePath {
   PathKind kind = PathKind::function;
@@ -123,10 +137,13 @@ struct TracePath {
   /// Dispatcher steps: their op records. Calls of libraries: what they were asked for; no results.
   /// At most kMostTallies, by first call.
   std::vector<OpTally> ops{};
-  std::vector<ArgumentTally> arguments{};  ///< Likewise, of redispatches.
-  std::uint64_t ops_left_out = 0;          ///< Calls with op records beyond those.
+  std::vector<ArgumentTally> arguments{};   ///< Likewise, of redispatches.
+  std::uint64_t ops_left_out = 0;           ///< Calls with op records beyond those.
+  std::vector<ActivityTally> activities{};  ///< At most kMostActivities, by first.
+  std::uint64_t activities_left_out = 0;    ///< Activities beyond those.
 };
 constexpr std::size_t kMostTallies = 16;
+constexpr std::size_t kMostActivities = 1024;  ///< The replay of a graph has hundreds.
 
 struct ThreadRecord {
   std::uint64_t id = 0;  ///< As gettid gives it.
@@ -172,8 +189,15 @@ struct Trace {
   CallTreeStatistics statistics;        ///< How sure the paths are.
 };
 
+/// What of a trace is wanted.
+enum class TraceParts : std::uint8_t {
+  all,
+  without_events,  ///< Threads come without initial stacks and events, which are most of a
+                   ///< timeline.
+};
+
 /// Throws Error(usage) when `path` is no trace, truncated, corrupt, or of an unknown version.
-Trace read_trace(const std::filesystem::path& path);
+Trace read_trace(const std::filesystem::path& path, TraceParts parts = TraceParts::all);
 
 /// Writes whole or not at all (OutputFile). Compressed; the format is in docs/trace-format.md.
 void write_trace(const Trace& trace, const std::filesystem::path& path);

@@ -1,8 +1,9 @@
 import os
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Literal, Optional, TypedDict, Union
 
-__all__ = ["Error", "Frame", "Trace", "__version__", "load", "trace"]
+__all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", "trace"]
 
 __version__: str
 
@@ -50,6 +51,23 @@ class Frame:
     def children(self) -> list[Frame]: ...
     def __repr__(self) -> str: ...
 
+class Check:
+    """What came of holding a trace against rules. True if all hold; str() says what was found."""
+
+    @property
+    def status(self) -> Literal["passed", "failed", "error"]: ...
+    @property
+    def passed(self) -> bool: ...
+    @property
+    def rules(self) -> list[dict[str, Any]]: ...
+    def report(
+        self, format: Literal["text", "json", "junit", "sarif", "github"] = "text"
+    ) -> str: ...
+    def __bool__(self) -> bool: ...
+
+_Rule = Union[str, os.PathLike[str], dict[str, Any]]
+_Rules = Union[_Rule, Sequence[_Rule]]
+
 class Trace:
     """What ran in a `with optrace.trace()` block, or what a file that was loaded holds."""
 
@@ -65,6 +83,7 @@ class Trace:
     def stop(self) -> None: ...
     def report(self, format: Literal["tree", "json"] = "tree", *, all: bool = False) -> str: ...
     def to_json(self, *, all: bool = False) -> str: ...
+    def check(self, rules: _Rules, *, allow_unknown: bool = False) -> Check: ...
     @property
     def frames(self) -> list[Frame]: ...
     def save(self, path: Union[str, os.PathLike[str]]) -> None: ...
@@ -81,4 +100,7 @@ def trace(
     python_frames: bool = True,
     buffer_bytes: int = 33554432,
 ) -> Trace: ...
+def listen() -> str:
+    """Lets `optrace attach` trace this process without ptrace, until it ends. The socket's path."""
+
 def load(path: Union[str, os.PathLike[str]]) -> Trace: ...

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """run_workloads.py [NAME ...]: runs workloads.WORKLOADS, all or those named, in this process.
 
-Prints one JSON object a line and workload, in their order: {"name", "ok", "error"}. "error" is
-null or "Type: message". Then {"unthought": N}: calls of CUDA functions that the emulated device
-knows nothing about, null on a real one. Exits 0 if all finished, else 1.
+Prints one JSON object a line: {"versions": what they run on}; for each workload, in their order,
+{"name", "ok", "error"}, "error" being null or "Type: message"; then {"unthought": N}: calls of
+CUDA functions that the emulated device knows nothing about, null on a real one. Exits 0 if all
+finished, else 1.
 """
 import ctypes
 import json
 import os
+import platform
+import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -27,6 +30,32 @@ def run(torch, name, device):
     return {"name": name, "ok": error is None, "error": error}
 
 
+def driver_version():
+    """Of the kernel module, as it says itself; null where there is none."""
+    try:
+        with open("/proc/driver/nvidia/version") as file:
+            found = re.search(r"Kernel Module.*?(\d+\.[\d.]+)", file.read())
+    except OSError:
+        return None
+    return found and found.group(1)
+
+
+def driver_cuda_version():
+    """Of the newest CUDA that the driver takes, such as 12040."""
+    version = ctypes.c_int()
+    if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return None
+    return version.value
+
+
+def versions(torch):
+    major, minor = torch.cuda.get_device_capability()
+    return {"part": f"sm_{major}{minor}", "device": torch.cuda.get_device_name(),
+            "driver": driver_version(), "driver_cuda": driver_cuda_version(),
+            "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
+            "torch": torch.__version__, "python": platform.python_version()}
+
+
 def unthought():
     try:
         count = ctypes.CDLL(None).optrace_device_unthought
@@ -44,6 +73,7 @@ def main():
     import torch
     if not torch.cuda.is_available():
         sys.exit("torch sees no CUDA device")
+    print(json.dumps({"versions": versions(torch)}), flush=True)
     failed = False
     for name in names:
         result = run(torch, name, "cuda")

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from report_frames import frames_with_way as frames
+
 USAGE = 2
 
 # What FIELD-NOTES' chain has in 2.6.0, outermost first, without what is inlined or folded.
@@ -36,15 +38,6 @@ def traced(optrace, python, tmp_path_factory):
         return kept[key]
 
     return trace
-
-
-def frames(report):
-    """Each frame with the frames above it, outermost first."""
-    pending = [(root, ()) for root in report["roots"]]
-    while pending:
-        frame, above = pending.pop()
-        yield frame, above
-        pending += [(child, (*above, frame)) for child in frame["children"]]
 
 
 def names(report):

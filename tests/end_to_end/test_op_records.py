@@ -7,13 +7,7 @@ import textwrap
 
 import pytest
 
-
-def frames(report):
-    pending = list(reversed(report["roots"]))
-    while pending:
-        frame = pending.pop()
-        yield frame
-        pending += reversed(frame["children"])
+from report_frames import frames
 
 
 def calls(report, op):

@@ -481,6 +481,13 @@ def test_stubs(package, run_program, tmp_path, repository):
         from typing import Optional
 
         import optrace
+        from optrace.pytest_plugin import Tracer
+
+
+        def test_it(tracer: Tracer) -> None:
+            with tracer.trace(ops="aten::mm") as t:
+                pass
+            tracer.check(t, "calls aten::mm")
 
 
         def ops(frames: list[optrace.Frame]) -> list[str]:
@@ -495,29 +502,33 @@ def test_stubs(package, run_program, tmp_path, repository):
         text: str = t.report(format="json", all=True)
         line: Optional[int] = t.frames[0].source["line"] if t.frames[0].source else None
         t.save(pathlib.Path("x"))
+        path: str = optrace.listen()
         again: optrace.Trace = optrace.load("x")
+        held: bool = again.check(["no copy", pathlib.Path("r.yaml"), {"expect": "ops <= 1"}]).passed
+        found: str = t.check("no copy", allow_unknown=True).report(format="junit")
         try:
             again.start()
         except optrace.Error as error:
             print(error.what, error.remedy)
         """))
     wrong = tmp_path / "wrong.py"
-    wrong.write_text("import optrace\noptrace.trace(ops=3)\noptrace.trace().report('yaml')\n")
+    wrong.write_text("import optrace\noptrace.trace(ops=3)\nt = optrace.trace()\nt.report('yaml')\n"
+                     "t.check(3)\n")
     environment = {**os.environ, "MYPYPATH": str(package)}
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
     ended = run_program([*mypy, str(user)], env=environment)
     assert ended.returncode == 0, ended.stdout
     ended = run_program([*mypy, str(wrong)], env=environment)
-    assert ended.returncode == 1 and ended.stdout.count("error:") == 2, ended.stdout
+    assert ended.returncode == 1 and ended.stdout.count("error:") == 3, ended.stdout
     # What the stubs say is what there is. Other than they say, pybind11's classes have a metaclass
     # and an __init__, which only raises.
     public = tmp_path / "public/optrace"
     public.mkdir(parents=True)
-    for pattern in ("__init__.py*", "_error.py", "_optrace*.so", "py.typed"):
+    for pattern in ("__init__.py*", "_error.py", "_listen.py", "_optrace*.so", "py.typed"):
         for file in (package / "optrace").glob(pattern):
             (public / file.name).symlink_to(file.resolve())
     allowed = tmp_path / "allowed"
-    allowed.write_text(r"optrace\.(Frame|Trace)(\.__init__)?")
+    allowed.write_text(r"optrace\.(Check|Frame|Trace)(\.__init__)?")
     ended = run_program([sys.executable, "-m", "mypy.stubtest", "optrace",
                          "--allowlist", str(allowed)], cwd=tmp_path,
                         env={**os.environ, "MYPYPATH": str(public.parent),
@@ -561,6 +572,16 @@ def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
     (tmp_path / "example.py").write_text(example)
     tree = said(venv / "bin/python", tmp_path / "example.py")
     assert "aten::conv2d" in tree and "example.py" in tree
+    # OPTRACE_LISTEN is for programs that know nothing of optrace.
+    listening = said("env", "OPTRACE_LISTEN=1", f"OPTRACE_CACHE_DIR={tmp_path}", venv / "bin/python",
+                     "-c", f"import os; print(os.listdir('{tmp_path}/listening') == [str(os.getpid())])")
+    assert listening == "True\n" and not any((tmp_path / "listening").iterdir())
+    # The pytest of the reference finds the plugin by itself.
+    example = (repository / "docs/pytest.md").read_text().split("```python\n")[1].split("```")[0]
+    (tmp_path / "test_example.py").write_text(example)
+    # Without bytecode: pytest's own of a plugin is nothing that pip knows of.
+    assert "2 passed" in said(venv / "bin/python", "-B", "-m", "pytest", "-p", "no:cacheprovider",
+                              tmp_path / "test_example.py")
 
     said(*pip, "uninstall", "--yes", "optrace")
     assert not list(venv.rglob("*optrace*"))

@@ -12,6 +12,8 @@ import time
 import jsonschema
 import pytest
 
+from report_frames import frames
+
 USAGE = 2
 
 
@@ -40,15 +42,6 @@ def script(tmp_path):
         return name
 
     return write
-
-
-def frames(report):
-    """All frames of a report, parents first."""
-    pending = list(reversed(report["roots"]))
-    while pending:
-        frame = pending.pop()
-        yield frame
-        pending += reversed(frame["children"])
 
 
 def calls_of(report, op):

@@ -20,6 +20,7 @@
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -29,78 +30,23 @@
 #include <unistd.h>
 
 #include "platform/private_folder.h"
+#include "tests/agent/loaded_agent.h"
 #include "tests/agent/plan_builder.h"
 #include "tests/agent/raw_recording.h"
 #include "tests/agent/region_reader.h"
 #include "tracer/agent/plan_reader.h"
 #include "tracer/agent/recording_format.h"
 
+using optrace::test::agent;
+using optrace::test::open_library;
 using optrace::test::PlanBuilder;
 using optrace::test::RawRecording;
 using optrace::test::RegionReader;
+using optrace::test::symbol;
 namespace plan = optrace::plan;
 namespace recording = optrace::recording;
 
 namespace {
-
-template <typename Function>
-Function* symbol(void* library, const char* name) {
-  void* const address = dlsym(library, name);
-  if (address == nullptr) {
-    throw std::runtime_error(name);
-  }
-  return reinterpret_cast<Function*>(address);
-}
-
-void* open_library(const char* path) {
-  void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    throw std::runtime_error(dlerror());
-  }
-  return library;
-}
-
-// The agent as its users have it: loaded at run time.
-struct Agent {
-  void* library = open_library(OPTRACE_AGENT_LIBRARY);
-  decltype(optrace_agent_place)* place =
-      symbol<decltype(optrace_agent_place)>(library, "optrace_agent_place");
-  decltype(optrace_agent_start)* start =
-      symbol<decltype(optrace_agent_start)>(library, "optrace_agent_start");
-  decltype(optrace_agent_stop)* stop =
-      symbol<decltype(optrace_agent_stop)>(library, "optrace_agent_stop");
-  decltype(optrace_agent_write)* write =
-      symbol<decltype(optrace_agent_write)>(library, "optrace_agent_write");
-  decltype(optrace_agent_python)* python =
-      symbol<decltype(optrace_agent_python)>(library, "optrace_agent_python");
-  decltype(optrace_agent_remove)* remove =
-      symbol<decltype(optrace_agent_remove)>(library, "optrace_agent_remove");
-  decltype(optrace_agent_share)* share =
-      symbol<decltype(optrace_agent_share)>(library, "optrace_agent_share");
-  decltype(optrace_agent_note)* note =
-      symbol<decltype(optrace_agent_note)>(library, "optrace_agent_note");
-  decltype(optrace_agent_keep_record)* keep_record =
-      symbol<decltype(optrace_agent_keep_record)>(library, "optrace_agent_keep_record");
-  decltype(optrace_agent_pause_thread)* pause_thread =
-      symbol<decltype(optrace_agent_pause_thread)>(library, "optrace_agent_pause_thread");
-  decltype(optrace_agent_resume_thread)* resume_thread =
-      symbol<decltype(optrace_agent_resume_thread)>(library, "optrace_agent_resume_thread");
-  decltype(optrace_agent_serve)* serve =
-      symbol<decltype(optrace_agent_serve)>(library, "optrace_agent_serve");
-  decltype(optrace_agent_read_counters)* read_counters =
-      symbol<decltype(optrace_agent_read_counters)>(library, "optrace_agent_read_counters");
-
-  optrace_agent_counters counters() const {
-    optrace_agent_counters values{};
-    REQUIRE(read_counters(&values) == 0);
-    return values;
-  }
-};
-
-const Agent& agent() {
-  static const Agent loaded;
-  return loaded;
-}
 
 using IntFunction = int(int);
 using LongFunction = long(long);
@@ -274,7 +220,7 @@ std::vector<std::uint32_t> ids_of(const RawRecording& raw) {
 }  // namespace
 
 TEST_CASE("the agent needs no more than libc and libgcc_s") {
-  const std::string command = std::string("readelf -d ") + OPTRACE_AGENT_LIBRARY + " | grep NEEDED";
+  const std::string command = fmt::format("readelf -d {} | grep NEEDED", OPTRACE_AGENT_LIBRARY);
   FILE* const output = popen(command.c_str(), "r");
   REQUIRE(output != nullptr);
   char line[512];
@@ -586,6 +532,38 @@ TEST_CASE("a forked child records nothing and has no recording") {
   REQUIRE(agent().stop() == 0);
   const std::string bytes = write_recording();
   CHECK(RawRecording(bytes).event_count() == 2);
+}
+
+TEST_CASE("a child that is forked while probes come and go has none of them") {
+  const ProbesGoAtTheEnd guard;
+  const std::string text_before = text_of(as_pointer(targets().plain));
+  const PlanFile file(all_targets());
+  const int use_jumps = GENERATE(0, 2);
+  std::atomic<bool> done = false;
+  std::atomic<int> rounds = 0;
+  std::thread patching([&] {
+    for (; !done; ++rounds) {
+      agent().enter(-1);
+      agent().place(file.path(), use_jumps);
+      agent().leave();
+    }
+  });
+  int wrong = 0;
+  for (int i = 0; i < 300; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool good =
+          targets().plain(1) == 2 && text_of(as_pointer(targets().plain)) == text_before;
+      _exit(good ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    wrong += status == 0 ? 0 : 1;
+  }
+  done = true;
+  patching.join();
+  CHECK(wrong == 0);
+  CHECK(rounds > 10);
 }
 
 namespace {
@@ -1144,6 +1122,13 @@ TEST_CASE("a shared region holds what a recording of the agent's own does") {
   next.reader().drain();
   CHECK(next.reader().op_records().at(3) == record);
   CHECK(next.reader().threads().empty());
+  // Until all that was placed is taken out again.
+  REQUIRE(agent().remove() == 0);
+  SharedRegion last;
+  REQUIRE(agent().start() == 0);
+  REQUIRE(agent().stop() == 0);
+  last.reader().drain();
+  CHECK(last.reader().op_records().empty());
 }
 
 TEST_CASE("threads that outrun the reader wait for it and lose nothing") {

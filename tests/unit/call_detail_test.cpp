@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "report/failures.h"
 #include "report/report.h"
 #include "trace_builder.h"
 
@@ -106,4 +107,39 @@ TEST_CASE("what is no record of a call is passed over", "[call_detail]") {
   const Trace empty;
   const CallDetails none(empty);
   CHECK(none.of("x", std::vector<OpTally>{{7, 0, 1}}).calls.empty());
+}
+
+TEST_CASE("a call that failed is a frame with its error, wherever it was noted", "[call_detail]") {
+  const std::string failed =
+      R"({"call": "cudaMalloc", "kind": "failed", "error": 2, "status": "cudaErrorMemoryAllocation"})";
+  const TraceBuilder t = launches(
+      {R"({"call": "cudaMalloc", "kind": "refused", "why": "no memory"})", failed, failed});
+  const Report report = merge(t.trace, nullptr, {});
+  const std::vector<Failure> found = failures(report);
+  REQUIRE(found.size() == 1);
+  const Frame& call = *found[0].path.back();
+  CHECK(call.name == "cudaMalloc");
+  CHECK(call.layer == Layer::library);
+  CHECK(call.detail["library"] == "CUDA");
+  CHECK(found[0].error == "cudaErrorMemoryAllocation (2)");
+  CHECK(found[0].why == "no memory");
+  CHECK_FALSE(found[0].refused);
+  CHECK(found[0].path[found[0].path.size() - 2]->name == kLaunch);
+  CHECK(call_note(call.detail) == "failed: cudaErrorMemoryAllocation (2): no memory");
+}
+
+TEST_CASE("what failed may be anything but text that is believed", "[call_detail]") {
+  CHECK_FALSE(call_failure(nullptr));
+  CHECK_FALSE(call_failure({{"calls", 3}}));
+  CHECK_FALSE(call_failure({{"calls", {{{"kind", "library"}}}}}));
+  const auto odd = call_failure({{"calls", {{{"kind", "failed"}, {"error", "two"}}, 7}}});
+  REQUIRE(odd);
+  CHECK(odd->error.empty());
+  CHECK(odd->calls == 1);
+  const auto refused = call_failure(
+      {{"calls", {{{"kind", "refused"}, {"error", 3000}, {"why", "odd"}, {"calls", 4U}}}}});
+  REQUIRE(refused);
+  CHECK(refused->refused);
+  CHECK(refused->error == "error 3000");
+  CHECK(refused->calls == 4);
 }

@@ -131,6 +131,7 @@ curandStatus_t curandMangled(int);
   const auto generated = folder.path() / "generated.cpp";
   ChildProcess::Options options;
   options.arguments = {(library_folder() / "optrace-device-generator").string(),
+                       "define",
                        "curand",
                        (folder.path() / "functions").string(),
                        generated.string(),

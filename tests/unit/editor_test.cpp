@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
+#include "src/command_words.h"
 
 using namespace optrace;
 using Words = std::vector<std::string>;

@@ -166,7 +166,7 @@ TEST_CASE("the pattern of ops matches as a shell's star does", "[path_counter]")
 TEST_CASE("optrace's own libraries are told by their names and their folder", "[path_counter]") {
   CHECK(is_own_library("/x/liboptrace_agent.so"));
   CHECK(is_own_library("liboptrace_device.so"));
-  CHECK(is_own_library("/home/a/.cache/optrace/emulated-devices/0a/libnccl.so.2"));
+  CHECK(is_own_library("/x/cache/optrace/emulated-devices/0a/libnccl.so.2"));
   CHECK_FALSE(is_own_library("/x/nvidia/nccl/lib/libnccl.so.2"));
   CHECK_FALSE(is_own_library("/x/emulated-devices"));
   CHECK_FALSE(is_own_library("/x/emulated-devices-of-mine/libnccl.so.2"));
@@ -223,6 +223,111 @@ TEST_CASE("what a library was asked for hangs on the function that was entered l
   CHECK(t.trace.paths[0].ops.empty());
   CHECK(t.trace.paths[1].ops == std::vector<OpTally>{{1, 0, 2}, {0, 0, 1}});
   CHECK(t.trace.statistics.entries == 6);
+}
+
+TEST_CASE("what a device did hangs on the function that asked for it", "[path_counter]") {
+  TraceBuilder t;
+  const auto kernel = t.function("kernel"), shape = t.function("shape"),
+             launch = t.function("launch");
+  t.trace.op_records = {"{}", R"({"kind": "kernel"})", R"({"kind": "copy"})"};
+  ThreadRecord& thread = t.trace.threads[0];
+  t.enter(kernel, kNone, 1000);
+  t.enter(shape, kernel, 900);  // Has returned when the device is called from further up.
+  note(thread, EventKind::device_call, 0, 950, 7);
+  t.enter(launch, kernel, 900);
+  note(thread, EventKind::device_call, 0, 800, 8);
+  // Later, and as CUPTI hands them over: from a thread of its own, in any order.
+  ThreadRecord& cupti = t.trace.threads.emplace_back();
+  cupti.id = 2;
+  const auto done = [&](std::uint32_t record, std::uint64_t call, std::uint64_t took) {
+    note(cupti, EventKind::device_activity, record, call, took, 1000);
+  };
+  done(1, 8, 30);
+  done(2, 7, 5);
+  done(1, 8, 10);  // The kernels of a graph have the number of its launch.
+  done(0, 8, 1);   // Its record found no room.
+  done(1, 9, 1);   // Nobody saw who asked for it.
+  count_paths(t.trace, {});
+  REQUIRE(t.trace.paths.size() == 3);
+  CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{2, 1, 5, 5, 5}});
+  CHECK(t.trace.paths[1].activities.empty());
+  CHECK(t.trace.paths[2].activities ==
+        std::vector<ActivityTally>{{1, 2, 40, 10, 30}, {0, 1, 1, 1, 1}});
+  REQUIRE(t.trace.meta["warnings"].size() == 1);
+  CHECK(t.trace.meta["warnings"][0].get<std::string>().starts_with("1 kernels, copies or fills"));
+}
+
+TEST_CASE("what a device did for Python or an autograd node hangs there", "[path_counter]") {
+  TraceBuilder t;
+  const auto loop = t.function(kLoop), inner = t.function("inner");
+  const auto module = t.python("forward");
+  t.trace.op_records = {"{}", R"({"kind": "kernel"})"};
+  ThreadRecord& thread = t.trace.threads[0];
+  t.enter(loop, kNone, 1000);
+  t.python_event(EventKind::python_call, module, 900);
+  note(thread, EventKind::device_call, 0, 700, 1);
+  t.enter(inner, loop, 800);
+  note(thread, EventKind::device_call, 0, 700, 2);
+  note(thread, EventKind::device_call, 0, 850, 3);  // After it has returned.
+  for (const std::uint32_t call : {1U, 2U, 3U})
+    note(thread, EventKind::device_activity, 1, call, call);
+  count_paths(t.trace, {});
+  for (const TracePath& path : t.trace.paths) {
+    std::uint64_t took = 0;
+    for (const ActivityTally& tally : path.activities) took += tally.total_time;
+    CHECK(took == (path.kind == PathKind::python ? 4 : path.what == inner ? 2 : 0));
+  }
+}
+
+TEST_CASE("calls are remembered for long, but not for ever", "[path_counter]") {
+  TraceBuilder t;
+  const auto kernel = t.function("kernel");
+  t.trace.op_records = {"{}", R"({"kind": "kernel"})"};
+  ThreadRecord& thread = t.trace.threads[0];
+  t.enter(kernel, kNone, 1000);
+  constexpr std::uint64_t kCalls = 1 << 20;
+  for (std::uint64_t call = 1; call <= kCalls; ++call)
+    note(thread, EventKind::device_call, 0, 900, call);
+  note(thread, EventKind::device_activity, 1, 1, 1);
+  note(thread, EventKind::device_activity, 1, kCalls - 200'000, 1);
+  note(thread, EventKind::device_activity, 1, kCalls, 1);
+  count_paths(t.trace, {});
+  CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{1, 2, 2, 1, 1}});
+  CHECK(t.trace.meta["warnings"].size() == 1);
+}
+
+TEST_CASE("more kinds of activities than are kept are counted", "[path_counter]") {
+  TraceBuilder t;
+  const auto kernel = t.function("kernel");
+  t.trace.op_records.resize(kMostActivities + 3, "{}");
+  ThreadRecord& thread = t.trace.threads[0];
+  t.enter(kernel, kNone, 1000);
+  note(thread, EventKind::device_call, 0, 900, 1);
+  for (int round = 0; round < 2; ++round)
+    for (std::uint32_t record = 1; record <= kMostActivities + 2; ++record)
+      note(thread, EventKind::device_activity, record, 1, 1);
+  count_paths(t.trace, {});
+  CHECK(t.trace.paths[0].activities.size() == kMostActivities);
+  CHECK(t.trace.paths[0].activities.back() == ActivityTally{kMostActivities, 2, 2, 1, 1});
+  CHECK(t.trace.paths[0].activities_left_out == 4);
+  CHECK(t.trace.meta["warnings"].is_null());
+}
+
+TEST_CASE("of what is not selected, a device's work is not counted", "[path_counter]") {
+  TraceBuilder t;
+  const auto add = t.function(kAddCall), mul = t.function(kMulCall);
+  t.trace.op_records = {"{}", R"({"kind": "kernel"})"};
+  ThreadRecord& thread = t.trace.threads[0];
+  t.enter(add, kNone, 1000);
+  note(thread, EventKind::device_call, 0, 900, 1);
+  t.enter(mul, kNone, 1000);
+  note(thread, EventKind::device_call, 0, 900, 2);
+  note(thread, EventKind::device_activity, 1, 1, 10);
+  note(thread, EventKind::device_activity, 1, 2, 20);
+  count_paths(t.trace, {.ops = "mul*"});
+  REQUIRE(t.trace.paths.size() == 1);
+  CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{1, 1, 20, 20, 20}});
+  CHECK(t.trace.meta["warnings"].is_null());
 }
 
 TEST_CASE("more kinds of records than are kept are counted", "[path_counter]") {

@@ -112,9 +112,9 @@ class RecordingWriter {
 
 /// A library, a session over it with a cache of its own, and where its functions are.
 struct Traced {
-  Traced() {
+  explicit Traced(std::string_view source = kSource) {
     ::setenv("OPTRACE_CACHE_DIR", (folder.path() / "cache").c_str(), 1);
-    library = build_library(folder.path(), "relu.cpp", kSource, {"-fno-plt"});
+    library = build_library(folder.path(), "relu.cpp", source, {"-fno-plt"});
     module.emplace(library);
     for (std::size_t i = 0; i < module->function_count(); ++i) {
       const NativeFunction function = module->function(i);
@@ -239,6 +239,38 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   const auto path = traced.folder.path() / "relu.trace";
   write_trace(trace, path);
   CHECK(read_trace(path).functions.size() == trace.functions.size());
+}
+
+TEST_CASE("functions without a probe that a jump goes through are looked through") {
+  const Traced traced(R"(
+namespace at::native { __attribute__((noinline)) int kernel(int n) { asm(""); return n + 1; } }
+__attribute__((noinline)) int last(int n) { return at::native::kernel(n * 3); }
+static __attribute__((noinline)) int first(int n) { return last(n * 5); }
+namespace at::_ops {
+struct relu { static int call(int n); };
+__attribute__((noinline)) int relu::call(int n) { return first(n * 2); }
+}
+int plumbing(int n) { return at::_ops::relu::call(n) * 5; }
+)");
+  ProbeSession session(traced.scratch("scratch"));
+  const auto plan = ProbePlan::open(session.initial_plans({traced.library}).at(0));
+  REQUIRE(plan);
+  REQUIRE(plan->probes().size() == 2);
+  const std::uint32_t call = Traced::id(*plan, traced.functions.at(kCall).address, 0);
+  const std::uint32_t kernel = Traced::id(*plan, traced.functions.at(kKernel).address, 0);
+  const auto raw = traced.folder.path() / "raw";
+  write_bytes(raw, RecordingWriter()
+                       .module(*traced.module)
+                       .probes(0, *plan)
+                       .thread(99, {},
+                               {{call, 0, 0x7ffd00, traced.inside(kPlumbing), 1300},
+                                {kernel, 0, 0x7ffd00, traced.inside(kPlumbing), 1302}})
+                       .finish());
+  const Trace trace = session.finish(raw, {});
+  REQUIRE(trace.threads.at(0).events.size() == 2);
+  const auto& events = trace.threads[0].events;
+  CHECK(trace.functions.at(events[0].what).tail_calls == std::vector{events[1].what});
+  CHECK(trace.functions.at(events[1].what).tail_calls.empty());
 }
 
 TEST_CASE("callers without a probe get one, until none is left, and are kept for the next run") {

@@ -39,6 +39,8 @@ Trace example_trace() {
       {EventKind::function_entry, 0, 1, 0, 0x7ffc00, 0x24, 9},
       {EventKind::function_entry, 2, kNone, 0, 0x7ffb00, ~std::uint64_t{0}, 1'000'000'000'000},
       {EventKind::builtin_return, 1, kNone, 0, 0, 0, 3},
+      {EventKind::device_call, 0, kNone, 0, 0x7ffa00, 17, 4},
+      {EventKind::device_activity, 1, kNone, 0, 17, 250, 9},
   };
   trace.threads = {thread, ThreadRecord{4712, {}, {}, 0}};
   trace.op_records = {"{}", R"({"op": "aten::add.Tensor"})", R"({"node": "AddBackward0"})"};
@@ -56,6 +58,8 @@ Trace example_trace() {
   call.ops = {{1, 0, 2}, {0, 2, 1}};
   call.arguments = {{~std::uint64_t{0}, 7, 4}};
   call.ops_left_out = 1;
+  call.activities = {{1, 3, 900, 200, 400}, {0, 1, 0, 0, 0}};
+  call.activities_left_out = 5;
   TracePath node{.kind = PathKind::node, .parent = 1, .what = 2, .caused_by = 1, .calls = 1};
   trace.paths = {python, call, node};
   std::uint64_t number = 0;
@@ -93,10 +97,12 @@ bool same(const Trace& a, const Trace& b) {
   const auto paths = [](const TracePath& x, const TracePath& y) {
     return std::tie(x.kind, x.tail_call, x.parent, x.what, x.line, x.builtin, x.thread,
                     x.thread_count, x.caused_by, x.calls, x.total_time, x.shortest_time,
-                    x.longest_time, x.ops, x.arguments, x.ops_left_out) ==
+                    x.longest_time, x.ops, x.arguments, x.ops_left_out, x.activities,
+                    x.activities_left_out) ==
            std::tie(y.kind, y.tail_call, y.parent, y.what, y.line, y.builtin, y.thread,
                     y.thread_count, y.caused_by, y.calls, y.total_time, y.shortest_time,
-                    y.longest_time, y.ops, y.arguments, y.ops_left_out);
+                    y.longest_time, y.ops, y.arguments, y.ops_left_out, y.activities,
+                    y.activities_left_out);
   };
   return a.meta == b.meta && a.op_records == b.op_records && a.statistics == b.statistics &&
          std::ranges::equal(a.paths, b.paths, paths) &&
@@ -219,6 +225,21 @@ TEST_CASE("a trace comes back as it was written") {
   CHECK(read_trace(path).meta == nlohmann::json::object());
 }
 
+TEST_CASE("without events a trace has the rest") {
+  const PrivateFolder folder;
+  const auto path = folder.path() / "timeline.trace";
+  Trace trace = example_trace();
+  // More than a block of zstd's: only the first is decompressed.
+  trace.threads[0].events.resize(200'000, trace.threads[0].events[1]);
+  write_trace(trace, path);
+  const Trace read = read_trace(path, TraceParts::without_events);
+  for (ThreadRecord& thread : trace.threads) {
+    thread.events.clear();
+    thread.initial_stack.clear();
+  }
+  CHECK(same(read, trace));
+}
+
 TEST_CASE("what is no trace is refused with a reason and a remedy") {
   using Catch::Contains;
   const PrivateFolder folder;
@@ -232,7 +253,7 @@ TEST_CASE("what is no trace is refused with a reason and a remedy") {
   std::string bytes = whole;
   bytes[offsetof(trace_format::FileHeader, version)] = 9;
   write_file(path, bytes);
-  CHECK_THAT(message_of(path), Contains("format version 9, this optrace reads version 2"));
+  CHECK_THAT(message_of(path), Contains("format version 9, this optrace reads version 3"));
 
   write_file(path, whole.substr(0, whole.size() / 2));
   CHECK_THAT(message_of(path), Contains("truncated or corrupt"));
@@ -317,16 +338,25 @@ TEST_CASE("a crafted trace with a right checksum gives an error or a trace that 
       }
       for (const ThreadRecord& thread : trace.threads) {
         for (const Event& event : thread.events) {
-          CHECK(event.what < (event.kind == EventKind::function_entry
-                                  ? trace.functions.size()
-                                  : trace.python_functions.size()));
+          const std::size_t named = event.kind == EventKind::function_entry ? trace.functions.size()
+                                    : event.kind <= EventKind::builtin_return
+                                        ? trace.python_functions.size()
+                                        : std::max<std::size_t>(trace.op_records.size(), 1);
+          CHECK(event.what < named);
           CHECK((event.caller == kNone || event.caller < trace.functions.size()));
         }
       }
+      // What is whole is whole without its events, too.
+      CHECK(read_trace(path, TraceParts::without_events).threads.size() == trace.threads.size());
       write_trace(trace, path);
     } catch (const Error& error) {
       CHECK(error.status() == ExitStatus::usage);
       ++refused;
+      try {
+        read_trace(path, TraceParts::without_events);
+      } catch (const Error& again) {
+        CHECK(again.status() == ExitStatus::usage);
+      }
     }
   }
   CHECK(refused > kRounds / 4);

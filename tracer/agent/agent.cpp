@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tracer/agent/event_buffer.h"
+#include "tracer/agent/import_redirect.h"
 #include "tracer/agent/initial_stack.h"
 #include "tracer/agent/op_record_store.h"
 #include "tracer/agent/placed_plan.h"
@@ -19,6 +20,7 @@
 #include "tracer/agent/reader_wishes.h"
 #include "tracer/agent/recording_writer.h"
 #include "tracer/agent/region.h"
+#include "tracer/agent/safe_point.h"
 #include "tracer/agent/system_calls.h"
 #include "tracer/agent/text_patch.h"
 #include "tracer/agent/threads.h"
@@ -42,6 +44,9 @@ recording::InitialFrame initial_frames[kMostInitialFrames];
 bool recording_waits = false;  // Started, not written yet,
 pid_t recording_process = 0;   // by this process: a child that was forked past libc has neither.
 
+std::atomic<bool> entered = false;  // optrace_agent_enter,
+int entered_with = -1;              // and with this descriptor.
+
 std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
 // One call at a time. A caller is turned away, not kept waiting: it may have been put into this
@@ -63,18 +68,52 @@ class OnlyCall {
   bool entered_;
 };
 
-// A forked child keeps the probes but records nothing and has no recording. Its lock is free even
-// if another thread of the parent had it.
+// Text changes: a child that was forked in the middle would have probes that nobody knows of. So
+// forking waits, except in a signal handler on the thread that does it.
+std::atomic<pid_t> patching_thread = 0;
+
+void begin_patching() {
+  constexpr timespec kPause{0, 100'000};
+  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
+  for (pid_t nobody = 0; !patching_thread.compare_exchange_weak(nobody, self); nobody = 0) {
+    if (nobody == self) {
+      return;
+    }
+    nanosleep(&kPause, nullptr);
+  }
+}
+
+void end_patching() {
+  patching_thread = 0;
+}
+
+class Patching {
+ public:
+  Patching() { begin_patching(); }
+  ~Patching() { end_patching(); }
+  Patching(const Patching&) = delete;
+  Patching& operator=(const Patching&) = delete;
+};
+
+// A forked child records nothing and has no recording. It keeps the probes, unless nobody is there
+// who would take them out. Its lock is free even if another thread of the parent had it.
 void after_fork() {
+  end_patching();
   end_round();
   recording_waits = false;
   busy.clear();
+  if (entered.exchange(false)) {
+    close(entered_with);
+    forget_python_events();
+    optrace_agent_remove();
+    drop_shared_region();
+  }
 }
 
 bool watch_forks() {
   static bool watching = false;
   if (!watching) {
-    watching = pthread_atfork(nullptr, nullptr, after_fork) == 0;
+    watching = pthread_atfork(begin_patching, end_patching, after_fork) == 0;
   }
   return watching;
 }
@@ -216,6 +255,7 @@ int patch_in(PlacedPlan& plan, Jumps jumps) {
   if (jumps != Jumps::at_once && !all_take_traps()) {
     return -EPERM;
   }
+  const Patching guard;
   if (!reserve_traps(probes)) {
     return -ENOMEM;
   }
@@ -245,10 +285,10 @@ void unpin(PlacedPlan& plan) {
   }
 }
 
-int place_plan(const char* plan_path, Jumps jumps) {
+int place_plan(const char* file, const char* plan_path, Jumps jumps) {
   PageArray<std::uint8_t> bytes;
   PlanView view;
-  int result = load_plan(plan_path, bytes, view);
+  int result = load_plan(file, bytes, view);
   if (result != 0) {
     return result;
   }
@@ -281,7 +321,7 @@ void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
     path[i] = __atomic_load_n(&header.plan_path[i], __ATOMIC_RELAXED);
   }
   path[sizeof(path) - 1] = '\0';
-  header.plan_result = place_plan(path, Jumps::when_safe);
+  header.plan_result = place_plan(path, path, Jumps::when_safe);
   plan_done = wanted;
   __atomic_store_n(&header.plan_done, wanted, __ATOMIC_RELEASE);
 }
@@ -325,11 +365,15 @@ void PlacedPlan::release() {
 }
 
 int optrace_agent_place(const char* plan_path, int use_jumps) {
+  return optrace_agent_place_from(plan_path, plan_path, use_jumps);
+}
+
+int optrace_agent_place_from(const char* file, const char* plan_path, int use_jumps) {
   const OnlyCall call;
   const Jumps jumps = use_jumps == 0   ? Jumps::none
                       : use_jumps == 2 ? Jumps::when_safe
                                        : Jumps::at_once;
-  return call ? place_plan(plan_path, jumps) : -EBUSY;
+  return call ? place_plan(file, plan_path, jumps) : -EBUSY;
 }
 
 int optrace_agent_start() {
@@ -346,7 +390,9 @@ int optrace_agent_start() {
   Region& region = *current_region();
   const std::uint32_t round = next_round();
   for (std::uint32_t i = 0; i < plan_count; ++i) {
-    describe(plans[i], region);
+    if (plans[i].placed) {
+      describe(plans[i], region);
+    }
   }
   put_initial_stack(region, round);
   if (region.shared) {
@@ -418,7 +464,7 @@ int optrace_agent_share(int fd, std::uint64_t bytes) {
 int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t number,
                        std::uint64_t thread) {
   if ((kind < recording::kOpBegin || kind > recording::kNodeEnd) &&
-      kind != recording::kCallRecord) {
+      (kind < recording::kCallRecord || kind > recording::kLastKind)) {
     return -EINVAL;
   }
   const std::uint32_t round = running_round();
@@ -463,12 +509,31 @@ int optrace_agent_python_frames() {
   return call ? record_live_python() : -EBUSY;
 }
 
+int optrace_agent_redirect(const void* inside, const optrace_agent_redirection* redirections,
+                           std::uint32_t count) {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  return watch_forks() ? redirect_imports(inside, redirections, count) : -ENOMEM;
+}
+
+int optrace_agent_restore(const optrace_agent_redirection* redirections, std::uint32_t count) {
+  const OnlyCall call;
+  return call ? restore_imports(redirections, count) : -EBUSY;
+}
+
 int optrace_agent_remove() {
   const OnlyCall call;
   if (!call) {
     return -EBUSY;
   }
-  bool all_out = true;
+  const Patching guard;
+  const int restored = restore_imports(nullptr, 0);
+  if (restored < 0) {
+    return restored;
+  }
+  bool all_out = restored == 0;
   // In reverse: a later plan may have been placed over what an earlier one left.
   for (std::uint32_t i = plan_count; i-- > 0;) {
     PlacedPlan& plan = plans[i];
@@ -490,8 +555,12 @@ int optrace_agent_remove() {
   if (!all_out) {
     return -EBUSY;
   }
-  restore_trap_handler();
-  if (!recording_waits && running_round() == 0 && only_thread()) {
+  restore_trap_handler(false);
+  const bool idle = !recording_waits && running_round() == 0;
+  if (idle) {
+    forget_op_records();
+  }
+  if (idle && only_thread()) {
     forget_traps();
     release_region();
     while (plan_count > 0) {
@@ -500,6 +569,77 @@ int optrace_agent_remove() {
     next_id = 0;
   }
   return 0;
+}
+
+int optrace_agent_enter(int fd) {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  bool others = running_round() != 0;
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    others = others || plans[i].placed;
+  }
+  if (others || !watch_forks()) {
+    return others ? -EBUSY : -ENOMEM;
+  }
+  if (entered) {
+    return -EBUSY;
+  }
+  entered_with = fd;
+  entered = true;
+  return 0;
+}
+
+int optrace_agent_leave() {
+  {
+    const OnlyCall call;
+    if (!call || !entered) {
+      return call ? -EINVAL : -EBUSY;
+    }
+    if (running_round() != 0) {
+      stop_recording();
+    }
+  }
+  const int removed = optrace_agent_remove();
+  {
+    const OnlyCall call;
+    if (!call) {
+      return -EBUSY;
+    }
+    drop_shared_region();
+    if (removed == 0) {
+      restore_trap_handler(others_make_system_calls());
+    }
+    set_python_events(false);
+    entered = false;
+  }
+  return removed;
+}
+
+namespace {
+
+int (*start_wanted)() = nullptr;
+
+int start_with_python() {
+  const bool hooked = set_python_events(true) == 0;
+  const int started = start_wanted();
+  if (started < 0) {
+    set_python_events(false);
+    return started;
+  }
+  if (hooked) {
+    record_live_python();
+  }
+  return hooked ? 1 : 0;
+}
+
+}  // namespace
+
+int optrace_agent_start_on_main_thread(int (*start)(void), std::uint64_t milliseconds) {
+  start_wanted = start;
+  leave_this_thread_out();
+  return call_at_safe_point(start_with_python, milliseconds);
 }
 
 int optrace_agent_limit(std::uint64_t bytes) {
@@ -528,6 +668,7 @@ int optrace_agent_read_counters(optrace_agent_counters* counters) {
       }
     }
   }
+  counters->left_behind += imports_left_behind();
   const Region* const region = current_region();
   counters->lost = region == nullptr ? 0 : __atomic_load_n(&region->lost, __ATOMIC_RELAXED);
   return 0;

@@ -23,7 +23,8 @@ struct optrace_agent_counters {
   std::uint64_t no_room;       ///< Skipped: no memory for a slot in reach of the module.
   std::uint64_t outside_text;  ///< Skipped: not in an executable segment of the module.
   std::uint64_t overlapping;   ///< Skipped: the patch would reach into the next probe.
-  std::uint64_t left_behind;   ///< Not taken out by the last remove: somebody patched over ours.
+  std::uint64_t left_behind;   ///< Not taken out by the last remove: somebody patched over ours,
+                               ///< redirected imports included.
   std::uint64_t lost;          ///< Events of this or the last recording that found no room.
 };
 
@@ -42,6 +43,10 @@ struct optrace_agent_counters {
 ///   -ENOMEM, or what open and read gave
 OPTRACE_AGENT_EXPORT int optrace_agent_place(const char* plan_path, int use_jumps);
 
+/// The same, with the plan's content read from `file`: the recording says `plan_path` all the same.
+OPTRACE_AGENT_EXPORT int optrace_agent_place_from(const char* file, const char* plan_path,
+                                                  int use_jumps);
+
 /// From the next start on, what is recorded goes into this file (a memfd, say, empty so far), which
 /// a reader maps and empties while the program runs: RegionHeader in recording_format.h. The agent
 /// makes it `bytes` long, maps it, and does not need `fd` afterwards. A thread for which no chunk
@@ -51,9 +56,10 @@ OPTRACE_AGENT_EXPORT int optrace_agent_place(const char* plan_path, int use_jump
 ///   -EBUSY while recording; -EINVAL for fewer than 1 MiB; or what ftruncate and mmap gave
 OPTRACE_AGENT_EXPORT int optrace_agent_share(int fd, std::uint64_t bytes);
 
-/// Adds an event of the calling thread: `kind` is one from kOpBegin to kNodeEnd, or kCallRecord,
-/// the rest as said there (recording_format.h). 0, or -ENODATA when not recording. For the
-/// op-record agent, in the middle of an op: takes no lock, as little time as a probe, and may be
+/// Adds an event of the calling thread: `kind` is one from kOpBegin to kNodeEnd, or from
+/// kCallRecord on, the rest as said there (recording_format.h): `line`, `stack_pointer` and
+/// `return_address` in this order. 0, or -ENODATA when not recording. For the op-record agent, in
+/// the middle of an op: takes no lock, as little time as a probe, and may be
 /// called by any number of threads at once.
 OPTRACE_AGENT_EXPORT int optrace_agent_note(std::uint32_t kind, std::uint32_t record,
                                             std::uint64_t number, std::uint64_t thread);
@@ -61,8 +67,8 @@ OPTRACE_AGENT_EXPORT int optrace_agent_note(std::uint32_t kind, std::uint32_t re
 /// An id for a record that is to be kept, no two alike in this process, from 1 on.
 OPTRACE_AGENT_EXPORT std::uint32_t optrace_agent_new_record(void);
 
-/// Keeps an op record's JSON text in the recording; `id` is 0 or what optrace_agent_new_record
-/// gave. 0, or -ENOSPC. May be called by any number of threads at once.
+/// Keeps an op record's JSON text for all recordings until optrace_agent_remove; `id` is 0 or what
+/// optrace_agent_new_record gave. 0, or -ENOSPC. May be called by any number of threads at once.
 OPTRACE_AGENT_EXPORT int optrace_agent_keep_record(std::uint32_t id, const char* text,
                                                    std::uint64_t size);
 
@@ -86,6 +92,23 @@ OPTRACE_AGENT_EXPORT int optrace_agent_start(void);
 /// Stops recording. -EALREADY when not recording.
 OPTRACE_AGENT_EXPORT int optrace_agent_stop(void);
 
+/// Takes this process for the caller's own: -EBUSY when somebody has it, records or has probes in
+/// it. From now on, a child that is forked takes the probes out of itself, and closes `fd`.
+OPTRACE_AGENT_EXPORT int optrace_agent_enter(int fd);
+
+/// Ends that: stops recording and Python events, takes the probes out and gives back what can be,
+/// the handler of SIGTRAP too, once every other thread has been seen in a system call. The caller
+/// needs no GIL, but waits for it, last of all. 0, or what optrace_agent_remove gave.
+OPTRACE_AGENT_EXPORT int optrace_agent_leave(void);
+
+/// Calls `start` (optrace_agent_start, or what starts more along with it) on Python's main thread
+/// when its interpreter can next be interrupted, after setting Python events on there and before
+/// recording the functions that are live. 1, or 0 when Python events can't be recorded; -ETIMEDOUT
+/// when that did not happen within `milliseconds`: then it never will. Not from the main thread,
+/// and without the GIL.
+OPTRACE_AGENT_EXPORT int optrace_agent_start_on_main_thread(int (*start)(void),
+                                                            std::uint64_t milliseconds);
+
 /// Writes the recording of the last start..stop to `fd` and empties the buffers, also when writing
 /// failed. -EBUSY while recording, -ENODATA when there is no recording (a forked child has none),
 /// or what write gave.
@@ -101,10 +124,10 @@ OPTRACE_AGENT_EXPORT int optrace_agent_python(int on);
 /// stack pointer. The caller needs no GIL. 0, -ENODATA when not recording, or -ENOSYS.
 OPTRACE_AGENT_EXPORT int optrace_agent_python_frames(void);
 
-/// Takes every probe out, and gives SIGTRAP back if no other thread is there that may have run into
-/// a trap just before; afterwards the text is what it was. Memory that a thread may still be
-/// running in is kept for the next time. -EACCES as for place; -EBUSY when somebody patched over
-/// our probes: those are left (counter left_behind), with the handler.
+/// Takes every probe out, puts back redirected imports, and gives SIGTRAP back if no other thread
+/// is there that may have run into a trap just before; afterwards the text is what it was. Memory
+/// that a thread may still be running in is kept for the next time. -EACCES as for place; -EBUSY
+/// when somebody patched over our probes: those are left (counter left_behind), with the handler.
 OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
 
 /// Bounds the memory for events, in bytes, of all threads together; 64 KiB at least, 1 GiB unless
@@ -112,5 +135,33 @@ OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
 OPTRACE_AGENT_EXPORT int optrace_agent_limit(std::uint64_t bytes);
 
 OPTRACE_AGENT_EXPORT int optrace_agent_read_counters(struct optrace_agent_counters* counters);
+
+/// An imported function, and what is to be called instead of it.
+struct optrace_agent_redirection {
+  const char* symbol;  ///< Its name, without a version.
+  void* replacement;   ///< The same kind of function; its module must stay loaded.
+  void** original;     ///< Gets the function itself, before anyone can get to the replacement.
+};
+
+/// Leads imports elsewhere: every entry of a module's import tables that refers to one of `count`
+/// symbols (relocations JUMP_SLOT, GLOB_DAT and 64) gets the replacement, at once and whole, so
+/// threads may be calling through it; calls within a module that don't go through these tables are
+/// not seen. Of the module that `inside` points into; with null, of all that are loaded but those
+/// that hold a replacement, and this agent. Entries that are not bound yet count too; among those
+/// that are, one that leads to another function than the first is left alone. What is loaded later
+/// takes another call with the same replacements. Returns how many entries now lead elsewhere that
+/// did not before.
+///   -EEXIST  an entry is redirected already, to another replacement
+///   -ENXIO   `inside` is in no loaded module
+///   -EINVAL  nothing to redirect, or something is null; -ENOSPC, -ENOMEM, or what mprotect gave
+OPTRACE_AGENT_EXPORT int optrace_agent_redirect(
+    const void* inside, const struct optrace_agent_redirection* redirections, std::uint32_t count);
+
+/// Puts back what led to these replacements; with null, all, as optrace_agent_remove does by
+/// itself. A thread may still be in a replacement afterwards, and the originals stay good. Returns
+/// how many entries somebody else has changed since the start of the process: those are left alone
+/// (counter left_behind). Or what mprotect gave.
+OPTRACE_AGENT_EXPORT int optrace_agent_restore(const struct optrace_agent_redirection* redirections,
+                                               std::uint32_t count);
 
 }  // extern "C"

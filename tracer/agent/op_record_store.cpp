@@ -28,6 +28,20 @@ std::atomic<std::uint64_t> store_used = 0;
 std::atomic<Record*> last = nullptr;
 std::atomic<std::uint32_t> next_id = 1;
 
+std::atomic<bool> closed = false;  // All are being forgotten.
+std::atomic<int> keepers = 0;      // Threads that may be writing into the store.
+
+// False where the store must be left alone.
+class Keeper {
+ public:
+  Keeper() { keepers.fetch_add(1); }
+  ~Keeper() { keepers.fetch_sub(1); }
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+
+  explicit operator bool() const { return !closed.load(); }
+};
+
 char* make_store() {
   char* memory = store.load();
   if (memory != nullptr) {
@@ -84,7 +98,8 @@ std::uint32_t new_op_record() {
 }
 
 bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size) {
-  if (size > kStoreSize) {
+  const Keeper keeper;
+  if (!keeper || size > kStoreSize) {
     return false;
   }
   char* const memory = take_room(sizeof(Record) + size);
@@ -99,6 +114,17 @@ bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size) {
   // put_op_records, if it comes to be called now, sees the record, or this sees its region.
   Region* const region = current_region();
   return region == nullptr || !region->shared || !region_is_usable() || put(*region, *record);
+}
+
+void forget_op_records() {
+  closed = true;
+  if (keepers == 0) {  // Else they stay until the next time.
+    last = nullptr;
+    if (const std::uint64_t used = store_used.exchange(0); used != 0) {
+      madvise(store.load(), used, MADV_DONTNEED);
+    }
+  }
+  closed = false;
 }
 
 void for_each_op_record(VisitOpRecord visit, void* argument) {

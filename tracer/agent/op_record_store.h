@@ -7,7 +7,7 @@
 namespace optrace::agent {
 
 // Op records are kept outside of any recording too: whoever made them says them once, and they
-// belong to every recording from then on, a forked child's included.
+// belong to every recording from then on until they are forgotten, a forked child's included.
 
 /// An id that no other record has.
 std::uint32_t new_op_record();
@@ -18,6 +18,9 @@ bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size);
 
 /// Puts all that are kept into a shared region.
 void put_op_records(Region& region);
+
+/// Forgets all: nobody may be reading them. Ids are not given again.
+void forget_op_records();
 
 using VisitOpRecord = void (*)(const recording::OpRecord& record, const char* text,
                                std::uint64_t size, void* argument);

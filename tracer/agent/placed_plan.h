@@ -19,11 +19,11 @@ struct PlacedPlan {
   LoadedModule module;
   Slab slab;
   void* pin = nullptr;  ///< Keeps the module loaded while probes are in it.
+  recording::ProbeRange* range = nullptr;  ///< What a region's arena says of it,
+  std::uint32_t described_region = 0;      ///< if it is this one (Region::serial).
   std::uint32_t first_id = 0;
   std::uint32_t placed_count = 0;  ///< Probes, when it was placed last.
   bool placed = false;
-  recording::ProbeRange* range = nullptr;  ///< What a region's arena says of it,
-  std::uint32_t described_region = 0;      ///< if it is this one (Region::serial).
 
   void release();
 };

@@ -1,5 +1,6 @@
 #include "tracer/agent/python_events.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -39,6 +40,8 @@ std::uint64_t object_header_size = 0;  // sizeof(PyObject) of this build; 0: not
 
 bool wanted = false;              // A thread that finds it off takes our function out of itself.
 std::uint64_t newest_thread = 0;  // All up to this id have been looked at.
+
+std::atomic<void*> left_out = nullptr;  // A thread that is the tracer's own.
 
 // What a Python function or builtin is called; `text` is the name, then the file.
 struct PythonFunctionName {
@@ -276,7 +279,7 @@ void look_at_younger_threads(bool set) {
   for (void* thread = python.first_thread(interpreter); thread != nullptr;
        thread = python.next_thread(thread)) {
     const std::uint64_t id = python.thread_id(thread);
-    if (set && id > looked_at && thread != current) {
+    if (set && id > looked_at && thread != current && thread != left_out) {
       python.set_profile_of(thread, on_profile_event, python.none);
       python.error_clear();  // An audit hook may have refused it.
     }
@@ -462,6 +465,15 @@ int record_live_python() {
   return 0;
 }
 
+void leave_this_thread_out() {
+  python_found = python_found || python.find();
+  left_out = python_found && python.has_threads() ? python.calling_thread() : nullptr;
+}
+
+void forget_python_events() {
+  wanted = false;
+}
+
 int set_python_events(bool on) {
   python_found = python_found || python.find();
   if (!python_found || python.is_initialized() == 0) {
@@ -475,13 +487,16 @@ int set_python_events(bool on) {
   if (!prepare()) {
     return -ENOSYS;
   }
+  wanted = wanted && on;
   if (has_foreign_profiler()) {
     return -EBUSY;
   }
   wanted = on;
   python.set_profile(on ? on_profile_event : nullptr, on ? python.none : nullptr);
   python.error_clear();
-  if (on) {
+  if (!on) {
+    left_out = nullptr;
+  } else {
     newest_thread = 0;
     look_at_younger_threads(!profiles_threads());
   }

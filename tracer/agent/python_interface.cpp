@@ -21,6 +21,7 @@ bool PythonInterface::find() {
                        find_symbol("PyInterpreterState_ThreadHead", first_thread) &&
                        find_symbol("PyThreadState_Next", next_thread) &&
                        find_symbol("PyThreadState_Get", current_thread) &&
+                       find_symbol("PyGILState_GetThisThreadState", calling_thread) &&
                        find_symbol("PyThreadState_GetID", thread_id) &&
                        find_symbol("_PyEval_SetProfile", set_profile_of);
   if (!threads) {

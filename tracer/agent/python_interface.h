@@ -50,6 +50,7 @@ struct PythonInterface {
   Thread* (*first_thread)(Interpreter* interpreter);
   Thread* (*next_thread)(Thread* thread);
   Thread* (*current_thread)();
+  Thread* (*calling_thread)();                 ///< The same, without the GIL.
   std::uint64_t (*thread_id)(Thread* thread);  ///< Younger threads of an interpreter have larger.
   int (*set_profile_of)(Thread* thread, ProfileFunction function, Object* self);
 

@@ -84,9 +84,10 @@ struct InitialFrame {            // Innermost first, as an unwinder meets them.
   std::uint64_t instruction;     // An address inside the frame's own function.
 };
 
-// What the op-record agent says of a call, and the emulated device of what a library was asked for,
-// once for all calls that are alike. Id 0 describes the torch at hand (names of dispatch keys); the
-// ids of the others count from 1, in no particular order. docs/trace-format.md has the JSON's keys.
+// What the op-record agent says of a call, the emulated device of what a library was asked for, and
+// CUPTI of what a device did, once for all calls that are alike. Id 0 describes the torch at hand
+// (names of dispatch keys); the ids of the others count from 1, in no particular order.
+// docs/trace-format.md has the JSON's keys.
 struct OpRecord {
   std::uint32_t id;
   std::uint32_t reserved;
@@ -111,10 +112,20 @@ constexpr std::uint32_t kNodeEnd = kFirstPythonEvent + 7;
 // The first two integer arguments of the last probe hit whose stack pointer ends in the 32 bits of
 // `line`: `stack_pointer` is rdi, `return_address` rsi. Only for probes whose plan asks for it.
 constexpr std::uint32_t kArguments = kFirstPythonEvent + 8;
-// What the function that was entered last decided on: `line` is the record's id, 0 if there was no
-// room for it; the rest is 0.
+// What a function decided on: `line` is the record's id, 0 if there was no room for it. That which
+// was entered last where `stack_pointer` is 0. Else that is an address inside the calls that led
+// there, as in kDeviceCall; if it is the return slot of what the thread enters next, it is about
+// that function.
 constexpr std::uint32_t kCallRecord = kFirstPythonEvent + 9;
-constexpr std::uint32_t kLastKind = kCallRecord;
+// CUDA was called to have the device work: `return_address` is the number (CUPTI's correlation id)
+// by which what the device does is known, `stack_pointer` an address inside the calls that led
+// there: frames below it have ended.
+constexpr std::uint32_t kDeviceCall = kFirstPythonEvent + 10;
+// The device has done something, now or before, for whatever thread: `line` is the record that says
+// what, 0 if there was no room for it; `stack_pointer` the number of the call that asked for it,
+// `return_address` the nanoseconds that it took.
+constexpr std::uint32_t kDeviceActivity = kFirstPythonEvent + 11;
+constexpr std::uint32_t kLastKind = kDeviceActivity;
 
 struct Event {
   std::uint32_t id;

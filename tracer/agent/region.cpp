@@ -198,6 +198,13 @@ int use_shared_region(int fd, std::uint64_t bytes) {
   return 0;
 }
 
+void drop_shared_region() {
+  if (current != nullptr && current->shared) {
+    current->process = 0;  // Nobody's.
+  }
+  forget_all_shared();
+}
+
 bool region_is_usable() {
   const Region* const region = current_region();
   return region != nullptr && region->process == getpid();

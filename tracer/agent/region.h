@@ -57,6 +57,9 @@ bool use_private_region();
 /// Makes the file `bytes` long and a fresh region of it the current one. 0 or -errno.
 int use_shared_region(int fd, std::uint64_t bytes);
 
+/// Gives a shared region's memory back; recording takes a new one.
+void drop_shared_region();
+
 /// Whether the calling process may record into the current region.
 bool region_is_usable();
 

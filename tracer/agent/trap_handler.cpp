@@ -188,10 +188,10 @@ int install_trap_handler() {
   return 0;
 }
 
-void restore_trap_handler() {
+void restore_trap_handler(bool none_in_traps) {
   // Another thread may have run into a trap that its signal has not been raised for yet: nothing
   // shows that, and without a handler the signal would kill the process.
-  if (!installed || !only_thread()) {
+  if (!installed || (!none_in_traps && !only_thread())) {
     return;
   }
   wait_for_pending_traps();

@@ -15,7 +15,8 @@ int install_trap_handler();
 
 /// Gives SIGTRAP back, once no thread has one of our traps still to be delivered. Where somebody
 /// else has put a handler over ours, ours stays behind it and only passes signals on.
-void restore_trap_handler();
+/// `none_in_traps`: the caller knows that no other thread can be in one; else it is looked at.
+void restore_trap_handler(bool none_in_traps);
 
 /// Forgets all entries. Only while no other thread can be in the handler.
 void forget_traps();

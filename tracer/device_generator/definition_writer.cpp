@@ -8,28 +8,19 @@
 
 #include <fmt/format.h>
 
+#include "tracer/device_generator/call_recording.h"
 #include "tracer/device_generator/call_rules.h"
 
 namespace optrace {
 namespace {
 
-// `Type<T>` makes any type, a function pointer's too, one that a name can follow.
 constexpr std::string_view kPreamble = R"(
 #include <cstring>
 #include <mutex>
 #include <new>
 #include <set>
 
-#include "tracer/emulated_device/device.h"
-
 namespace {
-
-template <typename T>
-struct Same {
-  using type = T;
-};
-template <typename T>
-using Type = typename Same<T>::type;
 
 /// The handles that functions of this file made. Never destroyed: threads may outlive main().
 struct Handles {
@@ -60,80 +51,8 @@ Handles& handles() {
 // What the emulation needs is nothing, but callers want a block to point to.
 [[maybe_unused]] constexpr int kWorkspace = 256;
 
-template <typename T>
-[[maybe_unused]] void add_enumerator(optrace::emulated::Call& call, T value, const char* name) {
-  if (name != nullptr) {
-    call.json().string(name);
-  } else {
-    call.json().number(static_cast<std::int64_t>(value));
-  }
-}
-
 }  // namespace
 )";
-
-std::string parameter_name(const Parameter& parameter, std::size_t position) {
-  return parameter.name.empty() ? fmt::format("argument_{}", position) : parameter.name;
-}
-
-/// Functions that give the enumerators' names, one for each enumeration that calls record.
-class EnumeratorNames {
- public:
-  /// The function's name.
-  std::string name_of(const Parameter& parameter) {
-    const auto [entry, added] = functions_.emplace(
-        parameter.enumerators, fmt::format("enumerator_name_{}", functions_.size()));
-    if (added) write(entry->second, parameter.enumerators);
-    return entry->second;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  void write(const std::string& function,
-             const std::vector<std::pair<long long, std::string>>& enumerators) {
-    text_ += fmt::format("const char* {}(long long value) {{\n  switch (value) {{\n", function);
-    std::set<long long> seen;
-    for (const auto& [value, name] : enumerators)
-      if (seen.insert(value).second)
-        text_ += fmt::format("    case {}: return \"{}\";\n", value, name);
-    text_ += "    default: return nullptr;\n  }\n}\n";
-  }
-
-  std::map<std::vector<std::pair<long long, std::string>>, std::string> functions_;
-  std::string text_;
-};
-
-std::string recording(const Prototype& prototype, EnumeratorNames& names) {
-  std::string body = fmt::format(
-      "  if (optrace::emulated::recording()) {{\n"
-      "    optrace::emulated::Call call(\"{}\", \"library\");\n",
-      prototype.name);
-  for (std::size_t i = 0; i < prototype.parameters.size(); ++i) {
-    const Parameter& parameter = prototype.parameters[i];
-    const std::string name = parameter_name(parameter, i);
-    std::string value;
-    switch (parameter.kind) {
-      case ValueKind::boolean:
-        value = fmt::format("call.json().boolean(a{})", i);
-        break;
-      case ValueKind::integer:
-        value = fmt::format("call.json().number(static_cast<std::int64_t>(a{}))", i);
-        break;
-      case ValueKind::real:
-        value = fmt::format("call.json().number(static_cast<double>(a{}))", i);
-        break;
-      case ValueKind::enumeration:
-        value = fmt::format("add_enumerator(call, a{0}, {1}(static_cast<long long>(a{0})))", i,
-                            names.name_of(parameter));
-        break;
-      case ValueKind::pointer:
-      case ValueKind::other:
-        continue;
-    }
-    body += fmt::format("    call.json().key(\"{}\");\n    {};\n", name, value);
-  }
-  return body + "    call.record();\n  }\n";
-}
 
 std::string body_of(const DeviceFamily& family, const Prototype& prototype,
                     EnumeratorNames& names) {
@@ -166,7 +85,7 @@ std::string body_of(const DeviceFamily& family, const Prototype& prototype,
       for (const std::size_t at : decision.filled)
         body += fmt::format("  if (a{0} != nullptr) std::memset(a{0}, 0, {1}sizeof *a{0});\n", at,
                             count);
-      return body + recording(prototype, names) + succeed;
+      return body + recording_of(prototype, names) + succeed;
     }
     case CallBehaviour::set:
       return succeed;
@@ -193,14 +112,10 @@ std::string write_definitions(const DeviceFamily& family, std::span<const std::s
   EnumeratorNames names;
   std::string functions;
   for (const Prototype& prototype : prototypes) {
-    std::string parameters;
-    for (std::size_t i = 0; i < prototype.parameters.size(); ++i)
-      parameters += fmt::format("{}[[maybe_unused]] Type<{}> a{}", i == 0 ? "" : ", ",
-                                prototype.parameters[i].type, i);
     // Headers rename some by macros: cudaGetDeviceProperties.
     functions +=
         fmt::format("#undef {0}\n__attribute__((weak)) {1} {0}({2}) {{\n{3}}}\n", prototype.name,
-                    prototype.result, parameters, body_of(family, prototype, names));
+                    prototype.result, parameters_of(prototype), body_of(family, prototype, names));
   }
   // Nothing tells what they give back; most give a status.
   for (const std::string& name : undeclared)
@@ -208,8 +123,9 @@ std::string write_definitions(const DeviceFamily& family, std::span<const std::s
         "#undef {0}\n__attribute__((weak)) {1} {0}() {{\n"
         "  optrace::emulated::unthought(\"{0}\");\n  return {2};\n}}\n",
         name, headers.empty() ? "int" : family.status, headers.empty() ? "1" : family.failure);
-  return write_includes(headers) + std::string(kPreamble) + "\nnamespace {\n" + names.text() +
-         "}  // namespace\n\nextern \"C\" {\n" + functions + "}  // extern \"C\"\n";
+  return write_includes(headers) + std::string(kRecordingPreamble) + std::string(kPreamble) +
+         "\nnamespace {\n" + names.text() + "}  // namespace\n\nextern \"C\" {\n" + functions +
+         "}  // extern \"C\"\n";
 }
 
 }  // namespace optrace

@@ -1,10 +1,10 @@
 // Writes what of a CUDA library's functions is not written by hand (tracer/device_generator/):
 //
-//     optrace-device-generator FAMILY FUNCTIONS OUTPUT [COMPILER ARGUMENT...]
+//     optrace-device-generator define|forward FAMILY FUNCTIONS OUTPUT [COMPILER ARGUMENT...]
 //
-// FUNCTIONS is a file with the names of functions that must be defined, one a line; those that the
-// family's headers declare are defined as well. A process of its own because a compiler front end
-// may crash on a header.
+// FUNCTIONS is a file with names of functions, one a line. To define: they must be, and those that
+// the family's headers declare are as well. To forward: calls of these are recorded. A process of
+// its own because a compiler front end may crash on a header.
 
 #include <csignal>
 #include <exception>
@@ -21,6 +21,7 @@
 #include "platform/output_file.h"
 #include "tracer/device_generator/definition_writer.h"
 #include "tracer/device_generator/device_families.h"
+#include "tracer/device_generator/forwarder_writer.h"
 #include "tracer/device_generator/prototype_reader.h"
 
 namespace {
@@ -36,7 +37,7 @@ bool has_header(const std::vector<std::string>& arguments, std::string_view head
   return false;
 }
 
-void generate(const DeviceFamily& family, const std::string& functions_file,
+void generate(bool forward, const DeviceFamily& family, const std::string& functions_file,
               const std::string& output, const std::vector<std::string>& arguments) {
   std::set<std::string> asked;
   std::ifstream file(functions_file);
@@ -46,14 +47,15 @@ void generate(const DeviceFamily& family, const std::string& functions_file,
   for (const std::string_view header : family.headers)
     if (!header.empty() && has_header(arguments, header)) headers.emplace_back(header);
   const auto wanted = [&](std::string_view name) {
-    return asked.contains(std::string(name)) || family_of_function(name) == &family;
+    return asked.contains(std::string(name)) || (!forward && family_of_function(name) == &family);
   };
   std::vector<Prototype> prototypes;
   if (!headers.empty()) prototypes = read_prototypes(write_includes(headers), arguments, wanted);
   for (const Prototype& prototype : prototypes) asked.erase(prototype.name);
   OutputFile result(output);
-  result.write(write_definitions(family, headers, prototypes,
-                                 std::vector<std::string>(asked.begin(), asked.end())));
+  result.write(forward ? write_forwarders(family, headers, prototypes)
+                       : write_definitions(family, headers, prototypes,
+                                           std::vector<std::string>(asked.begin(), asked.end())));
   result.commit();
 }
 
@@ -64,12 +66,18 @@ int main(int count, char** values) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::vector<std::string> arguments(values + 1, values + count);
   try {
-    const DeviceFamily* const family = arguments.size() < 3 ? nullptr : device_family(arguments[0]);
+    const bool forward = !arguments.empty() && arguments[0] == "forward";
+    const DeviceFamily* const family =
+        arguments.size() < 4 || (!forward && arguments[0] != "define")
+            ? nullptr
+            : device_family(arguments[1]);
     if (family == nullptr) {
-      std::cerr << "usage: optrace-device-generator FAMILY FUNCTIONS OUTPUT [ARGUMENT...]\n";
+      std::cerr << "usage: optrace-device-generator define|forward FAMILY FUNCTIONS OUTPUT "
+                   "[ARGUMENT...]\n";
       return static_cast<int>(ExitStatus::usage);
     }
-    generate(*family, arguments[1], arguments[2], {arguments.begin() + 3, arguments.end()});
+    generate(forward, *family, arguments[2], arguments[3],
+             {arguments.begin() + 4, arguments.end()});
     return static_cast<int>(ExitStatus::done);
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << '\n';

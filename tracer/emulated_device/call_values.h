@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tracer/emulated_device/device.h"
@@ -52,10 +53,14 @@ inline int arch() {
   return 10 * part().major + part().minor;
 }
 
-/// Records that the call is refused as the real library would, and `why`.
-inline void record_refusal(const char* function, const std::string& why) {
+/// Records that the call is refused as the real library would, `why`, and what it answers: the
+/// library's status by number and name (empty: unknown).
+inline void record_refusal(const char* function, const std::string& why, int status,
+                           std::string_view name) {
   Call call(function, "refused");
   put(call.json(), "why", why);
+  put(call.json(), "error", status);
+  if (!name.empty()) put(call.json(), "status", std::string(name));
   call.record();
 }
 

@@ -50,6 +50,11 @@ std::string status_name(cublasStatus_t status) {
   return std::string(enumerator_name<cublasStatus_t, 0, 32>(status));
 }
 
+cublasStatus_t refuse(const char* function, cublasStatus_t status, const std::string& why) {
+  record_refusal(function, why, status, status_name(status));
+  return status;
+}
+
 struct Matrix {
   cudaDataType type;
   int ld;
@@ -109,12 +114,10 @@ std::string unsupported(const Product& product) {
 cublasStatus_t multiply(const char* function, cublasHandle_t handle, const Product& product) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (const std::string why = invalid(product); !why.empty()) {
-    record_refusal(function, why);
-    return CUBLAS_STATUS_INVALID_VALUE;
+    return refuse(function, CUBLAS_STATUS_INVALID_VALUE, why);
   }
   if (const std::string why = unsupported(product); !why.empty()) {
-    record_refusal(function, why);
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+    return refuse(function, CUBLAS_STATUS_NOT_SUPPORTED, why);
   }
   Call call(function, "library");
   JsonText& json = call.json();
@@ -462,8 +465,7 @@ static cublasStatus_t factor(const char* function, cublasHandle_t handle, int n,
                              int lda, const int* pivots, int* info, int batch) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (n < 0 || batch < 0 || lda < std::max(1, n)) {
-    record_refusal(function, "a negative size, or lda is too small");
-    return CUBLAS_STATUS_INVALID_VALUE;
+    return refuse(function, CUBLAS_STATUS_INVALID_VALUE, "a negative size, or lda is too small");
   }
   fill_with_success(info, batch);
   Call call(function, "library");

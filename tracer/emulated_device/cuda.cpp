@@ -30,7 +30,6 @@ static_assert(static_cast<int>(Status::no_binary_for_device) == CUDA_ERROR_NO_BI
 static_assert(static_cast<int>(Status::invalid_handle) == CUDA_ERROR_INVALID_HANDLE);
 static_assert(static_cast<int>(Status::not_found) == CUDA_ERROR_NOT_FOUND);
 
-constexpr int kMaxDevices = 64;
 constexpr std::size_t kGranularity = 2ULL << 20;
 
 CUresult result(Status status) {
@@ -50,20 +49,10 @@ CUresult refuse(const char* function, const char* why) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/// Each device's primary context, which is the only one that it has.
-struct Context {
-  int device;
-};
-Context* context_of(int device) {
-  static Context contexts[kMaxDevices];
-  contexts[device].device = device;
-  return &contexts[device];
-}
-
 /// The device of a context; -1 for what is none.
 int device_of(CUcontext context) {
   for (int device = 0; device < device_count(); ++device)
-    if (reinterpret_cast<Context*>(context) == context_of(device)) return device;
+    if (static_cast<void*>(context) == context_of(device)) return device;
   return -1;
 }
 
@@ -110,6 +99,14 @@ const ErrorText* error_text(CUresult error) {
   for (const ErrorText& known : kErrors)
     if (known.error == error) return &known;
   return nullptr;
+}
+
+/// What a function of the driver's answers: recorded if it is an error.
+CUresult outcome(CUresult error, const char* function = __builtin_FUNCTION()) {
+  if (error == CUDA_SUCCESS) return error;
+  const ErrorText* const known = error_text(error);
+  record_failure(function, error, known == nullptr ? "" : known->name);
+  return error;
 }
 
 // Memory that a program maps itself: ranges of addresses, and pieces of one file in memory that
@@ -312,32 +309,32 @@ using namespace optrace::emulated;
 extern "C" {
 
 CUresult cuInit(unsigned int flags) {
-  return flags == 0 ? result(use_devices()) : CUDA_ERROR_INVALID_VALUE;
+  return outcome(flags == 0 ? result(use_devices()) : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuDriverGetVersion(int* version) {
-  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = CUDA_VERSION;
+  if (version == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  *version = driver_version(CUDA_VERSION);
   return CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorName(CUresult error, const char** name) {
   const ErrorText* const known = error_text(error);
-  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (name == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *name = known == nullptr ? nullptr : known->name;
-  return known == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return outcome(known == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
 }
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
   const ErrorText* const known = error_text(error);
-  if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (text == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *text = known == nullptr ? nullptr : known->text;
-  return known == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return outcome(known == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
 }
 
 CUresult cuGetProcAddress_v2(const char* name, void** function, int, cuuint64_t,
                              CUdriverProcAddressQueryResult* found) {
-  if (name == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (name == nullptr || function == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *function = nullptr;
   if (void* const self = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {
     // A name stands for its newest version, as it does in this driver's header.
@@ -350,7 +347,7 @@ CUresult cuGetProcAddress_v2(const char* name, void** function, int, cuuint64_t,
   const bool there = *function != nullptr;
   if (found != nullptr)
     *found = there ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  return there ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  return outcome(there ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND);
 }
 
 #undef cuGetProcAddress
@@ -360,95 +357,96 @@ CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint
 
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
   if (table != nullptr) *table = nullptr;
-  return CUDA_ERROR_NOT_FOUND;
+  return outcome(CUDA_ERROR_NOT_FOUND);
 }
 
 #if CUDA_VERSION >= 12090
 // Logs of errors. The emulated driver writes none, so that nobody is ever called.
 
 CUresult cuLogsRegisterCallback(CUlogsCallback callback, void*, CUlogsCallbackHandle* handle) {
-  if (callback == nullptr || handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (callback == nullptr || handle == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   static char registered;
   *handle = reinterpret_cast<CUlogsCallbackHandle>(&registered);
   return CUDA_SUCCESS;
 }
 
 CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle handle) {
-  return handle == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return outcome(handle == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
 }
 #endif
 
 // Devices and contexts.
 
 CUresult cuDeviceGetCount(int* count) {
-  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (count == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *count = device_count();
-  return result(use_devices());
+  return outcome(result(use_devices()));
 }
 
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  if (device == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(ordinal)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   *device = ordinal;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
-  if (name == nullptr || size <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (name == nullptr || size <= 0) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   std::snprintf(name, static_cast<std::size_t>(size), "%s", part().name);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
-  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  return device_attribute(attribute, device, *value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
+  return outcome(device_attribute(attribute, device, *value) ? CUDA_SUCCESS
+                                                            : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice device) {
-  if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (bytes == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   *bytes = part().memory;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
-  if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (uuid == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   device_uuid(device, uuid->bytes);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice device) {
   constexpr int kShortest = 13;
-  if (text == nullptr || size < kShortest) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (text == nullptr || size < kShortest) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   pci_bus_id(device, text, static_cast<std::size_t>(size));
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
-  if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(device) || !known_device(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  if (can == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(device) || !known_device(peer)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   *can = device != peer ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (context == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   *context = reinterpret_cast<CUcontext>(context_of(device));
-  return result(use_devices());
+  return outcome(result(use_devices()));
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-  return known_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return outcome(known_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE);
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
-  if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (flags == nullptr || active == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   *flags = 0;
   // torch asks in order not to make contexts on devices that it doesn't use.
   *active = device == current_device() || used_memory(device) != 0 ? 1 : 0;
@@ -456,7 +454,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* a
 }
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (context == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *context = reinterpret_cast<CUcontext>(context_of(current_device()));
   return CUDA_SUCCESS;
 }
@@ -464,7 +462,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 CUresult cuCtxSetCurrent(CUcontext context) {
   if (context == nullptr) return CUDA_SUCCESS;
   const int device = device_of(context);
-  if (device < 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (device < 0) return outcome(CUDA_ERROR_INVALID_CONTEXT);
   set_current_device(device);
   return CUDA_SUCCESS;
 }
@@ -475,14 +473,14 @@ thread_local std::vector<int> pushed_devices;
 
 CUresult cuCtxPushCurrent(CUcontext context) {
   const int device = device_of(context);
-  if (device < 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (device < 0) return outcome(CUDA_ERROR_INVALID_CONTEXT);
   pushed_devices.push_back(current_device());
   set_current_device(device);
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPopCurrent(CUcontext* context) {
-  if (pushed_devices.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (pushed_devices.empty()) return outcome(CUDA_ERROR_INVALID_CONTEXT);
   if (context != nullptr) *context = reinterpret_cast<CUcontext>(context_of(current_device()));
   set_current_device(pushed_devices.back());
   pushed_devices.pop_back();
@@ -491,7 +489,7 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
 
 #undef cuCtxGetDevice
 CUresult cuCtxGetDevice(CUdevice* device) {
-  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (device == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *device = current_device();
   return CUDA_SUCCESS;
 }
@@ -503,11 +501,11 @@ CUresult cuCtxSynchronize(void) {
     Call call("cuCtxSynchronize", "synchronize");
     call.record();
   }
-  return result(status);
+  return outcome(result(status));
 }
 
 CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
-  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   constexpr std::size_t kStack = 1024;
   constexpr std::size_t kPrintf = 1ULL << 20;
   constexpr std::size_t kHeap = 8ULL << 20;
@@ -522,107 +520,110 @@ CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
       *value = kHeap;
       return CUDA_SUCCESS;
     default:
-      return CUDA_ERROR_UNSUPPORTED_LIMIT;
+      return outcome(CUDA_ERROR_UNSUPPORTED_LIMIT);
   }
 }
 
 // Memory.
 
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
-  if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (free == nullptr || total == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *total = part().memory;
   *free = available_memory() - used_memory(current_device());
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemAlloc(CUdeviceptr* pointer, std::size_t bytes) {
-  return give_memory(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device);
+  return outcome(give_memory(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device));
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr* pointer, std::size_t bytes, unsigned int) {
-  return give_memory(reinterpret_cast<void**>(pointer), bytes, MemoryKind::managed);
+  return outcome(give_memory(reinterpret_cast<void**>(pointer), bytes, MemoryKind::managed));
 }
 
 CUresult cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned int) {
-  return give_memory(pointer, bytes, MemoryKind::pinned);
+  return outcome(give_memory(pointer, bytes, MemoryKind::pinned));
 }
 
 CUresult cuMemAllocHost(void** pointer, std::size_t bytes) {
-  return give_memory(pointer, bytes, MemoryKind::pinned);
+  return outcome(give_memory(pointer, bytes, MemoryKind::pinned));
 }
 
 CUresult cuMemFree(CUdeviceptr pointer) {
   if (pointer == 0) return CUDA_SUCCESS;
-  return result(release_to_pool(pointer_of(pointer), nullptr));
+  return outcome(result(release_to_pool(pointer_of(pointer), nullptr)));
 }
 
 CUresult cuMemFreeHost(void* pointer) {
-  return release(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return outcome(release(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr pointer) {
   Allocation allocation{};
-  if (!find_allocation(pointer_of(pointer), allocation)) return CUDA_ERROR_NOT_FOUND;
+  if (!find_allocation(pointer_of(pointer), allocation)) return outcome(CUDA_ERROR_NOT_FOUND);
   if (base != nullptr) *base = address_of(allocation.pointer);
   if (bytes != nullptr) *bytes = allocation.bytes;
   return CUDA_SUCCESS;
 }
 
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
-  return data == nullptr ? CUDA_ERROR_INVALID_VALUE : pointer_attribute(data, attribute, pointer);
+  return outcome(data == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                : pointer_attribute(data, attribute, pointer));
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
-  return copy_bytes(pointer_of(to), from, bytes, Direction::host_to_device, nullptr,
-                    "cuMemcpyHtoD_v2");
+  return outcome(copy_bytes(pointer_of(to), from, bytes, Direction::host_to_device, nullptr,
+                           "cuMemcpyHtoD_v2"));
 }
 
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
-  return copy_bytes(to, pointer_of(from), bytes, Direction::device_to_host, nullptr,
-                    "cuMemcpyDtoH_v2");
+  return outcome(copy_bytes(to, pointer_of(from), bytes, Direction::device_to_host, nullptr,
+                           "cuMemcpyDtoH_v2"));
 }
 
 CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
-  return copy_bytes(pointer_of(to), pointer_of(from), bytes, Direction::device_to_device, nullptr,
-                    "cuMemcpyDtoD_v2");
+  return outcome(copy_bytes(pointer_of(to), pointer_of(from), bytes, Direction::device_to_device,
+                           nullptr, "cuMemcpyDtoD_v2"));
 }
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
-  return copy_bytes(pointer_of(to), from, bytes, Direction::host_to_device, stream,
-                    "cuMemcpyHtoDAsync_v2");
+  return outcome(copy_bytes(pointer_of(to), from, bytes, Direction::host_to_device, stream,
+                           "cuMemcpyHtoDAsync_v2"));
 }
 
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-  return copy_bytes(to, pointer_of(from), bytes, Direction::device_to_host, stream,
-                    "cuMemcpyDtoHAsync_v2");
+  return outcome(copy_bytes(to, pointer_of(from), bytes, Direction::device_to_host, stream,
+                           "cuMemcpyDtoHAsync_v2"));
 }
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
-  return copy_bytes(pointer_of(to), pointer_of(from), bytes, Direction::device_to_device, stream,
-                    "cuMemcpyDtoDAsync_v2");
+  return outcome(copy_bytes(pointer_of(to), pointer_of(from), bytes, Direction::device_to_device,
+                           stream, "cuMemcpyDtoDAsync_v2"));
 }
 
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t count) {
-  return result(fill({pointer_of(to), count, value, 1, count, 1}, nullptr, "cuMemsetD8_v2"));
+  return outcome(
+      result(fill({pointer_of(to), count, value, 1, count, 1}, nullptr, "cuMemsetD8_v2")));
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t count, CUstream stream) {
-  return result(fill({pointer_of(to), count, value, 1, count, 1}, stream, "cuMemsetD8Async"));
+  return outcome(
+      result(fill({pointer_of(to), count, value, 1, count, 1}, stream, "cuMemsetD8Async")));
 }
 
 CUresult cuMemsetD32(CUdeviceptr to, unsigned int value, std::size_t count) {
-  return result(fill({pointer_of(to), 0, value, 4, count, 1}, nullptr, "cuMemsetD32_v2"));
+  return outcome(result(fill({pointer_of(to), 0, value, 4, count, 1}, nullptr, "cuMemsetD32_v2")));
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, std::size_t count, CUstream stream) {
-  return result(fill({pointer_of(to), 0, value, 4, count, 1}, stream, "cuMemsetD32Async"));
+  return outcome(result(fill({pointer_of(to), 0, value, 4, count, 1}, stream, "cuMemsetD32Async")));
 }
 
 // Expandable segments: addresses are reserved first, and memory is mapped there as it is needed.
 
 CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* wanted,
                                        CUmemAllocationGranularity_flags) {
-  if (granularity == nullptr || wanted == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (granularity == nullptr || wanted == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *granularity = kGranularity;
   return CUDA_SUCCESS;
 }
@@ -631,10 +632,10 @@ CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_
                              CUdeviceptr, unsigned long long flags) {
   if (address == nullptr || bytes == 0 || bytes % kGranularity != 0 || flags != 0 ||
       alignment > kGranularity || bytes > std::numeric_limits<std::size_t>::max() - kGranularity)
-    return CUDA_ERROR_INVALID_VALUE;
+    return outcome(CUDA_ERROR_INVALID_VALUE);
   void* const all = ::mmap(nullptr, bytes + kGranularity, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (all == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (all == MAP_FAILED) return outcome(CUDA_ERROR_OUT_OF_MEMORY);
   // Aligned, and what is too much at both ends given back.
   const CUdeviceptr first = address_of(all);
   const CUdeviceptr aligned = (first + kGranularity - 1) / kGranularity * kGranularity;
@@ -651,7 +652,7 @@ CUresult cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
   const std::lock_guard lock(pieces_mutex);
   const auto found = pieces().ranges.find(address);
   if (found == pieces().ranges.end() || found->second != bytes || mapped_in(address, bytes))
-    return CUDA_ERROR_INVALID_VALUE;
+    return outcome(CUDA_ERROR_INVALID_VALUE);
   pieces().ranges.erase(found);
   ::munmap(pointer_of(address), bytes);
   return CUDA_SUCCESS;
@@ -661,9 +662,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                      const CUmemAllocationProp* wanted, unsigned long long flags) {
   if (handle == nullptr || wanted == nullptr || bytes == 0 || bytes % kGranularity != 0 ||
       flags != 0 || wanted->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (!known_device(wanted->location.id)) return CUDA_ERROR_INVALID_DEVICE;
-  if (!take_memory(bytes, wanted->location.id)) return CUDA_ERROR_OUT_OF_MEMORY;
+    return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (!known_device(wanted->location.id)) return outcome(CUDA_ERROR_INVALID_DEVICE);
+  if (!take_memory(bytes, wanted->location.id)) return outcome(CUDA_ERROR_OUT_OF_MEMORY);
   bool made = false;
   {
     const std::lock_guard lock(pieces_mutex);
@@ -677,7 +678,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
     }
   }
   if (!made) give_back_memory(bytes, wanted->location.id);
-  return made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return outcome(made ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
@@ -686,7 +687,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   {
     const std::lock_guard lock(pieces_mutex);
     const auto found = pieces().all.find(handle);
-    if (found == pieces().all.end() || found->second.released) return CUDA_ERROR_INVALID_VALUE;
+    if (found == pieces().all.end() || found->second.released)
+      return outcome(CUDA_ERROR_INVALID_VALUE);
     found->second.released = true;
     bytes = drop_if_unused(handle, device);
   }
@@ -702,32 +704,32 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
     const auto found = pieces().all.find(handle);
     if (flags != 0 || offset != 0 || found == pieces().all.end() || found->second.released ||
         bytes != found->second.bytes || !reserved(address, bytes) || mapped_in(address, bytes))
-      return CUDA_ERROR_INVALID_VALUE;
+      return outcome(CUDA_ERROR_INVALID_VALUE);
     if (::mmap(pointer_of(address), bytes, PROT_READ | PROT_WRITE,
                MAP_SHARED | MAP_FIXED | MAP_NORESERVE, pieces().file,
                static_cast<off_t>(found->second.offset)) == MAP_FAILED)
-      return CUDA_ERROR_OUT_OF_MEMORY;
+      return outcome(CUDA_ERROR_OUT_OF_MEMORY);
     ++found->second.mapped;
     pieces().mapped[address] = {bytes, handle};
     device = found->second.device;
   }
-  return adopt_memory(pointer_of(address), bytes, MemoryKind::device, device, true)
-             ? CUDA_SUCCESS
-             : CUDA_ERROR_INVALID_VALUE;
+  return outcome(adopt_memory(pointer_of(address), bytes, MemoryKind::device, device, true)
+                    ? CUDA_SUCCESS
+                    : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
                         std::size_t count) {
-  if (access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (access == nullptr || count == 0) return outcome(CUDA_ERROR_INVALID_VALUE);
   for (std::size_t i = 0; i < count; ++i)
     if (access[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
         !known_device(access[i].location.id))
-      return CUDA_ERROR_INVALID_DEVICE;
+      return outcome(CUDA_ERROR_INVALID_DEVICE);
   const std::lock_guard lock(pieces_mutex);
   // All of it must be mapped. What is mapped can be reached from everywhere here.
   for (const CUdeviceptr end = address + bytes; address < end;) {
     const auto found = pieces().mapped.find(address);
-    if (found == pieces().mapped.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (found == pieces().mapped.end()) return outcome(CUDA_ERROR_INVALID_VALUE);
     address += found->second.bytes;
   }
   return CUDA_SUCCESS;
@@ -742,7 +744,7 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
     for (CUdeviceptr at = address; at < end;) {
       const auto found = pieces().mapped.find(at);
       if (found == pieces().mapped.end() || found->second.bytes > end - at)
-        return CUDA_ERROR_INVALID_VALUE;
+        return outcome(CUDA_ERROR_INVALID_VALUE);
       at += found->second.bytes;
     }
     for (CUdeviceptr at = address; at < end;) {
@@ -768,35 +770,35 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
                                                 CUmemGenericAllocationHandle handle) {
   const std::lock_guard lock(pieces_mutex);
   const auto found = pieces().all.find(handle);
-  if (properties == nullptr || found == pieces().all.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (properties == nullptr || found == pieces().all.end()) return outcome(CUDA_ERROR_INVALID_VALUE);
   *properties = found->second.properties;
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemExportToShareableHandle(void*, CUmemGenericAllocationHandle,
                                       CUmemAllocationHandleType, unsigned long long) {
-  return refuse("cuMemExportToShareableHandle",
-                "emulated device memory is not shared between processes");
+  return outcome(refuse("cuMemExportToShareableHandle",
+                       "emulated device memory is not shared between processes"));
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle*, void*,
                                         CUmemAllocationHandleType) {
-  return refuse("cuMemImportFromShareableHandle",
-                "emulated device memory is not shared between processes");
+  return outcome(refuse("cuMemImportFromShareableHandle",
+                       "emulated device memory is not shared between processes"));
 }
 
 // Streams and events: the runtime's.
 
 CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
-  return result(create_stream(reinterpret_cast<void**>(stream), flags, kLeastPriority));
+  return outcome(result(create_stream(reinterpret_cast<void**>(stream), flags, kLeastPriority)));
 }
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) {
-  return result(create_stream(reinterpret_cast<void**>(stream), flags, priority));
+  return outcome(result(create_stream(reinterpret_cast<void**>(stream), flags, priority)));
 }
 
 CUresult cuStreamDestroy(CUstream stream) {
-  return result(destroy_stream(stream));
+  return outcome(result(destroy_stream(stream)));
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
@@ -805,38 +807,47 @@ CUresult cuStreamSynchronize(CUstream stream) {
     Call call("cuStreamSynchronize", "synchronize");
     call.record();
   }
-  return result(status);
+  return outcome(result(status));
 }
 
 CUresult cuStreamQuery(CUstream stream) {
-  return result(synchronize_stream(stream));
+  return outcome(result(synchronize_stream(stream)));
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
+      *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
+  *mode = static_cast<CUstreamCaptureMode>(exchange_capture_mode(static_cast<CaptureMode>(*mode)));
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   StreamState state{};
-  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (context == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   const Status status = stream_state(stream, state);
   if (status == Status::success) *context = reinterpret_cast<CUcontext>(context_of(state.device));
-  return result(status);
+  return outcome(result(status));
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* answer) {
   StreamState state{};
-  if (answer == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (answer == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   const Status status = stream_state(stream, state);
   *answer = state.invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
             : state.capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                               : CU_STREAM_CAPTURE_STATUS_NONE;
-  return result(status);
+  return outcome(result(status));
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
-  return result(wait_event(stream, event, flags == CU_EVENT_WAIT_EXTERNAL));
+  return outcome(result(wait_event(stream, event, flags == CU_EVENT_WAIT_EXTERNAL)));
 }
 
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
                               unsigned int) {
-  return result(fill({pointer_of(address), 4, value, 4, 1, 1}, stream, "cuStreamWriteValue32_v2"));
+  return outcome(
+      result(fill({pointer_of(address), 4, value, 4, 1, 1}, stream, "cuStreamWriteValue32_v2")));
 }
 
 // The name as it was before its second version, which torch looks up.
@@ -847,37 +858,37 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t v
 }
 
 CUresult cuEventCreate(CUevent* event, unsigned int flags) {
-  return result(create_event(reinterpret_cast<void**>(event), flags));
+  return outcome(result(create_event(reinterpret_cast<void**>(event), flags)));
 }
 
 CUresult cuEventDestroy(CUevent event) {
-  return result(destroy_event(event));
+  return outcome(result(destroy_event(event)));
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return result(record_event(event, stream, false));
+  return outcome(result(record_event(event, stream, false)));
 }
 
 CUresult cuEventQuery(CUevent event) {
-  return result(query_event(event));
+  return outcome(result(query_event(event)));
 }
 CUresult cuEventSynchronize(CUevent event) {
-  return result(query_event(event));
+  return outcome(result(query_event(event)));
 }
 
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
-  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return result(elapsed_time(start, end, *milliseconds));
+  if (milliseconds == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  return outcome(result(elapsed_time(start, end, *milliseconds)));
 }
 
 // Modules and kernels.
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (module == nullptr || image == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   Module* loaded = nullptr;
   const Status status = load_module(image, loaded);
   *module = reinterpret_cast<CUmodule>(loaded);
-  return result(status);
+  return outcome(result(status));
 }
 
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int, CUjit_option*,
@@ -886,83 +897,83 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int, C
 }
 
 CUresult cuModuleLoad(CUmodule* module, const char* path) {
-  if (module == nullptr || path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (module == nullptr || path == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   FILE* const file = std::fopen(path, "rbe");
-  if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
+  if (file == nullptr) return outcome(CUDA_ERROR_FILE_NOT_FOUND);
   std::vector<char> content;
   char buffer[65536];
   while (const std::size_t size = std::fread(buffer, 1, sizeof buffer, file))
     content.insert(content.end(), buffer, buffer + size);
   std::fclose(file);
   constexpr std::size_t kShortest = 64;  // Of any image's header.
-  return content.size() < kShortest ? CUDA_ERROR_INVALID_IMAGE
-                                    : cuModuleLoadData(module, content.data());
+  return outcome(content.size() < kShortest ? CUDA_ERROR_INVALID_IMAGE
+                                           : cuModuleLoadData(module, content.data()));
 }
 
 CUresult cuModuleUnload(CUmodule handle) {
   Module* const module = live_module(handle);
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (module == nullptr) return outcome(CUDA_ERROR_INVALID_HANDLE);
   remove_module(module);
   return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
-  if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (function == nullptr || name == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   Kernel* kernel = nullptr;
   const Status status = find_kernel(live_module(handle), name, kernel);
   *function = reinterpret_cast<CUfunction>(kernel);
-  return result(status);
+  return outcome(result(status));
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
-  return attribute_of(kernel_of(function), attribute, value);
+  return outcome(attribute_of(kernel_of(function), attribute, value));
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-  return set_attribute(kernel_of(function), attribute, value);
+  return outcome(set_attribute(kernel_of(function), attribute, value));
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache) {
-  return kernel_of(function) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return outcome(kernel_of(function) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads,
                                                      std::size_t shared) {
   Kernel* const kernel = kernel_of(function);
-  if (blocks == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return result(active_blocks(kernel, threads, shared, *blocks));
+  if (blocks == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (kernel == nullptr) return outcome(CUDA_ERROR_INVALID_HANDLE);
+  return outcome(result(active_blocks(kernel, threads, shared, *blocks)));
 }
 
 CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
                                           CUoccupancyB2DSize shared_of, std::size_t shared,
                                           int limit) {
   Kernel* const kernel = kernel_of(function);
-  if (grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return result(best_block(kernel, shared_of, shared, limit, *grid, *block));
+  if (grid == nullptr || block == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (kernel == nullptr) return outcome(CUDA_ERROR_INVALID_HANDLE);
+  return outcome(result(best_block(kernel, shared_of, shared, limit, *grid, *block)));
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                         unsigned int block_z, unsigned int shared, CUstream stream, void**,
                         void**) {
-  return launch_kernel(
+  return outcome(launch_kernel(
       function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, false, {0, 0, 0}},
-      stream, "cuLaunchKernel");
+      stream, "cuLaunchKernel"));
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                    unsigned int block_z, unsigned int shared, CUstream stream,
                                    void**) {
-  return launch_kernel(
+  return outcome(launch_kernel(
       function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, true, {0, 0, 0}},
-      stream, "cuLaunchCooperativeKernel");
+      stream, "cuLaunchCooperativeKernel"));
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void**) {
-  if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (config == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   Launch launched{{config->gridDimX, config->gridDimY, config->gridDimZ},
                   {config->blockDimX, config->blockDimY, config->blockDimZ},
                   config->sharedMemBytes,
@@ -978,7 +989,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
       launched.cluster[2] = attribute.value.clusterDim.z;
     }
   }
-  return launch_kernel(function, launched, config->hStream, "cuLaunchKernelEx");
+  return outcome(launch_kernel(function, launched, config->hStream, "cuLaunchKernelEx"));
 }
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
@@ -990,15 +1001,15 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
   constexpr cuuint32_t kLargestBox = 256;
   constexpr std::uintptr_t kAlignment = 16;
   if (part().major < 9)
-    return refuse("cuTensorMapEncodeTiled", "tensor maps take compute capability 9.0");
+    return outcome(refuse("cuTensorMapEncodeTiled", "tensor maps take compute capability 9.0"));
   if (map == nullptr || rank == 0 || rank > kMostDimensions || address == nullptr ||
       reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0 || sizes == nullptr ||
       box == nullptr || element_strides == nullptr || (rank > 1 && strides == nullptr))
-    return CUDA_ERROR_INVALID_VALUE;
+    return outcome(CUDA_ERROR_INVALID_VALUE);
   for (cuuint32_t i = 0; i < rank; ++i) {
     if (sizes[i] == 0 || sizes[i] > 1ULL << 32 || box[i] == 0 || box[i] > kLargestBox)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (i + 1 < rank && strides[i] % kAlignment != 0) return CUDA_ERROR_INVALID_VALUE;
+      return outcome(CUDA_ERROR_INVALID_VALUE);
+    if (i + 1 < rank && strides[i] % kAlignment != 0) return outcome(CUDA_ERROR_INVALID_VALUE);
   }
   // What it holds is the hardware's; nothing here reads it.
   *map = {};

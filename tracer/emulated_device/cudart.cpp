@@ -36,9 +36,17 @@ bool known_device(int device) {
   return device >= 0 && device < device_count();
 }
 
+/// The runtime works on drivers of its own major version and later ones.
+Status use_runtime() {
+  constexpr int kMajor = 1000;
+  return driver_version(CUDART_VERSION) / kMajor < CUDART_VERSION / kMajor
+             ? Status::insufficient_driver
+             : use_devices();
+}
+
 /// Before what a capture of this thread forbids.
 Status begin_unsafe() {
-  const Status status = use_devices();
+  const Status status = use_runtime();
   return status == Status::success ? check_unsafe_call() : status;
 }
 
@@ -50,36 +58,37 @@ void refuse(const char* function, const char* why) {
 }
 
 cudaError_t give_memory(void** pointer, std::size_t bytes, MemoryKind kind, const char* function) {
-  if (pointer == nullptr) return result(cudaErrorInvalidValue);
+  if (pointer == nullptr) return result(cudaErrorInvalidValue, function);
   const Status status = begin_unsafe();
-  if (status != Status::success) return result(status);
+  if (status != Status::success) return result(status, function);
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
   *pointer = allocate(bytes, kind, current_device());
   if (*pointer != nullptr) return cudaSuccess;
   refuse(function, "the device's memory does not suffice");
-  return result(cudaErrorMemoryAllocation);
+  return result(cudaErrorMemoryAllocation, function);
 }
 
-cudaError_t take_memory_back(void* pointer, bool pinned) {
+cudaError_t take_memory_back(void* pointer, bool pinned,
+                             const char* function = __builtin_FUNCTION()) {
   const Status status = begin_unsafe();
-  if (status != Status::success) return result(status);
+  if (status != Status::success) return result(status, function);
   if (pointer == nullptr) return cudaSuccess;
   Allocation allocation{};
   if (!find_allocation(pointer, allocation) || (allocation.kind == MemoryKind::pinned) != pinned ||
       allocation.pointer != pointer)
-    return result(cudaErrorInvalidValue);
+    return result(cudaErrorInvalidValue, function);
   // Perhaps a pool's.
-  return result(release_to_pool(pointer, nullptr));
+  return result(release_to_pool(pointer, nullptr), function);
 }
 
 cudaError_t copy_rows(const Copy& rows, cudaMemcpyKind kind, cudaStream_t stream,
                       const char* function, bool waits) {
   if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
-    return result(cudaErrorInvalidMemcpyDirection);
-  const Status status = waits ? begin_unsafe() : use_devices();
-  if (status != Status::success) return result(status);
-  return result(copy(rows, static_cast<Direction>(kind), stream, function));
+    return result(cudaErrorInvalidMemcpyDirection, function);
+  const Status status = waits ? begin_unsafe() : use_runtime();
+  if (status != Status::success) return result(status, function);
+  return result(copy(rows, static_cast<Direction>(kind), stream, function), function);
 }
 
 cudaError_t copy_bytes(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
@@ -102,10 +111,11 @@ cudaError_t symbol_range(const void* symbol, std::size_t bytes, std::size_t offs
 
 cudaError_t fill_bytes(void* to, int value, std::size_t pitch, std::size_t width, std::size_t rows,
                        cudaStream_t stream, const char* function, bool waits) {
-  const Status status = waits ? begin_unsafe() : use_devices();
-  if (status != Status::success) return result(status);
-  return result(fill({to, pitch, static_cast<std::uint32_t>(value) & 0xFF, 1, width, rows}, stream,
-                     function));
+  const Status status = waits ? begin_unsafe() : use_runtime();
+  if (status != Status::success) return result(status, function);
+  return result(
+      fill({to, pitch, static_cast<std::uint32_t>(value) & 0xFF, 1, width, rows}, stream, function),
+      function);
 }
 
 void synchronized(const char* function) {
@@ -124,31 +134,34 @@ thread_local std::vector<Configuration> configurations;
 
 cudaError_t launch_kernel(Kernel* kernel, dim3 grid, dim3 block, std::size_t shared,
                           cudaStream_t stream, bool cooperative, const char* function) {
-  if (kernel == nullptr) return result(cudaErrorInvalidDeviceFunction);
-  const Status status = use_devices();
-  if (status != Status::success) return result(status);
-  return result(launch(
-      kernel,
-      {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, cooperative, {0, 0, 0}},
-      stream, function));
+  if (kernel == nullptr) return result(cudaErrorInvalidDeviceFunction, function);
+  const Status status = use_runtime();
+  if (status != Status::success) return result(status, function);
+  return result(
+      launch(
+          kernel,
+          {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, cooperative, {0, 0, 0}},
+          stream, function),
+      function);
 }
 
-cudaError_t set_kernel_attribute(Kernel* kernel, cudaFuncAttribute attribute, int value) {
+cudaError_t set_kernel_attribute(Kernel* kernel, cudaFuncAttribute attribute, int value,
+                                 const char* function = __builtin_FUNCTION()) {
   constexpr int kMostPercent = 100;
-  if (kernel == nullptr) return result(cudaErrorInvalidDeviceFunction);
+  if (kernel == nullptr) return result(cudaErrorInvalidDeviceFunction, function);
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
-      return result(set_dynamic_shared_limit(kernel, value));
+      return result(set_dynamic_shared_limit(kernel, value), function);
     case cudaFuncAttributePreferredSharedMemoryCarveout:
-      if (value < -1 || value > kMostPercent) return result(cudaErrorInvalidValue);
+      if (value < -1 || value > kMostPercent) return result(cudaErrorInvalidValue, function);
       kernel->carveout = value;
       return cudaSuccess;
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
-      if (part().major < 9) return result(cudaErrorNotSupported);
+      if (part().major < 9) return result(cudaErrorNotSupported, function);
       kernel->non_portable_clusters = value != 0;
       return cudaSuccess;
     default:
-      return result(cudaErrorInvalidValue);
+      return result(cudaErrorInvalidValue, function);
   }
 }
 
@@ -177,13 +190,14 @@ void* driver_function(const char* name, int version, std::uint64_t flags) {
 }
 
 cudaError_t entry_point(const char* name, void** function, int version, std::uint64_t flags,
-                        cudaDriverEntryPointQueryResult* found) {
-  if (name == nullptr || function == nullptr) return result(cudaErrorInvalidValue);
+                        cudaDriverEntryPointQueryResult* found,
+                        const char* asked = __builtin_FUNCTION()) {
+  if (name == nullptr || function == nullptr) return result(cudaErrorInvalidValue, asked);
   *function = driver_function(name, version, flags);
   const bool there = *function != nullptr;
   if (found != nullptr)
     *found = there ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-  return there || found != nullptr ? cudaSuccess : result(cudaErrorSymbolNotFound);
+  return there || found != nullptr ? cudaSuccess : result(cudaErrorSymbolNotFound, asked);
 }
 
 #if CUDART_VERSION >= 12080
@@ -210,8 +224,9 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return result(cudaErrorInvalidValue);
-  *count = device_count();
-  return result(use_devices());
+  const Status status = use_runtime();
+  *count = status == Status::insufficient_driver ? 0 : device_count();
+  return result(status);
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -222,13 +237,13 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaSetDevice(int device) {
   if (!known_device(device)) return result(cudaErrorInvalidDevice);
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status == Status::success) set_current_device(device);
   return result(status);
 }
 
 cudaError_t cudaInitDevice(int device, unsigned int, unsigned int) {
-  return known_device(device) ? result(use_devices()) : result(cudaErrorInvalidDevice);
+  return known_device(device) ? result(use_runtime()) : result(cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
@@ -245,7 +260,7 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags) {
 
 cudaError_t cudaDriverGetVersion(int* version) {
   if (version == nullptr) return result(cudaErrorInvalidValue);
-  *version = CUDART_VERSION;
+  *version = driver_version(CUDART_VERSION);
   return cudaSuccess;
 }
 
@@ -264,7 +279,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (properties == nullptr) return result(cudaErrorInvalidValue);
   if (!known_device(device)) return result(cudaErrorInvalidDevice);
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status != Status::success) return result(status);
   const auto get = [device](cudaDeviceAttr attribute) { return attribute_of(attribute, device); };
   const auto get_size = [&get](cudaDeviceAttr attribute) {
@@ -409,7 +424,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
 }
 
 cudaError_t cudaDeviceSynchronize(void) {
-  Status status = use_devices();
+  Status status = use_runtime();
   if (status == Status::success) status = synchronize_device();
   if (status == Status::success) synchronized("cudaDeviceSynchronize");
   return result(status);
@@ -526,7 +541,7 @@ cudaError_t cudaFreeHost(void* pointer) {
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   if (free == nullptr || total == nullptr) return result(cudaErrorInvalidValue);
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status != Status::success) return result(status);
   *total = part().memory;
   *free = available_memory() - used_memory(current_device());
@@ -538,7 +553,7 @@ cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned int flag
                               cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
   if (pointer == nullptr || bytes == 0 || (flags & ~kKnown) != 0)
     return result(cudaErrorInvalidValue);
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status != Status::success) return result(status);
   return adopt_memory(pointer, bytes, MemoryKind::pinned, current_device(), false)
              ? cudaSuccess
@@ -560,7 +575,7 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int fla
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   if (attributes == nullptr) return result(cudaErrorInvalidValue);
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status != Status::success) return result(status);
   *attributes = {};
   Allocation allocation{};
@@ -711,7 +726,7 @@ cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t stre
 cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t pool,
                                     cudaStream_t stream) {
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status != Status::success) return result(status);
   return result(
       allocate_from(reinterpret_cast<Pool*>(pool), bytes, stream, *pointer, "cudaMallocAsync"));
@@ -848,7 +863,7 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) {
 // Streams.
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status != Status::success) return result(status);
   return result(create_stream(reinterpret_cast<void**>(stream), flags, priority));
 }
@@ -900,14 +915,14 @@ cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
 #endif
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  Status status = use_devices();
+  Status status = use_runtime();
   if (status == Status::success) status = synchronize_stream(stream);
   if (status == Status::success) synchronized("cudaStreamSynchronize");
   return result(status);
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  const Status status = use_devices();
+  const Status status = use_runtime();
   return result(status == Status::success ? synchronize_stream(stream) : status);
 }
 
@@ -936,7 +951,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 // Events.
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status != Status::success) return result(status);
   return result(create_event(reinterpret_cast<void**>(event), flags));
 }
@@ -1076,7 +1091,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
       launched.cluster[2] = attribute.val.clusterDim.z;
     }
   }
-  const Status status = use_devices();
+  const Status status = use_runtime();
   if (status != Status::success) return result(status);
   return result(launch(kernel, launched, config->stream, "cudaLaunchKernelExC"));
 }

@@ -1,5 +1,7 @@
 #include "tracer/emulated_device/cudart_error.h"
 
+#include "tracer/emulated_device/device.h"
+
 namespace optrace::emulated {
 namespace {
 
@@ -103,8 +105,11 @@ const ErrorText* find(cudaError_t error) {
 
 }  // namespace
 
-cudaError_t result(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
+cudaError_t result(cudaError_t error, const char* function) {
+  if (error == cudaSuccess) return error;
+  last_error = error;
+  const ErrorText* const known = find(error);
+  record_failure(function, error, known == nullptr ? "" : known->name);
   return error;
 }
 

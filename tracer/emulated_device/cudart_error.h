@@ -8,10 +8,11 @@
 
 namespace optrace::emulated {
 
-/// Remembers an error as the thread's last one, and returns it.
-cudaError_t result(cudaError_t error);
-inline cudaError_t result(Status status) {
-  return result(static_cast<cudaError_t>(status));
+/// Remembers an error as the thread's last one, records it as the failure of the function that
+/// calls this, or of `function`, and returns it.
+cudaError_t result(cudaError_t error, const char* function = __builtin_FUNCTION());
+inline cudaError_t result(Status status, const char* function = __builtin_FUNCTION()) {
+  return result(static_cast<cudaError_t>(status), function);
 }
 
 /// As many of `from` as `count` has room for; `count` becomes how many there are (`to` null) or

@@ -31,11 +31,12 @@ thread_local std::vector<cudaGraphNode_t> handed_out;
 
 cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* capture_status,
                          unsigned long long* id, cudaGraph_t* graph,
-                         const cudaGraphNode_t** dependencies, std::size_t* count) {
-  if (capture_status == nullptr) return result(cudaErrorInvalidValue);
+                         const cudaGraphNode_t** dependencies, std::size_t* count,
+                         const char* function = __builtin_FUNCTION()) {
+  if (capture_status == nullptr) return result(cudaErrorInvalidValue, function);
   StreamState state{};
   const Status status = stream_state(stream, state);
-  if (status != Status::success) return result(status);
+  if (status != Status::success) return result(status, function);
   *capture_status = state.invalidated ? cudaStreamCaptureStatusInvalidated
                     : state.capturing ? cudaStreamCaptureStatusActive
                                       : cudaStreamCaptureStatusNone;
@@ -51,18 +52,22 @@ cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* capture_s
 }
 
 cudaError_t update_dependencies(cudaStream_t stream, const cudaGraphNode_t* nodes,
-                                std::size_t count, unsigned flags) {
+                                std::size_t count, unsigned flags,
+                                const char* function = __builtin_FUNCTION()) {
   if (flags > cudaStreamSetCaptureDependencies || (nodes == nullptr && count != 0))
-    return result(cudaErrorInvalidValue);
+    return result(cudaErrorInvalidValue, function);
   return result(set_capture_dependencies(stream, nodes_of(nodes, count),
-                                         flags == cudaStreamSetCaptureDependencies));
+                                         flags == cudaStreamSetCaptureDependencies),
+                function);
 }
 
 cudaError_t add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                std::size_t count, Operation operation) {
-  if (dependencies == nullptr && count != 0) return result(cudaErrorInvalidValue);
+                std::size_t count, Operation operation,
+                const char* function = __builtin_FUNCTION()) {
+  if (dependencies == nullptr && count != 0) return result(cudaErrorInvalidValue, function);
   return result(add_node(graph_of(graph), nodes_of(dependencies, count), std::move(operation),
-                         reinterpret_cast<GraphNode**>(node)));
+                         reinterpret_cast<GraphNode**>(node)),
+                function);
 }
 
 Operation host_operation(const cudaHostNodeParams& parameters) {
@@ -74,7 +79,7 @@ Operation host_operation(const cudaHostNodeParams& parameters) {
 
 /// False for a kernel that isn't known.
 bool kernel_operation(const cudaKernelNodeParams& parameters, Operation& operation) {
-  const Kernel* const kernel = kernel_of(parameters.func);
+  Kernel* const kernel = kernel_of(parameters.func);
   if (kernel == nullptr) return false;
   operation = launch_operation(
       *kernel, {{parameters.gridDim.x, parameters.gridDim.y, parameters.gridDim.z},
@@ -106,8 +111,9 @@ void let_go(UserObject* object, unsigned count) {
 
 #if CUDART_VERSION >= 12040
 cudaError_t add_any(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* dependencies,
-                    std::size_t count, cudaGraphNodeParams* parameters) {
-  if (node == nullptr || parameters == nullptr) return result(cudaErrorInvalidValue);
+                    std::size_t count, cudaGraphNodeParams* parameters,
+                    const char* function = __builtin_FUNCTION()) {
+  if (node == nullptr || parameters == nullptr) return result(cudaErrorInvalidValue, function);
   Operation operation;
   switch (parameters->type) {
     case cudaGraphNodeTypeEmpty:
@@ -118,14 +124,15 @@ cudaError_t add_any(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNod
       kernel.gridDim = parameters->kernel.gridDim;
       kernel.blockDim = parameters->kernel.blockDim;
       kernel.sharedMemBytes = parameters->kernel.sharedMemBytes;
-      if (!kernel_operation(kernel, operation)) return result(cudaErrorInvalidDeviceFunction);
+      if (!kernel_operation(kernel, operation))
+        return result(cudaErrorInvalidDeviceFunction, function);
       break;
     }
     case cudaGraphNodeTypeHost: {
       cudaHostNodeParams host{};
       host.fn = parameters->host.fn;
       host.userData = parameters->host.userData;
-      if (host.fn == nullptr) return result(cudaErrorInvalidValue);
+      if (host.fn == nullptr) return result(cudaErrorInvalidValue, function);
       operation = host_operation(host);
       break;
     }
@@ -135,22 +142,23 @@ cudaError_t add_any(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNod
                      call.json().key("conditional");
                      call.json().string("the body is not replayed: its condition is not known");
                    }};
-      const cudaError_t error = add(node, graph, dependencies, count, std::move(operation));
+      const cudaError_t error =
+          add(node, graph, dependencies, count, std::move(operation), function);
       if (error != cudaSuccess) return error;
       static thread_local std::vector<cudaGraph_t> bodies;
       bodies.assign(parameters->conditional.size, nullptr);
       for (cudaGraph_t& body : bodies) {
         const Status status = add_body(node_of(*node), reinterpret_cast<Graph**>(&body));
-        if (status != Status::success) return result(status);
+        if (status != Status::success) return result(status, function);
       }
       parameters->conditional.phGraph_out = bodies.data();
       return cudaSuccess;
     }
     default:
       unthought("cudaGraphAddNode");
-      return result(cudaErrorNotSupported);
+      return result(cudaErrorNotSupported, function);
   }
-  return add(node, graph, dependencies, count, std::move(operation));
+  return add(node, graph, dependencies, count, std::move(operation), function);
 }
 #endif
 

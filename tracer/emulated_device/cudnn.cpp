@@ -232,16 +232,6 @@ std::string batch_norm_mismatch(cudnnBatchNormMode_t mode, cudnnTensorDescriptor
 
 }  // namespace
 
-std::string type_name(cudnnDataType_t type) {
-  // The enumerators span 0 to 15 in cuDNN 9.1, 0 to 31 in those with more types.
-#if CUDNN_VERSION >= 90700
-  constexpr std::size_t kSpan = 32;
-#else
-  constexpr std::size_t kSpan = 16;
-#endif
-  return short_name(enumerator_name<cudnnDataType_t, 0, kSpan>(type), "CUDNN_DATA_", type);
-}
-
 std::size_t type_bytes(cudnnDataType_t type) {
   const std::string name = type_name(type);
   if (name == "double" || name == "int64" || name == "complex_fp32") return 8;
@@ -303,10 +293,7 @@ void put(JsonText& json, const char* key, cudnnActivationDescriptor_t activation
 }
 
 cudnnStatus_t refuse(const char* function, cudnnStatus_t status, const std::string& why) {
-  Call call(function, "refused");
-  put(call.json(), "why", why);
-  put(call.json(), "status", status_name(status));
-  call.record();
+  record_refusal(function, why, status, status_name(status));
   return wrong(status, std::string(function) + ": " + why);
 }
 

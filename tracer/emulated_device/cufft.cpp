@@ -11,6 +11,7 @@
 #include "tracer/emulated_device/call_values.h"
 #include "tracer/emulated_device/cuda_data_types.h"
 #include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/enum_names.h"
 
 namespace {
 
@@ -42,7 +43,8 @@ std::shared_ptr<Plan> find(cufftHandle handle) {
 }
 
 cufftResult refuse(const char* function, cufftResult result, const std::string& why) {
-  optrace::emulated::record_refusal(function, why);
+  optrace::emulated::record_refusal(function, why, result,
+                                    optrace::emulated::enumerator_name<cufftResult, 0, 16>(result));
   return result;
 }
 

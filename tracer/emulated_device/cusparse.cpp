@@ -99,7 +99,8 @@ bool live(const Descriptor*... descriptors) {
 }
 
 cusparseStatus_t refuse(const char* function, cusparseStatus_t status, const std::string& why) {
-  optrace::emulated::record_refusal(function, why);
+  optrace::emulated::record_refusal(
+      function, why, status, optrace::emulated::enumerator_name<cusparseStatus_t, 0, 8>(status));
   return status;
 }
 

@@ -11,6 +11,7 @@
 #include "tracer/emulated_device/call_values.h"
 #include "tracer/emulated_device/cuda_data_types.h"
 #include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/enum_names.h"
 
 namespace {
 
@@ -92,7 +93,8 @@ bool read(const Opaque* opaque, Kept& kept) {
 }
 
 cusparseStatus_t refuse(const char* function, cusparseStatus_t status, const std::string& why) {
-  optrace::emulated::record_refusal(function, why);
+  optrace::emulated::record_refusal(
+      function, why, status, optrace::emulated::enumerator_name<cusparseStatus_t, 0, 8>(status));
   return status;
 }
 

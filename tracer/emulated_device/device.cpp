@@ -57,7 +57,24 @@ bool first_of(const char* function) {
 
 thread_local int the_current_device = 0;
 
+/// "11.8" as 11080; 0 for what is no version.
+int version_number(const char* text) {
+  int major = 0;
+  int minor = 0;
+  int end = 0;
+  constexpr int kMajor = 1000;
+  constexpr int kMinor = 10;
+  if (std::sscanf(text, "%2d.%2d%n", &major, &minor, &end) != 2 || text[end] != '\0') return 0;
+  return major < 0 || minor < 0 ? 0 : kMajor * major + kMinor * minor;
+}
+
 }  // namespace
+
+int driver_version(int usual) {
+  static const char* const wanted = std::getenv("OPTRACE_DRY_RUN_DRIVER");
+  const int version = wanted == nullptr ? 0 : version_number(wanted);
+  return version > 0 && version < usual ? version : usual;
+}
 
 const Part& part() {
   static const Part& chosen = chosen_part();
@@ -80,6 +97,11 @@ void unthought(const char* function) {
 
 int current_device() {
   return the_current_device;
+}
+void* context_of(int device) {
+  constexpr int kMostDevices = 64;
+  static int contexts[kMostDevices];
+  return &contexts[device];
 }
 void set_current_device(int device) {
   the_current_device = device;

@@ -26,6 +26,10 @@ OPTRACE_DEVICE_EXPORT const Part& part();
 /// How many there are: $OPTRACE_DRY_RUN_DEVICES, 1 to 64; else 1.
 OPTRACE_DEVICE_EXPORT int device_count();
 
+/// The newest CUDA that the emulated driver knows, as cuDriverGetVersion says it (12040 is 12.4):
+/// `usual`, unless $OPTRACE_DRY_RUN_DRIVER names an older one ("11.8").
+OPTRACE_DEVICE_EXPORT int driver_version(int usual);
+
 /// A call of `function` that nobody has thought about: says so on standard error the first time,
 /// and counts it for the report. The caller then fails with its library's own error.
 OPTRACE_DEVICE_EXPORT void unthought(const char* function);
@@ -43,8 +47,8 @@ class OPTRACE_DEVICE_EXPORT Call {
   /// `kind`: "library" (a library does work), "kernel" (a launch; keys kernel: mangled name, grid,
   /// block: [x, y, z], shared_memory: bytes, stream: number), "copy" or "fill" (bytes, direction:
   /// "host to device" and so on), "host_read" (the host gets values from device memory: what it
-  /// decides from them is not known), "synchronize", "refused" (as the real library would; key
-  /// why), "unthought".
+  /// decides from them is not known), "synchronize", "refused" (as the real library would; keys
+  /// why, and error and status as of "failed"), "failed" (record_failure), "unthought".
   Call(const char* function, const char* kind);
 
   /// Between the object's brackets: add keys and values.
@@ -56,7 +60,27 @@ class OPTRACE_DEVICE_EXPORT Call {
  private:
   optrace_ops::JsonText json_;
   bool library_;
+  bool told_elsewhere_;
 };
+
+/// While it lives, what the calling thread records belongs to whoever called the function whose
+/// frame address this is, instead of to the function that is running.
+class OPTRACE_DEVICE_EXPORT CalledAt {
+ public:
+  explicit CalledAt(const void* frame);
+  ~CalledAt();
+  CalledAt(const CalledAt&) = delete;
+  CalledAt& operator=(const CalledAt&) = delete;
+
+ private:
+  const void* before_;
+};
+
+/// Records that `function` failed with an error of the runtime's or the driver's: kind "failed",
+/// keys error: its number, status: its name (empty: unknown). Not what programs ask for in the
+/// normal course of things and get such an answer to: whether an event has happened yet, whether
+/// the driver has a function.
+OPTRACE_DEVICE_EXPORT void record_failure(const char* function, int error, const char* name);
 
 /// Whether anything is being recorded.
 OPTRACE_DEVICE_EXPORT bool recording();
@@ -87,6 +111,9 @@ OPTRACE_DEVICE_EXPORT std::uint64_t used_memory(int device);
 /// The calling thread's current device.
 OPTRACE_DEVICE_EXPORT int current_device();
 OPTRACE_DEVICE_EXPORT void set_current_device(int device);
+
+/// What stands for a device's context, the only one that it has.
+OPTRACE_DEVICE_EXPORT void* context_of(int device);
 
 }  // namespace optrace::emulated
 

@@ -134,6 +134,25 @@ void describe(Call& call, const char* name, const Launch& launch, std::uint64_t 
   }
 }
 
+/// The launch as a profiler sees it.
+Work work_of(Kernel& kernel, const Launch& launch) {
+  Work work;
+  work.kernel = kernel.name;
+  for (int i = 0; i < 3; ++i) {
+    work.grid[i] = launch.grid[i];
+    work.block[i] = launch.block[i];
+    work.cluster[i] = launch.cluster[i];
+  }
+  work.dynamic_shared = launch.dynamic_shared;
+  KernelFigures figures{};
+  // Which takes a look into its image.
+  if (observed() && figures_of(&kernel, figures) == Status::success) {
+    work.static_shared = figures.static_shared;
+    work.registers = figures.registers;
+  }
+  return work;
+}
+
 Status check_launch(const Kernel& kernel, const Launch& launch) {
   constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
   constexpr unsigned kMostBlocks = 65535;
@@ -321,13 +340,17 @@ Status set_dynamic_shared_limit(Kernel* kernel, int bytes) {
   return Status::success;
 }
 
-Operation launch_operation(const Kernel& kernel, const Launch& launch) {
-  return {NodeKind::kernel, "kernel", {}, [name = std::string(kernel.name), launch](Call& call) {
-            describe(call, name.c_str(), launch, 0);
-          }};
+Operation launch_operation(Kernel& kernel, const Launch& launch) {
+  Operation operation{
+      NodeKind::kernel, "kernel", {}, [name = std::string(kernel.name), launch](Call& call) {
+        describe(call, name.c_str(), launch, 0);
+      }};
+  operation.work = work_of(kernel, launch);
+  return operation;
 }
 
 Status launch(Kernel* kernel, const Launch& launch, void* stream, const char* function) {
+  const ObservedCall observed_call(function);
   Status status = check_launch(*kernel, launch);
   if (status == Status::success) status = check_image(kernel->module);
   if (status != Status::success) {
@@ -345,6 +368,7 @@ Status launch(Kernel* kernel, const Launch& launch, void* stream, const char* fu
   status = capturing(stream, captures, &number);
   if (status != Status::success) return status;
   if (captures) return submit(stream, function, launch_operation(*kernel, launch));
+  if (observed()) observed_call.tell(work_of(*kernel, launch), number);
   if (!recording()) return Status::success;
   Call call(function, "kernel");
   describe(call, kernel->name, launch, number);

@@ -78,7 +78,7 @@ OPTRACE_DEVICE_EXPORT Status launch(Kernel* kernel, const Launch& launch, void* 
                                     const char* function);
 
 /// A kernel as the operation of a graph's node.
-OPTRACE_DEVICE_EXPORT Operation launch_operation(const Kernel& kernel, const Launch& launch);
+OPTRACE_DEVICE_EXPORT Operation launch_operation(Kernel& kernel, const Launch& launch);
 
 /// Where a module's variable of that size lives on the current device; made at the first call.
 OPTRACE_DEVICE_EXPORT Status register_variable(Module* module, const void* host, const char* name,

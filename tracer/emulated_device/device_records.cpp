@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "tracer/agent/recording_format.h"
 #include "tracer/emulated_device/device.h"
@@ -62,13 +64,52 @@ std::uint32_t record_of(const optrace_device_functions& functions, std::uint32_t
   return id;
 }
 
+thread_local const void* called_at = nullptr;
+
+/// What programs ask, and whose answer is no failure.
+struct Answer {
+  const char* function;  ///< How its name begins; empty: any.
+  int error;             ///< 0: any.
+};
+constexpr Answer kAnswers[] = {
+    {"", static_cast<int>(Status::not_ready)},
+    {"", static_cast<int>(Status::peer_access_already_enabled)},
+    {"cuGetProcAddress", 0},
+    {"cuGetExportTable", 0},
+    {"cudaGetDriverEntryPoint", 0},
+    {"cuPointerGetAttribute", static_cast<int>(Status::invalid_value)},
+    {"cudaStreamIsCapturing", static_cast<int>(Status::capture_implicit)},
+    {"cudaStreamGetCaptureInfo", static_cast<int>(Status::capture_implicit)},
+    {"cuStreamGetCaptureInfo", static_cast<int>(Status::capture_implicit)},
+};
+
+bool is_answer(const char* function, int error) {
+  for (const Answer& known : kAnswers)
+    if ((known.error == 0 || known.error == error) &&
+        std::strncmp(function, known.function, std::strlen(known.function)) == 0)
+      return true;
+  return false;
+}
+
+/// Where optrace follows emulated devices as it does real ones, their work is told of by CUPTI, and
+/// what libraries are asked for by what stands before them (tracer/cuda_calls/).
+bool is_told_elsewhere(const char* kind) {
+  static const bool follows = [] {
+    const char* const wish = std::getenv("OPTRACE_DEVICE_ACTIVITY");
+    return wish != nullptr && *wish != '\0' && std::strcmp(wish, "0") != 0;
+  }();
+  return follows && (std::strcmp(kind, "kernel") == 0 || std::strcmp(kind, "copy") == 0 ||
+                     std::strcmp(kind, "fill") == 0 || std::strcmp(kind, "library") == 0);
+}
+
 }  // namespace
 
 bool recording() {
   return running_round() != 0;
 }
 
-Call::Call(const char* function, const char* kind) : library_(std::strcmp(kind, "library") == 0) {
+Call::Call(const char* function, const char* kind)
+    : library_(std::strcmp(kind, "library") == 0), told_elsewhere_(is_told_elsewhere(kind)) {
   json_.open('{');
   json_.key("call");
   json_.string(function);
@@ -80,9 +121,28 @@ void Call::record() {
   json_.close('}');
   if (library_) capture_library_call(json_.text());
   const std::uint32_t round = running_round();
-  if (round == 0) return;
+  if (round == 0 || (told_elsewhere_ && called_at == nullptr)) return;
   const optrace_device_functions& functions = *agent.load(std::memory_order_acquire);
-  functions.note(recording::kCallRecord, record_of(functions, round, json_.text()), 0, 0);
+  functions.note(recording::kCallRecord, record_of(functions, round, json_.text()),
+                 reinterpret_cast<std::uintptr_t>(called_at), 0);
+}
+
+CalledAt::CalledAt(const void* frame) : before_(std::exchange(called_at, frame)) {}
+
+CalledAt::~CalledAt() {
+  called_at = before_;
+}
+
+void record_failure(const char* function, int error, const char* name) {
+  if (!recording() || is_answer(function, error)) return;
+  Call call(function, "failed");
+  call.json().key("error");
+  call.json().number(static_cast<std::int64_t>(error));
+  if (*name != '\0') {
+    call.json().key("status");
+    call.json().string(name);
+  }
+  call.record();
 }
 
 }  // namespace optrace::emulated

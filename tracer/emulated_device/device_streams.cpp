@@ -203,18 +203,21 @@ bool same_shape(const Graph& one, const Graph& other) {
                     });
 }
 
-void record(const char* function, const Operation& operation) {
+void record(const char* function, const Operation& operation, const ObservedCall& call,
+            std::uint64_t stream) {
+  if (operation.work) call.tell(*operation.work, stream);
   if (operation.kind == nullptr || !recording()) return;
-  Call call(function, operation.kind);
-  if (operation.describe) operation.describe(call);
-  call.record();
+  Call recorded(function, operation.kind);
+  if (operation.describe) operation.describe(recorded);
+  recorded.record();
 }
 
-void replay(const Graph& graph, const char* function) {
+void replay(const Graph& graph, const char* function, const ObservedCall& call,
+            std::uint64_t stream) {
   for (const auto& node : graph.nodes) {
     if (node->operation.run) node->operation.run();
-    record(function, node->operation);
-    if (node->child != nullptr) replay(*node->child, function);
+    record(function, node->operation, call, stream);
+    if (node->child != nullptr) replay(*node->child, function, call, stream);
   }
 }
 
@@ -284,6 +287,8 @@ Status capturing(void* stream, bool& answer, std::uint64_t* number) {
 
 Status submit(void* stream, const char* function, Operation operation, GraphNode** node) {
   if (node != nullptr) *node = nullptr;
+  const ObservedCall call(function);
+  std::uint64_t number = 0;
   {
     const std::lock_guard lock(streams_mutex);
     Stream* const found = stream_of(stream);
@@ -295,9 +300,10 @@ Status submit(void* stream, const char* function, Operation operation, GraphNode
       if (node != nullptr) *node = added;
       return Status::success;
     }
+    number = found->number;
   }
   if (operation.run) operation.run();
-  record(function, operation);
+  record(function, operation, call, number);
   return Status::success;
 }
 
@@ -668,7 +674,9 @@ Status update_exec(GraphExec* exec, Graph* graph, bool& same) {
 }
 
 Status launch_graph(GraphExec* exec, void* stream, const char* function) {
+  const ObservedCall call(function);
   std::shared_ptr<const Graph> launched;
+  std::uint64_t number = 0;
   {
     const std::lock_guard lock(streams_mutex);
     const auto found = everything().execs.find(exec);
@@ -686,8 +694,9 @@ Status launch_graph(GraphExec* exec, void* stream, const char* function) {
       everything().graphs[node->child.get()] = node->child;
       return Status::success;
     }
+    number = on->number;
   }
-  replay(*launched, function);
+  replay(*launched, function, call, number);
   return Status::success;
 }
 

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/device_observer.h"
 
 namespace optrace::emulated {
 
@@ -22,9 +24,11 @@ enum class Status : int {
   out_of_memory = 2,
   not_initialized = 3,
   invalid_configuration = 9,  ///< The runtime's; the driver says invalid_value.
+  insufficient_driver = 35,
   invalid_device = 101,
   invalid_image = 200,
   no_binary_for_device = 209,
+  not_ready = 600,
   peer_access_already_enabled = 704,
   peer_access_not_enabled = 705,
   invalid_handle = 400,
@@ -70,6 +74,7 @@ struct Operation {
   const char* kind = nullptr;  ///< As Call's; null: not recorded when it is replayed.
   std::function<void()> run;
   std::function<void(Call&)> describe;
+  std::optional<Work> work = std::nullopt;  ///< As a profiler sees it.
 };
 
 struct Stream;

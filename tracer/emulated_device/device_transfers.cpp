@@ -159,6 +159,10 @@ Status make_copy(const Copy& copy, Direction direction, Operation& operation) {
                  call.json().key("host_read");
                  call.json().boolean(true);
                }};
+  operation.work.emplace();
+  operation.work->kind = Work::Kind::copy;
+  operation.work->bytes = copy.width * copy.rows;
+  operation.work->direction = static_cast<int>(direction);
   return Status::success;
 }
 
@@ -185,6 +189,9 @@ Status make_fill(const Fill& fill, Operation& operation) {
                  call.json().key("bytes");
                  call.json().number(static_cast<std::uint64_t>(total));
                }};
+  operation.work.emplace();
+  operation.work->kind = Work::Kind::fill;
+  operation.work->bytes = fill.width * fill.element * fill.rows;
   return Status::success;
 }
 

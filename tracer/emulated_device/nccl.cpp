@@ -28,6 +28,7 @@
 
 #include "tracer/emulated_device/call_values.h"
 #include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/enum_names.h"
 
 using optrace::emulated::Call;
 using optrace::emulated::put;
@@ -107,7 +108,8 @@ thread_local std::string thread_error;  // Of calls that have no communicator ye
 ncclResult_t refuse(const char* function, ncclComm_t communicator, ncclResult_t result,
                     const std::string& why) {
   (communicator == nullptr ? thread_error : communicator->error) = why;
-  optrace::emulated::record_refusal(function, why);
+  optrace::emulated::record_refusal(function, why, result,
+                                    optrace::emulated::enumerator_name<ncclResult_t, 0, 8>(result));
   return result;
 }
 

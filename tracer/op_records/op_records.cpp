@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -27,6 +28,7 @@
 #include "tracer/agent/recording_format.h"
 #include "tracer/op_records/fingerprint.h"
 #include "tracer/op_records/json_text.h"
+#include "tracer/op_records/library_calls.h"
 
 // What a callback may do in the middle of somebody's op: look. It calls no op and no tensor method
 // that could dispatch or reach Python, takes no GIL, keeps no reference beyond its own return, lets
@@ -35,6 +37,7 @@
 namespace optrace_ops {
 namespace {
 
+using optrace::recording::kCallRecord;
 using optrace::recording::kNodeBegin;
 using optrace::recording::kNodeEnd;
 using optrace::recording::kOpBegin;
@@ -1006,11 +1009,13 @@ int enable() {
           .needsInputs(true)
           .needsOutputs(true)
           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  watch_library_calls(agent, reinterpret_cast<const void*>(&at::removeCallback));
   return 0;
 }
 
 int disable() {
   if (recording_number.load() % 2 == 0) return -EALREADY;
+  leave_library_calls(agent);
   recording_number.fetch_add(1);
   at::removeCallback(callbacks);
   callbacks = at::INVALID_CALLBACK_HANDLE;
@@ -1029,6 +1034,26 @@ int without_exceptions(Function function) {
 }
 
 }  // namespace
+
+void note_library_call(const Fingerprint& fingerprint, std::uint64_t stack_pointer,
+                       const std::function<void(JsonText&)>& write) {
+  const std::uint32_t recording = recording_number.load(std::memory_order_acquire);
+  if (recording % 2 == 0) return;
+  std::uint32_t record = 0;
+  try {
+    const Unseen unseen;
+    if (ThreadCache* const cache = ThreadCache::get())
+      record = cache->id_of(fingerprint, recording, nullptr, [&](JsonText& json) {
+        json.open('{');
+        write(json);
+        json.close('}');
+      });
+  } catch (...) {
+    record = 0;
+  }
+  agent.note(kCallRecord, record, stack_pointer, 0);
+}
+
 }  // namespace optrace_ops
 
 extern "C" {
@@ -1036,7 +1061,8 @@ extern "C" {
 int optrace_ops_use(const optrace_op_functions* functions) {
   if (functions == nullptr || functions->note == nullptr || functions->keep_record == nullptr ||
       functions->pause_thread == nullptr || functions->resume_thread == nullptr ||
-      functions->start == nullptr || functions->stop == nullptr)
+      functions->start == nullptr || functions->stop == nullptr || functions->redirect == nullptr ||
+      functions->restore == nullptr)
     return -EINVAL;
   optrace_ops::agent = *functions;
   optrace_ops::usable.store(true);

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "tracer/agent/agent.h"
+
 #define OPTRACE_OPS_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
@@ -23,12 +25,16 @@ struct optrace_op_functions {
   void (*resume_thread)(std::uint32_t paused);
   int (*start)(void);
   int (*stop)(void);
+  int (*redirect)(const void* inside, const struct optrace_agent_redirection* redirections,
+                  std::uint32_t count);
+  int (*restore)(const struct optrace_agent_redirection* redirections, std::uint32_t count);
 };
 
 /// Which functions to use, before any of the others. The struct is copied.
 OPTRACE_OPS_EXPORT int optrace_ops_use(const struct optrace_op_functions* functions);
 
-/// From now on, ops are recorded: into the recording that runs.
+/// From now on, ops are recorded, and the calls that they make of oneDNN, BLAS and LAPACK: into the
+/// recording that runs.
 /// -EALREADY when it was on; -EINVAL before optrace_ops_use; -ENOMEM.
 OPTRACE_OPS_EXPORT int optrace_ops_enable(void);
 

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 
+from .device_activity import DeviceActivity
 from .op_records import load_op_records
 from .problem import FAILED, Problem, first_line
 
@@ -40,32 +41,61 @@ class _DeviceFunctions(ctypes.Structure):
 class Agent:
     """`start` and `stop` are the bare C functions: a wrapper's frames would be recorded."""
 
-    def __init__(self, path, use_jumps):
+    def __init__(self, path, use_jumps, keeps_gil=True):
+        """`keeps_gil`: giving it up would be part of what is recorded, where that is this thread."""
         try:
-            # PyDLL keeps the GIL, so that giving it up is no part of what is recorded.
-            self._library = ctypes.PyDLL(path)
+            self._library = (ctypes.PyDLL if keeps_gil else ctypes.CDLL)(path)
         except OSError as error:
             raise Problem(FAILED, "the agent can't be loaded: %s" % error,
                           "Build or install optrace again.") from error
-        self._use_jumps = 1 if use_jumps else 0
+        self.use_jumps = use_jumps
         self._hear_of_the_device()
         self.start = self._library.optrace_agent_start
         self.stop = self._library.optrace_agent_stop
 
-    def place(self, plan, at_once=True):
-        """`at_once`: nobody can be in what is probed; else jumps come once that has turned out."""
-        use_jumps = 0 if not self._use_jumps else 1 if at_once else 2
-        placed = self._library.optrace_agent_place(os.fsencode(plan), use_jumps)
+    def place(self, plan, at_once=True, file=None):
+        """`at_once`: nobody can be in what is probed; else jumps come once that has turned out.
+
+        `file` is where the plan can be read, if not under its name.
+        """
+        use_jumps = 0 if not self.use_jumps else 1 if at_once else 2
+        placed = self._library.optrace_agent_place_from(
+            os.fsencode(plan if file is None else file), os.fsencode(plan), use_jumps)
         self.check("placing probes", placed)
+
+    def enter(self, descriptor):
+        """Nobody else may trace this process until leave(). Forked children close `descriptor`."""
+        result = self._library.optrace_agent_enter(descriptor)
+        if result == -errno.EBUSY:
+            raise Problem(FAILED, "the process is being traced already",
+                          "Wait until that trace has ended, or end it.")
+        self.check("tracing the process", result)
+
+    def leave(self):
+        """Whatever can be taken out again is. Ends recording, too."""
+        self._library.optrace_agent_leave()
+
+    def start_on_main_thread(self, patience):
+        """Whether Python calls are recorded, too. `patience`, in seconds, is for the interpreter."""
+        result = self._library.optrace_agent_start_on_main_thread(
+            ctypes.cast(self.start, ctypes.c_void_p), ctypes.c_uint64(int(patience * 1000)))
+        if result == -errno.ETIMEDOUT:
+            raise Problem(FAILED, "the main thread of the process ran no Python code for %g seconds"
+                          % patience, "Attach when it does, or give it more time with --timeout.")
+        self.check("recording", result)
+        return result == 1
 
     def _hear_of_the_device(self):
         """Has an emulated CUDA device, where there is one, tell what is asked of it."""
         use = getattr(ctypes.PyDLL(None), "optrace_device_use", None)
         if use is not None:
-            functions = _DeviceFunctions(*[
-                ctypes.cast(getattr(self._library, "optrace_agent_" + name), ctypes.c_void_p)
-                for name, _ in _DeviceFunctions._fields_])
-            self.check("telling the emulated device who records", use(ctypes.byref(functions)))
+            self.check("telling the emulated device who records",
+                       use(ctypes.byref(self._device_functions())))
+
+    def _device_functions(self):
+        return _DeviceFunctions(*[
+            ctypes.cast(getattr(self._library, "optrace_agent_" + name), ctypes.c_void_p)
+            for name, _ in _DeviceFunctions._fields_])
 
     def share(self, size):
         """A new descriptor of memory that what is recorded from the next start on goes to."""
@@ -88,6 +118,39 @@ class Agent:
         except OSError as error:
             return ["Op records are missing: the library that makes them can't be loaded (%s)."
                     % first_line(error)]
+        return []
+
+    def record_device_activity(self, path, torch=None):
+        """Records what devices do, too. What the trace lacks if not, in sentences.
+
+        From the next start on; with `torch`, once it uses CUDA, if it does.
+        """
+        try:
+            activity = DeviceActivity(self._library, path, self.start, self.stop)
+            self.stop = activity.stop
+            if torch is None:
+                self.start = activity.start
+            else:
+                activity.begin_with_cuda(torch)
+        except (OSError, AttributeError) as error:
+            return ["What the devices did is missing: the library that records it can't be used "
+                    "(%s)." % first_line(error)]
+        return []
+
+    def record_cuda_calls(self, path):
+        """Records what CUDA's libraries are asked for, too. What the trace lacks if not.
+
+        From now on until the agent's probes are removed, while it records.
+        """
+        try:
+            start = ctypes.PyDLL(path).optrace_cuda_calls_start
+            redirect = ctypes.cast(self._library.optrace_agent_redirect, ctypes.c_void_p)
+            result = start(ctypes.byref(self._device_functions()), redirect)
+            if result < 0:
+                raise OSError(-result, os.strerror(-result))
+        except (OSError, AttributeError) as error:
+            return ["What CUDA's libraries were asked for is missing: the library that records it "
+                    "can't be used (%s)." % first_line(error)]
         return []
 
     def python(self, on):

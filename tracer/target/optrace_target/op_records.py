@@ -42,4 +42,5 @@ class _Functions(ctypes.Structure):
     """struct optrace_op_functions."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in (
-        "note", "new_record", "keep_record", "pause_thread", "resume_thread", "start", "stop")]
+        "note", "new_record", "keep_record", "pause_thread", "resume_thread", "start", "stop",
+        "redirect", "restore")]

@@ -3,97 +3,26 @@
 Nothing in here may raise, print, or outlast the call that came in, apart from the recording: no
 descriptor stays open, and signals wait until the program's own code runs again.
 """
-import _signal
-import _socket
 import atexit
-import fcntl
-import gc
-import json
 import os
 import sys
 
 from .agent import Agent
+from .connection import Connection, Quiet
 from .description import interpreter_file, of_torch, shortfalls
 from .op_records import dispatch_tables
 from .problem import Problem, first_line
 
 _PATIENCE = 120  # Seconds for the command's answers; planning for a new wheel takes two.
 _END_PATIENCE = 20  # At the end, when it has to empty what was recorded last.
-_HIGH_DESCRIPTOR = 256  # Programs know the numbers of their own files.
-# A fault's own signals are never blocked: the system ends a process that can't take one.
-_FAULTS = {_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
-           _signal.SIGTRAP, _signal.SIGSYS}
 
 
 def begin(address, children, torch_folder):
     """The import of torch begins, and the command can plan while it lasts."""
     program = Program(address, children)
-    with _Quiet():
+    with Quiet():
         program.connect(torch_folder)
     return program
-
-
-class _Quiet:
-    """What runs inside is none of the program's: no signal handler, no collection of its."""
-
-    def __enter__(self):
-        # Handlers that are due already run here, in front of it.
-        self._blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK,
-                                                _signal.valid_signals() - _FAULTS)
-        self._collects = gc.isenabled()
-        gc.disable()
-
-    def __exit__(self, *ignored):
-        if self._collects:
-            gc.enable()
-        _signal.pthread_sigmask(_signal.SIG_SETMASK, self._blocked)
-
-
-class _Connection:
-    """One JSON object a line, both ways, over the command's socket; raises OSError."""
-
-    def __init__(self, address, patience):
-        self._received = b""
-        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        try:
-            self._socket = _high(self._socket)
-            self._socket.settimeout(patience)
-            self._socket.connect(address)
-        except BaseException:
-            self._socket.close()
-            raise
-
-    def send(self, message, descriptor=None, **values):
-        values["message"] = message
-        data = (json.dumps(values) + "\n").encode("ascii")
-        if descriptor is not None:
-            sent = self._socket.sendmsg(
-                [data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS,
-                          descriptor.to_bytes(4, sys.byteorder))], _socket.MSG_NOSIGNAL)
-            data = data[sent:]
-        while data:
-            data = data[self._socket.send(data, _socket.MSG_NOSIGNAL):]
-
-    def receive(self):
-        while b"\n" not in self._received:
-            data = self._socket.recv(1 << 16)
-            if not data:
-                raise OSError("the command is gone")
-            self._received += data
-        line, self._received = self._received.split(b"\n", 1)
-        return json.loads(line)
-
-    def close(self):
-        self._socket.close()
-
-
-def _high(socket):
-    try:
-        number = fcntl.fcntl(socket.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
-    except OSError:  # Fewer are allowed here.
-        return socket
-    socket.close()
-    return _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, number)
 
 
 class Program:
@@ -109,7 +38,7 @@ class Program:
 
     def connect(self, torch_folder):
         try:
-            self._connection = _Connection(self._address, _PATIENCE)
+            self._connection = Connection.to(self._address, _PATIENCE)
             self._connection.send(
                 "program", process=self.process, parent=os.getppid(), forked=False,
                 rank=os.environ.get("RANK"), implementation=sys.implementation.name,
@@ -120,13 +49,13 @@ class Program:
             self._disconnect()
 
     def give_up(self):
-        with _Quiet():
+        with Quiet():
             self._disconnect()
 
     def start(self, torch, late):
         """`late`: torch may be in use already, by other threads too."""
         if self._connection is not None:
-            with _Quiet():
+            with Quiet():
                 self._try(self._start, torch, late)
 
     def _start(self, torch, late):
@@ -142,6 +71,10 @@ class Program:
         for plan in order["plans"]:
             self._agent.place(plan, not late)
         warnings = self._agent.record_ops(order["op_agent"]) if order["op_agent"] else []
+        if order["activity_agent"]:
+            warnings += self._agent.record_device_activity(order["activity_agent"], torch)
+        if order["cuda_calls_agent"]:
+            warnings += self._agent.record_cuda_calls(order["cuda_calls_agent"])
         # What torch registered is called after this: how it takes itself apart is no part of the
         # program.
         atexit.register(self.end)
@@ -170,11 +103,11 @@ class Program:
         self._recording = False
         parent, self.process = self.process, os.getpid()
         if recorded:
-            with _Quiet():
+            with Quiet():
                 self._try(self._start_child, parent)
 
     def _start_child(self, parent):
-        self._connection = _Connection(self._address, _PATIENCE)
+        self._connection = Connection.to(self._address, _PATIENCE)
         self._connection.send("program", process=self.process, parent=parent, forked=True,
                               rank=os.environ.get("RANK"))
         order = self._connection.receive()
@@ -210,12 +143,12 @@ class Program:
         """The program is over, orderly; after a kill the command does without."""
         if not self._recording or self.process != os.getpid():
             return
-        with _Quiet():
+        with Quiet():
             self._recording = False
             try:
                 self._agent.python(False)
                 self._agent.stop()
-                connection = _Connection(self._address, _END_PATIENCE)
+                connection = Connection.to(self._address, _END_PATIENCE)
             except Exception:
                 return
             try:

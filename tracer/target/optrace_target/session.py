@@ -90,7 +90,7 @@ class _Tracer:
         return "ready", {"call": len(self._calls) - 1}
 
     def record(self, order):
-        agent, call = self._load_agent(order["op_agent"]), self._calls[order["call"]]
+        agent, call = self._load_agent(order), self._calls[order["call"]]
         for plan in order["plans"]:
             agent.place(plan)
         self._torch.manual_seed(0)
@@ -121,13 +121,17 @@ class _Tracer:
         prepared.call = None  # It is done, and its tensors can go.
         return "meta", {"meta": meta}
 
-    def _load_agent(self, op_agent):
+    def _load_agent(self, order):
         if self._agent is None:
             from .agent import Agent
 
             self._agent = Agent(self._request["agent"], self._request["use_jumps"])
-            if op_agent:
-                self._warnings += self._agent.record_ops(op_agent)
+            if order["op_agent"]:
+                self._warnings += self._agent.record_ops(order["op_agent"])
+            if order["activity_agent"]:
+                self._warnings += self._agent.record_device_activity(order["activity_agent"])
+            if order["cuda_calls_agent"]:
+                self._warnings += self._agent.record_cuda_calls(order["cuda_calls_agent"])
             gc.disable()  # A collection in the middle of a recording would be part of it.
         return self._agent
 
@@ -240,7 +244,14 @@ def _require_cuda(torch):
         raise Problem(FAILED, "torch %s is built without CUDA" % torch.__version__,
                       "Trace on the CPU (leave out --device cuda), or choose a Python that has a "
                       "CUDA wheel with --python.")
-    if not torch.cuda.is_available():
-        raise Problem(FAILED, "this machine has no GPU that torch %s can use" % torch.__version__,
-                      "Trace on the CPU (leave out --device cuda), or run this on a machine "
-                      "with an NVIDIA GPU and driver.")
+    try:
+        torch.cuda.init()  # Says why where it can't: no driver, one that is too old.
+    except Exception as error:
+        what = "this machine has no GPU that torch %s can use: %s" % (torch.__version__,
+                                                                       first_line(error))
+        remedy = ("Trace on the CPU (leave out --device cuda), or without the GPU (--dry-run), or "
+                  "run this on a machine with an NVIDIA GPU and driver.")
+        if "too old" in str(error):
+            remedy = ("CUDA %s takes a driver of its own major version or later: update the "
+                      "driver, or trace without it (--dry-run)." % torch.version.cuda)
+        raise Problem(FAILED, what, remedy) from error

@@ -1,0 +1,18 @@
+from . import Check, Trace, _Rules
+
+class Tracer:
+    """What the fixture `optrace` gives."""
+
+    def trace(
+        self,
+        *,
+        ops: str | None = None,
+        from_module: str | None = None,
+        skip: int = 0,
+        count: int = 0,
+        timeline: bool = False,
+        op_records: bool = True,
+        python_frames: bool = True,
+        buffer_bytes: int = 33554432,
+    ) -> Trace: ...
+    def check(self, trace: Trace, expect: _Rules, *, allow_unknown: bool = False) -> Check: ...

@@ -1,0 +1,429 @@
+#include "report/check.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "report/call_detail.h"
+#include "report/check_backends.h"
+#include "report/device_copies.h"
+#include "report/graph_breaks.h"
+#include "report/json_fields.h"
+#include "report/layers.h"
+#include "report/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Status = CheckResult::Status;
+using Path = std::vector<const Frame*>;
+
+std::string times(std::uint64_t count) {
+  return fmt::format("{} time{}", count, count == 1 ? "" : "s");
+}
+
+/// The frame as people name it.
+std::string shown_name(const Frame& frame) {
+  const bool step = !text_at(frame.detail, "step").empty();
+  return step && frame.op ? *frame.op : short_name(frame.name);
+}
+
+/// Each tensor among an op's arguments and results, and of the other kinds of its calls.
+template <typename Visit>
+void each_tensor(const Json& value, const Visit& visit) {
+  // Op records are bounded in depth by those who read them.
+  std::vector<const Json*> pending{&value};
+  while (!pending.empty()) {
+    const Json& at = *pending.back();
+    pending.pop_back();
+    if (!at.is_structured()) continue;
+    if (at.is_object() && at.contains("tensor") && at["tensor"].is_object()) visit(at["tensor"]);
+    for (const Json& part : at) pending.push_back(&part);
+  }
+}
+
+/// Calls of an op with a tensor of that dtype among their arguments, or their results.
+std::uint64_t calls_on_dtype(const Frame& frame, const std::string& dtype) {
+  if (!frame.detail.is_object()) return 0;
+  const auto has = [&](const char* key, const Json& call) {
+    bool found = false;
+    if (const auto values = call.find(key); values != call.end())
+      each_tensor(*values,
+                  [&](const Json& tensor) { found = found || text_at(tensor, "dtype") == dtype; });
+    return found;
+  };
+  if (has("results", frame.detail)) return frame.calls;
+  const auto variants = frame.detail.find("variants");
+  if (variants == frame.detail.end() || !variants->is_array())
+    return has("arguments", frame.detail) ? frame.calls : 0;
+  std::uint64_t calls = 0;
+  for (const Json& variant : *variants)
+    if (variant.is_object() && has("arguments", variant)) calls += count_at(variant, "calls");
+  return calls;
+}
+
+bool has_op_record(const Frame& frame) {
+  return frame.detail.is_object() && frame.detail.contains("arguments");
+}
+
+bool is_on(const Frame& frame, const std::string& device, const Report& report) {
+  if (device.empty()) return true;
+  if (frame.detail.is_object() && frame.detail.contains("key_set")) {
+    const Json& keys = frame.detail["key_set"];
+    const bool cuda = keys.is_array() && std::any_of(keys.begin(), keys.end(), [](const Json& key) {
+                        return key.is_string() &&
+                               key.get_ref<const std::string&>().find("CUDA") != std::string::npos;
+                      });
+    return cuda == (device == "cuda");
+  }
+  return report.device == device;
+}
+
+bool is_innermost_library(const Frame& frame) {
+  return frame.layer == Layer::library &&
+         std::ranges::none_of(frame.children,
+                              [](const Frame& child) { return child.layer == Layer::library; });
+}
+
+std::uint64_t calls_of_kind(const Frame& frame, std::string_view kind) {
+  if (!frame.detail.is_object() || !frame.detail.contains("calls")) return 0;
+  const Json& calls = frame.detail["calls"];
+  if (!calls.is_array()) return 0;
+  std::uint64_t count = 0;
+  for (const Json& call : calls)
+    if (text_at(call, "kind") == kind) count += count_at(call, "calls");
+  return count;
+}
+
+/// How much of `measure` the last frame of the path is.
+std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& breaks) {
+  const Frame& frame = *path.back();
+  const Frame* const parent = path.size() > 1 ? path[path.size() - 2] : nullptr;
+  switch (measure) {
+    case Measure::ops:
+      return is_op_call(frame) ? frame.calls : 0;
+    case Measure::kernels:
+      return frame.layer == Layer::kernel && parent != nullptr &&
+                     !text_at(parent->detail, "step").empty()
+                 ? frame.calls
+                 : 0;
+    case Measure::launches:
+      return frame.layer == Layer::device ? frame.calls : 0;
+    case Measure::library_calls:
+      return is_innermost_library(frame) ? frame.calls : 0;
+    case Measure::copies: {
+      const auto is_copy = [](const Frame* one) {
+        return is_op_call(*one) && one->op && *one->op == "aten::copy_";
+      };
+      if (is_copy(&frame)) return frame.calls;
+      const bool counted = std::any_of(path.begin(), path.end() - 1, is_copy);
+      return counted ? 0 : calls_of_kind(frame, "copy");
+    }
+    case Measure::synchronisations:
+      return frame.layer == Layer::library && (matches_pattern(frame.name, "cuda*Synchronize") ||
+                                               matches_pattern(frame.name, "cu*Synchronize"))
+                 ? frame.calls
+                 : 0;
+    case Measure::graph_breaks: {
+      const auto found = breaks.at.find(&frame);
+      return found == breaks.at.end() ? 0 : found->second;
+    }
+    case Measure::cpu_fallbacks:
+      return frame.name == "at::native::cpu_fallback" ? frame.calls : 0;
+    case Measure::implicit_copies:
+      return implicit_copies(path);
+    case Measure::failures: {
+      const auto failure = call_failure(frame.detail);
+      return failure ? failure->calls : 0;
+    }
+  }
+  return 0;
+}
+
+/// A function is entered where the frame is; an op where it is called anew.
+bool is_called(const std::string& pattern, const Frame& frame) {
+  if (names_function(pattern, frame.name)) return true;
+  if (frame.op && is_op_call(frame) && pattern.find("::") != std::string::npos &&
+      names_op(pattern, *frame.op))
+    return true;
+  for (const char* const key : {"python_name", "implementation"})
+    if (const std::string name = text_at(frame.detail, key);
+        !name.empty() && names_function(pattern, name))
+      return true;
+  return false;
+}
+
+/// A frame of PyTorch's that an index or Python could have told the source of.
+bool lacks_source(const Frame& frame) {
+  const bool told = frame.layer == Layer::python || frame.layer == Layer::binding ||
+                    frame.layer == Layer::dispatcher || frame.layer == Layer::autograd ||
+                    frame.layer == Layer::kernel;
+  return told && (!frame.source || frame.source->file.empty());
+}
+
+/// What is counted for one rule while the tree is walked.
+struct Tally {
+  std::uint64_t found = 0;
+  std::optional<Path> first;
+  // uses: ops met and missed, and what they used instead.
+  std::uint64_t good = 0;
+  std::set<std::string> instead;
+};
+
+class Check {
+ public:
+  Check(const Report& report, const KnownNames& names, const std::vector<Rule>& rules,
+        const CheckOptions& options)
+      : report_(report),
+        names_(names),
+        rules_(rules),
+        options_(options),
+        tallies_(rules.size()),
+        breaks_(find_graph_breaks(report)) {}
+
+  std::vector<CheckResult> run() {
+    walk();
+    std::vector<CheckResult> results;
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      CheckResult& result = results.emplace_back();
+      result.rule = rules_[i];
+      if (report_.roots.empty()) {
+        result.status = Status::failed;
+        result.found = "nothing: the report is empty";
+        continue;
+      }
+      judge(tallies_[i], result);
+      if (tallies_[i].first) result.path = steps_of(*tallies_[i].first);
+    }
+    return results;
+  }
+
+ private:
+  /// Trees may be deeper than a stack.
+  void walk() {
+    std::vector<std::pair<const Frame*, std::size_t>> pending;  // With how many are above.
+    for (auto root = report_.roots.rbegin(); root != report_.roots.rend(); ++root)
+      pending.emplace_back(&*root, 0);
+    Path path;
+    while (!pending.empty()) {
+      const auto [frame, above] = pending.back();
+      pending.pop_back();
+      path.resize(above);
+      path.push_back(frame);
+      records_ = records_ || has_op_record(*frame);
+      for (std::size_t i = 0; i < rules_.size(); ++i) note(rules_[i], tallies_[i], path);
+      for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
+        pending.emplace_back(&*child, path.size());
+    }
+  }
+
+  void note(const Rule& rule, Tally& tally, const Path& path) {
+    const Frame& frame = *path.back();
+    std::uint64_t more = 0;
+    switch (rule.kind) {
+      case Rule::Kind::calls:
+        more = is_called(rule.pattern, frame) ? frame.calls : 0;
+        break;
+      case Rule::Kind::measure:
+        more = amount(rule.measure, path, breaks_);
+        break;
+      case Rule::Kind::no_dtype:
+        more = is_op_call(frame) ? calls_on_dtype(frame, rule.dtype) : 0;
+        break;
+      case Rule::Kind::has_sources:
+        more = lacks_source(frame) ? 1 : 0;
+        break;
+      case Rule::Kind::uses:
+      case Rule::Kind::never_uses:
+        note_use(rule, tally, path);
+        return;
+    }
+    if (more == 0) return;
+    tally.found += more;
+    if (!tally.first) tally.first = path;
+  }
+
+  /// `first` becomes the way to what breaks the rule: the backend that is not to be, or the one
+  /// that took its place.
+  void note_use(const Rule& rule, Tally& tally, const Path& path) {
+    const Frame& op = *path.back();
+    if (!is_op_call(op) || !op.op || !names_op(rule.pattern, *op.op) ||
+        !is_on(op, rule.device, report_))
+      return;
+    tally.found += op.calls;
+    Path good;
+    Path other;
+    std::vector<std::pair<const Frame*, std::size_t>> pending{{&op, path.size() - 1}};
+    Path way = path;
+    while (!pending.empty()) {
+      const auto [frame, above] = pending.back();
+      pending.pop_back();
+      way.resize(above);
+      way.push_back(frame);
+      if (good.empty() && is_work_of(*frame, rule.backend)) good = way;
+      if (frame->layer == Layer::library && !is_library_bookkeeping(frame->name)) {
+        if (const std::string library = text_at(frame->detail, "library");
+            !library.empty() && library != "CUDA" && !is_work_of(*frame, rule.backend)) {
+          tally.instead.insert(library);
+          if (other.empty()) other = way;
+        }
+      }
+      for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
+        pending.emplace_back(&*child, way.size());
+    }
+    const bool never = rule.kind == Rule::Kind::never_uses;
+    if (!good.empty()) tally.good += op.calls;
+    if (good.empty() != never && !tally.first)
+      tally.first = never ? good : !other.empty() ? other : own_work(path);
+  }
+
+  /// Where no library was called, the way to the first device kernel, or else to the op.
+  static Path own_work(const Path& op) {
+    Path way = op;
+    std::vector<std::pair<const Frame*, std::size_t>> pending{{op.back(), op.size() - 1}};
+    while (!pending.empty()) {
+      const auto [frame, above] = pending.back();
+      pending.pop_back();
+      way.resize(above);
+      way.push_back(frame);
+      if (frame->layer == Layer::device) return way;
+      for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
+        pending.emplace_back(&*child, way.size());
+    }
+    return op;
+  }
+
+  void judge(const Tally& tally, CheckResult& result) const {
+    const Rule& rule = result.rule;
+    if (const std::string why = cannot_tell(rule, tally, result.remedy); !why.empty()) {
+      result.status = Status::error;
+      result.found = why;
+      return;
+    }
+    bool good = false;
+    switch (rule.kind) {
+      case Rule::Kind::calls:
+        good = holds(tally.found, rule.relation, rule.bound);
+        result.found = tally.found == 0 ? "never called" : "called " + times(tally.found);
+        break;
+      case Rule::Kind::measure:
+        good = holds(tally.found, rule.relation, rule.bound);
+        result.found = std::to_string(tally.found);
+        break;
+      case Rule::Kind::no_dtype:
+        good = tally.found == 0;
+        result.found =
+            good ? "none"
+                 : fmt::format("ops called {} on tensors of {}", times(tally.found), rule.dtype);
+        break;
+      case Rule::Kind::has_sources:
+        good = tally.found == 0;
+        result.found = good ? "none" : fmt::format("{} of them", tally.found);
+        break;
+      case Rule::Kind::uses:
+      case Rule::Kind::never_uses: {
+        const bool never = rule.kind == Rule::Kind::never_uses;
+        good = never ? tally.good == 0 : tally.found > 0 && tally.good == tally.found;
+        result.found = tally.found == 0
+                           ? fmt::format("{} was never called", rule.pattern)
+                           : fmt::format("{} of {} call{} {} {}", tally.good, tally.found,
+                                         tally.found == 1 ? "" : "s",
+                                         tally.good == 1 ? "uses" : "use", rule.backend);
+        if (!never && !good && !tally.instead.empty())
+          result.found += fmt::format("; it came to {}", fmt::join(tally.instead, ", "));
+        break;
+      }
+    }
+    result.status = good ? Status::passed : Status::failed;
+  }
+
+  /// Why a rule means nothing for this report; empty where it does.
+  std::string cannot_tell(const Rule& rule, const Tally& tally, std::string& remedy) const {
+    switch (rule.kind) {
+      case Rule::Kind::calls:
+      case Rule::Kind::uses:
+      case Rule::Kind::never_uses:
+        if (tally.found > 0 || options_.allow_unknown || names_.any_matches(rule.pattern))
+          return {};
+        remedy = why_unknown(rule.pattern);
+        return fmt::format("nothing is known that matches {}, so the rule could never fail",
+                           rule.pattern);
+      case Rule::Kind::measure:
+        if (rule.measure == Measure::graph_breaks && !breaks_.compiled) {
+          remedy = "Trace a program that runs what torch.compile gave.";
+          return "nothing was compiled by torch.compile here";
+        }
+        if (rule.measure != Measure::implicit_copies) return {};
+        [[fallthrough]];
+      case Rule::Kind::no_dtype:
+        if (records_) return {};
+        remedy = "Trace where a C++ compiler is installed: op records take one.";
+        return "the report has no arguments of ops";
+      case Rule::Kind::has_sources:
+        if (!report_.source_version.empty()) return {};
+        remedy = "Make an index of PyTorch's source: optrace source fetch.";
+        return "no index of PyTorch's source was at hand when the report was made";
+    }
+    return {};
+  }
+
+  std::string why_unknown(const std::string& pattern) const {
+    if (!names_.complete())
+      return "There is no index of PyTorch's source, which knows what was not called "
+             "(optrace source fetch makes one). --allow-unknown (in Python allow_unknown=True) "
+             "takes it as it is.";
+    constexpr std::size_t kMost = 3;
+    const std::vector<std::string> near = names_.near(pattern, kMost);
+    return fmt::format("{}--allow-unknown (in Python allow_unknown=True) takes it as it is.",
+                       near.empty() ? "Correct the name: `optrace locate NAME` and `optrace "
+                                      "explain OP` know them. "
+                                    : fmt::format("Did you mean {}? ", fmt::join(near, ", ")));
+  }
+
+  static std::vector<CheckStep> steps_of(const Path& path) {
+    std::vector<CheckStep> steps;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      const Frame& frame = *path[i];
+      CheckStep& step = steps.emplace_back();
+      step.layer = frame.layer;
+      step.name = shown_name(frame);
+      if (!frame.source) continue;
+      step.file = frame.source->file;
+      step.line = frame.source->line;
+      if (i + 1 < path.size() && path[i + 1]->source && path[i + 1]->source->call_line)
+        step.line = *path[i + 1]->source->call_line;
+    }
+    return steps;
+  }
+
+  const Report& report_;
+  const KnownNames& names_;
+  const std::vector<Rule>& rules_;
+  const CheckOptions& options_;
+  std::vector<Tally> tallies_;
+  GraphBreaks breaks_;
+  bool records_ = false;  // Some op has a record.
+};
+
+}  // namespace
+
+std::vector<CheckResult> check(const Report& report, const KnownNames& names,
+                               const std::vector<Rule>& rules, const CheckOptions& options) {
+  return Check(report, names, rules, options).run();
+}
+
+CheckResult::Status status_of(const std::vector<CheckResult>& results) {
+  Status worst = Status::passed;
+  for (const CheckResult& result : results) worst = std::max(worst, result.status);
+  return worst;
+}
+
+}  // namespace optrace

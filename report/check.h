@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/check_rules.h"
+#include "report/known_names.h"
+#include "report/report.h"
+#include "report/terminal_text.h"
+
+namespace optrace {
+
+/// A frame on the way to what a rule found.
+struct CheckStep {
+  Layer layer = Layer::runtime;
+  std::string name;
+  std::string file;        ///< Empty if unknown.
+  std::uint32_t line = 0;  ///< That calls the next step, where it is known; else the definition's.
+};
+
+struct CheckResult {
+  enum class Status : std::uint8_t {
+    passed,
+    failed,
+    error,  ///< It can't be told: nothing of that name exists, or the report lacks what it takes.
+  };
+  Rule rule;
+  Status status = Status::passed;
+  std::string found;            ///< A sentence.
+  std::string remedy;           ///< error: what to do.
+  std::vector<CheckStep> path;  ///< To what was found first, outermost first.
+};
+
+struct CheckOptions {
+  bool allow_unknown = false;  ///< A name that nothing has is one that was not called.
+};
+
+/// Holds a report against rules; in the rules' order. A report without frames passes none.
+std::vector<CheckResult> check(const Report& report, const KnownNames& names,
+                               const std::vector<Rule>& rules, const CheckOptions& options = {});
+
+/// The worst of all.
+CheckResult::Status status_of(const std::vector<CheckResult>& results);
+
+/// For people: a line for each rule, with the way to what was found.
+std::string check_to_text(const std::vector<CheckResult>& results, const TerminalStyle& style);
+/// For programs: schema optrace.check/1.
+std::string check_to_json(const Report& report, const std::vector<CheckResult>& results);
+/// For CI: JUnit's XML, SARIF 2.1.0, and workflow commands of GitHub Actions.
+std::string check_to_junit(const std::vector<CheckResult>& results);
+std::string check_to_sarif(const std::vector<CheckResult>& results);
+std::string check_to_github(const std::vector<CheckResult>& results);
+
+}  // namespace optrace

@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "report/check.h"
+#include "report/layers.h"
+#include "report/markup_text.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Status = CheckResult::Status;
+
+constexpr std::string_view name_of(Status status) {
+  constexpr std::array<std::string_view, 3> kNames = {"passed", "failed", "error"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+std::size_t count(const std::vector<CheckResult>& results, Status status) {
+  std::size_t number = 0;
+  for (const CheckResult& result : results) number += result.status == status ? 1 : 0;
+  return number;
+}
+
+/// `found 14`, and why that is not right.
+std::string sentence(const CheckResult& result) {
+  std::string text = "found: " + result.found;
+  if (!result.rule.because.empty()) text += fmt::format(" ({})", result.rule.because);
+  if (!result.remedy.empty()) text += ". " + result.remedy;
+  return text;
+}
+
+std::string place_of(const CheckStep& step) {
+  return step.file.empty() ? "" : fmt::format("  {}:{}", step.file, step.line);
+}
+
+/// A line of the program itself, not of torch.
+bool is_own_line(const CheckStep& step) {
+  return step.layer == Layer::python && !step.file.empty() && step.line != 0 &&
+         !step.file.starts_with("torch/");
+}
+
+/// What is shown of a long way: the innermost line of the program's own, and the end; null for
+/// steps that are left out. JSON has all.
+std::vector<const CheckStep*> shown_steps(const std::vector<CheckStep>& path) {
+  constexpr std::size_t kMost = 12;
+  const std::size_t first = path.size() > kMost ? path.size() - kMost : 0;
+  std::vector<const CheckStep*> shown;
+  const auto own = std::find_if(path.rbegin(), path.rend(), is_own_line);
+  const std::size_t after_own = static_cast<std::size_t>(path.rend() - own);
+  if (after_own > 1 && first > 0) shown.push_back(nullptr);
+  if (after_own > 0 && after_own <= first) shown.push_back(&path[after_own - 1]);
+  if (after_own < first) shown.push_back(nullptr);
+  for (std::size_t i = first; i < path.size(); ++i) shown.push_back(&path[i]);
+  return shown;
+}
+
+/// `Conv2d.forward > aten::conv2d > ...`, as far as it is shown.
+std::string way(const CheckResult& result) {
+  std::string text;
+  for (const CheckStep* const step : shown_steps(result.path))
+    text += fmt::format("{}{}", text.empty() ? "" : " > ", step == nullptr ? "…" : step->name);
+  return text;
+}
+
+/// Where a tool that annotates files may point: the rule's line, or else the innermost line of a
+/// program's own Python. Empty for none.
+CheckStep annotated(const CheckResult& result) {
+  CheckStep place;
+  const auto own = std::find_if(result.path.rbegin(), result.path.rend(), is_own_line);
+  if (own != result.path.rend()) place = *own;
+  if (place.file.empty() && !result.rule.file.empty()) {
+    place.file = result.rule.file;
+    place.line = static_cast<std::uint32_t>(result.rule.line);
+  }
+  return place;
+}
+
+std::string dumped(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// As GitHub's runner reads it back (actions/toolkit, packages/core/src/command.ts).
+std::string command_text(std::string_view text, bool property) {
+  std::string escaped;
+  for (const char c : printable(text)) {
+    const bool special = c == '%' || (property && (c == ':' || c == ','));
+    escaped += special ? fmt::format("%{:02X}", static_cast<unsigned char>(c)) : std::string(1, c);
+  }
+  return escaped;
+}
+
+}  // namespace
+
+std::string check_to_text(const std::vector<CheckResult>& results, const TerminalStyle& style) {
+  constexpr std::array<std::string_view, 3> kColours = {"32", "31", "33"};
+  constexpr std::size_t kColumns = 8;
+  std::string text;
+  for (const CheckResult& result : results) {
+    const std::string_view name = name_of(result.status);
+    text += fmt::format("{}{}{}: {}\n",
+                        style.paint(name, kColours[static_cast<std::size_t>(result.status)]),
+                        std::string(kColumns - name.size(), ' '), printable(result.rule.name),
+                        printable(result.found));
+    const std::string indent(kColumns, ' ');
+    if (result.rule.name != result.rule.text)
+      text += fmt::format("{}expected: {}\n", indent, printable(result.rule.text));
+    if (result.status == Status::passed) continue;
+    if (!result.rule.because.empty())
+      text += fmt::format("{}because {}\n", indent, printable(result.rule.because));
+    if (!result.remedy.empty()) text += fmt::format("{}{}\n", indent, printable(result.remedy));
+    for (const CheckStep* const step : shown_steps(result.path)) {
+      const bool last = step == &result.path.back();
+      text += indent +
+              (step == nullptr ? "…"
+                               : style.paint(last ? "at " : "under ", "2") +
+                                     printable(step->name + place_of(*step))) +
+              "\n";
+    }
+  }
+  const std::size_t failed = count(results, Status::failed);
+  const std::size_t errors = count(results, Status::error);
+  text += fmt::format("\n{} of {} rule{} passed{}{}\n", count(results, Status::passed),
+                      results.size(), results.size() == 1 ? "" : "s",
+                      failed == 0 ? "" : fmt::format(", {} failed", failed),
+                      errors == 0 ? "" : fmt::format(", {} could not be told", errors));
+  return text;
+}
+
+std::string check_to_json(const Report& report, const std::vector<CheckResult>& results) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  Json json = {{"schema", "optrace.check/1"},
+               {"torch", report.torch.value("version", Json())},
+               {"device", report.device},
+               {"dry_run", report.dry_run},
+               {"passed", status_of(results) == Status::passed},
+               {"rules", Json::array()}};
+  for (const CheckResult& result : results) {
+    Json path = Json::array();
+    for (const CheckStep& step : result.path)
+      path.push_back({{"layer", name_of(step.layer)},
+                      {"name", step.name},
+                      {"file", or_null(step.file)},
+                      {"line", step.file.empty() ? Json() : Json(step.line)}});
+    json["rules"].push_back({{"name", result.rule.name},
+                             {"expected", result.rule.text},
+                             {"because", or_null(result.rule.because)},
+                             {"file", or_null(result.rule.file)},
+                             {"line", result.rule.file.empty() ? Json() : Json(result.rule.line)},
+                             {"status", name_of(result.status)},
+                             {"found", result.found},
+                             {"remedy", or_null(result.remedy)},
+                             {"path", std::move(path)}});
+  }
+  return dumped(json);
+}
+
+std::string check_to_junit(const std::vector<CheckResult>& results) {
+  const std::string counts =
+      fmt::format(R"(tests="{}" failures="{}" errors="{}")", results.size(),
+                  count(results, Status::failed), count(results, Status::error));
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"optrace check\" {0}>\n"
+      " <testsuite name=\"optrace check\" {0}>\n",
+      counts);
+  for (const CheckResult& result : results) {
+    text += fmt::format(R"(  <testcase classname="optrace.check" name="{}")",
+                        markup_text(result.rule.name));
+    if (!result.rule.file.empty())
+      text +=
+          fmt::format(R"( file="{}" line="{}")", markup_text(result.rule.file), result.rule.line);
+    if (result.status == Status::passed) {
+      text += "/>\n";
+      continue;
+    }
+    const std::string_view kind = result.status == Status::failed ? "failure" : "error";
+    text +=
+        fmt::format(">\n   <{} message=\"{}\" type=\"{}\">", kind, markup_text(result.found), kind);
+    text += markup_text("expected: " + result.rule.text) + "\n" + markup_text(sentence(result));
+    for (const CheckStep& step : result.path)
+      text += "\n" + markup_text(step.name + place_of(step));
+    text += fmt::format("</{}>\n  </testcase>\n", kind);
+  }
+  return text + " </testsuite>\n</testsuites>\n";
+}
+
+std::string check_to_sarif(const std::vector<CheckResult>& results) {
+  Json rules = Json::array();
+  Json found = Json::array();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const CheckResult& result = results[i];
+    const std::string id = fmt::format("rule{}", i + 1);
+    rules.push_back({{"id", id},
+                     {"name", result.rule.name},
+                     {"shortDescription", {{"text", result.rule.text}}}});
+    if (result.status == Status::passed) continue;
+    std::string message = result.rule.name + ": " + sentence(result);
+    if (!result.path.empty()) message += "\n" + way(result);
+    Json one = {{"ruleId", id},
+                {"ruleIndex", i},
+                {"level", "error"},
+                {"message", {{"text", printable(message)}}},
+                {"locations", Json::array()}};
+    if (const CheckStep place = annotated(result); !place.file.empty()) {
+      Json physical = {{"artifactLocation", {{"uri", place.file}}}};
+      if (place.line != 0) physical["region"] = {{"startLine", place.line}};
+      one["locations"].push_back({{"physicalLocation", std::move(physical)}});
+    }
+    found.push_back(std::move(one));
+  }
+  return dumped({{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+                 {"version", "2.1.0"},
+                 {"runs",
+                  {{{"tool", {{"driver", {{"name", "optrace"}, {"rules", std::move(rules)}}}}},
+                    {"results", std::move(found)}}}}});
+}
+
+std::string check_to_github(const std::vector<CheckResult>& results) {
+  std::string text;
+  for (const CheckResult& result : results) {
+    if (result.status == Status::passed) continue;
+    std::string properties = "title=" + command_text(result.rule.name, true);
+    if (const CheckStep place = annotated(result); !place.file.empty()) {
+      properties += ",file=" + command_text(place.file, true);
+      if (place.line != 0) properties += fmt::format(",line={}", place.line);
+    }
+    text += fmt::format("::error {}::{}", properties, command_text(sentence(result), false));
+    if (!result.path.empty()) text += "%0A" + command_text(way(result), false);
+    text += "\n";
+  }
+  text += fmt::format("{} of {} rules passed\n", count(results, Status::passed), results.size());
+  return text;
+}
+
+}  // namespace optrace

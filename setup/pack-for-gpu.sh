@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# pack-for-gpu.sh OUT.tar.xz: what records the CUDA workloads on a machine that has a GPU and a torch
+# and nothing else: no network, no compiler, no packages. Unpacked, optrace-gpu/ is laid out as the
+# repository is: build/optrace, with its own files and the libraries that a bare Debian or Ubuntu
+# lacks, and tests/cuda_workloads. To run there:
+#     python3 optrace-gpu/tests/cuda_workloads/record.py --output FOLDER
+# Fails if optrace is not built, or the pack is larger than 64 MiB.
+set -euo pipefail
+out=$(realpath -m "${1:?usage: pack-for-gpu.sh OUT.tar.xz}")
+build=${OPTRACE_BUILD:-$(dirname "$0")/../build}
+build=$(realpath "$build")
+cd "$(dirname "$0")/.."
+[[ -x $build/optrace ]] || { echo "pack-for-gpu.sh: $build/optrace is missing; build it with make" >&2; exit 1; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+pack=$folder/optrace-gpu
+mkdir -p "$pack/build/lib/optrace" "$pack/build/lib/needed" "$pack/build/share" "$pack/tests" "$pack/fixtures/cuda"
+
+# The rest of what it links comes with every glibc system that can import torch.
+ldd "$build/optrace" | awk '$3 ~ /^\// { print $1, $3 }' | while read -r name file; do
+  case $name in
+    libc.so.* | libm.so.* | libstdc++.so.* | libgcc_s.so.*) ;;
+    *) cp -L "$file" "$pack/build/lib/needed/$name" ;;
+  esac
+done
+strip -o "$pack/build/optrace" "$build/optrace"
+# The workers that parse C++ link all of LLVM; nothing is indexed and no dry run is built there.
+cp "$build/lib/optrace/liboptrace_agent.so" "$pack/build/lib/optrace/"
+cp -rL "$build/share/optrace" "$pack/build/share/optrace"
+rm -rf "$pack"/build/share/optrace/{catalogue,stand_ins}
+cp -r tests/cuda_workloads "$pack/tests/"
+find "$pack" -name __pycache__ -prune -exec rm -rf {} +
+tar -C "$folder" --owner=0 --group=0 -cf - optrace-gpu | xz -T0 -6 > "$folder/out"
+size=$(stat -c %s "$folder/out")
+if ((size > 64 * 1024 * 1024)); then
+  echo "pack-for-gpu.sh: the pack has $size bytes, and 64 MiB is the most that travels" >&2
+  exit 1
+fi
+mv "$folder/out" "$out"
+echo "$out: $size bytes"

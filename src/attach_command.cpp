@@ -1,0 +1,125 @@
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "platform/output_file.h"
+#include "src/command.h"
+#include "src/live_table.h"
+#include "src/report_command.h"
+#include "src/standard_output.h"
+#include "tracer/attach.h"
+
+namespace optrace {
+namespace {
+
+struct AttachOptions {
+  AttachRequest request;
+  OutputOptions output;
+  std::string trace_file;
+  double seconds = 0;
+  double timeout = 10;
+  bool json_lines = false;
+};
+
+/// One line for a program that reads along (docs/attach.md).
+void write_line(const AttachProgress& progress, bool done) {
+  nlohmann::ordered_json line = {
+      {"schema", "optrace.attach/1"},          {"seconds", progress.time.count()},
+      {"events", progress.counted.events},     {"paths", progress.counted.paths},
+      {"lost", progress.counted.lost},         {"done", done},
+      {"ops", nlohmann::ordered_json::array()}};
+  for (const OpCount& op : progress.ops)
+    line["ops"].push_back({{"op", op.name}, {"calls", op.calls}});
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  write_standard_output(line.dump(-1, ' ', false, Handler::replace) + "\n");
+}
+
+/// A length of time: a number that is neither endless nor none.
+CLI::Validator seconds() {
+  return {[](const std::string& text) {
+            constexpr double kMost = 1e9;
+            double value = 0;
+            const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value <= kMost;
+            return good ? std::string() : fmt::format("{} is no number of seconds", text);
+          },
+          ""};
+}
+
+void run(AttachOptions& options) {
+  AttachRequest& request = options.request;
+  if (options.seconds > 0) request.duration = std::chrono::duration<double>(options.seconds);
+  request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
+  require_trace_file(options.trace_file, request.collector.timeline, options.output);
+  if (!options.trace_file.empty()) const OutputFile trial(options.trace_file);
+  if (options.json_lines)
+    require_standard_output();
+  else
+    require_output(options.output);
+  const InterruptGuard guard;
+  AttachResult result;
+  {
+    LiveTable table;
+    result = attach(request, [&](const AttachProgress& progress, bool done) {
+      if (options.json_lines)
+        write_line(progress, done);
+      else if (!done)
+        table.show(progress);
+    });
+  }
+  if (!result.ended.empty()) fmt::print(stderr, "optrace: {}\n", result.ended);
+  if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
+  if (!options.json_lines || !options.output.file.empty())
+    write_report({&result.trace, 1}, options.output);
+}
+
+}  // namespace
+
+void add_attach_command(CLI::App& app) {
+  const auto options = std::make_shared<AttachOptions>();
+  CLI::App* const command =
+      app.add_subcommand("attach", "Trace a running Python process, then leave it as it was");
+  command->footer(
+      "The process must be this user's and have imported torch. It goes on meanwhile; without\n"
+      "--ops, --seconds or --until-op, Ctrl-C ends the trace, and never the process.\n"
+      "  optrace attach 4711 --seconds 5\n"
+      "  optrace attach 4711 --ops 100 --format json -o report.json\n"
+      "  optrace attach $(pgrep -f train.py) --until-op 'aten::*_backward'");
+  command->add_option("PID", options->request.process, "The process, as ps shows it")
+      ->required()
+      ->check(whole_number(1));
+  CollectorOptions& collector = options->request.collector;
+  auto* const until = command->add_option_group("Until");
+  until->add_option("--ops", collector.selection.count, "Trace N calls of ops")
+      ->check(whole_number(1))
+      ->type_name("N");
+  until->add_option("--seconds", options->seconds, "Trace so long")
+      ->check(seconds())
+      ->type_name("S");
+  until
+      ->add_option("--until-op", options->request.until_op,
+                   "Until an op of this name was called; * stands for any\ncharacters")
+      ->type_name("PATTERN");
+  until->require_option(0, 1);
+  command
+      ->add_option("--timeout", options->timeout,
+                   "How many seconds the process may take until its Python can\nbe interrupted")
+      ->check(seconds())
+      ->type_name("S")
+      ->capture_default_str();
+  command->add_flag("--json-lines", options->json_lines,
+                    "Write what was counted as a line of JSON a second instead of\nthe report "
+                    "(which -o still takes)");
+  command->add_flag("--timeline", collector.timeline,
+                    "Keep every call in the trace, not only counts");
+  command->add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
+      ->type_name("FILE");
+  add_output_options(*command, options->output);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace optrace

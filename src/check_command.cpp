@@ -1,0 +1,117 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "indexer/index_catalogue.h"
+#include "platform/error.h"
+#include "report/check.h"
+#include "report/json_fields.h"
+#include "report/render.h"
+#include "src/command.h"
+#include "src/destination.h"
+#include "src/operand.h"
+#include "src/standard_output.h"
+
+namespace optrace {
+namespace {
+
+struct CheckCommandOptions {
+  std::string operand;
+  std::vector<std::string> expectations;
+  std::string format = "text";
+  std::string file;
+  std::string colour = "auto";
+  CheckOptions check;
+};
+
+std::vector<Rule> rules_of(const std::vector<std::string>& expectations) {
+  std::vector<Rule> rules;
+  for (const std::string& expectation : expectations)
+    for (Rule& rule : expected_rules(expectation)) rules.push_back(std::move(rule));
+  return rules;
+}
+
+std::string render(const CheckCommandOptions& options, const Report& report,
+                   const std::vector<CheckResult>& results) {
+  if (options.format == "json") return check_to_json(report, results);
+  if (options.format == "junit") return check_to_junit(results);
+  if (options.format == "sarif") return check_to_sarif(results);
+  if (options.format == "github") return check_to_github(results);
+  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
+  return check_to_text(results, style_for(options.colour, target));
+}
+
+void run(const CheckCommandOptions& options) {
+  Destination destination(options.file);
+  const std::vector<Rule> rules = rules_of(options.expectations);
+  const Operand operand = read_operand(options.operand);
+  const std::optional<Index> index = find_index(text_at(operand.report.torch, "version"),
+                                                text_at(operand.report.torch, "git_version"));
+  const KnownNames names(operand.traces, index ? &*index : nullptr);
+  const std::vector<CheckResult> results = check(operand.report, names, rules, options.check);
+  destination.write(render(options, operand.report, results));
+  destination.commit();
+  switch (status_of(results)) {
+    case CheckResult::Status::passed:
+      return;
+    case CheckResult::Status::failed:
+      throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
+    case CheckResult::Status::error:
+      for (const CheckResult& result : results) {
+        if (result.status != CheckResult::Status::error) continue;
+        throw Error(ExitStatus::usage,
+                    fmt::format("'{}' can't be told: {}", printable(result.rule.text),
+                                printable(result.found)),
+                    result.remedy);
+      }
+  }
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app) {
+  const auto options = std::make_shared<CheckCommandOptions>();
+  CLI::App* const command = app.add_subcommand("check", "Hold what ran against rules, for CI");
+  command->footer(
+      "Examples:\n"
+      "  optrace run --trace t.trace train.py\n"
+      "  optrace check t.trace --expect 'never calls *slow_conv*' --expect 'copies <= 12'\n"
+      "  optrace check 'conv2d --device cuda' --expect 'conv2d@cuda uses cudnn'\n"
+      "  optrace check t.trace --expect rules.yaml --format junit -o optrace.xml\n"
+      "Rules: calls NAME [<= N], never calls NAME, OP[@cpu|@cuda] [never] uses BACKEND,\n"
+      "ops|kernels|launches|library calls|copies|synchronisations|... <= N, no graph break,\n"
+      "no fallback to CPU, no implicit copy, no failure, no kernel of dtype T, no frame without "
+      "source.\n"
+      "Exit status: 0 if all rules hold, 1 if one does not, 2 if one can't be told.");
+  command
+      ->add_option("TRACE", options->operand,
+                   "A trace (--trace FILE), a report (--format json), or an\nop with its options")
+      ->required()
+      ->type_name("");
+  command
+      ->add_option("--expect", options->expectations,
+                   "A rule, or a YAML or JSON file of rules; may be repeated")
+      ->required()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("RULES");
+  command->add_flag("--allow-unknown", options->check.allow_unknown,
+                    "A name that nothing is known of is one that was not called,\nno error");
+  command
+      ->add_option("--format", options->format,
+                   "text, json (schema optrace.check/1), junit, sarif or github")
+      ->check(one_of({"text", "json", "junit", "sarif", "github"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  add_output_file_option(*command, options->file);
+  add_colour_option(*command, options->colour);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace optrace

@@ -1,0 +1,146 @@
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/output_file.h"
+#include "report/baseline.h"
+#include "report/compare.h"
+#include "report/json.h"
+#include "report/render.h"
+#include "src/command.h"
+#include "src/destination.h"
+#include "src/operand.h"
+
+namespace optrace {
+namespace {
+
+struct CompareCommandOptions {
+  std::string first, second;
+  std::string baseline;
+  bool update = false;
+  std::string format = "text";
+  bool all = false;
+  std::string file;
+  std::string colour = "auto";
+};
+
+void require_operands(const CompareCommandOptions& options) {
+  if (options.first.empty() || (options.second.empty() && options.baseline.empty())) {
+    throw Error(ExitStatus::usage, "a comparison takes two things",
+                "Name two traces, reports or commands, or one and --baseline FILE.");
+  }
+  if (!options.second.empty() && !options.baseline.empty()) {
+    throw Error(ExitStatus::usage, "--baseline takes the place of one of the two things",
+                "Name one trace, report or command beside it.");
+  }
+  if (options.update && options.baseline.empty()) {
+    throw Error(ExitStatus::usage, "--update writes a baseline, and none is named",
+                "Name it with --baseline FILE.");
+  }
+  if (!options.baseline.empty() && options.baseline == options.file) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{} can't take both the baseline and the comparison", options.file),
+                "Give --baseline and -o two names.");
+  }
+}
+
+std::string text_of(const CompareCommandOptions& options, const Report& first, const Report& second,
+                    const Comparison& comparison) {
+  if (options.format == "json") return comparison_to_json(first, second, comparison);
+  const ComparisonLabels labels = options.baseline.empty()
+                                      ? ComparisonLabels{options.first, options.second}
+                                      : ComparisonLabels{options.baseline, options.first};
+  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
+  return comparison_to_text(first, second, comparison, labels, style_for(options.colour, target));
+}
+
+void write_baseline(const Report& report, const std::string& file) {
+  OutputFile baseline(file);
+  baseline.write(to_json(for_baseline(report)));
+  baseline.commit();
+}
+
+void run(const CompareCommandOptions& options) {
+  require_operands(options);
+  Destination destination(options.file);
+  std::error_code ignored;
+  const bool is_new =
+      !options.baseline.empty() && !std::filesystem::exists(options.baseline, ignored);
+  if (is_new && !options.update) {
+    throw Error(ExitStatus::usage, fmt::format("there is no baseline {}", options.baseline),
+                "Make it with --update.");
+  }
+  if (options.update) const OutputFile trial(options.baseline);
+  if (is_new) {
+    write_baseline(read_operand(options.first).report, options.baseline);
+    fmt::print(stderr, "optrace: {} is new\n", options.baseline);
+    return;
+  }
+  const Report first = options.baseline.empty() ? read_operand(options.first).report
+                                                : read_operand_file(options.baseline).report;
+  const Report second =
+      read_operand(options.baseline.empty() ? options.second : options.first).report;
+  const Comparison comparison = compare(first, second, {.all = options.all});
+  destination.write(text_of(options, first, second, comparison));
+  if (options.update && !comparison.differences.empty()) write_baseline(second, options.baseline);
+  destination.commit();
+  if (options.update) {
+    fmt::print(stderr, "optrace: {} {}\n", options.baseline,
+               comparison.differences.empty() ? "is left as it was" : "is updated");
+  } else if (!comparison.differences.empty()) {
+    throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
+  }
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app) {
+  const auto options = std::make_shared<CompareCommandOptions>();
+  CLI::App* const command =
+      app.add_subcommand("compare", "What differs between two traces, reports or commands");
+  command->footer(
+      "A and B are each a trace (--trace FILE), a report (--format json) or, in quotes, what comes "
+      "behind\n`optrace` to trace something: an op with its options, or `run` and a program. No "
+      "shell reads it.\n"
+      "  optrace compare conv2d 'conv2d --dtype float16'\n"
+      "  optrace compare 'conv2d --dry-run=sm_80' 'conv2d --dry-run=sm_90'\n"
+      "  optrace compare 'run train.py' 'run --dry-run train.py --fast' --format json\n"
+      "  optrace compare before.trace after.json -o differences.txt\n"
+      "  optrace compare 'run train.py' --baseline train.json --update      make or renew it\n"
+      "  optrace compare 'run train.py' --baseline train.json               in CI\n"
+      "Exit status: 0 if nothing differs or a baseline was updated, 1 if something does.");
+  command->add_option("A", options->first, "A trace, a report, or a command in quotes")
+      ->type_name("");
+  command->add_option("B", options->second, "Another, of the same call or program")->type_name("");
+  command
+      ->add_option("--baseline", options->baseline,
+                   "A report kept from earlier, in the place of A; what is\nnamed is then B")
+      ->type_name("FILE");
+  command->add_flag("--update", options->update,
+                    "Write the baseline where it differs or is not there");
+  command
+      ->add_option("--format", options->format,
+                   "text, for people, or json (schema optrace.comparison/1)")
+      ->check(one_of({"text", "json"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  command->add_flag("--all", options->all,
+                    "List functions between the steps too, where the two are of\ndifferent builds "
+                    "of PyTorch");
+  add_output_file_option(*command, options->file);
+  add_colour_option(*command, options->colour);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace optrace

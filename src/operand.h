@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/report.h"
+#include "tracer/trace.h"
+
+namespace optrace {
+
+/// What a command is to look at.
+struct Operand {
+  Report report;
+  std::vector<Trace> traces;  ///< That it was made of; none for what was a report already.
+};
+
+/// A trace, a JSON report, or a command that is traced (traced_command.h): `conv2d --dtype
+/// float16`. Throws Error(usage) for what is none of them, and what tracing throws.
+Operand read_operand(const std::string& text);
+
+/// A trace or a JSON report.
+Operand read_operand_file(const std::string& file);
+
+}  // namespace optrace

@@ -1,0 +1,71 @@
+#include "src/traced_command.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "platform/error.h"
+#include "src/command_words.h"
+#include "src/op_command.h"
+#include "src/run_command.h"
+
+namespace optrace {
+namespace {
+
+// Commands that trace nothing.
+constexpr auto kOtherCommands = std::to_array<std::string_view>(
+    {"locate", "explain", "layers", "report", "compare", "source", "check", "attach", "doctor"});
+
+/// Standard output goes where standard error goes, until the end.
+class OutputToError {
+ public:
+  OutputToError() : kept_(::dup(STDOUT_FILENO)) {
+    std::fflush(stdout);
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
+  ~OutputToError() {
+    std::fflush(stdout);
+    if (kept_ < 0) return;
+    ::dup2(kept_, STDOUT_FILENO);
+    ::close(kept_);
+  }
+  OutputToError(const OutputToError&) = delete;
+  OutputToError& operator=(const OutputToError&) = delete;
+
+ private:
+  int kept_;
+};
+
+}  // namespace
+
+std::vector<Trace> trace_command(const std::string& line) {
+  std::vector<std::string> words = split_words(line);
+  if (!words.empty() && words[0] == "optrace") words.erase(words.begin());
+  if (words.empty()) {
+    throw Error(ExitStatus::usage, "an empty command traces nothing",
+                "Give an op with its options, `conv2d --dtype float16`, or `run SCRIPT`.");
+  }
+  if (std::ranges::find(kOtherCommands, words[0]) != kOtherCommands.end()) {
+    throw Error(ExitStatus::usage, fmt::format("`{}` traces nothing", line),
+                "Give an op with its options, `conv2d --dtype float16`, or `run SCRIPT`.");
+  }
+  try {
+    const OutputToError guard;
+    if (words[0] == "run") return trace_run_command(words);
+    std::vector<Trace> traces;
+    traces.push_back(trace_op_command(words));
+    return traces;
+  } catch (const CLI::Success&) {  // --help, --version
+    throw Error(ExitStatus::usage, fmt::format("`{}` asks for help and traces nothing", line),
+                "Leave that option out.");
+  } catch (const CLI::ParseError& wrong) {
+    throw Error(ExitStatus::usage, fmt::format("in the command `{}`: {}", line, wrong.what()),
+                "Here it takes what says what is traced. Where the result goes and how it looks, "
+                "--format, --output and --trace, is said outside of it.");
+  }
+}
+
+}  // namespace optrace

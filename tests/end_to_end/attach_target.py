@@ -1,0 +1,195 @@
+"""A running attached_program.py as the tests of `optrace attach` see it: its results, and what can
+be seen of it from outside."""
+import ctypes
+import errno
+import json
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import time
+
+from report_frames import frames
+
+PROGRAM = pathlib.Path(__file__).with_name("attached_program.py")
+PERIOD = 40  # Iterations, after which the program begins anew.
+LIMIT = 120
+SOON = 15
+
+
+def wait_until(holds, what, limit=LIMIT):
+    end = time.monotonic() + limit
+    while not holds():
+        assert time.monotonic() < end, f"waited for {limit} s until {what}"
+        time.sleep(0.01)
+
+
+class Target:
+    """Runs until stop() or the end of the `with` block. `wrapper`: the command that starts it."""
+
+    def __init__(self, python, folder, kind="training", wrapper=(), environment=()):
+        folder.mkdir(parents=True, exist_ok=True)
+        self._end = folder / "end"
+        self._output = folder / "output"
+        self._errors = folder / "errors"
+        variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1",
+                     **dict(environment)}
+        with open(self._output, "wb") as output, open(self._errors, "wb") as errors:
+            # It dies with the test, however that ends.
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *wrapper, python, str(PROGRAM), kind,
+                 str(self._end), str(PERIOD)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=variables,
+                start_new_session=True)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        self.wait_for_lines()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is not None:
+            print(self.errors())
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def errors(self):
+        return self._errors.read_text()
+
+    def lines(self):
+        """What it has said, whole lines."""
+        return self._output.read_text().split("\n")[:-1]
+
+    def wait_for_lines(self, count=1):
+        """Until it has said so many more than now."""
+        wanted = len(self.lines()) + count
+
+        def said():
+            assert self.process.poll() is None, self.errors()
+            return len(self.lines()) >= wanted
+
+        wait_until(said, f"the program says {count} lines")
+
+    def stop(self):
+        """Lets it end by itself; what it says of itself then."""
+        self._end.touch()
+        self.process.wait(timeout=LIMIT)
+        assert self.process.returncode == 0, self.errors()
+        assert self.errors() == ""
+        return json.loads(self.lines()[-1])
+
+    def results(self):
+        """The iterations that it says, in full: none may be missing."""
+        found = [line.split() for line in self.lines() if re.fullmatch(r"\d+ [0-9a-f]+", line)]
+        assert [int(number) for number, _ in found] == list(range(len(found)))
+        return [bits for _, bits in found]
+
+
+def assert_right(results, undisturbed):
+    """Every iteration has given, bit by bit, what it gives when nobody looks."""
+    assert len(undisturbed) >= PERIOD and len(results) >= 1
+    wrong = [(number, bits, undisturbed[number % PERIOD]) for number, bits in enumerate(results)
+             if bits != undisturbed[number % PERIOD]]
+    assert wrong == []
+
+
+def threads_of(pid):
+    return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+
+
+def descriptors_of(pid):
+    folder = f"/proc/{pid}/fd"
+    found = {}
+    for name in os.listdir(folder):
+        try:
+            found[name] = os.readlink(f"{folder}/{name}")
+        except FileNotFoundError:  # It was closed meanwhile.
+            pass
+    return found
+
+
+def maps_of(pid):
+    return pathlib.Path(f"/proc/{pid}/maps").read_text()
+
+
+def changed_code(pid):
+    """Where a process's code isn't what is in the file that it is mapped from."""
+    line = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) \S+ [1-9]\d* +(/.*)")
+    changed = []
+    seen = 0
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for start, end, offset, path in line.findall(maps_of(pid)):
+            if path.endswith(" (deleted)"):
+                continue
+            # The file itself, whatever is in its place for the process; for root only.
+            mapped = f"/proc/{pid}/map_files/{start.lstrip('0')}-{end.lstrip('0')}"
+            start, end, offset = (int(number, 16) for number in (start, end, offset))
+            seen += 1
+            with open(mapped if os.access(mapped, os.R_OK) else f"/proc/{pid}/root{path}",
+                      "rb") as file:
+                file.seek(offset)
+                for at in range(start, end, 1 << 22):
+                    size = min(1 << 22, end - at)
+                    expected = file.read(size)
+                    memory.seek(at)
+                    found = memory.read(size)[:len(expected)]
+                    if len(found) < len(expected):
+                        raise ProcessLookupError(f"process {pid} has ended")
+                    if found != expected:
+                        byte = next(i for i in range(len(expected)) if found[i] != expected[i])
+                        changed.append(f"{path} at {offset + at - start + byte:#x}")
+    assert seen > 0
+    return changed
+
+
+class Outside:
+    """What can be seen of a process, to be compared with what is there later."""
+
+    def __init__(self, pid):
+        self._pid = pid
+        self._expected = threads_of(pid), descriptors_of(pid), []
+        assert changed_code(pid) == []
+
+    def assert_same(self):
+        """No changed code at once, and no thread or descriptor of optrace's a moment later."""
+        assert changed_code(self._pid) == []
+        self.wait_until_same()
+
+    def wait_until_same(self):
+        end = time.monotonic() + SOON
+        while (found := self._found()) != self._expected and time.monotonic() < end:
+            time.sleep(0.01)
+        assert found == self._expected
+
+    def _found(self):
+        seen = threads_of(self._pid), descriptors_of(self._pid)
+        # Comparing all code takes a while.
+        return *seen, changed_code(self._pid) if seen == self._expected[:2] else None
+
+
+def ops_in(report):
+    return {frame["op"] for frame in frames(report) if frame["op"]}
+
+
+def without_ptrace():
+    """For a process that is about to be started: a seccomp filter, as sandboxes have it."""
+    class Filter(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+
+    load, equal, give = 0x20, 0x15, 0x06  # BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JEQ; BPF_RET
+    refused = [101, 310, 311, 438]  # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd
+    refuse, allow = 0x00050000 | errno.EPERM, 0x7fff0000
+    code = struct.pack("HBBI", load, 0, 0, 0)  # The number of the system call.
+    for left, number in enumerate(reversed(refused)):
+        code = code[:8] + struct.pack("HBBI", equal, left + 1, 0, number) + code[8:]
+    code += struct.pack("HBBI", give, 0, 0, allow) + struct.pack("HBBI", give, 0, 0, refuse)
+    library = ctypes.CDLL(None, use_errno=True)
+    no_new_privileges, set_seccomp, by_filter = 38, 22, 2
+    filter_ = Filter(len(code) // 8, code)
+    for arguments in ((no_new_privileges, 1, 0, 0, 0),
+                      (set_seccomp, by_filter, ctypes.byref(filter_), 0, 0)):
+        if library.prctl(*arguments) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")

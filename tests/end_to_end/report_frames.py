@@ -1,0 +1,19 @@
+"""The frames of a report's JSON."""
+
+
+def frames(report):
+    """All frames of a report, parents first."""
+    pending = list(reversed(report["roots"]))
+    while pending:
+        frame = pending.pop()
+        yield frame
+        pending += reversed(frame["children"])
+
+
+def frames_with_way(report):
+    """Each frame with the frames above it, outermost first."""
+    pending = [(root, ()) for root in report["roots"]]
+    while pending:
+        frame, above = pending.pop()
+        yield frame, above
+        pending += [(child, (*above, frame)) for child in frame["children"]]

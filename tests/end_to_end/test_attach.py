@@ -1,0 +1,114 @@
+"""`optrace attach`: a running process is traced, and goes on as if nothing had been."""
+import json
+import signal
+import subprocess
+
+import pytest
+
+from attach_target import PERIOD, Outside, Target, assert_right, ops_in
+
+USAGE = 2
+FAILED = 3
+OF_TRAINING = {"aten::conv2d", "aten::linear", "aten::relu", "aten::mean"}
+
+
+@pytest.fixture
+def training(python, tmp_path):
+    with Target(python, tmp_path / "target") as target:
+        target.wait_for_lines(2 * PERIOD)
+        yield target
+
+
+def end(target, undisturbed):
+    """It ends by itself; all that it did was right, and nothing of ours is in it."""
+    state = target.stop()
+    assert state["profile"] == state["trace"] == "None" and state["modules"] == []
+    assert state["threads"] == 1
+    assert_right(target.results(), undisturbed)
+
+
+def test_a_training_loop_is_traced_and_goes_on(optrace, training, tmp_path):
+    undisturbed = training.results()[:PERIOD]
+    outside = Outside(training.pid)
+    for _ in range(3):
+        result = optrace("attach", training.pid, "--ops", 300, "--format", "json",
+                         "-o", tmp_path / "report.json")
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert OF_TRAINING <= ops_in(report)
+        assert report["roots"][0]["layer"] == "python"
+    outside.assert_same()
+    training.wait_for_lines(PERIOD)
+    end(training, undisturbed)
+
+
+def test_counts_come_line_by_line_and_ctrl_c_ends_only_the_trace(optrace, training):
+    undisturbed = training.results()[:PERIOD]
+    tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = json.loads(tracing.stdout.readline())
+    assert first["schema"] == "optrace.attach/1" and not first["done"]
+    refused = optrace("attach", training.pid, "--ops", 1)
+    assert refused.returncode == FAILED and "traced already" in refused.stderr
+    tracing.send_signal(signal.SIGINT)
+    rest, errors = tracing.communicate(timeout=60)
+    assert (tracing.returncode, errors) == (0, "")
+    last = json.loads(rest.splitlines()[-1])
+    assert last["done"] and last["events"] >= first["events"]
+    assert OF_TRAINING <= {op["op"] for op in last["ops"]}
+    end(training, undisturbed)
+
+
+def test_a_killed_optrace_leaves_nothing_behind(optrace, training):
+    undisturbed = training.results()[:PERIOD]
+    outside = Outside(training.pid)
+    for lines in (0, 1):
+        tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for _ in range(lines):
+            tracing.stdout.readline()
+        tracing.kill()
+        tracing.communicate()
+        outside.wait_until_same()
+    end(training, undisturbed)
+
+
+def test_what_never_comes_by_is_left_alone(optrace, python):
+    program = "import torch, time; print(flush=True); time.sleep(1000)"
+    target = subprocess.Popen([python, "-c", program], stdout=subprocess.PIPE)
+    try:
+        target.stdout.readline()
+        result = optrace("attach", target.pid, "--timeout", "0.5")
+        assert result.returncode == FAILED
+        assert "ran no Python code for 0.5 seconds" in result.stderr
+        assert target.poll() is None
+    finally:
+        target.kill()
+        target.wait()
+
+
+@pytest.mark.parametrize(("program", "said"), [
+    (["sleep", "1000"], "not Python"), (["{python}", "-c", "import time; time.sleep(1000)"], "torch")])
+def test_what_can_not_be_traced_is_refused(optrace, python, program, said):
+    target = subprocess.Popen([word.format(python=python) for word in program])
+    try:
+        result = optrace("attach", target.pid)
+        assert result.returncode == USAGE and said in result.stderr
+        assert target.poll() is None
+    finally:
+        target.kill()
+        target.wait()
+
+
+def test_a_process_that_ends_meanwhile(optrace, training, tmp_path):
+    tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines",
+                                "--trace", str(tmp_path / "trace")],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert not json.loads(tracing.stdout.readline())["done"]
+    training.process.kill()
+    training.process.wait()
+    rest, errors = tracing.communicate(timeout=60)
+    assert tracing.returncode == 0
+    assert f"process {training.pid} ended while it was traced" in errors
+    assert json.loads(rest.splitlines()[-1])["done"]
+    assert "aten::conv2d" in optrace("report", tmp_path / "trace").stdout

@@ -1,0 +1,76 @@
+"""`optrace attach` hundreds of times to one process, and killed at any moment: the process goes on
+with every iteration and its results, and nothing gathers in it."""
+import pathlib
+import random
+import re
+import subprocess
+import time
+
+from attach_target import PERIOD, Outside, Target, assert_right, descriptors_of, maps_of, threads_of
+
+ATTACHES = 500
+KILLS = 50
+MEBIBYTE = 1 << 20
+
+
+def memory_of(pid):
+    """What it has of its own, in bytes."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024
+
+
+def end(target, undisturbed):
+    state = target.stop()
+    assert state["profile"] == state["trace"] == "None" and state["modules"] == []
+    assert_right(target.results(), undisturbed)
+
+
+def test_five_hundred_times(optrace, python, tmp_path):
+    with Target(python, tmp_path / "target") as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        outside = Outside(target.pid)
+        seen = []
+        for _ in range(ATTACHES):
+            result = optrace("attach", target.pid, "--ops", 1, "-o", tmp_path / "report.html")
+            assert (result.returncode, result.stderr) == (0, "")
+            seen.append((memory_of(target.pid), len(maps_of(target.pid).splitlines())))
+        outside.assert_same()
+        # What the first ones leave (the agent, names, caches) is not what each one leaves.
+        (early, early_maps), (late, late_maps) = seen[ATTACHES // 10], seen[-1]
+        print(f"{early / MEBIBYTE:.1f} MiB after {ATTACHES // 10}, {late / MEBIBYTE:.1f} after all")
+        assert late < early + 4 * MEBIBYTE and late_maps <= early_maps + 8
+        end(target, undisturbed)
+
+
+def test_killed_at_any_moment(optrace, python, tmp_path):
+    """The moments are spread over the whole way: looking, stopping it, placing, recording."""
+    moments = random.Random(7)
+    with Target(python, tmp_path / "target") as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        begun = time.monotonic()
+        assert optrace("attach", target.pid, "--seconds", "0.2").returncode == 0  # Warms caches.
+        begun = time.monotonic()
+        assert optrace("attach", target.pid, "--seconds", "0.2").returncode == 0
+        whole = time.monotonic() - begun
+        outside = Outside(target.pid)
+        expected = threads_of(target.pid), descriptors_of(target.pid)
+        for kill in range(KILLS):
+            tracing = subprocess.Popen([*optrace.command, "attach", str(target.pid), "--seconds",
+                                        "0.2", "-o", str(tmp_path / "report.html")],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(moments.uniform(0, whole))
+            tracing.kill()
+            tracing.wait()
+            lines = len(target.lines())
+            if kill % 10 == 9:
+                outside.wait_until_same()
+            else:
+                end_of_wait = time.monotonic() + 15
+                while (found := (threads_of(target.pid), descriptors_of(target.pid))) != expected:
+                    assert time.monotonic() < end_of_wait, found
+                    time.sleep(0.01)
+            target.wait_for_lines(1)
+            assert len(target.lines()) > lines
+        end(target, undisturbed)

@@ -1,0 +1,170 @@
+"""`optrace attach` on all kinds of programs: each is traced, and goes on as if nothing had been."""
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from attach_target import (PERIOD, Outside, Target, assert_right, ops_in, without_ptrace)
+from report_frames import frames
+
+FAILED = 3
+OF_TRAINING = {"aten::conv2d", "aten::linear", "aten::relu"}
+OF_ANSWERS = {"aten::linear", "aten::tanh", "aten::softmax.int"}
+
+
+def attach(optrace, pid, folder, *options, ops=100, **more):
+    """What it reports."""
+    file = folder / "report.json"
+    result = optrace("attach", pid, "--ops", ops, "--format", "json", "-o", file, *options, **more)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    return json.loads(file.read_text())
+
+
+def children_of(pid):
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def end(target, undisturbed):
+    """It ends by itself; all that it did was right, and nothing of ours is in it."""
+    state = target.stop()
+    assert state["profile"] == state["trace"] == "None" and state["modules"] == []
+    assert_right(target.results(), undisturbed)
+
+
+@pytest.mark.parametrize(("kind", "ops"), [
+    ("threads", OF_ANSWERS), ("server", OF_ANSWERS), ("loader", {"aten::relu", "aten::mean.dim"}),
+    ("forking", OF_ANSWERS)])
+def test_it_is_traced_and_goes_on(optrace, python, tmp_path, kind, ops):
+    with Target(python, tmp_path / kind, kind) as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        outside = Outside(target.pid) if kind == "threads" else None
+        for _ in range(5):
+            report = attach(optrace, target.pid, tmp_path)
+            assert ops <= ops_in(report)
+        if kind == "threads":
+            assert len({root["thread"] for root in report["roots"]}) > 2
+        if outside:
+            outside.assert_same()
+        target.wait_for_lines(PERIOD)
+        end(target, undisturbed)
+
+
+def test_a_worker_of_a_data_loader_is_a_process_like_others(optrace, python, tmp_path):
+    with Target(python, tmp_path / "loader", "loader") as target:
+        target.wait_for_lines(PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        worker = min(children_of(target.pid))
+        assert {"aten::cumsum", "aten::sin"} <= ops_in(attach(optrace, worker, tmp_path))
+        target.wait_for_lines(2 * PERIOD)
+        end(target, undisturbed)
+
+
+def test_a_jupyter_kernel(optrace, python, tmp_path):
+    """Its threads of ZeroMQ block all signals, and do so again afterwards."""
+    program = tmp_path / "notebook.py"
+    program.write_text("""
+import json, os, subprocess, sys
+from jupyter_client import KernelManager
+
+def blocked(pid):
+    return {task: [line for line in open(f"/proc/{pid}/task/{task}/status") if "SigBlk" in line]
+            for task in os.listdir(f"/proc/{pid}/task")}
+
+def run(code):
+    said = []
+    reply = client.execute_interactive(
+        code, timeout=60, output_hook=lambda message: said.append(message["content"].get("text", "")))
+    assert reply["content"]["status"] == "ok", reply
+    return "".join(said)
+
+kernel = KernelManager(transport="ipc", ip=sys.argv[1])
+kernel.start_kernel()
+try:
+    client = kernel.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
+    run("import torch; layer = torch.nn.Linear(4, 4)")
+    pid = kernel.provisioner.pid
+    before = blocked(pid)
+    assert any(line != ["SigBlk:\\t0000000000000000\\n"] for line in before.values())
+    tracing = subprocess.Popen(sys.argv[2:3] + ["attach", str(pid)] + sys.argv[3:])
+    cells = 0
+    while tracing.poll() is None:
+        assert run(f"print(layer(torch.ones(2, 4)).shape, {cells})") == \\
+            f"torch.Size([2, 4]) {cells}\\n"
+        cells += 1
+    after = blocked(pid)
+    print(json.dumps({"status": tracing.returncode, "cells": cells,
+                      "same": all(after[task] == before[task] for task in before if task in after)}))
+finally:
+    kernel.shutdown_kernel(now=True)
+""")
+    report = tmp_path / "report.json"
+    ended = subprocess.run(
+        [python, "-B", program, str(tmp_path / "k"), *optrace.command, "--ops", "60",
+         "--format", "json", "-o", report], capture_output=True, text=True, timeout=200,
+        env={**os.environ, "JUPYTER_RUNTIME_DIR": str(tmp_path), "IPYTHONDIR": str(tmp_path)})
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    said = json.loads(ended.stdout.splitlines()[-1])
+    assert said["status"] == 0 and said["same"] and said["cells"] > 1
+    assert "aten::linear" in ops_in(json.loads(report.read_text()))
+
+
+def test_a_process_in_a_container(optrace, python, tmp_path):
+    """It has other PIDs, and its torch lies where nothing is for optrace."""
+    if os.geteuid() != 0:
+        pytest.skip("cannot run here: only root makes namespaces")
+    wrapper = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+               'mount --bind "$0" /mnt && shift && exec /mnt/bin/python "$@"',
+               str(pathlib.Path(python).parents[1])]
+    with Target(python, tmp_path / "target", wrapper=wrapper) as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        inside, = children_of(target.pid)
+        assert not pathlib.Path("/mnt/bin/python").exists()
+        for _ in range(2):
+            report = attach(optrace, inside, tmp_path)
+            assert OF_TRAINING <= ops_in(report)
+        target.wait_for_lines(PERIOD)
+        end(target, undisturbed)
+
+
+def test_a_process_on_cuda(optrace, python, tmp_path):
+    """Here on the emulated device, which a program that is run dry hands on to its children."""
+    result = optrace("run", "--dry-run", "-o", tmp_path / "run.html", "-c",
+                     "import json, os, torch; torch.ones(1); print(json.dumps(dict(os.environ)))",
+                     timeout=900)
+    assert result.returncode == 0, result.stderr
+    handed_on = {name: value for name, value in json.loads(result.stdout).items()
+                 if name in ("LD_PRELOAD", "TRITON_LIBCUDA_PATH") or name.startswith("OPTRACE_DRY")}
+    with Target(python, tmp_path / "target", "cuda", environment=handed_on) as target:
+        target.wait_for_lines(PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        for _ in range(2):
+            report = attach(optrace, target.pid, tmp_path)
+            assert "aten::cudnn_convolution" in ops_in(report)
+            assert any(frame["layer"] == "library" and "cudnn" in frame["name"]
+                       for frame in frames(report))
+            assert report["dry_run"]["arch"] == "sm_90"
+        target.wait_for_lines(PERIOD)
+        end(target, undisturbed)
+
+
+def test_one_that_listens_needs_no_ptrace(optrace, python, build, tmp_path):
+    with Target(python, tmp_path / "sealed") as target:
+        refused = optrace("attach", target.pid, "--ops", 1, preexec_fn=without_ptrace)
+        assert refused.returncode == FAILED and "seccomp filter" in refused.stderr
+    with Target(python, tmp_path / "listening", "listening",
+                environment={"PYTHONPATH": str(build / "python")}) as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        for _ in range(3):
+            report = attach(optrace, target.pid, tmp_path, preexec_fn=without_ptrace)
+            assert OF_TRAINING <= ops_in(report)
+        end(target, undisturbed)

@@ -1,0 +1,57 @@
+"""docs/ci.md: its recipes' commands, as they stand there."""
+import pathlib
+import shlex
+
+import pytest
+
+PASSED, FAILED = 0, 1
+
+STEP = """
+import torch
+
+model = torch.nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    optimizer.zero_grad()
+    loss = model(torch.ones(4, 8, device="cuda")).square().mean()
+    loss.backward()
+    optimizer.step(){more}
+"""
+
+
+@pytest.fixture(scope="module")
+def commands(repository):
+    """commands(heading) -> the lines of that section, each as a list of words."""
+    page = (repository / "docs/ci.md").read_text()
+
+    def of_section(heading):
+        section = page[page.index(f"## {heading}\n"):].split("\n## ")[0]
+        code = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
+        lines = [shlex.split(line) for line in code.replace("\\\n", " ").splitlines()]
+        return [line[1:] for line in lines if line and line[0] == "optrace"], section
+
+    return of_section
+
+
+def test_attention_stops_using_flash(optrace, python, commands):
+    environment = {"OPTRACE_PYTHON": python}
+    (command,), page = commands("When attention stops using flash")
+    result = optrace(*command, environment=environment)
+    assert result.returncode == PASSED, result.stdout + result.stderr
+    shown = next(line for line in page.splitlines() if line.startswith("    failed  ")).strip()
+    for before, after in [("float16", "float32"), ("sm_90", "sm_75")]:
+        changed = [word.replace(before, after) for word in command]
+        result = optrace(*changed, environment=environment)
+        assert result.returncode == FAILED, result.stdout + result.stderr
+        assert shown in result.stdout and "efficient_attention" in result.stdout
+
+
+def test_a_new_copy_appears(optrace, python, commands, tmp_path):
+    (run, check), _ = commands("When a new copy appears")
+    for more, status in [("", PASSED), ("\n    print(loss)", FAILED)]:
+        (tmp_path / "step.py").write_text(STEP.format(more=more))
+        traced = optrace(*run, cwd=tmp_path, environment={"OPTRACE_PYTHON": python}, timeout=300)
+        assert traced.returncode == PASSED, traced.stderr
+        result = optrace(*check, cwd=tmp_path)
+        assert result.returncode == status, result.stdout + result.stderr
+    assert "step.py:11" in result.stdout and "no implicit copy: " in result.stdout

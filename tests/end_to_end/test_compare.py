@@ -1,0 +1,192 @@
+"""`optrace compare`: what differs between two traces or reports."""
+import json
+import os
+import pathlib
+
+import jsonschema
+import pytest
+
+DIFFERS, USAGE, FAILED = 1, 2, 3
+
+
+@pytest.fixture(scope="module")
+def traces(optrace, python, tmp_path_factory):
+    """traces("linear", "--dtype", "float64") -> (trace, JSON report) of a call, kept."""
+    folder = tmp_path_factory.mktemp("traces")
+    kept = {}
+
+    def trace(*arguments):
+        if arguments not in kept:
+            path = folder / f"{len(kept)}.trace"
+            report = path.with_suffix(".json")
+            result = optrace(*arguments, "--python", python, "--trace", path, "--format", "json",
+                             "-o", report, timeout=300)
+            assert result.returncode == 0, result.stderr
+            kept[arguments] = path, report
+        return kept[arguments]
+
+    return trace
+
+
+@pytest.fixture(scope="module")
+def compare(optrace, repository):
+    """compare(A, B) -> the comparison, which is as its schema says."""
+    schema = json.loads((repository / "report/comparison.schema.json").read_text())
+
+    def run(first, second):
+        result = optrace("compare", first, second, "--format", "json")
+        assert result.returncode in (0, DIFFERS), result.stderr
+        comparison = json.loads(result.stdout)
+        jsonschema.validate(comparison, schema)
+        assert (result.returncode == DIFFERS) == bool(comparison["differences"])
+        return comparison
+
+    return run
+
+
+def test_a_trace_and_its_report_are_the_same(compare, traces):
+    trace, report = traces("linear")
+    assert compare(trace, trace)["differences"] == []
+    assert compare(trace, report)["differences"] == []
+
+
+def test_another_dtype_takes_another_way(compare, traces):
+    """float16 is multiplied by another BLAS function than float32, or by oneDNN."""
+    differences = compare(traces("linear")[0], traces("linear", "--dtype", "bfloat16")[0])
+    kinds = {difference["kind"] for difference in differences["differences"]}
+    assert {"vanished", "appeared"} & kinds or "changed" in kinds
+    assert all(difference["path"] for difference in differences["differences"])
+
+
+def test_cpu_and_dry_gpu(compare, traces, optrace):
+    first, second = traces("relu")[0], traces("relu", "--dry-run=sm_90")[0]
+    comparison = compare(first, second)
+    assert comparison["first"]["dry_run"] is None
+    assert comparison["second"]["dry_run"]["arch"] == "sm_90"
+    appeared = [difference for difference in comparison["differences"]
+                if difference["kind"] == "appeared"]
+    assert any("_kernel<" in reached for difference in appeared
+               for reached in difference["reaches"])
+    changed = [(difference["what"], difference["before"], difference["after"])
+               for difference in comparison["differences"] if difference["kind"] == "changed"]
+    assert ("dispatch_key", "CPU", "CUDA") in changed
+    text = optrace("compare", first, second)
+    assert text.returncode == DIFFERS
+    assert "dispatch_key: CPU → CUDA" in text.stdout and "sm_90" in text.stdout
+
+
+def test_parts_of_a_gpu(compare, traces):
+    """Attention in half precision is another kernel on older parts."""
+    call = ["F.scaled_dot_product_attention", "--dtype", "float16"]
+    first, second = (traces(*call, f"--dry-run={part}")[1] for part in ("sm_75", "sm_80"))
+    differences = compare(first, second)["differences"]
+    for kind, word in (("vanished", "efficient_attention"), ("appeared", "flash_attention")):
+        assert any(difference["kind"] == kind and word in difference["path"][-1]
+                   for difference in differences), (kind, word)
+
+
+def test_commands_are_traced(optrace, python):
+    """Half precision has no oneDNN convolution on every processor; linear has another kernel."""
+    environment = {"OPTRACE_PYTHON": python}
+    same = optrace("compare", "linear", "optrace 'linear'", environment=environment)
+    assert same.returncode == 0 and same.stdout.endswith("No difference.\n"), same.stderr
+    other = optrace("compare", "relu", "run -c 'import torch; print(7); torch.relu(torch.ones(2))'",
+                    environment=environment)
+    assert other.returncode == DIFFERS
+    assert other.stdout.startswith("-         relu: torch ") and "7\n" in other.stderr
+    assert "differences\n" in other.stdout
+
+
+@pytest.mark.parametrize("operand, message", [
+    ("no_op_of_this_name", "no_op_of_this_name"),
+    (" ", "an empty command traces nothing"),
+    ("locate relu", "`locate relu` traces nothing"),
+    ("relu --format json", "not expected"),
+    ("relu -o x", "not expected"),
+    ("relu --trace x", "not expected"),
+    ("relu --help", "traces nothing"),
+    ("relu 'x", "a quote is not closed"),
+    ("run", "no program named"),
+    ("run absent.py", "no such file: absent.py"),
+    ("./relu", "./relu"),
+    ("run -c 'raise SystemExit(5)'", "ended with exit status 5"),
+    ("run -c pass", "did nothing that could be traced"),
+])
+def test_operands_that_are_wrong(optrace, traces, python, tmp_path, operand, message):
+    result = optrace("compare", operand, traces("linear")[0], cwd=tmp_path,
+                     environment={"OPTRACE_PYTHON": python})
+    assert result.returncode in (USAGE, FAILED) and result.stdout == ""
+    assert message in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_baseline(optrace, traces, tmp_path):
+    trace, report = traces("linear")
+    other, _ = traces("linear", "--dtype", "float64")
+    baseline = tmp_path / "baseline.json"
+    absent = optrace("compare", trace, "--baseline", baseline)
+    assert absent.returncode == USAGE and "Make it with --update." in absent.stderr
+    made = optrace("compare", trace, "--baseline", baseline, "--update")
+    assert made.returncode == 0 and f"{baseline} is new" in made.stderr and made.stdout == ""
+    kept, time = baseline.read_bytes(), baseline.stat().st_mtime_ns
+    assert len(kept) < report.stat().st_size / 2
+    assert str(json.loads(kept)).count("linear.py") == 0
+    same = optrace("compare", report, "--baseline", baseline, "--update")
+    assert same.returncode == 0 and "is left as it was" in same.stderr
+    assert baseline.stat().st_mtime_ns == time
+    differs = optrace("compare", other, "--baseline", baseline, "--format", "json")
+    assert differs.returncode == DIFFERS and json.loads(differs.stdout)["differences"]
+    assert baseline.read_bytes() == kept
+    updated = optrace("compare", other, "--baseline", baseline, "--update")
+    assert updated.returncode == 0 and "is updated" in updated.stderr
+    assert "difference" in updated.stdout and baseline.read_bytes() != kept
+    assert optrace("compare", other, "--baseline", baseline).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["baseline.json"]
+
+
+def test_baselines_that_are_none(optrace, traces, tmp_path):
+    trace, report = traces("linear")
+    pipe, folder, cut, later = (tmp_path / name for name in ("pipe", "folder", "cut", "later"))
+    os.mkfifo(pipe)
+    folder.mkdir()
+    cut.write_bytes(pathlib.Path(report).read_bytes()[:2000])
+    later.write_text('{"schema": "optrace.report/2", "roots": []}')
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
+        file.write(b"{")
+        file.truncate(2 << 30)
+    for path, message in [(pipe, "not a regular file"), (folder, str(folder)), (cut, "no JSON object"),
+                          (later, "its schema is optrace.report/2"), (huge, "larger than a GiB")]:
+        for options in ([], ["--update"]):
+            result = optrace("compare", trace, "--baseline", path, *options, timeout=60)
+            assert result.returncode == USAGE and message in result.stderr, (path, result.stderr)
+    assert cut.stat().st_size == 2000
+    for arguments in ([trace, trace, "--baseline", later], [trace, trace, "--update"],
+                      [trace, "--baseline", later, "-o", later]):
+        assert optrace("compare", *arguments).returncode == USAGE
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"OPTRACE\0", b"[1, 2]", b"{\"schema\": 1}",
+                                     b"{\"schema\": \"optrace.report/9\", \"roots\": []}"])
+def test_what_is_neither_is_refused(optrace, traces, tmp_path, content):
+    path = tmp_path / "odd"
+    path.write_bytes(content)
+    result = optrace("compare", traces("linear")[0], path)
+    assert result.returncode == USAGE and result.stdout == ""
+    assert str(path) in result.stderr
+
+
+def test_files_that_are_not_there(optrace, traces, tmp_path):
+    for first, second in [(traces("linear")[0], tmp_path / "absent"), (tmp_path, tmp_path)]:
+        result = optrace("compare", first, second)
+        assert result.returncode == USAGE and str(second) in result.stderr
+    result = optrace("compare", traces("linear")[0])
+    assert result.returncode == USAGE
+
+
+def test_the_output_goes_to_a_file(optrace, traces, tmp_path):
+    trace, _ = traces("linear")
+    path = tmp_path / "same"
+    result = optrace("compare", trace, trace, "-o", path)
+    assert result.returncode == 0 and result.stdout == ""
+    assert path.read_text().endswith("No difference.\n")

@@ -1,0 +1,149 @@
+"""Dry runs of the CUDA workloads, held against what GPUs did: fixtures/cuda and its README."""
+import fnmatch
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+WORKLOADS = pathlib.Path(__file__).resolve().parents[1] / "cuda_workloads"
+sys.path.insert(0, str(WORKLOADS))
+
+import record  # noqa: E402
+from workloads import WORKLOADS as ALL  # noqa: E402
+
+# What dry runs are known to do otherwise: (workload, kind, layer, pattern of the step) -> why.
+# An entry that explains nothing any more is an error.
+KNOWN_DIFFERENCES = {}
+
+# A twelfth of the suite, with something of each kind in it.
+TWELFTH = ["add_broadcast", "mm", "conv2d", "softmax", "batch_norm_training", "attention_flash",
+           "lstm", "sorting", "embedding", "adam", "fft_complex", "cholesky"]
+
+
+@pytest.fixture(scope="module")
+def pythons(python, newest_python):
+    return {record.torch_version(path): path for path in (python, newest_python)}
+
+
+@pytest.fixture(scope="module")
+def dry(optrace, tmp_path_factory):
+    """dry(python, part, names) -> the folder of a recording on an emulated part; made anew."""
+
+    def make(python, part, names=()):
+        folder = tmp_path_factory.mktemp(part)
+        return record.record(optrace.command, python, folder, names, dry_run=part)
+
+    return make
+
+
+def finished_in_both(first, second):
+    errors = [record.read_recording(folder)["workloads"] for folder in (first, second)]
+    return [name for name in errors[0] if errors[0][name] is None and errors[1].get(name) is None]
+
+
+def differences(optrace, first, second):
+    """[(workload, kind, layer, name of the step, the whole difference)]"""
+    comparisons = record.compare(optrace.command, first, second)
+    return [(name, found["kind"], found["layer"], found["path"][-1], found)
+            for name in finished_in_both(first, second)
+            for found in comparisons[name]["differences"]]
+
+
+def unexplained(found):
+    """Differences that no entry of KNOWN_DIFFERENCES is about, and entries that explain none."""
+    def explains(known, one):
+        return all(fnmatch.fnmatchcase(text, pattern) for text, pattern in zip(one, known))
+    left = [one for one in found if not any(explains(known, one) for known in KNOWN_DIFFERENCES)]
+    idle = [known for known in KNOWN_DIFFERENCES
+            if not any(explains(known, one) for one in found)]
+    return left, idle
+
+
+def test_dry_runs_are_what_gpus_did(optrace, repository, pythons, dry):
+    """With recordings; without, this names what is lacking, and the next tests prove the rest."""
+    fixtures = repository / "fixtures/cuda"
+    lacking = record.lacking(fixtures, list(pythons))
+    if lacking:
+        print(lacking)
+    found, compared = [], []
+    for folder in record.recordings(fixtures):
+        about = record.read_recording(folder)
+        assert not about["dry_run"], f"{folder} was not recorded on a GPU"
+        if about["torch"] in pythons:
+            compared.append(folder.name)
+            names = list(about["workloads"])
+            assert set(names) <= set(ALL)
+            found += differences(optrace, dry(pythons[about["torch"]], about["part"], names),
+                                 folder)
+    left, idle = unexplained(found)
+    assert not left and not idle
+    missing = [name for version in pythons for name in
+               (f"{part}-{version}" for part in record.PARTS) if name not in compared]
+    assert all(name in lacking for name in missing)
+
+
+def test_parts_are_told_apart(optrace, python, dry):
+    """A dry run in the place of a GPU: its recording is whole, and another part's differs."""
+    recorded = dry(python, "sm_80", TWELFTH)
+    about = record.read_recording(recorded)
+    assert list(about["workloads"]) == TWELFTH and set(about["workloads"].values()) == {None}
+    assert about["part"] == "sm_80" and about["torch"] == record.torch_version(python)
+    assert recorded.name == f"sm_80-{about['torch']}" and about["dry_run"]
+    assert about["cudnn"] >= 90000 and about["cuda"]
+    sizes = {path.name: path.stat().st_size for path in recorded.iterdir()}
+    assert set(sizes) == {"recording.json", *(f"{name}.json.xz" for name in TWELFTH)}
+    # All of the suite is to stay below three megabytes.
+    assert sum(sizes.values()) < 3_000_000 * len(TWELFTH) / len(ALL), sizes
+
+    # What depends on the number of multiprocessors is launched otherwise.
+    found = differences(optrace, recorded, dry(python, "sm_90", TWELFTH))
+    assert any(layer == "device" and kind == "changed" and one["what"] == "calls"
+               for _, kind, layer, _, one in found), found
+
+
+def test_the_pack_for_a_gpu(build, repository, python, tmp_path):
+    """It traces from an empty folder, with nothing in the environment but where caches are."""
+    pack = tmp_path / "pack.tar.xz"
+    result = subprocess.run([repository / "setup/pack-for-gpu.sh", pack], capture_output=True,
+                            text=True, env={**os.environ, "OPTRACE_BUILD": str(build)})
+    assert result.returncode == 0, result.stderr
+    assert pack.stat().st_size < 64 << 20
+    with tarfile.open(pack) as archive:
+        archive.extractall(tmp_path)
+    caches = {name: os.environ[name] for name in ("HOME", "XDG_CACHE_HOME") if name in os.environ}
+    linked = subprocess.run(["ldd", tmp_path / "optrace-gpu/build/optrace"], capture_output=True,
+                            text=True)
+    assert "not found" not in linked.stdout
+    for name in ("libZydis", "libfmt", "libxxhash", "libzstd"):
+        (line,) = [line for line in linked.stdout.splitlines() if name in line]
+        assert str(tmp_path) in line, line
+    minimal = {"cwd": tmp_path, "env": {"PATH": "/usr/bin:/bin", **caches}, "text": True}
+    traced = subprocess.run([tmp_path / "optrace-gpu/build/optrace", "conv2d", "--python", python],
+                            capture_output=True, **minimal)
+    assert traced.returncode == 0, traced.stderr
+    assert "aten::mkldnn_convolution" in traced.stdout
+    recorder = tmp_path / "optrace-gpu/tests/cuda_workloads/record.py"
+    lacking = subprocess.run([python, recorder, "--lacking", "--output", tmp_path / "out"],
+                             capture_output=True, **minimal)
+    assert lacking.returncode == 0 and "no GPU has recorded sm_80-" in lacking.stdout
+
+
+def test_a_recording_of_another_format(tmp_path):
+    (tmp_path / "recording.json").write_text('{"format": "optrace.recording/9"}')
+    with pytest.raises(record.Failed, match="optrace.recording/9, not optrace.recording/1"):
+        record.read_recording(tmp_path)
+
+
+def test_what_is_lacking_is_said(run_program, python, tmp_path):
+    result = run_program([python, WORKLOADS / "record.py", "--lacking", "--output", tmp_path])
+    assert result.returncode == 0
+    version = record.torch_version(python)
+    assert f"no GPU has recorded sm_80-{version}, sm_90-{version} yet" in result.stdout
+    folder = tmp_path / f"sm_80-{version}"
+    folder.mkdir()
+    (folder / "recording.json").write_text("{}")
+    result = run_program([python, WORKLOADS / "record.py", "--lacking", "--output", tmp_path])
+    assert f"no GPU has recorded sm_90-{version} yet" in result.stdout

@@ -1,0 +1,347 @@
+#include "report/check.h"
+
+#include <fstream>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "platform/error.h"
+#include "platform/private_folder.h"
+
+using namespace optrace;
+using Status = CheckResult::Status;
+
+namespace {
+
+constexpr const char* kHostile = "</failure><script>\"'&\x01\x1b[31m%0A,:\xff";
+
+Frame frame(Layer layer, const std::string& name, std::uint64_t calls = 1) {
+  Frame made;
+  made.layer = layer;
+  made.name = name;
+  made.calls = calls;
+  return made;
+}
+
+Frame op(const std::string& name, const std::string& dtype, const std::string& device) {
+  Frame made = frame(Layer::dispatcher, "at::_ops::" + name + "::call");
+  made.op = "aten::" + name;
+  const nlohmann::json tensor = {{"tensor", {{"dtype", dtype}, {"device", device}}}};
+  made.detail = {{"step", "call"},
+                 {"key_set", {device == "cpu" ? "CPU" : "CUDA"}},
+                 {"arguments", {{{"name", "self"}, {"value", tensor}}}}};
+  return made;
+}
+
+Report empty_report() {
+  Report report;
+  report.torch = {{"version", "2.6.0"}};
+  report.device = "cuda";
+  return report;
+}
+
+/// Conv2d.forward > aten::conv2d > at::native::conv<int> > cudnnBackendExecute, and a copy to the
+/// CPU that nobody asked for.
+Report example() {
+  Report report = empty_report();
+  Frame work = frame(Layer::library, "cudnnBackendExecute", 3);
+  work.detail = {{"library", "cuDNN"}};
+  Frame kernel = frame(Layer::kernel, "at::native::conv<int>", 3);
+  kernel.children.push_back(std::move(work));
+  Frame conv = op("conv2d", "float16", "cuda:0");
+  conv.calls = 3;
+  conv.children.push_back(std::move(kernel));
+  Frame copy = op("copy_", "float32", "cpu");
+  copy.detail["arguments"].push_back(
+      {{"name", "src"}, {"value", {{"tensor", {{"dtype", "float32"}, {"device", "cuda:0"}}}}}});
+  Frame failed = frame(Layer::library, "cudaMalloc");
+  failed.detail = {{"calls", {{{"kind", "failed"}, {"error", 2}, {"calls", 5U}}}}};
+  Frame python = frame(Layer::python, "torch.nn.modules.conv.Conv2d.forward");
+  python.source = FrameSource{"model.py", 7, {}, {}};
+  python.children.push_back(std::move(conv));
+  python.children.push_back(std::move(copy));
+  python.children.push_back(std::move(failed));
+  report.roots.push_back(std::move(python));
+  return report;
+}
+
+CheckResult one(const Report& report, const std::string& rule, const CheckOptions& options = {}) {
+  std::vector<CheckResult> results =
+      check(report, KnownNames({}, nullptr), {parse_rule(rule)}, options);
+  REQUIRE(results.size() == 1);
+  return std::move(results[0]);
+}
+
+std::string usage_error(const std::string& rule) {
+  try {
+    parse_rule(rule);
+  } catch (const Error& error) {
+    CHECK(error.status() == ExitStatus::usage);
+    CHECK_FALSE(error.remedy().empty());
+    return error.what();
+  }
+  return "no error";
+}
+
+class RuleFile {
+ public:
+  explicit RuleFile(const std::string& text) { std::ofstream(path(), std::ios::binary) << text; }
+  std::filesystem::path path() const { return folder_.path() / "rules.yaml"; }
+  std::string error() const {
+    try {
+      read_rules(path());
+    } catch (const Error& error) {
+      CHECK(error.status() == ExitStatus::usage);
+      CHECK_FALSE(error.remedy().empty());
+      return error.what();
+    }
+    return "no error";
+  }
+
+ private:
+  PrivateFolder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("rules are sentences", "[check]") {
+  Rule rule = parse_rule("  calls  at::native::f(int, long) <= 12 ");
+  CHECK(rule.kind == Rule::Kind::calls);
+  CHECK(rule.pattern == "at::native::f(int, long)");
+  CHECK(rule.relation == Relation::at_most);
+  CHECK(rule.bound == 12);
+  rule = parse_rule("calls aten::mm");
+  CHECK(rule.relation == Relation::at_least);
+  CHECK(rule.bound == 1);
+  rule = parse_rule("never calls *slow_conv*");
+  CHECK(rule.relation == Relation::equal);
+  CHECK(rule.bound == 0);
+  rule = parse_rule("conv2d@cuda never uses cuDNN");
+  CHECK(rule.kind == Rule::Kind::never_uses);
+  CHECK(rule.device == "cuda");
+  CHECK(parse_rule("library calls != 4").measure == Measure::library_calls);
+  CHECK(parse_rule("no kernel of dtype torch.float64").dtype == "float64");
+  CHECK(parse_rule("no implicit copy between devices").measure == Measure::implicit_copies);
+}
+
+TEST_CASE("what is no rule is refused with what was expected", "[check]") {
+  using Catch::Contains;
+  CHECK_THAT(usage_error(" "), Contains("empty"));
+  CHECK_THAT(usage_error("calls"), Contains("names nothing"));
+  CHECK_THAT(usage_error("calls **"), Contains("needs a name"));
+  CHECK_THAT(usage_error("never calls f <= 3"), Contains("'never'"));
+  CHECK_THAT(usage_error("launches <= -1"), Contains("no whole number"));
+  CHECK_THAT(usage_error("launches <= 99999999999999999999"), Contains("no whole number"));
+  CHECK_THAT(usage_error("lunches <= 1"), Contains("nothing that is counted"));
+  CHECK_THAT(usage_error("conv2d uses magic"), Contains("no backend"));
+  CHECK_THAT(usage_error("conv2d@tpu uses cudnn"), Contains("no device"));
+  CHECK_THAT(usage_error("no kernel of dtype float7"), Contains("no dtype"));
+  CHECK_THAT(usage_error("no fun"), Contains("no rule"));
+  CHECK_THAT(usage_error("be fast"), Contains("nothing that can be checked"));
+  CHECK_THAT(usage_error(std::string(5000, 'x')), Contains("..."));
+}
+
+TEST_CASE("a report is held against rules", "[check]") {
+  const Report report = example();
+  for (const char* const rule :
+       {"calls aten::conv2d", "calls at::native::conv", "calls at::native::conv<int> == 3",
+        "calls *cudnnBackend*", "calls aten::conv2d >= 3", "conv2d uses cudnn",
+        "conv2d@cuda uses cudnn", "aten::conv2d never uses onednn", "ops <= 4", "kernels == 3",
+        "library calls > 3", "copies == 1", "failures == 5", "no fallback to CPU",
+        "no kernel of dtype float64", "launches == 0"}) {
+    INFO(rule);
+    const CheckResult result = one(report, rule);
+    CHECK(result.status == Status::passed);
+    CHECK_FALSE(result.found.empty());
+  }
+  for (const char* const rule :
+       {"never calls aten::conv2d", "calls at::native::conv < 3", "conv2d never uses cudnn",
+        "conv2d uses onednn", "ops < 4", "no implicit copy", "no copy", "no failure",
+        "no kernel of dtype float16"}) {
+    INFO(rule);
+    CHECK(one(report, rule).status == Status::failed);
+  }
+  const CheckResult found = one(report, "conv2d uses onednn");
+  CHECK(found.found == "0 of 3 calls use onednn; it came to cuDNN");
+  REQUIRE(found.path.size() == 4);
+  CHECK(found.path[0].file == "model.py");
+  CHECK(found.path[1].name == "aten::conv2d");
+  CHECK(found.path[3].name == "cudnnBackendExecute");
+}
+
+TEST_CASE("a rule that could never fail is an error, not a pass", "[check]") {
+  const Report report = example();
+  for (const char* const rule :
+       {"never calls at::native::slow_conv", "calls aten::bogus", "bogus uses cudnn",
+        "no graph break", "no frame without source", "never calls cudnnRNNForwrd"}) {
+    INFO(rule);
+    const CheckResult result = one(report, rule);
+    CHECK(result.status == Status::error);
+    CHECK_FALSE(result.remedy.empty());
+  }
+  CHECK(one(report, "never calls at::native::slow_conv", {.allow_unknown = true}).status ==
+        Status::passed);
+  Trace trace;
+  trace.functions.emplace_back().symbol = "_ZN2at6native9slow_convEv";
+  const std::vector<Rule> rules = {parse_rule("never calls *::slow_conv")};
+  CHECK(check(report, KnownNames({&trace, 1}, nullptr), rules)[0].status == Status::passed);
+}
+
+TEST_CASE("an empty report passes nothing", "[check]") {
+  CHECK(one(empty_report(), "launches <= 12").status == Status::failed);
+  CHECK(one(empty_report(), "never calls aten::mm").status == Status::failed);
+}
+
+/// What torch.compile's wrapper calls: the function, which calls `below`.
+Report compiled_to(Frame below) {
+  Report report = empty_report();
+  Frame function = frame(Layer::python, "__main__.f", 2);
+  function.children.push_back(std::move(below));
+  report.roots.push_back(frame(
+      Layer::python, "torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn", 2));
+  report.roots.back().children.push_back(std::move(function));
+  return report;
+}
+
+TEST_CASE("graph breaks are where dynamo goes on behind one, or gives a function up", "[check]") {
+  Frame graph = frame(Layer::python, "forward", 2);
+  graph.source.emplace().file = "<eval_with_key>.3";
+  graph.children.push_back(op("add", "float32", "cpu"));
+  CHECK(one(compiled_to(std::move(graph)), "no graph break").status == Status::passed);
+  const Report resumed =
+      compiled_to(frame(Layer::python, "__main__.torch_dynamo_resume_in_f_at_3", 2));
+  CHECK(one(resumed, "no graph break").found == "2");
+  CHECK(one(resumed, "graph breaks <= 2").status == Status::passed);
+  // Ops of its own, in no graph.
+  CHECK(one(compiled_to(op("add", "float32", "cpu")), "no graph break").found == "2");
+  // What is tried out while it compiles is not run.
+  Frame compiler = frame(Layer::python, "torch._dynamo.convert_frame.CatchErrorsWrapper.__call__");
+  compiler.children.push_back(op("add", "float32", "cpu"));
+  CHECK(one(compiled_to(std::move(compiler)), "no graph break").status == Status::passed);
+}
+
+TEST_CASE("a file of rules has names, reasons and lines", "[check]") {
+  const RuleFile yaml(
+      "schema: optrace.rules/1\n"
+      "rules:\n"
+      "  - never calls *slow_conv*\n"
+      "  - expect: launches <= 12\n"
+      "    name: few launches\n"
+      "    because: each costs 5 us\n");
+  const std::vector<Rule> rules = read_rules(yaml.path());
+  REQUIRE(rules.size() == 2);
+  CHECK(rules[0].line == 3);
+  CHECK(rules[1].name == "few launches");
+  CHECK(rules[1].because == "each costs 5 us");
+  CHECK(rules[1].line == 4);
+  CHECK(rules[1].file == yaml.path().string());
+  const RuleFile json(R"({"rules": ["no copy", {"expect": "ops <= 3", "name": "small"}]})");
+  CHECK(read_rules(json.path())[1].name == "small");
+}
+
+TEST_CASE("a file that has no rules is refused, with the line", "[check]") {
+  using Catch::Contains;
+  CHECK_THAT(RuleFile("rules:\n  - no copy\nrule: x\n").error(),
+             Contains("rules.yaml:3") && Contains("'rule' is not known"));
+  CHECK_THAT(RuleFile("rules:\n  - expct: no copy\n").error(), Contains("'expct' is not known"));
+  CHECK_THAT(RuleFile("rules:\n  - name: x\n").error(), Contains("lacks the key 'expect'"));
+  CHECK_THAT(RuleFile("rules:\n  - no copy\n  - be fast\n").error(),
+             Contains("rules.yaml:3: 'be fast' is no rule"));
+  CHECK_THAT(RuleFile("rules: []\n").error(), Contains("missing or empty"));
+  CHECK_THAT(RuleFile("- no copy\n").error(), Contains("no object"));
+  CHECK_THAT(RuleFile("rules: [\n").error(), Contains("is no file of rules"));
+  CHECK_THAT(RuleFile("schema: optrace.rules/2\nrules: [no copy]\n").error(),
+             Contains("not optrace.rules/1"));
+  CHECK_THAT(RuleFile("rules: [no copy]\nrules: [no copy]\n").error(), Contains("twice"));
+  CHECK_THAT(RuleFile(std::string(2 << 20, '\n')).error(), Contains("larger than"));
+  CHECK_THAT(RuleFile(std::string(100'000, '[')).error(), Contains("is no file of rules"));
+  CHECK_THAT(RuleFile("a: &a [*a, *a]\nrules: *a\n").error(), Contains("no file of rules"));
+}
+
+TEST_CASE("a spoiled file of rules gives rules or an error, never a crash", "[check]") {
+  const std::string whole =
+      "rules:\n  - never calls *slow_conv*\n  - {expect: 'launches <= 12', name: \"few\\n\"}\n"
+      "  - expect: conv2d@cuda uses cudnn\n    because: |\n      speed\n  - &a no copy\n  - *a\n";
+  std::mt19937 random{2024};
+  const auto below = [&random](std::size_t limit) {
+    return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
+  };
+  constexpr std::string_view kSigns = "[]{}:,-&*!|>'\"%@`#\n\t \\\0\xff";
+  const PrivateFolder folder;
+  const auto path = folder.path() / "rules.yaml";
+  std::size_t refused = 0;
+  for (std::size_t round = 0; round < 3000; ++round) {
+    std::string text = whole;
+    for (std::size_t n = 1 + below(3); n > 0; --n) {
+      const std::size_t at = below(text.size());
+      const char sign = kSigns[below(kSigns.size())];
+      if (below(3) == 0)
+        text.resize(at + 1);
+      else if (below(2) == 0)
+        text.insert(at, 1 + below(40), sign);
+      else
+        text[at] = sign;
+    }
+    std::ofstream(path, std::ios::binary) << text;
+    try {
+      const std::vector<Rule> rules = read_rules(path);
+      CHECK_FALSE(rules.empty());
+    } catch (const Error& error) {
+      CHECK(error.status() == ExitStatus::usage);
+      ++refused;
+    }
+  }
+  CHECK(refused > 1000);
+}
+
+TEST_CASE("outputs say the same of each rule", "[check]") {
+  const Report report = example();
+  Rule hostile = parse_rule("never calls aten::conv2d");
+  hostile.name = kHostile;
+  hostile.because = kHostile;
+  hostile.file = "rules.yaml";
+  hostile.line = 4;
+  const std::vector<CheckResult> results =
+      check(report, KnownNames({}, nullptr),
+            {parse_rule("no fallback to CPU"), hostile, parse_rule("calls aten::bogus")});
+
+  const std::string text = check_to_text(results, {});
+  CHECK(text.find("passed  no fallback to CPU: 0\n") == 0);
+  CHECK(text.find("1 of 3 rules passed, 1 failed, 1 could not be told") != std::string::npos);
+  CHECK(text.find('\x1b') == std::string::npos);
+
+  const auto json = nlohmann::json::parse(check_to_json(report, results));
+  CHECK(json["schema"] == "optrace.check/1");
+  CHECK(json["passed"] == false);
+  CHECK(json["rules"][1]["status"] == "failed");
+  CHECK(json["rules"][1]["path"][1]["name"] == "aten::conv2d");
+  CHECK(check_to_json(report, results) == check_to_json(report, results));
+
+  const std::string junit = check_to_junit(results);
+  CHECK(junit.find(R"(<testsuite name="optrace check" tests="3" failures="1" errors="1">)") !=
+        std::string::npos);
+  CHECK(junit.find("<script>") == std::string::npos);
+  CHECK(junit.find("&lt;script&gt;&quot;&#39;&amp;\\x01") != std::string::npos);
+  CHECK(junit.find(R"(type="error")") != std::string::npos);
+
+  const auto sarif = nlohmann::json::parse(check_to_sarif(results));
+  CHECK(sarif["version"] == "2.1.0");
+  const nlohmann::json& run = sarif["runs"][0];
+  CHECK(run["tool"]["driver"]["name"] == "optrace");
+  CHECK(run["tool"]["driver"]["rules"].size() == 3);
+  REQUIRE(run["results"].size() == 2);
+  CHECK(run["results"][0]["ruleIndex"] == 1);
+  CHECK(run["results"][0]["message"]["text"].is_string());
+  CHECK(run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] ==
+        "model.py");
+  CHECK(run["results"][1]["locations"].empty());
+
+  const std::string github = check_to_github(results);
+  CHECK(github.find("::error title=</failure><script>\"'&\\x01\\x1b[31m%250A%2C%3A\\xff,"
+                    "file=model.py,line=7::found: called 3 times") != std::string::npos);
+  CHECK(github.ends_with("1 of 3 rules passed\n"));
+}

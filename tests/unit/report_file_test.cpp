@@ -1,0 +1,269 @@
+#include "report/report_file.h"
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "platform/error.h"
+#include "report/check.h"
+#include "report/compare.h"
+#include "report/html.h"
+#include "report/json.h"
+#include "report/tree.h"
+
+using namespace optrace;
+using nlohmann::json;
+
+namespace {
+
+/// With every key that the reader knows, and all that printing looks at.
+const std::string& example() {
+  static const std::string text = R"({
+"schema": "optrace.report/1",
+"torch": {"version": "2.6.0", "git_version": "abc", "cuda": "12.4", "debug": false},
+"device": "cuda", "dry_run": {"arch": "sm_90", "part": "H100", "devices": 2},
+"source": {"version": "2.6.0", "exact": true},
+"processes": [{"id": 7, "rank": 0}, {"id": 8, "rank": 1}],
+"roots": [{"layer": "dispatcher", "name": "at::_ops::mm::call", "symbol": "_ZN2at4_ops2mm4callE",
+  "library": "libtorch_cpu.so", "op": "aten::mm", "thread": 12, "calls": 3,
+  "source": {"file": "a.cpp", "line": 3, "call_line": 4, "url": "https://x/y"},
+  "detail": {"step": "call", "schema": "mm(Tensor self) -> Tensor", "call_lines": [4, 5],
+    "python_name": "torch.mm", "ranks": [0], "threads": 2, "tail_call": true,
+    "key_set": ["CUDA"], "included": [], "excluded": ["AutogradCUDA"], "fallthrough": ["Conjugate"],
+    "dispatch_key": "CUDA", "kernel": "mm", "registered_at": "a.cpp:9", "dispatch": "kernel",
+    "grad_mode": false, "inference_mode": true, "dispatch_modes": 1, "variants_left_out": 1,
+    "arguments": [{"name": "self", "value": {"tensor": {"shape": [2, 2], "strides": [2, 1],
+      "dtype": "float32", "device": "cuda:0", "requires_grad": false, "keys": ["CUDA"]}}},
+      {"name": "n", "value": [1, 2.5, {"type": "dtype", "value": "float32"}, null]}],
+    "results": [{"tensor": {"shape": null, "strides": null, "dtype": "float32", "device": "cuda:0",
+      "requires_grad": false, "keys": []}, "relation": "view", "of": "self"}],
+    "variants": [{"calls": 1, "key_set": ["CUDA"], "dispatch_key": "CUDA", "arguments": []},
+      {"calls": 2, "key_set": ["CUDA"], "dispatch_key": "CUDA", "arguments": []}]},
+  "children": [{"layer": "library", "name": "cublasSgemm_v2", "symbol": null, "library": null,
+    "op": null, "thread": 12, "calls": 3, "source": null,
+    "detail": {"library": "cuBLAS", "emulated": true, "reads_device_memory": true,
+      "time": {"total": 9, "shortest": 1, "longest": 4}, "device_work_left_out": 1,
+      "calls": [{"kind": "library", "call": "cublasSgemm_v2", "m": 2, "n": 2, "k": 2, "calls": 3},
+        {"kind": "failed", "error": 2, "status": "cudaErrorMemoryAllocation", "why": "no room",
+         "calls": 1}, {"kind": "copy", "bytes": 8, "calls": 1}]},
+    "children": [{"layer": "device", "name": "gemm", "thread": 12, "calls": 3,
+      "detail": {"launches": [{"grid": [1, 1, 1], "block": [32, 1, 1], "shared_memory": 0,
+        "stream": 0, "calls": 3}], "duration_ns": {"total": 9, "shortest": 1, "longest": 4}},
+      "children": []}]},
+  {"layer": "autograd", "name": "MmBackward0", "thread": 13, "calls": 1, "children": [],
+   "detail": {"node": "MmBackward0", "backward_of": "aten::mm",
+     "formulas": [{"arguments": "self", "formula": "grad", "line": 3}]}}]}]})";
+  return text;
+}
+
+Report as_report(WrittenReport written) {
+  Report report;
+  static_cast<WrittenReport&>(report) = std::move(written);
+  report.meta = json::object();
+  return report;
+}
+
+/// A hostile text is refused with a reason; or it is a report, and what is made of it harms nobody.
+void survive(const std::string& text) {
+  Report report;
+  try {
+    report = as_report(parse_report(text));
+  } catch (const ReportError& error) {
+    CHECK(std::string(error.what()).size() > 5);
+    return;
+  }
+  static const Report other = as_report(parse_report(example()));
+  try {
+    const std::string again = to_json(report);
+    CHECK(to_json(as_report(parse_report(again))) == again);
+    for (const bool why : {false, true})
+      CHECK(!to_tree(report, {.style = {}, .width = 60, .all = false, .why = why}).empty());
+    CHECK(!to_html(report).empty());
+    std::vector<Rule> rules;
+    for (const char* const rule : {"calls aten::mm", "mm@cuda uses cublas", "no implicit copy",
+                                   "no kernel of dtype float64", "launches <= 2", "no failure"})
+      rules.push_back(parse_rule(rule));
+    const auto results = check(report, KnownNames({}, nullptr), rules);
+    CHECK(!check_to_json(report, results).empty());
+    CHECK(!check_to_sarif(results).empty());
+    CHECK(!comparison_to_json(other, report, compare(other, report)).empty());
+  } catch (const Error& error) {
+    CHECK(!error.remedy().empty());
+  }
+}
+
+/// Pointers to every value of a document.
+std::vector<json::json_pointer> places_in(const json& document) {
+  std::vector<json::json_pointer> places;
+  const json flat = document.flatten();
+  for (const auto& [path, value] : flat.items())
+    for (json::json_pointer at(path); !at.empty(); at = at.parent_pointer()) {
+      if (std::find(places.begin(), places.end(), at) != places.end()) break;
+      places.push_back(at);
+    }
+  return places;
+}
+
+std::string reason(const std::string& text) {
+  try {
+    parse_report(text);
+  } catch (const ReportError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+std::string with(const char* place, const json& value) {
+  json changed = json::parse(example());
+  changed[json::json_pointer(place)] = value;
+  return changed.dump();
+}
+
+}  // namespace
+
+TEST_CASE("a report's JSON is read, all of it", "[report_file]") {
+  const WrittenReport report = parse_report(example());
+  CHECK(report.torch["version"] == "2.6.0");
+  CHECK(report.device == "cuda");
+  CHECK(report.dry_run["devices"] == 2);
+  CHECK(report.source_exact);
+  CHECK(report.processes.size() == 2);
+  REQUIRE(report.roots.size() == 1);
+  const Frame& mm = report.roots[0];
+  CHECK(name_of(mm.layer) == "dispatcher");
+  CHECK(mm.op == "aten::mm");
+  CHECK(mm.calls == 3);
+  CHECK(mm.thread == 12);
+  REQUIRE(mm.source);
+  CHECK(mm.source->line == 3);
+  CHECK(mm.source->call_line == 4U);
+  REQUIRE(mm.children.size() == 2);
+  CHECK(mm.children[0].detail["library"] == "cuBLAS");
+  CHECK(mm.children[0].children[0].layer == Layer::device);
+
+  // What was written is read, and written again, to the last byte; from a stream, too.
+  const std::string text = to_json(as_report(parse_report(example())));
+  std::istringstream stream(text);
+  CHECK(to_json(as_report(parse_report(stream))) == text);
+  CHECK(json::parse(text)["roots"][0]["detail"] == json::parse(example())["roots"][0]["detail"]);
+}
+
+TEST_CASE("reports of other minor versions are read, of other major versions not",
+          "[report_file]") {
+  const WrittenReport least = parse_report(
+      R"({"schema": "optrace.report/1", "roots": [{"layer": "kernel", "name": "f", "children": []}]})");
+  CHECK(least.torch.is_object());
+  CHECK(least.roots[0].calls == 1);
+  CHECK_FALSE(least.roots[0].source);
+  json newer = json::parse(example());
+  const std::string known = to_json(as_report(parse_report(newer.dump())));
+  newer["added"] = {{"later", {1, 2}}};
+  newer["source"]["added"] = 1;
+  newer["roots"][0]["added"] = json::array();
+  newer["roots"][0]["source"]["added"] = nullptr;
+  CHECK(to_json(as_report(parse_report(newer.dump()))) == known);
+  for (const char* const schema : {"optrace.report/2", "optrace.report/10", "optrace.report/1x",
+                                   "optrace.check/1", "optrace.report"})
+    CHECK(reason(with("/schema", schema)) ==
+          std::string("its schema is ") + schema + ", not optrace.report/1");
+}
+
+TEST_CASE("what is no report is refused with the reason", "[report_file]") {
+  using Catch::Contains;
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  CHECK(reason("") == "it is no JSON object");
+  CHECK(reason(deep) == "it is no JSON object");
+  CHECK(reason("[1]") == "it is no JSON object");
+  CHECK(reason(example().substr(0, 700)) == "it is no JSON object");
+  CHECK(reason(example() + "}") == "it is no JSON object");
+  CHECK(reason("{\"schema\": \"\xff\xfe\"}") == "it is no JSON object");
+  CHECK(reason("{}") == "it names no schema");
+  CHECK(reason(with("/schema", 1)) == "`schema` is not a text");
+  CHECK(reason(with("/roots", json::object())) == "the list `roots` is missing");
+  CHECK(reason(with("/roots/0", 3)) == "a frame is no object");
+  CHECK(reason(with("/roots/0/layer", "nowhere")) == "a frame is of no layer that is known");
+  CHECK(reason(with("/roots/0/name", nullptr)) == "a frame lacks its layer or name");
+  CHECK(reason(with("/roots/0/symbol", 3)) == "`symbol` is not a text");
+  CHECK(reason(with("/roots/0/children", nullptr)) == "the list `children` is missing");
+  for (const json& number : {json(-1), json(1.5), json(1e300), json("3"), json(true)})
+    CHECK(reason(with("/roots/0/calls", number)) == "`calls` is not a whole number that fits");
+  CHECK(reason(with("/roots/0/source/line", 1ULL << 32U)) ==
+        "`line` is not a whole number that fits");
+  CHECK(reason(with("/roots/0/detail", "x")) == "`detail` is not an object");
+  CHECK(reason(with("/source/exact", "yes")) == "`exact` is not true or false");
+  std::string nested = example();
+  nested.replace(nested.find("\"mm(Tensor self) -> Tensor\""), 27, deep);
+  CHECK(reason(nested) == "`detail` is nested too deep");
+  CHECK(reason(R"({"schema": "optrace.report/1", "roots": [], "later": )" + deep + "}") == "none");
+  for (const char* const huge : {"1e999", "123456789012345678901234567890", "-0"}) {
+    std::string changed = example();
+    changed.replace(changed.find("\"thread\": 12"), 12, std::string("\"thread\": ") + huge);
+    survive(changed);
+  }
+
+  std::ifstream missing("/nonexistent/report.json");
+  CHECK_THROWS_WITH(parse_report(missing), "the stream can't be read");
+}
+
+TEST_CASE("trees as deep as a program's recursion are read", "[report_file]") {
+  const std::string level = R"({"layer": "kernel", "name": "f", "children": [)";
+  std::string text = R"({"schema": "optrace.report/1", "roots": [)";
+  constexpr int kDepth = 100'000;
+  for (int i = 0; i < kDepth; ++i) text += level;
+  for (int i = 0; i < kDepth; ++i) text += "]}";
+  text += "]}";
+  const WrittenReport report = parse_report(text);
+  int depth = 0;
+  for (const Frame* frame = &report.roots[0];; frame = &frame->children[0]) {
+    ++depth;
+    if (frame->children.empty()) break;
+  }
+  CHECK(depth == kDepth);
+}
+
+TEST_CASE("hostile reports do no harm", "[report_file]") {
+  survive(example());
+  // Every value of another type, or gone.
+  const json whole = json::parse(example());
+  const std::vector<json> strangers = {nullptr,
+                                       true,
+                                       -1,
+                                       1e300,
+                                       ~0ULL,
+                                       "",
+                                       "\x1b[31m<b>\u202e",
+                                       json::array(),
+                                       json::object(),
+                                       json::array({-7}),
+                                       json::array({json::array({json::object()})}),
+                                       {{"calls", "x"}, {"tensor", 3}, {"kind", {}}}};
+  for (const json::json_pointer& place : places_in(whole)) {
+    CAPTURE(place.to_string());
+    for (const json& stranger : strangers) {
+      json changed = whole;
+      changed[place] = stranger;
+      survive(changed.dump());
+    }
+    json changed = whole;
+    json& parent = changed[place.parent_pointer()];
+    if (parent.is_object()) {
+      parent.erase(place.back());
+      survive(changed.dump());
+    }
+  }
+  // Every byte changed, and every end.
+  std::mt19937 random(1);
+  for (std::size_t at = 0; at < example().size(); ++at) {
+    std::string spoiled = example();
+    spoiled[at] = static_cast<char>(random());
+    survive(spoiled);
+    survive(example().substr(0, at));
+  }
+}

@@ -1,0 +1,63 @@
+#include "tracer/situation_memory.h"
+
+#include <map>
+#include <random>
+#include <tuple>
+
+#include <catch2/catch.hpp>
+
+using namespace optrace;
+
+namespace {
+
+using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>;
+
+Key key_of(const Situation& situation) {
+  const EventKey& event = situation.event;
+  return {situation.state, event.id, event.line, event.stack_pointer, event.return_address};
+}
+
+}  // namespace
+
+TEST_CASE("a situation is remembered as it was, whatever came before it", "[situation_memory]") {
+  std::mt19937 random(7);
+  const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random() % end); };
+  SituationMemory memory;
+  std::map<Key, std::uint32_t> expected;
+  std::uint32_t state = 0;
+  std::size_t found = 0;
+  for (std::uint32_t i = 0; i < 200'000; ++i) {
+    // Mostly the same round, of which each turn is the only one that follows another; sometimes
+    // not.
+    const bool strays = below(10) == 0;
+    const Situation situation{strays ? below(50) : state,
+                              {.id = i % 100, .line = strays ? below(3) : 0, .stack_pointer = 8}};
+    const Outcome* const known = memory.find(situation);
+    const auto place = expected.find(key_of(situation));
+    REQUIRE((known != nullptr) == (place != expected.end()));
+    if (known != nullptr) {
+      ++found;
+      REQUIRE(known->state == place->second);
+      state = known->state;
+    } else {
+      state = below(50);
+      expected.emplace(key_of(situation), state);
+      memory.add(situation, {.state = state});
+    }
+  }
+  CHECK(expected.size() > 5'000);
+  CHECK(found > 100'000);
+}
+
+TEST_CASE("situations that differ in one number only are different", "[situation_memory]") {
+  const Situation base{1, {2, 3, 4, 5}};
+  SituationMemory memory;
+  CHECK(memory.find(base) == nullptr);
+  memory.add(base, {.state = 9});
+  for (const Situation& other :
+       {Situation{0, {2, 3, 4, 5}}, Situation{1, {0, 3, 4, 5}}, Situation{1, {2, 0, 4, 5}},
+        Situation{1, {2, 3, 0, 5}}, Situation{1, {2, 3, 4, 0}}})
+    CHECK(memory.find(other) == nullptr);
+  REQUIRE(memory.find(base) != nullptr);
+  CHECK(memory.find(base)->state == 9);
+}

@@ -1,0 +1,153 @@
+#include "tracer/activity_agent.h"
+
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/installation.h"
+#include "tracer/built_for_torch.h"
+#include "tracer/cuda_headers.h"
+#include "tracer/device_generator/device_families.h"
+#include "tracer/dry_run.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::string_view kLacks =
+    "What the devices did (kernels, their times) is missing from the trace.";
+
+/// Everything but where headers, the sources and the result lie. No -march: a cache may be shared
+/// by machines of different kinds.
+const std::vector<std::string>& fixed_arguments() {
+  static const std::vector<std::string> arguments{
+      "-O2",      "-fPIC",           "-shared",    "-fvisibility=hidden",
+      "-DNDEBUG", "-Wl,-z,nodelete", "-Wl,-z,now", "-pthread"};
+  return arguments;
+}
+
+class Builder {
+ public:
+  explicit Builder(const std::filesystem::path& torch_folder)
+      : torch_(torch_folder), sources_(data_folder() / "device_activity"), headers_(torch_folder) {}
+
+  ActivityAgent find_or_build(const std::function<void(std::string_view)>& progress) {
+    const auto version = content_of(torch_ / "version.py");
+    const auto cuda = version ? value_in(*version, "cuda") : std::nullopt;
+    // Who traces CUDA on a torch without it is told elsewhere.
+    if (!cuda) return {};
+    const auto compiler = find_compiler();
+    if (!compiler) return without(std::string(kNoCompiler));
+    compiler_ = *compiler;
+    if (const std::string lacking = missing_headers(*cuda); !lacking.empty())
+      return without(lacking);
+    const std::string name = fmt::format("liboptrace_activity-{}.so", key(*version));
+    const std::filesystem::path cache = build_cache("activity-agents");
+    std::error_code error;
+    if (!cache.empty() && std::filesystem::exists(cache / name, error))
+      return {.library = cache / name, .missing = {}, .folder = {}};
+    progress("building what follows the devices' work for this torch, once");
+    BuiltLibrary built = build_library(
+        cache, name, [this](const std::string& standard, const std::filesystem::path& library) {
+          return compile_step(standard, library);
+        });
+    if (built.path.empty()) {
+      return without(
+          fmt::format("Building what records it with {} failed ({}). Another compiler can be "
+                      "named in $CXX.",
+                      compiler_.string(), built.failure));
+    }
+    return {.library = std::move(built.path), .missing = {}, .folder = std::move(built.folder)};
+  }
+
+ private:
+  static ActivityAgent without(const std::string& why) {
+    return {.library = {}, .missing = fmt::format("{} {}", kLacks, why), .folder = {}};
+  }
+
+  /// What to say when headers are missing; else empty. Notes where they lie.
+  std::string missing_headers(const std::string& cuda) {
+    std::vector<std::string> missing;
+    std::vector<std::string> wheels;
+    for (const std::string_view name : {"cupti", "cudart"}) {
+      const DeviceFamily& family = *device_family(name);
+      if (const auto folder = headers_.folder_of(family.headers.front())) {
+        used_.insert(*folder);
+      } else {
+        missing.emplace_back(family.headers.front());
+        wheels.push_back(fmt::format("'{}'", requirement(torch_, family, cuda)));
+      }
+    }
+    if (missing.empty()) return {};
+    return fmt::format("It takes the headers of CUPTI, and {} {} {}: pip install {}",
+                       fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are",
+                       looked_for_headers(), fmt::join(wheels, " "));
+  }
+
+  std::string key(const std::string& torch_version) const {
+    BuildKey key;
+    key.add(torch_version);
+    key.add(identity_of(compiler_));
+    for (const std::string& argument : fixed_arguments()) key.add(argument);
+    for (const auto& folder : used_)
+      for (const char* const header : {"cupti_version.h", "cuda.h"})
+        key.add(identity_of(folder / header));
+    key.add_files_below(sources_);
+    return key.hex();
+  }
+
+  BuildStep compile_step(const std::string& standard, const std::filesystem::path& library) const {
+    BuildStep step{compiler_.string(), standard};
+    step.insert(step.end(), fixed_arguments().begin(), fixed_arguments().end());
+    for (const std::string& argument :
+         {std::string("-I"), sources_.string(), std::string("-o"), library.string(),
+          (sources_ / "tracer" / "device_activity" / "device_activity.cpp").string()})
+      step.push_back(argument);
+    const auto headers = headers_.arguments(used_);
+    step.insert(step.end(), headers.begin(), headers.end());
+    step.emplace_back("-idirafter");
+    step.push_back(
+        (data_folder() / "emulated_device" / "tracer" / "emulated_device" / "stand_ins").string());
+    step.emplace_back("-ldl");
+    return step;
+  }
+
+  std::filesystem::path torch_;
+  std::filesystem::path sources_;
+  HeaderFolders headers_;
+  std::filesystem::path compiler_;
+  std::set<std::filesystem::path> used_;  ///< Folders that have the headers.
+};
+
+}  // namespace
+
+bool records_device_activity(bool dry_run) {
+  if (const char* const wish = std::getenv("OPTRACE_DEVICE_ACTIVITY");
+      wish != nullptr && *wish != '\0')
+    return std::string_view(wish) != "0";
+  return !dry_run && has_gpu();
+}
+
+ActivityAgent find_or_build_activity_agent(const std::filesystem::path& torch_folder,
+                                           const std::function<void(std::string_view)>& progress) {
+  return Builder(torch_folder).find_or_build(progress);
+}
+
+void add_activity_warnings(Trace& trace) {
+  std::set<std::string> reasons;
+  for (const std::string& record : trace.op_records) {
+    const auto json = nlohmann::json::parse(record, nullptr, false);
+    if (!json.is_object() || json.value("kind", nlohmann::json()) != "activity_missing") continue;
+    const auto why = json.find("why");
+    if (why != json.end() && why->is_string()) reasons.insert(why->get<std::string>());
+  }
+  for (const std::string& reason : reasons) trace.meta["warnings"].push_back(reason);
+}
+
+}  // namespace optrace

@@ -1,0 +1,98 @@
+"""How a traced program and the command talk, and how the program is kept out of it meanwhile."""
+import _signal
+import _socket
+import array
+import fcntl
+import gc
+import json
+import os
+import sys
+
+_HIGH_DESCRIPTOR = 256  # Programs know the numbers of their own files.
+_MOST_DESCRIPTORS = 250
+# A fault's own signals are never blocked: the system ends a process that can't take one.
+_FAULTS = {_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
+           _signal.SIGTRAP, _signal.SIGSYS}
+
+
+class Quiet:
+    """What runs inside is none of the program's: no signal handler, no collection of its."""
+
+    def __enter__(self):
+        # Handlers that are due already run here, in front of it.
+        self._blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK,
+                                                _signal.valid_signals() - _FAULTS)
+        self._collects = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *ignored):
+        if self._collects:
+            gc.enable()
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self._blocked)
+
+
+class Connection:
+    """One JSON object a line, both ways, over the command's socket; raises OSError."""
+
+    def __init__(self, socket):
+        self._received = b""
+        self._socket = socket
+
+    @classmethod
+    def to(cls, address, patience):
+        """`patience` is how many seconds the command may take to answer."""
+        socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            socket = _high(socket)
+            socket.settimeout(patience)
+            socket.connect(address)
+        except BaseException:
+            socket.close()
+            raise
+        return cls(socket)
+
+    def send(self, message, descriptor=None, **values):
+        values["message"] = message
+        data = (json.dumps(values) + "\n").encode("ascii")
+        if descriptor is not None:
+            sent = self._socket.sendmsg(
+                [data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS,
+                          descriptor.to_bytes(4, sys.byteorder))], _socket.MSG_NOSIGNAL)
+            data = data[sent:]
+        while data:
+            data = data[self._socket.send(data, _socket.MSG_NOSIGNAL):]
+
+    def receive(self):
+        message, descriptors = self.receive_with_descriptors()
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return message
+
+    def receive_with_descriptors(self):
+        """The next message, and the descriptors that came with it, which are the caller's."""
+        descriptors = array.array("i")
+        while b"\n" not in self._received:
+            data, control, _, _ = self._socket.recvmsg(
+                1 << 16, _socket.CMSG_SPACE(_MOST_DESCRIPTORS * descriptors.itemsize),
+                _socket.MSG_CMSG_CLOEXEC)
+            for level, kind, numbers in control:
+                if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+                    descriptors.frombytes(
+                        numbers[:len(numbers) - len(numbers) % descriptors.itemsize])
+            if not data:
+                raise OSError("the command is gone")
+            self._received += data
+        line, self._received = self._received.split(b"\n", 1)
+        return json.loads(line), list(descriptors)
+
+    def close(self):
+        self._socket.close()
+
+
+def _high(socket):
+    try:
+        number = fcntl.fcntl(socket.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
+    except OSError:  # Fewer are allowed here.
+        return socket
+    socket.close()
+    return _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, number)

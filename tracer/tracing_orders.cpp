@@ -1,0 +1,133 @@
+#include "tracer/tracing_orders.h"
+
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/installation.h"
+#include "tracer/target_description.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kReport =
+    "Run the command again; if it stays so, report it with what is printed here.";
+constexpr std::size_t kMostModules = 16;
+constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(30);
+
+Json object_in(Json& message, const char* key) {
+  const auto found = message.find(key);
+  if (found == message.end() || !found->is_object()) {
+    throw Error(ExitStatus::failed,
+                fmt::format("a traced process does not say its '{}' as expected", key), kReport);
+  }
+  return std::move(*found);
+}
+
+}  // namespace
+
+TracingOrders::TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
+                             std::filesystem::path root)
+    : session_(session), probes_(probes), dry_run_(dry_run), root_(std::move(root)) {
+  session_.modules().look_below(root_);
+}
+
+void TracingOrders::plan(const Json& greeting) {
+  const auto torch = greeting.find("torch");
+  if (torch == greeting.end() || !torch->is_string()) {
+    throw Error(ExitStatus::failed, "a traced process does not say where its torch is", kReport);
+  }
+  const std::filesystem::path folder = root_.string() + torch->get<std::string>();
+  cuda_ = dry_run_ != nullptr || greeting.value("cuda", Json()) == true;
+  std::vector<std::filesystem::path> modules = torch_libraries(folder, cuda_);
+  if (dry_run_ != nullptr) {
+    const auto& emulated = dry_run_->emulation.libraries;
+    modules.insert(modules.end(), emulated.begin(), emulated.end());
+  }
+  const auto others = greeting.find("modules");
+  if (others != greeting.end() && others->is_array() && others->size() <= kMostModules) {
+    for (const Json& other : *others) {
+      if (other.is_string()) modules.emplace_back(root_.string() + other.get<std::string>());
+    }
+  }
+  plans_ = session_.initial_plans(modules);
+  if (!root_.empty()) {
+    // Whose headers those are is not known: nothing is compiled from them.
+    op_agent_.missing =
+        "Op records are missing: the process lives in a container, whose torch optrace builds "
+        "nothing for. Run optrace in there to have them.";
+    return;
+  }
+  const auto silent = [](std::string_view) {};
+  op_agent_ = find_or_build_op_agent(folder, silent);
+  if (cuda_ && records_device_activity(dry_run_ != nullptr)) {
+    activity_agent_ = find_or_build_activity_agent(folder, silent);
+    cuda_calls_agent_ = find_or_build_cuda_calls_agent(folder, silent);
+  }
+}
+
+Json TracingOrders::meta(Json imported, const std::string& call) const {
+  Json meta = object_in(imported, "meta");
+  meta["device"] = cuda_ ? "cuda" : "cpu";
+  meta["op"] = "";
+  meta["call"] = call;
+  meta["inputs"] = Json::array();
+  meta["backward"] = false;
+  meta["warnings"] = Json::array();
+  for (const std::string& missing :
+       {op_agent_.missing, activity_agent_.missing, cuda_calls_agent_.missing})
+    if (!missing.empty()) meta["warnings"].push_back(missing);
+  meta["probes"] = {{"mode", probes_ == ProbeMode::jump ? "jump" : "int3"}};
+  return checked_meta(std::move(meta));
+}
+
+Json TracingOrders::record() const {
+  Json plans = Json::array();
+  for (const std::filesystem::path& plan : plans_) plans.push_back(plan.string());
+  return {{"order", "record"},
+          {"agent", (library_folder() / "liboptrace_agent.so").string()},
+          {"op_agent", op_agent_.library.string()},
+          {"activity_agent", activity_agent_.library.string()},
+          {"cuda_calls_agent", cuda_calls_agent_.library.string()},
+          {"use_jumps", probes_ == ProbeMode::jump},
+          {"plans", std::move(plans)},
+          {"bytes", kRegionBytes}};
+}
+
+std::vector<std::filesystem::path> TracingOrders::files() const {
+  std::vector<std::filesystem::path> files = plans_;
+  files.push_back(library_folder() / "liboptrace_agent.so");
+  return files;
+}
+
+Descriptor receive_region(ProgramConnection& connection, Json& meta) {
+  add_warnings(meta, connection.receive("recording", kAnswerLimit));
+  Descriptor region = connection.take_descriptor();
+  const int seals = ::fcntl(region.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {  // To read what became smaller would kill us.
+    throw Error(ExitStatus::failed, "a traced process shares no memory that is safe to read",
+                kReport);
+  }
+  return region;
+}
+
+void add_tables(Json& meta, Json message) {
+  const Json tables = object_in(message, "meta");
+  for (const char* const key : {"dispatch_tables", "boxed_kernels"}) {
+    if (tables.contains(key)) meta[key] = tables[key];
+  }
+}
+
+void add_warnings(Json& meta, const Json& message) {
+  const auto found = message.find("warnings");
+  if (found == message.end() || !found->is_array()) return;
+  for (const Json& warning : *found) {
+    if (warning.is_string()) meta["warnings"].push_back(warning);
+  }
+}
+
+}  // namespace optrace

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "platform/descriptor.h"
+#include "tracer/activity_agent.h"
+#include "tracer/cuda_calls_agent.h"
+#include "tracer/dry_run.h"
+#include "tracer/launcher.h"
+#include "tracer/op_agent.h"
+#include "tracer/probe_session.h"
+#include "tracer/program_socket.h"
+
+namespace optrace {
+
+/// Bytes of memory that a process shares with the command for what it records.
+constexpr std::uint64_t kRegionBytes = 32ULL << 20;
+
+/// What a process that has torch is told to do so that it is traced, and what its trace says of it.
+/// The process is not trusted.
+class TracingOrders {
+ public:
+  /// All must outlive the orders. `dry_run`: null without one. `root`: where the process's files
+  /// are, if not where ours are.
+  TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
+                std::filesystem::path root = {});
+
+  /// Plans probes and makes what records ops and devices' work, for a process that introduced
+  /// itself with `greeting` ("torch", "modules", "cuda"). Throws Error.
+  void plan(const nlohmann::json& greeting);
+
+  /// The trace's meta, from the process's message "imported". `call` is what ran. Throws
+  /// Error(failed).
+  nlohmann::json meta(nlohmann::json imported, const std::string& call) const;
+
+  /// The message to the process: memory is to be shared, everything placed.
+  nlohmann::json record() const;
+
+  /// The files that the message names.
+  std::vector<std::filesystem::path> files() const;
+
+ private:
+  ProbeSession& session_;
+  const ProbeMode probes_;
+  const DryRun* const dry_run_;
+  const std::filesystem::path root_;
+  bool cuda_ = false;
+  std::vector<std::filesystem::path> plans_;
+  OpAgent op_agent_;
+  ActivityAgent activity_agent_;
+  CudaCallsAgent cuda_calls_agent_;
+};
+
+/// The memory that a process shares by its message "recording", whose "warnings" are added to
+/// meta. Throws Error(failed), also for memory that is not safe to read.
+Descriptor receive_region(ProgramConnection& connection, nlohmann::json& meta);
+
+/// Adds the dispatch tables of the message "tables" to meta.
+void add_tables(nlohmann::json& meta, nlohmann::json message);
+
+/// Adds what is text in `message["warnings"]` to meta["warnings"].
+void add_warnings(nlohmann::json& meta, const nlohmann::json& message);
+
+}  // namespace optrace
