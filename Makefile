@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test setup build newest pythons sanitize sanitized-build bench sweep index format lint clean
+.PHONY: help run test packages setup build newest pythons sanitize sanitized-build bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -18,11 +18,13 @@ help:
 	@echo 'make format    format the sources; make lint checks them'
 	@echo 'make clean     remove what was built (not the virtual environments)'
 
-setup:
+packages:
 	@setup/install-packages.sh
+
+setup: packages
 	@setup/make-venv.sh .venv setup/requirements-reference.txt tests/requirements.txt
 
-newest: setup
+newest: packages
 	@setup/make-venv.sh .venv-newest setup/requirements-newest.txt
 
 pythons: setup
@@ -35,14 +37,16 @@ build: setup
 run: build
 	@build/optrace conv2d
 
-sanitized-build: setup
+sanitized-build: packages
 	@[ -f build-sanitize/build.ninja ] || cmake --preset sanitize >/dev/null
 	@cmake --build --preset sanitize --target unit_tests -- -j $(JOBS) $(if $(CI),,--quiet)
 
-sanitize: sanitized-build
+sanitize: setup sanitized-build
 	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
-test: build newest sanitized-build
+# What is fetched and what is built leave each other room.
+test:
+	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
 

@@ -19,10 +19,8 @@ setup/install-packages.sh bench/packages.txt
 PYTHONPATH=build/bench-tools "$python" -u bench/attach.py build/optrace build/bench-tools
 printf '\n== Dry runs, against the CPU\n'
 "$python" bench/dry_run.py build/optrace
-printf '\n== Comparing two traces of a million events\n'
-OPTRACE_PYTHON=$python "$python" bench/compare.py build/optrace
-printf '\n== Rules held against a trace of a million events\n'
-"$python" bench/check.py build/optrace
+printf '\n== Checking and comparing traces of a million events, beside reading torch.profiler's\n'
+OPTRACE_PYTHON=$python "$python" bench/traces.py build/optrace
 printf '\n== One probe, against a call that takes a number from a shared counter\n'
 build/agent_bench build/lib/optrace/liboptrace_agent.so build/tests/agent/libprobe_targets.so
 printf '\n== Plans and names, against addr2line\n'

@@ -40,8 +40,7 @@ def _listen_if_asked():
         listen()
     except (Error, ImportError) as error:
         import sys
-        print(f"optrace: OPTRACE_LISTEN is 1, but this process can't listen: {error}",
-              file=sys.stderr)
+        print(f"optrace: OPTRACE_LISTEN is 1, but {error}", file=sys.stderr)
 
 
 _listen_if_asked()

@@ -41,10 +41,10 @@ class _Listener:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._bind()
             self._identity = self._identify()
-        except OSError as error:
-            raise Error(f"the socket to listen on can't be made: {error}",
+            _thread.start_new_thread(self._serve, ())
+        except (OSError, RuntimeError) as error:  # The latter where there can be no thread.
+            raise Error(f"this process can't listen: {error}",
                         "Set OPTRACE_CACHE_DIR to a folder on a local disk.") from error
-        _thread.start_new_thread(self._serve, ())
 
     def _bind(self):
         """Whoever finds the socket can connect to it: it gets its name last of all."""
@@ -122,8 +122,9 @@ def _remove_left_behind(folder):
 
 def _after_fork():
     global _listener
-    _listener.close()  # The parent's goes on: it has the same socket.
-    _listener = None
+    if _listener is not None:
+        _listener.close()  # The parent's goes on: it has the same socket.
+        _listener = None
     try:
         _listener = _Listener()
     except Error:

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import time
 import zlib
 
 import torch
@@ -44,6 +45,14 @@ class Training:
         if place == PERIOD - 1:
             torch.cumsum(torch.ones(3), 0)  # Once in a while.
         return bits_of(loss, *self._model.parameters())
+
+
+class Resting(Training):
+    """Leaves most of the processor to others."""
+
+    def step(self, place):
+        time.sleep(0.004)
+        return super().step(place)
 
 
 class Answering:
@@ -170,7 +179,7 @@ class Listening(Training):
 
 
 KINDS = {kind.__name__.lower(): kind
-         for kind in (Training, Threads, Server, Loader, Forking, Cuda, Listening)}
+         for kind in (Training, Resting, Threads, Server, Loader, Forking, Cuda, Listening)}
 
 
 def say(text):

@@ -112,3 +112,17 @@ def test_a_process_that_ends_meanwhile(optrace, training, tmp_path):
     assert f"process {training.pid} ended while it was traced" in errors
     assert json.loads(rest.splitlines()[-1])["done"]
     assert "aten::conv2d" in optrace("report", tmp_path / "trace").stdout
+
+
+def test_it_ends_at_an_op_or_after_a_while(optrace, training, tmp_path):
+    undisturbed = training.results()[:PERIOD]
+    report = tmp_path / "report.json"
+    result = optrace("attach", training.pid, "--until-op", "aten::cums*", "--format", "json",
+                     "-o", report)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "aten::cumsum" in ops_in(json.loads(report.read_text()))
+    result = optrace("attach", training.pid, "--seconds", "0.3", "--json-lines")
+    assert (result.returncode, result.stderr) == (0, "")
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert last["done"] and last["seconds"] >= 0.3 and last["paths"] > 0
+    end(training, undisturbed)
