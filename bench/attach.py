@@ -4,7 +4,8 @@ afterwards; beside `py-spy dump` and `memray attach`, which look into a running 
     attach.py OPTRACE FOLDER
 
 py-spy and memray are in FOLDER (pip install --target). How long it stands still is the longest time
-between two steps of a loop that reads the clock, waiting for the GIL included.
+between two steps of a loop that reads the clock, waiting for the GIL included. `optrace attach` ends
+as soon as it has seen an op, so the whole command takes longer than to the first op.
 """
 import mmap
 import os
@@ -92,7 +93,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         program = Program(folder, tools)
         try:
-            attach = [command, "attach", str(program.pid), "--ops", "1", "-o",
+            attach = [command, "attach", str(program.pid), "--until-op", "aten::*", "-o",
                       os.path.join(folder, "report")]
             subprocess.run(attach, check=True)  # Makes plans, once for a torch.
             before = program.speed()
