@@ -55,6 +55,30 @@ def test_it_is_traced_and_goes_on(optrace, python, tmp_path, kind, ops):
         end(target, undisturbed)
 
 
+def trace_threads_of(optrace, python, folder):
+    # That there is no NumPy is nobody's concern here.
+    with Target(python, folder / "threads", "threads",
+                environment={"PYTHONWARNINGS": "ignore"}) as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        for _ in range(3):
+            assert OF_ANSWERS <= ops_in(attach(optrace, target.pid, folder))
+        target.wait_for_lines(PERIOD)
+        end(target, undisturbed)
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13"])
+def test_other_pythons(optrace, repository, tmp_path, version):
+    python = repository / f".venv-{version}/bin/python"
+    if not python.exists():
+        pytest.skip(f"cannot run here: {python} is not there; `make pythons` makes it")
+    trace_threads_of(optrace, str(python), tmp_path)
+
+
+def test_the_newest_torch(optrace, newest_python, tmp_path):
+    trace_threads_of(optrace, newest_python, tmp_path)
+
+
 def test_a_worker_of_a_data_loader_is_a_process_like_others(optrace, python, tmp_path):
     with Target(python, tmp_path / "loader", "loader") as target:
         target.wait_for_lines(PERIOD)
