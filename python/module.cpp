@@ -18,8 +18,8 @@
 #include "python/python_check.h"
 #include "python/python_values.h"
 #include "python/recorded_trace.h"
-#include "tracer/listening.h"
 #include "report/layers.h"
+#include "tracer/listening.h"
 
 namespace optrace {
 namespace {
@@ -302,7 +302,8 @@ PYBIND11_MODULE(_optrace, module) {
   // For the pytest plugin, which looks at rules before it runs what they are about.
   module.def("require_rules", [](const py::object& rules) { optrace::rules_of(rules); });
   // For _listen.py: where the command looks for the socket.
-  module.def("listening_folder", [] { return optrace::text(optrace::listening_folder().string()); });
+  module.def("listening_folder",
+             [] { return optrace::text(optrace::listening_folder().string()); });
   module.def(
       "load",
       [](const py::object& path) {

@@ -32,10 +32,11 @@ struct AttachTarget {
 /// How the agent gets into a process.
 enum class Entrance { ptrace, socket };
 
-/// Looks at `process` through /proc. Only what is to be called by ptrace needs the right to write to
-/// it, and its functions' addresses, which are 0 otherwise. Throws Error(usage) for one that can't be traced at all (no
-/// such process, not Python, no torch, a version that isn't supported, another processor, ...), and
-/// Error(failed) where it is not allowed to us, or something else holds it; each says which it is.
+/// Looks at `process` through /proc. Only what is to be called by ptrace needs the right to write
+/// to it, and its functions' addresses, which are 0 otherwise. Throws Error(usage) for one that
+/// can't be traced at all (no such process, not Python, no torch, a version that isn't supported,
+/// another processor, ...), and Error(failed) where it is not allowed to us, or something else
+/// holds it; each says which it is.
 AttachTarget inspect_attach_target(pid_t process, Entrance entrance = Entrance::ptrace);
 
 /// Why the system refused to ptrace `process` with `error`, the errno of PTRACE_SEIZE or of opening

@@ -22,8 +22,7 @@ std::vector<pid_t> threads_of(pid_t process);
 /// Waits for a stop of a thread that this thread has seized; `status` is then as waitpid says it.
 /// `end`: it has ended, or is somebody else's.
 enum class WaitedFor { stop, end, nothing };
-WaitedFor wait_for_thread(pid_t thread, int& status,
-                          std::chrono::steady_clock::time_point limit);
+WaitedFor wait_for_thread(pid_t thread, int& status, std::chrono::steady_clock::time_point limit);
 
 /// Lets SIGTRAP through to all threads of a process that block it, as long as this lives: the
 /// system ends a process of which such a thread comes to an int3. Each of them is stopped for a

@@ -232,8 +232,7 @@ TEST_CASE("no option's text breaks the reader of shapes and dtypes") {
   const std::string letters = "0123456789xX=w-+. scalrtoh.";
   for (unsigned turn = 0; turn < 20000; ++turn) {
     std::string text;
-    for (auto size = random() % 30; size > 0; --size)
-      text += letters[random() % letters.size()];
+    for (auto size = random() % 30; size > 0; --size) text += letters[random() % letters.size()];
     try {
       const TensorShape shape = parse_shape(text);
       CHECK(shape.sizes.size() <= 64);

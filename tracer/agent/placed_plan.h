@@ -18,7 +18,7 @@ struct PlacedPlan {
   PlanView view;
   LoadedModule module;
   Slab slab;
-  void* pin = nullptr;  ///< Keeps the module loaded while probes are in it.
+  void* pin = nullptr;                     ///< Keeps the module loaded while probes are in it.
   recording::ProbeRange* range = nullptr;  ///< What a region's arena says of it,
   std::uint32_t described_region = 0;      ///< if it is this one (Region::serial).
   std::uint32_t first_id = 0;

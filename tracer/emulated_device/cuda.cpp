@@ -401,7 +401,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   if (value == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   return outcome(device_attribute(attribute, device, *value) ? CUDA_SUCCESS
-                                                            : CUDA_ERROR_INVALID_VALUE);
+                                                             : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice device) {
@@ -568,37 +568,37 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr
 
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   return outcome(data == nullptr ? CUDA_ERROR_INVALID_VALUE
-                                : pointer_attribute(data, attribute, pointer));
+                                 : pointer_attribute(data, attribute, pointer));
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, std::size_t bytes) {
   return outcome(copy_bytes(pointer_of(to), from, bytes, Direction::host_to_device, nullptr,
-                           "cuMemcpyHtoD_v2"));
+                            "cuMemcpyHtoD_v2"));
 }
 
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, std::size_t bytes) {
   return outcome(copy_bytes(to, pointer_of(from), bytes, Direction::device_to_host, nullptr,
-                           "cuMemcpyDtoH_v2"));
+                            "cuMemcpyDtoH_v2"));
 }
 
 CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, std::size_t bytes) {
   return outcome(copy_bytes(pointer_of(to), pointer_of(from), bytes, Direction::device_to_device,
-                           nullptr, "cuMemcpyDtoD_v2"));
+                            nullptr, "cuMemcpyDtoD_v2"));
 }
 
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
   return outcome(copy_bytes(pointer_of(to), from, bytes, Direction::host_to_device, stream,
-                           "cuMemcpyHtoDAsync_v2"));
+                            "cuMemcpyHtoDAsync_v2"));
 }
 
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   return outcome(copy_bytes(to, pointer_of(from), bytes, Direction::device_to_host, stream,
-                           "cuMemcpyDtoHAsync_v2"));
+                            "cuMemcpyDtoHAsync_v2"));
 }
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   return outcome(copy_bytes(pointer_of(to), pointer_of(from), bytes, Direction::device_to_device,
-                           stream, "cuMemcpyDtoDAsync_v2"));
+                            stream, "cuMemcpyDtoDAsync_v2"));
 }
 
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, std::size_t count) {
@@ -714,8 +714,8 @@ CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
     device = found->second.device;
   }
   return outcome(adopt_memory(pointer_of(address), bytes, MemoryKind::device, device, true)
-                    ? CUDA_SUCCESS
-                    : CUDA_ERROR_INVALID_VALUE);
+                     ? CUDA_SUCCESS
+                     : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
@@ -770,7 +770,8 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
                                                 CUmemGenericAllocationHandle handle) {
   const std::lock_guard lock(pieces_mutex);
   const auto found = pieces().all.find(handle);
-  if (properties == nullptr || found == pieces().all.end()) return outcome(CUDA_ERROR_INVALID_VALUE);
+  if (properties == nullptr || found == pieces().all.end())
+    return outcome(CUDA_ERROR_INVALID_VALUE);
   *properties = found->second.properties;
   return CUDA_SUCCESS;
 }
@@ -778,13 +779,13 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
 CUresult cuMemExportToShareableHandle(void*, CUmemGenericAllocationHandle,
                                       CUmemAllocationHandleType, unsigned long long) {
   return outcome(refuse("cuMemExportToShareableHandle",
-                       "emulated device memory is not shared between processes"));
+                        "emulated device memory is not shared between processes"));
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle*, void*,
                                         CUmemAllocationHandleType) {
   return outcome(refuse("cuMemImportFromShareableHandle",
-                       "emulated device memory is not shared between processes"));
+                        "emulated device memory is not shared between processes"));
 }
 
 // Streams and events: the runtime's.
@@ -907,7 +908,7 @@ CUresult cuModuleLoad(CUmodule* module, const char* path) {
   std::fclose(file);
   constexpr std::size_t kShortest = 64;  // Of any image's header.
   return outcome(content.size() < kShortest ? CUDA_ERROR_INVALID_IMAGE
-                                           : cuModuleLoadData(module, content.data()));
+                                            : cuModuleLoadData(module, content.data()));
 }
 
 CUresult cuModuleUnload(CUmodule handle) {
