@@ -73,21 +73,18 @@ class Builder {
 
   /// What to say when headers are missing; else empty. Notes where they lie.
   std::string missing_headers(const std::string& cuda) {
-    std::vector<std::string> missing;
-    std::vector<std::string> wheels;
+    std::vector<const DeviceFamily*> missing;
     for (const std::string_view name : {"cupti", "cudart"}) {
       const DeviceFamily& family = *device_family(name);
       if (const auto folder = headers_.folder_of(family.headers.front())) {
         used_.insert(*folder);
       } else {
-        missing.emplace_back(family.headers.front());
-        wheels.push_back(fmt::format("'{}'", requirement(torch_, family, cuda)));
+        missing.push_back(&family);
       }
     }
     if (missing.empty()) return {};
-    return fmt::format("It takes the headers of CUPTI, and {} {} {}: pip install {}",
-                       fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are",
-                       looked_for_headers(), fmt::join(wheels, " "));
+    return fmt::format("It takes the headers of CUPTI, and {}",
+                       lacking_headers(missing, torch_, cuda));
   }
 
   std::string key(const std::string& torch_version) const {

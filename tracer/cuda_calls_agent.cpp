@@ -92,8 +92,7 @@ class Builder {
 
   /// What to say when headers are missing; else empty. Notes where they lie.
   std::string missing_headers(const std::string& cuda) {
-    std::vector<std::string_view> missing;
-    std::vector<std::string> wheels;
+    std::vector<const DeviceFamily*> missing;
     std::set<const DeviceFamily*> needed{device_family("cudart"), device_family("cublaslt"),
                                          device_family("cudnn")};
     for (const DeviceLibrary& library : libraries_) needed.insert(library.family);
@@ -101,14 +100,12 @@ class Builder {
       if (const auto folder = headers_.folder_of(family->headers.front())) {
         used_.insert(*folder);
       } else {
-        missing.push_back(family->headers.front());
-        wheels.push_back(fmt::format("'{}'", requirement(torch_, *family, cuda)));
+        missing.push_back(family);
       }
     }
     if (missing.empty()) return {};
-    return fmt::format("It takes the headers of CUDA's libraries, and {} {} {}: pip install {}",
-                       fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are",
-                       looked_for_headers(), fmt::join(wheels, " "));
+    return fmt::format("It takes the headers of CUDA's libraries, and {}",
+                       lacking_headers(missing, torch_, cuda));
   }
 
   std::string key(const std::string& torch_version) const {

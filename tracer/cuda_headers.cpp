@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,14 @@ namespace {
 void add_folder(const std::filesystem::path& folder, std::vector<std::filesystem::path>& folders) {
   std::error_code error;
   if (std::filesystem::is_directory(folder, error)) folders.push_back(folder);
+}
+
+// Where headers that were not found were looked for.
+std::string looked_for_headers() {
+  std::string places;
+  for (const auto& folder : system_header_folders())
+    places += fmt::format("{}{}", places.empty() ? "" : " or ", folder.string());
+  return fmt::format("neither in the nvidia wheels beside torch nor in {}", places);
 }
 
 }  // namespace
@@ -36,13 +45,6 @@ std::vector<std::filesystem::path> system_header_folders() {
   if (const char* const home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0')
     return {std::filesystem::path(home) / "include"};
   return {"/usr/local/cuda/include", "/usr/include"};
-}
-
-std::string looked_for_headers() {
-  std::string places;
-  for (const auto& folder : system_header_folders())
-    places += fmt::format("{}{}", places.empty() ? "" : " or ", folder.string());
-  return fmt::format("neither in the nvidia wheels beside torch nor in {}", places);
 }
 
 HeaderFolders::HeaderFolders(const std::filesystem::path& torch_folder) {
@@ -104,6 +106,21 @@ std::string requirement(const std::filesystem::path& torch_folder, const DeviceF
   }
   if (!toolkit.empty()) return toolkit;
   return fmt::format("{}-cu{}", wheel, cuda.substr(0, cuda.find('.')));
+}
+
+std::string lacking_headers(const std::vector<const DeviceFamily*>& families,
+                            const std::filesystem::path& torch_folder, const std::string& cuda) {
+  std::vector<std::string_view> headers;
+  std::vector<std::string> wheels;
+  for (const DeviceFamily* const family : families) {
+    headers.push_back(family->headers.front());
+    std::string wheel = fmt::format("'{}'", requirement(torch_folder, *family, cuda));
+    if (std::find(wheels.begin(), wheels.end(), wheel) == wheels.end())
+      wheels.push_back(std::move(wheel));
+  }
+  return fmt::format("{} {} {}: pip install {}", fmt::join(headers, ", "),
+                     headers.size() == 1 ? "is" : "are", looked_for_headers(),
+                     fmt::join(wheels, " "));
 }
 
 }  // namespace optrace

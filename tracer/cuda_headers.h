@@ -21,10 +21,6 @@ std::optional<std::string> value_in(const std::string& version_file, std::string
 /// Where to look for headers that no wheel brings: where $CUDA_HOME says, or the usual places.
 std::vector<std::filesystem::path> system_header_folders();
 
-/// What to say of headers that were not found: where they were looked for, "neither in the nvidia
-/// wheels beside torch nor in /usr/include".
-std::string looked_for_headers();
-
 /// Where the headers of CUDA's libraries are.
 class HeaderFolders {
  public:
@@ -47,5 +43,11 @@ class HeaderFolders {
 /// headers of `family`; else as it is called for that version of CUDA.
 std::string requirement(const std::filesystem::path& torch_folder, const DeviceFamily& family,
                         const std::string& cuda);
+
+/// What to say of families whose headers were not found, at least one: which headers, where they
+/// were looked for, and what pip is to install for that version of CUDA. "cupti.h is neither in the
+/// nvidia wheels beside torch nor in /usr/include: pip install 'nvidia-cuda-cupti-cu12==12.4.127'".
+std::string lacking_headers(const std::vector<const DeviceFamily*>& families,
+                            const std::filesystem::path& torch_folder, const std::string& cuda);
 
 }  // namespace optrace

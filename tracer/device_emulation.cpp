@@ -177,24 +177,19 @@ class Builder {
 
   /// What to say when headers are missing or another CUDA's; else empty. Notes where they lie.
   std::string missing_headers(const std::string& cuda) {
-    std::vector<std::string> headers;
-    std::vector<std::string> wheels;
+    std::vector<const DeviceFamily*> missing;
     for (const DeviceLibrary& library : libraries_) {
       const DeviceFamily& family = *library.family;
       if (const auto folder = headers_.folder_of(family.headers.front())) {
         used_.insert(*folder);
       } else if (!family.wheel.empty() && (!library.functions.empty() || !family.always.empty() ||
                                            !sources_of(family.name).empty())) {
-        headers.emplace_back(family.headers.front());
-        const std::string wheel = fmt::format("'{}'", requirement(torch_, family, cuda));
-        if (std::find(wheels.begin(), wheels.end(), wheel) == wheels.end()) wheels.push_back(wheel);
+        missing.push_back(&family);
       }
     }
-    if (!headers.empty()) {
-      return fmt::format(
-          "It is built against the headers of CUDA's libraries, and {} {} {}: pip install {}",
-          fmt::join(headers, ", "), headers.size() == 1 ? "is" : "are", looked_for_headers(),
-          fmt::join(wheels, " "));
+    if (!missing.empty()) {
+      return fmt::format("It is built against the headers of CUDA's libraries, and {}",
+                         lacking_headers(missing, torch_, cuda));
     }
     const DeviceFamily& runtime = *device_family("cudart");
     const auto folder = headers_.folder_of(runtime.headers.front());

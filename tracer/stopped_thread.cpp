@@ -157,11 +157,13 @@ bool StoppedThread::stop(pid_t thread, bool any_code) {
     throw error == ESRCH ? ended(process_) : why_not_allowed(process_, error);
   }
   thread_ = thread;
-  trace(PTRACE_INTERRUPT, thread, 0, 0);
   const auto end = Clock::now() + std::chrono::milliseconds(kStopMilliseconds);
-  while (wait_for_stop(end) && status_ >> 16 != PTRACE_EVENT_STOP)
-    trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status_)));  // A signal.
-  if (status_ >> 16 != PTRACE_EVENT_STOP) {
+  const WaitedFor came = interrupt_thread(thread, status_, end);
+  if (came == WaitedFor::end) {
+    gone_ = true;
+    throw ended(process_);
+  }
+  if (came == WaitedFor::nothing) {
     detach();
     return false;
   }

@@ -35,13 +35,8 @@ ProcessStatus status_of(pid_t thread) {
 bool block_traps(pid_t thread, bool block) {
   constexpr std::chrono::milliseconds kLimit{100};
   if (trace(PTRACE_SEIZE, thread, 0, 0) != 0) return false;
-  trace(PTRACE_INTERRUPT, thread, 0, 0);
-  const auto end = Clock::now() + kLimit;
   int status = 0;
-  WaitedFor came{};
-  while ((came = wait_for_thread(thread, status, end)) == WaitedFor::stop &&
-         status >> 16 != PTRACE_EVENT_STOP)
-    trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));  // A signal.
+  const WaitedFor came = interrupt_thread(thread, status, Clock::now() + kLimit);
   std::uint64_t mask = 0;
   bool done = false;
   if (came == WaitedFor::stop &&
@@ -80,6 +75,15 @@ WaitedFor wait_for_thread(pid_t thread, int& status, Clock::time_point limit) {
     if (got > 0) return WaitedFor::stop;
     if (Clock::now() > limit) return WaitedFor::nothing;
     ::nanosleep(&kPause, nullptr);
+  }
+}
+
+WaitedFor interrupt_thread(pid_t thread, int& status, Clock::time_point limit) {
+  trace(PTRACE_INTERRUPT, thread, 0, 0);
+  while (true) {
+    const WaitedFor came = wait_for_thread(thread, status, limit);
+    if (came != WaitedFor::stop || status >> 16 == PTRACE_EVENT_STOP) return came;
+    trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));  // A signal.
   }
 }
 

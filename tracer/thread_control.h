@@ -24,6 +24,10 @@ std::vector<pid_t> threads_of(pid_t process);
 enum class WaitedFor { stop, end, nothing };
 WaitedFor wait_for_thread(pid_t thread, int& status, std::chrono::steady_clock::time_point limit);
 
+/// Stops such a thread wherever it is, as PTRACE_INTERRUPT does. Signals that come meanwhile are
+/// delivered.
+WaitedFor interrupt_thread(pid_t thread, int& status, std::chrono::steady_clock::time_point limit);
+
 /// Lets SIGTRAP through to all threads of a process that block it, as long as this lives: the
 /// system ends a process of which such a thread comes to an int3. Each of them is stopped for a
 /// moment. Threads that can't be stopped are left as they are.

@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 
-from attach_target import PERIOD, Outside, Target, assert_right, descriptors_of, maps_of, threads_of
+from attach_target import PERIOD, Outside, Target, descriptors_of, end, maps_of, threads_of
 
 ATTACHES = 500
 KILLS = 50
@@ -17,12 +17,6 @@ def memory_of(pid):
     """What it has of its own, in bytes."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024
-
-
-def end(target, undisturbed):
-    state = target.stop()
-    assert state["profile"] == state["trace"] == "None" and state["modules"] == []
-    assert_right(target.results(), undisturbed)
 
 
 def test_five_hundred_times(optrace, python, tmp_path):

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from attach_target import (PERIOD, Outside, Target, assert_right, ops_in, without_ptrace)
+from attach_target import PERIOD, Outside, Target, end, ops_in, without_ptrace
 from report_frames import frames
 
 FAILED = 3
@@ -27,13 +27,6 @@ def children_of(pid):
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         found += map(int, (task / "children").read_text().split())
     return found
-
-
-def end(target, undisturbed):
-    """It ends by itself; all that it did was right, and nothing of ours is in it."""
-    state = target.stop()
-    assert state["profile"] == state["trace"] == "None" and state["modules"] == []
-    assert_right(target.results(), undisturbed)
 
 
 @pytest.mark.parametrize(("kind", "ops"), [
