@@ -17,6 +17,7 @@ TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
       enters_itself_(trace.functions.size()),
       evaluation_loop_(trace.functions.size()),
       agent_(trace.functions.size()),
+      begins_threads_(trace.functions.size()),
       runs_nodes_(trace.functions.size()),
       jumps_indirectly_(trace.functions.size()),
       tail_calls_(trace.functions.size()) {
@@ -58,8 +59,11 @@ TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
     const FunctionRole role = role_of(function.symbol);
     set(evaluation_loop_, role.evaluation_loop);
     set(runs_nodes_, role.runs_nodes);
-    set(agent_, function.module < trace.modules.size() &&
-                    is_own_library(trace.modules[function.module].path));
+    const std::string_view path = function.module < trace.modules.size()
+                                      ? std::string_view(trace.modules[function.module].path)
+                                      : std::string_view();
+    set(begins_threads_, optrace::begins_threads(function.symbol, path));
+    set(agent_, is_own_library(path));
     for (const std::uint32_t target : function.tail_calls) {
       if (target >= identities_.size()) continue;
       tail_calls_[owner].push_back(identities_[target]);
@@ -153,7 +157,10 @@ std::uint32_t CallTreeRules::add(const Event& event) {
   switch (event.kind) {
     case EventKind::function_entry:
       return add_entry(event);
+    case EventKind::caller:
+      return add_caller(event);
     case EventKind::node_begin:
+      state_.asserted = 0;
       return begin_node(event);
     case EventKind::node_end:
       end_node();
@@ -168,6 +175,7 @@ std::uint32_t CallTreeRules::add(const Event& event) {
     default:
       break;
   }
+  state_.asserted = 0;
   while (!state_.native.empty() && state_.native.back().stack_pointer < event.stack_pointer) pop();
   switch (event.kind) {
     case EventKind::python_call:
@@ -214,6 +222,7 @@ std::size_t CallTreeRules::outermost_loop() const {
 // than that the frame runs. (With one, its next callee's slot and caller do, and what calls the
 // hook from the loop stays live.)
 void CallTreeRules::leave_native_frames() {
+  if (const std::size_t loop = running_loop(); loop != 0) doubt_above(loop);
   if (state_.python.empty()) return;
   const LivePython& innermost = state_.python.back();
   if (innermost.kind == PathKind::python && !innermost.in_loop) pop_to(innermost.height);
@@ -323,6 +332,49 @@ void CallTreeRules::end_node() {
 
 std::uint32_t CallTreeRules::add_entry(const Event& event) {
   ++statistics_.entries;
+  return enter(event);
+}
+
+// The height of `native` with the call on top that a caller event is about, if it was seen before;
+// 0 if not. What Python code has run outside of since is another call.
+std::size_t CallTreeRules::find_asserted(const Event& event) const {
+  const std::uint32_t what = functions_.identity(event.what);
+  for (std::size_t i = state_.native.size(); i > state_.asserted; --i) {
+    const LiveFrame& frame = state_.native[i - 1];
+    if (frame.stack_pointer > event.stack_pointer) break;
+    if (frame.stack_pointer == event.stack_pointer && frame.function == what &&
+        frame.return_address == event.return_address)
+      return frame.doubtful ? 0 : i;
+  }
+  return 0;
+}
+
+std::uint32_t CallTreeRules::add_caller(const Event& event) {
+  if (event.return_address == 0) pop_to(initial_height());
+  const bool outermost = state_.native.size() == initial_height();
+  if (outermost && (event.return_address == 0 || functions_.begins_threads(event.what)))
+    return kNone;
+  if (functions_.is_agent(event.what)) return kNone;
+  if (const std::size_t height = find_asserted(event); height != 0) {
+    state_.asserted = height;
+    return state_.native[height - 1].node;
+  }
+  const std::uint32_t added = enter(event);
+  state_.asserted = state_.native.size();
+  return added;
+}
+
+// The caller that was asserted just before, with what is inside ended. False if it is another.
+bool CallTreeRules::take_asserted(const Event& event) {
+  const std::size_t height = std::exchange(state_.asserted, 0);
+  if (height == 0 || height > state_.native.size() || event.caller == kNone ||
+      state_.native[height - 1].function != functions_.identity(event.caller))
+    return false;
+  pop_to(height);
+  return true;
+}
+
+std::uint32_t CallTreeRules::enter(const Event& event) {
   const std::uint32_t what = functions_.identity(event.what);
   const std::uint64_t slot = event.stack_pointer;
   std::vector<LiveFrame>& native = state_.native;
@@ -333,7 +385,9 @@ std::uint32_t CallTreeRules::add_entry(const Event& event) {
   if (!native.empty() && native.back().stack_pointer == slot) {
     const LiveFrame& same = native.back();
     if (same.function != kNone && same.return_address == event.return_address) {
-      if (same.function == what && functions_.enters_itself(what)) {
+      if (same.function == what && event.kind == EventKind::function_entry &&
+          functions_.enters_itself(what)) {
+        state_.asserted = 0;
         ++statistics_.self_entries;
         return same.node;
       }
@@ -350,7 +404,8 @@ std::uint32_t CallTreeRules::add_entry(const Event& event) {
       while (!native.empty() && native.back().stack_pointer == slot) pop();
     }
   }
-  const bool has_parent = tail_call || find_caller(event);
+  if (tail_call) state_.asserted = 0;
+  const bool has_parent = tail_call || take_asserted(event) || find_caller(event);
 
   Node node{.what = event.what};
   node.tail_call = tail_call;
@@ -371,7 +426,8 @@ std::uint32_t CallTreeRules::add_entry(const Event& event) {
 // Rules 3 to 5: leaves the caller on top of `native`, or returns false for a root.
 bool CallTreeRules::find_caller(const Event& event) {
   const std::uint32_t caller = event.caller == kNone ? kNone : functions_.identity(event.caller);
-  if (caller == kNone || !functions_.probed(caller)) return take_innermost(caller);
+  if (caller == kNone || (!functions_.probed(caller) && live_count(caller) == 0))
+    return take_innermost(caller);
   std::vector<LiveFrame>& native = state_.native;
   const std::size_t live = live_count(caller);
   if (live == 0) {
@@ -490,6 +546,7 @@ class EveryCall : public CallTreeRules::Nodes {
 void check_event(const Trace& trace, const Event& event, std::size_t index, std::uint64_t thread) {
   switch (event.kind) {
     case EventKind::function_entry:
+    case EventKind::caller:
       for (const std::uint32_t function : {event.what, event.caller}) {
         if (function >= trace.functions.size() && (function != kNone || event.what == kNone))
           refuse(index, thread, "function", function, trace.functions.size());

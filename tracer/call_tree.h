@@ -29,6 +29,8 @@ class CallTreeFunctions {
   virtual bool is_evaluation_loop(std::uint32_t function) const = 0;
   /// A function of optrace's own, which runs in the traced process without being probed.
   virtual bool is_agent(std::uint32_t function) const = 0;
+  /// Where threads begin: nothing is told by such a frame but that it is the outermost.
+  virtual bool begins_threads(std::uint32_t function) const = 0;
   /// Where autograd's engine runs a node: what a node's ops and kernels belong under.
   virtual bool runs_nodes(std::uint32_t function) const = 0;
   /// True if the code of `from` (its moved-away parts included) can jump to the entry of `to`.
@@ -54,6 +56,9 @@ class TraceCallTreeFunctions : public CallTreeFunctions {
     return evaluation_loop_[function] != 0;
   }
   bool is_agent(std::uint32_t function) const override { return agent_[function] != 0; }
+  bool begins_threads(std::uint32_t function) const override {
+    return begins_threads_[function] != 0;
+  }
   bool runs_nodes(std::uint32_t function) const override { return runs_nodes_[function] != 0; }
   bool can_jump(std::uint32_t from, std::uint32_t to) const override;
   bool jump_is_indirect(std::uint32_t from, std::uint32_t to) const override;
@@ -68,6 +73,7 @@ class TraceCallTreeFunctions : public CallTreeFunctions {
   std::vector<std::uint8_t> enters_itself_;
   std::vector<std::uint8_t> evaluation_loop_;
   std::vector<std::uint8_t> agent_;
+  std::vector<std::uint8_t> begins_threads_;
   std::vector<std::uint8_t> runs_nodes_;
   std::vector<std::uint8_t> jumps_indirectly_;
   std::vector<std::vector<std::uint32_t>> tail_calls_;  // Sorted.
@@ -91,8 +97,14 @@ class TraceCallTreeFunctions : public CallTreeFunctions {
 ///     frame at that distance is it.
 ///  4. If C is probed but not live, it was entered before recording began: a *root*. All frames
 ///     entered since have ended, because C is outside of them and runs.
-///  5. If C is not probed, or nobody knows what holds R, the innermost frame left is taken for the
-///     parent, and the entry is counted as `unprobed_callers`.
+///  5. If C is not probed, the agent has walked the stack from the entry up to the next probed
+///     function, and what lies between comes before the entry, the outermost first (a `caller`
+///     event). Such a frame is live: if it is in the list already, with the same slot and return
+///     address, it is that call of it, and what was inside has ended; else it is entered now, by
+///     the rules above. Rule 3 then finds C.
+///  6. If C is not live for want of such an event, or nobody knows what holds R, the innermost
+///  frame
+///     left is taken for the parent, and the entry is counted as `unprobed_callers`.
 ///
 /// Python frames nest by their calls and returns, and belong to the frame of the evaluation loop
 /// that runs them: the innermost live one that has not lost all its Python frames (Python up to
@@ -163,6 +175,7 @@ class CallTreeRules {
     std::vector<LiveFrame> native;   ///< Outermost first.
     std::vector<LivePython> python;  ///< Likewise.
     BuiltinCall outer_builtin{};  ///< Of the Python frame that was running when recording started.
+    std::uint64_t asserted = 0;   ///< native[asserted - 1] is the last caller event's; 0: none was.
     bool operator==(const State&) const = default;
   };
 
@@ -216,6 +229,10 @@ class CallTreeRules {
   std::uint32_t begin_node(const Event& event);
   void end_node();
   std::uint32_t add_entry(const Event& event);
+  std::size_t find_asserted(const Event& event) const;
+  std::uint32_t add_caller(const Event& event);
+  bool take_asserted(const Event& event);
+  std::uint32_t enter(const Event& event);
   bool find_caller(const Event& event);
   Distance* distance_of(std::uint64_t return_address);
   std::size_t find_at_distance(std::uint32_t caller, std::uint64_t slot, std::uint64_t bytes) const;

@@ -149,6 +149,12 @@ class LiveFunctions : public PathFunctions {
       plumbing_.push_back(is_plumbing_library(trace_.modules[plumbing_.size()].path));
     return module != kNone && plumbing_[module];
   }
+  bool begins_threads(std::uint32_t function) const override {
+    const std::uint32_t module = trace_.functions[function].module;
+    return optrace::begins_threads(
+        table_.located(function).function.symbol,
+        module == kNone ? std::string_view() : std::string_view(trace_.modules[module].path));
+  }
   bool runs_nodes(std::uint32_t function) const override { return role(function).runs_nodes; }
   bool can_jump(std::uint32_t from, std::uint32_t to) const override {
     return jumps(from).jumps_indirectly || jumps_directly(from, to);
@@ -283,8 +289,6 @@ struct Collector::State {
   std::vector<std::uint64_t> op_calls;  // By op record.
   std::uint64_t events = 0;
   std::uint64_t last_time = 0;
-  std::vector<std::filesystem::path> plans_to_place;
-  std::uint32_t plans_asked = 0;
   bool finished = false;
 };
 
@@ -473,10 +477,9 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
     const FunctionTable::Caller caller = table.find_caller(raw.return_address);
     event.caller = caller.function;
     event.return_address = caller.return_address;
-    if (event.caller != kNone && !trace.functions[event.caller].probed)
-      session.note_caller(table.located(event.caller));
     return true;
   }
+  if (recording::is_caller(raw.id)) return table.read_caller(raw, event);
   if (raw.id > recording::kLastKind) return false;
   constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
   event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
@@ -533,7 +536,8 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     const recording::Event& raw = pending.raw;
     const EventKey key{raw.id, raw.line, raw.stack_pointer, raw.return_address};
     const std::uint32_t thread = pending.reader->index;
-    const bool repeats = raw.id <= recording::kBuiltinReturn && !options.timeline;
+    const bool repeats =
+        (raw.id <= recording::kBuiltinReturn || recording::is_caller(raw.id)) && !options.timeline;
     if (!repeats || !counter.add_known(thread, key, pending.time)) {
       if (!pending.event && !resolve(pending)) return;
       counter.add(thread, *pending.event, key);
@@ -580,38 +584,9 @@ void Collector::State::count_op(std::uint32_t record) {
   ++op_calls[record];
 }
 
-// Tells the program that its reader lives while that does something long.
-class Heart {
- public:
-  explicit Heart(recording::RegionHeader& header)
-      : thread_([&header](const std::stop_token& stop) {
-          std::mutex mutex;
-          std::unique_lock lock(mutex);
-          std::condition_variable_any stopped;
-          constexpr std::chrono::milliseconds kBeat{100};
-          while (!stopped.wait_for(lock, stop, kBeat, [&stop] { return stop.stop_requested(); }))
-            std::atomic_ref(header.heartbeat).fetch_add(1);
-        }) {}
-
- private:
-  std::jthread thread_;
-};
-
-// Says to the agent what is wanted of it, one thing after the other.
+// Says to the agent what is wanted of it.
 void Collector::State::ask() {
-  recording::RegionHeader& shared = region.header();
-  if (counter.enough()) std::atomic_ref(shared.stop).store(1);
-  if (session.wants_closure()) {
-    const Heart heart(shared);
-    for (std::filesystem::path& plan : session.take_closure_plans())
-      plans_to_place.push_back(std::move(plan));
-  }
-  if (plans_to_place.empty() || load(shared.plan_done) != plans_asked) return;
-  const std::string path = plans_to_place.front().string();
-  plans_to_place.erase(plans_to_place.begin());
-  if (path.size() >= recording::kLongestPlanPath) return;
-  std::memcpy(shared.plan_path, path.c_str(), path.size() + 1);
-  std::atomic_ref(shared.plan_wanted).store(++plans_asked);
+  if (counter.enough()) std::atomic_ref(region.header().stop).store(1);
 }
 
 Collector::Collector(int region, ProbeSession& session, CollectorOptions options)
@@ -630,8 +605,6 @@ void Collector::finish() {
   if (std::exchange(state_->finished, true)) return;
   const std::uint64_t stop = load(state_->region.header().stop_ticks);
   state_->read(stop == 0 ? kEverything : stop, true);
-  // What called without a probe gets one in the next run.
-  state_->session.take_closure_plans();
 }
 
 CollectorProgress Collector::progress() const {

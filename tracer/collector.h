@@ -51,8 +51,7 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  /// Reads what is there. True if there was anything. Also asks the agent for probes on callers
-  /// that turned out to have none (ProbeSession::closure_plans), and to stop once enough was
+  /// Reads what is there. True if there was anything. Also asks the agent to stop once enough was
   /// counted.
   bool drain();
 

@@ -86,6 +86,20 @@ bool is_plumbing_library(std::string_view path) {
   return std::ranges::any_of(kStarts, [&](auto start) { return file.starts_with(start); });
 }
 
+bool begins_threads(std::string_view symbol, std::string_view path) {
+  constexpr std::array<std::string_view, 7> kNames = {"start_thread",
+                                                      "clone",
+                                                      "__clone",
+                                                      "__clone3",
+                                                      "execute_native_thread_routine",
+                                                      "gomp_thread_start",
+                                                      "__kmp_launch_worker"};
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  const bool libc =
+      file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("libpthread");
+  return (libc && symbol.empty()) || std::ranges::count(kNames, symbol) != 0;
+}
+
 bool is_own_library(std::string_view path) {
   const std::size_t name = path.rfind('/') + 1;
   if (path.substr(name).starts_with("liboptrace_")) return true;

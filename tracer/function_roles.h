@@ -31,6 +31,10 @@ std::string_view without_cold_suffix(std::string_view symbol);
 /// libffi): its functions call each other in more ways than anybody wants to see counted.
 bool is_plumbing_library(std::string_view path);
 
+/// Whether a function of the file at `path` is where a thread begins: glibc's, libstdc++'s and
+/// OpenMP's. Distributions strip glibc's names of these.
+bool begins_threads(std::string_view symbol, std::string_view path);
+
 /// The folder in whose path the emulated CUDA device's libraries lie.
 inline constexpr std::string_view kEmulatedDevicesFolder = "emulated-devices";
 

@@ -57,6 +57,16 @@ FunctionTable::Caller FunctionTable::find_caller(std::uint64_t return_address) {
   return known->second;
 }
 
+bool FunctionTable::read_caller(const recording::Event& raw, Event& event) {
+  event.kind = EventKind::caller;
+  event.what = caller(recording::address_in_caller(raw.id, raw.line));
+  event.stack_pointer = raw.stack_pointer;
+  const Caller outside = raw.return_address == 0 ? Caller{} : find_caller(raw.return_address);
+  event.caller = outside.function;
+  event.return_address = outside.return_address;
+  return event.what != kNone;
+}
+
 std::uint64_t FunctionTable::as_linked(std::uint64_t address) const {
   const LoadedModule* module = address == 0 ? nullptr : modules_.at(address - 1);
   return module == nullptr ? address : address - module->bias;

@@ -39,6 +39,9 @@ class FunctionTable {
   };
   Caller find_caller(std::uint64_t return_address);
 
+  /// Fills in what a kCaller event is about, but for the time. False if nothing tells.
+  bool read_caller(const recording::Event& raw, Event& event);
+
   /// The function that called; kNone if nothing tells.
   std::uint32_t caller(std::uint64_t return_address) {
     return find_caller(return_address).function;

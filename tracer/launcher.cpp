@@ -43,7 +43,6 @@ constexpr int kTargetDescriptor = 3;           // The socket's number in the tar
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
 constexpr std::size_t kLongestSentence = 2000;
 constexpr std::size_t kMostModules = 16;
-constexpr int kMostRounds = 64;  // A cold start has taken 15.
 constexpr const char* kReport =
     "Run the command again; if it stays so, report it with what is printed here.";
 
@@ -514,25 +513,18 @@ std::size_t OpTracer::prepare(const OpCall& call) {
 }
 
 Trace OpTracer::trace(std::size_t call) {
-  std::filesystem::path recording;
-  bool closed = false;
-  for (int round = 1; round <= kMostRounds && !closed; ++round) {
-    state_->progress(fmt::format("recording, round {}", round));
-    std::error_code ignored;
-    std::filesystem::remove(recording, ignored);
-    recording = state_->scratch.path() / fmt::format("recording-{}", ++state_->recordings);
-    state_->target.send({{"order", "record"},
-                         {"call", call},
-                         {"plans", strings(std::exchange(state_->plans, {}))},
-                         {"op_agent", state_->op_agent.library.string()},
-                         {"activity_agent", state_->activity_agent.library.string()},
-                         {"cuda_calls_agent", state_->cuda_calls_agent.library.string()},
-                         {"recording", recording.string()}});
-    state_->receive("recorded", "recording the call");
-    state_->plans = state_->session.closure_plans(recording);
-    closed = state_->plans.empty();
-    InterruptGuard::throw_if_interrupted();
-  }
+  state_->progress("recording");
+  const std::filesystem::path recording =
+      state_->scratch.path() / fmt::format("recording-{}", ++state_->recordings);
+  state_->target.send({{"order", "record"},
+                       {"call", call},
+                       {"plans", strings(std::exchange(state_->plans, {}))},
+                       {"op_agent", state_->op_agent.library.string()},
+                       {"activity_agent", state_->activity_agent.library.string()},
+                       {"cuda_calls_agent", state_->cuda_calls_agent.library.string()},
+                       {"recording", recording.string()}});
+  state_->receive("recorded", "recording the call");
+  InterruptGuard::throw_if_interrupted();
   state_->target.send({{"order", "describe"},
                        {"call", call},
                        {"ops", recorded_ops(Recording(recording).op_records())}});
@@ -542,12 +534,6 @@ Trace OpTracer::trace(std::size_t call) {
        {state_->op_agent.missing, state_->activity_agent.missing, state_->cuda_calls_agent.missing})
     if (!missing.empty()) meta["warnings"].push_back(missing);
   meta["probes"] = {{"mode", state_->request.probes == ProbeMode::jump ? "jump" : "int3"}};
-  if (!closed) {
-    meta["warnings"].push_back(
-        fmt::format("After {} rounds there still were callers without a probe; some parents may "
-                    "be wrong.",
-                    kMostRounds));
-  }
   state_->progress("putting names to addresses");
   Trace trace = state_->session.finish(recording, std::move(meta));
   std::error_code ignored;

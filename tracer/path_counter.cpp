@@ -93,6 +93,7 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
     mix(frame.outside | std::uint64_t{frame.builtin.what} << 32);
     mix(frame.builtin.line);
   }
+  mix(state.asserted);
   return hash;
 }
 
@@ -101,6 +102,10 @@ EventKey key_of(const Event& event) {
   constexpr std::uint32_t kKinds = 0xF000'0000;  // Above all functions.
   if (event.kind == EventKind::function_entry)
     return {event.what, event.line, event.stack_pointer, event.return_address};
+  if (event.kind == EventKind::caller) {
+    return {kKinds + static_cast<std::uint32_t>(event.kind), event.what, event.stack_pointer,
+            event.return_address};
+  }
   return {kKinds + static_cast<std::uint32_t>(event.kind), event.line, event.stack_pointer,
           event.what};
 }
@@ -165,6 +170,12 @@ struct PathCounter::State {
     std::uint64_t end = 0;  // If it is known better than by what comes next.
   };
 
+  // A call_record whose function may be entered next.
+  struct CallOnItsWay {
+    Event event;
+    std::uint32_t caller = kNone;  // The path that it is of if it is not; kNone: of none counted.
+  };
+
   // One interned state of the rules.
   struct Situated {
     CallTreeRules::State state;
@@ -206,7 +217,7 @@ struct PathCounter::State {
     bool counting = true;          // The selected op that is live is one of those wanted.
     bool depends_on_time = false;  // The path just asked for must not be remembered.
     std::uint32_t caused_by = kNone;
-    std::optional<Event> call_on_its_way;  // A call_record whose function may be entered next.
+    std::optional<CallOnItsWay> call_on_its_way;
   };
 
   State(const PathFunctions& path_functions, TraceSelection wanted)
@@ -472,7 +483,6 @@ bool PathCounter::State::repeat(Thread& thread, const Situation& situation, std:
   ++thread.found;
   if (remembered->rules != 0) count_again(remembered->rules, thread.rules.statistics());
   move_to(thread, *remembered, time);
-  end_way(thread);
   return true;
 }
 
@@ -626,7 +636,9 @@ void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
 void PathCounter::State::note_call(Thread& thread, const Event& event) {
   settle_call(thread);
   if (event.stack_pointer != 0) {
-    thread.call_on_its_way = event;
+    const Live* const caller = innermost(thread, event.stack_pointer);
+    const bool counted = caller != nullptr && caller->start != kUncounted;
+    thread.call_on_its_way = {event, counted ? caller->path : kNone};
     return;
   }
   if (thread.native.empty() || thread.native.back().start == kUncounted) return;
@@ -636,15 +648,14 @@ void PathCounter::State::note_call(Thread& thread, const Event& event) {
 // A call whose function has no entry of its own is its caller's.
 void PathCounter::State::settle_call(Thread& thread) {
   if (!thread.call_on_its_way) return;
-  const Event event = *std::exchange(thread.call_on_its_way, std::nullopt);
-  const Live* const caller = innermost(thread, event.stack_pointer);
-  if (caller != nullptr && caller->start != kUncounted) tally(caller->path, event.what, 0);
+  const CallOnItsWay call = *std::exchange(thread.call_on_its_way, std::nullopt);
+  tally(call.caller, call.event.what, 0);
 }
 
 // An entry has been counted in the very return slot that a call was on its way with.
 void PathCounter::State::end_way(Thread& thread) {
   if (!thread.call_on_its_way) return;
-  const Event event = *std::exchange(thread.call_on_its_way, std::nullopt);
+  const Event event = std::exchange(thread.call_on_its_way, std::nullopt)->event;
   if (thread.native.empty() || thread.native.back().start == kUncounted) return;
   tally(thread.native.back().path, event.what, 0);
 }
@@ -764,8 +775,10 @@ void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& k
     default:
       break;
   }
-  if (thread.call_on_its_way && (event.kind != EventKind::function_entry ||
-                                 event.stack_pointer != thread.call_on_its_way->stack_pointer))
+  const bool enters = event.kind != EventKind::caller;
+  if (thread.call_on_its_way && enters &&
+      (event.kind != EventKind::function_entry ||
+       event.stack_pointer != thread.call_on_its_way->event.stack_pointer))
     state_->settle_call(thread);
   Situation situation{thread.now, key};
   if (event.kind == EventKind::node_begin || event.kind == EventKind::node_end) {
@@ -777,7 +790,10 @@ void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& k
     situation.event.stack_pointer = 0;
     situation.event.return_address = thread.caused_by;
   }
-  if (state_->repeat(thread, situation, event.time)) return;
+  if (state_->repeat(thread, situation, event.time)) {
+    if (enters) state_->end_way(thread);
+    return;
+  }
   if (!thread.rules_current) thread.rules.set_state(thread.state());
   thread.rules_current = true;
   const bool deep = thread.now == kTooDeep;
@@ -791,7 +807,7 @@ void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& k
   if (!thread.depends_on_time && !deep && outcome.state != kTooDeep)
     thread.memory.add(situation, outcome);
   state_->move_to(thread, outcome, event.time);
-  state_->end_way(thread);
+  if (enters) state_->end_way(thread);
   if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) state_->forget(thread);
 }
 
@@ -910,6 +926,9 @@ class TracePathFunctions : public PathFunctions {
     return tree_.is_evaluation_loop(function);
   }
   bool is_agent(std::uint32_t function) const override { return tree_.is_agent(function); }
+  bool begins_threads(std::uint32_t function) const override {
+    return tree_.begins_threads(function);
+  }
   bool runs_nodes(std::uint32_t function) const override { return tree_.runs_nodes(function); }
   bool can_jump(std::uint32_t from, std::uint32_t to) const override {
     return tree_.can_jump(from, to);

@@ -11,8 +11,8 @@ namespace {
 using Kind = SelectionRule::Kind;
 
 // Where PyTorch puts the steps of an op's path; names as in its source and in what torchgen
-// generates (torchgen/gen.py, tools/autograd). What is missing here and turns out to call a probed
-// function is found by the closure (probe_session.h), so the table need not be complete.
+// generates (torchgen/gen.py, tools/autograd). The table need not be complete: a function that is
+// missing here and calls a probed one is found on the stack (agent/callers.h).
 constexpr auto kRules = std::to_array<SelectionRule>({
     // Dispatcher entries (Operators_*.cpp) and the unboxed kernels behind them.
     {Kind::scope, "at::_ops", "4callE"},
@@ -52,6 +52,16 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::scope, "torch::autograd::python", ""},
     {Kind::directly, "torch::autograd", ""},
     {Kind::function, "THP", ""},
+
+    // What the call tree goes by: CPython's evaluation loop, autograd's node runners, the boxed
+    // ways
+    // into ops, OpenMP's regions and what they run (function_roles.cpp).
+    {Kind::c_function, "_PyEval_EvalFrameDefault", ""},
+    {Kind::scope, "c10::Dispatcher", "callBoxed"},
+    {Kind::scope, "c10::Dispatcher", "redispatchBoxed"},
+    {Kind::c_function, "GOMP_parallel", ""},
+    {Kind::c_function, "__kmpc_fork_call$", ""},
+    {Kind::scope, "at::internal", "invoke_parallel"},
 
     // oneDNN: the C interface, and the implementation that it chose.
     {Kind::c_function, "dnnl_primitive_execute$", ""},

@@ -52,25 +52,6 @@ bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
   }
 }
 
-/// Modules in which no function is probed for calling a probed one: optrace's own, the dynamic
-/// linker (whose own state the agent's first calls may need), and what is no file.
-bool may_probe_callers_in(const LoadedModule& module) {
-  const std::string file = std::filesystem::path(module.path).filename().string();
-  return module.path.starts_with('/') && !file.starts_with("ld-linux") &&
-         !is_own_library(module.path);
-}
-
-/// What may be where a new thread begins, or ends, with all signals blocked: an int3 there would
-/// end the process (glibc: nptl/pthread_create.c). Distributions strip the names of such functions.
-bool may_begin_a_thread(const LocatedFunction& function) {
-  const std::string file = std::filesystem::path(function.module->path).filename().string();
-  const bool libc =
-      file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("libpthread");
-  const std::string_view symbol = function.function.symbol;
-  return libc &&
-         (symbol.empty() || symbol == "start_thread" || symbol.find("clone") != symbol.npos);
-}
-
 }  // namespace
 
 struct ProbeSession::State {
@@ -78,7 +59,6 @@ struct ProbeSession::State {
   struct ModuleProbes {
     std::optional<EntryLandings> landings;
     std::unordered_set<std::uint64_t> planned;  ///< Addresses as linked.
-    std::set<std::uint64_t> refused;            ///< Callers that can't be probed.
   };
 
   /// By build-id, or by path for a module that has none.
@@ -91,9 +71,6 @@ struct ProbeSession::State {
 
   const EntryLandings& landings_of(const ModuleSymbols& module);
   std::filesystem::path initial_plan(const ModuleSymbols& module);
-  std::filesystem::path kept_closure_plan(const ModuleSymbols& module);
-  std::filesystem::path further_plan(const ModuleSymbols& module,
-                                     const std::set<std::uint64_t>& callers);
   std::filesystem::path remember(ProbePlan plan, ModuleProbes& module);
   std::filesystem::path scratch_file(std::string_view what);
   const ProbePlan& plan_of(const PlacedProbes& probes) const;
@@ -101,8 +78,7 @@ struct ProbeSession::State {
   std::filesystem::path scratch;
   ModuleStore store;
   std::map<std::string, ModuleProbes> probes;
-  std::map<std::string, ProbePlan> plans;                            ///< By path.
-  std::map<const ModuleSymbols*, std::set<std::uint64_t>> unprobed;  ///< Callers to probe.
+  std::map<std::string, ProbePlan> plans;  ///< By path.
   std::vector<std::string> warnings;
   unsigned files_made = 0;
 };
@@ -164,61 +140,6 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
   return remember(std::move(*plan), known);
 }
 
-namespace {
-
-/// Where a module's further probes are kept; empty without a cache or build-id.
-std::filesystem::path kept_closure_path(const ModuleSymbols& module) {
-  const std::filesystem::path folder = cache_subfolder("closure");
-  if (folder.empty() || module.build_id().empty()) return {};
-  return folder /
-         fmt::format("{}-{}.{}.plan", module.build_id(), kSelectionVersion, plan::kVersion);
-}
-
-}  // namespace
-
-std::filesystem::path ProbeSession::State::kept_closure_plan(const ModuleSymbols& module) {
-  const std::filesystem::path kept_path = kept_closure_path(module);
-  if (kept_path.empty()) return {};
-  const auto kept = ProbePlan::open(kept_path);
-  if (!kept || kept->build_id() != module.build_id() || kept->probes().empty()) return {};
-  // Another process may replace the kept one before the agent reads it: give it one of our own.
-  ProbePlanner planner(module, landings_of(module));
-  planner.add(*kept);
-  const std::filesystem::path path = scratch_file("closure");
-  write_file(path, planner.bytes(module.path()));
-  auto plan = ProbePlan::open(path);
-  if (!plan) return {};
-  return remember(std::move(*plan), probes_of(module));
-}
-
-std::filesystem::path ProbeSession::State::further_plan(const ModuleSymbols& module,
-                                                        const std::set<std::uint64_t>& callers) {
-  ModuleProbes& known = probes_of(module);
-  ProbePlanner planner(module, landings_of(module));
-  for (const std::uint64_t address : callers) {
-    if (!planner.add(address)) known.refused.insert(address);
-  }
-  if (planner.probe_count() == 0) return {};
-  const std::filesystem::path path = scratch_file("closure");
-  write_file(path, planner.bytes(module.path()));
-  auto plan = ProbePlan::open(path);
-  if (!plan) return {};
-  if (const std::filesystem::path kept_path = kept_closure_path(module); !kept_path.empty()) {
-    ProbePlanner merged(module, landings_of(module));
-    const auto kept = ProbePlan::open(kept_path);
-    std::set<std::uint64_t> there;
-    if (kept && kept->build_id() == module.build_id()) {
-      merged.add(*kept);
-      for (const plan::Probe& probe : kept->probes()) there.insert(probe.address);
-    }
-    for (const std::uint64_t address : callers) {
-      if (!there.contains(address)) merged.add(address);
-    }
-    try_write_file(kept_path, merged.bytes(module.path()));
-  }
-  return remember(std::move(*plan), known);
-}
-
 const ProbePlan& ProbeSession::State::plan_of(const PlacedProbes& recorded) const {
   const auto plan = plans.find(recorded.plan_path);
   if (plan == plans.end() || plan->second.probes().size() != recorded.count) {
@@ -253,69 +174,19 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
       state_->warnings.push_back(std::move(warning));
     }
     add(state_->initial_plan(module));
-    add(state_->kept_closure_plan(module));
     // Read now, while the target is still busy, what the first recording will need.
     module.function_count();
     for (const std::string_view name : module.needed()) {
       beside.push_back(module.path().parent_path() / name);
     }
   }
-  // A wheel's own libgomp lies beside libtorch and is loaded with it. It has nothing that would be
-  // selected, but earlier runs may have met its functions as callers.
+  // A wheel's own libgomp lies beside libtorch and is loaded with it.
   for (const std::filesystem::path& path : beside) {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored)) continue;
     const ModuleSymbols& module = state_->store.open(path);
     if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
-    add(state_->kept_closure_plan(module));
-  }
-  return plans;
-}
-
-std::vector<std::filesystem::path> ProbeSession::closure_plans(
-    const std::filesystem::path& raw_recording) {
-  const Recording recording(raw_recording);
-  ProcessMap process(recording.modules(), state_->store);
-  for (const Recording::Thread& thread : recording.threads()) {
-    for (std::size_t i = 0; i < thread.events.size(); ++i) {
-      const recording::Event event = thread.events[i];
-      if (event.id >= recording::kFirstPythonEvent) continue;
-      const LocatedFunction* caller = process.caller(event.return_address);
-      if (caller != nullptr) note_caller(*caller);
-    }
-  }
-  return take_closure_plans();
-}
-
-void ProbeSession::note_caller(const LocatedFunction& caller) {
-  if (caller.symbols == nullptr || caller.module == nullptr ||
-      !may_probe_callers_in(*caller.module) || may_begin_a_thread(caller)) {
-    return;
-  }
-  const auto& known = state_->probes_of(*caller.symbols);
-  const std::uint64_t address = caller.function.address;
-  if (known.planned.contains(address) || known.refused.contains(address)) return;
-  state_->unprobed[caller.symbols].insert(address);
-}
-
-bool ProbeSession::wants_closure() const {
-  return !state_->unprobed.empty();
-}
-
-std::vector<std::filesystem::path> ProbeSession::take_closure_plans() {
-  std::vector<std::filesystem::path> plans;
-  for (auto& [module, callers] : std::exchange(state_->unprobed, {})) {
-    // A function that only .eh_frame knows may be the cold part of another: no entry.
-    auto& refused = state_->probes_of(*module).refused;
-    std::set<std::uint64_t> entries;
-    for (const std::uint64_t address : callers) {
-      const auto function = module->find_piece(address);
-      const bool is_entry = function && (!function->symbol.empty() ||
-                                         module->return_address_on_top(address).value_or(false));
-      (is_entry ? entries : refused).insert(address);
-    }
-    const std::filesystem::path plan = state_->further_plan(*module, entries);
-    if (!plan.empty()) plans.push_back(plan);
+    add(state_->initial_plan(module));
   }
   return plans;
 }
@@ -372,7 +243,9 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
     Event event;
     event.stack_pointer = raw.stack_pointer;
     event.time = recording_.nanoseconds(raw.ticks);
-    if (raw.id >= recording::kFirstPythonEvent) {
+    if (recording::is_caller(raw.id)) {
+      if (!functions_.read_caller(raw, event)) continue;
+    } else if (raw.id >= recording::kFirstPythonEvent) {
       constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
       event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
       const bool of_python = raw.id <= recording::kBuiltinReturn;

@@ -19,16 +19,15 @@ namespace optrace {
 ///
 ///   ProbeSession session(private_folder.path());
 ///   place(session.initial_plans(modules));            // while the target still imports torch
-///   record(raw);                                      // the call runs for the first time
-///   while (!(plans = session.closure_plans(raw)).empty()) { place(plans); record(raw); }
+///   record(raw);                                      // the call runs
 ///   write_trace(session.finish(raw, meta), path);
 ///
 /// Every plan stays placed: ids in a recording name the plans that it was made with. Not safe for
 /// use by several threads at once; one thread at a time is (a plan thread that was joined).
 class ProbeSession {
  public:
-  /// `scratch_folder` takes the plan files that no cache can hold, and the ones of the closure. It
-  /// must outlive the session and is not emptied by it.
+  /// `scratch_folder` takes the plan files that no cache can hold. It must outlive the session and
+  /// is not emptied by it.
   explicit ProbeSession(std::filesystem::path scratch_folder);
   ~ProbeSession();
   ProbeSession(const ProbeSession&) = delete;
@@ -36,23 +35,11 @@ class ProbeSession {
 
   /// The plans to place before the first recording: at most two for each module, none for a module
   /// that has nothing worth probing. `modules` are paths of ELF files: torch's libraries and the
-  /// interpreter's (libpython or the executable, whichever holds it); duplicates are fine. What
-  /// earlier runs found as unprobed callers is included, so the first recording is mostly closed.
+  /// interpreter's (libpython or the executable, whichever holds it); duplicates are fine.
   /// Throws Error(usage) for a module that is no x86-64 ELF file (the remedy names the processor it
   /// is for), or is corrupt.
   std::vector<std::filesystem::path> initial_plans(
       const std::vector<std::filesystem::path>& modules);
-
-  /// Further plans that the recording asks for: functions that called a probed one without being
-  /// probed themselves. Empty: the set is closed. What was found is kept for later runs.
-  /// Throws Error(failed) when the recording is truncated or corrupt.
-  std::vector<std::filesystem::path> closure_plans(const std::filesystem::path& raw_recording);
-
-  /// The same for who reads events as they come: notes who called a probed function, and gives
-  /// plans for those that have no probe yet.
-  void note_caller(const LocatedFunction& caller);
-  bool wants_closure() const;
-  std::vector<std::filesystem::path> take_closure_plans();
 
   /// The plan that these probes were placed from. Throws Error(failed) if it is none of the
   /// session's.

@@ -197,6 +197,7 @@ void read_python_functions(SectionReader reader, Trace& trace) {
 std::size_t named_by(EventKind kind, const Trace& trace) {
   switch (kind) {
     case EventKind::function_entry:
+    case EventKind::caller:
       return trace.functions.size();
     case EventKind::python_call:
     case EventKind::python_return:
@@ -309,7 +310,7 @@ void read_thread(SectionReader reader, Trace& trace) {
   Event before;
   for (Event& event : thread.events) {
     const std::uint64_t kind = reader.number();
-    if (kind > static_cast<std::uint64_t>(EventKind::device_activity)) {
+    if (kind > static_cast<std::uint64_t>(EventKind::caller)) {
       reader.fail("an event is of an unknown kind");
     }
     event.kind = static_cast<EventKind>(kind);

@@ -64,13 +64,17 @@ enum class EventKind : std::uint8_t {
                      ///< that call, frames below `stack_pointer` have ended, `what` is 0.
   device_activity = 12,  ///< The device did that: `what` is an op record or 0, `stack_pointer` the
                          ///< number of the call, `return_address` how long it took (nanoseconds).
+  caller = 13,  ///< A function without a probe is on the stack, and led to the function_entry
+                ///< behind it. `what` is it; the rest as in function_entry, `caller` kNone and
+                ///< `return_address` 0 where a thread begins.
 };
 
 struct Event {
   EventKind kind = EventKind::function_entry;
   std::uint32_t what = kNone;
-  std::uint32_t caller = kNone;  ///< function_entry only: index into functions, kNone if unknown.
-  std::uint32_t line = 0;        ///< Python kinds (0 if unknown) and arguments only.
+  std::uint32_t caller =
+      kNone;  ///< function_entry and caller only: index into functions, kNone if unknown.
+  std::uint32_t line = 0;  ///< Python kinds (0 if unknown) and arguments only.
   std::uint64_t stack_pointer =
       0;  ///< At function_entry: rsp at the first instruction, so the address of the return slot.
   std::uint64_t return_address =

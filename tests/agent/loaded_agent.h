@@ -26,8 +26,10 @@ inline void* open_library(const char* path) {
   return library;
 }
 
-// The agent as its users have it: loaded at run time.
+// The agent as its users have it: loaded at run time. It records callers where a test says so.
 struct Agent {
+  Agent() { callers(0); }
+
   void* library = open_library(OPTRACE_AGENT_LIBRARY);
   decltype(optrace_agent_place)* place =
       symbol<decltype(optrace_agent_place)>(library, "optrace_agent_place");
@@ -63,6 +65,9 @@ struct Agent {
       symbol<decltype(optrace_agent_redirect)>(library, "optrace_agent_redirect");
   decltype(optrace_agent_restore)* restore =
       symbol<decltype(optrace_agent_restore)>(library, "optrace_agent_restore");
+
+  decltype(optrace_agent_callers)* callers =
+      symbol<decltype(optrace_agent_callers)>(library, "optrace_agent_callers");
 
   optrace_agent_counters counters() const {
     optrace_agent_counters values{};

@@ -59,7 +59,6 @@ struct Settings {
   bool compare = false;
 };
 
-constexpr int kRounds = 40;          // Of closure; a cold cache takes about 15.
 constexpr int kAnswerSeconds = 540;  // Stepping is slow.
 constexpr std::size_t kMostDifferences = 3000;
 constexpr int kMostExamples = 10;
@@ -294,7 +293,9 @@ Comparison compare(const Trace& trace, const Truth& truth) {
     if (match[i] == kNone) continue;
     ++matched;
     const std::uint32_t event = events[i];
-    const std::uint32_t parent = tree.parent_event(event);
+    std::uint32_t parent = tree.parent_event(event);
+    while (parent != kNone && thread->events[parent].kind == EventKind::caller)
+      parent = tree.parent_event(parent);
     const std::uint32_t ours = parent == kNone ? kNone : match[place[parent]];
     const std::uint32_t true_parent = part.parents[match[i]];
     // A parent that found no partner can only be compared by its function; nor can one whose
@@ -370,7 +371,6 @@ Comparison compare(const Trace& trace, const Truth& truth) {
                    {"steps", truth.steps},
                    {"lost", thread->lost},
                    {"events_on_other_threads", elsewhere},
-                   {"rounds", trace.meta.value("rounds", 0)},
                    {"probes", trace.meta.value("probes", nlohmann::json())},
                    {"tree",
                     {{"roots", statistics.roots},
@@ -386,30 +386,20 @@ void say(const nlohmann::json& line) {
   std::fflush(stdout);
 }
 
-// Records until the set of probes is closed.
 Trace record(Workloads& workloads, const std::string& workload, bool python_events,
              ProbeSession& session, std::vector<std::filesystem::path>& plans,
              const std::filesystem::path& raw) {
-  int rounds = 0;
-  do {
-    if (++rounds > kRounds) {
-      throw Refusal(ExitStatus::failed, fmt::format("no closure after {} rounds", kRounds),
-                    "Look at what the plans of the last rounds add.");
-    }
-    for (const auto& plan : std::exchange(plans, {}))
-      workloads.order({{"order", "place"}, {"file", plan.string()}});
-    workloads.order({{"order", "record"},
-                     {"workload", workload},
-                     {"python", python_events},
-                     {"file", raw.string()}});
-    plans = session.closure_plans(raw);
-  } while (!plans.empty());
+  for (const auto& plan : std::exchange(plans, {}))
+    workloads.order({{"order", "place"}, {"file", plan.string()}});
+  workloads.order({{"order", "record"},
+                   {"workload", workload},
+                   {"python", python_events},
+                   {"file", raw.string()}});
   std::uint64_t jump_count = 0;
   std::uint64_t trap_count = 0;
   std::istringstream(workloads.order({{"order", "count"}})) >> jump_count >> trap_count;
-  return session.finish(raw, {{"op", workload},
-                              {"probes", {{"jumps", jump_count}, {"traps", trap_count}}},
-                              {"rounds", rounds}});
+  return session.finish(
+      raw, {{"op", workload}, {"probes", {{"jumps", jump_count}, {"traps", trap_count}}}});
 }
 
 // Steps and records `wanted` in one process. Returns the one at which the process died, if it did.

@@ -1416,6 +1416,53 @@ TEST_CASE("the reader can stop the recording and have plans placed") {
   CHECK(reader.plans().at(0).range.placed == 11);
 }
 
+TEST_CASE("callers without a probe are recorded with what they call, up to the next one with one") {
+  const Targets& t = targets();
+  const ProbesGoAtTheEnd guard;
+  PlanBuilder builder(as_pointer(t.plain));
+  builder.add_plain(as_pointer(t.plain), 5);
+  const PlanFile file(builder);
+  REQUIRE(agent().place(file.path(), 1) == 1);
+  REQUIRE(agent().callers(1) == 0);
+  REQUIRE(agent().start() == 0);
+  CHECK(agent().callers(0) == -EBUSY);
+  // Two frames that are this test's own, the inner one with a frame pointer and a stack of its own.
+  std::uint64_t here = 0;
+  const auto inner = [&here](int size) __attribute__((noinline)) {
+    auto* const room =
+        static_cast<volatile char*>(__builtin_alloca(static_cast<std::size_t>(size)));
+    room[0] = 1;
+    here = reinterpret_cast<std::uint64_t>(__builtin_return_address(0));
+    return targets().plain(room[0]);
+  };
+  const auto outer = [&inner](int size) __attribute__((noinline)) { return inner(size) + 1; };
+  CHECK(outer(100) + outer(200) > 0);
+  REQUIRE(agent().stop() == 0);
+  REQUIRE(agent().callers(0) == 0);
+  const std::string bytes = write_recording();
+  const RawRecording raw(bytes);
+  REQUIRE(raw.threads.size() == 1);
+  const auto& events = raw.threads[0].events;
+  std::vector<std::size_t> entries;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (!recording::is_caller(events[i].id)) entries.push_back(i);
+  }
+  REQUIRE(entries.size() == 2);
+  REQUIRE(entries[0] >= 3);  // The test itself is called by somebody, too.
+  for (const std::size_t entry : entries) {
+    const recording::Event& called = events[entry];
+    const recording::Event& first = events[entry - 1];
+    const recording::Event& second = events[entry - 2];
+    CHECK(recording::address_in_caller(first.id, first.line) == called.return_address);
+    CHECK(recording::address_in_caller(second.id, second.line) == first.return_address);
+    CHECK(called.stack_pointer < first.stack_pointer);
+    CHECK(first.stack_pointer < second.stack_pointer);
+    CHECK(first.return_address == here);
+  }
+  // main's caller is where the process begins.
+  CHECK(events[0].return_address == 0);
+}
+
 TEST_CASE("without Python in the process, Python events are refused") {
   CHECK(agent().python(1) == -ENOSYS);
 }

@@ -13,6 +13,7 @@
 #include "tracer/module_symbols.h"
 #include "tracer/probe_plan.h"
 #include "tracer/probe_session.h"
+#include "tracer/process_map.h"
 
 using namespace optrace;
 using namespace optrace::test;
@@ -273,47 +274,47 @@ int plumbing(int n) { return at::_ops::relu::call(n) * 5; }
   CHECK(trace.functions.at(events[1].what).tail_calls.empty());
 }
 
-TEST_CASE("callers without a probe get one, until none is left, and are kept for the next run") {
+TEST_CASE("what is probed does not depend on what was recorded before") {
   const Traced traced;
   const auto raw = traced.folder.path() / "raw";
-  const auto address = [&](const char* symbol) { return traced.functions.at(symbol).address; };
+  std::vector<std::filesystem::path> first;
   {
     ProbeSession session(traced.scratch("first"));
-    const auto plans = session.initial_plans({traced.library});
-    REQUIRE(plans.size() == 1);
-    const auto initial = ProbePlan::open(plans[0]);
-    write_bytes(raw, first_recording(traced, *initial));
-    auto further = session.closure_plans(raw);
-    REQUIRE(further.size() == 1);
-    const auto second = ProbePlan::open(further[0]);
-    REQUIRE(second);
-    REQUIRE(second->probes().size() == 1);
-    CHECK(second->probes()[0].address == address(kPlumbing));
-    CHECK(session.closure_plans(raw).empty());  // The same recording has nothing new.
-
-    const std::uint32_t call = Traced::id(*initial, address(kCall), 0);
-    write_bytes(raw, RecordingWriter()
-                         .module(*traced.module)
-                         .probes(0, *initial)
-                         .probes(2, *second)
-                         .thread(99, {},
-                                 {{2, 0, 0x7ffe00, traced.inside(kMorePlumbing), 1200},
-                                  {call, 0, 0x7ffd00, traced.inside(kPlumbing), 1300}})
-                         .finish());
-    further = session.closure_plans(raw);
-    REQUIRE(further.size() == 1);
-    CHECK(ProbePlan::open(further[0])->probes()[0].address == address(kMorePlumbing));
+    first = session.initial_plans({traced.library});
+    REQUIRE(first.size() == 1);
+    write_bytes(raw, first_recording(traced, *ProbePlan::open(first[0])));
+    session.finish(raw, {});
   }
-  ProbeSession session(traced.scratch("second"));
-  const auto plans = session.initial_plans({traced.library});
-  REQUIRE(plans.size() == 2);
-  CHECK(ProbePlan::open(plans[0])->probes().size() == 2);
-  const auto kept = ProbePlan::open(plans[1]);
-  REQUIRE(kept->probes().size() == 2);
-  CHECK(kept->probes()[0].address == address(kPlumbing));
-  CHECK(kept->probes()[1].address == address(kMorePlumbing));
-  write_bytes(raw, first_recording(traced, *ProbePlan::open(plans[0])));
-  CHECK(session.closure_plans(raw).empty());
+  CHECK(ProbeSession(traced.scratch("second")).initial_plans({traced.library}) == first);
+}
+
+TEST_CASE("a caller without a probe is an event of its own") {
+  const Traced traced;
+  ProbeSession session(traced.scratch("scratch"));
+  const auto plan = ProbePlan::open(session.initial_plans({traced.library}).at(0));
+  const auto raw = traced.folder.path() / "raw";
+  const std::uint64_t inside = traced.inside(kPlumbing);
+  const auto id = recording::kCaller | static_cast<std::uint32_t>(inside >> 32);
+  const std::uint32_t call = Traced::id(*plan, traced.functions.at(kCall).address, 0);
+  write_bytes(raw, RecordingWriter()
+                       .module(*traced.module)
+                       .probes(0, *plan)
+                       .thread(99, {},
+                               {{id, static_cast<std::uint32_t>(inside), 0x7ffe00,
+                                 traced.inside(kMorePlumbing), 1200},
+                                {recording::kCaller, 0x1234, 0x7ffe00, 0x5678, 1250},
+                                {call, 0, 0x7ffd00, inside, 1300}})
+                       .finish());
+  const Trace trace = session.finish(raw, {});
+  const auto& events = trace.threads.at(0).events;
+  REQUIRE(events.size() == 2);  // Nothing is known about an address in no module.
+  CHECK(events[0].kind == EventKind::caller);
+  CHECK(trace.functions.at(events[0].what).symbol == kPlumbing);
+  CHECK(trace.functions.at(events[0].caller).symbol == kMorePlumbing);
+  CHECK(events[0].stack_pointer == 0x7ffe00);
+  CHECK(events[1].caller == events[0].what);
+  REQUIRE(trace.paths.size() == 2);
+  CHECK(trace.paths[1].parent == 0);
 }
 
 TEST_CASE("a kept plan that was spoiled is made again") {
@@ -347,7 +348,9 @@ TEST_CASE("a recording of a library that was replaced has no names for it") {
   write_bytes(raw, first_recording(traced, *plan));
   build_library(traced.folder.path(), "relu.cpp", "int other() { return 2; }");
   ProbeSession later(traced.scratch("later"));
-  CHECK(later.closure_plans(raw).empty());
+  const Recording recording(raw);
+  ProcessMap process(recording.modules(), later.modules());
+  CHECK(process.caller(traced.inside(kPlumbing)) == nullptr);
   REQUIRE(later.warnings().size() == 1);
   CHECK_THAT(later.warnings()[0], Catch::Contains("was replaced"));
 }
@@ -377,7 +380,6 @@ TEST_CASE("a spoiled recording gives an error or a trace, never a crash") {
     try {
       const Trace trace = session.finish(raw, {});
       CHECK(trace.threads.size() <= 1);
-      session.closure_plans(raw);
     } catch (const Error& error) {
       CHECK(error.status() == ExitStatus::failed);
       CHECK_FALSE(error.remedy().empty());

@@ -11,7 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tracer/agent/callers.h"
 #include "tracer/agent/event_buffer.h"
+#include "tracer/agent/frame_modules.h"
 #include "tracer/agent/import_redirect.h"
 #include "tracer/agent/initial_stack.h"
 #include "tracer/agent/op_record_store.h"
@@ -25,6 +27,7 @@
 #include "tracer/agent/text_patch.h"
 #include "tracer/agent/threads.h"
 #include "tracer/agent/trap_handler.h"
+#include "tracer/agent/trap_table.h"
 
 using namespace optrace;
 using namespace optrace::agent;
@@ -293,7 +296,7 @@ int place_plan(const char* file, const char* plan_path, Jumps jumps) {
     return result;
   }
   LoadedModule module;
-  if (!make_switch() || !watch_forks()) {
+  if (!make_switch() || !make_caller_tables() || !watch_forks()) {
     result = -ENOMEM;
   } else if (!find_module(view.header->build_id, view.header->build_id_size, view.path,
                           view.header->path_size, module)) {
@@ -331,6 +334,9 @@ void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
 namespace optrace::agent {
 
 bool reader_wants_something() {
+  if (frame_modules_outdated()) {
+    list_frame_modules();
+  }
   const Region* const region = current_region();
   return region != nullptr && region->shared && running_round() != 0 &&
          (__atomic_load_n(&region->header->stop, __ATOMIC_ACQUIRE) != 0 ||
@@ -384,9 +390,11 @@ int optrace_agent_start() {
   if (running_round() != 0) {
     return -EALREADY;
   }
-  if (!make_switch() || !watch_forks() || !prepare_region()) {
+  if (!make_switch() || !make_caller_tables() || !watch_forks() || !prepare_region() ||
+      !list_frame_modules()) {
     return -ENOMEM;
   }
+  forget_callers();
   Region& region = *current_region();
   const std::uint32_t round = next_round();
   for (std::uint32_t i = 0; i < plan_count; ++i) {
@@ -645,6 +653,15 @@ int optrace_agent_start_on_main_thread(int (*start)(void), std::uint64_t millise
 int optrace_agent_limit(std::uint64_t bytes) {
   const OnlyCall call;
   return call && limit_private_region(bytes) ? 0 : -EBUSY;
+}
+
+int optrace_agent_callers(int on) {
+  const OnlyCall call;
+  if (!call || running_round() != 0) {
+    return -EBUSY;
+  }
+  record_callers(on != 0);
+  return 0;
 }
 
 int optrace_agent_read_counters(optrace_agent_counters* counters) {

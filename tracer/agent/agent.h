@@ -134,6 +134,10 @@ OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
 /// told. Only before the first start: -EBUSY afterwards.
 OPTRACE_AGENT_EXPORT int optrace_agent_limit(std::uint64_t bytes);
 
+/// Whether callers without a probe are recorded with what they call (kCaller): they are unless this
+/// turns it off, with 0, for whoever needs the entries alone. Not while recording: -EBUSY.
+OPTRACE_AGENT_EXPORT int optrace_agent_callers(int on);
+
 OPTRACE_AGENT_EXPORT int optrace_agent_read_counters(struct optrace_agent_counters* counters);
 
 /// An imported function, and what is to be called instead of it.

@@ -41,7 +41,8 @@ __attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uin
 // `lahf` changes flags. The slot is taken with a compare-and-exchange (without a lock prefix: only
 // a signal handler on the same thread can interfere), so a handler that hits probes between any two
 // instructions loses nothing. `line` holds the recording's number meanwhile: by it, and by the
-// time, which is written last, read_slot() tells the events from what else is in a chunk.
+// time, which is written last, read_slot() tells the events from what else is in a chunk. A return
+// address that is not among those in functions with a probe goes to callers.cpp first.
 static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, round) == 8);
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
@@ -109,6 +110,15 @@ asm(R"(
   pushq %rax
   pushq %rdx
   pushq %rdi
+  movq 184(%rsp), %rax
+  movq %rax, %rdx
+  shrq $16, %rdx
+  xorl %eax, %edx
+  movzwl %dx, %edx
+  movq optrace_agent_probed_returns(%rip), %rdi
+  cmpq %rax, (%rdi, %rdx, 8)
+  jne .Lnote_callers_\name
+.Lcallers_noted_\name:
   optrace_take_slot .Ldone_\name
   movq %rax, %rdi
   movl 48(%rsp), %eax
@@ -143,6 +153,29 @@ asm(R"(
   popq %rax
   popq %rcx
   ret
+.Lnote_callers_\name:
+  leaq 184(%rsp), %rdi
+  pushq %rcx
+  pushq %rsi
+  pushq %r8
+  pushq %r9
+  pushq %r10
+  pushq %r11
+  pushq %rbp
+  movq %rbp, %rsi
+  movl %ecx, %edx
+  movq %rsp, %rbp
+  andq $-16, %rsp
+  call optrace_agent_note_callers
+  movq %rbp, %rsp
+  popq %rbp
+  popq %r11
+  popq %r10
+  popq %r9
+  popq %r8
+  popq %rsi
+  popq %rcx
+  jmp .Lcallers_noted_\name
   .size \name, . - \name
   .popsection
   .endm

@@ -18,7 +18,7 @@
 namespace optrace::recording {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'W', '\0', '\0'};
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 struct Header {
   char magic[8];
@@ -126,6 +126,18 @@ constexpr std::uint32_t kDeviceCall = kFirstPythonEvent + 10;
 // `return_address` the nanoseconds that it took.
 constexpr std::uint32_t kDeviceActivity = kFirstPythonEvent + 11;
 constexpr std::uint32_t kLastKind = kDeviceActivity;
+// A function without a probe that led to the probe hit behind it, after any others like it, which
+// are its callers: it was on the stack at that moment. The low 16 bits of the id and `line` are the
+// two halves of an address in it, at which a call of it returns; `stack_pointer` is the address of
+// its return slot, and `return_address` what that holds, 0 where a thread begins.
+constexpr std::uint32_t kCaller = 0xF8000000;
+
+constexpr bool is_caller(std::uint32_t id) {
+  return (id & 0xFFFF0000) == kCaller;
+}
+constexpr std::uint64_t address_in_caller(std::uint32_t id, std::uint32_t line) {
+  return std::uint64_t{id & 0xFFFF} << 32 | line;
+}
 
 struct Event {
   std::uint32_t id;
@@ -143,7 +155,7 @@ static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Even
 // accessed atomically.
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
-constexpr std::uint32_t kRegionVersion = 1;
+constexpr std::uint32_t kRegionVersion = 2;
 constexpr std::uint32_t kLongestPlanPath = 4096;
 
 struct RegionHeader {
