@@ -63,6 +63,7 @@ void run(const CheckCommandOptions& options) {
     case CheckResult::Status::failed:
       throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
     case CheckResult::Status::error:
+      if (options.file.empty()) throw CLI::RuntimeError(static_cast<int>(ExitStatus::usage));
       for (const CheckResult& result : results) {
         if (result.status != CheckResult::Status::error) continue;
         throw Error(ExitStatus::usage,
