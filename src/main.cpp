@@ -49,8 +49,9 @@ void keep_standard_descriptors(bool for_us_alone) {
 }
 
 int report(const Error& error) {
-  fmt::print(stderr, "optrace: {}\n", error.what());
-  if (!error.remedy().empty()) fmt::print(stderr, "{}\n", error.remedy());
+  std::string text = fmt::format("optrace: {}\n", error.what());
+  if (!error.remedy().empty()) text += error.remedy() + "\n";
+  std::fputs(text.c_str(), stderr);  // fmt::print would throw where nothing can be written.
   return static_cast<int>(error.status());
 }
 

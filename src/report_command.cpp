@@ -80,8 +80,7 @@ void write_report(std::span<const Trace> traces, const OutputOptions& options,
     return;
   }
   if (options.file.empty()) {
-    const std::string text = render(traces, source, options, standard_error());
-    std::fwrite(text.data(), 1, text.size(), stderr);
+    write_standard_error(render(traces, source, options, standard_error()));
     return;
   }
   OutputFile file(options.file);

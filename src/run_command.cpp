@@ -97,8 +97,9 @@ std::optional<std::uint64_t> own_rank() {
 }
 
 void complain(const std::string& what, const std::string& remedy = {}) {
-  fmt::print(stderr, "optrace: {}\n", what);
-  if (!remedy.empty()) fmt::print(stderr, "{}\n", remedy);
+  std::string text = fmt::format("optrace: {}\n", what);
+  if (!remedy.empty()) text += remedy + "\n";
+  std::fputs(text.c_str(), stderr);  // fmt::print would throw where nothing can be written.
 }
 
 /// One line on the terminal, wiped at the end. The program may be writing there as well, so the
@@ -167,6 +168,15 @@ bool crashed(int wait_status) {
          !std::set{SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM}.contains(WTERMSIG(wait_status));
 }
 
+constexpr const char* kNoTorch = "the program never imported torch, so there is nothing to report";
+
+/// What to do where the program itself did nothing that could be traced.
+std::string look_at_children(const RunOptions& options, const ProgramResult& result) {
+  if (options.request.children || !result.had_children) return {};
+  return "It started other processes, and those were not traced: optrace run --children ... traces "
+         "them too.";
+}
+
 /// Sentences on what was asked for and did not happen.
 void say_what_is_missing(const RunOptions& options, const ProgramResult& result) {
   const TraceSelection& selection = options.request.collector.selection;
@@ -186,7 +196,7 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
                          describe_wait_status(result.wait_status)));
   }
   if (result.processes.empty()) {
-    complain("the program never imported torch, so there is nothing to report");
+    complain(kNoTorch, look_at_children(options, result));
   } else if (ops == 0 && !selection.ops.empty()) {
     complain(fmt::format("no op that was called matches --ops '{}'", selection.ops),
              "Names look like aten::conv2d; `optrace explain OP` knows them. * stands for any "
@@ -195,25 +205,57 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
     complain(fmt::format("no op was called from a module named {}", selection.from_module),
              "Give the name that its functions have, package and all; for the script itself it is "
              "__main__.");
+  } else if (const std::string remedy = look_at_children(options, result);
+             ops == 0 && !remedy.empty()) {
+    complain("the program's own process called no op", remedy);
   }
 }
 
-void report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
+/// Takes one of several steps, each of which is taken whether another failed or not.
+class Steps {
+ public:
+  template <typename Step>
+  void take(const Step& step) {
+    try {
+      step();
+    } catch (const Error& error) {
+      complain(error.what(), error.remedy());
+      if (status_ == ExitStatus::done) {
+        const bool interrupted = error.status() == ExitStatus::interrupted;
+        status_ = interrupted ? ExitStatus::interrupted : ExitStatus::failed;
+      }
+    }
+  }
+
+  /// What became of the first that failed.
+  ExitStatus status() const { return status_; }
+
+ private:
+  ExitStatus status_ = ExitStatus::done;
+};
+
+/// Writes the traces and the report; `failed` if one of them could not be written.
+ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
+  Steps steps;
   std::vector<Trace> traces;
   for (TracedProcess& process : result.processes) {
     if (!process.trace) continue;
     // A child that did nothing with torch is no news.
     if (!process.is_main && process.counted.events == 0) continue;
     if (!options.trace_file.empty()) {
-      const std::filesystem::path file = files.of(process);
-      write_trace(*process.trace, file);
-      if (file != options.trace_file) {
-        complain(fmt::format("the trace of process {} is in {}", process.id, file.string()));
-      }
+      steps.take([&] {
+        const std::filesystem::path file = files.of(process);
+        write_trace(*process.trace, file);
+        if (file != options.trace_file) {
+          complain(fmt::format("the trace of process {} is in {}", process.id, file.string()));
+        }
+      });
     }
     traces.push_back(std::move(*process.trace));
   }
-  if (!traces.empty()) write_report(traces, options.output, ReportStream::error);
+  if (!traces.empty())
+    steps.take([&] { write_report(traces, options.output, ReportStream::error); });
+  return steps.status();
 }
 
 DryRun dry_run_of(const RunOptions& options) {
@@ -260,13 +302,11 @@ int exit_status_of(const ProgramResult& result) {
   }
   ProgramResult result = run_traced(options, python);
   say_what_is_missing(options, result);
-  try {
-    const InterruptGuard guard;
-    report(options, result, files);
-  } catch (const Error& error) {  // The exit status is the program's all the same.
-    complain(error.what(), error.remedy());
-  }
-  throw CLI::RuntimeError(exit_status_of(result));
+  const InterruptGuard guard;
+  const ExitStatus reported = report(options, result, files);
+  // A program that failed is the first thing to look at.
+  const int status = exit_status_of(result);
+  throw CLI::RuntimeError(status != 0 ? status : static_cast<int>(reported));
 }
 
 /// The options that say what is traced, and in which Python.
@@ -326,7 +366,8 @@ std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
       "  optrace run --children --trace job.trace -m torch.distributed.run --nproc-per-node 2 "
       "job.py\n"
       "Its input and output are not touched: the report goes to standard error once it has ended, "
-      "or to\n-o FILE. Exit status: the program's own; 128 + N if signal N killed it.");
+      "or to\n-o FILE. Exit status: the program's own; 128 + N if signal N killed it; 3 if it "
+      "succeeded and the\ntrace or report could not be written.");
   add_program_options(*command, *options);
   command->add_flag("--timeline", options->request.collector.timeline,
                     "Keep every call in the trace, not only counts");
@@ -352,6 +393,11 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
   app.parse(static_cast<int>(take_program(*command, arguments, options)), arguments.data());
   check(options);
   ProgramResult result = run_traced(options, choose_python(options.python));
+  if (result.processes.empty() && exit_status_of(result) == 0) {
+    const std::string remedy = look_at_children(options, result);
+    throw Error(ExitStatus::failed, fmt::format("`{}`: {}", fmt::join(words, " "), kNoTorch),
+                remedy.empty() ? "Give a program that calls torch." : remedy);
+  }
   say_what_is_missing(options, result);
   if (const int status = exit_status_of(result); status != 0) {
     throw Error(ExitStatus::failed,

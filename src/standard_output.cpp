@@ -9,21 +9,32 @@
 #include "platform/error.h"
 
 namespace optrace {
+namespace {
 
-bool write_standard_output(std::string_view text) {
+bool write_stream(int descriptor, std::string_view name, std::string_view text) {
   while (!text.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EPIPE) return false;
-    if (written < 0 && errno == EBADF) require_standard_output();
     if (written < 0) {
       throw Error(ExitStatus::failed,
-                  fmt::format("writing to standard output failed: {}", describe_errno(errno)),
+                  fmt::format("writing to {} failed: {}", name, describe_errno(errno)),
                   "Free some space, or send the output elsewhere.");
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+}  // namespace
+
+bool write_standard_output(std::string_view text) {
+  require_standard_output();
+  return write_stream(STDOUT_FILENO, "standard output", text);
+}
+
+bool write_standard_error(std::string_view text) {
+  return write_stream(STDERR_FILENO, "standard error", text);
 }
 
 void require_standard_output() {

@@ -9,6 +9,9 @@ namespace optrace {
 /// output is closed or its disk is full.
 bool write_standard_output(std::string_view text);
 
+/// The same for standard error.
+bool write_standard_error(std::string_view text);
+
 /// Throws Error(usage) when standard output is closed, before work is done whose result it takes.
 void require_standard_output();
 

@@ -7,8 +7,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <mutex>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -64,6 +67,21 @@ class ProcessWatch {
   pid_t process_;
   Descriptor end_;
 };
+
+/// Whether a process that has ended, and was not waited for yet, waited for others: then it has
+/// their page faults (cminflt, the 11th field of proc_pid_stat(5)).
+bool waited_for_children(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  // The second field, a name in brackets, may have anything in it.
+  std::istringstream rest(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  constexpr int kFieldsBetween = 8;
+  std::string field;
+  for (int i = 0; i < kFieldsBetween; ++i) rest >> field;
+  std::uint64_t faults = 0;
+  return rest >> faults && faults != 0;
+}
 
 /// A word as a shell would want it typed.
 std::string quoted(const std::string& word) {
@@ -490,6 +508,7 @@ ProgramResult run_program(const ProgramRequest& request,
   }
   SignalForwarder::forward_to(0);  // Before its number can be another's.
   ProgramResult result;
+  result.had_children = waited_for_children(child.id());
   result.wait_status = child.wait();
   program.listen();  // Who connected in the last moment.
   result.processes = program.finish();

@@ -40,6 +40,7 @@ struct TracedProcess {
 
 struct ProgramResult {
   int wait_status = 0;                   ///< The program's, as waitpid gives it.
+  bool had_children = false;             ///< It waited for processes that it had started.
   std::vector<TracedProcess> processes;  ///< The main one first, then as they came.
 };
 

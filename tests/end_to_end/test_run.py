@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from report_frames import frames
 
 USAGE = 2
+FAILED = 3
 
 
 @pytest.fixture
@@ -200,6 +202,41 @@ def test_a_program_without_torch(traced):
     assert (result.returncode, result.stdout) == (4, "hello\n")
     assert "never imported torch" in the_only_complaint(result)
     assert result.report is None and not result.trace.exists()
+
+
+@pytest.mark.parametrize("torch_too", [True, False], ids=["with torch", "without"])
+def test_a_program_that_leaves_the_work_to_children_is_told_of_them(optrace, python, tmp_path,
+                                                                    torch_too):
+    """As torchrun does."""
+    child = "import torch; torch.ones(3)" if torch_too else "1"
+    code = (f"import {'torch, ' if torch_too else ''}subprocess, sys\n"
+            f"subprocess.run([sys.executable, '-c', {child!r}], check=True)")
+    result = optrace("run", "--python", python, "-o", tmp_path / "report", "-c", code)
+    assert result.returncode == 0
+    assert ("called no op" if torch_too else "never imported torch") in the_only_complaint(result)
+    assert "--children" in result.stderr
+    checked = optrace("check", f"run --python {python} -c {shlex.quote(code)}", "--expect",
+                      "never calls aten::ones")
+    assert checked.returncode != 0 and checked.stderr.count("optrace: ") == 1
+    assert "--children" in checked.stderr
+
+
+@pytest.mark.parametrize("status", [0, 7])
+@pytest.mark.parametrize("option", ["--trace", "-o", "2>"])
+def test_what_cannot_be_written_is_no_success(optrace, python, tmp_path, option, status):
+    """But a program that failed is told first. Where the trace is lost, the report is not."""
+    report = [] if option == "2>" else ["-o", tmp_path / "report"] if option == "--trace" else []
+    lost = [] if option == "2>" else [option, "/dev/full"]
+    command = [*optrace.command, "run", "--python", python, *map(str, report), *lost, "-c",
+               f"import sys, torch; torch.ones(3).sin(); sys.exit({status})"]
+    with open("/dev/full" if option == "2>" else tmp_path / "said", "w") as said:
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=said, timeout=120)
+    assert ended.returncode == (status or FAILED)
+    if option != "2>":
+        assert "writing /dev/full failed: No space left" in (tmp_path / "said").read_text()
+    if option == "--trace":
+        assert "aten::sin" in (tmp_path / "report").read_text()
 
 
 def test_torch_imported_in_a_thread_and_used_in_many(traced):
