@@ -353,11 +353,12 @@ void InProcessTracer::start(const InProcessOptions& options) {
     state.note_shortfalls(hooked);
     const int started = when_free(
         [&] { return round.op_records ? state.recorder->start() : state.agent->start(); });
+    // Where the block stands: while the thread is paused, nothing of it is recorded. What can't be
+    // said costs a parent's name only.
+    if (started >= 0 && round.python_frames) state.agent->python_frames();
     const std::uint32_t paused = state.agent->pause_thread();
     check("recording", started);
     round.recording = true;
-    // Where the block stands. What can't be said costs a parent's name only.
-    if (round.python_frames) state.agent->python_frames();
     round.collector = std::make_unique<Collector>(region.get(), *state.session, options.collector);
     state.start_reader();
     state.agent->resume_thread(paused);

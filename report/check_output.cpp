@@ -44,21 +44,29 @@ std::string place_of(const CheckStep& step) {
 /// A line of the program itself, not of torch.
 bool is_own_line(const CheckStep& step) {
   return step.layer == Layer::python && !step.file.empty() && step.line != 0 &&
-         !step.file.starts_with("torch/");
+         !step.file.starts_with("torch/") && !step.file.starts_with('<');
 }
 
-/// What is shown of a long way: the innermost line of the program's own, and the end; null for
-/// steps that are left out. JSON has all.
+/// What is shown of a long way: the outermost line of the program's own (a test's, say), the
+/// innermost, and the end; null for steps that are left out. JSON has all.
 std::vector<const CheckStep*> shown_steps(const std::vector<CheckStep>& path) {
   constexpr std::size_t kMost = 12;
-  const std::size_t first = path.size() > kMost ? path.size() - kMost : 0;
+  const std::size_t end = path.size() > kMost ? path.size() - kMost : 0;
   std::vector<const CheckStep*> shown;
-  const auto own = std::find_if(path.rbegin(), path.rend(), is_own_line);
-  const std::size_t after_own = static_cast<std::size_t>(path.rend() - own);
-  if (after_own > 1 && first > 0) shown.push_back(nullptr);
-  if (after_own > 0 && after_own <= first) shown.push_back(&path[after_own - 1]);
-  if (after_own < first) shown.push_back(nullptr);
-  for (std::size_t i = first; i < path.size(); ++i) shown.push_back(&path[i]);
+  std::size_t next = 0;  // The first step that is not decided on.
+  const auto show = [&](std::size_t step) {
+    if (step < next || step >= path.size()) return;
+    if (step > next) shown.push_back(nullptr);
+    shown.push_back(&path[step]);
+    next = step + 1;
+  };
+  const auto outermost = std::find_if(path.begin(), path.end(), is_own_line);
+  const auto innermost = std::find_if(path.rbegin(), path.rend(), is_own_line);
+  if (end > 0 && outermost != path.end()) {
+    show(std::min(end, static_cast<std::size_t>(outermost - path.begin())));
+    show(std::min(end, static_cast<std::size_t>(path.rend() - innermost) - 1));
+  }
+  for (std::size_t step = end; step < path.size(); ++step) show(step);
   return shown;
 }
 

@@ -151,7 +151,9 @@ def _check(item, traced, expectations):
         if not check:
             broken.append(check)
     if broken:
-        _refuse(_text_of(broken))
+        # pytest itself ends a failure with its line, but for those that come without a traceback.
+        file, line, _ = item.location
+        _refuse(f"{_text_of(broken)}\n\n{file}:{(line or 0) + 1}: Failed")
 
 
 def _text_of(checks):

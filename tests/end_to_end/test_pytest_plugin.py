@@ -85,7 +85,7 @@ def test_the_marker(run_pytest, optrace, tmp_path):
 
         @pytest.mark.optrace(expect=["calls aten::conv2d", "never calls at::native::convolution"])
         def test_breaks(model):
-            model()
+            model()  # The test's own line.
 
         @pytest.mark.optrace(expect="rules.yaml")
         def test_file(model):
@@ -168,7 +168,12 @@ def test_the_marker(run_pytest, optrace, tmp_path):
     assert "failed  never calls at::native::convolution: called 1 time" in said
     assert "1 of 2 rules passed, 1 failed" in said
     way = [line.strip() for line in said.splitlines() if re.match(" +(under|at) ", line)]
-    assert way[0].startswith("under test_it.test_breaks") and "test_it.py:" in way[0]
+    # First the test's own line, then that of the function of the program's that it calls.
+    lines = (tmp_path / "tests/test_it.py").read_text().splitlines()
+    own = next(i for i, line in enumerate(lines, 1) if "The test's own line" in line)
+    assert way[0].startswith("under test_it.test_breaks") and way[0].endswith(f"test_it.py:{own}")
+    assert way[1].startswith("under test_it.convolve")
+    assert said.splitlines()[-1] == f"test_it.py:{own - 2}: Failed"
     assert way[-1].startswith("at at::native::convolution  aten/src/ATen/native/Convolution.cpp:")
     assert "_pytest" not in said and "Traceback" not in said and "pytest_plugin" not in said
     assert "few ops: " in ran.text("test_file", "failure")
@@ -262,7 +267,7 @@ def test_the_fixture(run_pytest, tmp_path):
             with optrace.trace(python_frames=False) as first:
                 torch.ones(3)
             with optrace.trace() as second:
-                torch.ones(3).mul(2)
+                torch.ones(3).mul(2)  # The fixture's own line.
             found = optrace.check(first, ["calls aten::ones == 1", "never calls aten::exp"])
             assert found and found.passed and found.status == "passed"
             assert [rule["found"] for rule in found.rules] == ["called 1 time", "never called"]
@@ -289,6 +294,10 @@ def test_the_fixture(run_pytest, tmp_path):
     said = ran.text("test_parts", "failure")
     assert "AssertionError: optrace: never calls aten::mul: called 1 time" in said
     assert "at aten::mul" in said
+    # The function that the block stands in was called before the trace began.
+    lines = (tmp_path / "test_it.py").read_text().splitlines()
+    own = next(i for i, line in enumerate(lines, 1) if "The fixture's own line" in line)
+    assert re.search(rf"under test_it.test_parts .*test_it.py:{own}\n", said), said
     assert "pytest_plugin.py" not in said
     assert "'lunches' is nothing that is counted" in ran.text("test_error", "failure")
     assert ran.tags()["test_raises"] == ran.tags()["test_case"] == "passed"

@@ -61,8 +61,8 @@ def test_a_block_is_traced(program, schema):
 
         image, weight = torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3)
         with optrace.trace() as t:
-            convolve(image, weight)
-            convolve(image, weight)
+            for _ in range(2):
+                convolve(image, weight)
         print(json.dumps({"tree": t.report(), "json": t.report("json"), "to_json": t.to_json(),
                           "all": t.to_json(all=True), "html": t._repr_html_()}))
         """)
@@ -73,6 +73,9 @@ def test_a_block_is_traced(program, schema):
     frames = list(walk(report["roots"]))
     convolve = [frame for frame in frames if frame["name"].endswith("convolve")]
     assert [frame["calls"] for frame in convolve] == [2]
+    # The block stands in a function that was called before; the line is the block's.
+    assert report["roots"][0]["name"] == "__main__.<module>"
+    assert convolve[0]["source"]["call_line"] == 10
     ops = [frame["op"] for frame in walk(convolve) if frame["layer"] == "dispatcher"]
     assert ops[0] == "aten::conv2d" and "aten::convolution" in ops
     kernels = [frame for frame in walk(convolve) if frame["layer"] == "kernel"]

@@ -120,8 +120,9 @@ OPTRACE_AGENT_EXPORT int optrace_agent_write(int fd);
 OPTRACE_AGENT_EXPORT int optrace_agent_python(int on);
 
 /// Records the Python functions that are live on the calling thread as if they were called now, but
-/// for what runs inside of an import: events like those of calls, outermost first, with 0 for the
-/// stack pointer. The caller needs no GIL. 0, -ENODATA when not recording, or -ENOSYS.
+/// for what runs inside of an import: events like those of calls, outermost first. All but the
+/// function that is running have 0 for the stack pointer. The caller needs no GIL. 0, -ENODATA when
+/// not recording, or -ENOSYS.
 OPTRACE_AGENT_EXPORT int optrace_agent_python_frames(void);
 
 /// Takes every probe out, puts back redirected imports, and gives SIGTRAP back if no other thread

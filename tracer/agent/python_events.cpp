@@ -454,8 +454,10 @@ int record_live_python() {
       line = line_of(frames[i + 1]);
     }
     if (functions[i] != kNoFunction && describe_up_to(functions[i])) {
-      // No stack pointer: where on the stack it runs is not known.
-      record_event(round, recording::kPythonCall, line, 0, functions[i]);
+      // The innermost runs in the loop that called us. Where the others run is not known: they have
+      // no stack pointer.
+      const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+      record_event(round, recording::kPythonCall, line, i == 0 ? here : 0, functions[i]);
     }
   }
   const Unrecorded unrecorded;
