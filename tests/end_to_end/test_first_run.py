@@ -1,0 +1,148 @@
+"""A program's first run is as true as its tenth: with an empty cache and with what earlier runs
+left in it, each program of tests/programs/ gives the same report but for times and addresses.
+
+A few programs are run unless OPTRACE_TEST_PROGRAMS names others (with blanks between them), or is
+`all`. OPTRACE_TEST_RUNS is how often each is run, the first time with an empty cache: 2 unless told.
+"""
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+
+import pytest
+
+from report_frames import frames
+
+PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "programs"
+# What is reached by tables, through boxed calls, in other threads, and under exceptions.
+USUAL = ["custom_ops", "exceptions", "function_transforms", "quantised_dynamic", "scripted",
+         "views_in_place"]
+# Their other processes are traced too.
+WITH_CHILDREN = {"data_loader_workers", "ddp_gloo"}
+RUNS = int(os.environ.get("OPTRACE_TEST_RUNS", "2"))
+
+
+def chosen():
+    wanted = os.environ.get("OPTRACE_TEST_PROGRAMS", "").split() or USUAL
+    everything = sorted(file.stem for file in PROGRAMS.glob("*.py"))
+    if wanted == ["all"]:
+        return everything
+    assert set(wanted) <= set(everything), f"{PROGRAMS} has no {set(wanted) - set(everything)}"
+    return wanted
+
+
+@pytest.fixture(scope="session")
+def builds(optrace, python, tmp_path_factory):
+    """A cache with what takes long to build and has no part in what is found: the op agent."""
+    folder = tmp_path_factory.mktemp("builds")
+    ended = optrace("run", "--python", python, "-o", folder / "report", "-c", "import torch",
+                    timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    cache = (os.environ.get("OPTRACE_CACHE_DIR") or
+             os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")) + "/optrace")
+    shutil.copytree(pathlib.Path(cache) / "op-agents", folder / "op-agents")
+    return folder / "op-agents"
+
+
+@pytest.fixture
+def empty_cache(builds, tmp_path):
+    """XDG_CACHE_HOME, in which no run has left anything of what it met."""
+    folder = tmp_path / "cache"
+    (folder / "optrace").mkdir(parents=True, mode=0o700)
+    os.chmod(folder / "optrace", 0o700)
+    shutil.copytree(builds, folder / "optrace/op-agents")
+    return folder
+
+
+@pytest.mark.parametrize("name", chosen())
+def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_program, empty_cache,
+                                                tmp_path, name):
+    environment = {"XDG_CACHE_HOME": empty_cache, "OPTRACE_CACHE_DIR": None,
+                   # What load_inline builds, it builds once.
+                   "TORCH_EXTENSIONS_DIR": build / "torch_extensions"}
+    program = PROGRAMS / f"{name}.py"
+    if name == "extension":
+        run_program([python, str(program)], timeout=600,
+                    env={**os.environ, "TORCH_EXTENSIONS_DIR": str(build / "torch_extensions")})
+    reports, outputs = [], []
+    for number in range(RUNS):
+        file = tmp_path / f"{number}.json"
+        options = ["--children"] if name in WITH_CHILDREN else []
+        ended = optrace("run", "--python", python, "--format", "json", "-o", file, *options,
+                        program, environment=environment, timeout=300)
+        assert ended.returncode == 0, ended.stderr
+        assert "not traced" not in ended.stderr, ended.stderr
+        outputs.append(ended.stdout)
+        reports.append(comparable(json.loads(file.read_text())))
+    assert len(set(outputs)) == 1, outputs
+    assert len(list(frames(reports[0]))) > 10
+    for number, report in enumerate(reports[1:], 2):
+        if report != reports[0]:
+            pytest.fail(f"{name}: run {number} differs from the first, with an empty cache:\n" +
+                        difference(reports[0], report), pytrace=False)
+
+
+def comparable(report):
+    """A report without times, addresses, and the numbers of threads and processes."""
+    def without(value):
+        if isinstance(value, dict):
+            return {key: len(item) if key == "processes" else without(item)
+                    for key, item in value.items() if key not in ("thread", "time")}
+        if isinstance(value, list):
+            return [without(item) for item in value]
+        return re.sub(r"0x[0-9a-f]{6,}", "0x", value) if isinstance(value, str) else value
+
+    roots = without(report["roots"])
+    # Whose thread or process came first is chance.
+    roots.sort(key=lambda root: json.dumps(root, sort_keys=True))
+    return {**without({key: value for key, value in report.items() if key != "roots"}),
+            "roots": roots}
+
+
+def paths(report):
+    """How often each way from the root was taken: names and lines, outermost first."""
+    taken = collections.Counter()
+    pending = [((), root) for root in report["roots"]]
+    while pending:
+        above, frame = pending.pop()
+        source = frame["source"] or {}
+        path = (*above, f"{frame['name']}:{source.get('line')}:{source.get('call_line')}")
+        taken[path] += frame["calls"]
+        pending += [(path, child) for child in frame["children"]]
+    return taken
+
+
+def difference(first, later):
+    """The outermost ways that only one has, or that one took more often."""
+    most = 8
+    before, after = paths(first), paths(later)
+    found = []
+    for path in sorted(set(before) | set(after)):
+        if before[path] == after[path]:
+            continue
+        if found and path[:len(found[-1])] == found[-1]:
+            continue  # Below one that differs.
+        found.append(path)
+    lines = [f"{len(before - after)} of {len(before)} ways are taken more often, or only, in the "
+             f"first, {len(after - before)} of {len(after)} in the later; the outermost "
+             f"{min(most, len(found))} of {len(found)} that differ:"]
+    lines += [f"  {before[path]} -> {after[path]}  " + " > ".join(path[-3:])
+              for path in found[:most]]
+    if not found:
+        lines.append("  the same ways, with other details, or in another order: " +
+                     next(detail_difference(first["roots"], later["roots"]), "other than the frames"))
+    return "\n".join(lines)
+
+
+def detail_difference(before, after):
+    for one, other in zip(before, after):
+        if one["name"] != other["name"]:
+            yield f"{one['name']} or {other['name']} first"
+            return
+        for key in one:
+            if key != "children" and one[key] != other.get(key):
+                yield f"{key} of {one['name']}: {str(one[key])[:300]} or {str(other.get(key))[:300]}"
+                return
+        yield from detail_difference(one["children"], other["children"])

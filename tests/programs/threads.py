@@ -1,0 +1,21 @@
+"""Four threads, one after the other and at once."""
+import threading
+
+import torch
+
+torch.set_num_threads(1)
+results = [None] * 4
+
+
+def work(number):
+    x = torch.full((8,), float(number), requires_grad=True)
+    (x.cos() * x).sum().backward()
+    results[number] = round(x.grad.sum().item(), 3)
+
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(results)
