@@ -2,6 +2,8 @@
 
 #include <cerrno>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -30,26 +32,60 @@ PrivateFolder::~PrivateFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::filesystem::path cache_folder() {
+namespace {
+
+/// Where the cache is to be, and which folder must be there already: nobody means that a home is to
+/// be made by asking for one. Empty where the environment names no place.
+struct CachePlace {
   std::filesystem::path folder;
-  if (const char* own = std::getenv("OPTRACE_CACHE_DIR"); own != nullptr && *own != '\0') {
-    folder = own;
-  } else if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0') {
-    folder = std::filesystem::path(xdg) / "optrace";
-  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    folder = std::filesystem::path(home) / ".cache" / "optrace";
-  } else {
-    return {};
-  }
+  std::filesystem::path home;
+};
+
+CachePlace cache_place() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  if (auto own = variable("OPTRACE_CACHE_DIR"); !own.empty()) return {std::move(own), {}};
+  if (const auto xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return {xdg / "optrace", {}};
+  if (const auto home = variable("HOME"); !home.empty()) return {home / ".cache/optrace", home};
+  return {};
+}
+
+/// Makes the folder where it is not there. Why it can't be used, or nothing.
+std::string reason_against(const CachePlace& place) {
+  if (place.folder.empty()) return "HOME is not set";
   std::error_code error;
-  std::filesystem::create_directories(folder.parent_path(), error);
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return {};
+  if (!place.home.empty() && !std::filesystem::is_directory(place.home, error))
+    return fmt::format("there is no folder {}, which HOME names", place.home.string());
+  const std::string name = place.folder.string();
+  std::filesystem::create_directories(place.folder.parent_path(), error);
+  if (::mkdir(name.c_str(), 0700) != 0 && errno != EEXIST)
+    return fmt::format("{} can't be made: {}", name, describe_errno(errno));
   struct stat status{};
-  if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-      status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return {};
-  }
-  return folder;
+  if (::stat(name.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
+    return fmt::format("{} is no folder", name);
+  if (status.st_uid != ::geteuid()) return fmt::format("{} belongs to another user", name);
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return fmt::format("others may write to {}", name);
+  return {};
+}
+
+}  // namespace
+
+std::filesystem::path cache_folder() {
+  const CachePlace place = cache_place();
+  return reason_against(place).empty() ? place.folder : std::filesystem::path();
+}
+
+std::string cache_problem() {
+  const CachePlace place = cache_place();
+  std::string reason = reason_against(place);
+  if (reason.empty() && ::access(place.folder.c_str(), W_OK | X_OK) != 0)
+    reason =
+        fmt::format("{} can't be written to: {}", place.folder.string(), describe_errno(errno));
+  if (reason.empty()) return {};
+  return reason + ". Set OPTRACE_CACHE_DIR to a folder that only you can write to.";
 }
 
 }  // namespace optrace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace optrace {
 
@@ -21,8 +22,12 @@ class PrivateFolder {
 };
 
 /// The folder for what optrace may lose at any time and make again (probe plans by build-id):
-/// $OPTRACE_CACHE_DIR, else $XDG_CACHE_HOME/optrace, else ~/.cache/optrace. Made with mode 0700.
-/// Empty when none can be made or it belongs to somebody else; callers then work without a cache.
+/// $OPTRACE_CACHE_DIR, else $XDG_CACHE_HOME/optrace, else ~/.cache/optrace. Made with mode 0700,
+/// but for a home that is not there. Empty when none can be made or it belongs to somebody else;
+/// callers then work without a cache.
 std::filesystem::path cache_folder();
+
+/// Why nothing can be kept there, and what to do, in sentences; empty where it can.
+std::string cache_problem();
 
 }  // namespace optrace

@@ -21,6 +21,7 @@
 #include "platform/installation.h"
 #include "platform/private_folder.h"
 #include "tracer/agent/agent.h"
+#include "tracer/built_for_torch.h"
 #include "tracer/op_agent.h"
 #include "tracer/op_records/op_records.h"
 #include "tracer/probe_session.h"
@@ -340,6 +341,8 @@ void InProcessTracer::start(const InProcessOptions& options) {
     round.python_frames = options.python_frames;
     round.op_records = options.op_records && state.recorder != nullptr;
     if (options.op_records && !round.op_records) round.warnings.push_back(state.op_agent.missing);
+    if (std::string warning = not_kept_warning(state.op_agent.folder); !warning.empty())
+      round.warnings.push_back(std::move(warning));
     state.place_plans();
     const Descriptor region(::memfd_create("optrace", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!region) fail("making memory for what is recorded", -errno);

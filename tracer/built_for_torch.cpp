@@ -193,6 +193,15 @@ std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
   return std::nullopt;
 }
 
+std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder) {
+  if (!folder) return {};
+  const std::string problem = cache_problem();
+  return fmt::format(
+      "What was built for this torch could not be kept and is built again in each run, which takes "
+      "ten seconds or more: {}",
+      problem.empty() ? "the disk of the cache takes no more. Free some space." : problem);
+}
+
 BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
                           const std::string& name, const std::filesystem::path& cache) {
   const std::filesystem::path library = folder->path() / name;

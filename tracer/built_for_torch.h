@@ -71,6 +71,11 @@ struct BuiltLibrary {
   std::shared_ptr<const PrivateFolder> folder;  ///< Holds the library where no cache can.
 };
 
+/// Where a library stays in `folder` since no cache could take it: that it took its time for this
+/// run alone, why and what to do, in sentences for a trace's warnings. Empty where `folder` is
+/// null.
+std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder);
+
 /// Keeps the library that was built as `name` in `folder` in `cache` (empty: nowhere) instead.
 BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
                           const std::string& name, const std::filesystem::path& cache);

@@ -26,6 +26,7 @@
 #include "platform/interrupt.h"
 #include "platform/private_folder.h"
 #include "tracer/activity_agent.h"
+#include "tracer/built_for_torch.h"
 #include "tracer/cuda_calls_agent.h"
 #include "tracer/op_agent.h"
 #include "tracer/probe_session.h"
@@ -533,6 +534,8 @@ Trace OpTracer::trace(std::size_t call) {
   for (const std::string& missing :
        {state_->op_agent.missing, state_->activity_agent.missing, state_->cuda_calls_agent.missing})
     if (!missing.empty()) meta["warnings"].push_back(missing);
+  if (const std::string warning = not_kept_warning(state_->op_agent.folder); !warning.empty())
+    meta["warnings"].push_back(warning);
   meta["probes"] = {{"mode", state_->request.probes == ProbeMode::jump ? "jump" : "int3"}};
   state_->progress("putting names to addresses");
   Trace trace = state_->session.finish(recording, std::move(meta));

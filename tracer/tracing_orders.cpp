@@ -7,6 +7,7 @@
 
 #include "platform/error.h"
 #include "platform/installation.h"
+#include "tracer/built_for_torch.h"
 #include "tracer/target_description.h"
 
 namespace optrace {
@@ -81,6 +82,8 @@ Json TracingOrders::meta(Json imported, const std::string& call) const {
   for (const std::string& missing :
        {op_agent_.missing, activity_agent_.missing, cuda_calls_agent_.missing})
     if (!missing.empty()) meta["warnings"].push_back(missing);
+  if (const std::string warning = not_kept_warning(op_agent_.folder); !warning.empty())
+    meta["warnings"].push_back(warning);
   meta["probes"] = {{"mode", probes_ == ProbeMode::jump ? "jump" : "int3"}};
   return checked_meta(std::move(meta));
 }

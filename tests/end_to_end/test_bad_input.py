@@ -630,12 +630,21 @@ def test_a_full_standard_output(shell, trace):
     assert_refused(shell(f'"$optrace" report {trace} >/dev/full'), FAILED, "No space left")
 
 
-@pytest.mark.parametrize("environment", [
-    {"HOME": None, "XDG_CACHE_HOME": None, "OPTRACE_CACHE_DIR": None},
-    {"OPTRACE_CACHE_DIR": "/proc/cache"},
-    {"OPTRACE_CACHE_DIR": "/dev/null"}], ids=["no home", "read-only", "no folder"])
-def test_without_a_cache_it_takes_longer_but_works(run, environment):
-    tree_of(run("add", environment=environment))
+@pytest.mark.parametrize("environment, why", [
+    ({"HOME": None}, "HOME is not set"),
+    ({"HOME": "{folder}/nobody"}, "there is no folder {folder}/nobody, which HOME names"),
+    ({"OPTRACE_CACHE_DIR": "/proc/cache"}, "/proc/cache can't be made"),
+    ({"OPTRACE_CACHE_DIR": "/dev/null"}, "/dev/null is no folder")],
+    ids=["no home", "home that is not there", "read-only", "no folder"])
+def test_without_a_cache_it_takes_longer_and_says_so(run, tmp_path, environment, why):
+    given = {"XDG_CACHE_HOME": None, "OPTRACE_CACHE_DIR": None,
+             **{name: value and value.format(folder=tmp_path)
+                for name, value in environment.items()}}
+    tree = tree_of(run("add", environment=given))
+    warnings = [line for line in tree.splitlines() if line.startswith("warning ")]
+    assert any("built again in each run" in line and why.format(folder=tmp_path) in line
+               and "Set OPTRACE_CACHE_DIR" in line for line in warnings), tree[:2000]
+    assert not (tmp_path / "nobody").exists()
 
 
 @pytest.mark.parametrize("folder", ["/no/such/folder", "/proc"])
