@@ -167,6 +167,21 @@ void ChildProcess::send(int signal) const noexcept {
   if (id_ > 0 && !status_) ::kill(own_group_ ? -id_ : id_, signal);
 }
 
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
+    return std::string(word);
+  std::string result = "'";
+  for (const char character : word) {
+    if (character == '\'')
+      result += "'\\''";
+    else
+      result += character;
+  }
+  return result + "'";
+}
+
 std::string describe_wait_status(int status) {
   if (WIFEXITED(status)) return fmt::format("exit status {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);

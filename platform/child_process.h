@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,9 @@ class ChildProcess {
   bool own_group_ = false;
   std::optional<int> status_;
 };
+
+/// A word of a command line as a shell wants it typed.
+std::string shell_word(std::string_view word);
 
 /// "exit status 1", "killed by SIGSEGV (Segmentation fault)" for a waitpid status.
 std::string describe_wait_status(int status);

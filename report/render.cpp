@@ -79,6 +79,8 @@ std::string render(std::span<const Trace> traces, const Index* index, const Outp
   tree.width = target.width;
   tree.all = options.all;
   tree.why = options.why;
+  tree.times = options.times;
+  tree.own_trace = options.own_trace;
   tree.style.colour =
       options.colour == ColourChoice::always ||
       (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);

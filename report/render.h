@@ -23,6 +23,7 @@ struct OutputOptions {
   bool all = false;            ///< Keep wrapper templates, interpreter frames and other plumbing.
   bool why = false;            ///< Tree: a line more for each dispatcher frame, why it went there.
   bool times = false;          ///< How long each path took.
+  bool own_trace = false;      ///< As TreeOptions has it.
   ColourChoice colour = ColourChoice::automatic;
 };
 

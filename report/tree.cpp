@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/child_process.h"
 #include "report/call_detail.h"
 #include "report/dispatch_detail.h"
 #include "report/failures.h"
@@ -542,22 +543,51 @@ class TreeWriter {
                      report_.threads > 1 ? fmt::format(", {} threads", report_.threads) : ""));
   }
 
-  void next() {
-    const std::string op = text_at(report_.meta, "op");
-    // What is no plain word is no op's name either, and nothing to paste into a shell.
-    const bool plain = !op.empty() && std::all_of(op.begin(), op.end(), [](char c) {
+  /// Whether a word of a trace from anywhere is harmless in a command that the user may paste: of
+  /// options, only those that neither run code nor name files.
+  static bool may_be_pasted(const std::string& word) {
+    constexpr auto kOptions =
+        std::to_array<std::string_view>({"--device", "--devices", "--dry-run", "--shape", "--dtype",
+                                         "--probes", "--requires-grad", "--timeout"});
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-             std::string_view("._:").find(c) != std::string_view::npos;
+             std::string_view("._:-=").find(c) != std::string_view::npos;
     });
-    if (!plain) return;
+    const std::string_view option = std::string_view(word).substr(0, word.find('='));
+    return plain && (word[0] != '-' || std::ranges::find(kOptions, option) != kOptions.end());
+  }
+
+  /// `optrace conv2d --device cuda`: what was traced, but for --backward; empty where that is
+  /// nothing to recommend.
+  std::string same_command() const {
+    const std::string op = text_at(report_.meta, "op");
+    if (op.empty()) return {};
+    std::vector<std::string> words{op};
+    const nlohmann::json options = report_.meta.value("options", nlohmann::json::array());
+    for (const nlohmann::json& option : options)
+      words.push_back(option.is_string() ? option.get<std::string>() : "");
+    std::string command = "optrace";
+    for (const std::string& word : words) {
+      if (!options_.own_trace && !may_be_pasted(word)) return {};
+      command += " " + printable(shell_word(word));
+    }
+    return command;
+  }
+
+  void next() {
+    const std::string op = same_command();
+    if (op.empty()) return;
     const bool backward = report_.meta.value("backward", nlohmann::json()) == true;
+    const std::string_view times = options_.times ? " --times" : "";
+    const std::string as_tree = fmt::format("{}{}", options_.why ? " --why" : "", times);
     std::vector<std::pair<std::string, std::string_view>> hints;
     if (!backward)
-      hints.emplace_back(fmt::format("optrace {} --backward", op), "with the backward pass");
-    const std::string same = fmt::format("optrace {}{}", op, backward ? " --backward" : "");
+      hints.emplace_back(fmt::format("{} --backward{}", op, as_tree), "with the backward pass");
+    const std::string same = fmt::format("{}{}", op, backward ? " --backward" : "");
     if (!options_.all)
-      hints.emplace_back(same + " --all", "with wrapper templates and the interpreter's frames");
-    hints.emplace_back(same + " --format json -o FILE", "for programs");
+      hints.emplace_back(fmt::format("{}{} --all", same, as_tree),
+                         "with wrapper templates and the interpreter's frames");
+    hints.emplace_back(fmt::format("{}{} --format json -o FILE", same, times), "for programs");
     std::size_t width = 0;
     for (const auto& [command, what] : hints) width = std::max(width, command.size());
     for (const auto& [command, what] : hints)

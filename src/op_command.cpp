@@ -116,6 +116,29 @@ void require_op(const OpOptions& options) {
   }
 }
 
+/// The options that say how the op is called and where, as they may be typed again; --backward is
+/// told by the trace itself.
+std::vector<std::string> words_of(const OpOptions& options) {
+  const OpOptions usual;
+  std::vector<std::string> words;
+  const auto add = [&words](const char* name, const std::string& value) {
+    words.emplace_back(name);
+    words.push_back(value);
+  };
+  if (!options.device.empty()) add("--device", options.device);
+  if (options.dry_run.asked_for()) words.push_back("--dry-run=" + options.dry_run.part);
+  if (options.dry_run.devices != usual.dry_run.devices)
+    add("--devices", std::to_string(options.dry_run.devices));
+  for (const std::string& shape : options.shapes) add("--shape", shape);
+  for (const std::string& dtype : options.dtypes) add("--dtype", dtype);
+  if (options.input) add("--input", *options.input);
+  if (options.requires_grad) words.emplace_back("--requires-grad");
+  if (options.probes != usual.probes) add("--probes", options.probes);
+  if (!options.python.empty()) add("--python", options.python);
+  if (options.timeout != usual.timeout) add("--timeout", std::to_string(options.timeout));
+  return words;
+}
+
 /// What was traced. Shows on a terminal what is being done, and what the call printed. An
 /// InterruptGuard must live.
 Trace trace_op(const OpOptions& options, const PythonChoice& python) {
@@ -139,10 +162,11 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   InterruptGuard::throw_if_interrupted();
   std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
   if (!options.timeline) drop_timeline(result.trace);
+  result.trace.meta["options"] = words_of(options);
   return std::move(result.trace);
 }
 
-void run_op(const OpOptions& options) {
+void run_op(OpOptions& options) {
   require_op(options);
   (void)call_of(options);  // What is wrong with it is told before anything is looked for.
   const PythonChoice python = choose_python(options.python);
@@ -152,6 +176,7 @@ void run_op(const OpOptions& options) {
   const InterruptGuard guard;
   const Trace trace = trace_op(options, python);
   if (!options.trace_file.empty()) write_trace(trace, options.trace_file);
+  options.output.own_trace = true;
   write_report({&trace, 1}, options.output);
 }
 

@@ -83,26 +83,12 @@ bool waited_for_children(pid_t process) {
   return rest >> faults && faults != 0;
 }
 
-/// A word as a shell would want it typed.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string result = "'";
-  for (const char character : word) {
-    if (character == '\'')
-      result += "'\\''";
-    else
-      result += character;
-  }
-  return result + "'";
-}
-
 std::string command_line(const ProgramRequest& request) {
   std::string line = "python";
   for (const std::string& argument : request.arguments) {
     const std::size_t end = argument.find('\n');  // Code has lines.
-    line += " " + quoted(end == std::string::npos ? argument : argument.substr(0, end) + " ...");
+    line +=
+        " " + shell_word(end == std::string::npos ? argument : argument.substr(0, end) + " ...");
   }
   return line;
 }

@@ -81,6 +81,32 @@ TEST_CASE("the tree says what was traced, the frames, and what to try next", "[t
   CHECK(text.find('~') == std::string::npos);
 }
 
+TEST_CASE("what to try next has the options that were given", "[tree_output]") {
+  Report report = sample();
+  report.meta["options"] = {"--device", "cuda", "--dtype", "bfloat16", "--shape", "weight=2x3"};
+  TreeOptions options;
+  const std::string same = "optrace conv2d --device cuda --dtype bfloat16 --shape weight=2x3";
+  const std::string text = to_tree(report, options);
+  CHECK_THAT(text, Contains(same + " --backward ") && Contains(same + " --all ") &&
+                       Contains(same + " --format json"));
+  options.why = options.times = true;
+  CHECK_THAT(to_tree(report, options),
+             Contains(same + " --why --times --all ") && Contains(same + " --times --format json"));
+  // What runs code or names a file is recommended to the one who typed it, and to nobody else.
+  options = {};
+  report.meta["options"] = {"--input", "torch.randn(2, 3), 'x'"};
+  CHECK_THAT(to_tree(report, options), !Contains("try  "));
+  options.own_trace = true;
+  CHECK_THAT(to_tree(report, options),
+             Contains(R"(optrace conv2d --input 'torch.randn(2, 3), '\''x'\''' --backward)"));
+  options.own_trace = false;
+  for (const nlohmann::json& hostile : std::vector<nlohmann::json>{
+           {"-o", "plain"}, {"--trace=plain"}, {7}, {"--shape", "$(x)"}, {"--python", "x"}}) {
+    report.meta["options"] = hostile;
+    CHECK_THAT(to_tree(report, options), !Contains("try  "));
+  }
+}
+
 TEST_CASE("lines of another version are marked, Python's own are not", "[tree_output]") {
   Report report = sample();
   report.source_exact = false;
@@ -124,6 +150,7 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[tree_output]") {
   const std::string hostile = "\x1b]8;;https://evil\x1b\\\r\n\xe2\x80\xae";
   report.meta["call"] = hostile;
   report.meta["op"] = hostile;
+  report.meta["options"] = {hostile, 5};
   report.meta["python"] = hostile;
   report.meta["warnings"] = {hostile, 5};
   report.meta["inputs"] = {{{"name", hostile}, {"shape", {hostile}}, {"dtype", hostile}}, 7};
@@ -134,6 +161,7 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[tree_output]") {
   report.roots[0].detail = {{"implementation", hostile}, {"python_name", hostile}};
   TreeOptions options;
   options.style.links = true;
+  options.own_trace = true;
   const std::string text = to_tree(report, options);
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find('\r') == std::string::npos);
