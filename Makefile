@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
 	@echo 'make test      set everything up and run all tests'
-	@echo 'make build     set everything up and build build/optrace'
+	@echo 'make build     set everything up, build build/optrace, and put its module into .venv'
 	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make bench     the measurements of the README'
@@ -33,6 +33,7 @@ pythons: setup
 build: setup
 	@[ -f build/build.ninja ] || cmake --preset release >/dev/null
 	@cmake --build --preset release -- -j $(JOBS) $(if $(CI),,--quiet)
+	@.venv/bin/python setup/install-module.py build
 
 run: build
 	@build/optrace conv2d

@@ -539,6 +539,36 @@ def test_stubs(package, run_program, tmp_path, repository):
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+def test_the_build_is_installed_as_it_is(build, python, repository, run_program, tmp_path):
+    """What make run does with .venv, in another environment: nothing is compiled again."""
+    venv = tmp_path / "venv"
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("PYTHONPATH", "OPTRACE_PYTHON")}
+
+    def said(*arguments):
+        ended = run_program([*map(str, arguments)], env=environment, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    said(python, "-m", "venv", venv)
+    install = venv / "bin/python", repository / "setup/install-module.py", build
+    said(*install)
+    mark, = venv.glob("lib/python3*/site-packages/optrace-*.dist-info/made-from")
+    before = mark.stat().st_ino
+    said(*install)  # A second time there is nothing to do.
+    assert mark.stat().st_ino == before
+    assert said(venv / "bin/optrace", "--version") == said(build / "optrace", "--version")
+    assert said(venv / "bin/python", "-c", "import optrace; print(optrace.trace.__module__)"
+                ) == "optrace._optrace\n"
+    assert "optrace.pytest_plugin" in said(
+        venv / "bin/python", "-c", "import importlib.metadata as m; print(list(m.entry_points("
+        "group='pytest11')) if hasattr(m, 'entry_points') else '')")
+    said(venv / "bin/python", "-m", "pip", "uninstall", "--yes", "optrace")
+    assert [path.name for path in venv.rglob("*optrace*")] == []
+    said(*install)
+    assert mark.exists()
+
+
 def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
     venv = tmp_path / "venv"
     # As a user has it, whatever this shell says about bytecode.
