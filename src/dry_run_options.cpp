@@ -1,21 +1,20 @@
 #include "src/dry_run_options.h"
 
 #include <fmt/format.h>
-
-#include "src/command.h"
+#include <fmt/ranges.h>
 
 namespace optrace {
 
 EmulatedPart DryRunOptions::emulated_part() const {
-  return {part.empty() ? usual_part() : part, devices};
+  return {part.empty() ? usual_gpu_model() : part, devices};
 }
 
 void add_dry_run_options(CLI::App& app, DryRunOptions& options) {
-  const std::vector<std::string> parts = emulated_parts();
-  app.add_flag(fmt::format("--dry-run{{{}}}", usual_part()), options.part,
-               fmt::format("Emulate a GPU, {} unless another is named with =:\n{}", usual_part(),
-                           fmt::join(parts, " ")))
-      ->check(one_of({parts.begin(), parts.end()}))
+  app.add_flag(fmt::format("--dry-run{{{}}}", usual_gpu_model()), options.part,
+               fmt::format("Emulate a GPU, {} unless another is named with =:\n{}\n"
+                           "or a product such as rtx-4090 or a100-40gb, with settings as ,sms=108",
+                           usual_gpu_model(), fmt::join(emulated_architectures(), " ")))
+      ->each([](const std::string& model) { require_gpu_model(model); })
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->type_name("");
   app.add_option("--devices", options.devices, "How many GPUs a dry run emulates")

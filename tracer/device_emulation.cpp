@@ -49,6 +49,8 @@ constexpr std::array kLinkArguments = {"-shared",
 // place of the process's own.
 constexpr std::string_view kDeviceExports =
     "{\n  global:\n    optrace_*;\n    _ZN7optrace*;\n    _ZNK7optrace*;\n    _ZT[ISV]N7optrace*;\n"
+    // Found in the place of libc10's: device_contents.cpp.
+    "    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;\n"
     "  local: *;\n};\n";
 
 bool is_there(const std::filesystem::path& path) {

@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ namespace {
 
 // What a dry run's processes, and their children, have in their environment.
 constexpr const char* kPreload = "LD_PRELOAD";
-constexpr const char* kArch = "OPTRACE_DRY_RUN";
+constexpr const char* kModel = "OPTRACE_DRY_RUN";
 constexpr const char* kDevices = "OPTRACE_DRY_RUN_DEVICES";
 
 constexpr int kAnswerDescriptor = 3;  // The pipe's number in the Python that is asked.
@@ -76,23 +77,35 @@ std::filesystem::path find_torch(const std::filesystem::path& python) {
   }
 }
 
-const emulated::Part& part_of(const std::string& arch) {
-  for (const emulated::Part& part : emulated::kParts)
-    if (part.arch == arch) return part;
-  throw Error(ExitStatus::usage, fmt::format("no part {} can be emulated", arch),
-              fmt::format("Choose one of {}.", fmt::join(emulated_parts(), ", ")));
+emulated::Part part_of(const std::string& model) {
+  const emulated::PartChoice choice = emulated::choose_part(model);
+  if (choice.wrong.empty()) return choice.part;
+  throw Error(ExitStatus::usage, choice.wrong,
+              fmt::format("Choose one of {} or of {}.", fmt::join(emulated_architectures(), ", "),
+                          fmt::join(emulated_gpu_models(), ", ")));
 }
 
 }  // namespace
 
-std::vector<std::string> emulated_parts() {
-  std::vector<std::string> parts;
-  for (const emulated::Part& part : emulated::kParts) parts.emplace_back(part.arch);
-  return parts;
+std::vector<std::string> emulated_architectures() {
+  std::vector<std::string> names;
+  for (const emulated::Architecture& architecture : emulated::kArchitectures)
+    names.emplace_back(architecture.name);
+  return names;
 }
 
-std::string usual_part() {
-  return emulated::kUsualPart;
+std::vector<std::string> emulated_gpu_models() {
+  std::vector<std::string> keys;
+  for (const emulated::GpuModel& model : emulated::kGpuModels) keys.emplace_back(model.key);
+  return keys;
+}
+
+void require_gpu_model(const std::string& model) {
+  part_of(model);
+}
+
+std::string usual_gpu_model() {
+  return emulated::kUsualModel;
 }
 
 bool has_gpu() {
@@ -107,7 +120,7 @@ std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
   for (const std::filesystem::path& library : emulation.libraries)
     preload += fmt::format("{}{}", preload.empty() ? "" : ":", library.string());
   return {{kPreload, std::move(preload)},
-          {kArch, part.arch},
+          {kModel, part.model},
           {kDevices, std::to_string(part.devices)},
           // Triton's own way to the driver.
           {"TRITON_LIBCUDA_PATH", emulation.libraries.front().parent_path().string()}};
@@ -115,7 +128,7 @@ std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
 
 std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const EmulatedPart& part,
                                       const std::function<void(std::string_view)>& progress) {
-  part_of(part.arch);
+  require_gpu_model(part.model);
   const std::filesystem::path torch = find_torch(python);
   if (torch.empty()) return std::nullopt;
   DryRun dry_run{part, find_or_build_device_emulation(torch, progress)};
@@ -138,9 +151,8 @@ std::optional<DryRun> dry_run_of(const RunningProcess& process) {
     return {};
   };
   DryRun dry_run;
-  dry_run.part.arch = variable(kArch);
-  const std::vector<std::string> known = emulated_parts();
-  if (std::ranges::find(known, dry_run.part.arch) == known.end()) return std::nullopt;
+  dry_run.part.model = variable(kModel);
+  if (!emulated::choose_part(dry_run.part.model).wrong.empty()) return std::nullopt;
   const std::string_view devices = variable(kDevices);
   std::from_chars(devices.data(), devices.data() + devices.size(), dry_run.part.devices);
   const std::string preloaded = fmt::format(":{}:", variable(kPreload));
@@ -154,8 +166,13 @@ std::optional<DryRun> dry_run_of(const RunningProcess& process) {
 }
 
 void describe_dry_run(const DryRun& dry_run, Trace& trace) {
-  trace.meta["dry_run"] = {{"arch", dry_run.part.arch},
-                           {"part", part_of(dry_run.part.arch).name},
+  const emulated::Part part = part_of(dry_run.part.model);
+  const std::size_t settings = dry_run.part.model.find(',');
+  trace.meta["dry_run"] = {{"arch", part.arch},
+                           {"part", settings == std::string::npos
+                                        ? std::string(part.name)
+                                        : fmt::format("{} with {}", part.name,
+                                                      dry_run.part.model.substr(settings + 1))},
                            {"devices", dry_run.part.devices},
                            {"libraries", nlohmann::json::array()}};
   for (const std::filesystem::path& library : dry_run.emulation.libraries)

@@ -16,13 +16,17 @@ namespace optrace {
 
 /// What to emulate in place of a GPU.
 struct EmulatedPart {
-  std::string arch;      ///< "sm_90": one of emulated_parts().
+  std::string model;     ///< "sm_90", "rtx-4090" or "sm_89,sms=128": docs/cuda.md.
   unsigned devices = 1;  ///< How many of it.
 };
 
-/// The parts that can be emulated, and the one that is taken where none is named.
-std::vector<std::string> emulated_parts();
-std::string usual_part();
+/// What can be emulated, by architecture and by product, and what is taken where neither is named.
+std::vector<std::string> emulated_architectures();
+std::vector<std::string> emulated_gpu_models();
+std::string usual_gpu_model();
+
+/// Throws Error(usage) for what no GPU model is or has as a setting.
+void require_gpu_model(const std::string& model);
 
 /// Whether this machine has an NVIDIA driver that CUDA programs could use.
 bool has_gpu();

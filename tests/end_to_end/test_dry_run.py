@@ -162,7 +162,9 @@ def test_a_program_runs_dry(optrace, python, tmp_path):
     (["relu", "--dry-run", "--device", "cpu"], ["--dry-run", "--device cpu"]),
     (["relu", "--dry-run", "--devices", "0"], ["--devices"]),
     (["relu", "--dry-run", "--devices", "many"], ["--devices"]),
-    (["run", "--dry-run=h100", "-c", "0"], ["h100", "sm_90"])])
+    (["run", "--dry-run=h101", "-c", "0"], ["h101", "sm_90", "h100-sxm"]),
+    (["run", "--dry-run=rtx-4090,sms=0", "-c", "0"], ["sms=0", "from 1 to"]),
+    (["run", "--dry-run=sm_89,cores=3", "-c", "0"], ["cores=3", "sms=N"])])
 def test_wrong_options(optrace, python, arguments, words):
     result = optrace(*arguments, *([] if arguments[0] == "run" else ["--python", python]))
     assert result.returncode == USAGE and result.stdout == ""
@@ -201,6 +203,12 @@ try:
     torch.empty(1 << 50, device="cuda")
 except torch.OutOfMemoryError as error:
     print("out of memory:", "GiB" in str(error))
+kept = []
+try:
+    while True:
+        kept.append(torch.rand(1 << 22).cuda())
+except torch.OutOfMemoryError as error:
+    print("the host's memory:", len(kept), "GiB" in str(error))
 torch.cuda.set_device(3)
 """
 
@@ -209,9 +217,10 @@ def test_a_cuda_error_reaches_the_program(optrace, python, tmp_path):
     script = tmp_path / "failing.py"
     script.write_text(FAILING)
     result = optrace("run", "--dry-run", "--python", python, "-o", tmp_path / "report", script,
-                     timeout=300)
+                     timeout=300, environment={"OPTRACE_DRY_RUN_HOST_MEMORY": "100"})
     assert result.returncode == 1
-    assert result.stdout == "out of memory: True\n"
+    # Of 100 MiB, six times 16 MiB.
+    assert result.stdout == "out of memory: True\nthe host's memory: 6 True\n"
     assert "invalid device ordinal" in result.stderr
     assert (tmp_path / "report").read_text().startswith("python ")
 

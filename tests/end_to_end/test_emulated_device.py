@@ -54,9 +54,35 @@ def test_memory(usual):
     assert usual["memory"]["total"] == usual["total"]
 
 
+def check_contents(contents):
+    """What a kernel wrote reads as zeros, what it only read stays; docs/cuda.md has the rule."""
+    assert contents["an input"] == [0, 1, 0, 2, 3] and contents["an output"] == [0] * 5
+    assert contents["in place"] == [0, 0, 0]
+    assert contents["a part in place"] == [0, 1, 0, 0, 4, 5, 6, 7, 8, 9]
+    assert contents["ones"] == [1, 1, 1] and contents["complex"] == 2.5
+    assert contents["a column"] == 0
+    # What is known is counted, what isn't known isn't.
+    assert contents["nonzero"] == [3, 200_000, 0, 1, 0]
+    assert contents["unique"] == [1, 0, 1, 300_000, 1]
+    assert contents["all"] == [True, False, True, False]
+    assert contents["any"] == [False, True, False]
+    assert contents["item"] == [5, 0]
+    assert contents["shown"][:2] == ["tensor([1, 2], device='cuda:0')",
+                                     "tensor([0.], device='cuda:0')"]
+    assert contents["shown"][2].count("\n") < 20
+    assert contents["graph"] == [[0] * 4, [1] * 4, [5] * 4, [0] * 4]
+
+
+def test_what_kernels_wrote_is_not_what_was_there_before(usual):
+    check_contents(usual["contents"])
+
+
 def test_expandable_segments(seen, cuobjdump):
-    check_memory(seen("sm_90", 1, cuobjdump, environment={
-        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})["memory"], 20 * MIB)
+    there = seen("sm_90", 1, cuobjdump, environment={
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
+    check_memory(there["memory"], 20 * MIB)
+    check_contents(there["contents"])
+    check_figures(there["kernels"], reserve=1024, shared_memory=228 * 1024)
 
 
 def test_streams_and_events(usual):
@@ -88,23 +114,36 @@ def test_what_is_not_known_fails(usual):
 
 
 def test_figures_of_kernels_are_those_of_their_images(usual):
-    kernels = usual["kernels"]
+    check_figures(usual["kernels"], reserve=0, shared_memory=164 * 1024)
+
+
+def check_figures(kernels, reserve, shared_memory):
+    """`reserve`: what cuobjdump counts of the system's own where a kernel has shared memory."""
     assert len(kernels) > 20
+    assert any(kernel["cuobjdump"][0] < 16 for kernel in kernels)
+    assert any(kernel["cuobjdump"][2] > reserve for kernel in kernels)
     for kernel in kernels:
-        assert kernel["driver"] == kernel["cuobjdump"]
-        assert kernel["blocks"] == blocks_of_256_threads_on_sm_80(*kernel["driver"])
+        registers, local, shared = kernel["cuobjdump"]
+        shared -= min(shared, reserve)
+        # The driver gives every thread 16 registers or more.
+        assert kernel["driver"] == [max(registers, 16), local, shared]
+        assert kernel["blocks"] == blocks_of_256_threads(*kernel["driver"], shared_memory)
+        assert kernel["last bytes"] == [0, 1]
 
 
-def blocks_of_256_threads_on_sm_80(registers, _, shared):
+def blocks_of_256_threads(registers, _, shared, shared_memory):
     """By "Multiprocessor occupancy" in NVIDIA's documentation."""
     warps = 256 // 32
     by_registers = 4 * (65536 // 4 // (-(-registers * 32 // 256) * 256)) // warps
-    by_shared = 164 * 1024 // (-(-(shared + 1024) // 128) * 128)
+    by_shared = shared_memory // (-(-(shared + 1024) // 128) * 128)
     return min(2048 // 256, 32, by_registers, by_shared)
 
 
 @pytest.mark.parametrize("part, capability, multiprocessors, has_image", [
-    ("sm_75", [7, 5], 40, True), ("sm_80", [8, 0], 108, True), ("sm_86", [8, 6], 72, True),
+    ("p100", [6, 0], 56, True), ("v100-sxm2-32gb", [7, 0], 80, True),
+    # Those without images of their own run the nearest lower ones of their major version.
+    ("GTX 1080 Ti", [6, 1], 28, True), ("rtx-4090", [8, 9], 128, True),
+    ("sm_89,sms=128,memory=24", [8, 9], 128, True), ("sm_75", [7, 5], 40, True), ("sm_80", [8, 0], 108, True), ("sm_86", [8, 6], 72, True),
     ("sm_89", [8, 9], 58, True), ("sm_90", [9, 0], 132, True),
     # The reference wheel was built before these: its kernels don't run there.
     ("sm_100", [10, 0], 148, False), ("sm_120", [12, 0], 170, False)])

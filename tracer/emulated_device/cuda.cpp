@@ -957,29 +957,41 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction func
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                        unsigned int block_z, unsigned int shared, CUstream stream, void**,
-                        void**) {
-  return outcome(launch_kernel(
-      function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, false, {0, 0, 0}},
-      stream, "cuLaunchKernel"));
+                        unsigned int block_z, unsigned int shared, CUstream stream,
+                        void** arguments, void**) {
+  return outcome(launch_kernel(function,
+                               {{grid_x, grid_y, grid_z},
+                                {block_x, block_y, block_z},
+                                shared,
+                                false,
+                                {0, 0, 0},
+                                arguments},
+                               stream, "cuLaunchKernel"));
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                    unsigned int block_z, unsigned int shared, CUstream stream,
-                                   void**) {
-  return outcome(launch_kernel(
-      function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, true, {0, 0, 0}},
-      stream, "cuLaunchCooperativeKernel"));
+                                   void** arguments) {
+  return outcome(launch_kernel(function,
+                               {{grid_x, grid_y, grid_z},
+                                {block_x, block_y, block_z},
+                                shared,
+                                true,
+                                {0, 0, 0},
+                                arguments},
+                               stream, "cuLaunchCooperativeKernel"));
 }
 
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void**) {
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,
+                          void**) {
   if (config == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   Launch launched{{config->gridDimX, config->gridDimY, config->gridDimZ},
                   {config->blockDimX, config->blockDimY, config->blockDimZ},
                   config->sharedMemBytes,
                   false,
-                  {0, 0, 0}};
+                  {0, 0, 0},
+                  arguments};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config->attrs[i];
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)

@@ -132,15 +132,21 @@ struct Configuration {
 };
 thread_local std::vector<Configuration> configurations;
 
-cudaError_t launch_kernel(Kernel* kernel, dim3 grid, dim3 block, std::size_t shared,
-                          cudaStream_t stream, bool cooperative, const char* function) {
+cudaError_t launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void* const* arguments,
+                          std::size_t shared, cudaStream_t stream, bool cooperative,
+                          const char* function) {
   if (kernel == nullptr) return result(cudaErrorInvalidDeviceFunction, function);
   const Status status = use_runtime();
   if (status != Status::success) return result(status, function);
   return result(
       launch(
           kernel,
-          {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, cooperative, {0, 0, 0}},
+          {{grid.x, grid.y, grid.z},
+           {block.x, block.y, block.z},
+           shared,
+           cooperative,
+           {0, 0, 0},
+           arguments},
           stream, function),
       function);
 }
@@ -1046,9 +1052,10 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   return *kernel != nullptr ? cudaSuccess : result(cudaErrorInvalidDeviceFunction);
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void**,
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
                                std::size_t shared, cudaStream_t stream) {
-  return launch_kernel(kernel_of(kernel), grid, block, shared, stream, false, "cudaLaunchKernel");
+  return launch_kernel(kernel_of(kernel), grid, block, arguments, shared, stream, false,
+                       "cudaLaunchKernel");
 }
 
 cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* host) {
@@ -1061,18 +1068,20 @@ cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* host) {
   return *function != nullptr ? cudaSuccess : result(cudaErrorInvalidDeviceFunction);
 }
 
-cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**,
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
                              std::size_t shared, cudaStream_t stream) {
-  return launch_kernel(kernel_of(function), grid, block, shared, stream, false, "cudaLaunchKernel");
+  return launch_kernel(kernel_of(function), grid, block, arguments, shared, stream, false,
+                       "cudaLaunchKernel");
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void**,
-                                        std::size_t shared, cudaStream_t stream) {
-  return launch_kernel(kernel_of(function), grid, block, shared, stream, true,
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
+                                        void** arguments, std::size_t shared, cudaStream_t stream) {
+  return launch_kernel(kernel_of(function), grid, block, arguments, shared, stream, true,
                        "cudaLaunchCooperativeKernel");
 }
 
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void**) {
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
+                                void** arguments) {
   Kernel* const kernel = kernel_of(function);
   if (config == nullptr) return result(cudaErrorInvalidValue);
   if (kernel == nullptr) return result(cudaErrorInvalidDeviceFunction);
@@ -1080,7 +1089,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
                   {config->blockDim.x, config->blockDim.y, config->blockDim.z},
                   config->dynamicSmemBytes,
                   false,
-                  {0, 0, 0}};
+                  {0, 0, 0},
+                  arguments};
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config->attrs[i];
     if (attribute.id == cudaLaunchAttributeCooperative)

@@ -86,7 +86,8 @@ bool kernel_operation(const cudaKernelNodeParams& parameters, Operation& operati
                 {parameters.blockDim.x, parameters.blockDim.y, parameters.blockDim.z},
                 parameters.sharedMemBytes,
                 false,
-                {0, 0, 0}});
+                {0, 0, 0},
+                parameters.kernelParams});
   return true;
 }
 

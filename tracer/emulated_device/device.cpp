@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
@@ -17,20 +16,14 @@ namespace {
 
 constexpr int kMaxDevices = 64;
 
-const Part* find_part(const char* arch) {
-  for (const Part& part : kParts)
-    if (std::strcmp(part.arch, arch) == 0) return &part;
-  return nullptr;
-}
-
-const Part& chosen_part() {
+Part chosen_part() {
   const char* const wanted = std::getenv("OPTRACE_DRY_RUN");
-  const Part* const found = wanted == nullptr ? nullptr : find_part(wanted);
-  if (found != nullptr) return *found;
-  // The command refuses parts that it doesn't know; this is a child that was started otherwise.
-  std::fprintf(stderr, "optrace: OPTRACE_DRY_RUN=%s is no part that is known: emulating %s\n",
-               wanted == nullptr ? "" : wanted, kUsualPart);
-  return *find_part(kUsualPart);
+  const PartChoice choice = choose_part(wanted == nullptr ? "" : wanted);
+  if (choice.wrong.empty()) return choice.part;
+  // The command refuses what it doesn't know; this is a child that was started otherwise.
+  std::fprintf(stderr, "optrace: OPTRACE_DRY_RUN: %s: emulating %s\n", choice.wrong.c_str(),
+               kUsualModel);
+  return choose_part(kUsualModel).part;
 }
 
 int chosen_count() {
@@ -77,7 +70,7 @@ int driver_version(int usual) {
 }
 
 const Part& part() {
-  static const Part& chosen = chosen_part();
+  static const Part chosen = chosen_part();
   return chosen;
 }
 

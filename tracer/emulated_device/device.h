@@ -20,7 +20,7 @@
 
 namespace optrace::emulated {
 
-/// The part that every emulated device is: $OPTRACE_DRY_RUN names it ("sm_90").
+/// What every emulated device is: $OPTRACE_DRY_RUN says so ("sm_90", "rtx-4090,sms=100").
 OPTRACE_DEVICE_EXPORT const Part& part();
 
 /// How many there are: $OPTRACE_DRY_RUN_DEVICES, 1 to 64; else 1.

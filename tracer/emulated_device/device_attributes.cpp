@@ -213,11 +213,14 @@ int value_of(const Attribute& attribute, const Part& device, int ordinal) {
       return ordinal + 1;
     case Is::since_hopper:
       return device.major >= 9 ? 1 : 0;
-    // Single- to double-precision throughput: data-centre parts (sm_x0) have a half or so.
+    // Single- to double-precision throughput: those for the data centre (sm_x0) have a half or so.
     case Is::double_ratio:
-      return device.minor == 0 && device.major < 12 ? 2 : device.major == 7 ? 32 : 64;
+      return device.minor == 0 && device.major < 12 ? 2 : device.major <= 7 ? 32 : 64;
     case Is::ecc:
-      return device.major == 12 ? 0 : 1;
+      return std::strstr(device.name, "GeForce") != nullptr ||
+                     std::strstr(device.name, "TITAN") != nullptr
+                 ? 0
+                 : 1;
   }
   return 0;
 }

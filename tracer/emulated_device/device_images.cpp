@@ -254,7 +254,7 @@ class CubinReader {
       if (name == ".nv.info") {
         module_attributes(content(section));
       } else if (CubinFigures* const shared = of(name, ".nv.shared.")) {
-        shared->shared = section.sh_size;
+        shared->shared = section.sh_size - reserve_in(section.sh_size, arch);
       } else if (CubinFigures* const info = of(name, ".nv.info.")) {
         kernel_attributes(content(section), *info);
       }
@@ -289,6 +289,14 @@ class CubinReader {
     if (section.substr(0, prefix.size()) != prefix) return nullptr;
     const auto found = image_->kernels_.find(std::string(section.substr(prefix.size())));
     return found == image_->kernels_.end() ? nullptr : &found->second;
+  }
+
+  /// What of a section `.nv.shared.KERNEL` is the system's own: since sm_90 it begins with that, as
+  /// cuobjdump shows it too. The driver doesn't count it as the kernel's.
+  static std::size_t reserve_in(std::size_t size, int arch) {
+    constexpr int kFirst = 90;
+    constexpr std::size_t kReserve = 1024;
+    return arch >= kFirst && size >= kReserve ? kReserve : 0;
   }
 
   CubinFigures* of_symbol(std::uint32_t index) {

@@ -12,7 +12,7 @@ namespace optrace::emulated {
 
 struct CubinFigures {
   int registers;         ///< Of each thread.
-  std::size_t shared;    ///< Static, of each block; bytes.
+  std::size_t shared;    ///< Static, of each block, without the system's reserve; bytes.
   std::size_t constant;  ///< Of the module; bytes.
   std::size_t local;     ///< Of each thread; bytes.
   int max_threads;       ///< Launch bounds; 0: none.

@@ -1,6 +1,7 @@
 #include "tracer/emulated_device/device_kernels.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include <cuda_occupancy.h>
+#include <cxxabi.h>
 
 #include "tracer/emulated_device/device_fork.h"
 #include "tracer/emulated_device/device_images.h"
@@ -30,6 +32,8 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kMostThreads = 1024;
 constexpr int kMostRegisters = 255;
+// What the driver gives every thread, whatever its image says.
+constexpr int kLeastRegisters = 16;
 
 std::mutex kernels_mutex;
 const HeldAcrossFork<kernels_mutex> kernels_held;
@@ -153,6 +157,31 @@ Work work_of(Kernel& kernel, const Launch& launch) {
   return work;
 }
 
+KernelWrites writes_of_kernel(const char* mangled) {
+  int status = 0;
+  char* const name = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
+  if (name == nullptr) return {};
+  const std::string signature = name;
+  std::free(name);
+  return writes_of(signature);
+}
+
+/// What the launch does to device memory.
+std::vector<Effect> effects_of_launch(Kernel& kernel, const Launch& launch) {
+  if (launch.arguments == nullptr) return {};
+  std::shared_ptr<const KernelWrites> writes;
+  {
+    const std::lock_guard lock(kernels_mutex);
+    writes = kernel.writes;
+  }
+  if (writes == nullptr) {
+    writes = std::make_shared<const KernelWrites>(writes_of_kernel(kernel.name));
+    const std::lock_guard lock(kernels_mutex);
+    kernel.writes = writes;
+  }
+  return effects_of(*writes, launch.arguments);
+}
+
 Status check_launch(const Kernel& kernel, const Launch& launch) {
   constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
   constexpr unsigned kMostBlocks = 65535;
@@ -221,7 +250,7 @@ void remove_module(Module* module) {
 Kernel* register_kernel(Module* module, const void* host, const char* name) {
   const std::lock_guard lock(kernels_mutex);
   if (everything().modules.count(module) == 0 || name == nullptr) return nullptr;
-  module->kernels.push_back({module, name, -1, -1, false});
+  module->kernels.push_back({module, name, -1, -1, false, nullptr});
   Kernel* const kernel = &module->kernels.back();
   module->hosts.push_back(host);
   everything().kernels[host] = kernel;
@@ -257,7 +286,7 @@ Status find_kernel(Module* module, const char* name, Kernel*& kernel) {
   CubinFigures unused{};
   if (!module->code->figures(name, unused)) return Status::not_found;
   module->names.emplace_back(name);
-  module->kernels.push_back({module, module->names.back().c_str(), -1, -1, false});
+  module->kernels.push_back({module, module->names.back().c_str(), -1, -1, false, nullptr});
   kernel = &module->kernels.back();
   module->by_name[name] = kernel;
   everything().kernels[kernel] = kernel;
@@ -275,7 +304,7 @@ Status figures_of(Kernel* kernel, KernelFigures& figures) {
   if (status != Status::success) return status;
   CubinFigures cubin{};
   if (!kernel->module->code->figures(kernel->name, cubin)) return Status::invalid_image;
-  figures.registers = cubin.registers;
+  figures.registers = std::max(cubin.registers, kLeastRegisters);
   figures.static_shared = cubin.shared;
   figures.constant = cubin.constant;
   figures.local = cubin.local;
@@ -283,7 +312,7 @@ Status figures_of(Kernel* kernel, KernelFigures& figures) {
   figures.ptx_version = cubin.ptx_version;
   // Registers are given to warps in units of 256, and a block has 64 Ki of them.
   constexpr int kUnit = 256;
-  const int each_warp = (std::max(cubin.registers, 1) * kWarp + kUnit - 1) / kUnit * kUnit;
+  const int each_warp = (figures.registers * kWarp + kUnit - 1) / kUnit * kUnit;
   const int by_registers = 65536 / each_warp / 4 * 4 * kWarp;
   figures.max_threads = std::min(
       {kMostThreads, by_registers, cubin.max_threads == 0 ? kMostThreads : cubin.max_threads});
@@ -345,6 +374,8 @@ Operation launch_operation(Kernel& kernel, const Launch& launch) {
       NodeKind::kernel, "kernel", {}, [name = std::string(kernel.name), launch](Call& call) {
         describe(call, name.c_str(), launch, 0);
       }};
+  // The arguments are gone when the graph runs.
+  operation.run = [effects = effects_of_launch(kernel, launch)] { apply(effects); };
   operation.work = work_of(kernel, launch);
   return operation;
 }
@@ -368,6 +399,7 @@ Status launch(Kernel* kernel, const Launch& launch, void* stream, const char* fu
   status = capturing(stream, captures, &number);
   if (status != Status::success) return status;
   if (captures) return submit(stream, function, launch_operation(*kernel, launch));
+  apply(effects_of_launch(*kernel, launch));
   if (observed()) observed_call.tell(work_of(*kernel, launch), number);
   if (!recording()) return Status::success;
   Call call(function, "kernel");

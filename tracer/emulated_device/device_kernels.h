@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "tracer/emulated_device/device_kernel_effects.h"
 #include "tracer/emulated_device/device_streams.h"
 
 namespace optrace::emulated {
@@ -32,6 +34,7 @@ struct Kernel {
   int dynamic_shared_limit = -1;  ///< As set by the program; -1: not.
   int carveout = -1;
   bool non_portable_clusters = false;
+  std::shared_ptr<const KernelWrites> writes = nullptr;  ///< Worked out at its first launch.
 };
 
 struct Launch {
@@ -40,6 +43,8 @@ struct Launch {
   std::size_t dynamic_shared;
   bool cooperative;
   unsigned cluster[3];  ///< Zeros: none.
+  /// Pointers to the arguments; looked at during the call only. Null: not known.
+  void* const* arguments = nullptr;
 };
 
 /// Notes a fatbin (as nvcc's wrapper points to) or a cubin, which must live as long as the module.

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/device_contents.h"
 #include "tracer/emulated_device/device_fork.h"
 
 namespace optrace::emulated {
@@ -91,6 +92,7 @@ void* allocate(std::size_t bytes, MemoryKind kind, int device) {
   const std::size_t size = whole_pages(bytes);
   if (bytes == 0 || size < bytes || !known_device(device)) return nullptr;
   const bool counts = kind != MemoryKind::pinned;
+  if (counts && !may_be_given_out(size)) return nullptr;
   if (counts && !take(size, device)) return nullptr;
   void* const pointer = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -115,6 +117,7 @@ bool release(void* pointer) {
       used[static_cast<std::size_t>(mapping.allocation.device)] -=
           whole_pages(mapping.allocation.bytes);
   }
+  drop_contents(pointer, whole_pages(mapping.allocation.bytes));
   ::munmap(pointer, whole_pages(mapping.allocation.bytes));
   return true;
 }
@@ -145,10 +148,15 @@ bool adopt_memory(void* pointer, std::size_t bytes, MemoryKind kind, int device,
 }
 
 bool disown_memory(void* pointer) {
-  const std::lock_guard lock(memory_mutex);
-  const auto found = mappings().find(address_of(pointer));
-  if (found == mappings().end() || found->second.owned) return false;
-  mappings().erase(found);
+  std::size_t bytes = 0;
+  {
+    const std::lock_guard lock(memory_mutex);
+    const auto found = mappings().find(address_of(pointer));
+    if (found == mappings().end() || found->second.owned) return false;
+    bytes = found->second.allocation.bytes;
+    mappings().erase(found);
+  }
+  drop_contents(pointer, bytes);
   return true;
 }
 

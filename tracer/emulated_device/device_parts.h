@@ -1,14 +1,18 @@
 #pragma once
 
-// The parts that can be emulated. The command reads this table too: it is what `--dry-run` takes.
+// What is emulated: a GPU model of gpu_models.h, perhaps with settings of its own. The command and
+// the emulated device both read what `--dry-run` was given.
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tracer/emulated_device/gpu_models.h"
 
 namespace optrace::emulated {
 
-/// A real part: what cudaGetDeviceProperties says of it. From NVIDIA's public tables (CUDA C++
-/// Programming Guide, "Compute Capabilities", and the data sheets).
+/// What cudaGetDeviceProperties says of a device.
 struct Part {
   const char* arch;  ///< "sm_90"
   const char* name;  ///< "NVIDIA H100 80GB HBM3"
@@ -31,32 +35,117 @@ struct Part {
   int reserved_shared_memory;         ///< Bytes, of the system's own.
 };
 
-constexpr std::uint64_t kMebibyte = 1024ULL * 1024;
+inline Part make_part(const GpuModel& model, const Architecture& architecture) {
+  constexpr int kKilo = 1000;
+  constexpr int kKibi = 1024;
+  constexpr std::uint64_t kMebi = 1024 * 1024;
+  return {architecture.name,
+          model.name,
+          architecture.major,
+          architecture.minor,
+          model.multiprocessors,
+          static_cast<std::uint64_t>(model.memory) * kMebi,
+          model.l2_cache * kKibi,
+          model.memory_bus_width,
+          model.memory_clock * kKilo,
+          model.clock * kKilo,
+          architecture.threads,
+          architecture.blocks,
+          65536,
+          architecture.shared_memory * kKibi,
+          48 * kKibi,
+          architecture.shared_memory_optin * kKibi,
+          architecture.reserved_shared_memory * kKibi};
+}
 
-// One real product for each architecture. `memory` is what CUDA hands out of it, a little less than
-// the data sheet's. Limits of a multiprocessor and a block: "Technical Specifications per Compute
-// Capability" in the CUDA C++ Programming Guide.
-inline constexpr std::array<Part, 7> kParts{{
-    {"sm_75", "Tesla T4", 7, 5, 40, 15102 * kMebibyte, 4 << 20, 256, 5001000, 1590000,  //
-     1024, 16, 65536, 64 << 10, 48 << 10, 64 << 10, 0},
-    {"sm_80", "NVIDIA A100-SXM4-80GB", 8, 0, 108, 81154 * kMebibyte, 40 << 20, 5120, 1593000,
-     1410000,  //
-     2048, 32, 65536, 164 << 10, 48 << 10, 163 << 10, 1 << 10},
-    {"sm_86", "NVIDIA A10", 8, 6, 72, 22516 * kMebibyte, 6 << 20, 384, 6251000, 1695000,  //
-     1536, 16, 65536, 100 << 10, 48 << 10, 99 << 10, 1 << 10},
-    {"sm_89", "NVIDIA L4", 8, 9, 58, 22478 * kMebibyte, 48 << 20, 192, 6251000, 2040000,  //
-     1536, 24, 65536, 100 << 10, 48 << 10, 99 << 10, 1 << 10},
-    {"sm_90", "NVIDIA H100 80GB HBM3", 9, 0, 132, 81079 * kMebibyte, 50 << 20, 5120, 2619000,
-     1980000,  //
-     2048, 32, 65536, 228 << 10, 48 << 10, 227 << 10, 1 << 10},
-    {"sm_100", "NVIDIA B200", 10, 0, 148, 182642 * kMebibyte, 126 << 20, 8192, 3996000,
-     1965000,  //
-     2048, 32, 65536, 228 << 10, 48 << 10, 227 << 10, 1 << 10},
-    {"sm_120", "NVIDIA GeForce RTX 5090", 12, 0, 170, 32106 * kMebibyte, 96 << 20, 512, 14001000,
-     2407000,  //
-     1536, 24, 65536, 100 << 10, 48 << 10, 99 << 10, 1 << 10},
-}};
-/// What `--dry-run` stands for without a part.
-inline constexpr const char* kUsualPart = "sm_90";
+/// "NVIDIA GeForce RTX 4090" as the table has it: "rtx-4090".
+inline std::string model_key(std::string_view text) {
+  std::string key;
+  for (const char letter : text) {
+    const bool upper = letter >= 'A' && letter <= 'Z';
+    const bool gap = letter == ' ' || letter == '_';
+    key += gap ? '-' : upper ? static_cast<char>(letter - 'A' + 'a') : letter;
+  }
+  for (const std::string_view maker : {"nvidia-", "geforce-", "tesla-"})
+    if (key.compare(0, maker.size(), maker) == 0) key.erase(0, maker.size());
+  return key;
+}
+
+/// Of an architecture's or a GPU model's name; false if there is none of it.
+inline bool find_part(std::string_view name, Part& part) {
+  std::string key = model_key(name);
+  for (const Architecture& architecture : kArchitectures)
+    if (name == architecture.name) key = architecture.usual_model;
+  for (const GpuModelAlias& alias : kGpuModelAliases)
+    if (key == alias.alias) key = alias.key;
+  for (const GpuModel& model : kGpuModels) {
+    if (key != model.key) continue;
+    for (const Architecture& architecture : kArchitectures)
+      if (std::string_view(model.arch) == architecture.name) part = make_part(model, architecture);
+    return true;
+  }
+  return false;
+}
+
+/// A part, or what is wrong with what was asked for.
+struct PartChoice {
+  Part part{};
+  std::string wrong;  ///< Empty: nothing.
+};
+
+/// Of "sm_89", "rtx-4090" or either with settings: "sm_89,sms=128,memory=24".
+inline PartChoice choose_part(std::string_view text) {
+  struct Setting {
+    std::string_view name;
+    int most;
+    void (*set)(Part&, int);
+  };
+  constexpr std::array<Setting, 4> kSettings{{
+      {"sms", 1024, [](Part& part, int value) { part.multiprocessors = value; }},
+      // GiB, MiB and MHz.
+      {"memory", 4096,
+       [](Part& part, int value) { part.memory = static_cast<std::uint64_t>(value) << 30; }},
+      {"l2", 1024, [](Part& part, int value) { part.l2_cache = value << 20; }},
+      {"clock", 10000, [](Part& part, int value) { part.clock = value * 1000; }},
+  }};
+  const auto next = [&text] {
+    const std::string_view piece = text.substr(0, text.find(','));
+    text.remove_prefix(piece.size() == text.size() ? piece.size() : piece.size() + 1);
+    return piece;
+  };
+  PartChoice choice;
+  const bool more = !text.empty() && text.back() == ',';
+  const std::string_view name = next();
+  if (!find_part(name, choice.part)) {
+    choice.wrong = "no GPU model " + std::string(name) + " can be emulated";
+    return choice;
+  }
+  if (more) choice.wrong = "a setting is missing after the last comma";
+  while (!text.empty() && choice.wrong.empty()) {
+    const std::string_view piece = next();
+    const std::size_t sign = piece.find('=');
+    const std::string_view value = sign == piece.npos ? std::string_view() : piece.substr(sign + 1);
+    const Setting* known = nullptr;
+    for (const Setting& setting : kSettings)
+      if (sign != piece.npos && setting.name == piece.substr(0, sign)) known = &setting;
+    constexpr std::size_t kMostDigits = 5;
+    int number = 0;
+    bool digits = !value.empty() && value.size() <= kMostDigits;
+    for (const char digit : value) {
+      digits = digits && digit >= '0' && digit <= '9';
+      if (digits) number = number * 10 + (digit - '0');
+    }
+    if (known == nullptr) {
+      choice.wrong = "'" + std::string(piece) +
+                     "' is no setting of a GPU model: there are sms=N, memory=GIB, l2=MIB and "
+                     "clock=MHZ";
+    } else if (!digits || number < 1 || number > known->most) {
+      choice.wrong = std::string(piece) + " is no number from 1 to " + std::to_string(known->most);
+    } else {
+      known->set(choice.part, number);
+    }
+  }
+  return choice;
+}
 
 }  // namespace optrace::emulated

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tracer/emulated_device/device_contents.h"
 #include "tracer/emulated_device/device_fork.h"
 #include "tracer/emulated_device/device_memory.h"
 
@@ -92,14 +93,53 @@ bool writes(Direction direction) {
   return direction == Direction::host_to_device || direction == Direction::device_to_device;
 }
 
-void run(const Copy& copy) {
+/// Whose contents are known: what the host can't write to by itself.
+bool is_tracked(bool known, const Allocation& allocation) {
+  return known && allocation.kind == MemoryKind::device;
+}
+
+/// One row. Of device memory only what has contents is copied: the rest is zeros, on both sides.
+void copy_row(char* to, const char* from, std::size_t width, bool from_tracked, bool to_tracked) {
+  const bool overlap = to < from + width && from < to + width;
+  if (!from_tracked || !to_tracked || overlap) {
+    std::memmove(to, from, width);
+    if (to_tracked) contents_written(to, width);
+    return;
+  }
+  forget_contents(to, width);
+  for (const ByteRange& range : contents_of(from, width)) {
+    const std::size_t size = range.end - range.begin;
+    char* const place = to + (range.begin - reinterpret_cast<std::uintptr_t>(from));
+    std::memcpy(place, reinterpret_cast<const void*>(range.begin), size);
+    contents_written(place, size);
+  }
+}
+
+void run(const Copy& copy, bool from_tracked, bool to_tracked) {
+  auto* const to = static_cast<char*>(copy.to);
+  const auto* const from = static_cast<const char*>(copy.from);
   if (copy.rows == 1 || (copy.to_pitch == copy.width && copy.from_pitch == copy.width)) {
-    std::memmove(copy.to, copy.from, copy.width * copy.rows);
+    copy_row(to, from, copy.width * copy.rows, from_tracked, to_tracked);
     return;
   }
   for (std::size_t row = 0; row < copy.rows; ++row)
-    std::memmove(static_cast<char*>(copy.to) + row * copy.to_pitch,
-                 static_cast<const char*>(copy.from) + row * copy.from_pitch, copy.width);
+    copy_row(to + row * copy.to_pitch, from + row * copy.from_pitch, copy.width, from_tracked,
+             to_tracked);
+}
+
+/// Whether the host has room for what a copy puts into device memory.
+bool has_room_for(const Copy& copy, bool from_tracked, bool to_tracked) {
+  if (!to_tracked) return true;
+  std::size_t bytes = copy.width * copy.rows;
+  if (from_tracked && copy.rows == 1) {
+    bytes = 0;
+    for (const ByteRange& range : contents_of(copy.from, copy.width))
+      bytes += range.end - range.begin;
+  }
+  // What is written over takes no more than before.
+  for (const ByteRange& range : contents_of(copy.to, copy.width))
+    bytes -= std::min<std::size_t>(bytes, range.end - range.begin);
+  return bytes == 0 || has_room_for_contents(bytes);
 }
 
 template <typename Element>
@@ -109,9 +149,14 @@ void fill_elements(void* to, std::uint32_t value, std::size_t count) {
     std::memcpy(static_cast<char*>(to) + i * sizeof element, &element, sizeof element);
 }
 
-void run(const Fill& fill) {
+void run(const Fill& fill, bool tracked) {
   for (std::size_t row = 0; row < fill.rows; ++row) {
     void* const to = static_cast<char*>(fill.to) + row * fill.pitch;
+    if (tracked && fill.value == 0) {
+      contents_zeroed(to, fill.width * fill.element);
+      continue;
+    }
+    if (tracked) contents_written(to, fill.width * fill.element);
     if (fill.element == 1 || fill.value == 0)
       fill_memory(to, static_cast<int>(fill.value & 0xFF), fill.width * fill.element);
     else if (fill.element == 2)
@@ -146,9 +191,12 @@ Status make_copy(const Copy& copy, Direction direction, Operation& operation) {
              ((reads(direction) && !from_known) || (writes(direction) && !to_known))) {
     return Status::invalid_value;  // The program's own memory is nothing that a device can reach.
   }
+  const bool from_tracked = is_tracked(from_known, from);
+  const bool to_tracked = is_tracked(to_known, to);
+  if (to_bytes != 0 && !has_room_for(copy, from_tracked, to_tracked)) return Status::out_of_memory;
   operation = {NodeKind::copy, "copy",
-               [copy] {
-                 if (copy.width != 0) run(copy);
+               [copy, from_tracked, to_tracked] {
+                 if (copy.width != 0) run(copy, from_tracked, to_tracked);
                },
                [bytes = copy.width * copy.rows, direction](Call& call) {
                  call.json().key("bytes");
@@ -181,9 +229,11 @@ Status make_fill(const Fill& fill, Operation& operation) {
   bool known = false;
   if (!fits(fill.to, bytes, allocation, known) || (bytes != 0 && !known))
     return Status::invalid_value;
+  const bool tracked = is_tracked(known, allocation);
+  if (tracked && fill.value != 0 && !has_room_for_contents(bytes)) return Status::out_of_memory;
   operation = {NodeKind::fill, "fill",
-               [fill, bytes] {
-                 if (bytes != 0) run(fill);
+               [fill, bytes, tracked] {
+                 if (bytes != 0) run(fill, tracked);
                },
                [total = fill.width * fill.element * fill.rows](Call& call) {
                  call.json().key("bytes");

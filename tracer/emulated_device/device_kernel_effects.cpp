@@ -1,0 +1,438 @@
+#include "tracer/emulated_device/device_kernel_effects.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "tracer/emulated_device/device_contents.h"
+
+namespace optrace::emulated {
+namespace {
+
+using Kind = KernelWrites::Kind;
+using Text = std::string_view;
+
+bool has(Text text, Text part) {
+  return text.find(part) != Text::npos;
+}
+
+struct Type {
+  Text name;
+  std::size_t bytes;
+  bool floating;
+};
+
+// Names as the demangler writes them; of two that begin alike the longer one is first.
+constexpr Type kTypes[] = {
+    {"c10::complex<double>", 16, false},
+    {"c10::complex<float>", 8, false},
+    {"c10::complex<c10::Half>", 4, false},
+    {"c10::Half", 2, true},
+    {"c10::BFloat16", 2, true},
+    {"c10::Float8", 1, false},
+    {"unsigned char", 1, false},
+    {"unsigned short", 2, false},
+    {"unsigned int", 4, false},
+    {"unsigned long", 8, false},
+    {"signed char", 1, false},
+    {"double", 8, true},
+    {"float", 4, true},
+    {"short", 2, false},
+    {"long", 8, false},
+    {"bool", 1, false},
+    {"char", 1, false},
+    {"int", 4, false},
+};
+
+bool is_word(char letter) {
+  return letter == '_' || (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
+         (letter >= 'A' && letter <= 'Z');
+}
+
+/// The first of kTypes that is named in a text; null if none is.
+const Type* first_type(Text text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (at > 0 && (is_word(text[at - 1]) || text[at - 1] == ':')) continue;
+    for (const Type& type : kTypes) {
+      if (text.substr(at, type.name.size()) != type.name) continue;
+      const Text rest = text.substr(at + type.name.size());
+      const bool whole = rest.empty() || !is_word(rest.front()) || type.name == "c10::Float8";
+      if (whole) return &type;
+    }
+  }
+  return nullptr;
+}
+
+/// What stands before the next comma or the end, outside of all brackets.
+Text next_part(Text& text) {
+  int depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
+    if (letter == '<' || letter == '(' || letter == '{' || letter == '[') ++depth;
+    if (letter == '>' || letter == ')' || letter == '}' || letter == ']') --depth;
+    if (letter != ',' || depth != 0) continue;
+    const Text part = text.substr(0, at);
+    text.remove_prefix(at + 1);
+    return part;
+  }
+  const Text part = text;
+  text = {};
+  return part;
+}
+
+/// The texts of a list, without the spaces around them.
+std::vector<Text> parts_of(Text list) {
+  std::vector<Text> parts;
+  while (!list.empty()) {
+    Text part = next_part(list);
+    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
+    while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+/// The types of a function's parameters, which its signature ends with.
+std::vector<Text> parameters_of(Text signature) {
+  if (signature.empty() || signature.back() != ')') return {};
+  int depth = 0;
+  for (std::size_t at = signature.size(); at-- > 0;) {
+    if (signature[at] == ')') ++depth;
+    if (signature[at] == '(' && --depth == 0)
+      return parts_of(signature.substr(at + 1, signature.size() - at - 2));
+  }
+  return {};
+}
+
+bool is_writable_pointer(Text type) {
+  constexpr Text kConstant = "const*";
+  if (type.empty() || type.back() != '*') return false;
+  return type.size() < kConstant.size() ||
+         type.substr(type.size() - kConstant.size()) != kConstant;
+}
+
+KernelWrites of_type(Kind kind, Text text) {
+  KernelWrites writes;
+  writes.kind = kind;
+  if (const Type* const type = first_type(text)) {
+    writes.element = type->bytes;
+    writes.floating = type->floating;
+  }
+  return writes;
+}
+
+/// What follows the first `mark` in a text; empty if it isn't there.
+Text after(Text text, Text mark) {
+  const std::size_t at = text.find(mark);
+  return at == Text::npos ? Text() : text.substr(at + mark.size());
+}
+
+/// PyTorch's kernels for TensorIterator: (int count, functor, array of places, ...) or (int count,
+/// functor with the places).
+KernelWrites of_iterator(Text signature, const std::vector<Text>& parameters) {
+  constexpr Text kFill = "at::native::FillFunctor<";
+  const bool contiguous = parameters.size() >= 3 && (has(parameters[2], "array<char*") ||
+                                                     has(parameters[2], "Array<char*"));
+  if (!contiguous)
+    return of_type(parameters.size() == 2 ? Kind::strided : Kind::nothing, signature);
+  if (parameters[1].substr(0, kFill.size()) == kFill)
+    return of_type(Kind::fill, parameters[1].substr(kFill.size()));
+  return of_type(Kind::elements, parameters[1]);
+}
+
+/// CUB's kernels that add up: (elements, int*, count, ...).
+KernelWrites of_sum(const std::vector<Text>& parameters) {
+  constexpr Text kNonZero = "NonZeroOp<";
+  if (parameters.size() < 3 || parameters[1] != "int*") return {};
+  const bool counts = has(parameters[0], kNonZero);
+  if (!counts && parameters[0] != "int*" && parameters[0] != "int const*") return {};
+  KernelWrites writes =
+      of_type(Kind::sum, counts ? after(parameters[0], kNonZero) : parameters[0]);
+  writes.counts = counts;
+  if (const Type* const type = first_type(parameters[2])) writes.count_bytes = type->bytes;
+  return writes;
+}
+
+/// CUB's kernels that keep one element of each run of equal ones.
+KernelWrites of_distinct(const std::vector<Text>& parameters, std::size_t result,
+                         std::size_t count) {
+  if (parameters.size() <= count || parameters[0].empty() || parameters[0].back() != '*') return {};
+  KernelWrites writes = of_type(Kind::distinct, parameters[0]);
+  writes.places = {0, result, count};
+  if (const Type* const type = first_type(parameters[count])) writes.count_bytes = type->bytes;
+  return writes;
+}
+
+/// The object that an argument is, or null where there is none.
+template <typename T>
+bool argument(void* const* arguments, std::size_t number, T& value) {
+  if (arguments == nullptr || arguments[number] == nullptr) return false;
+  std::memcpy(&value, arguments[number], sizeof value);
+  return true;
+}
+
+std::uint64_t count_of(void* const* arguments, std::size_t number, std::size_t bytes) {
+  std::uint64_t wide = 0;
+  std::int32_t narrow = 0;
+  if (bytes == sizeof wide) return argument(arguments, number, wide) ? wide : 0;
+  return argument(arguments, number, narrow) && narrow > 0 ? static_cast<std::uint64_t>(narrow) : 0;
+}
+
+bool is_device_memory(const void* pointer) {
+  Allocation allocation{};
+  return find_allocation(pointer, allocation) && allocation.kind == MemoryKind::device;
+}
+
+/// As many bytes as there are from `from` on, of so many: nobody says how large an argument is.
+template <std::size_t kMost>
+std::size_t read_safely(const void* from, std::array<char, kMost>& to) {
+  iovec local{to.data(), kMost};
+  iovec remote{const_cast<void*>(from), kMost};
+  const ssize_t size = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
+  if (size > 0) return static_cast<std::size_t>(size);
+  // Where the next page isn't there, or the call isn't allowed: the rest of this one.
+  constexpr std::uintptr_t kPage = 4096;
+  const std::size_t rest =
+      std::min<std::size_t>(kMost, kPage - reinterpret_cast<std::uintptr_t>(from) % kPage);
+  std::memcpy(to.data(), from, rest);
+  return rest;
+}
+
+constexpr std::size_t kMostOfArgument = 2048;
+using Argument = std::array<char, kMostOfArgument>;
+
+/// The first address of device memory in so many bytes of an argument; null if there is none.
+void* first_address(const void* argument, std::size_t most) {
+  Argument bytes{};
+  const std::size_t size = std::min(most, read_safely(argument, bytes));
+  for (std::size_t at = 0; at + sizeof(void*) <= size; at += sizeof(void*)) {
+    void* word = nullptr;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    if (is_device_memory(word)) return word;
+  }
+  return nullptr;
+}
+
+void add_forgotten(std::vector<Effect>& effects, void* to, std::size_t bytes) {
+  if (to != nullptr && bytes != 0) effects.push_back({Kind::pointers, to, bytes});
+}
+
+void of_reduction(const KernelWrites& writes, void* const* arguments,
+                  std::vector<Effect>& effects) {
+  // ReduceOp: the operation (empty), the neutral element (one byte), and the ReduceConfig, which
+  // begins with the bytes of an element, the number of inputs and of outputs. Then come offset
+  // calculators, the address of the inputs and that of the outputs.
+  Argument bytes{};
+  const std::size_t size = read_safely(arguments[0], bytes);
+  std::int32_t config[3] = {};
+  std::memcpy(config, bytes.data() + sizeof config[0], sizeof config);
+  if (writes.element != 1 || config[0] != 1 || config[1] <= 0 || config[2] != 1) return;
+  for (std::size_t at = 0; at + 2 * sizeof(void*) <= size; at += sizeof(void*)) {
+    void* places[2] = {};
+    std::memcpy(static_cast<void*>(places), bytes.data() + at, sizeof places);
+    if (!is_device_memory(places[0])) continue;
+    if (!is_device_memory(places[1])) return;
+    effects.push_back({writes.kind, places[1], 1, {}, places[0],
+                       static_cast<std::uint64_t>(config[1]), writes});
+    return;
+  }
+}
+
+bool is_zero(const char* element, const KernelWrites& kind) {
+  const std::size_t last = kind.element - 1;
+  for (std::size_t i = 0; i < last; ++i)
+    if (element[i] != 0) return false;
+  constexpr char kWithoutSign = 0x7F;
+  return kind.floating ? (element[last] & kWithoutSign) == 0 : element[last] == 0;
+}
+
+/// The elements that have contents, in whole numbers of elements; others are zeros.
+template <typename Take>
+void each_element(const Effect& effect, Take take) {
+  const std::size_t size = effect.element.element;
+  const auto begin = reinterpret_cast<std::uintptr_t>(effect.from);
+  std::uintptr_t next = begin;
+  for (const ByteRange& range : contents_of(effect.from, effect.count * size)) {
+    std::uintptr_t at = std::max(next, range.begin - (range.begin - begin) % size);
+    for (; at < range.end; at += size) take(reinterpret_cast<const char*>(at));
+    next = at;
+  }
+}
+
+std::int64_t sum_of(const Effect& effect) {
+  std::int64_t sum = 0;
+  each_element(effect, [&](const char* element) {
+    std::int32_t number = 0;
+    if (effect.element.counts) {
+      sum += is_zero(element, effect.element) ? 0 : 1;
+    } else {
+      std::memcpy(&number, element, sizeof number);
+      sum += number;
+    }
+  });
+  return sum;
+}
+
+std::int64_t distinct_in(const Effect& effect) {
+  const std::size_t size = effect.element.element;
+  const auto* const elements = static_cast<const char*>(effect.from);
+  if (effect.count == 0 || contents_of(elements, effect.count * size).empty())
+    return effect.count == 0 ? 0 : 1;
+  std::int64_t count = 1;
+  for (std::uint64_t i = 1; i < effect.count; ++i)
+    count += std::memcmp(elements + i * size, elements + (i - 1) * size, size) == 0 ? 0 : 1;
+  return count;
+}
+
+/// Whether `wanted` is among the truth values that are known.
+bool is_among(const Effect& effect, bool wanted) {
+  bool found = !wanted && has_known_zeros(effect.from, effect.count);
+  each_element(effect, [&](const char* element) {
+    found = found || is_zero(element, effect.element) != wanted;
+  });
+  return found;
+}
+
+std::int64_t result_of(const Effect& effect) {
+  switch (effect.kind) {
+    case Kind::sum:
+      return sum_of(effect);
+    case Kind::distinct:
+      return distinct_in(effect);
+    case Kind::all:
+      return is_among(effect, false) ? 0 : 1;
+    case Kind::any:
+      return is_among(effect, true) ? 1 : 0;
+    default:
+      return 0;
+  }
+}
+
+/// Writes into device memory what is shorter than a page.
+void put(void* to, const void* bytes, std::size_t size) {
+  if (bytes_of_block_from(to) < size) return;
+  std::memcpy(to, bytes, size);
+  contents_written(to, size);
+}
+
+void fill(const Effect& effect) {
+  forget_contents(effect.to, effect.bytes);
+  const Text value = effect.value;
+  if (std::all_of(value.begin(), value.end(), [](char byte) { return byte == 0; })) {
+    contents_zeroed(effect.to, effect.bytes);
+    return;
+  }
+  // A large constant is not worth what it costs.
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  if (effect.bytes > kMost || !has_room_for_contents(effect.bytes)) return;
+  auto* const to = static_cast<char*>(effect.to);
+  for (std::size_t at = 0; at < effect.bytes; at += value.size())
+    std::memcpy(to + at, value.data(), value.size());
+  contents_written(to, effect.bytes);
+}
+
+}  // namespace
+
+KernelWrites writes_of(const std::string& signature) {
+  const Text text = signature;
+  const std::vector<Text> parameters = parameters_of(text);
+  if (parameters.empty()) return {};
+  if (has(text, "elementwise_kernel<") && parameters[0] == "int")
+    return of_iterator(text, parameters);
+  if (has(text, "cub::DeviceReduceSingleTileKernel<") || has(text, "cub::DeviceReduceKernel<")) {
+    const KernelWrites sum = has(text, "plus") || has(text, "::Sum") ? of_sum(parameters)
+                                                                      : KernelWrites();
+    if (sum.kind != Kind::nothing) return sum;
+  }
+  // (elements, flags, kept ones, int64_t* number of them, state, selection, equality, count, ...)
+  if (has(text, "cub::DeviceSelectSweepKernel<") && has(text, "equal_to<"))
+    return of_distinct(parameters, 3, 7);
+  // (keys, kept keys, values, sums, number of keys, state, int, equality, sum, count, ...)
+  if (has(text, "cub::DeviceReduceByKeyKernel<") && has(text, "equal_to<"))
+    return of_distinct(parameters, 4, 9);
+  if (has(text, "reduce_kernel<") && has(text, "::ReduceOp<bool")) {
+    if (has(text, "::and_kernel_cuda(")) return of_type(Kind::all, "bool");
+    if (has(text, "::or_kernel_cuda(")) return of_type(Kind::any, "bool");
+  }
+  KernelWrites writes;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (is_writable_pointer(parameters[i])) writes.places.push_back(i);
+  writes.kind = writes.places.empty() ? Kind::nothing : Kind::pointers;
+  return writes;
+}
+
+std::vector<Effect> effects_of(const KernelWrites& writes, void* const* arguments) {
+  std::vector<Effect> effects;
+  if (arguments == nullptr) return effects;
+  void* to = nullptr;
+  void* from = nullptr;
+  switch (writes.kind) {
+    case Kind::nothing:
+      break;
+    case Kind::fill:
+    case Kind::elements: {
+      if (!argument(arguments, 2, to)) break;
+      // Where the elements' size isn't known they may be as large as any.
+      constexpr std::size_t kLargest = 16;
+      const std::size_t element = writes.element == 0 ? kLargest : writes.element;
+      const std::size_t bytes =
+          std::min<std::size_t>(count_of(arguments, 0, 4) * element, bytes_of_block_from(to));
+      if (writes.kind == Kind::elements || writes.element == 0 || arguments[1] == nullptr)
+        add_forgotten(effects, to, bytes);
+      else if (bytes != 0)
+        effects.push_back({Kind::fill, to, bytes / element * element,
+                           std::string(static_cast<const char*>(arguments[1]), element)});
+      break;
+    }
+    case Kind::strided: {
+      if (arguments[1] == nullptr) break;
+      to = first_address(arguments[1], kMostOfArgument);
+      add_forgotten(effects, to, to == nullptr ? 0 : bytes_of_block_from(to));
+      break;
+    }
+    case Kind::sum:
+    case Kind::distinct: {
+      const bool sum = writes.kind == Kind::sum;
+      const std::size_t result = sum ? 1 : writes.places[1];
+      // A pointer, or an iterator with one: behind or before an operation without a state.
+      if (arguments[0] != nullptr) from = first_address(arguments[0], 2 * sizeof(void*));
+      if (writes.element == 0 || from == nullptr || !argument(arguments, result, to)) break;
+      const std::uint64_t count =
+          count_of(arguments, sum ? 2 : writes.places[2], writes.count_bytes);
+      if (bytes_of_block_from(from) / writes.element < count) break;
+      effects.push_back({writes.kind, to, sum ? std::size_t{4} : std::size_t{8}, {}, from, count,
+                         writes});
+      break;
+    }
+    case Kind::all:
+    case Kind::any:
+      if (arguments[0] != nullptr) of_reduction(writes, arguments, effects);
+      break;
+    case Kind::pointers:
+      for (const std::size_t place : writes.places)
+        if (argument(arguments, place, to)) add_forgotten(effects, to, bytes_of_block_from(to));
+      break;
+  }
+  return effects;
+}
+
+void apply(const std::vector<Effect>& effects) {
+  for (const Effect& effect : effects) {
+    if (effect.kind == Kind::pointers) {
+      forget_contents(effect.to, effect.bytes);
+    } else if (effect.kind == Kind::fill) {
+      fill(effect);
+    } else {
+      const std::int64_t result = result_of(effect);
+      forget_contents(effect.to, effect.bytes);
+      if (result != 0) put(effect.to, &result, effect.bytes);  // Little-endian.
+      if (result == 0) contents_zeroed(effect.to, effect.bytes);
+    }
+  }
+}
+
+}  // namespace optrace::emulated
