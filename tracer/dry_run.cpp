@@ -168,13 +168,13 @@ std::optional<DryRun> dry_run_of(const RunningProcess& process) {
 void describe_dry_run(const DryRun& dry_run, Trace& trace) {
   const emulated::Part part = part_of(dry_run.part.model);
   const std::size_t settings = dry_run.part.model.find(',');
-  trace.meta["dry_run"] = {{"arch", part.arch},
-                           {"part", settings == std::string::npos
-                                        ? std::string(part.name)
-                                        : fmt::format("{} with {}", part.name,
-                                                      dry_run.part.model.substr(settings + 1))},
-                           {"devices", dry_run.part.devices},
-                           {"libraries", nlohmann::json::array()}};
+  trace.meta["dry_run"] = {
+      {"arch", part.arch},
+      {"part", settings == std::string::npos
+                   ? std::string(part.name)
+                   : fmt::format("{} with {}", part.name, dry_run.part.model.substr(settings + 1))},
+      {"devices", dry_run.part.devices},
+      {"libraries", nlohmann::json::array()}};
   for (const std::filesystem::path& library : dry_run.emulation.libraries)
     trace.meta["dry_run"]["libraries"].push_back(library.filename().string());
   std::set<std::string> unknown;

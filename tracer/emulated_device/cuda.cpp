@@ -959,28 +959,20 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                         unsigned int block_z, unsigned int shared, CUstream stream,
                         void** arguments, void**) {
-  return outcome(launch_kernel(function,
-                               {{grid_x, grid_y, grid_z},
-                                {block_x, block_y, block_z},
-                                shared,
-                                false,
-                                {0, 0, 0},
-                                arguments},
-                               stream, "cuLaunchKernel"));
+  return outcome(launch_kernel(
+      function,
+      {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, false, {0, 0, 0}, arguments},
+      stream, "cuLaunchKernel"));
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                    unsigned int block_z, unsigned int shared, CUstream stream,
                                    void** arguments) {
-  return outcome(launch_kernel(function,
-                               {{grid_x, grid_y, grid_z},
-                                {block_x, block_y, block_z},
-                                shared,
-                                true,
-                                {0, 0, 0},
-                                arguments},
-                               stream, "cuLaunchCooperativeKernel"));
+  return outcome(launch_kernel(
+      function,
+      {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared, true, {0, 0, 0}, arguments},
+      stream, "cuLaunchCooperativeKernel"));
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,

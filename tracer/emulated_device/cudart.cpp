@@ -138,17 +138,15 @@ cudaError_t launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void* const* ar
   if (kernel == nullptr) return result(cudaErrorInvalidDeviceFunction, function);
   const Status status = use_runtime();
   if (status != Status::success) return result(status, function);
-  return result(
-      launch(
-          kernel,
-          {{grid.x, grid.y, grid.z},
-           {block.x, block.y, block.z},
-           shared,
-           cooperative,
-           {0, 0, 0},
-           arguments},
-          stream, function),
-      function);
+  return result(launch(kernel,
+                       {{grid.x, grid.y, grid.z},
+                        {block.x, block.y, block.z},
+                        shared,
+                        cooperative,
+                        {0, 0, 0},
+                        arguments},
+                       stream, function),
+                function);
 }
 
 cudaError_t set_kernel_attribute(Kernel* kernel, cudaFuncAttribute attribute, int value,

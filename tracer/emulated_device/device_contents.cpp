@@ -21,7 +21,7 @@ const HeldAcrossFork<contents_mutex> contents_held;
 
 struct Contents {
   ByteRanges written;
-  ByteRanges zeroed;  // Known to be zeros; nothing is in both.
+  ByteRanges zeroed;                                // Known to be zeros; nothing is in both.
   std::map<std::uintptr_t, std::uintptr_t> blocks;  // PyTorch's, beginning to end.
 };
 

@@ -1,8 +1,9 @@
 #pragma once
 
 // What is known of device memory's contents. Kernels are not executed, so only copies, fills and
-// the few kernels of device_kernel_effects.h put anything there. Everything else reads as zeros: what was
-// never written, what an allocator handed out again, and what a kernel may have written since.
+// the few kernels of device_kernel_effects.h put anything there. Everything else reads as zeros:
+// what was never written, what an allocator handed out again, and what a kernel may have written
+// since.
 
 #include <cstddef>
 #include <cstdint>

@@ -111,8 +111,7 @@ std::vector<Text> parameters_of(Text signature) {
 bool is_writable_pointer(Text type) {
   constexpr Text kConstant = "const*";
   if (type.empty() || type.back() != '*') return false;
-  return type.size() < kConstant.size() ||
-         type.substr(type.size() - kConstant.size()) != kConstant;
+  return type.size() < kConstant.size() || type.substr(type.size() - kConstant.size()) != kConstant;
 }
 
 KernelWrites of_type(Kind kind, Text text) {
@@ -135,8 +134,8 @@ Text after(Text text, Text mark) {
 /// functor with the places).
 KernelWrites of_iterator(Text signature, const std::vector<Text>& parameters) {
   constexpr Text kFill = "at::native::FillFunctor<";
-  const bool contiguous = parameters.size() >= 3 && (has(parameters[2], "array<char*") ||
-                                                     has(parameters[2], "Array<char*"));
+  const bool contiguous = parameters.size() >= 3 &&
+                          (has(parameters[2], "array<char*") || has(parameters[2], "Array<char*"));
   if (!contiguous)
     return of_type(parameters.size() == 2 ? Kind::strided : Kind::nothing, signature);
   if (parameters[1].substr(0, kFill.size()) == kFill)
@@ -150,8 +149,7 @@ KernelWrites of_sum(const std::vector<Text>& parameters) {
   if (parameters.size() < 3 || parameters[1] != "int*") return {};
   const bool counts = has(parameters[0], kNonZero);
   if (!counts && parameters[0] != "int*" && parameters[0] != "int const*") return {};
-  KernelWrites writes =
-      of_type(Kind::sum, counts ? after(parameters[0], kNonZero) : parameters[0]);
+  KernelWrites writes = of_type(Kind::sum, counts ? after(parameters[0], kNonZero) : parameters[0]);
   writes.counts = counts;
   if (const Type* const type = first_type(parameters[2])) writes.count_bytes = type->bytes;
   return writes;
@@ -236,8 +234,8 @@ void of_reduction(const KernelWrites& writes, void* const* arguments,
     std::memcpy(static_cast<void*>(places), bytes.data() + at, sizeof places);
     if (!is_device_memory(places[0])) continue;
     if (!is_device_memory(places[1])) return;
-    effects.push_back({writes.kind, places[1], 1, {}, places[0],
-                       static_cast<std::uint64_t>(config[1]), writes});
+    effects.push_back(
+        {writes.kind, places[1], 1, {}, places[0], static_cast<std::uint64_t>(config[1]), writes});
     return;
   }
 }
@@ -344,8 +342,8 @@ KernelWrites writes_of(const std::string& signature) {
   if (has(text, "elementwise_kernel<") && parameters[0] == "int")
     return of_iterator(text, parameters);
   if (has(text, "cub::DeviceReduceSingleTileKernel<") || has(text, "cub::DeviceReduceKernel<")) {
-    const KernelWrites sum = has(text, "plus") || has(text, "::Sum") ? of_sum(parameters)
-                                                                      : KernelWrites();
+    const KernelWrites sum =
+        has(text, "plus") || has(text, "::Sum") ? of_sum(parameters) : KernelWrites();
     if (sum.kind != Kind::nothing) return sum;
   }
   // (elements, flags, kept ones, int64_t* number of them, state, selection, equality, count, ...)
@@ -404,8 +402,8 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
       const std::uint64_t count =
           count_of(arguments, sum ? 2 : writes.places[2], writes.count_bytes);
       if (bytes_of_block_from(from) / writes.element < count) break;
-      effects.push_back({writes.kind, to, sum ? std::size_t{4} : std::size_t{8}, {}, from, count,
-                         writes});
+      effects.push_back(
+          {writes.kind, to, sum ? std::size_t{4} : std::size_t{8}, {}, from, count, writes});
       break;
     }
     case Kind::all:

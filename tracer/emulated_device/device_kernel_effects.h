@@ -40,13 +40,14 @@ OPTRACE_DEVICE_EXPORT KernelWrites writes_of(const std::string& signature);
 
 /// A change of device memory that a launch makes.
 struct Effect {
-  KernelWrites::Kind kind;  ///< fill, sum, distinct, all, any; pointers: what is there is forgotten.
+  KernelWrites::Kind
+      kind;  ///< fill, sum, distinct, all, any; pointers: what is there is forgotten.
   void* to;
-  std::size_t bytes;               ///< Of what is forgotten or filled, or of the result.
-  std::string value = {};          ///< Of fills: an element.
-  const void* from = nullptr;      ///< The elements of which there is a result.
-  std::uint64_t count = 0;         ///< How many.
-  KernelWrites element = {};       ///< What they are.
+  std::size_t bytes;           ///< Of what is forgotten or filled, or of the result.
+  std::string value = {};      ///< Of fills: an element.
+  const void* from = nullptr;  ///< The elements of which there is a result.
+  std::uint64_t count = 0;     ///< How many.
+  KernelWrites element = {};   ///< What they are.
 };
 
 /// Of a launch with those arguments, as cudaLaunchKernel takes them. The arguments are only looked

@@ -19,7 +19,7 @@ struct Architecture {
   int blocks;         ///< Likewise.
   int shared_memory;  ///< KiB.
   // Of each block:
-  int shared_memory_optin;  ///< KiB, at most; without asking for more it is 48.
+  int shared_memory_optin;     ///< KiB, at most; without asking for more it is 48.
   int reserved_shared_memory;  ///< KiB, of the system's own.
 };
 
@@ -109,11 +109,14 @@ inline constexpr std::array<GpuModel, 125> kGpuModels{{
     {"rtx-5050", "NVIDIA GeForce RTX 5050", "sm_120", 20, 7808, 24576, 128, 10001, 2572},
     {"rtx-4090", "NVIDIA GeForce RTX 4090", "sm_89", 128, 24209, 73728, 384, 10501, 2520},
     {"rtx-4090-d", "NVIDIA GeForce RTX 4090 D", "sm_89", 114, 24209, 73728, 384, 10501, 2520},
-    {"rtx-4080-super", "NVIDIA GeForce RTX 4080 SUPER", "sm_89", 80, 16072, 65536, 256, 11501, 2550},
+    {"rtx-4080-super", "NVIDIA GeForce RTX 4080 SUPER", "sm_89", 80, 16072, 65536, 256, 11501,
+     2550},
     {"rtx-4080", "NVIDIA GeForce RTX 4080", "sm_89", 76, 16072, 65536, 256, 11201, 2505},
-    {"rtx-4070-ti-super", "NVIDIA GeForce RTX 4070 Ti SUPER", "sm_89", 66, 16072, 49152, 256, 10501, 2610},
+    {"rtx-4070-ti-super", "NVIDIA GeForce RTX 4070 Ti SUPER", "sm_89", 66, 16072, 49152, 256, 10501,
+     2610},
     {"rtx-4070-ti", "NVIDIA GeForce RTX 4070 Ti", "sm_89", 60, 11994, 49152, 192, 10501, 2610},
-    {"rtx-4070-super", "NVIDIA GeForce RTX 4070 SUPER", "sm_89", 56, 11994, 49152, 192, 10501, 2475},
+    {"rtx-4070-super", "NVIDIA GeForce RTX 4070 SUPER", "sm_89", 56, 11994, 49152, 192, 10501,
+     2475},
     {"rtx-4070", "NVIDIA GeForce RTX 4070", "sm_89", 46, 11994, 36864, 192, 10501, 2475},
     {"rtx-4060-ti-16gb", "NVIDIA GeForce RTX 4060 Ti", "sm_89", 34, 16072, 32768, 128, 9001, 2535},
     {"rtx-4060-ti", "NVIDIA GeForce RTX 4060 Ti", "sm_89", 34, 7940, 32768, 128, 9001, 2535},
@@ -155,17 +158,22 @@ inline constexpr std::array<GpuModel, 125> kGpuModels{{
     {"gtx-1050-ti", "NVIDIA GeForce GTX 1050 Ti", "sm_61", 6, 4036, 1024, 128, 3504, 1392},
     {"gtx-1050", "NVIDIA GeForce GTX 1050", "sm_61", 5, 1999, 1024, 128, 3504, 1455},
     // Workstations.
-    {"rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "sm_120", 188, 97250, 131072, 512, 14001, 2617},
-    {"rtx-pro-6000-server", "NVIDIA RTX PRO 6000 Blackwell Server Edition", "sm_120", 188, 97250, 131072, 512, 12481, 2430},
-    {"rtx-pro-5000", "NVIDIA RTX PRO 5000 Blackwell", "sm_120", 110, 48393, 98304, 384, 14001, 2617},
+    {"rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "sm_120", 188, 97250,
+     131072, 512, 14001, 2617},
+    {"rtx-pro-6000-server", "NVIDIA RTX PRO 6000 Blackwell Server Edition", "sm_120", 188, 97250,
+     131072, 512, 12481, 2430},
+    {"rtx-pro-5000", "NVIDIA RTX PRO 5000 Blackwell", "sm_120", 110, 48393, 98304, 384, 14001,
+     2617},
     {"rtx-pro-4500", "NVIDIA RTX PRO 4500 Blackwell", "sm_120", 82, 32106, 65536, 256, 14001, 2617},
     {"rtx-pro-4000", "NVIDIA RTX PRO 4000 Blackwell", "sm_120", 70, 24035, 49152, 192, 14001, 2617},
-    {"rtx-6000-ada", "NVIDIA RTX 6000 Ada Generation", "sm_89", 142, 48508, 98304, 384, 10001, 2505},
+    {"rtx-6000-ada", "NVIDIA RTX 6000 Ada Generation", "sm_89", 142, 48508, 98304, 384, 10001,
+     2505},
     {"rtx-5880-ada", "NVIDIA RTX 5880 Ada Generation", "sm_89", 110, 48508, 98304, 384, 9001, 2460},
     {"rtx-5000-ada", "NVIDIA RTX 5000 Ada Generation", "sm_89", 100, 32172, 73728, 256, 9001, 2550},
     {"rtx-4500-ada", "NVIDIA RTX 4500 Ada Generation", "sm_89", 60, 24078, 49152, 192, 9001, 2580},
     {"rtx-4000-ada", "NVIDIA RTX 4000 Ada Generation", "sm_89", 48, 20036, 49152, 160, 9001, 2175},
-    {"rtx-4000-sff-ada", "NVIDIA RTX 4000 SFF Ada Generation", "sm_89", 48, 20036, 49152, 160, 7001, 1560},
+    {"rtx-4000-sff-ada", "NVIDIA RTX 4000 SFF Ada Generation", "sm_89", 48, 20036, 49152, 160, 7001,
+     1560},
     {"rtx-2000-ada", "NVIDIA RTX 2000 Ada Generation", "sm_89", 22, 16072, 12288, 128, 8001, 2130},
     {"rtx-a6000", "NVIDIA RTX A6000", "sm_86", 84, 48670, 6144, 384, 8001, 1800},
     {"rtx-a5500", "NVIDIA RTX A5500", "sm_86", 80, 24245, 6144, 384, 8001, 1665},
