@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <set>
 #include <system_error>
 
@@ -77,12 +78,26 @@ std::filesystem::path find_torch(const std::filesystem::path& python) {
   }
 }
 
+/// The products whose names begin most like that one; a few where none does.
+std::vector<std::string> models_like(const std::string& wanted) {
+  constexpr std::size_t kMost = 12;
+  const std::string key = emulated::model_key(wanted.substr(0, wanted.find(',')));
+  const auto alike = [&key](const std::string& model) {
+    return std::ranges::mismatch(key, model).in1 - key.begin();
+  };
+  std::vector<std::string> models = emulated_gpu_models();
+  std::ranges::stable_sort(models, std::greater<>(), alike);
+  models.resize(std::min(models.size(), kMost));
+  return models;
+}
+
 emulated::Part part_of(const std::string& model) {
   const emulated::PartChoice choice = emulated::choose_part(model);
   if (choice.wrong.empty()) return choice.part;
-  throw Error(ExitStatus::usage, choice.wrong,
-              fmt::format("Choose one of {} or of {}.", fmt::join(emulated_architectures(), ", "),
-                          fmt::join(emulated_gpu_models(), ", ")));
+  throw Error(
+      ExitStatus::usage, choice.wrong,
+      fmt::format("Choose an architecture ({}) or a product such as {}.",
+                  fmt::join(emulated_architectures(), ", "), fmt::join(models_like(model), ", ")));
 }
 
 }  // namespace
