@@ -72,6 +72,11 @@ def contents():
                                                            return_counts=True))],
         "all": [empty.all().item(), truth.all().item(), (some == 1).all().item(),
                 torch.zeros(3, dtype=torch.bool, device="cuda").all().item()],
+        "nothing is known to be false": [
+            torch.isclose(*(torch.empty(2, 3, 3, 3, dtype=dtype, device="cuda") for _ in range(2)),
+                          rtol=rtol).all().item()
+            for dtype in (torch.float16, torch.float32, torch.complex64, torch.int8)
+            for rtol in (0, 0.5)],
         "any": [empty.any().item(), truth.any().item(), (some == 1).any().item()],
         "item": [held(5.0).item(), (held(5.0) * 2).item()], "shown": shown,
         "graph": [before, filled.tolist(), changed.tolist(), source.tolist()]}

@@ -65,6 +65,7 @@ def check_contents(contents):
     assert contents["nonzero"] == [3, 200_000, 0, 1, 0]
     assert contents["unique"] == [1, 0, 1, 300_000, 1]
     assert contents["all"] == [True, False, True, False]
+    assert contents["nothing is known to be false"] == [True] * 8
     assert contents["any"] == [False, True, False]
     assert contents["item"] == [5, 0]
     assert contents["shown"][:2] == ["tensor([1, 2], device='cuda:0')",

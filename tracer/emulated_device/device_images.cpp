@@ -270,6 +270,7 @@ class CubinReader {
   static constexpr unsigned char kMaxThreads = 0x05;
   static constexpr unsigned char kRequiredThreads = 0x10;
   static constexpr unsigned char kFrameSize = 0x11;
+  static constexpr unsigned char kParameter = 0x17;
   static constexpr unsigned char kRegisters = 0x2F;
   static constexpr unsigned char kSized = 4;
 
@@ -338,8 +339,26 @@ class CubinReader {
     });
   }
 
+  /// An index, the parameter's number and offset (16 bits each), and a word with its size on top.
+  static void note_parameter(Bytes value, CubinFigures& kernel) {
+    constexpr std::uint64_t kNumberAt = 4;
+    constexpr std::uint64_t kSizeAt = 8;
+    constexpr unsigned kSizeShift = 18;
+    constexpr std::uint16_t kMost = 1024;
+    std::uint16_t number = 0;
+    std::uint32_t word = 0;
+    if (!read_at(value, kNumberAt, number) || !read_at(value, kSizeAt, word) || number >= kMost)
+      return;
+    if (kernel.parameters.size() <= number) kernel.parameters.resize(number + std::size_t{1});
+    kernel.parameters[number] = word >> kSizeShift;
+  }
+
   static void kernel_attributes(Bytes bytes, CubinFigures& kernel) {
     each_attribute(bytes, [&kernel](unsigned char kind, Bytes value) {
+      if (kind == kParameter) {
+        note_parameter(value, kernel);
+        return;
+      }
       std::uint32_t threads[3] = {};
       constexpr std::uint32_t kMost = 1024;
       if ((kind != kMaxThreads && kind != kRequiredThreads) || !read_at(value, 0, threads)) return;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace optrace::emulated {
 
@@ -18,6 +19,7 @@ struct CubinFigures {
   int max_threads;       ///< Launch bounds; 0: none.
   int binary_version;    ///< 90 for sm_90.
   int ptx_version;
+  std::vector<std::size_t> parameters;  ///< Bytes of each; 0 or none where it isn't said.
 };
 
 /// The kernels of an image for the part.

@@ -5,9 +5,6 @@
 #include <cstring>
 #include <string_view>
 
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include "tracer/emulated_device/device_contents.h"
 
 namespace optrace::emulated {
@@ -185,32 +182,35 @@ bool is_device_memory(const void* pointer) {
   return find_allocation(pointer, allocation) && allocation.kind == MemoryKind::device;
 }
 
-/// As many bytes as there are from `from` on, of so many: nobody says how large an argument is.
-template <std::size_t kMost>
-std::size_t read_safely(const void* from, std::array<char, kMost>& to) {
-  iovec local{to.data(), kMost};
-  iovec remote{const_cast<void*>(from), kMost};
-  const ssize_t size = ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0);
-  if (size > 0) return static_cast<std::size_t>(size);
-  // Where the next page isn't there, or the call isn't allowed: the rest of this one.
-  constexpr std::uintptr_t kPage = 4096;
-  const std::size_t rest =
-      std::min<std::size_t>(kMost, kPage - reinterpret_cast<std::uintptr_t>(from) % kPage);
-  std::memcpy(to.data(), from, rest);
-  return rest;
+void* word_at(const void* object, std::size_t offset) {
+  void* word = nullptr;
+  std::memcpy(&word, static_cast<const char*>(object) + offset, sizeof word);
+  return word;
 }
 
-constexpr std::size_t kMostOfArgument = 2048;
-using Argument = std::array<char, kMostOfArgument>;
+/// The first address of device memory in an object; null if there is none.
+void* first_address(const void* object, std::size_t bytes) {
+  for (std::size_t at = 0; at + sizeof(void*) <= bytes; at += sizeof(void*))
+    if (is_device_memory(word_at(object, at))) return word_at(object, at);
+  return nullptr;
+}
 
-/// The first address of device memory in so many bytes of an argument; null if there is none.
-void* first_address(const void* argument, std::size_t most) {
-  Argument bytes{};
-  const std::size_t size = std::min(most, read_safely(argument, bytes));
-  for (std::size_t at = 0; at + sizeof(void*) <= size; at += sizeof(void*)) {
-    void* word = nullptr;
-    std::memcpy(&word, bytes.data() + at, sizeof word);
-    if (is_device_memory(word)) return word;
+/// What TensorIterator's functor for tensors that aren't contiguous writes to: it begins with an
+/// OffsetCalculator, for up to 25 dimensions (four numbers each, one more for each other tensor),
+/// and goes on with the tensors' addresses, the output's first. Dimensions that aren't used
+/// hold whatever was there, addresses too, so only the right place counts.
+void* output_of_functor(const void* functor, std::size_t bytes) {
+  constexpr std::size_t kDimensions = 25;
+  constexpr std::size_t kNumber = 4;
+  constexpr std::size_t kDivider = 3 * kNumber;
+  constexpr std::size_t kMostTensors = 8;
+  for (std::size_t tensors = kMostTensors; tensors > 0; --tensors) {
+    const std::size_t calculator = kNumber + kDimensions * (kDivider + kNumber * tensors);
+    const std::size_t first = (calculator + sizeof(void*) - 1) / sizeof(void*) * sizeof(void*);
+    bool all = first + tensors * sizeof(void*) <= bytes;
+    for (std::size_t i = 0; all && i < tensors; ++i)
+      all = is_device_memory(word_at(functor, first + i * sizeof(void*)));
+    if (all) return word_at(functor, first);
   }
   return nullptr;
 }
@@ -222,22 +222,19 @@ void add_forgotten(std::vector<Effect>& effects, void* to, std::size_t bytes) {
 void of_reduction(const KernelWrites& writes, void* const* arguments,
                   std::vector<Effect>& effects) {
   // ReduceOp: the operation (empty), the neutral element (one byte), and the ReduceConfig, which
-  // begins with the bytes of an element, the number of inputs and of outputs. Then come offset
-  // calculators, the address of the inputs and that of the outputs.
-  Argument bytes{};
-  const std::size_t size = read_safely(arguments[0], bytes);
+  // begins with the bytes of an element, the number of inputs and of outputs. At its end are the
+  // address of the inputs, two of outputs, three of buffers and two words more.
+  constexpr std::size_t kAtTheEnd = 8 * sizeof(void*);
   std::int32_t config[3] = {};
-  std::memcpy(config, bytes.data() + sizeof config[0], sizeof config);
+  if (writes.argument_bytes < sizeof config + sizeof config[0] + kAtTheEnd) return;
+  const void* const operation = arguments[0];
+  std::memcpy(config, static_cast<const char*>(operation) + sizeof config[0], sizeof config);
   if (writes.element != 1 || config[0] != 1 || config[1] <= 0 || config[2] != 1) return;
-  for (std::size_t at = 0; at + 2 * sizeof(void*) <= size; at += sizeof(void*)) {
-    void* places[2] = {};
-    std::memcpy(static_cast<void*>(places), bytes.data() + at, sizeof places);
-    if (!is_device_memory(places[0])) continue;
-    if (!is_device_memory(places[1])) return;
-    effects.push_back(
-        {writes.kind, places[1], 1, {}, places[0], static_cast<std::uint64_t>(config[1]), writes});
-    return;
-  }
+  const void* const from = word_at(operation, writes.argument_bytes - kAtTheEnd);
+  void* const to = word_at(operation, writes.argument_bytes - kAtTheEnd + sizeof(void*));
+  const auto count = static_cast<std::uint64_t>(config[1]);
+  if (is_device_memory(to) && bytes_of_block_from(from) >= count)
+    effects.push_back({writes.kind, to, 1, {}, from, count, writes});
 }
 
 bool is_zero(const char* element, const KernelWrites& kind) {
@@ -388,7 +385,7 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
     }
     case Kind::strided: {
       if (arguments[1] == nullptr) break;
-      to = first_address(arguments[1], kMostOfArgument);
+      to = output_of_functor(arguments[1], writes.argument_bytes);
       add_forgotten(effects, to, to == nullptr ? 0 : bytes_of_block_from(to));
       break;
     }

@@ -19,7 +19,7 @@ struct KernelWrites {
     nothing,   ///< Nothing that can be told, as of names without a signature.
     fill,      ///< Argument 0: the number of elements (int), 1: the value, 2: where they are.
     elements,  ///< Argument 0: the number of elements (int), 2: where they are.
-    strided,   ///< Argument 1 is a functor: the first device address in it is written to.
+    strided,   ///< Argument 1 is a functor that knows where the elements are.
     sum,       ///< Argument 0: the elements, 1: the result (int), 2: how many there are.
     distinct,  ///< Elements are counted that differ from the one before: `places`.
     all,       ///< Argument 0 is PyTorch's ReduceOp. What isn't known decides nothing: all of it
@@ -32,6 +32,9 @@ struct KernelWrites {
   bool floating = false;        ///< Elements are floating-point numbers, whose zero has two signs.
   bool counts = false;          ///< Of sums: elements that aren't zero count as one each.
   std::size_t count_bytes = 4;  ///< Of the argument that says how many elements there are.
+  /// Of the argument that is an object, in strided, all and any: 0 where it isn't known. Whoever
+  /// knows the kernel's image fills it in.
+  std::size_t argument_bytes = 0;
   std::vector<std::size_t> places;  ///< Of distinct: the elements', the result's and the number's.
 };
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -166,6 +167,29 @@ KernelWrites writes_of_kernel(const char* mangled) {
   return writes_of(signature);
 }
 
+/// Which argument of such kernels is an object whose size must be known.
+std::optional<std::size_t> object_argument(KernelWrites::Kind kind) {
+  switch (kind) {
+    case KernelWrites::Kind::strided:
+      return 1;
+    case KernelWrites::Kind::all:
+    case KernelWrites::Kind::any:
+      return 0;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// By the kernel's image; 0 if it doesn't say.
+std::size_t parameter_bytes(Kernel& kernel, std::size_t number) {
+  const std::lock_guard lock(kernels_mutex);
+  CubinFigures cubin{};
+  if (read(*kernel.module) != Status::success ||
+      !kernel.module->code->figures(kernel.name, cubin) || cubin.parameters.size() <= number)
+    return 0;
+  return cubin.parameters[number];
+}
+
 /// What the launch does to device memory.
 std::vector<Effect> effects_of_launch(Kernel& kernel, const Launch& launch) {
   if (launch.arguments == nullptr) return {};
@@ -175,7 +199,10 @@ std::vector<Effect> effects_of_launch(Kernel& kernel, const Launch& launch) {
     writes = kernel.writes;
   }
   if (writes == nullptr) {
-    writes = std::make_shared<const KernelWrites>(writes_of_kernel(kernel.name));
+    auto made = std::make_shared<KernelWrites>(writes_of_kernel(kernel.name));
+    if (const std::optional<std::size_t> number = object_argument(made->kind))
+      made->argument_bytes = parameter_bytes(kernel, *number);
+    writes = made;
     const std::lock_guard lock(kernels_mutex);
     kernel.writes = writes;
   }
