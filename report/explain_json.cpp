@@ -183,6 +183,8 @@ class JsonWriter {
             {"key", device.key},
             {"library", text_or_null(one.library)},
             {"bookkeeping", one.bookkeeping},
+            {"stopped", text_or_null(one.stopped)},
+            {"detours", one.detours},
             {"steps", steps}};
   }
 

@@ -25,7 +25,7 @@ constexpr std::string_view kLibrary = "31";
 
 constexpr std::size_t kFieldColumns = 12;
 constexpr std::size_t kNameColumns = 46;  // Names are padded to this.
-constexpr std::size_t kMostWaysDown = 2;  // For one device, if not all are asked for.
+constexpr std::size_t kMostWaysDown = 4;  // For one device, if not all are asked for.
 constexpr std::size_t kMostOps = 6;       // Of a backward's.
 constexpr std::size_t kMostStubs = 3;
 
@@ -318,6 +318,7 @@ class TextWriter {
     const PathStep* step = nullptr;
     std::uint32_t call_line = 0;  // In the file of the node above.
     std::string_view library;
+    std::string_view stopped;  // Why, if nothing follows.
     std::vector<TreeNode> children;
   };
 
@@ -355,13 +356,14 @@ class TextWriter {
                    child.step->op == step.op;
           });
       if (found == at->children.end()) {
-        at->children.push_back({&step, line, {}, {}});
+        at->children.push_back({&step, line, {}, {}, {}});
         at = &at->children.back();
       } else {
         at = &*found;
       }
     }
     at->library = path.library;
+    at->stopped = path.stopped;
   }
 
   void ways_down(const DevicePaths& device) {
@@ -371,24 +373,62 @@ class TextWriter {
       return;
     }
     TreeNode root;
-    std::size_t shown = 0;
-    std::set<std::string_view> libraries;
-    for (const StaticPath& path : device.paths) {
-      if (!options_.all) {
-        if (shown == kMostWaysDown) break;
-        // Kernels of PyTorch's own, and what the CUDA runtime copies and clears, say less.
-        const bool lesser = path.bookkeeping || path.library == "CUDA" ||
-                            (path.library.empty() && !libraries.empty());
-        if (lesser && shown != 0) continue;
-        // One way into each library says what there is to say.
-        if (!path.library.empty() && !libraries.insert(path.library).second) continue;
-      }
-      insert(root, path);
-      ++shown;
-    }
+    const std::vector<const StaticPath*> chosen = choose(device.paths);
+    for (const StaticPath* const path : chosen) insert(root, *path);
     for (const TreeNode& child : root.children) node(child, "", "");
-    if (shown < device.paths.size())
-      line(paint(fmt::format("  and {} more ends: --all", device.paths.size() - shown), kDim));
+    if (chosen.size() < device.paths.size())
+      line(paint(fmt::format("  and {} more ends: --all", device.paths.size() - chosen.size()),
+                 kDim));
+  }
+
+  // The ops of the op's own name that a way goes through: by these the ways part.
+  static std::vector<std::string_view> branch(const StaticPath& path) {
+    std::vector<std::string_view> ops;
+    for (const PathStep& step : path.steps)
+      if (step.kind == StepKind::op && !step.detour) ops.push_back(step.op);
+    return ops;
+  }
+
+  // All ways, or the likeliest of each branch and into each library.
+  std::vector<const StaticPath*> choose(const std::vector<StaticPath>& paths) const {
+    std::vector<const StaticPath*> chosen;
+    std::set<std::pair<std::vector<std::string_view>, std::string_view>> seen;
+    std::set<std::vector<std::string_view>> branches;
+    for (const StaticPath& path : paths) {
+      if (options_.all) {
+        chosen.push_back(&path);
+        continue;
+      }
+      if (chosen.size() == kMostWaysDown) break;
+      const std::vector<std::string_view> own = branch(path);
+      // Kernels of PyTorch's own, what the CUDA runtime copies and clears, and detours say less
+      // than what the branch has already.
+      const bool lesser = path.bookkeeping || path.library == "CUDA" || path.library.empty();
+      if (lesser && branches.contains(own)) continue;
+      if (!chosen.empty() &&
+          (path.bookkeeping || !path.has_kernel || path.detours > chosen.front()->detours ||
+           path.variants > chosen.front()->variants))
+        continue;
+      if (!seen.emplace(own, path.library).second) continue;
+      branches.insert(own);
+      chosen.push_back(&deepest(path, paths));
+    }
+    return chosen;
+  }
+
+  // A stub's kernel is an end, and so is what it launches: the whole way says more.
+  static const StaticPath& deepest(const StaticPath& path, const std::vector<StaticPath>& paths) {
+    if (path.steps.back().kind != StepKind::function || !path.stopped.empty()) return path;
+    const auto goes_on = [&](const StaticPath& other) {
+      return other.steps.size() > path.steps.size() && other.detours == path.detours &&
+             other.steps.back().kind == StepKind::device_kernel &&
+             std::equal(path.steps.begin(), path.steps.end(), other.steps.begin(),
+                        [](const PathStep& a, const PathStep& b) {
+                          return a.kind == b.kind && a.symbol == b.symbol && a.op == b.op;
+                        });
+    };
+    const auto found = std::find_if(paths.begin(), paths.end(), goes_on);
+    return found == paths.end() ? path : *found;
   }
 
   static constexpr std::size_t kTreeColumns = 58;
@@ -416,6 +456,9 @@ class TextWriter {
     if (at.call_line != 0)
       row += paint(fmt::format("  called at :{}{}", source_.exact ? "" : "~", at.call_line), kDim);
     line(row);
+    if (at.children.empty() && !at.stopped.empty())
+      line(fmt::format("  {}{}", paint(below, kDim),
+                       paint(printable(fmt::format("ends here: {}", at.stopped)), kDim)));
     const bool fork = at.children.size() > 1;
     for (std::size_t i = 0; i < at.children.size(); ++i) {
       const bool last = i + 1 == at.children.size();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <functional>
 #include <queue>
@@ -10,7 +11,10 @@
 #include <tuple>
 #include <unordered_set>
 
+#include <fmt/format.h>
+
 #include "report/layers.h"
+#include "report/locate_query.h"
 #include "report/op_spelling.h"
 #include "report/symbol_name.h"
 
@@ -21,6 +25,7 @@ namespace {
 // by itself is nearer than what it has other ops do.
 constexpr unsigned kCallCost = 2;
 constexpr unsigned kOpCost = 5;
+constexpr unsigned kRelatedOpCost = 3;
 constexpr unsigned kStubCost = 1;
 constexpr unsigned kVariantCost = 8;
 constexpr unsigned kStrangerCost = 6;
@@ -142,7 +147,21 @@ constexpr auto kHousekeepingOps = std::to_array<std::string_view>({
 // is for other arguments than most.
 constexpr auto kVariants = std::to_array<std::string_view>(
     {"transpose", "backward", "depthwise", "dilated", "complex", "sparse", "quantized", "nested",
-     "legacy", "slow", "double", "_math"});
+     "legacy", "slow", "double", "_math", "_bias", "miopen", "vdot", "_conj", "nnpack", "choice",
+     "overrideable"});
+
+// The same of a device: what is for the other one.
+constexpr auto kNotForCpu = std::to_array<std::string_view>({"cudnn", "cuda"});
+constexpr auto kNotForOthers = std::to_array<std::string_view>({"mkldnn", "_cpu"});
+
+// Words that the names of many ops have: two that share one are not related for that.
+constexpr auto kCommonWords = std::to_array<std::string_view>(
+    {"out",    "forward",   "backward", "impl",       "index",   "native", "for",
+     "from",   "use",       "cpu",      "cuda",       "cudnn",   "mkldnn", "miopen",
+     "sparse", "quantized", "nested",   "functional", "inplace", "kernel", "stub",
+     "tensor", "scalar",    "and",      "with",       "the",     "choice"});
+
+constexpr std::size_t kShortestStem = 3;  // Letters: `sum`, `max`, `rnn`.
 
 // Arithmetic on tensors, as C++ writes it (ATen/TensorOperators.h): it prepares numbers on the way.
 constexpr auto kOperators =
@@ -189,9 +208,79 @@ std::string_view dispatched_op(std::string_view symbol) {
   return name.substr(0, size);
 }
 
+// `scaled`, `dot`, `product`, `attention` of `_scaled_dot_product_attention`; without the number of
+// dimensions behind a name: `conv` of `conv2d`.
+std::vector<std::string> stems_of(std::string_view name) {
+  std::vector<std::string> stems;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find('_'), name.size());
+    std::string word(name.substr(0, end));
+    name.remove_prefix(std::min(end + 1, name.size()));
+    if (word.size() > 2 && word.back() == 'd' && word[word.size() - 2] >= '1' &&
+        word[word.size() - 2] <= '3')
+      word.resize(word.size() - 2);
+    if (std::find(kCommonWords.begin(), kCommonWords.end(), word) == kCommonWords.end() &&
+        !word.empty())
+      stems.push_back(std::move(word));
+  }
+  return stems;
+}
+
+// Whether a name is about what `stems` are: it has one of them, or what one of them begins with
+// (`convolution` for `conv`).
+bool is_related(const std::vector<std::string>& stems, std::string_view name) {
+  for (const std::string& word : stems_of(name))
+    for (const std::string& stem : stems) {
+      if (word == stem) return true;
+      const std::size_t shorter = std::min(word.size(), stem.size());
+      if (shorter >= kShortestStem && (word.starts_with(stem) || stem.starts_with(word)))
+        return true;
+    }
+  return false;
+}
+
+// Code that is compiled for itself, in files that are about something; a header serves many.
+bool is_own_source(std::string_view file) {
+  return (file.ends_with(".cpp") || file.ends_with(".cu")) && !file.starts_with("build/");
+}
+
+// Which of functions that differ in their precision (`cublasSgemm`, `dgemm_`) is likeliest: that
+// for PyTorch's default dtype. What takes the type as an argument comes next.
+int precision_rank(std::string_view name) {
+  for (const std::string_view prefix :
+       {"cublas", "cusolverDn", "cusparse", "cblas_", "LAPACKE_", "mkl_sparse_"})
+    if (name.starts_with(prefix)) {
+      name.remove_prefix(prefix.size());
+      break;
+    }
+  if (name.empty()) return 1;
+  switch (name.front()) {
+    case 'S':
+    case 's':
+      return 0;
+    case 'D':
+    case 'd':
+      return 2;
+    case 'C':
+    case 'c':
+      return 3;
+    case 'Z':
+    case 'z':
+      return 4;
+    default:
+      return 1;
+  }
+}
+
 // The library of a callee, without demangling what can't be of one.
 std::string_view library_of(std::string_view symbol) {
   if (!symbol.starts_with("_Z")) return library_name(symbol);
+  // C++ overloads that a library's header declares: cublasGemmEx.
+  if (symbol.size() > 2 && symbol[2] >= '1' && symbol[2] <= '9') {
+    const std::string name = qualified_name(symbol);
+    const std::string_view library = library_name(name);
+    return library.starts_with("cu") ? library : std::string_view();
+  }
   const std::string_view name = nested_name(symbol);
   for (const std::string_view space : {"5ideep", "4dnnl", "6fbgemm"})
     if (name.starts_with(space)) return library_name(qualified_name(symbol));
@@ -202,6 +291,27 @@ std::string_view library_of(std::string_view symbol) {
 std::pair<std::string_view, std::string_view> split_stub_key(std::string_view key) {
   const std::size_t dot = key.find('.');
   return {key.substr(0, dot), dot == std::string_view::npos ? "" : key.substr(dot + 1)};
+}
+
+// Where neighbours differ in nothing but the function that they end in, that for the default dtype
+// goes first.
+void prefer_default_precision(std::vector<StaticPath>& paths) {
+  const auto same_way = [](const StaticPath& a, const StaticPath& b) {
+    return a.library == b.library && a.bookkeeping == b.bookkeeping && a.stopped.empty() &&
+           !a.library.empty() && a.steps.size() == b.steps.size() && a.steps.size() > 1 &&
+           qualified_name(a.steps[a.steps.size() - 2].symbol) ==
+               qualified_name(b.steps[b.steps.size() - 2].symbol);
+  };
+  for (auto first = paths.begin(); first != paths.end();) {
+    auto last = std::find_if_not(first, paths.end(),
+                                 [&](const StaticPath& one) { return same_way(*first, one); });
+    if (last == first) ++last;
+    std::stable_sort(first, last, [](const StaticPath& a, const StaticPath& b) {
+      return precision_rank(qualified_name(a.steps.back().symbol)) <
+             precision_rank(qualified_name(b.steps.back().symbol));
+    });
+    first = last;
+  }
 }
 
 }  // namespace
@@ -244,6 +354,10 @@ struct StaticPaths::Search {
     std::size_t parent;
     std::uint32_t call_line;
     unsigned cost;
+    unsigned detours = 0;
+    unsigned variants = 0;
+    std::string_view file = {};  // Of a function's definition, once it is visited.
+    bool leads = false;          // To an end.
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
@@ -257,6 +371,8 @@ struct StaticPaths::Search {
 
   StaticPaths& paths;
   std::string_view key;
+  bool through_housekeeping = false;
+  std::vector<std::string> stems;  // Of the op's name.
   std::vector<Node> nodes;
   std::unordered_set<std::string> visited;
   std::unordered_map<const char*, Callee> callees;
@@ -266,12 +382,18 @@ struct StaticPaths::Search {
 
   void add(Node node) {
     if (node.cost > kFarthest) return;
+    if (node.parent != kNone) {
+      node.detours += nodes[node.parent].detours;
+      node.variants += nodes[node.parent].variants;
+    }
     const unsigned cost = node.cost;
     nodes.push_back(std::move(node));
     queue.emplace(cost, nodes.size() - 1);
   }
 
   void run(std::string_view op) {
+    stems = stems_of(split_op_name(op).base);
+    through_housekeeping = through_housekeeping || is_housekeeping_op(op);
     add({StepKind::op, std::string(op), "", "", kNone, 0, 0});
     while (!queue.empty() && visited.size() < kMostVisited) {
       const std::size_t at = queue.top().second;
@@ -328,11 +450,50 @@ struct StaticPaths::Search {
     if (std::any_of(kOperators.begin(), kOperators.end(),
                     [&](std::string_view start) { return nested.starts_with(start); }))
       cost += kStrangerCost;
-    for (const std::string_view word : kVariants)
-      if (name.find(word) != std::string_view::npos &&
-          nodes.front().symbol.find(word) == std::string::npos)
-        cost += kVariantCost;
+    const auto add_words = [&](const auto& words) {
+      for (const std::string_view word : words)
+        if (name.find(word) != std::string_view::npos &&
+            nodes.front().symbol.find(word) == std::string::npos)
+          cost += kVariantCost;
+    };
+    add_words(kVariants);
+    // Symbols have a parameter's namespace in them, ops' names do not.
+    if (!name.starts_with("_Z")) {
+      if (key == "CPU")
+        add_words(kNotForCpu);
+      else
+        add_words(kNotForOthers);
+    }
     return cost;
+  }
+
+  // What a name that the search goes on to is, as costs.
+  bool is_related_function(std::string_view symbol) const {
+    const std::vector<std::string> parts = symbol_components(symbol);
+    return !parts.empty() && is_related(stems, parts.back());
+  }
+
+  // Whether a kernel is called after the op, in whatever spelling: LayerNormForwardCUDAKernel.
+  bool has_stem(std::string_view name) const {
+    const std::size_t scope = name.substr(0, name.find('<')).rfind("::");
+    std::string lower(scope == std::string_view::npos ? name : name.substr(scope + 2));
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return std::any_of(stems.begin(), stems.end(), [&](const std::string& stem) {
+      return stem.size() >= kShortestStem && lower.find(stem) != std::string::npos;
+    });
+  }
+
+  // Another op's kernel, called directly, is a detour as that op is.
+  void look_at(std::size_t at) {
+    Node& node = nodes[at];
+    const auto found = paths.index_.find_definition(node.symbol, node.source_file);
+    if (!found) return;
+    node.file = found->location.file;
+    if (node.parent == kNone || nodes[node.parent].kind != StepKind::function) return;
+    const std::string_view caller = nodes[node.parent].file;
+    if (is_own_source(caller) && is_own_source(node.file) && caller != node.file &&
+        node.symbol.find("kernel") != std::string::npos && !is_related_function(node.symbol))
+      ++node.detours;
   }
 
   const Callee& callee_of(std::string_view symbol) {
@@ -341,7 +502,8 @@ struct StaticPaths::Search {
     Callee& callee = at->second;
     if (!added) return callee;
     if (std::string op = paths.op_of(symbol); !op.empty()) {
-      callee = {!is_housekeeping_op(op), StepKind::op, std::move(op), 0};
+      callee = {through_housekeeping ? makes_no_tensor(op) : !is_housekeeping_op(op), StepKind::op,
+                std::move(op), 0};
     } else if (const std::string_view library = library_of(symbol); !library.empty()) {
       const bool host =
           std::find(kHostLibraries.begin(), kHostLibraries.end(), library) != kHostLibraries.end();
@@ -354,6 +516,7 @@ struct StaticPaths::Search {
   }
 
   void follow_function(std::size_t at) {
+    look_at(at);
     const std::string symbol = nodes[at].symbol;
     const std::string file = nodes[at].source_file;
     const unsigned cost = nodes[at].cost;
@@ -361,26 +524,34 @@ struct StaticPaths::Search {
     for (const CallSite& site : paths.index_.calls_of(symbol, file)) {
       StepKind kind = StepKind::function;
       unsigned more = kCallCost;
+      unsigned detours = 0;
+      unsigned variants = 0;
       std::string_view name = site.callee;
       if (site.kind == CallKind::launch) {
         kind = StepKind::device_kernel;
       } else if (site.kind == CallKind::stub) {
         kind = StepKind::stub;
-        more = kStubCost + variant_cost(site.callee);
+        variants = variant_cost(site.callee);
+        more = kStubCost + variants;
       } else {
         const Callee& callee = callee_of(site.callee);
         if (!callee.followed) continue;
         kind = callee.kind;
-        more += callee.variant_cost;
+        variants = callee.variant_cost;
+        more += variants;
         if (kind == StepKind::op) {
           name = callee.op;
-          more = kOpCost + callee.variant_cost;
+          const bool related = is_related(stems, split_op_name(name).base);
+          detours = related ? 0 : 1;
+          more = (related ? kRelatedOpCost : kOpCost) + variants;
+        } else if (site.kind == CallKind::reference && is_device_kernel(site.callee)) {
+          kind = StepKind::device_kernel;  // It is launched through what its address went into.
         }
       }
       if (!seen.insert(site.callee.data()).second || visited.contains(mark_of(kind, name)))
         continue;
       add({kind, std::string(name), std::string(site.location.file), "", at, site.location.line,
-           cost + more});
+           cost + more, detours, variants});
     }
   }
 
@@ -389,15 +560,86 @@ struct StaticPaths::Search {
     return std::string(1, static_cast<char>('0' + static_cast<int>(kind))).append(symbol);
   }
 
-  // The op's kernel itself: the function behind the wrapper, if there is one.
-  std::optional<std::size_t> own_kernel() const {
-    std::optional<std::size_t> registered;
-    for (std::size_t at = 0; at < nodes.size(); ++at) {
-      if (nodes[at].kind != StepKind::function) continue;
-      if (nested_name(nodes[at].symbol).starts_with("2at6native")) return at;
-      if (!registered) registered = at;
+  bool is_device_kernel(std::string_view symbol) const {
+    const auto found = paths.index_.find_definition(symbol);
+    return found && found->kind == DefinitionKind::device_kernel;
+  }
+
+  // Ops that only make room lead nowhere for any op.
+  static bool makes_no_tensor(std::string_view op) {
+    const OpName parts = split_op_name(op);
+    return !parts.base.starts_with("empty") && !parts.base.starts_with("new_") &&
+           !parts.base.starts_with("resize") && !parts.base.starts_with("is_");
+  }
+
+  // An op's kernel itself: the function behind the wrapper, if there is one.
+  std::optional<std::size_t> own_kernel(std::size_t op) const {
+    for (std::size_t at = op + 1; at < nodes.size(); ++at) {
+      if (nodes[at].parent != op || nodes[at].kind != StepKind::function) continue;
+      for (std::size_t behind = at + 1; behind < nodes.size(); ++behind)
+        if (nodes[behind].parent == at && nodes[behind].kind == StepKind::function &&
+            nested_name(nodes[at].symbol).find("wrapper_") != std::string_view::npos &&
+            nested_name(nodes[behind].symbol).starts_with("2at6native"))
+          return behind;
+      return at;
     }
-    return registered;
+    return std::nullopt;
+  }
+
+  // The ops of the op's own name below which nothing was reached, the last ones of a row.
+  std::vector<std::size_t> dead_ends() {
+    for (const std::size_t end : ends)
+      for (std::size_t at = end; at != kNone && !nodes[at].leads; at = nodes[at].parent)
+        nodes[at].leads = true;
+    std::vector<std::size_t> found;
+    for (std::size_t at = nodes.size(); at-- > 0;) {
+      Node& node = nodes[at];
+      if (node.kind != StepKind::op || node.leads || node.detours != 0) continue;
+      if (first_of(node.symbol) != at) continue;
+      found.push_back(at);
+      // Those above it have an end now.
+      for (std::size_t above = at; above != kNone && !nodes[above].leads;
+           above = nodes[above].parent)
+        nodes[above].leads = true;
+    }
+    std::reverse(found.begin(), found.end());
+    return found;
+  }
+
+  // Nodes are made for each call and visited once: the cheapest.
+  std::size_t first_of(std::string_view op) const {
+    std::size_t best = kNone;
+    for (std::size_t at = 0; at < nodes.size(); ++at)
+      if (nodes[at].kind == StepKind::op && nodes[at].symbol == op &&
+          (best == kNone || nodes[at].cost < nodes[best].cost))
+        best = at;
+    return best;
+  }
+
+  // Why nothing is known below an op.
+  std::string why_stopped(std::size_t op) const {
+    const DispatchEntry entry = paths.table(nodes[op].symbol).entry(key);
+    if (!entry.registration) return std::string("no kernel is registered for ").append(key);
+    const auto kernel = own_kernel(op);
+    if (!kernel) return fmt::format("the search ends after {} functions and ops", kMostVisited);
+    if (!paths.index_.find_definition(nodes[*kernel].symbol, nodes[*kernel].source_file))
+      return "the index has no definition of this kernel";
+    for (const CallSite& site :
+         paths.index_.calls_of(nodes[*kernel].symbol, nodes[*kernel].source_file)) {
+      if (site.kind != CallKind::call || !is_followed(site.callee) ||
+          paths.index_.find_definition(site.callee) || !paths.op_of(site.callee).empty())
+        continue;
+      const std::string name = qualified_name(site.callee);
+      if (name.starts_with("at::") || name.starts_with("pytorch_"))
+        return "the index has no definition of " + name + ", which it calls";
+    }
+    for (std::size_t at = *kernel + 1; at < nodes.size(); ++at) {
+      if (visited.contains(mark_of(nodes[at].kind, nodes[at].symbol))) continue;
+      for (std::size_t above = at; above != kNone; above = nodes[above].parent)
+        if (above == op)
+          return fmt::format("the search ends after {} functions and ops", kMostVisited);
+    }
+    return "no library call, launch or stub is known below it";
   }
 
   StaticPath path_to(std::size_t end) const {
@@ -410,6 +652,7 @@ struct StaticPaths::Search {
       step.call_line = node.call_line;
       if (node.kind == StepKind::op) {
         step.op = node.symbol;
+        step.detour = node.parent != kNone && !is_related(stems, split_op_name(node.symbol).base);
       } else {
         step.symbol = node.symbol;
         if (node.kind != StepKind::library)
@@ -425,27 +668,44 @@ struct StaticPaths::Search {
       path.library = library_name(name);
       path.bookkeeping = is_library_bookkeeping(name);
     }
+    if (last.kind == StepKind::device_kernel) path.named = has_stem(qualified_name(last.symbol));
+    path.detours = nodes[end].detours;
+    path.variants = nodes[end].variants;
     return path;
   }
 };
 
 std::vector<StaticPath> StaticPaths::find(std::string_view op, std::string_view key) {
-  Search search{*this, key, {}, {}, {}, {}, {}};
-  search.run(op);
+  Search plain{*this, key, false, {}, {}, {}, {}, {}, {}};
+  plain.run(op);
+  Search thorough{*this, key, true, {}, {}, {}, {}, {}, {}};
+  if (plain.ends.empty() && !plain.through_housekeeping) thorough.run(op);
+  Search& search = thorough.ends.empty() ? plain : thorough;
   std::vector<StaticPath> paths;
   std::set<std::string_view> seen;
-  if (search.ends.empty())
-    if (const auto kernel = search.own_kernel()) search.ends.push_back(*kernel);
-  for (const std::size_t end : search.ends)
+  const std::vector<std::size_t> ends = search.ends;
+  for (const std::size_t end : ends)
     if (seen.insert(search.nodes[end].symbol).second) paths.push_back(search.path_to(end));
-  // What computes before what prepares, libraries before kernels of PyTorch's own, those before
-  // copies by the CUDA runtime, near before far (the order in which they were found).
+  for (const std::size_t dead : search.dead_ends()) {
+    const auto kernel = search.own_kernel(dead);
+    if (!kernel && dead == 0) continue;  // The op itself has no kernel there.
+    StaticPath path = search.path_to(kernel.value_or(dead));
+    path.stopped = search.why_stopped(dead);
+    path.has_kernel = kernel.has_value();
+    paths.push_back(std::move(path));
+  }
+  // What computes before what prepares; what keeps to the op's own name before detours and other
+  // variants; libraries before kernels of PyTorch's own, those before copies by the CUDA runtime;
+  // near before far (the order in which they were found).
   std::stable_sort(paths.begin(), paths.end(), [](const StaticPath& a, const StaticPath& b) {
     const auto rank = [](const StaticPath& path) {
-      return std::tuple(path.bookkeeping, path.library == "CUDA", path.library.empty());
+      return std::tuple(!path.has_kernel, path.bookkeeping, path.detours, path.variants,
+                        path.library == "CUDA", !path.stopped.empty(), path.library.empty(),
+                        !path.named);
     };
     return rank(a) < rank(b);
   });
+  prefer_default_precision(paths);
   return paths;
 }
 

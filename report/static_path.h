@@ -35,6 +35,7 @@ struct PathStep {
   std::string note;    ///< The dispatch key of an op's kernel, the CPU capabilities of a stub's.
   SourceLocation location;      ///< Of the definition; without file if that is unknown.
   std::uint32_t call_line = 0;  ///< In the file of the step before; 0 for the first.
+  bool detour = false;          ///< Of an op: it is about something else than the one asked for.
 };
 
 /// A way down from an op, the end of it last.
@@ -42,6 +43,13 @@ struct StaticPath {
   std::vector<PathStep> steps;
   std::string_view library;  ///< `cuDNN`; empty where it ends in a kernel of PyTorch's own.
   bool bookkeeping = false;  ///< Ends in a call that does no computing: `cudnnSetStream`.
+  std::string stopped;       ///< Why it ends where it does; empty if in a library call or a kernel.
+  bool has_kernel = true;    ///< False where it stops at an op that has no kernel for the device.
+  bool named = false;        ///< Ends in a kernel that has the op's name in its own.
+  /// How often it leaves what the op is about: ops and files of another name.
+  unsigned detours = 0;
+  /// What its names add that the op's lacks (`transpose`, `sparse`), as a cost; 0 if nothing.
+  unsigned variants = 0;
 };
 
 /// An op that a function calls, with the line in that function that leads there.
@@ -60,9 +68,11 @@ class StaticPaths {
   explicit StaticPaths(const SourceIndexes& index);
 
   /// The shortest path to each library function, device kernel and stub's kernel that `op` can
-  /// reach on a device, given by its dispatch key (`CPU`, `CUDA`): libraries first, nearest first;
-  /// to the op's own kernel where it reaches none.
-  /// Checks, tensor iterators' plumbing and ops that only make or copy tensors are not followed.
+  /// reach on a device, given by its dispatch key (`CPU`, `CUDA`), the likeliest first: those that
+  /// stay with ops and files of the op's own name, libraries before kernels, near before far. An op
+  /// of such a name below which nothing is known is an end too, and says why.
+  /// Checks, tensor iterators' plumbing and ops that only make or copy tensors are not followed;
+  /// the latter are where the op itself is one of them, or reaches nothing else.
   std::vector<StaticPath> find(std::string_view op, std::string_view key);
 
   /// The first ops on every way out of a function, by line.

@@ -136,6 +136,57 @@ TEST_CASE("libraries that compute come first, then kernels, then what only prepa
   CHECK(found[2].bookkeeping);
 }
 
+TEST_CASE("ways that keep to the op's own name go before detours, and say where they stop") {
+  const PrivateFolder folder;
+  IndexContents contents;
+  contents.meta = {{"torch_version", "2.6.0"}};
+  const auto op = [&](const std::string& name, const std::string& key, const std::string& symbol) {
+    contents.ops.push_back({"aten::" + name, name, 1, ""});
+    contents.registrations.push_back(
+        {RegistrationKind::kernel, "aten::" + name, key, symbol, "register.cpp", 7});
+  };
+  const auto function = [&](const std::string& symbol, const std::string& file,
+                            std::vector<IndexContents::Call> calls) {
+    contents.functions.push_back({symbol, file, 10, std::move(calls), DefinitionKind::function});
+  };
+  op("spin_wheel", "CompositeImplicitAutograd", "_ZN2at6native10spin_wheelEv");
+  op("flip", "CUDA", "_ZN2at6native9flip_cudaEv");
+  op("_flash_spin", "CUDA", "_ZN2at6native10flash_spinEv");
+  op("_fused_spin", "CUDA", "_ZN2at6native10fused_spinEv");
+  op("_spin_for_cpu", "CPU", "_ZN2at6native8spin_cpuEv");
+  op("to", "CompositeImplicitAutograd", "_ZN2at6native2toEv");
+  op("_to_copy", "CompositeImplicitAutograd", "_ZN2at6native8_to_copyEv");
+  function("_ZN2at6native10spin_wheelEv", "Spin.cpp",
+           {{"_ZN2at4_ops4flip4callEv", 11},
+            {"_ZN2at4_ops11_flash_spin4callEv", 12},
+            {"_ZN2at4_ops11_fused_spin4callEv", 13},
+            {"_ZN2at4_ops13_spin_for_cpu4callEv", 14}});
+  function("_ZN2at6native9flip_cudaEv", "cuda/Flip.cu", {{"cudnnFlip", 11}});
+  function("_ZN2at6native10flash_spinEv", "cuda/Spin.cu", {{"_ZN13pytorch_flash3mhaEv", 11}});
+  // One call of a library's C++ overload and of one for each precision, as in CUDABlas.cpp.
+  function("_ZN2at6native10fused_spinEv", "cuda/Spin.cu",
+           {{"cublasDgemm_v2", 11}, {"cublasSgemm_v2", 12}, {"_Z12cublasGemmExPvi", 13}});
+  function("_ZN2at6native8spin_cpuEv", "Spin.cpp", {});
+  function("_ZN2at6native2toEv", "To.cpp", {{"_ZN2at4_ops8_to_copy4callEv", 11}});
+  function("_ZN2at6native8_to_copyEv", "To.cpp", {{"cudaMemcpyAsync", 11}});
+  write_index(contents, folder.path() / "index");
+  const Index index = Index::open(folder.path() / "index");
+  StaticPaths paths{SourceIndexes(index)};
+  const auto found = paths.find("aten::spin_wheel", "CUDA");
+  Names ends;
+  for (const StaticPath& path : found) ends.push_back(names(path).back());
+  CHECK(ends == Names{"cublasSgemm_v2", "_Z12cublasGemmExPvi", "cublasDgemm_v2",
+                      "_ZN2at6native10flash_spinEv", "cudnnFlip", "aten::_spin_for_cpu"});
+  CHECK(found[1].library == "cuBLAS");
+  CHECK(found[3].stopped == "the index has no definition of pytorch_flash::mha, which it calls");
+  CHECK(found[4].detours == 1);
+  CHECK(found[5].stopped == "no kernel is registered for CUDA");
+  // What only makes or copies tensors is followed where that is what was asked for.
+  const auto copied = paths.find("aten::to", "CUDA");
+  REQUIRE(copied.size() == 1);
+  CHECK(names(copied[0]).back() == "cudaMemcpyAsync");
+}
+
 TEST_CASE("an op without kernel for a device leads nowhere there") {
   const SmallTorch torch;
   StaticPaths paths(torch.indexes());
