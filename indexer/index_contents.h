@@ -21,6 +21,7 @@ enum class DefinitionKind : std::uint8_t {
   device_kernel,  ///< `__global__` functions.
   type,           ///< A class; its symbol is that of its type information, `_ZTIN2at8TensorBaseE`.
   stub,           ///< A DispatchStub, where it is declared; its symbol is the variable's.
+  enumeration,    ///< Its symbol is that of its type information, as a class's.
 };
 
 /// Who registered what.

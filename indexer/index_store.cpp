@@ -406,7 +406,7 @@ std::string_view Index::State::file_name(std::uint32_t number) const {
 Definition Index::State::definition(std::uint32_t rank) const {
   return {symbol(number(definition_symbols, rank)),
           {file_name(number(definition_files, rank)), number(definition_lines, rank)},
-          kind(definition_kinds, rank, DefinitionKind::stub)};
+          kind(definition_kinds, rank, DefinitionKind::enumeration)};
 }
 
 Registration Index::State::registration(std::uint32_t rank) const {
@@ -621,7 +621,7 @@ void Index::each_definition(const std::function<void(const Definition&)>& visit)
     visit({state_->terminated(state_->symbols, offset),
            {state_->file_name(state_->number(state_->definition_files, rank)),
             state_->number(state_->definition_lines, rank)},
-           state_->kind(state_->definition_kinds, rank, DefinitionKind::stub)});
+           state_->kind(state_->definition_kinds, rank, DefinitionKind::enumeration)});
   }
 }
 

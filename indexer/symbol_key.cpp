@@ -845,6 +845,14 @@ std::optional<Key> key_of_lambda(std::string_view mangled) {
 
 }  // namespace
 
+bool is_cpu_capability(std::string_view name) {
+  return std::find(kCapabilities.begin(), kCapabilities.end(), name) != kCapabilities.end();
+}
+
+std::string_view baseline_capability() {
+  return kBaselineCapability;
+}
+
 std::string canonical_symbol(std::string_view mangled) {
   if (mangled.starts_with("_Z")) {
     for (const auto scopes : kBothScopes) {

@@ -15,6 +15,12 @@ namespace optrace {
 /// two names with one key name one function. What is no mangled name is returned unchanged.
 std::string canonical_symbol(std::string_view mangled);
 
+/// True for the namespaces of CPU capabilities that canonical_symbol makes one.
+bool is_cpu_capability(std::string_view name);
+
+/// The one that it makes of them: `DEFAULT`.
+std::string_view baseline_capability();
+
 /// The key of a function template, or of a member of a class template, under which the index holds
 /// its one definition for all its instances: the names alone, as
 /// `_ZN3c1019TypedOperatorHandle4callE` for every `c10::TypedOperatorHandle<...>::call(...)`.

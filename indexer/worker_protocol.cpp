@@ -175,7 +175,7 @@ UnitFindings parse_findings(std::string_view text) {
       function.symbol = word();
       function.file = word();
       function.line = parse_number(next_field(line, '\t'));
-      function.kind = parse_kind<DefinitionKind>(line, DefinitionKind::stub);
+      function.kind = parse_kind<DefinitionKind>(line, DefinitionKind::enumeration);
       findings.functions.push_back(std::move(function));
     } else if (tag == "C" && !findings.functions.empty()) {
       IndexContents::Call call;

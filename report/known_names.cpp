@@ -5,6 +5,7 @@
 #include <cctype>
 #include <set>
 
+#include "indexer/symbol_key.h"
 #include "platform/error.h"
 #include "report/layers.h"
 #include "report/locate.h"
@@ -42,6 +43,19 @@ std::string statically_known(std::string_view pattern) {
       std::min({pattern.find('<'), pattern.find("::{"), pattern.find("::operator")});
   if (end == std::string_view::npos || end == 0) return std::string(pattern);
   return std::string(pattern.substr(0, end)) + "*";
+}
+
+/// An index has one of the functions that are compiled for each CPU capability.
+std::string with_one_capability(std::string_view pattern) {
+  std::string folded;
+  while (true) {
+    const std::size_t end = pattern.find("::");
+    if (end == std::string_view::npos) return folded + std::string(pattern);
+    const std::string_view part = pattern.substr(0, end);
+    folded += is_cpu_capability(part) ? std::string_view("*") : part;
+    folded += "::";
+    pattern.remove_prefix(end + 2);
+  }
 }
 
 /// `at::native::f` of `at::native::f<int>`.
@@ -91,7 +105,7 @@ bool names_op(std::string_view pattern, std::string_view op) {
 }
 
 bool KnownNames::any_matches(std::string_view wanted) const {
-  const std::string pattern = statically_known(wanted);
+  const std::string pattern = with_one_capability(statically_known(wanted));
   const std::vector<std::string_view> words = words_of(pattern);
   // All that a library has is not known, but that there is such a library is.
   if (pattern.find('*') != std::string::npos && !library_of(pattern).empty()) return true;

@@ -26,9 +26,10 @@ constexpr std::size_t kSuggestions = 5;
 constexpr std::size_t kDeepestAlias = 16;
 constexpr std::string_view kBinding = "THPVariable_";
 
-constexpr std::array<std::string_view, 10> kKindNames = {
+constexpr std::array<std::string_view, 11> kKindNames = {
     "python module", "python class",  "python function", "python builtin", "op",
-    "function",      "device kernel", "class",           "stub",           "library function"};
+    "function",      "device kernel", "class",           "stub",           "library function",
+    "enumeration"};
 
 LocatedKind kind_of(DefinitionKind kind) {
   switch (kind) {
@@ -38,6 +39,8 @@ LocatedKind kind_of(DefinitionKind kind) {
       return LocatedKind::type;
     case DefinitionKind::stub:
       return LocatedKind::stub;
+    case DefinitionKind::enumeration:
+      return LocatedKind::enumeration;
     case DefinitionKind::function:
       break;
   }
@@ -99,6 +102,7 @@ int namespace_rank(const std::vector<std::string>& components) {
 int kind_rank(DefinitionKind kind) {
   switch (kind) {
     case DefinitionKind::type:
+    case DefinitionKind::enumeration:
       return 0;
     case DefinitionKind::stub:
       return 1;
@@ -149,8 +153,8 @@ std::string_view name_of(LocatedKind kind) {
 }
 
 struct Locator::State {
-  State(const Index& pytorch, std::vector<const Index*> extensions)
-      : index(pytorch), projects(std::move(extensions)) {}
+  State(const Index& pytorch, std::vector<const Index*> extensions, const WheelSymbols* symbols)
+      : index(pytorch), projects(std::move(extensions)), wheel(symbols) {}
 
   // Whose files lie in PyTorch's repository.
   SourceLink link_of(const Index& owner) const {
@@ -332,6 +336,14 @@ struct Locator::State {
                     LocateResult& result) const {
     each_index([&](const Index& owner) {
       std::vector<Located> callers_found = callers(owner, symbol, "called from", options.all);
+      // C++ overloads that a library's header declares beside it: cublasGemmEx.
+      const std::string start = fmt::format("_Z{}{}", symbol.size(), symbol);
+      owner.each_symbol_with(start, [&](std::string_view overload) {
+        if (!overload.starts_with(start) || owner.find_definition(overload)) return true;
+        for (Located& caller : callers(owner, overload, "called from", options.all))
+          callers_found.push_back(std::move(caller));
+        return true;
+      });
       if (callers_found.empty()) return;
       add(result, options, [&] {
         Located answer;
@@ -342,6 +354,23 @@ struct Locator::State {
         return answer;
       });
     });
+  }
+
+  // What a library of the wheel defines or asks for, from whatever source.
+  void find_in_wheel(const NameQuery& query, const LocateOptions& options,
+                     LocateResult& result) const {
+    if (wheel == nullptr) return;
+    for (const WheelSymbol& one : wheel->find(query, options.limit)) {
+      add(result, options, [&] {
+        Located answer;
+        answer.kind = LocatedKind::foreign;
+        answer.name = shown_name(one.symbol);
+        answer.parameters = parameters_of(one.symbol);
+        answer.symbol = one.symbol;
+        answer.library = one.library.empty() ? one.imported_by : one.library;
+        return answer;
+      });
+    }
   }
 
   template <typename Make>
@@ -723,13 +752,14 @@ struct Locator::State {
 
   const Index& index;
   std::vector<const Index*> projects;
+  const WheelSymbols* wheel;
   std::optional<std::vector<OpEntry>> all_ops;
   std::optional<std::vector<PythonName>> all_python_names;
   std::optional<std::map<std::string, std::string>> all_words;
 };
 
-Locator::Locator(const Index& index, std::vector<const Index*> projects)
-    : state_(std::make_unique<State>(index, std::move(projects))) {}
+Locator::Locator(const Index& index, std::vector<const Index*> projects, const WheelSymbols* wheel)
+    : state_(std::make_unique<State>(index, std::move(projects), wheel)) {}
 
 Locator::~Locator() = default;
 
@@ -760,6 +790,7 @@ LocateResult Locator::locate(std::string_view name, const LocateOptions& options
       break;
     }
   }
+  if (result.total == 0) state_->find_in_wheel(query, options, result);
   if (result.total == 0) result.suggestions = state_->suggestions(query);
   return result;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "indexer/index_store.h"
+#include "report/wheel_symbols.h"
 
 namespace optrace {
 
@@ -23,6 +24,7 @@ enum class LocatedKind : std::uint8_t {
   type,     ///< A class of C++.
   stub,     ///< A DispatchStub.
   foreign,  ///< A function of another library that PyTorch calls.
+  enumeration,
 };
 
 /// "python class", "op", ... as people and programs get to see it.
@@ -39,6 +41,7 @@ struct Located {
   std::string file;        ///< Relative to PyTorch's source tree; empty if unknown.
   std::uint32_t line = 0;  ///< From 1.
   std::string url;         ///< Upstream, at the exact commit; empty for generated code.
+  std::string library;     ///< Of what no source of PyTorch's defines: the file that has it.
   std::string path;        ///< Its file on this machine, of what Python was asked about.
   std::vector<Located> parts;
 };
@@ -61,7 +64,9 @@ struct LocateOptions {
 class Locator {
  public:
   /// `index` is PyTorch's, `projects` are those of extensions; they must outlive this.
-  explicit Locator(const Index& index, std::vector<const Index*> projects = {});
+  /// `wheel`, which may be null, is asked for what no index knows.
+  explicit Locator(const Index& index, std::vector<const Index*> projects = {},
+                   const WheelSymbols* wheel = nullptr);
   ~Locator();
   Locator(const Locator&) = delete;
   Locator& operator=(const Locator&) = delete;

@@ -85,6 +85,7 @@ class TextWriter {
     if (!located.file.empty() && !said_below)
       row.location = fmt::format("{}{}:{}", source_.exact || !located.path.empty() ? "" : "~",
                                  printable(located.file), located.line);
+    if (located.file.empty()) row.location = printable(located.library);
     row.url = located.url;
     rows_.push_back(std::move(row));
     for (const Located& part : located.parts) {
@@ -154,6 +155,7 @@ Json json_of(const Located& located) {
   object["parameters"] = or_null(located.parameters);
   object["symbol"] = or_null(located.symbol);
   object["source"] = place_of(located);
+  object["library"] = or_null(located.library);
   object["parts"] = Json::array();
   for (const Located& part : located.parts) object["parts"].push_back(json_of(part));
   return object;

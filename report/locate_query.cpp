@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "indexer/symbol_key.h"
 #include "platform/error.h"
 #include "report/symbol_name.h"
 #include "report/terminal_text.h"
@@ -181,6 +182,9 @@ NameQuery parse_name(std::string_view given) {
     std::string_view name = text;
     if (name.starts_with("::")) name.remove_prefix(2);
     query.components = components_of_qualified(qualified_name_of_demangled(name));
+    // An index has one of the functions that are compiled for each capability.
+    for (std::size_t at = 0; at + 1 < query.components.size(); ++at)
+      if (is_cpu_capability(query.components[at])) query.components[at] = baseline_capability();
     const std::size_t close = name.rfind(')');
     // `(anonymous namespace)` is in front of a name, parameters are behind it.
     if (close != std::string_view::npos && name.find("::", close) == std::string_view::npos) {

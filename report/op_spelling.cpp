@@ -345,7 +345,8 @@ std::vector<std::string> near_names(std::string_view wanted, const std::vector<s
                                     std::size_t limit) {
   if (wanted.empty() || wanted.size() > kLongestSpelling) return {};
   const std::string word = folded(wanted);
-  const std::size_t farthest = std::max<std::size_t>(2, word.size() / 3);
+  // Of a short word, two letters are half.
+  const std::size_t farthest = word.size() <= 4 ? 1 : std::max<std::size_t>(2, word.size() / 4);
   // By distance; a name that only goes on is nearer than one that is spelled otherwise.
   std::vector<std::tuple<std::size_t, std::size_t, std::string>> found;
   for (const std::string& name : names) {

@@ -84,6 +84,11 @@ std::vector<const Index*> projects_of(const IndexChoice& choice) {
   return projects;
 }
 
+std::optional<WheelSymbols> wheel_symbols(const IndexChoice& choice) {
+  if (!choice.torch) return std::nullopt;
+  return WheelSymbols(choice.torch->folder / "lib");
+}
+
 // The source trees of the index's version that were indexed here, and the code generated for them.
 std::vector<std::filesystem::path> source_folders(const IndexChoice& choice) {
   std::vector<std::filesystem::path> folders;
@@ -182,7 +187,8 @@ void locate_one(const LocateCommandOptions& options) {
   say_notices(choice);
   index_on_demand(function_names(options.name), options.python, choice);
   say_notices(choice);
-  Locator locator(choice.index, projects_of(choice));
+  const std::optional<WheelSymbols> wheel = wheel_symbols(choice);
+  Locator locator(choice.index, projects_of(choice), wheel ? &*wheel : nullptr);
   LocateResult result = locator.locate(options.name, options.answers);
   if (result.answers.empty()) {
     if (auto found = ask_python(choice, locator, result.query)) {
@@ -194,7 +200,9 @@ void locate_one(const LocateCommandOptions& options) {
     throw Error(
         ExitStatus::usage, unknown(result.query),
         result.suggestions.empty()
-            ? "Name a Python class or function, an op, or a C++ function of PyTorch's."
+            ? "No name is spelled like it. Name a Python class or function, an op, or a C++ "
+              "function "
+              "of PyTorch's."
             : printable(fmt::format("Did you mean {}?", fmt::join(result.suggestions, ", "))));
   }
   if (options.open) {
@@ -245,7 +253,8 @@ void locate_lines(const LocateCommandOptions& options) {
   Destination destination(options.output);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
-  Locator locator(choice.index, projects_of(choice));
+  const std::optional<WheelSymbols> wheel = wheel_symbols(choice);
+  Locator locator(choice.index, projects_of(choice), wheel ? &*wheel : nullptr);
   const LocateSource source = source_of(choice);
   const auto lines = std::make_unique<InputLines>(kLongestLine);
   while (const auto line = lines->next())

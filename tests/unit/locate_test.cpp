@@ -52,7 +52,9 @@ IndexContents small_pytorch() {
       {launch,
        "aten/src/ATen/native/cuda/Loops.cuh",
        80,
-       {{device, 85, CallKind::launch}, {"cudnnBackendExecute", 86}}},
+       {{device, 85, CallKind::launch}, {"cudnnBackendExecute", 86}, {"_Z12cublasGemmExPvi", 87}}},
+      {"_ZN2at6native7DEFAULT11fill_kernelEv", "aten/src/ATen/native/cpu/FillKernel.cpp", 99, {}},
+      {"_ZTIN3c1011DispatchKeyE", "c10/core/DispatchKey.h", 135, {}, DefinitionKind::enumeration},
       {"_ZTIN2at14TensorIteratorE", "aten/src/ATen/TensorIterator.h", 90, {}, DefinitionKind::type},
       {"_ZN2at14TensorIteratorC1Ev", "aten/src/ATen/TensorIterator.h", 95, {}},
       {"_ZN2at14TensorIterator5buildEv", "aten/src/ATen/TensorIterator.cpp", 96, {}},
@@ -237,6 +239,32 @@ TEST_CASE("classes, stubs, device kernels and other libraries' functions", "[loc
   CHECK(foreign.answers[0].parts[0].line == 86);
 }
 
+TEST_CASE("what is compiled for each CPU capability is found by each", "[locate]") {
+  Small locate;
+  const std::string kernel =
+      "at::native::DEFAULT::fill_kernel aten/src/ATen/native/cpu/FillKernel.cpp:99";
+  for (const char* name : {"at::native::AVX2::fill_kernel", "at::native::AVX512::fill_kernel",
+                           "at::native::DEFAULT::fill_kernel", "fill_kernel"})
+    CHECK(locate.first(name) == kernel);
+}
+
+TEST_CASE("a C++ overload of a library's function is that function", "[locate]") {
+  Small locate;
+  const LocateResult result = locate("cublasGemmEx");
+  REQUIRE(result.answers.size() == 1);
+  CHECK(result.answers[0].kind == LocatedKind::foreign);
+  REQUIRE(result.answers[0].parts.size() == 1);
+  CHECK(result.answers[0].parts[0].line == 87);
+}
+
+TEST_CASE("an enumeration is found as a class is", "[locate]") {
+  Small locate;
+  const LocateResult result = locate("c10::DispatchKey");
+  REQUIRE(result.answers.size() == 1);
+  CHECK(result.answers[0].kind == LocatedKind::enumeration);
+  CHECK(result.answers[0].line == 135);
+}
+
 TEST_CASE("near misses get suggestions", "[locate]") {
   Small locate;
   const auto suggests = [&](const std::string& name, const std::string& wanted) {
@@ -249,7 +277,9 @@ TEST_CASE("near misses get suggestions", "[locate]") {
   CHECK(suggests("nn.Linear.foward", "nn.Linear.forward"));
   CHECK(suggests("at::native::conv2d_syminx", "at::native::conv2d_symint"));
   CHECK(suggests("vectorised_elementwise_kernel", "at::native::vectorized_elementwise_kernel"));
-  CHECK(locate("zzzzzzzzzzzzzzzz").suggestions.empty());
+  // Two letters of a short word are half of it.
+  for (const char* nonsense : {"zzzzzzzzzzzzzzzz", "xkcd::frobnicate", "mxx", "quux"})
+    CHECK(locate(nonsense).suggestions.empty());
 }
 
 TEST_CASE("no more answers than asked for, but counted", "[locate]") {
