@@ -1,6 +1,10 @@
 #include "src/command.h"
 
+#include <vector>
+
 #include <fmt/format.h>
+
+#include "report/op_spelling.h"
 
 namespace optrace {
 
@@ -17,6 +21,16 @@ CLI::Validator whole_number(std::uint64_t least) {
             return good ? std::string() : fmt::format("{} is no number from {} on", text, least);
           },
           ""};
+}
+
+std::string subcommand_meant(CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* const one : app.get_subcommands([](CLI::App*) { return true; })) {
+    if (one->get_name() == word) return {};
+    names.push_back(one->get_name());
+  }
+  const std::vector<std::string> near = near_names(word, names, 1);
+  return near.empty() ? std::string() : near.front();
 }
 
 void add_output_file_option(CLI::App& command, std::string& file) {

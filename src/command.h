@@ -20,6 +20,9 @@ CLI::Validator one_of(const std::set<std::string>& choices);
 /// number that there is.)
 CLI::Validator whole_number(std::uint64_t least);
 
+/// The subcommand of `app` that a misspelt word was likely meant to be; empty if none is like it.
+std::string subcommand_meant(CLI::App& app, const std::string& word);
+
 /// Adds -o, --output FILE: where the answer goes instead of standard output. `file` must outlive
 /// `command`, as below.
 void add_output_file_option(CLI::App& command, std::string& file);

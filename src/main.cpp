@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "report/terminal_text.h"
 #include "src/command.h"
 #include "src/run_command.h"
 #include "src/standard_output.h"
@@ -25,6 +26,7 @@ namespace {
 
 using optrace::Error;
 using optrace::ExitStatus;
+using optrace::printable;
 
 constexpr const char* kExamples = R"(Examples:
   optrace conv2d                          what runs under torch.nn.Conv2d
@@ -81,7 +83,13 @@ int run(int argument_count, char** arguments) {
   } catch (const CLI::RuntimeError& ended) {  // A program that was run.
     return ended.get_exit_code();
   } catch (const CLI::ParseError& wrong) {
-    return report({ExitStatus::usage, wrong.what(), "`optrace --help` shows how it is used."});
+    const std::string meant =
+        argument_count > 1 ? optrace::subcommand_meant(app, arguments[1]) : std::string();
+    return report(
+        {ExitStatus::usage,
+         meant.empty() ? wrong.what() : fmt::format("'{}' is no command", printable(arguments[1])),
+         meant.empty() ? "`optrace --help` shows how it is used."
+                       : fmt::format("Did you mean `optrace {}`?", meant)});
   }
   return static_cast<int>(ExitStatus::done);
 }

@@ -1,8 +1,11 @@
 #include "src/op_command.h"
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,13 +17,19 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
+#include "report/locate.h"
+#include "report/op_spelling.h"
+#include "report/source_indexes.h"
+#include "report/terminal_text.h"
 #include "src/command.h"
 #include "src/dry_run_options.h"
+#include "src/index_choice.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
 #include "tracer/launcher.h"
@@ -139,6 +148,48 @@ std::vector<std::string> words_of(const OpOptions& options) {
   return words;
 }
 
+/// Whether the index of the very torch at hand can tell what a spelling is: a word, or a name of
+/// the Python API. OpInfo's variants, constructor calls and what a program registers are torch's to
+/// tell.
+bool index_can_tell(std::string_view spelling) {
+  const bool is_name = std::all_of(spelling.begin(), spelling.end(), [](unsigned char letter) {
+    return std::isalnum(letter) != 0 || letter == '_' || letter == '.' || letter == ':';
+  });
+  constexpr std::string_view kSpaces[] = {"torch.", "nn.", "F.", "Tensor.", "aten::"};
+  const bool is_word = spelling.find_first_of(".:") == std::string_view::npos;
+  return is_name && (is_word || std::any_of(std::begin(kSpaces), std::end(kSpaces),
+                                            [&](std::string_view space) {
+                                              return spelling.starts_with(space);
+                                            }));
+}
+
+/// Throws Error(usage) for a misspelt op that the index tells: a name that it lacks, and that is
+/// like one that it has. Python and torch take seconds to start.
+void refuse_misspelt(const OpOptions& options, CLI::App& app) {
+  if (!index_can_tell(options.op)) return;
+  std::optional<IndexChoice> choice;
+  try {
+    choice.emplace(choose_index(options.python));
+  } catch (const Error&) {
+    return;  // What is wrong with Python or the index is told where it is needed.
+  }
+  if (!choice->exact || !choice->torch) return;
+  const SourceIndexes index(choice->index, choice->projects);
+  const SpelledOp spelled = find_spelled_op(index, options.op);
+  if (!spelled.name.empty() || Locator(choice->index).knows_python_name(options.op)) return;
+  std::vector<std::string> near = spelled.near;
+  std::string remedy;
+  if (const std::string command = subcommand_meant(app, options.op); !command.empty())
+    remedy = fmt::format("Did you mean the command `optrace {}`?", command);
+  else if (!near.empty())
+    remedy = fmt::format("Did you mean {}?", fmt::join(near, ", "));
+  if (remedy.empty()) return;
+  throw Error(ExitStatus::usage,
+              fmt::format("'{}' is no op, function or module of torch {}", printable(options.op),
+                          choice->torch->version),
+              remedy);
+}
+
 /// What was traced. Shows on a terminal what is being done, and what the call printed. An
 /// InterruptGuard must live.
 Trace trace_op(const OpOptions& options, const PythonChoice& python) {
@@ -167,7 +218,10 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
 }
 
 void run_op(OpOptions& options) {
+
+void run_op(const OpOptions& options, CLI::App& app) {
   require_op(options);
+  refuse_misspelt(options, app);
   (void)call_of(options);  // What is wrong with it is told before anything is looked for.
   const PythonChoice python = choose_python(options.python);
   require_output(options.output);
@@ -235,7 +289,7 @@ void add_op_command(CLI::App& app) {
       ->type_name("FILE");
   app.add_flag("--timeline", options->timeline, "Keep every call in the trace, not only counts");
   app.callback([&app, options] {
-    if (app.get_subcommands().empty()) run_op(*options);
+    if (app.get_subcommands().empty()) run_op(*options, app);
   });
 }
 
