@@ -146,6 +146,7 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
        "-DUSE_C10D_NCCL", "-DUSE_RPC", "-DUSE_TENSORPIPE", "-DUSE_CUDA", "-DUSE_CUDNN",
        "-DUSE_NCCL", "-DUSE_NUMPY", "-DUSE_KINETO", "-DUSE_EXTERNAL_MZCRC", "-DBUILD_ONEDNN_GRAPH",
        "-DUSE_FBGEMM", "-DUSE_XNNPACK", "-DUSE_PYTORCH_QNNPACK", "-DBUILD_LAZY_CUDA_LINALG",
+       "-DUSE_FLASH_ATTENTION", "-DUSE_MEM_EFF_ATTENTION", "-DUSE_CUSPARSELT",
        "-DHAVE_AVX2_CPU_DEFINITION", "-DHAVE_AVX512_CPU_DEFINITION"});
   if (group == UnitGroup::cpu_kernels) {
     // One of the capabilities that the wheel holds: what most machines choose.

@@ -566,6 +566,12 @@ CXChildVisitResult UnitExtractor::visit_declaration(CXCursor cursor, CXCursor /*
     extractor->take_variable(cursor);
     return CXChildVisit_Continue;
   }
+  if (kind == CXCursor_EnumDecl) {
+    if (extractor->place_of(clang_getCursorLocation(cursor)).file != nullptr) {
+      extractor->take_type(cursor, DefinitionKind::enumeration);
+    }
+    return CXChildVisit_Continue;
+  }
   if (!holds_functions(kind)) {
     return CXChildVisit_Continue;
   }
@@ -574,19 +580,19 @@ CXChildVisitResult UnitExtractor::visit_declaration(CXCursor cursor, CXCursor /*
     return CXChildVisit_Continue;
   }
   if (is_class(kind)) {
-    extractor->take_type(cursor);
+    extractor->take_type(cursor, DefinitionKind::type);
   }
   return CXChildVisit_Recurse;
 }
 
-void UnitExtractor::take_type(CXCursor cursor) {
+void UnitExtractor::take_type(CXCursor cursor, DefinitionKind kind) {
   if (clang_isCursorDefinition(cursor) == 0) {
     return;
   }
   const Place place = place_of(clang_getCursorLocation(cursor));
   std::string key = type_key_of(cursor);
   if (!key.empty() && !is_left_out(key)) {
-    function_sink_({std::move(key), place.file->name, place.line, {}, DefinitionKind::type});
+    function_sink_({std::move(key), place.file->name, place.line, {}, kind});
   }
 }
 
@@ -899,6 +905,10 @@ CXChildVisitResult UnitExtractor::visit_body(CXCursor cursor, CXCursor parent, C
 
 void UnitExtractor::take_reference(CXCursor expression) {
   const CXCursor named = clang_getCursorReferenced(expression);
+  if (clang_getCursorKind(named) == CXCursor_OverloadedDeclRef) {
+    take_kernel_reference(expression, named);
+    return;
+  }
   if (!is_function(clang_getCursorKind(named))) {
     return;
   }
@@ -915,6 +925,23 @@ void UnitExtractor::take_reference(CXCursor expression) {
     }
   }
   add_call(callee.key, clang_getCursorLocation(expression), kind);
+}
+
+// In a template, `auto kernel = &flash_fwd_kernel<T, true>;` is bound to nothing yet. What it can
+// be is all of that name; only launches need it, since they go through the variable.
+void UnitExtractor::take_kernel_reference(CXCursor expression, CXCursor overloads) {
+  if (!open_calls_.empty() && clang_equalCursors(expression, open_calls_.back().callee) != 0) {
+    return;  // It is called: take_call's.
+  }
+  for (unsigned at = 0; at < clang_getNumOverloadedDecls(overloads); ++at) {
+    const CXCursor overload = clang_getOverloadedDecl(overloads, at);
+    if (!is_function(clang_getCursorKind(overload))) {
+      continue;
+    }
+    if (const Callee& callee = callee_of(overload); callee.is_device_kernel) {
+      add_call(callee.key, clang_getCursorLocation(expression), CallKind::reference);
+    }
+  }
 }
 
 void UnitExtractor::take_call(CXCursor call, const OpenCall& open) {

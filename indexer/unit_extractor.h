@@ -89,7 +89,7 @@ class UnitExtractor {
 
   static CXChildVisitResult visit_declaration(CXCursor cursor, CXCursor parent, CXClientData self);
   static CXChildVisitResult visit_body(CXCursor cursor, CXCursor parent, CXClientData self);
-  void take_type(CXCursor cursor);
+  void take_type(CXCursor cursor, DefinitionKind kind);
   void take_variable(CXCursor cursor);
   void take_stub_kernel(CXCursor variable, const std::string& stub,
                         const std::vector<std::string>& keys);
@@ -100,6 +100,7 @@ class UnitExtractor {
   void walk(CXCursor cursor, const Place& place, Open open);
   void take_call(CXCursor call, const OpenCall& open);
   void take_reference(CXCursor expression);
+  void take_kernel_reference(CXCursor expression, CXCursor overloads);
   void take_library_call(CXCursor call, const std::string& member, CXSourceLocation location);
   static CXChildVisitResult visit_argument(CXCursor cursor, CXCursor parent, CXClientData found);
   static std::optional<Library> library_of(std::string_view function);

@@ -1,0 +1,2 @@
+#pragma once
+#include <cutlass/numeric_types.h>
