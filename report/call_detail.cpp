@@ -126,7 +126,7 @@ CallDetails::Calls CallDetails::of(std::string_view function,
       add_failed(called, std::move(record), result);
       continue;
     }
-    add(std::move(record), result);
+    add(std::move(record), static_cast<std::size_t>(&tally - tallies.data()), result);
   }
   return result;
 }
@@ -165,7 +165,7 @@ CallDetails::Calls CallDetails::of(std::span<const ActivityTally> tallies) const
     record[kDuration] = {{"total", tally.total_time},
                          {"shortest", tally.shortest_time},
                          {"longest", tally.longest_time}};
-    add(std::move(record), result);
+    add(std::move(record), static_cast<std::size_t>(&tally - tallies.data()), result);
   }
   return result;
 }
@@ -190,7 +190,7 @@ void CallDetails::add_failed(const std::string& function, nlohmann::json record,
   failed->detail["calls"].push_back(std::move(record));
 }
 
-void CallDetails::add(nlohmann::json record, Calls& result) {
+void CallDetails::add(nlohmann::json record, std::size_t tally, Calls& result) {
   result.reads_device = result.reads_device || record.value("host_read", nlohmann::json()) == true;
   if (record[kKind] != kKernel || !record.contains(kKernel) || !record[kKernel].is_string()) {
     result.calls.push_back(std::move(record));
@@ -199,7 +199,7 @@ void CallDetails::add(nlohmann::json record, Calls& result) {
   const auto symbol = record[kKernel].get<std::string>();
   auto launch = std::ranges::find(result.launches, symbol, &Launch::symbol);
   if (launch == result.launches.end()) {
-    result.launches.push_back({.symbol = symbol, .calls = 0, .detail = {}});
+    result.launches.push_back({.symbol = symbol, .calls = 0, .detail = {}, .first = tally});
     launch = std::prev(result.launches.end());
   }
   for (const std::string_view known : {kCall, kKind, kKernel}) record.erase(known);

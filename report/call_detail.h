@@ -25,6 +25,7 @@ class CallDetails {
     /// {"launches": [{"grid", "block", ..., "calls"}, ...]}; of what a device did, each and all
     /// together with "duration_ns": {"total", "shortest", "longest"}.
     nlohmann::json detail;
+    std::size_t first = 0;  ///< Which of the tallies told of it first.
   };
 
   /// A function that failed and has no entry of its own in the trace.
@@ -56,7 +57,7 @@ class CallDetails {
  private:
   /// Null if there is no such record.
   nlohmann::json record_at(std::uint32_t number) const;
-  static void add(nlohmann::json record, Calls& result);
+  static void add(nlohmann::json record, std::size_t tally, Calls& result);
   static void add_failed(const std::string& function, nlohmann::json record, Calls& result);
 
   const Trace& trace_;

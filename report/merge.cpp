@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -518,7 +519,7 @@ class Merge {
     return frame;
   }
 
-  Frame make_native_frame(const Path& path) {
+  Frame make_native_frame(const Path& path, std::vector<std::uint32_t>& order) {
     Frame frame;
     if (path.what == kNone) {
       frame.name = path.kind == PathKind::function ? "(interpreter and system libraries)" : "?";
@@ -546,7 +547,7 @@ class Merge {
         detail["implementation"] =
             onednn_implementation(facts(path.implementation).name).value_or("");
     }
-    if (!function.step) describe_calls(path, frame, detail);
+    if (!function.step) describe_calls(path, frame, detail, order);
     if (path.threads > 1) detail["threads"] = path.threads;
     if (path.tail_call) detail["tail_call"] = true;
     if (path.kind == PathKind::initial) detail["entered_before_recording"] = true;
@@ -577,27 +578,50 @@ class Merge {
 
   // What a library was asked for, by it and by what is folded into it, and the kernels that it
   // launched.
-  void describe_calls(const Path& path, Frame& frame, nlohmann::json& detail) const {
+  void describe_calls(const Path& path, Frame& frame, nlohmann::json& detail,
+                      std::vector<std::uint32_t>& order) const {
     std::vector<OpTally> tallies;
-    const auto take = [&](const TracePath& one) {
+    std::vector<std::uint32_t> of;  // The path of the trace that each is of.
+    for_each_traced_work(path, [&](const TracePath& one, std::uint32_t traced) {
       for (const OpTally& tally : one.ops) {
         const auto same = std::ranges::find(tallies, tally.record, &OpTally::record);
-        if (same == tallies.end())
-          tallies.push_back(tally);
-        else
+        if (same != tallies.end()) {
           same->calls += tally.calls;
+          continue;
+        }
+        tallies.push_back(tally);
+        of.push_back(traced);
       }
-    };
-    for_each_traced(path, take);
-    for (const std::uint32_t traced : path.folded_work) take(trace_.paths[traced]);
+    });
     if (tallies.empty()) return;
     CallDetails::Calls calls = calls_.of(frame.name, tallies);
     if (!calls.calls.empty()) detail["calls"] = std::move(calls.calls);
     if (calls.reads_device) detail["reads_device_memory"] = true;
-    for (CallDetails::Launch& launch : calls.launches)
-      frame.children.push_back(make_kernel_frame(std::move(launch)));
-    for (CallDetails::Failed& failed : calls.failed)
+    add_kernel_frames(std::move(calls.launches), of, frame, order);
+    for (CallDetails::Failed& failed : calls.failed) {
       frame.children.push_back(make_failed_frame(std::move(failed)));
+      order.push_back(path.traced);
+    }
+  }
+
+  // The ways that one stands for, and those that are folded into it, in the order of the trace.
+  template <typename Visit>
+  void for_each_traced_work(const Path& path, const Visit& visit) const {
+    std::vector<std::uint32_t> all{path.traced};
+    all.insert(all.end(), path.also.begin(), path.also.end());
+    all.insert(all.end(), path.folded_work.begin(), path.folded_work.end());
+    std::ranges::sort(all);
+    for (const std::uint32_t traced : all) visit(trace_.paths[traced], traced);
+  }
+
+  // `of` has the path of the trace for each tally.
+  void add_kernel_frames(std::vector<CallDetails::Launch> launches,
+                         const std::vector<std::uint32_t>& of, Frame& frame,
+                         std::vector<std::uint32_t>& order) const {
+    for (CallDetails::Launch& launch : launches) {
+      order.push_back(of[launch.first]);
+      frame.children.push_back(make_kernel_frame(std::move(launch)));
+    }
   }
 
   // A function of a library's that has no probe, and failed.
@@ -612,44 +636,75 @@ class Merge {
     return frame;
   }
 
+  // The function that a record of a call names, if it was noted somewhere else.
+  static std::string called_function(const nlohmann::json& call) {
+    std::string name = text_at(call, "call");
+    return !name.empty() && text_at(call, "library") == "oneDNN" ? std::string(kOneDnnEntry) : name;
+  }
+
   // A library's call is noted on the way there, and so as the caller's. Where the function has a
-  // frame, and one alone, it is told there.
-  static void hand_down_calls(Frame& frame) {
+  // frame, and one alone, it is told there; where it has none it gets one, so that every call of a
+  // library is a frame.
+  void hand_down_calls(const Path& path, Frame& frame) {
     if (!frame.detail.is_object() || !frame.detail.contains("calls")) return;
     nlohmann::json kept = nlohmann::json::array();
+    std::vector<Frame> made;
     for (nlohmann::json& call : frame.detail["calls"]) {
-      const auto is_callee = [&](const Frame& child) {
-        return call.contains("call") && call["call"] == child.name;
-      };
-      if (std::ranges::count_if(frame.children, is_callee) != 1) {
+      const std::string name = called_function(call);
+      const auto is_callee = [&](const Frame& child) { return child.name == name; };
+      const auto callees = name.empty() ? 0 : std::ranges::count_if(frame.children, is_callee);
+      if (name.empty() || callees > 1 || (callees == 0 && frame.layer == Layer::library)) {
         kept.push_back(std::move(call));
         continue;
       }
-      const auto callee = std::ranges::find_if(frame.children, is_callee);
-      call.erase("call");
-      callee->detail["calls"].push_back(std::move(call));
+      Frame& callee = callees == 1 ? *std::ranges::find_if(frame.children, is_callee)
+                                   : called_frame(path, frame, name, made);
+      if (callees == 0) callee.calls += count_at(call, "calls");
+      if (text_at(call, "call") == name) call.erase("call");
+      callee.detail["calls"].push_back(std::move(call));
     }
+    std::ranges::move(made, std::back_inserter(frame.children));
     frame.detail["calls"] = std::move(kept);
     if (frame.detail["calls"].empty()) frame.detail.erase("calls");
     if (frame.detail.empty()) frame.detail = nullptr;
   }
 
+  // The frame of a library's function that has no entry in the trace, among those made so far.
+  Frame& called_frame(const Path& path, const Frame& caller, const std::string& name,
+                      std::vector<Frame>& made) {
+    const auto known = std::ranges::find(made, name, &Frame::name);
+    if (known != made.end()) return *known;
+    Frame& frame = made.emplace_back();
+    frame.layer = Layer::library;
+    frame.name = name;
+    frame.symbol = name;
+    frame.calls = 0;
+    frame.thread = caller.thread;
+    if (const std::string_view library = library_name(name); !library.empty())
+      frame.detail["library"] = library;
+    if (!call_lines_ || path.kind != PathKind::function || path.what == kNone) return frame;
+    if (const std::vector<std::uint32_t> lines =
+            call_lines_->find(facts(path.what).indexed, {canonical_symbol(name), {}});
+        !lines.empty())
+      frame.source.emplace().call_line = lines.front();
+    return frame;
+  }
+
   // What devices did for it, and for what is folded into it.
-  void describe_work(const Path& path, Frame& frame) const {
+  void describe_work(const Path& path, Frame& frame, std::vector<std::uint32_t>& order) const {
     std::vector<ActivityTally> tallies;
+    std::vector<std::uint32_t> of;
     std::uint64_t left_out = 0;
-    const auto take = [&](const TracePath& one) {
+    for_each_traced_work(path, [&](const TracePath& one, std::uint32_t traced) {
       tallies.insert(tallies.end(), one.activities.begin(), one.activities.end());
+      of.resize(tallies.size(), traced);
       left_out += one.activities_left_out;
-    };
-    for_each_traced(path, take);
-    for (const std::uint32_t traced : path.folded_work) take(trace_.paths[traced]);
+    });
     if (tallies.empty()) return;
     CallDetails::Calls work = calls_.of(tallies);
     for (nlohmann::json& call : work.calls) frame.detail["calls"].push_back(std::move(call));
     if (left_out != 0) frame.detail["device_work_left_out"] = left_out;
-    for (CallDetails::Launch& launch : work.launches)
-      frame.children.push_back(make_kernel_frame(std::move(launch)));
+    add_kernel_frames(std::move(work.launches), of, frame, order);
   }
 
   Frame make_kernel_frame(CallDetails::Launch launch) const {
@@ -710,17 +765,38 @@ class Merge {
     return std::nullopt;
   }
 
+  // What a frame leads to: first what was launched or failed there, then frames from the last to
+  // the first. Puts them in the order of the trace's paths, which is that of their first calls.
+  static void put_in_order(std::vector<Frame>& children, const std::vector<std::uint32_t>& launched,
+                           std::vector<std::uint32_t>& called) {
+    const auto first_called =
+        children.begin() + static_cast<std::ptrdiff_t>(children.size() - called.size());
+    std::reverse(first_called, children.end());
+    if (launched.empty() || called.empty()) return;
+    std::reverse(called.begin(), called.end());
+    std::vector<std::pair<std::uint32_t, std::size_t>> order;
+    for (const std::uint32_t path : launched) order.emplace_back(path, order.size());
+    for (const std::uint32_t path : called) order.emplace_back(path, order.size());
+    std::ranges::stable_sort(order, {}, &std::pair<std::uint32_t, std::size_t>::first);
+    std::vector<Frame> ordered;
+    ordered.reserve(children.size());
+    for (const auto& [path, at] : order) ordered.push_back(std::move(children[at]));
+    children = std::move(ordered);
+  }
+
   std::vector<Frame> make_frames() {
     const std::vector<Path>& paths = shown_paths_.paths();
     std::vector<Frame> frames(paths.size());
+    // The paths of the trace of what each frame launched, and of the frames that it calls.
+    std::vector<std::vector<std::uint32_t>> launched(paths.size()), called(paths.size());
     for (std::size_t i = 0; i < paths.size(); ++i) {
       const Path& path = paths[i];
       Frame& frame = frames[i];
       const Frame* const parent = path.parent == kNone ? nullptr : &frames[path.parent];
       frame = path.kind == PathKind::python ? make_python_frame(path)
               : path.kind == PathKind::node ? make_node_frame(path, parent)
-                                            : make_native_frame(path);
-      describe_work(path, frame);
+                                            : make_native_frame(path, launched[i]);
+      describe_work(path, frame, launched[i]);
       frame.thread = trace_.threads[path.thread].id;
       for (Frame& kernel : frame.children) kernel.thread = frame.thread;
       frame.calls = path.calls;
@@ -733,13 +809,14 @@ class Merge {
       if (options_.times) frame.detail["time"] = times_of(path);
     }
     // Parents come before their children, so from the end every frame is complete when it is
-    // moved; what arrives in a parent arrives backwards.
+    // moved.
     std::vector<Frame> roots;
     for (std::size_t i = paths.size(); i-- > 0;) {
-      std::reverse(frames[i].children.begin(), frames[i].children.end());
-      hand_down_calls(frames[i]);
+      put_in_order(frames[i].children, launched[i], called[i]);
+      hand_down_calls(paths[i], frames[i]);
       const std::uint32_t parent = paths[i].parent;
       (parent == kNone ? roots : frames[parent].children).push_back(std::move(frames[i]));
+      if (parent != kNone) called[parent].push_back(paths[i].traced);
     }
     std::reverse(roots.begin(), roots.end());
     return roots;

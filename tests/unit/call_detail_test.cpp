@@ -1,12 +1,15 @@
 #include "report/call_detail.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "report/check.h"
 #include "report/failures.h"
 #include "report/report.h"
+#include "report/tree.h"
 #include "trace_builder.h"
 
 using namespace optrace;
@@ -142,4 +145,75 @@ TEST_CASE("what failed may be anything but text that is believed", "[call_detail
   CHECK(refused->refused);
   CHECK(refused->error == "error 3000");
   CHECK(refused->calls == 4);
+}
+
+TEST_CASE("what a frame leads to is in the order of the first calls", "[call_detail]") {
+  const auto launch_of = [](const std::string& symbol) {
+    return R"({"call": "cudaLaunchKernel", "kind": "kernel", "kernel": ")" + symbol + R"("})";
+  };
+  TraceBuilder t = launches({launch_of("first"), launch_of("second"), launch_of("third")});
+  const Report report = merge(t.trace, nullptr, {});
+  const std::vector<Frame>& kernels = report.roots.at(0).children.at(0).children;
+  REQUIRE(kernels.size() == 3);
+  CHECK(kernels[0].name == "first");
+  CHECK(kernels[1].name == "second");
+  CHECK(kernels[2].name == "third");
+
+  // Launched by what is folded into the frame: between the frames that it calls.
+  t = TraceBuilder();
+  const auto caller = t.function("_ZN2at6native10gpu_kernelEv");
+  const auto stub = t.function("__device_stub__one"), other_stub = t.function("__device_stub__two");
+  const auto helper = t.function("_ZN2at6native6helperEv");
+  t.trace.op_records = {"{}", launch_of("first"), launch_of("second")};
+  t.enter(caller, kNone, 1000);
+  for (const auto& [function, record] : {std::pair(stub, 1U), {helper, 0U}, {other_stub, 2U}}) {
+    t.enter(function, caller, 900);
+    if (record != 0)
+      t.trace.threads[0].events.push_back({.kind = EventKind::call_record, .what = record});
+  }
+  const Report folded = merge_timeline(t.trace, nullptr, {});
+  const std::vector<Frame>& children = folded.roots.at(0).children;
+  REQUIRE(children.size() == 3);
+  CHECK(children[0].name == "first");
+  CHECK(children[1].name == "at::native::helper");
+  CHECK(children[2].name == "second");
+}
+
+TEST_CASE("a library's call without an entry of its own is a frame, and counted", "[call_detail]") {
+  TraceBuilder t;
+  const auto kernel = t.function("_ZN2at6native9lapackSvdEv");
+  const auto inner = t.function("mkl_lapack__sgesdd_");
+  t.trace.op_records = {"{}",
+                        R"({"call": "sgesdd_", "kind": "library", "library": "LAPACK", "m": 8})",
+                        R"({"call": "sgesdd_", "kind": "library", "library": "LAPACK", "m": 9})",
+                        R"({"call": "convolution", "kind": "library", "library": "oneDNN"})"};
+  t.enter(kernel, kNone, 1000);
+  for (const std::uint32_t record : {1U, 2U, 2U, 3U}) {
+    t.enter(inner, kernel, 900);
+    t.trace.threads[0].events.push_back({.kind = EventKind::call_record, .what = record});
+  }
+  const Report report = merge_timeline(t.trace, nullptr, {});
+  CHECK(report.roots.at(0).detail.is_null());
+  REQUIRE(report.roots[0].children.size() == 2);
+  const Frame& call = report.roots[0].children[0];
+  CHECK(call.name == "sgesdd_");
+  CHECK(call.layer == Layer::library);
+  CHECK(call.calls == 3);
+  CHECK(call.thread == report.roots[0].thread);
+  CHECK(call.detail["library"] == "BLAS/LAPACK");
+  CHECK(call.detail["calls"].size() == 2);
+  CHECK(call_note(call.detail) == "m 8; and 1 other kind");
+  CHECK(report.roots[0].children[1].name == "dnnl_primitive_execute");
+  CHECK(to_tree(report, {}).find("4 library calls (BLAS/LAPACK, oneDNN)") != std::string::npos);
+
+  const KnownNames names({&t.trace, 1}, nullptr);
+  const std::vector<CheckResult> results =
+      check(report, names, {parse_rule("no library call"), parse_rule("calls sgesdd_ == 3")});
+  CHECK(results[0].status == CheckResult::Status::failed);
+  CHECK(results[1].status == CheckResult::Status::passed);
+  // With everything shown, the library's own function is its frame.
+  const Report all = merge_timeline(t.trace, nullptr, {.all = true});
+  CHECK(all.roots.at(0).children.size() == 1);
+  CHECK(check(all, names, {parse_rule("calls sgesdd_ == 3")})[0].status ==
+        CheckResult::Status::passed);
 }
