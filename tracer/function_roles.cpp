@@ -18,6 +18,7 @@ constexpr std::array<std::string_view, 3> kNodeRunners = {
 
 // GNU's and LLVM's OpenMP: libgomp/libgomp.h, openmp/runtime/src/kmp.h.
 constexpr std::string_view kGnuRegion = "GOMP_parallel";
+constexpr std::string_view kGnuRegionEnd = "GOMP_parallel_end";
 constexpr std::string_view kLlvmRegion = "__kmpc_fork_call";
 constexpr std::string_view kGnuBody = "._omp_fn.";
 constexpr std::string_view kLlvmBody = ".omp_outlined";
@@ -53,8 +54,11 @@ FunctionRole role_of(std::string_view symbol) {
   role.evaluation_loop = symbol.substr(0, symbol.find('.')) == kEvaluationLoop;
   role.runs_nodes =
       std::ranges::any_of(kNodeRunners, [&](auto runner) { return symbol.starts_with(runner); });
-  role.opens_region = symbol.starts_with(kGnuRegion) || symbol == kLlvmRegion;
-  role.region_body = symbol.find(kGnuBody) != symbol.npos || symbol.find(kLlvmBody) != symbol.npos;
+  const bool gnu_region = symbol.starts_with(kGnuRegion) && symbol != kGnuRegionEnd;
+  const bool gnu_body = symbol.find(kGnuBody) != symbol.npos;
+  role.opens_region = gnu_region || symbol == kLlvmRegion;
+  role.region_body = gnu_body || symbol.find(kLlvmBody) != symbol.npos;
+  role.region_data = gnu_region || gnu_body;
   role.op_call = symbol.starts_with(kBoxedCall);
   role.op_redispatch = symbol.starts_with(kBoxedRedispatch);
   if (symbol.starts_with(kOps)) add_step(symbol, role);

@@ -12,8 +12,11 @@ struct FunctionRole {
   bool runs_nodes = false;       ///< Where autograd's engine runs a node.
   bool opens_region = false;     ///< OpenMP's: has a function run by several threads.
   bool region_body = false;      ///< What such a region runs.
-  bool op_call = false;          ///< A dispatcher step that enters an op anew.
-  bool op_redispatch = false;    ///< ... that hands it on to the next dispatch key.
+  /// GNU's: it opens a region with the function to run and a pointer to what its threads share as
+  /// the first two parameters, or it is such a function, whose only parameter that pointer is.
+  bool region_data = false;
+  bool op_call = false;        ///< A dispatcher step that enters an op anew.
+  bool op_redispatch = false;  ///< ... that hands it on to the next dispatch key.
   /// Of a step of one op only: its unambiguous name, `add_Tensor`. A view into the symbol.
   std::string_view op;
 };

@@ -20,9 +20,11 @@ namespace {
 constexpr std::uint64_t kUncounted = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kNoSequence = std::numeric_limits<std::uint64_t>::max();
 
-// A worker of a parallel region may be as much ahead of the thread that opened it.
+// Where the arguments of a region's functions are not recorded, a worker may be as much ahead of
+// the thread that opened it.
 constexpr std::uint64_t kRegionPatience = 2'000'000;  // Nanoseconds.
 constexpr std::size_t kKeptRegionEntries = 64;
+constexpr std::size_t kKeptRegions = 1 << 16;
 
 // Forward ops are remembered by sequence number until so many newer ones have come, twice.
 constexpr std::size_t kRememberedOps = 1 << 19;
@@ -143,7 +145,7 @@ struct PathCounter::State {
   struct alignas(64) Usage {
     std::uint64_t calls = 0;
     std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
-    std::uint32_t last_thread = 0;
+    std::uint32_t first_thread = kNone, last_thread = kNone;
     bool chosen = false;     // What the selection wants, or inside of it.
     bool chosen_op = false;  // An outermost op call of these.
     bool in_op = false;      // One of these, or inside of one.
@@ -155,6 +157,13 @@ struct PathCounter::State {
     std::uint64_t time;
     std::uint32_t thread;
     std::uint32_t path;
+  };
+
+  // A region that was opened last with a pointer to what its threads share.
+  struct Region {
+    std::uint32_t path;    // Of the function that opened it,
+    std::uint32_t thread;  // in this thread,
+    bool counting;         // which was counting what it did.
   };
 
   struct OpenOp {
@@ -218,6 +227,9 @@ struct PathCounter::State {
     bool depends_on_time = false;  // The path just asked for must not be remembered.
     std::uint32_t caused_by = kNone;
     std::optional<CallOnItsWay> call_on_its_way;
+    // The entry of a region's body whose argument comes next, and that argument.
+    std::optional<std::pair<Event, EventKey>> body_on_its_way;
+    std::optional<std::uint64_t> region_data;
   };
 
   State(const PathFunctions& path_functions, TraceSelection wanted)
@@ -237,6 +249,7 @@ struct PathCounter::State {
   std::uint32_t path_of(Thread& thread, const CallTreeRules::Node& node, const Event* event);
   std::uint32_t add_path(const PathKey& key, const TracePath& path);
   Usage choose(const TracePath& path) const;
+  void join_region(Thread& thread, const Event& event, TracePath& path);
   const RegionEntry* opened_region(std::uint32_t body, std::uint32_t thread,
                                    std::uint64_t time) const;
   void enter(Thread& thread, Live& live, std::uint32_t path, std::uint64_t time);
@@ -254,6 +267,8 @@ struct PathCounter::State {
   void end_op(Thread& thread, const Event& event);
   void tally(std::uint32_t path, std::uint32_t record, std::uint32_t results);
   void note_arguments(Thread& thread, const Event& event);
+  void enter_body(Thread& thread, const Event& next);
+  void add_step(Thread& thread, const Event& event, const EventKey& key);
   void note_call(Thread& thread, const Event& event);
   void settle_call(Thread& thread);
   void end_way(Thread& thread);
@@ -274,6 +289,7 @@ struct PathCounter::State {
   std::unordered_map<PathKey, std::uint32_t, HashBytes<PathKey>> places;
   std::vector<std::unique_ptr<Thread>> threads;
   std::unordered_map<std::uint32_t, std::vector<RegionEntry>> regions;  // By the body's function.
+  std::unordered_map<std::uint64_t, Region> open_regions;  // By what their threads share.
   std::unordered_set<std::uint64_t> shared;  // path << 32 | thread, of paths of several threads.
   struct OpKey {
     std::uint64_t thread, sequence;
@@ -304,7 +320,7 @@ bool PathCounter::State::wants(std::string_view step_name, std::string_view op) 
 // What the selection says of a path, which follows from the path above it, and for an autograd node
 // from the op that made it.
 PathCounter::State::Usage PathCounter::State::choose(const TracePath& path) const {
-  Usage chosen{.last_thread = path.thread};
+  Usage chosen;
   for (const std::uint32_t from : {path.parent, path.caused_by}) {
     if (from == kNone) continue;
     chosen.chosen = chosen.chosen || usages[from].chosen;
@@ -354,20 +370,11 @@ std::uint32_t PathCounter::State::path_of(Thread& thread, const CallTreeRules::N
   path.line = node.line;
   path.builtin = node.builtin;
   path.parent = node.shown_under;
-  path.thread = thread.number;
   if (node.kind == PathKind::node) path.caused_by = thread.caused_by;
-  if (path.parent == kNone && event != nullptr && node.kind == PathKind::function &&
-      path.what != kNone &&
-      (functions.role(node.what).region_body || regions.contains(node.what))) {
-    thread.depends_on_time = true;
-    if (const RegionEntry* const region = opened_region(node.what, thread.number, event->time)) {
-      const TracePath& opened = paths[region->path];
-      path.parent = opened.parent;
-      path.tail_call = opened.tail_call;
-      path.line = opened.line;
-      path.builtin = opened.builtin;
-    }
-  }
+  if (event != nullptr && path.kind == PathKind::function && path.what != kNone &&
+      (functions.role(path.what).region_body || regions.contains(path.what)))
+    join_region(thread, *event, path);
+  path.thread = path.parent == kNone ? thread.number : paths[path.parent].thread;
   return add_path(
       {.parent = path.parent,
        .what = path.what,
@@ -379,8 +386,39 @@ std::uint32_t PathCounter::State::path_of(Thread& thread, const CallTreeRules::N
       path);
 }
 
-// OpenMP's workers start with the function of a region, and so does, a little earlier or later, the
-// thread that opened it. The region's nearest entry in time is the one.
+// A worker of OpenMP's belongs to the call that opened the region, as the thread does that made it.
+// Both have the pointer to what the threads share, which lies on the stack of the one that opened
+// the region and waits for the others, so that it has one region at a time.
+void PathCounter::State::join_region(Thread& thread, const Event& event, TracePath& path) {
+  if (path.parent != kNone && paths[path.parent].what != kNone &&
+      paths[path.parent].kind == PathKind::function &&
+      functions.role(paths[path.parent].what).opens_region)
+    return;
+  const auto opened =
+      thread.region_data ? open_regions.find(*thread.region_data) : open_regions.end();
+  if (opened != open_regions.end()) {
+    thread.depends_on_time = true;
+    thread.counting = opened->second.counting;
+    path.parent = opened->second.path;
+    path.tail_call = false;
+    path.line = 0;
+    path.builtin = kNone;
+    return;
+  }
+  if (path.parent != kNone) return;
+  thread.depends_on_time = true;
+  const RegionEntry* const region = opened_region(path.what, thread.number, event.time);
+  if (region == nullptr) return;
+  const TracePath& entered = paths[region->path];
+  path.parent = entered.parent;
+  path.tail_call = entered.tail_call;
+  path.line = entered.line;
+  path.builtin = entered.builtin;
+}
+
+// Where nothing tells what the threads share: workers start with the function of a region, and so
+// does, a little earlier or later, the thread that opened it. The region's nearest entry in time is
+// taken.
 const PathCounter::State::RegionEntry* PathCounter::State::opened_region(std::uint32_t body,
                                                                          std::uint32_t thread,
                                                                          std::uint64_t time) const {
@@ -414,8 +452,9 @@ void PathCounter::State::enter(Thread& thread, Live& live, std::uint32_t path, s
   if (!entered.chosen || (!thread.counting && !everything)) return;
   live.start = time;
   ++entered.calls;
+  if (entered.first_thread == kNone) entered.first_thread = entered.last_thread = thread.number;
   if (entered.last_thread != thread.number) {
-    shared.insert(std::uint64_t{path} << 32 | paths[path].thread);
+    shared.insert(std::uint64_t{path} << 32 | entered.first_thread);
     if (shared.insert(std::uint64_t{path} << 32 | thread.number).second) ++paths[path].thread_count;
     entered.last_thread = thread.number;
   }
@@ -618,6 +657,12 @@ void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
   for (std::size_t i = state.native.size(); i > 0; --i) {
     const CallTreeRules::LiveFrame& frame = state.native[i - 1];
     if (static_cast<std::uint32_t>(frame.stack_pointer) != event.line) continue;
+    if (frame.function != kNone && functions.role(frame.function).region_data) {
+      if (open_regions.size() >= kKeptRegions) open_regions.clear();
+      if (functions.role(frame.function).opens_region)
+        open_regions[event.return_address] = {frame.node, thread.number, thread.counting};
+      return;
+    }
     if (thread.native[i - 1].start == kUncounted) return;
     TracePath& path = paths[frame.node];
     for (ArgumentTally& known : path.arguments) {
@@ -753,6 +798,7 @@ void PathCounter::add(std::uint32_t index, const Event& event) {
 
 void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& key) {
   State::Thread& thread = *state_->threads[index];
+  state_->enter_body(thread, event);
   switch (event.kind) {
     case EventKind::op_begin:
       state_->begin_op(thread, event);
@@ -772,48 +818,71 @@ void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& k
     case EventKind::device_activity:
       state_->note_activity(event);
       return;
+    case EventKind::function_entry:
+      if (const FunctionRole& role = state_->functions.role(event.what);
+          role.region_data && role.region_body) {
+        thread.body_on_its_way = {event, key};
+        return;
+      }
+      break;
     default:
       break;
   }
+  state_->add_step(thread, event, key);
+}
+
+// A region's body that was entered just before the next event, its argument or another one.
+void PathCounter::State::enter_body(Thread& thread, const Event& next) {
+  if (!thread.body_on_its_way) return;
+  const auto [event, key] = *std::exchange(thread.body_on_its_way, std::nullopt);
+  if (next.kind == EventKind::arguments &&
+      next.line == static_cast<std::uint32_t>(event.stack_pointer))
+    thread.region_data = next.stack_pointer;
+  add_step(thread, event, key);
+  thread.region_data.reset();
+}
+
+void PathCounter::State::add_step(Thread& thread, const Event& event, const EventKey& key) {
   const bool enters = event.kind != EventKind::caller;
   if (thread.call_on_its_way && enters &&
       (event.kind != EventKind::function_entry ||
        event.stack_pointer != thread.call_on_its_way->event.stack_pointer))
-    state_->settle_call(thread);
+    settle_call(thread);
   Situation situation{thread.now, key};
   if (event.kind == EventKind::node_begin || event.kind == EventKind::node_end) {
     thread.caused_by = event.kind == EventKind::node_begin
-                           ? state_->forward_of(event.return_address, event.stack_pointer)
+                           ? forward_of(event.return_address, event.stack_pointer)
                            : kNone;
     // Each node has another number; what matters is which it is, and who made it.
     situation.event.line = event.what;
     situation.event.stack_pointer = 0;
     situation.event.return_address = thread.caused_by;
   }
-  if (state_->repeat(thread, situation, event.time)) {
-    if (enters) state_->end_way(thread);
+  if (repeat(thread, situation, event.time)) {
+    if (enters) end_way(thread);
     return;
   }
   if (!thread.rules_current) thread.rules.set_state(thread.state());
   thread.rules_current = true;
   const bool deep = thread.now == kTooDeep;
-  state_->judge(thread);
+  judge(thread);
   thread.depends_on_time = false;
   thread.rules.take_kept();
   const CallTreeStatistics before = thread.rules.statistics();
   thread.rules.add(event);
-  Outcome outcome = state_->outcome_of(thread, thread.rules.take_kept());
+  Outcome outcome = outcome_of(thread, thread.rules.take_kept());
   outcome.rules = changed_statistics(before, thread.rules.statistics());
   if (!thread.depends_on_time && !deep && outcome.state != kTooDeep)
     thread.memory.add(situation, outcome);
-  state_->move_to(thread, outcome, event.time);
-  if (enters) state_->end_way(thread);
-  if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) state_->forget(thread);
+  move_to(thread, outcome, event.time);
+  if (enters) end_way(thread);
+  if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) forget(thread);
 }
 
 bool PathCounter::add_known(std::uint32_t index, const EventKey& key, std::uint64_t time) {
   State::Thread& thread = *state_->threads[index];
-  return !thread.call_on_its_way && state_->repeat(thread, {thread.now, key}, time);
+  return !thread.call_on_its_way && !thread.body_on_its_way &&
+         state_->repeat(thread, {thread.now, key}, time);
 }
 
 bool PathCounter::may_wait(std::uint32_t index) const {
@@ -822,9 +891,9 @@ bool PathCounter::may_wait(std::uint32_t index) const {
 
 std::uint64_t PathCounter::patience(std::uint32_t index, const Event& event) const {
   if (event.kind != EventKind::function_entry || !may_wait(index)) return 0;
-  const bool body =
-      state_->functions.role(event.what).region_body || state_->regions.contains(event.what);
-  return body ? kRegionPatience : 0;
+  const FunctionRole& role = state_->functions.role(event.what);
+  if (role.region_data) return 0;  // Its region was opened before it.
+  return role.region_body || state_->regions.contains(event.what) ? kRegionPatience : 0;
 }
 
 std::uint64_t PathCounter::ops() const {
@@ -863,6 +932,7 @@ std::string untied_activities_warning(std::uint64_t untied) {
 
 std::vector<TracePath> PathCounter::take(std::uint64_t time) {
   for (const auto& thread : state_->threads) {
+    state_->enter_body(*thread, {});
     state_->settle_call(*thread);
     for (const State::OpenOp& op : thread->open_ops)
       if (op.height == 0 || op.start != kUncounted) state_->tally(op.path, op.record, 0);

@@ -255,7 +255,7 @@ bool ProbePlanner::add(std::uint64_t address) {
   probe.fixup_count = static_cast<std::uint16_t>(slot.fixups.size());
   probe.displaced = static_cast<std::uint8_t>(slot.displaced);
   probe.patch = patch;
-  probe.arguments = takes_dispatch_keys(function->symbol) ? 1 : 0;
+  probe.arguments = has_telling_arguments(function->symbol) ? 1 : 0;
   probe.original_size =
       static_cast<std::uint8_t>(std::min<std::size_t>(code.size(), sizeof probe.original));
   std::memcpy(probe.original, code.data(), probe.original_size);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "tracer/function_roles.h"
+
 namespace optrace {
 namespace {
 
@@ -53,15 +55,15 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::directly, "torch::autograd", ""},
     {Kind::function, "THP", ""},
 
-    // What the call tree goes by: CPython's evaluation loop, autograd's node runners, the boxed
-    // ways
-    // into ops, OpenMP's regions and what they run (function_roles.cpp).
+    // What the call tree goes by: CPython's evaluation loop, the boxed ways into ops, what opens
+    // OpenMP's regions, as GCC and clang compile them, and what their threads run.
     {Kind::c_function, "_PyEval_EvalFrameDefault", ""},
     {Kind::scope, "c10::Dispatcher", "callBoxed"},
     {Kind::scope, "c10::Dispatcher", "redispatchBoxed"},
     {Kind::c_function, "GOMP_parallel", ""},
     {Kind::c_function, "__kmpc_fork_call$", ""},
-    {Kind::scope, "at::internal", "invoke_parallel"},
+    {Kind::part, "._omp_fn.", ""},
+    {Kind::part, ".omp_outlined", ""},
 
     // oneDNN: the C interface, and the implementation that it chose.
     {Kind::c_function, "dnnl_primitive_execute$", ""},
@@ -244,6 +246,9 @@ bool matches(const CompiledRule& compiled, std::string_view symbol,
     case Kind::c_function:
       if (name || !matches_c_name(symbol, rule.name)) return false;
       break;
+    case Kind::part:
+      if (symbol.find(rule.name) == symbol.npos) return false;
+      break;
   }
   return rule.text.empty() || symbol.find(rule.text) != symbol.npos;
 }
@@ -268,6 +273,10 @@ bool takes_dispatch_keys(std::string_view symbol) {
   // at::_ops::add_Tensor::redispatch(c10::DispatchKeySet, ...): torchgen/gen.py.
   return symbol.starts_with("_ZN2at4_ops") &&
          symbol.find("10redispatchEN3c1014DispatchKeySetE") != symbol.npos;
+}
+
+bool has_telling_arguments(std::string_view symbol) {
+  return takes_dispatch_keys(symbol) || role_of(symbol).region_data;
 }
 
 std::vector<std::uint64_t> select_functions(const ModuleSymbols& module) {

@@ -18,10 +18,11 @@ constexpr std::uint32_t kSelectionVersion = 7;
 /// One row of the table that says which functions can be a step of an op's path.
 struct SelectionRule {
   enum class Kind : std::uint8_t {
-    scope,      ///< `name` is the namespace or class in which the function lies, at any depth.
-    directly,   ///< `name` is the namespace in which the function lies itself.
-    function,   ///< `name` starts the name of a C++ function at global scope.
-    c_function  ///< `name` starts the name of a C function; a final `$` pins its end.
+    scope,       ///< `name` is the namespace or class in which the function lies, at any depth.
+    directly,    ///< `name` is the namespace in which the function lies itself.
+    function,    ///< `name` starts the name of a C++ function at global scope.
+    c_function,  ///< `name` starts the name of a C function; a final `$` pins its end.
+    part         ///< `name` occurs in the symbol, of whatever language.
   };
   Kind kind;
   std::string_view name;
@@ -37,6 +38,10 @@ std::optional<std::size_t> selecting_rule(std::string_view symbol);
 /// Whether a function hands an op on to the next dispatch key, and so takes the remaining keys as
 /// its first parameter: a c10::DispatchKeySet, which a register holds.
 bool takes_dispatch_keys(std::string_view symbol);
+
+/// Whether the first two arguments of a function are worth recording: dispatch keys, or what the
+/// threads of an OpenMP region share.
+bool has_telling_arguments(std::string_view symbol);
 
 /// The functions of a module that are worth a probe: their addresses as linked, ascending, each
 /// once. In a stripped module only exported functions can be told apart.
