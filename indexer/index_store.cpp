@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -38,6 +39,31 @@ std::string_view source_name(std::string_view path) {
     }
   }
   return name;
+}
+
+// nvcc writes `_` for what is no letter or digit.
+bool is_named_alike(std::string_view one, std::string_view other) {
+  const auto is_mark = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; };
+  return std::ranges::equal(one, other,
+                            [&](char a, char b) { return a == b || (is_mark(a) && is_mark(b)); });
+}
+
+bool is_header(std::string_view file) {
+  return file.ends_with(".h") || file.ends_with(".cuh") || file.ends_with(".hpp");
+}
+
+// Whether a file's functions can be in a library, by the folders that PyTorch's build takes for it
+// (aten/src/ATen/CMakeLists.txt).
+bool may_be_in(std::string_view library, std::string_view file) {
+  const auto lies_in = [&](std::string_view folder) {
+    return file.find(folder) != std::string_view::npos;
+  };
+  const bool for_hip = lies_in("/miopen/") || lies_in("/hip/");
+  const bool for_cuda =
+      lies_in("/cuda/") || lies_in("/cudnn/") || file.ends_with(".cu") || file.ends_with(".cuh");
+  if (library.find("cuda") != std::string_view::npos) return for_cuda && !for_hip;
+  if (library.find("hip") != std::string_view::npos) return for_cuda || for_hip;
+  return !for_cuda && !for_hip;
 }
 
 }  // namespace
@@ -85,7 +111,8 @@ struct Index::State {
   // First and one past the last definition of a symbol.
   std::pair<std::uint32_t, std::uint32_t> definitions_of(std::string_view canonical_symbol) const;
   std::optional<std::uint32_t> choose_definition(std::string_view canonical_symbol,
-                                                 std::string_view source_file) const;
+                                                 std::string_view source_file,
+                                                 std::string_view library) const;
   Definition definition(std::uint32_t rank) const;
   OpEntry op(std::uint64_t offset, std::uint32_t rank) const;
   std::string_view file_name(std::uint32_t number) const;
@@ -369,7 +396,8 @@ std::pair<std::uint32_t, std::uint32_t> Index::State::equal_range(const Part& nu
 }
 
 std::optional<std::uint32_t> Index::State::choose_definition(std::string_view canonical_symbol,
-                                                             std::string_view source_file) const {
+                                                             std::string_view source_file,
+                                                             std::string_view library) const {
   auto [first, end] = definitions_of(canonical_symbol);
   if (first == end) {
     const std::string key = function_key(canonical_symbol);
@@ -378,19 +406,19 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
   if (first == end) {
     return std::nullopt;
   }
+  // What counts more comes first.
+  const auto fitness = [&](std::uint32_t rank) {
+    const std::string_view path = definition(rank).location.file;
+    const bool alike =
+        !source_file.empty() && is_named_alike(source_name(path), source_name(source_file));
+    return std::tuple(!source_file.empty() && path == source_file, alike,
+                      !source_file.empty() && is_header(path),
+                      !library.empty() && may_be_in(library, path));
+  };
   std::uint32_t chosen = first;
-  if (!source_file.empty()) {
-    const std::string_view wanted = source_name(source_file);
-    bool is_named_alike = false;
-    for (std::uint32_t rank = first; rank < end; ++rank) {
-      const std::string_view candidate = definition(rank).location.file;
-      if (candidate == source_file) {
-        return rank;
-      }
-      if (!is_named_alike && source_name(candidate) == wanted) {
-        is_named_alike = true;
-        chosen = rank;
-      }
+  for (std::uint32_t rank = first + 1; rank < end; ++rank) {
+    if (fitness(rank) > fitness(chosen)) {
+      chosen = rank;
     }
   }
   return chosen;
@@ -524,8 +552,9 @@ std::size_t Index::call_site_count() const {
 }
 
 std::optional<Definition> Index::find_definition(std::string_view canonical_symbol,
-                                                 std::string_view source_file) const {
-  const auto rank = state_->choose_definition(canonical_symbol, source_file);
+                                                 std::string_view source_file,
+                                                 std::string_view library) const {
+  const auto rank = state_->choose_definition(canonical_symbol, source_file, library);
   return rank ? std::optional(state_->definition(*rank)) : std::nullopt;
 }
 
@@ -539,14 +568,15 @@ std::vector<Definition> Index::find_definitions(std::string_view canonical_symbo
 }
 
 std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
-                                      std::string_view source_file) const {
+                                      std::string_view source_file,
+                                      std::string_view library) const {
   std::vector<CallSite> calls;
-  auto rank = state_->choose_definition(canonical_symbol, source_file);
+  auto rank = state_->choose_definition(canonical_symbol, source_file, library);
   // A lambda that could not be told from its neighbours: the calls of all of them are its
   // function's.
   for (auto outer = enclosing_function(canonical_symbol); !rank && outer;
        outer = enclosing_function(*outer)) {
-    rank = state_->choose_definition(*outer, source_file);
+    rank = state_->choose_definition(*outer, source_file, library);
   }
   if (!rank) {
     return calls;

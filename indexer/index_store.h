@@ -99,16 +99,20 @@ class Index {
   ///
   /// Functions of internal linkage in two files can share a symbol. `source_file` tells them apart:
   /// the STT_FILE symbol above the function's (`UfuncCPUKernel_add.cpp.AVX2.cpp`), or a file's name
-  /// with or without its folders. Without one, or with one that fits none, it is the first by file.
+  /// with or without its folders. Where it fits none, the definition is in a header. Of those that
+  /// are left it is the first by file among those that can be in `library`, such as
+  /// `libtorch_cuda.so`: one for CUDA has what is in CUDA's folders, another one has the rest.
   std::optional<Definition> find_definition(std::string_view canonical_symbol,
-                                            std::string_view source_file = {}) const;
+                                            std::string_view source_file = {},
+                                            std::string_view library = {}) const;
 
   /// All functions of that symbol, by file.
   std::vector<Definition> find_definitions(std::string_view canonical_symbol) const;
 
   /// The call sites in the body of a function (lambdas in it included), by line. Empty if unknown.
   std::vector<CallSite> calls_of(std::string_view canonical_symbol,
-                                 std::string_view source_file = {}) const;
+                                 std::string_view source_file = {},
+                                 std::string_view library = {}) const;
 
   /// Functions whose key holds `part` (such as `4gelu`, a name with its length before it), in the
   /// order of their symbols, `limit` at most. For look-ups by a bare name.

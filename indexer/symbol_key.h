@@ -43,4 +43,10 @@ std::optional<std::string> lambda_key(std::string_view mangled);
 /// operator(). Nothing where the name lies in no function. Lambdas in lambdas: the next one out.
 std::optional<std::string> enclosing_function(std::string_view mangled);
 
+/// The name of the source file that a wheel's symbol is of, as far as that is told: by nvcc, which
+/// puts it into the names of its anonymous namespaces (with `_` for what is no letter or digit, but
+/// for the last dot), or by the STT_FILE symbol, of which nvcc's temporary names become the `.cu`
+/// file's. Else empty.
+std::string source_file_of(std::string_view mangled, std::string_view stt_file);
+
 }  // namespace optrace

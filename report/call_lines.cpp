@@ -59,17 +59,18 @@ void add_line(std::vector<std::uint32_t>& lines, std::uint32_t line) {
 }  // namespace
 
 const std::vector<CallSite>& CallLines::calls_of(std::string_view symbol,
-                                                 std::string_view source_file) {
-  const auto [at, added] = calls_.try_emplace({std::string(symbol), std::string(source_file)});
-  if (added) at->second = index_.calls_of(symbol, source_file);
+                                                 const IndexedFunction& beside) {
+  const auto [at, added] =
+      calls_.try_emplace({std::string(symbol), beside.source_file + '\n' + beside.library});
+  if (added) at->second = index_.calls_of(symbol, beside.source_file, beside.library);
   return at->second;
 }
 
 std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
                                            const IndexedFunction& callee) {
   if (caller.symbol.empty() || callee.symbol.empty()) return {};
-  const auto [cached, added] =
-      found_.try_emplace({caller.symbol + '\n' + caller.source_file, callee.symbol});
+  const auto [cached, added] = found_.try_emplace(
+      {caller.symbol + '\n' + caller.source_file + '\n' + caller.library, callee.symbol});
   std::vector<std::uint32_t>& lines = cached->second;
   if (!added) return lines;
   const std::string callee_key = function_key(callee.symbol);
@@ -83,7 +84,7 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
   };
   std::vector<Reached> level;
   std::unordered_set<std::string_view> visited{caller.symbol};
-  for (const CallSite& site : calls_of(caller.symbol, caller.source_file)) {
+  for (const CallSite& site : calls_of(caller.symbol, caller)) {
     if (is_callee(site)) add_line(lines, site.location.line);
     level.push_back({site.callee, site.location.line});
   }
@@ -92,7 +93,7 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
     for (const Reached& reached : level) {
       if (is_dispatcher_entry(reached.symbol) || !visited.insert(reached.symbol).second) continue;
       if (visited.size() > kMostVisited) break;
-      for (const CallSite& site : calls_of(reached.symbol, caller.source_file)) {
+      for (const CallSite& site : calls_of(reached.symbol, caller)) {
         if (is_callee(site)) add_line(lines, reached.first_line);
         next.push_back({site.callee, reached.first_line});
       }
@@ -105,7 +106,7 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
 template <typename Wanted>
 std::vector<std::uint32_t> CallLines::lines_of_calls(const IndexedFunction& caller, Wanted wanted) {
   std::vector<std::uint32_t> lines;
-  for (const CallSite& site : calls_of(caller.symbol, caller.source_file))
+  for (const CallSite& site : calls_of(caller.symbol, caller))
     if (wanted(site.callee)) add_line(lines, site.location.line);
   return lines;
 }
@@ -121,7 +122,7 @@ std::vector<std::uint32_t> CallLines::find_by_name(const IndexedFunction& caller
   std::vector<std::uint32_t> named;
   std::vector<std::uint32_t> of_class;
   std::set<std::string> members;
-  for (const CallSite& site : calls_of(caller.symbol, caller.source_file)) {
+  for (const CallSite& site : calls_of(caller.symbol, caller)) {
     const std::string site_key = template_key(site.callee).value_or(std::string(site.callee));
     const NameParts site_parts = parts_of(site_key);
     if (!wanted.name.empty() && site_parts.name == wanted.name) add_line(named, site.location.line);

@@ -14,8 +14,9 @@ namespace optrace {
 
 /// A function as the index knows it.
 struct IndexedFunction {
-  std::string symbol;       ///< Canonical.
-  std::string source_file;  ///< As TraceFunction has it; tells functions of one symbol apart.
+  std::string symbol;         ///< Canonical.
+  std::string source_file{};  ///< Of source_file_of(), and the file name of the library that has
+  std::string library{};      ///< it: they tell functions of one symbol apart.
 };
 
 /// Finds the lines at which one function calls another, although compilers inline: what lies
@@ -48,7 +49,8 @@ class CallLines {
   static constexpr std::size_t kMostVisited = 3000;  ///< Functions, for one search.
 
  private:
-  const std::vector<CallSite>& calls_of(std::string_view symbol, std::string_view source_file);
+  /// Of a function that is compiled together with `beside`.
+  const std::vector<CallSite>& calls_of(std::string_view symbol, const IndexedFunction& beside);
 
   /// The lines of `caller`, ascending, that call a function whose key is `wanted`.
   template <typename Wanted>

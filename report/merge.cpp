@@ -290,7 +290,9 @@ class Merge {
       if (!step->op.empty()) facts->op = op_of(step->op);
     }
     if (index_ == nullptr || function.symbol.empty()) return facts;
-    facts->indexed = {canonical_symbol(function.symbol), function.source_file};
+    facts->indexed = {canonical_symbol(function.symbol),
+                      source_file_of(function.symbol, function.source_file),
+                      facts->library.value_or("")};
     facts->source = definition_of(facts->indexed);
     return facts;
   }
@@ -298,7 +300,8 @@ class Merge {
   // Where a native function is defined, as far as the index knows.
   std::optional<FrameSource> definition_of(const IndexedFunction& function) const {
     if (index_ == nullptr) return std::nullopt;
-    const auto found = index_->find_definition(function.symbol, function.source_file);
+    const auto found =
+        index_->find_definition(function.symbol, function.source_file, function.library);
     if (!found) return std::nullopt;
     FrameSource source;
     source.file = found->location.file;
@@ -684,7 +687,7 @@ class Merge {
       frame.detail["library"] = library;
     if (!call_lines_ || path.kind != PathKind::function || path.what == kNone) return frame;
     if (const std::vector<std::uint32_t> lines =
-            call_lines_->find(facts(path.what).indexed, {canonical_symbol(name), {}});
+            call_lines_->find(facts(path.what).indexed, {.symbol = canonical_symbol(name)});
         !lines.empty())
       frame.source.emplace().call_line = lines.front();
     return frame;
@@ -715,7 +718,8 @@ class Merge {
     frame.detail = std::move(launch.detail);
     if (options_.times && frame.detail.contains("duration_ns"))
       frame.detail["time"] = frame.detail["duration_ns"];
-    frame.source = definition_of({canonical_symbol(launch.symbol), {}});
+    frame.source = definition_of(
+        {canonical_symbol(launch.symbol), source_file_of(launch.symbol, {}), "libtorch_cuda.so"});
     frame.symbol = std::move(launch.symbol);
     return frame;
   }

@@ -466,6 +466,36 @@ TEST_CASE("of two files of one name the one with its folders is chosen") {
   CHECK(index.calls_of("_Z1fv", "x.cpp").empty());
 }
 
+TEST_CASE("functions that share a symbol are told apart by headers and by the library") {
+  IndexContents contents;
+  contents.functions = {{"_Z1fv", "native/cpu/layer_norm_kernel.cpp", 1, {{"_Z1gv", 2}}},
+                        {"_Z1fv", "native/cuda/layer_norm_kernel.cu", 3, {{"_Z1hv", 4}}},
+                        {"_Z1kv", "native/Sorting.cpp", 1, {}},
+                        {"_Z1kv", "native/cuda/Sorting.cpp", 2, {}},
+                        {"_Z1kv", "native/miopen/Sorting.cpp", 3, {}},
+                        {"_Z1mv", "native/cuda/GridSampler.cuh", 1, {}},
+                        {"_Z1mv", "native/GridSampler.h", 2, {}},
+                        {"_Z1mv", "native/Other.cpp", 3, {}}};
+  const PrivateFolder folder;
+  write_index(contents, folder.path() / "index");
+  const Index index = Index::open(folder.path() / "index");
+  const auto line = [&](const char* symbol, const char* file, const char* library) {
+    return index.find_definition(symbol, file, library)->location.line;
+  };
+  CHECK(line("_Z1fv", "layer_norm_kernel.cu", "") == 3);
+  CHECK(line("_Z1fv", "layer.norm_kernel.cu", "") == 3);
+  CHECK(line("_Z1fv", "other_norm_kernel.cu", "") == 1);
+  CHECK(line("_Z1fv", "", "libtorch_cuda.so") == 3);
+  CHECK(line("_Z1fv", "", "libtorch_cpu.so") == 1);
+  CHECK(line("_Z1fv", "layer_norm_kernel.cpp.AVX2.cpp", "libtorch_cuda.so") == 1);
+  CHECK(index.calls_of("_Z1fv", "", "libtorch_cuda.so").at(0).callee == "_Z1hv");
+  CHECK(line("_Z1kv", "Sorting.cpp", "libtorch_cuda.so") == 2);
+  CHECK(line("_Z1kv", "Sorting.cpp", "libtorch_hip.so") == 2);
+  CHECK(line("_Z1kv", "Sorting.cpp", "libtorch_cpu.so") == 1);
+  CHECK(line("_Z1mv", "GridSampler.cpp", "libtorch_cpu.so") == 2);
+  CHECK(line("_Z1mv", "GridSampler.cu", "libtorch_cuda.so") == 1);
+}
+
 TEST_CASE("the same contents give the same bytes, whatever their order") {
   const PrivateFolder folder;
   IndexContents contents = sample();

@@ -8,6 +8,7 @@ using optrace::canonical_symbol;
 using optrace::enclosing_function;
 using optrace::function_key;
 using optrace::lambda_key;
+using optrace::source_file_of;
 using optrace::template_key;
 
 TEST_CASE("all instances of a template have its key") {
@@ -149,4 +150,30 @@ TEST_CASE("damaged names end, whatever they look like") {
     deep += "I1a";
   }
   CHECK(canonical_symbol(deep) == deep);
+}
+
+TEST_CASE("nvcc names the file that a symbol is of") {
+  const auto of = [](const char* symbol, const char* file = "") {
+    return source_file_of(symbol, file);
+  };
+  CHECK(of("_ZN2at6native53_GLOBAL__N__21739cd4_20_layer_norm_kernel_cu_"
+           "9c5ada8a19LayerNormKernelEv") == "layer_norm_kernel.cu");
+  CHECK(of("_ZN2at6native68_GLOBAL__N__3e09acab_29_ActivationHardshrinkKernel_cu_12b5126a_"
+           "245921fEv") == "ActivationHardshrinkKernel.cu");
+  CHECK(of("_ZN2at6nativeL1fEv",
+           "tmpxft_00007749_00000000-6_MaxUnpooling.compute_90.cudafe1.cpp") == "MaxUnpooling.cu");
+  CHECK(of("_ZN2at6nativeL1fEv", "tmpxft_00007749_00000000-6_AsyncMM.cudafe1.cpp") == "AsyncMM.cu");
+  CHECK(of("_ZN2at6nativeL1fEv", "add.cpp.AVX2.cpp") == "add.cpp.AVX2.cpp");
+  for (const char* const other :
+       {"", "_ZN2at6native12_GLOBAL__N_11fEv", "_GLOBAL__N__", "_GLOBAL__N__ab", "_GLOBAL__N__ab_",
+        "_GLOBAL__N__ab_99_x_cu", "_GLOBAL__N__ab_3_cpp_", "_GLOBAL__N__ab_3__cu_",
+        "_GLOBAL__N__ab_99999999999999999999999_x_cu_"}) {
+    INFO(other);
+    CHECK(of(other).empty());
+  }
+  for (const char* const other : {"tmpxft_.cudafe1.cpp", "tmpxft_1-6.cudafe1.cpp",
+                                  "tmpxft_1-6_.cudafe1.cpp", "tmpxft_x_6.cudafe1.cpp"}) {
+    INFO(other);
+    CHECK(of("f", other) == other);
+  }
 }
