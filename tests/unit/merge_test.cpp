@@ -271,16 +271,27 @@ TEST_CASE("what OpenMP's workers do belongs to the call that opened the region",
   const auto kernel = t.function(kKernel), parallel = t.function("GOMP_parallel");
   const auto body = t.function("_ZN2at6native4bodyEv._omp_fn.0"), helper = t.function(kHelper);
   const auto start = t.function("gomp_thread_start", false);
+  // GOMP_parallel takes the body and what its threads share, the body the latter.
+  const auto arguments = [&](std::uint32_t slot, std::uint64_t first, std::uint64_t second) {
+    t.trace.threads[0].events.push_back({.kind = EventKind::arguments,
+                                         .line = slot,
+                                         .stack_pointer = first,
+                                         .return_address = second});
+  };
   t.enter(kernel, kNone, 1000);
   t.enter(parallel, kernel, 900);
+  arguments(900, 0x1234, 0x7ffe);
   t.enter(body, parallel, 800);
+  arguments(800, 0x7ffe, 0);
   t.enter(helper, body, 700);
+  for (std::size_t i = 0; i < t.trace.threads[0].events.size(); ++i)
+    t.trace.threads[0].events[i].time = i;
   const optrace::ThreadRecord opener = t.trace.threads[0];
   t.trace.threads.insert(t.trace.threads.begin(), 2, opener);  // Workers come first.
   for (std::size_t worker = 0; worker < 2; ++worker) {
     t.trace.threads[worker].id = 10 + worker;
     auto& events = t.trace.threads[worker].events;
-    events.erase(events.begin(), events.begin() + 2);
+    events.erase(events.begin(), events.begin() + 3);
     events[0].caller = start;
   }
   const Report report = merge_timeline(t.trace, nullptr, {});

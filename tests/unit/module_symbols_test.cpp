@@ -310,6 +310,10 @@ TEST_CASE("functions are selected by their names") {
   CHECK_FALSE(selected("vmsplice"));
   CHECK(selected("vmsExp"));
   CHECK(selected("cudnnBackendExecute"));
+  CHECK(selected("GOMP_parallel"));
+  CHECK_FALSE(selected("GOMP_barrier"));
+  CHECK(selected("_ZN2at8internal15invoke_parallelIZNS_12parallel_forIvEEvlllS8_._omp_fn.0"));
+  CHECK(selected("level1_thin_thread._omp_fn.0"));
   CHECK_FALSE(selected("_ZNSt6vectorIiSaIiEE9push_backERKi"));
   CHECK_FALSE(selected("malloc"));
   CHECK_FALSE(selected(""));

@@ -403,3 +403,93 @@ TEST_CASE("functions that were live before recording are outside of all that is 
   const Leaves all = leaves(t.trace);
   CHECK(std::ranges::count(all, std::string(kLoop) + " > __main__.<module> > work x2") == 1);
 }
+
+TEST_CASE("a worker belongs to the region whose data it shares, whatever is nearer in time",
+          "[path_counter]") {
+  constexpr std::uint64_t kFirstData = 0x7ffd'0000'1000, kSecondData = 0x7ffd'0000'2000;
+  TraceBuilder t;
+  const auto first = t.function("first"), second = t.function("second");
+  const auto parallel = t.function("GOMP_parallel"), helper = t.function("helper");
+  const auto body = t.function("_ZN2at8internal15invoke_parallelIZ1fvE_EEv._omp_fn.0");
+  const auto start = t.function("gomp_thread_start");
+  t.trace.threads.resize(4);
+  const auto enter = [&](std::size_t thread, std::uint32_t what, std::uint32_t caller,
+                         std::uint64_t slot, std::uint64_t time) {
+    t.trace.threads[thread].id = thread + 1;
+    t.trace.threads[thread].events.push_back(
+        {.what = what,
+         .caller = caller,
+         .stack_pointer = slot,
+         .return_address = caller == kNone ? 0 : (caller + std::uint64_t{1}) * 1000,
+         .time = time});
+  };
+  const auto arguments = [&](std::size_t thread, std::uint64_t slot, std::uint64_t one,
+                             std::uint64_t two, std::uint64_t time) {
+    t.trace.threads[thread].events.push_back({.kind = EventKind::arguments,
+                                              .line = static_cast<std::uint32_t>(slot),
+                                              .stack_pointer = one,
+                                              .return_address = two,
+                                              .time = time});
+  };
+  const auto open = [&](std::size_t thread, std::uint32_t caller, std::uint64_t data,
+                        std::uint64_t time) {
+    enter(thread, caller, kNone, 1000, time);
+    enter(thread, parallel, caller, 900, time + 1);
+    arguments(thread, 900, 0x1234, data, time + 2);
+    enter(thread, body, parallel, 800, time + 10);
+    arguments(thread, 800, data, 0, time + 11);
+    enter(thread, helper, body, 700, time + 12);
+  };
+  const auto work = [&](std::size_t thread, std::uint64_t data, std::uint64_t time) {
+    enter(thread, body, start, 5000, time);
+    arguments(thread, 5000, data, 0, time + 1);
+    enter(thread, helper, body, 4000, time + 2);
+  };
+  for (const std::uint64_t round : {100U, 200U}) {
+    open(0, first, kFirstData, round);
+    open(1, second, kSecondData, round + 20);
+    if (round == 100) enter(2, start, kNone, 6000, 1);  // A frame of the worker's own.
+    work(2, kFirstData, round + 31);                    // Nearer to the other region.
+    work(3, kSecondData, round + 25);  // Before the thread that opened it; others are live still.
+  }
+  count_paths(t.trace, {});
+  const std::string inside =
+      std::string(" > GOMP_parallel > ") + t.trace.functions[body].symbol + " > helper x4";
+  Leaves all = leaves(t.trace);
+  std::ranges::sort(all);
+  CHECK(all == Leaves{"first" + inside, "gomp_thread_start x1", "second" + inside});
+  for (const TracePath& path : t.trace.paths) {
+    if (path.what != body && path.what != helper) continue;
+    CHECK(path.thread_count == 2);
+    CHECK(path.thread < 2);  // That of the thread that opened the region.
+  }
+}
+
+TEST_CASE("a worker counts what the call that opened its region counts", "[path_counter]") {
+  TraceBuilder t;
+  const auto add = t.function(kAddCall), parallel = t.function("GOMP_parallel"),
+             body = t.function("f._omp_fn.0");
+  t.trace.threads.resize(2);
+  t.trace.threads[1].id = 2;
+  for (std::uint64_t call = 0; call < 3; ++call) {
+    const std::uint64_t time = 100 * (call + 1);
+    t.enter(add, kNone, 1000);
+    at_time(t, time);
+    t.enter(parallel, add, 900);
+    at_time(t, time + 1);
+    note(t.trace.threads[0], EventKind::arguments, 0, 1, 77, time + 2);
+    t.trace.threads[0].events.back().line = 900;
+    for (ThreadRecord& thread : t.trace.threads) {
+      const bool opener = thread.id == 1;
+      thread.events.push_back({.what = body,
+                               .caller = opener ? parallel : kNone,
+                               .stack_pointer = opener ? 800U : 5000U,
+                               .return_address = opener ? 2000U : 1U,
+                               .time = time + 10});
+      note(thread, EventKind::arguments, 0, 77, 0, time + 11);
+      thread.events.back().line = opener ? 800 : 5000;
+    }
+  }
+  count_paths(t.trace, {.ops = "add*", .skip = 1, .count = 1});
+  CHECK(leaves(t.trace) == Leaves{std::string(kAddCall) + " > GOMP_parallel > f._omp_fn.0 x2"});
+}

@@ -458,6 +458,10 @@ TEST_CASE("only what hands an op on to the next dispatch key has its arguments r
   CHECK(plan.probes()[1].arguments != 0);
   CHECK_FALSE(takes_dispatch_keys("_ZN2at10redispatch3addEN3c1014DispatchKeySetE"));
   CHECK_FALSE(takes_dispatch_keys(""));
+  CHECK(has_telling_arguments("GOMP_parallel"));
+  CHECK(has_telling_arguments("_ZN2at8internal15invoke_parallelEv._omp_fn.0"));
+  CHECK_FALSE(has_telling_arguments("GOMP_parallel_end"));
+  CHECK_FALSE(has_telling_arguments("_ZN2at6native3addEv"));
 }
 
 TEST_CASE("nearly every function of the wheel that is worth it can have a jump") {
