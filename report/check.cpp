@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -190,6 +191,8 @@ bool lacks_source(const Frame& frame) {
 struct Tally {
   std::uint64_t found = 0;
   std::optional<Path> first;
+  std::vector<CheckPlace> places;  // By first occurrence.
+  std::map<std::pair<std::string_view, std::uint32_t>, std::size_t> known_places;
   // uses: ops met and missed, and what they used instead.
   std::uint64_t good = 0;
   std::set<std::string> instead;
@@ -219,6 +222,8 @@ class Check {
       }
       judge(tallies_[i], result);
       if (tallies_[i].first) result.path = steps_of(*tallies_[i].first);
+      result.places = std::move(tallies_[i].places);
+      std::ranges::stable_sort(result.places, std::ranges::greater(), &CheckPlace::count);
     }
     return results;
   }
@@ -235,6 +240,8 @@ class Check {
       pending.pop_back();
       path.resize(above);
       path.push_back(frame);
+      own_.resize(above);
+      own_.push_back(is_own(*frame) ? above : above == 0 ? kNoneOwn : own_.back());
       records_ = records_ || has_op_record(*frame);
       for (std::size_t i = 0; i < rules_.size(); ++i) note(rules_[i], tallies_[i], path);
       for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
@@ -266,6 +273,28 @@ class Check {
     if (more == 0) return;
     tally.found += more;
     if (!tally.first) tally.first = path;
+    note_place(tally, path, more);
+  }
+
+  /// A Python frame of the program itself, not of torch.
+  static bool is_own(const Frame& frame) {
+    return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
+           frame.source->line != 0 && !frame.source->file.starts_with("torch/");
+  }
+
+  void note_place(Tally& tally, const Path& path, std::uint64_t count) const {
+    const std::size_t at = own_.back();
+    if (at == kNoneOwn) return;
+    const FrameSource& source = *path[at]->source;
+    const FrameSource* const next =
+        at + 1 < path.size() && path[at + 1]->source ? &*path[at + 1]->source : nullptr;
+    const std::uint32_t line = next != nullptr && next->call_line ? *next->call_line : source.line;
+    const auto [place, is_new] =
+        tally.known_places.try_emplace({source.file, line}, tally.places.size());
+    if (is_new)
+      tally.places.push_back(
+          {.function = shown_name(*path[at]), .file = source.file, .line = line});
+    tally.places[place->second].count += count;
   }
 
   /// `first` becomes the way to what breaks the rule: the backend that is not to be, or the one
@@ -298,8 +327,9 @@ class Check {
     }
     const bool never = rule.kind == Rule::Kind::never_uses;
     if (!good.empty()) tally.good += op.calls;
-    if (good.empty() != never && !tally.first)
-      tally.first = never ? good : !other.empty() ? other : own_work(path);
+    if (good.empty() == never) return;
+    note_place(tally, path, op.calls);
+    if (!tally.first) tally.first = never ? good : !other.empty() ? other : own_work(path);
   }
 
   /// Where no library was called, the way to the first device kernel, or else to the op.
@@ -426,6 +456,8 @@ class Check {
   const std::vector<Rule>& rules_;
   const CheckOptions& options_;
   std::vector<Tally> tallies_;
+  static constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> own_;  // For each frame of the way: the innermost of the program's own.
   GraphBreaks breaks_;
   bool records_ = false;  // Some op has a record.
 };

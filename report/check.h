@@ -20,6 +20,14 @@ struct CheckStep {
   std::uint32_t line = 0;  ///< That calls the next step, where it is known; else the definition's.
 };
 
+/// A line of the program's own Python that leads to what a rule found, and how often.
+struct CheckPlace {
+  std::string function;
+  std::string file;
+  std::uint32_t line = 0;
+  std::uint64_t count = 0;
+};
+
 struct CheckResult {
   enum class Status : std::uint8_t {
     passed,
@@ -28,9 +36,10 @@ struct CheckResult {
   };
   Rule rule;
   Status status = Status::passed;
-  std::string found;            ///< A sentence.
-  std::string remedy;           ///< error: what to do.
-  std::vector<CheckStep> path;  ///< To what was found first, outermost first.
+  std::string found;                 ///< A sentence.
+  std::string remedy;                ///< error: what to do.
+  std::vector<CheckStep> path;       ///< To what was found first, outermost first.
+  std::vector<CheckPlace> places{};  ///< Each once, the most frequent first.
 };
 
 struct CheckOptions {

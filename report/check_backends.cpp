@@ -32,8 +32,9 @@ constexpr auto kBackends = std::to_array<Backend>({
     {"mkl", "MKL", ""},
     {"blas", "BLAS", ""},
     {"blas", "BLAS/LAPACK", ""},
-    {"blas", "MKL", ""},
+    {"blas", "MKL", "mkl_blas*"},
     {"lapack", "BLAS/LAPACK", ""},
+    {"lapack", "MKL", "mkl_lapack*"},
     {"fbgemm", "FBGEMM", ""},
     {"xnnpack", "XNNPACK", ""},
     {"qnnpack", "QNNPACK", ""},
@@ -46,6 +47,23 @@ constexpr auto kBackends = std::to_array<Backend>({
     {"efficient", "", "*efficient_attention*"},
     {"math", "", "*_scaled_dot_product_attention_math*"},
 });
+
+// Fortran's names look alike; these are of BLAS (netlib.org/blas, and Intel's additions).
+constexpr std::string_view kFortran = "BLAS/LAPACK";
+constexpr auto kBlas = std::to_array<std::string_view>(
+    {"asum",   "axpy",       "copy",  "dot",  "dotc",       "dotu", "gbmv", "gemm",
+     "gemm3m", "gemm_batch", "gemmt", "gemv", "gemv_batch", "ger",  "gerc", "geru",
+     "hemm",   "hemv",       "her",   "her2", "her2k",      "herk", "nrm2", "rot",
+     "rotg",   "sbmv",       "scal",  "spmv", "swap",       "symm", "symv", "syr",
+     "syr2",   "syr2k",      "syrk",  "trmm", "trmv",       "trsm", "trsv", "trsm_batch"});
+
+std::string lower(std::string_view text);
+
+bool is_blas(std::string_view name) {
+  const std::string function = lower(name.substr(0, name.find_last_not_of('_') + 1));
+  return !function.empty() &&
+         std::ranges::find(kBlas, std::string_view(function).substr(1)) != kBlas.end();
+}
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -70,10 +88,12 @@ bool is_work_of(const Frame& frame, std::string_view backend) {
   const std::string wanted = lower(backend);
   return std::ranges::any_of(kBackends, [&](const Backend& row) {
     if (row.name != wanted) return false;
-    if (!row.library.empty())
-      return frame.layer == Layer::library && text_at(frame.detail, "library") == row.library &&
-             !is_library_bookkeeping(frame.name);
-    return matches_pattern(frame.name, row.function);
+    if (!row.function.empty() && !matches_pattern(frame.name, row.function)) return false;
+    if (row.library.empty()) return true;
+    if (frame.layer != Layer::library || text_at(frame.detail, "library") != row.library ||
+        is_library_bookkeeping(frame.name))
+      return false;
+    return row.library != kFortran || is_blas(frame.name) == (row.name == "blas");
   });
 }
 

@@ -78,17 +78,34 @@ std::string way(const CheckResult& result) {
   return text;
 }
 
-/// Where a tool that annotates files may point: the rule's line, or else the innermost line of a
-/// program's own Python. Empty for none.
-CheckStep annotated(const CheckResult& result) {
-  CheckStep place;
-  const auto own = std::find_if(result.path.rbegin(), result.path.rend(), is_own_line);
-  if (own != result.path.rend()) place = *own;
-  if (place.file.empty() && !result.rule.file.empty()) {
-    place.file = result.rule.file;
-    place.line = static_cast<std::uint32_t>(result.rule.line);
+/// Where a tool that annotates files may point: the lines of the program's own Python, or else the
+/// rule's line. One without a file for none.
+std::vector<CheckPlace> annotated(const CheckResult& result) {
+  if (!result.places.empty()) return result.places;
+  const auto line = static_cast<std::uint32_t>(result.rule.line);
+  return {{.function = {}, .file = result.rule.file, .line = line}};
+}
+
+/// `  3 times at this line, 12 in all` where a rule found something at several lines.
+std::string share_of(const CheckPlace& place, const CheckResult& result) {
+  return result.places.size() < 2
+             ? ""
+             : fmt::format(" ({} time{} at this line)", place.count, place.count == 1 ? "" : "s");
+}
+
+/// `train.py:12  in step  ×3`, for each line where there are several.
+std::vector<std::string> lines_of_places(const CheckResult& result, std::size_t limit) {
+  std::vector<std::string> lines;
+  if (result.places.size() < 2) return lines;
+  for (const CheckPlace& place : result.places) {
+    if (lines.size() == limit) {
+      lines.push_back(fmt::format("and {} more lines", result.places.size() - limit));
+      break;
+    }
+    lines.push_back(
+        fmt::format("{}:{}  in {}  ×{}", place.file, place.line, place.function, place.count));
   }
-  return place;
+  return lines;
 }
 
 std::string dumped(const Json& json) {
@@ -132,6 +149,10 @@ std::string check_to_text(const std::vector<CheckResult>& results, const Termina
                                      printable(step->name + place_of(*step))) +
               "\n";
     }
+    constexpr std::size_t kMostLines = 30;
+    const std::vector<std::string> lines = lines_of_places(result, kMostLines);
+    if (!lines.empty()) text += indent + style.paint("by line:", "2") + "\n";
+    for (const std::string& line : lines) text += fmt::format("{}  {}\n", indent, printable(line));
   }
   const std::size_t failed = count(results, Status::failed);
   const std::size_t errors = count(results, Status::error);
@@ -157,6 +178,12 @@ std::string check_to_json(const Report& report, const std::vector<CheckResult>& 
                       {"name", step.name},
                       {"file", or_null(step.file)},
                       {"line", step.file.empty() ? Json() : Json(step.line)}});
+    Json places = Json::array();
+    for (const CheckPlace& place : result.places)
+      places.push_back({{"function", place.function},
+                        {"file", place.file},
+                        {"line", place.line},
+                        {"count", place.count}});
     json["rules"].push_back({{"name", result.rule.name},
                              {"expected", result.rule.text},
                              {"because", or_null(result.rule.because)},
@@ -165,7 +192,8 @@ std::string check_to_json(const Report& report, const std::vector<CheckResult>& 
                              {"status", name_of(result.status)},
                              {"found", result.found},
                              {"remedy", or_null(result.remedy)},
-                             {"path", std::move(path)}});
+                             {"path", std::move(path)},
+                             {"places", std::move(places)}});
   }
   return dumped(json);
 }
@@ -194,6 +222,8 @@ std::string check_to_junit(const std::vector<CheckResult>& results) {
     text += markup_text("expected: " + result.rule.text) + "\n" + markup_text(sentence(result));
     for (const CheckStep& step : result.path)
       text += "\n" + markup_text(step.name + place_of(step));
+    for (const std::string& line : lines_of_places(result, result.places.size()))
+      text += "\n" + markup_text(line);
     text += fmt::format("</{}>\n  </testcase>\n", kind);
   }
   return text + " </testsuite>\n</testsuites>\n";
@@ -209,19 +239,21 @@ std::string check_to_sarif(const std::vector<CheckResult>& results) {
                      {"name", result.rule.name},
                      {"shortDescription", {{"text", result.rule.text}}}});
     if (result.status == Status::passed) continue;
-    std::string message = result.rule.name + ": " + sentence(result);
-    if (!result.path.empty()) message += "\n" + way(result);
-    Json one = {{"ruleId", id},
-                {"ruleIndex", i},
-                {"level", "error"},
-                {"message", {{"text", printable(message)}}},
-                {"locations", Json::array()}};
-    if (const CheckStep place = annotated(result); !place.file.empty()) {
-      Json physical = {{"artifactLocation", {{"uri", place.file}}}};
-      if (place.line != 0) physical["region"] = {{"startLine", place.line}};
-      one["locations"].push_back({{"physicalLocation", std::move(physical)}});
+    for (const CheckPlace& place : annotated(result)) {
+      std::string message = result.rule.name + ": " + sentence(result) + share_of(place, result);
+      if (!result.path.empty()) message += "\n" + way(result);
+      Json one = {{"ruleId", id},
+                  {"ruleIndex", i},
+                  {"level", "error"},
+                  {"message", {{"text", printable(message)}}},
+                  {"locations", Json::array()}};
+      if (!place.file.empty()) {
+        Json physical = {{"artifactLocation", {{"uri", place.file}}}};
+        if (place.line != 0) physical["region"] = {{"startLine", place.line}};
+        one["locations"].push_back({{"physicalLocation", std::move(physical)}});
+      }
+      found.push_back(std::move(one));
     }
-    found.push_back(std::move(one));
   }
   return dumped({{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
                  {"version", "2.1.0"},
@@ -234,14 +266,17 @@ std::string check_to_github(const std::vector<CheckResult>& results) {
   std::string text;
   for (const CheckResult& result : results) {
     if (result.status == Status::passed) continue;
-    std::string properties = "title=" + command_text(result.rule.name, true);
-    if (const CheckStep place = annotated(result); !place.file.empty()) {
-      properties += ",file=" + command_text(place.file, true);
-      if (place.line != 0) properties += fmt::format(",line={}", place.line);
+    for (const CheckPlace& place : annotated(result)) {
+      std::string properties = "title=" + command_text(result.rule.name, true);
+      if (!place.file.empty()) {
+        properties += ",file=" + command_text(place.file, true);
+        if (place.line != 0) properties += fmt::format(",line={}", place.line);
+      }
+      text += fmt::format("::error {}::{}", properties,
+                          command_text(sentence(result) + share_of(place, result), false));
+      if (!result.path.empty()) text += "%0A" + command_text(way(result), false);
+      text += "\n";
     }
-    text += fmt::format("::error {}::{}", properties, command_text(sentence(result), false));
-    if (!result.path.empty()) text += "%0A" + command_text(way(result), false);
-    text += "\n";
   }
   text += fmt::format("{} of {} rules passed\n", count(results, Status::passed), results.size());
   return text;

@@ -124,6 +124,11 @@ bool KnownNames::any_matches(std::string_view wanted) const {
     if (names_op(pattern, op.name)) return true;
   for (const PythonName& name : index_->python_names())
     if (matches_op_pattern(name.name, pattern)) return true;
+  // Ops that no yaml has: TORCH_LIBRARY's.
+  for (const Registration& registration : index_->registrations())
+    if (registration.name.find("::") != std::string_view::npos &&
+        names_op(pattern, registration.name))
+      return true;
   if (words.empty()) return false;
   bool found = false;
   index_->each_symbol_with(
@@ -144,6 +149,7 @@ std::vector<std::string> KnownNames::near(std::string_view wanted, std::size_t l
       const LocateResult located = Locator(*index_).locate(pattern, {.limit = limit});
       std::vector<std::string> names = located.suggestions;
       for (const Located& answer : located.answers) names.push_back(answer.name);
+      std::erase(names, wanted);
       if (names.size() > limit) names.resize(limit);
       return names;
     } catch (const Error&) {

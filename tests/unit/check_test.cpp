@@ -1,5 +1,6 @@
 #include "report/check.h"
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 #include <string>
@@ -9,6 +10,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "indexer/index_writer.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
 
@@ -344,4 +346,85 @@ TEST_CASE("outputs say the same of each rule", "[check]") {
   CHECK(github.find("::error title=</failure><script>\"'&\\x01\\x1b[31m%250A%2C%3A\\xff,"
                     "file=model.py,line=7::found: called 3 times") != std::string::npos);
   CHECK(github.ends_with("1 of 3 rules passed\n"));
+}
+
+TEST_CASE("each line of the program that leads to what was found is listed", "[check]") {
+  Report report = empty_report();
+  Frame main = frame(Layer::python, "__main__.step");
+  main.source = FrameSource{"train.py", 3, {}, {}};
+  for (const auto& [line, calls] : {std::pair(5U, 1U), {7U, 4U}, {5U, 2U}, {9U, 1U}}) {
+    Frame inner = frame(Layer::python, "torch.nn.functional.linear");
+    inner.source = FrameSource{"torch/nn/functional.py", 1, line, {}};
+    inner.children.push_back(op("mm", "float32", "cpu"));
+    inner.children.back().calls = calls;
+    main.children.push_back(std::move(inner));
+  }
+  report.roots.push_back(std::move(main));
+  report.roots.push_back(op("mm", "float32", "cpu"));  // No line leads there.
+  for (const char* const rule :
+       {"never calls aten::mm", "ops == 0", "mm uses cudnn", "no kernel of dtype float32"}) {
+    INFO(rule);
+    const CheckResult result = one(report, rule);
+    CHECK(result.status == Status::failed);
+    REQUIRE(result.places.size() == 3);
+    CHECK(result.places[0].file == "train.py");
+    CHECK(result.places[0].function == "__main__.step");
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> lines;
+    for (const CheckPlace& place : result.places) lines.emplace_back(place.line, place.count);
+    CHECK(lines == std::vector<std::pair<std::uint32_t, std::uint64_t>>{{7, 4}, {5, 3}, {9, 1}});
+  }
+  const std::vector<CheckResult> results = {one(report, "never calls aten::mm")};
+  CHECK(check_to_text(results, {})
+            .find("by line:\n"
+                  "          train.py:7  in __main__.step  ×4\n"
+                  "          train.py:5  in __main__.step  ×3\n"
+                  "          train.py:9  in __main__.step  ×1\n") != std::string::npos);
+  const auto json = nlohmann::json::parse(check_to_json(report, results));
+  CHECK(json["rules"][0]["places"][1] ==
+        nlohmann::json(
+            {{"function", "__main__.step"}, {"file", "train.py"}, {"line", 5}, {"count", 3}}));
+  const std::string github = check_to_github(results);
+  for (const char* const line : {"line=7::", "line=5::", "line=9::"})
+    CHECK(github.find(line) != std::string::npos);
+  CHECK(github.find("(3 times at this line)") != std::string::npos);
+  CHECK(nlohmann::json::parse(check_to_sarif(results))["runs"][0]["results"].size() == 3);
+  CHECK(check_to_junit(results).find("train.py:9  in __main__.step  ×1") != std::string::npos);
+}
+
+TEST_CASE("BLAS and LAPACK are two backends", "[check]") {
+  Report report = empty_report();
+  for (const char* const call : {"sgemm_", "SGESDD", "DftiComputeForward"}) {
+    Frame made = op(call == std::string("sgemm_") ? "mm"
+                    : call[0] == 'S'              ? "svd"
+                                                  : "fft",
+                    "float32", "cpu");
+    Frame work = frame(Layer::library, call);
+    work.detail = {{"library", call[0] == 'D' ? "MKL" : "BLAS/LAPACK"}};
+    made.children.push_back(std::move(work));
+    report.roots.push_back(std::move(made));
+  }
+  for (const char* const rule : {"mm uses blas", "svd uses lapack", "fft uses mkl"})
+    CHECK(one(report, rule).status == Status::passed);
+  for (const char* const rule : {"mm uses lapack", "svd uses blas", "fft uses blas"})
+    CHECK(one(report, rule).status == Status::failed);
+}
+
+TEST_CASE("what TORCH_LIBRARY registers is known, and nothing is proposed as itself", "[check]") {
+  IndexContents contents;
+  contents.registrations = {{RegistrationKind::definition, "c10d::allreduce_", "", "",
+                             "torch/csrc/distributed/c10d/Ops.cpp", 21}};
+  const PrivateFolder folder;
+  write_index(contents, folder.path() / "index");
+  const Index index = Index::open(folder.path() / "index");
+  const KnownNames names({}, &index);
+  CHECK(names.any_matches("c10d::allreduce_"));
+  CHECK(names.any_matches("c10d::allreduce*"));
+  CHECK_FALSE(names.any_matches("c10d::allreduc"));
+  for (const char* const name : {"c10d::allreduce_", "c10d::allreduc"}) {
+    const std::vector<std::string> near = names.near(name, 3);
+    CHECK(std::ranges::find(near, name) == near.end());
+  }
+  const Report report = example();
+  CHECK(check(report, names, {parse_rule("never calls c10d::allreduce_")})[0].status ==
+        Status::passed);
 }
