@@ -169,9 +169,7 @@ std::uint64_t calls_inside(const std::string& pattern, const Frame& frame) {
 /// A function is entered where the frame is; an op where it is called anew.
 bool is_called(const std::string& pattern, const Frame& frame) {
   if (names_function(pattern, frame.name)) return true;
-  if (frame.op && is_op_call(frame) && pattern.find("::") != std::string::npos &&
-      names_op(pattern, *frame.op))
-    return true;
+  if (frame.op && is_op_call(frame) && names_op(pattern, *frame.op)) return true;
   for (const char* const key : {"python_name", "implementation"})
     if (const std::string name = text_at(frame.detail, key);
         !name.empty() && names_function(pattern, name))
