@@ -65,7 +65,9 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "c10::KernelFunction::*", Layer::dispatcher, kNever},
     {"*", "c10::BoxedKernel::*", Layer::dispatcher, kNever},
     {"*", "c10::OperatorHandle::*", Layer::dispatcher, kNever},
+    {"*", "c10::TypedOperatorHandle<*", Layer::dispatcher, kNever},
     {"*", "c10::Dispatcher::callWithDispatchKeySlowPath*", Layer::dispatcher, kNever},
+    {"*", "c10::Dispatcher::call<*", Layer::dispatcher, kNever},
     {"*", "c10::Dispatcher::*", Layer::dispatcher, kLeading},
     {"*", "c10::detail::*", Layer::runtime, kNever},
     {"*", "c10::function_ref<*", Layer::runtime, kNever},
@@ -329,7 +331,7 @@ Placement place_python(std::string_view name) {
 }
 
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {
-  if (name == "c10::Dispatcher::callBoxed") return DispatcherStep{{}, false};
+  if (name == "c10::Dispatcher::callBoxed" || name == kUnboxedCall) return DispatcherStep{{}, false};
   if (name == "c10::Dispatcher::redispatchBoxed") return DispatcherStep{{}, true};
   constexpr std::string_view kScope = "at::_ops::";
   if (!name.starts_with(kScope)) return std::nullopt;

@@ -34,6 +34,9 @@ struct DispatcherStep {
   std::string_view op;  ///< The op's unambiguous name, `add_Tensor`; empty for a boxed step.
   bool redispatch = false;
 };
+/// The step of ops that are called by no function of at::_ops: a template that is always inlined.
+inline constexpr std::string_view kUnboxedCall = "c10::Dispatcher::call";
+
 std::optional<DispatcherStep> dispatcher_step(std::string_view name);
 
 /// The oneDNN implementation that a function belongs to, without `dnnl::impl::`, if the function is

@@ -84,6 +84,7 @@ struct Path {
   std::vector<std::uint32_t> also;         // and the others.
   std::vector<std::uint32_t> folded_work;  // Folded into it, those that had something work.
   std::uint32_t implementation = kNone;    // oneDNN's: a function.
+  std::uint32_t boxed = kNone;             // Of an op: the function that called it with a stack.
   std::uint64_t calls = 0;
 };
 
@@ -96,6 +97,7 @@ struct PathKey {
   std::uint32_t builtin;
   std::uint32_t through;
   std::uint32_t implementation;
+  std::uint32_t boxed;
   std::uint32_t kind;  // And whether it was a tail call.
   bool operator==(const PathKey&) const = default;
 };
@@ -146,6 +148,7 @@ class PathSet {
             .builtin = path.builtin,
             .through = path.through,
             .implementation = path.implementation,
+            .boxed = path.boxed,
             .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1U : 0U)};
   }
 
@@ -330,7 +333,9 @@ class Merge {
       const Shown placed = place_python(trace_.python_functions[path.what].name).shown;
       return placed == Shown::always && any_lead_ ? Shown::leading : placed;
     }
-    if (path.kind == PathKind::node) return Shown::always;
+    if (path.kind == PathKind::node || path.kind == PathKind::op) return Shown::always;
+    if (path.kind == PathKind::function && path.calls == 0 && is_boxed_step(path.what))
+      return Shown::never;
     if (path.kind == PathKind::initial || path.what == kNone) return Shown::never;
     if (fails(path)) return Shown::always;
     return facts(path.what).placement.shown;
@@ -344,8 +349,50 @@ class Merge {
     return any;
   }
 
+  // Whether it enters whichever op it is given.
+  bool is_boxed_step(std::uint32_t function) {
+    if (function == kNone) return false;
+    const std::optional<DispatcherStep>& step = facts(function).step;
+    return step && step->op.empty() && !step->redispatch;
+  }
+
+  // Whether an op's frame takes the place of the one that it was called by.
+  bool is_replaced(const TracePath& caller) {
+    if (caller.kind != PathKind::function || caller.what == kNone) return false;
+    return role_of(trace_.functions[caller.what].symbol).hands_op_on || is_boxed_step(caller.what);
+  }
+
+  // By path: how many of its calls are those of an op with a frame of its own.
+  std::vector<std::uint64_t> calls_of_ops() {
+    std::vector<std::uint64_t> calls(trace_.paths.size());
+    for (const TracePath& op : trace_.paths) {
+      if (op.kind != PathKind::op) continue;
+      for (std::uint32_t up = op.parent; up != kNone && is_replaced(trace_.paths[up]);
+           up = trace_.paths[up].parent)
+        calls[up] += op.calls;
+    }
+    return calls;
+  }
+
+  // An op with a frame of its own stands for the dispatcher's functions that it was called through.
+  std::uint32_t take_place(const TracePath& op, Path& path) {
+    const TracePath* outermost = &op;
+    for (std::uint32_t up = op.parent; up != kNone && is_replaced(trace_.paths[up]);
+         up = outermost->parent) {
+      outermost = &trace_.paths[up];
+      if (path.boxed == kNone && is_boxed_step(outermost->what)) path.boxed = outermost->what;
+    }
+    if (options_.all) return op.parent;
+    path.tail_call = outermost->tail_call;
+    path.line = outermost->line;
+    path.builtin = outermost->builtin;
+    return outermost->parent;
+  }
+
   // An autograd node is shown under the op that made it, wherever the engine ran it.
   void take_paths() {
+    const std::vector<std::uint64_t> replaced =
+        options_.all ? std::vector<std::uint64_t>(trace_.paths.size()) : calls_of_ops();
     std::vector<std::uint32_t> places;
     places.reserve(trace_.paths.size());
     every_path_.reserve(trace_.paths.size());
@@ -359,10 +406,11 @@ class Merge {
       path.builtin = traced.builtin;
       path.thread = traced.thread;
       path.threads = traced.thread_count;
-      path.calls = traced.calls;
+      path.calls = traced.calls - std::min(traced.calls, replaced[i]);
       path.traced = i;
       const bool made_by = traced.caused_by != kNone && traced.caused_by < i;
-      const std::uint32_t parent = made_by ? traced.caused_by : traced.parent;
+      std::uint32_t parent = made_by ? traced.caused_by : traced.parent;
+      if (path.kind == PathKind::op) parent = take_place(traced, path);
       if (parent != kNone) path.parent = places[parent];
       places.push_back(every_path_.add(std::move(path)));
     }
@@ -451,24 +499,29 @@ class Merge {
     }
   }
 
+  // The native function that a frame is of.
+  static std::uint32_t function_of(const Path& path) {
+    return path.kind == PathKind::function ? path.what
+           : path.kind == PathKind::op     ? path.boxed
+                                           : kNone;
+  }
+
   std::vector<std::uint32_t> call_lines(const Path& path) {
     if (path.line != 0) return {path.line};
     if (path.parent == kNone || !call_lines_ || path.kind == PathKind::python) return {};
-    const Path& parent = shown_paths_.paths()[path.parent];
-    if (parent.kind != PathKind::function || path.kind != PathKind::function ||
-        parent.what == kNone || path.what == kNone)
-      return {};
-    const FunctionFacts& caller = facts(parent.what);
+    const std::uint32_t calling = function_of(shown_paths_.paths()[path.parent]);
+    const std::uint32_t called = function_of(path);
+    if (calling == kNone || called == kNone) return {};
+    const FunctionFacts& caller = facts(calling);
+    const FunctionFacts& callee = facts(called);
     std::vector<std::uint32_t> lines;
     if (path.through != kNone)
       lines = call_lines_->find(caller.indexed, facts(path.through).indexed);
-    if (lines.empty()) lines = call_lines_->find(caller.indexed, facts(path.what).indexed);
+    if (lines.empty()) lines = call_lines_->find(caller.indexed, callee.indexed);
     if (lines.empty() && caller.step) lines = call_lines_->find_dispatch(caller.indexed);
-    if (lines.empty() && is_behind_stub(facts(path.what)))
-      lines = call_lines_->find_stub(caller.indexed);
+    if (lines.empty() && is_behind_stub(callee)) lines = call_lines_->find_stub(caller.indexed);
     if (lines.empty() && path.through == kNone)
-      lines = call_lines_->find_by_name(caller.indexed, facts(path.what).indexed,
-                                        !facts(path.what).source);
+      lines = call_lines_->find_by_name(caller.indexed, callee.indexed, !callee.source);
     return lines;
   }
 
@@ -522,6 +575,31 @@ class Merge {
     return frame;
   }
 
+  // An op that was called by no step of its own.
+  Frame make_op_frame(const Path& path) {
+    Frame frame;
+    frame.layer = Layer::dispatcher;
+    frame.name = kUnboxedCall;
+    if (path.boxed != kNone) {
+      const FunctionFacts& function = facts(path.boxed);
+      frame.name = function.name;
+      frame.symbol = trace_.functions[path.boxed].symbol;
+      frame.library = function.library;
+      frame.source = function.source;
+    }
+    if (std::string name = dispatch_.op_name(path.what); !name.empty()) frame.op = std::move(name);
+    frame.detail = nlohmann::json::object();
+    describe_step(path, {}, frame.op, frame.detail);
+    describe_way(path, frame.detail);
+    return frame;
+  }
+
+  void describe_way(const Path& path, nlohmann::json& detail) const {
+    if (path.builtin != kNone) detail["python_name"] = trace_.python_functions[path.builtin].name;
+    if (path.threads > 1) detail["threads"] = path.threads;
+    if (path.tail_call) detail["tail_call"] = true;
+  }
+
   Frame make_native_frame(const Path& path, std::vector<std::uint32_t>& order) {
     Frame frame;
     if (path.what == kNone) {
@@ -538,7 +616,6 @@ class Merge {
     frame.op = function.op;
     nlohmann::json detail = nlohmann::json::object();
     if (function.step) describe_step(path, *function.step, frame.op, detail);
-    if (path.builtin != kNone) detail["python_name"] = trace_.python_functions[path.builtin].name;
     if (frame.layer == Layer::kernel)
       if (const auto capability = cpu_capability(traced.source_file))
         detail["cpu_capability"] = *capability;
@@ -551,8 +628,7 @@ class Merge {
             onednn_implementation(facts(path.implementation).name).value_or("");
     }
     if (!function.step) describe_calls(path, frame, detail, order);
-    if (path.threads > 1) detail["threads"] = path.threads;
-    if (path.tail_call) detail["tail_call"] = true;
+    describe_way(path, detail);
     if (path.kind == PathKind::initial) detail["entered_before_recording"] = true;
     if (!detail.empty()) frame.detail = std::move(detail);
     return frame;
@@ -725,7 +801,8 @@ class Merge {
   }
 
   // Why the dispatcher went where it went, by all the ways of the trace that this one stands for.
-  void describe_step(const Path& path, const DispatcherStep& step, std::optional<std::string>& op,
+  void describe_step(const Path& path, const DispatcherStep& step,
+                     const std::optional<std::string>& op,
                      nlohmann::json& detail) const {
     detail["step"] = step.redispatch ? "redispatch" : "call";
     std::vector<OpTally> ops;
@@ -736,10 +813,6 @@ class Merge {
       arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
       left_out += one.ops_left_out;
     });
-    // A boxed step does not say of which op; its record does.
-    if (!op && !ops.empty())
-      if (std::string name = dispatch_.op_name(ops.front().record); !name.empty())
-        op = std::move(name);
     dispatch_.add(detail, {.op = op ? std::string_view(*op) : std::string_view(),
                            .redispatch = step.redispatch,
                            .ops = ops,
@@ -799,7 +872,8 @@ class Merge {
       const Frame* const parent = path.parent == kNone ? nullptr : &frames[path.parent];
       frame = path.kind == PathKind::python ? make_python_frame(path)
               : path.kind == PathKind::node ? make_node_frame(path, parent)
-                                            : make_native_frame(path, launched[i]);
+               : path.kind == PathKind::op   ? make_op_frame(path)
+                                             : make_native_frame(path, launched[i]);
       describe_work(path, frame, launched[i]);
       frame.thread = trace_.threads[path.thread].id;
       for (Frame& kernel : frame.children) kernel.thread = frame.thread;

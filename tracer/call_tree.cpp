@@ -11,8 +11,24 @@
 #include "tracer/function_roles.h"
 
 namespace optrace {
+
+Event placed(const Event& op_event, std::uint64_t near) {
+  constexpr unsigned kEighth = 3;
+  constexpr std::uint64_t kWindow = std::uint64_t{1} << (32 + kEighth);
+  Event event = op_event;
+  const std::uint64_t low = (event.return_address >> 32) << kEighth;
+  event.stack_pointer = event.return_address = 0;
+  if (low == 0 || near == 0) return event;
+  std::uint64_t place = (near & ~(kWindow - 1)) | low;
+  if (place > near && place - near > kWindow / 2 && place >= kWindow) place -= kWindow;
+  if (place < near && near - place > kWindow / 2) place += kWindow;
+  event.stack_pointer = place;
+  return event;
+}
+
 TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
-    : identities_(trace.functions.size()),
+    : ops_(trace.op_records),
+      identities_(trace.functions.size()),
       probed_(trace.functions.size()),
       enters_itself_(trace.functions.size()),
       evaluation_loop_(trace.functions.size()),
@@ -25,6 +41,8 @@ TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
   // source file decides.
   std::unordered_map<std::string_view, std::vector<std::uint32_t>> by_symbol;
   bool has_parts = false;
+  roles_.reserve(trace.functions.size());
+  for (const TraceFunction& function : trace.functions) roles_.push_back(role_of(function.symbol));
   for (std::uint32_t i = 0; i < trace.functions.size(); ++i) {
     const TraceFunction& function = trace.functions[i];
     identities_[i] = i;
@@ -56,7 +74,7 @@ TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
     set(probed_, function.probed);
     set(enters_itself_, function.enters_itself);
     set(jumps_indirectly_, function.jumps_indirectly);
-    const FunctionRole role = role_of(function.symbol);
+    const FunctionRole& role = roles_[i];
     set(evaluation_loop_, role.evaluation_loop);
     set(runs_nodes_, role.runs_nodes);
     const std::string_view path = function.module < trace.modules.size()
@@ -70,6 +88,10 @@ TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
     }
   }
   for (std::vector<std::uint32_t>& targets : tail_calls_) std::sort(targets.begin(), targets.end());
+}
+
+OpStep TraceCallTreeFunctions::op_step(std::uint32_t function, std::uint32_t record) const {
+  return step_of(roles_[function], op_name(record));
 }
 
 bool TraceCallTreeFunctions::jumps_directly(std::uint32_t from, std::uint32_t to) const {
@@ -166,7 +188,10 @@ std::uint32_t CallTreeRules::add(const Event& event) {
       end_node();
       return kNone;
     case EventKind::op_begin:
+      return begin_op(event);
     case EventKind::op_end:
+      end_op(event);
+      return kNone;
     case EventKind::arguments:
     case EventKind::call_record:
     case EventKind::device_call:
@@ -177,6 +202,7 @@ std::uint32_t CallTreeRules::add(const Event& event) {
   }
   state_.asserted = 0;
   while (!state_.native.empty() && state_.native.back().stack_pointer < event.stack_pointer) pop();
+  end_ops_below(event.stack_pointer);
   switch (event.kind) {
     case EventKind::python_call:
       return add_python_call(event);
@@ -267,7 +293,7 @@ std::uint32_t CallTreeRules::add_python_call(const Event& event) {
   } else {
     // No loop is probed. A builtin may have called back, or a node; anything else native has ended.
     const bool called_back = !python.empty() && (python.back().builtin.what != kNone ||
-                                                 python.back().kind == PathKind::node);
+                                                 python.back().kind != PathKind::python);
     if (!called_back) pop_to(std::max(outer, initial_height()));
     node.parent = state_.native.empty() ? kNone : state_.native.back().node;
     node.shown_under = !python.empty() && python.back().height == state_.native.size()
@@ -330,6 +356,74 @@ void CallTreeRules::end_node() {
   while (state_.python.size() > at) pop_python();
 }
 
+// Whose ends were not recorded: a RecordFunction below a frame that is entered or runs is no more.
+void CallTreeRules::end_ops_below(std::uint64_t stack_pointer) {
+  while (!state_.python.empty() && state_.python.back().kind == PathKind::op &&
+         state_.python.back().place != 0 && state_.python.back().place < stack_pointer)
+    pop_python();
+}
+
+// The height of `native` with the op's own step on top; 0 if it has none.
+std::size_t CallTreeRules::step_of(const Event& op) const {
+  const auto step_at = [&](std::size_t height) {
+    const std::uint32_t function = state_.native[height - 1].function;
+    return function == kNone ? OpStep::none : functions_.op_step(function, op.what);
+  };
+  // Where nobody knows which frames have ended, it is the innermost step that is left.
+  const bool exact = op.stack_pointer != 0;
+  std::size_t height = state_.native.size();
+  while (height > 0 && (step_at(height) == OpStep::passed ||
+                        (!exact && step_at(height) == OpStep::none)))
+    --height;
+  if (height == 0 || step_at(height) != OpStep::of_it) return 0;
+  // It calls one op: what is called inside without a step of its own is another.
+  const bool taken = std::ranges::any_of(state_.python, [&](const LivePython& live) {
+    return live.kind == PathKind::op && live.step == height;
+  });
+  return taken ? 0 : height;
+}
+
+std::uint32_t CallTreeRules::begin_op(const Event& event) {
+  std::vector<LiveFrame>& native = state_.native;
+  const std::uint64_t place = event.stack_pointer;
+  while (!native.empty() && native.back().stack_pointer < place) pop();
+  if (place != 0) end_ops_below(place + 1);
+  const std::size_t step = step_of(event);
+  const std::uint32_t op = functions_.op_of(event.what);
+  Node node{.kind = PathKind::op, .what = op};
+  if (!native.empty()) node.parent = node.shown_under = native.back().node;
+  show_under_python(node, !native.empty());
+  LivePython frame{.kind = PathKind::op, .is_frame = step == 0 && op != kNone, .what = op};
+  frame.height = native.size();
+  frame.step = static_cast<std::uint32_t>(step);
+  frame.place = place;
+  if (frame.is_frame) {
+    frame.node = nodes_.add(node, &event);
+  } else {
+    frame.node = node.shown_under;
+    frame.builtin = {node.builtin, node.line};
+  }
+  state_.python.push_back(frame);
+  return frame.is_frame ? frame.node : kNone;
+}
+
+std::optional<std::size_t> CallTreeRules::op_that_ends(const State& state, const Event& event) {
+  for (std::size_t i = state.python.size(); i-- > 0;) {
+    const LivePython& live = state.python[i];
+    if (live.kind == PathKind::op &&
+        (live.place == event.stack_pointer || live.place == 0 || event.stack_pointer == 0))
+      return i;
+  }
+  return std::nullopt;
+}
+
+void CallTreeRules::end_op(const Event& event) {
+  const std::optional<std::size_t> ending = op_that_ends(state_, event);
+  if (!ending) return;
+  pop_to(state_.python[*ending].height);
+  while (state_.python.size() > *ending) pop_python();
+}
+
 std::uint32_t CallTreeRules::add_entry(const Event& event) {
   ++statistics_.entries;
   return enter(event);
@@ -379,6 +473,7 @@ std::uint32_t CallTreeRules::enter(const Event& event) {
   const std::uint64_t slot = event.stack_pointer;
   std::vector<LiveFrame>& native = state_.native;
   while (!native.empty() && native.back().stack_pointer < slot) pop();
+  end_ops_below(slot);
 
   bool tail_call = false;
   std::uint32_t called = what;
@@ -567,23 +662,32 @@ void check_event(const Trace& trace, const Event& event, std::size_t index, std:
   }
 }
 
+bool is_on_stack(const Event& event) {
+  return event.kind <= EventKind::builtin_return && event.stack_pointer != 0;
+}
+
 CallTree::CallTree(const Trace& trace, const CallTreeFunctions& functions,
                    const ThreadRecord& thread) {
   node_of_event_.reserve(thread.events.size());
   nodes_.reserve(thread.initial_stack.size() + thread.events.size());
   EveryCall every(nodes_);
   CallTreeRules rules(functions, every);
+  std::uint64_t near = 0;
   for (std::uint32_t i = 0; i < thread.initial_stack.size(); ++i) {
     const std::uint32_t function = thread.initial_stack[i].function;
     if (function != kNone && function >= trace.functions.size())
       refuse(i, thread.id, "function", function, trace.functions.size());
     every.set_index(i);
     rules.add_initial(thread.initial_stack[i]);
+    near = thread.initial_stack[i].stack_pointer;
   }
   for (std::uint32_t i = 0; i < thread.events.size(); ++i) {
-    check_event(trace, thread.events[i], i, thread.id);
+    const Event& event = thread.events[i];
+    check_event(trace, event, i, thread.id);
     every.set_index(i);
-    node_of_event_.push_back(rules.add(thread.events[i]));
+    const bool of_op = event.kind == EventKind::op_begin || event.kind == EventKind::op_end;
+    node_of_event_.push_back(rules.add(of_op ? placed(event, near) : event));
+    if (is_on_stack(event)) near = event.stack_pointer;
   }
   statistics_ = rules.statistics();
 }

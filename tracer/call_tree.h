@@ -2,15 +2,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "tracer/function_roles.h"
+#include "tracer/op_names.h"
 #include "tracer/trace.h"
 
 namespace optrace {
 
-/// What the rules of the call tree need to know about functions, which go by their index.
+/// An op's event with its place, the stack address of its RecordFunction, as `stack_pointer` (0 if
+/// unknown), and without what else has other values in each call. `near` is any stack address of
+/// the thread: a place is told in 35 bits.
+Event placed(const Event& op_event, std::uint64_t near);
+
+/// Whether the event's stack pointer is one.
+bool is_on_stack(const Event& event);
+
+/// What the rules of the call tree need to know about functions, and the ops' records. Functions go
+/// by their index.
 class CallTreeFunctions {
  public:
   CallTreeFunctions() = default;
@@ -33,6 +46,10 @@ class CallTreeFunctions {
   virtual bool begins_threads(std::uint32_t function) const = 0;
   /// Where autograd's engine runs a node: what a node's ops and kernels belong under.
   virtual bool runs_nodes(std::uint32_t function) const = 0;
+  /// What the function is to the call of an op that has this record.
+  virtual OpStep op_step(std::uint32_t function, std::uint32_t record) const = 0;
+  /// The first record of the op that this one is of; kNone for what has a name and no schema.
+  virtual std::uint32_t op_of(std::uint32_t record) const = 0;
   /// True if the code of `from` (its moved-away parts included) can jump to the entry of `to`.
   virtual bool can_jump(std::uint32_t from, std::uint32_t to) const = 0;
   /// True if only an indirect jump, whose target the code does not show, explains `from` to `to`.
@@ -60,6 +77,10 @@ class TraceCallTreeFunctions : public CallTreeFunctions {
     return begins_threads_[function] != 0;
   }
   bool runs_nodes(std::uint32_t function) const override { return runs_nodes_[function] != 0; }
+  OpStep op_step(std::uint32_t function, std::uint32_t record) const override;
+  std::uint32_t op_of(std::uint32_t record) const override { return ops_.at(record).first; }
+  std::string_view op_name(std::uint32_t record) const { return ops_.at(record).name; }
+  const FunctionRole& role(std::uint32_t function) const { return roles_[function]; }
   bool can_jump(std::uint32_t from, std::uint32_t to) const override;
   bool jump_is_indirect(std::uint32_t from, std::uint32_t to) const override;
   /// A trace has such jumps among its functions' tail calls.
@@ -68,6 +89,8 @@ class TraceCallTreeFunctions : public CallTreeFunctions {
  private:
   bool jumps_directly(std::uint32_t from, std::uint32_t to) const;
 
+  mutable OpNames ops_;
+  std::vector<FunctionRole> roles_;  // Views into the trace's symbols.
   std::vector<std::uint32_t> identities_;
   std::vector<std::uint8_t> probed_;
   std::vector<std::uint8_t> enters_itself_;
@@ -114,6 +137,11 @@ class TraceCallTreeFunctions : public CallTreeFunctions {
 ///
 /// An autograd node that runs is a frame like Python's, in the innermost live frame that runs
 /// nodes.
+///
+/// So is an op that runs, from its record's begin to its end. The record is made in the stack frame
+/// that dispatches: frames below it have ended at both. Where that frame is the op's own step of
+/// at::_ops, the op is no frame besides, and where it is no dispatcher's op (a custom autograd
+/// function), neither. Ops of other namespaces, and all that are called boxed, have no such step.
 class CallTreeRules {
  public:
   struct Node {
@@ -158,11 +186,14 @@ class CallTreeRules {
     bool operator==(const BuiltinCall&) const = default;
   };
 
-  /// A Python frame that has not returned, or an autograd node that runs.
+  /// A Python frame that has not returned, or an autograd node or an op that runs.
   struct LivePython {
     PathKind kind = PathKind::python;
+    bool is_frame = true;        ///< False for an op that is none: `node` is what it runs in.
     std::uint32_t node = kNone;
     std::uint32_t what = kNone;
+    std::uint32_t step = 0;   ///< Ops that are no frame: native[step - 1] is the op's; 0: none is.
+    std::uint64_t place = 0;  ///< Ops: see `placed`.
     std::uint64_t height = 0;       ///< Of `native` without what is native and inside it.
     bool in_loop = false;           ///< native[height - 1] is its evaluation loop.
     std::uint32_t outside = kNone;  ///< The innermost Python node of that loop before it.
@@ -186,8 +217,11 @@ class CallTreeRules {
   void add_initial(const InitialFrame& frame);
 
   /// The node of what the event entered; a self entry has the node of the entry that it repeats.
-  /// kNone for the other kinds of event.
+  /// kNone for the other kinds of event. Ops' events must be `placed`.
   std::uint32_t add(const Event& event);
+
+  /// Which of the state's `python` the op is that ends with this event; none if it never began.
+  static std::optional<std::size_t> op_that_ends(const State& state, const Event& event);
 
   const State& state() const { return state_; }
   void set_state(const State& state);
@@ -228,6 +262,10 @@ class CallTreeRules {
   void end_python_call(const Event& event);
   std::uint32_t begin_node(const Event& event);
   void end_node();
+  std::uint32_t begin_op(const Event& event);
+  void end_op(const Event& event);
+  void end_ops_below(std::uint64_t stack_pointer);
+  std::size_t step_of(const Event& op) const;
   std::uint32_t add_entry(const Event& event);
   std::size_t find_asserted(const Event& event) const;
   std::uint32_t add_caller(const Event& event);

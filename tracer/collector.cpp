@@ -129,7 +129,7 @@ class Region {
 class LiveFunctions : public PathFunctions {
  public:
   LiveFunctions(const Trace& trace, const FunctionTable& table, const RecordedTexts& texts)
-      : trace_(trace), table_(table), texts_(texts) {}
+      : trace_(trace), table_(table), texts_(texts), ops_(texts.op_records) {}
 
   std::uint32_t identity(std::uint32_t function) const override { return function; }
   bool probed(std::uint32_t function) const override { return trace_.functions[function].probed; }
@@ -177,17 +177,11 @@ class LiveFunctions : public PathFunctions {
   std::string_view python_name(std::uint32_t function) const override {
     return texts_.python_functions[function].name;
   }
-  std::string_view op_of_record(std::uint32_t record) const override {
-    while (ops_.size() <= record && ops_.size() < texts_.op_records.size()) {
-      const auto json = nlohmann::json::parse(texts_.op_records[ops_.size()], nullptr, false);
-      const auto op = json.is_object() ? json.find("op") : json.end();
-      ops_.push_back(json.is_object() && op != json.end() && op->is_string()
-                         ? op->get<std::string>()
-                         : std::string());
-    }
-    return record < ops_.size() ? std::string_view(ops_[record]) : std::string_view();
+  OpStep op_step(std::uint32_t function, std::uint32_t record) const override {
+    return step_of(role(function), op_name(record));
   }
-  const std::deque<std::string>& ops() const { return ops_; }
+  std::uint32_t op_of(std::uint32_t record) const override { return ops_.at(record).first; }
+  std::string_view op_name(std::uint32_t record) const override { return ops_.at(record).name; }
 
  private:
   const FunctionJumps& jumps(std::uint32_t function) const {
@@ -225,7 +219,7 @@ class LiveFunctions : public PathFunctions {
   mutable std::map<std::uint32_t, FunctionJumps> jumps_;
   mutable std::deque<FunctionRole> roles_;
   mutable std::vector<bool> plumbing_;  // By module.
-  mutable std::deque<std::string> ops_;
+  mutable OpNames ops_;
   mutable NamedFunctions names_;
   mutable std::size_t named_ = 0;
 };
@@ -618,9 +612,9 @@ CollectorProgress Collector::progress() const {
 }
 
 std::vector<std::string> Collector::ops() const {
-  if (!state_->texts.op_records.empty())
-    state_->functions.op_of_record(static_cast<std::uint32_t>(state_->texts.op_records.size() - 1));
-  std::set<std::string> ops(state_->functions.ops().begin(), state_->functions.ops().end());
+  std::set<std::string> ops;
+  for (std::uint32_t record = 0; record < state_->texts.op_records.size(); ++record)
+    ops.emplace(state_->functions.op_name(record));
   ops.erase(std::string());
   return {ops.begin(), ops.end()};
 }
@@ -629,7 +623,7 @@ std::vector<OpCount> Collector::op_counts() const {
   std::map<std::string_view, std::uint64_t> calls;
   for (std::uint32_t record = 0; record < state_->op_calls.size(); ++record) {
     if (state_->op_calls[record] == 0) continue;
-    const std::string_view name = state_->functions.op_of_record(record);
+    const std::string_view name = state_->functions.op_name(record);
     if (!name.empty()) calls[name] += state_->op_calls[record];
   }
   std::vector<OpCount> counts;

@@ -31,6 +31,11 @@ constexpr std::string_view kRedispatch = "10redispatchE";
 constexpr std::string_view kBoxedCall = "_ZNK3c1010Dispatcher9callBoxedE";
 constexpr std::string_view kBoxedRedispatch = "_ZNK3c1010Dispatcher15redispatchBoxedE";
 
+// What stands around, or between, in the same header, where it is not inlined.
+constexpr std::array<std::string_view, 4> kHandOpsOn = {
+    "_ZN3c1010Dispatcher27callWithDispatchKeySlowPath", "_ZNK3c1010Dispatcher4callI",
+    "_ZNK3c1019TypedOperatorHandleI", "_ZNK3c1014OperatorHandle9callBoxedE"};
+
 void add_step(std::string_view symbol, FunctionRole& role) {
   symbol.remove_prefix(kOps.size());
   std::size_t length = 0;
@@ -61,8 +66,19 @@ FunctionRole role_of(std::string_view symbol) {
   role.region_data = gnu_region || gnu_body;
   role.op_call = symbol.starts_with(kBoxedCall);
   role.op_redispatch = symbol.starts_with(kBoxedRedispatch);
+  role.hands_op_on =
+      std::ranges::any_of(kHandOpsOn, [&](auto start) { return symbol.starts_with(start); });
   if (symbol.starts_with(kOps)) add_step(symbol, role);
   return role;
+}
+
+OpStep step_of(const FunctionRole& role, std::string_view op) {
+  if (role.hands_op_on) return OpStep::passed;
+  if (!role.op_call) return OpStep::none;
+  // at::_ops has those of aten's yaml only.
+  const bool is_atens = op.find("::") == op.npos || op.starts_with("aten::");
+  const bool same = op.empty() || (is_atens && role.op == unambiguous_name(op));
+  return !role.op.empty() && same ? OpStep::of_it : OpStep::of_other;
 }
 
 std::string unambiguous_name(std::string_view op) {

@@ -17,11 +17,25 @@ struct FunctionRole {
   bool region_data = false;
   bool op_call = false;        ///< A dispatcher step that enters an op anew.
   bool op_redispatch = false;  ///< ... that hands it on to the next dispatch key.
+  /// The dispatcher's own: a call of an op passes through it, with or without a step around it.
+  bool hands_op_on = false;
   /// Of a step of one op only: its unambiguous name, `add_Tensor`. A view into the symbol.
   std::string_view op;
 };
 
 FunctionRole role_of(std::string_view symbol);
+
+/// What a function is to the call of an op.
+enum class OpStep : std::uint8_t {
+  none,
+  passed,    ///< The dispatcher's, whatever the op is.
+  of_it,     ///< A step of at::_ops that enters this op,
+  of_other,  ///< or a step that enters another one, or whichever it is given.
+};
+
+/// What a function with this role is to the call of the op of this name (`aten::add.Tensor`); of
+/// any if it is empty.
+OpStep step_of(const FunctionRole& role, std::string_view op);
 
 /// `aten::add.Tensor` as at::_ops names it: `add_Tensor`.
 std::string unambiguous_name(std::string_view op);

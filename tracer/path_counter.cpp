@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::uint64_t kUncounted = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kNoSequence = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kThreadNumber = 0xFFFF'FFFF;  // Of an op's event: the other half is a place.
 
 // Where the arguments of a region's functions are not recorded, a worker may be as much ahead of
 // the thread that opened it.
@@ -93,7 +94,8 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
     mix(frame.node | std::uint64_t{frame.what} << 32);
     mix(frame.height | std::uint64_t{frame.in_loop} << 63);
     mix(frame.outside | std::uint64_t{frame.builtin.what} << 32);
-    mix(frame.builtin.line);
+    mix(frame.builtin.line | std::uint64_t{frame.step} << 32);
+    mix(frame.place);
   }
   mix(state.asserted);
   return hash;
@@ -166,11 +168,12 @@ struct PathCounter::State {
     bool counting;         // which was counting what it did.
   };
 
+  // An op that has not ended: with each of the rules' state.
   struct OpenOp {
-    std::size_t height;   // Of native frames, the op's step included; 0: it is not one of them.
-    std::uint64_t start;  // Of that frame.
-    std::uint32_t path;
+    std::size_t height;  // Of python frames, the op included.
+    std::uint32_t path;  // Where its record belongs.
     std::uint32_t record;
+    bool counted;
   };
 
   struct Live {
@@ -185,17 +188,11 @@ struct PathCounter::State {
     std::uint32_t caller = kNone;  // The path that it is of if it is not; kNone: of none counted.
   };
 
-  // One interned state of the rules.
-  struct Situated {
-    CallTreeRules::State state;
-    std::size_t step = 0;  // Height of the innermost call through the dispatcher; 0: none.
-  };
-
   struct Thread : CallTreeRules::Nodes {
     Thread(State& owner, std::uint32_t index)
         : all(owner), number(index), rules(owner.functions, *this) {
       situations.emplace_back();
-      interned.emplace(hash_of(situations[0].state), 0);
+      interned.emplace(hash_of(situations[0]), 0);
     }
 
     std::uint32_t add(const CallTreeRules::Node& node, const Event* event) override {
@@ -203,17 +200,14 @@ struct PathCounter::State {
     }
 
     const CallTreeRules::State& state() const {
-      return now == kTooDeep ? rules.state() : situations[now].state;
-    }
-    std::size_t step() const {
-      return now == kTooDeep ? all.step_of(rules.state()) : situations[now].step;
+      return now == kTooDeep ? rules.state() : situations[now];
     }
 
     State& all;
     std::uint32_t number;
     CallTreeRules rules;
     bool rules_current = true;  // The rules' own state is situations[now].
-    std::vector<Situated> situations;
+    std::vector<CallTreeRules::State> situations;
     std::unordered_multimap<std::uint64_t, std::uint32_t> interned;  // By hash of the state.
     std::size_t situation_bytes = 0;
     SituationMemory memory;
@@ -230,6 +224,7 @@ struct PathCounter::State {
     // The entry of a region's body whose argument comes next, and that argument.
     std::optional<std::pair<Event, EventKey>> body_on_its_way;
     std::optional<std::uint64_t> region_data;
+    std::uint64_t near = 0;  // A stack address of late.
   };
 
   State(const PathFunctions& path_functions, TraceSelection wanted)
@@ -258,13 +253,15 @@ struct PathCounter::State {
   Outcome outcome_of(Thread& thread, const CallTreeRules::Kept& kept);
   void enter_all(Thread& thread, const Outcome& outcome, std::uint64_t time);
   void move_to(Thread& thread, const Outcome& outcome, std::uint64_t time);
-  std::size_t step_of(const CallTreeRules::State& state) const;
   std::uint32_t intern(Thread& thread, const CallTreeRules::State& state);
   bool repeat(Thread& thread, const Situation& situation, std::uint64_t time);
   void forget(Thread& thread);
   static void judge(Thread& thread);
-  void begin_op(Thread& thread, const Event& event);
-  void end_op(Thread& thread, const Event& event);
+  void apply(Thread& thread, const Event& event, const EventKey& key);
+  void begin_op(Thread& thread, const Event& event, const EventKey& key);
+  void end_op(Thread& thread, const Event& event, const EventKey& key);
+  void close_op(Thread& thread, std::uint32_t results);
+  Live& live_of(Thread& thread, const CallTreeRules::LivePython& op, std::size_t height);
   void tally(std::uint32_t path, std::uint32_t record, std::uint32_t results);
   void note_arguments(Thread& thread, const Event& event);
   void enter_body(Thread& thread, const Event& next);
@@ -330,11 +327,14 @@ PathCounter::State::Usage PathCounter::State::choose(const TracePath& path) cons
   chosen.in_module = chosen.in_module || selection.from_module.empty() ||
                      (path.kind == PathKind::python &&
                       is_in_module(functions.python_name(path.what), selection.from_module));
+  const bool is_op = path.kind == PathKind::op;
   const bool is_step =
       path.kind == PathKind::function && path.what != kNone && functions.role(path.what).op_call;
-  if (is_step && chosen.in_module && !chosen.in_op) {
-    const std::string_view name = functions.role(path.what).op;
-    chosen.chosen_op = selection.ops.empty() || (!name.empty() && wants(name, {}));
+  if ((is_op || is_step) && chosen.in_module && !chosen.in_op) {
+    const std::string_view op = is_op ? functions.op_name(path.what) : std::string_view();
+    const std::string name =
+        is_op ? unambiguous_name(op) : std::string(functions.role(path.what).op);
+    chosen.chosen_op = selection.ops.empty() || (!name.empty() && wants(name, op));
     chosen.in_op = chosen.chosen_op;
   }
   const bool only_module = selection.ops.empty() && selection.skip == 0 && selection.count == 0;
@@ -471,27 +471,18 @@ void PathCounter::State::leave(const Live& live, std::uint64_t time) {
   ended.total_time += took;
 }
 
-std::size_t PathCounter::State::step_of(const CallTreeRules::State& state) const {
-  std::size_t height = state.native.size();
-  while (height > 0 && (state.native[height - 1].function == kNone ||
-                        !functions.role(state.native[height - 1].function).op_call))
-    --height;
-  return height;
-}
-
 // The number of the situation, or kTooDeep.
 std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::State& state) {
   if (thread.rest != 0 || state.native.size() + state.python.size() > kDeepest) return kTooDeep;
   const std::uint64_t hash = hash_of(state);
   const auto [first, last] = thread.interned.equal_range(hash);
   for (auto it = first; it != last; ++it)
-    if (thread.situations[it->second].state == state) return it->second;
-  Situated situated{state, step_of(state)};
-  thread.situation_bytes += sizeof(Situated) +
+    if (thread.situations[it->second] == state) return it->second;
+  thread.situation_bytes += sizeof(CallTreeRules::State) +
                             state.native.size() * sizeof(CallTreeRules::LiveFrame) +
                             state.python.size() * sizeof(CallTreeRules::LivePython);
   const auto index = static_cast<std::uint32_t>(thread.situations.size());
-  thread.situations.push_back(std::move(situated));
+  thread.situations.push_back(state);
   thread.interned.emplace(hash, index);
   return index;
 }
@@ -530,10 +521,10 @@ void PathCounter::State::forget(Thread& thread) {
   thread.memory = {};
   thread.interned.clear();
   thread.situation_bytes = 0;
-  std::vector<Situated> now;
+  std::vector<CallTreeRules::State> now;
   if (thread.now != kTooDeep) {
     now.push_back(std::move(thread.situations[thread.now]));
-    thread.interned.emplace(hash_of(now[0].state), 0);
+    thread.interned.emplace(hash_of(now[0]), 0);
     thread.now = 0;
   }
   thread.situations = std::move(now);
@@ -543,6 +534,31 @@ void PathCounter::State::forget(Thread& thread) {
 bool PathCounter::State::repeats(const CallTreeRules::State& state, std::size_t native) const {
   return native > 0 && state.native[native - 1].node == state.native[native].node &&
          is_plumbing(paths[state.native[native].node]);
+}
+
+// What the rules make of an event with this key, or made of it in the same situation before.
+void PathCounter::State::apply(Thread& thread, const Event& event, const EventKey& key) {
+  const Situation situation{thread.now, key};
+  const bool enters = event.kind != EventKind::caller;
+  if (repeat(thread, situation, event.time)) {
+    if (enters) end_way(thread);
+    return;
+  }
+  if (!thread.rules_current) thread.rules.set_state(thread.state());
+  thread.rules_current = true;
+  const bool deep = thread.now == kTooDeep;
+  judge(thread);
+  thread.depends_on_time = false;
+  thread.rules.take_kept();
+  const CallTreeStatistics before = thread.rules.statistics();
+  thread.rules.add(event);
+  Outcome outcome = outcome_of(thread, thread.rules.take_kept());
+  outcome.rules = changed_statistics(before, thread.rules.statistics());
+  if (!thread.depends_on_time && !deep && outcome.state != kTooDeep)
+    thread.memory.add(situation, outcome);
+  move_to(thread, outcome, event.time);
+  if (enters) end_way(thread);
+  if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) forget(thread);
 }
 
 // What an event made of the frames of which so many lived on.
@@ -567,12 +583,18 @@ void PathCounter::State::enter_all(Thread& thread, const Outcome& outcome, std::
     else
       enter(thread, thread.native[i], after.native[i].node, time);
   }
-  for (std::size_t i = outcome.kept_python; i < after.python.size(); ++i)
-    enter(thread, thread.python[i], after.python[i].node, time);
+  for (std::size_t i = outcome.kept_python; i < after.python.size(); ++i) {
+    if (after.python[i].is_frame)
+      enter(thread, thread.python[i], after.python[i].node, time);
+    else
+      thread.python[i] = {.path = after.python[i].node};
+  }
 }
 
 // Ends the frames that do not live on, and begins those that are new.
 void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::uint64_t time) {
+  while (!thread.open_ops.empty() && thread.open_ops.back().height > outcome.kept_python)
+    close_op(thread, 0);  // Its end was lost.
   for (std::size_t i = thread.native.size(); i > outcome.kept_native; --i)
     leave(thread.native[i - 1], time);
   for (std::size_t i = thread.python.size(); i > outcome.kept_python; --i)
@@ -584,11 +606,6 @@ void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::ui
     enter(thread, thread.native.back(), outcome.entered, time);
   else if (outcome.native > outcome.kept_native || outcome.python > outcome.kept_python)
     enter_all(thread, outcome, time);
-  while (!thread.open_ops.empty() && thread.open_ops.back().height > thread.native.size()) {
-    // Its end was lost.
-    tally(thread.open_ops.back().path, thread.open_ops.back().record, 0);
-    thread.open_ops.pop_back();
-  }
 }
 
 void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::uint32_t results) {
@@ -606,50 +623,47 @@ void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::ui
     ++of.ops_left_out;
 }
 
-void PathCounter::State::begin_op(Thread& thread, const Event& event) {
-  const CallTreeRules::State& state = thread.state();
-  const std::string_view op = functions.op_of_record(event.what);
-  OpenOp opened{0, kUncounted, kNone, event.what};
-  const std::size_t step = thread.step();
-  if (step != 0) {
-    const std::string_view name = functions.role(state.native[step - 1].function).op;
-    if (name.empty() || op.empty() || name == unambiguous_name(op)) {
-      opened.height = step;
-      opened.path = state.native[step - 1].node;
-    }
-  }
-  if (opened.path == kNone) {  // No dispatcher's: a custom autograd function, say.
-    if (!state.python.empty() && state.python.back().height == state.native.size())
-      opened.path = state.python.back().node;
-    else if (!state.native.empty())
-      opened.path = state.native.back().node;
-  }
-  if (opened.height != 0) {
-    Live& live = thread.native[step - 1];
-    Usage& usage = usages[opened.path];
-    // A boxed step does not say of which op: now it is known.
-    if (!everything && !usage.chosen_op && !usage.chosen && usage.in_module && !op.empty() &&
-        functions.role(paths[opened.path].what).op.empty() && wants(unambiguous_name(op), op)) {
-      usage.chosen = usage.chosen_op = usage.in_op = true;
-      enter(thread, live, opened.path, event.time);
-    }
-    opened.start = live.start;
-  }
+// The frame whose times an op's are: its own, its step's, or none.
+PathCounter::State::Live& PathCounter::State::live_of(Thread& thread,
+                                                      const CallTreeRules::LivePython& op,
+                                                      std::size_t height) {
+  return op.step != 0 ? thread.native[op.step - 1] : thread.python[height - 1];
+}
+
+void PathCounter::State::begin_op(Thread& thread, const Event& event, const EventKey& key) {
+  const Event place = placed(event, thread.near);
+  const std::uint32_t op = functions.op_of(event.what);
+  // What matters of a record is its op, if it is of one.
+  const bool is_op = op != kNone;
+  apply(thread, place, {key.id, is_op ? op : event.what, place.stack_pointer, is_op ? 1U : 0U});
+  const std::size_t height = thread.state().python.size();
+  const CallTreeRules::LivePython& begun = thread.state().python[height - 1];
+  const Live& live = live_of(thread, begun, height);
+  const bool is_frame = begun.is_frame || begun.step != 0;
+  OpenOp opened{height, is_frame ? live.path : begun.node, event.what, false};
+  opened.counted = is_frame ? live.start != kUncounted
+                            : opened.path != kNone && usages[opened.path].chosen;
   if (event.stack_pointer != kNoSequence && opened.path != kNone)
-    remember_op(event.return_address, event.stack_pointer, opened.path);
+    remember_op(event.return_address & kThreadNumber, event.stack_pointer, opened.path);
   thread.open_ops.push_back(opened);
 }
 
-void PathCounter::State::end_op(Thread& thread, const Event& event) {
-  if (thread.open_ops.empty()) return;
-  const OpenOp opened = thread.open_ops.back();
+// The innermost of those that are open.
+void PathCounter::State::close_op(Thread& thread, std::uint32_t results) {
+  const OpenOp& closed = thread.open_ops.back();
+  if (closed.counted) tally(closed.path, closed.record, results);
   thread.open_ops.pop_back();
-  if (opened.height != 0 && opened.start == kUncounted) return;
-  if (opened.height == 0 && opened.path != kNone && !usages[opened.path].chosen) return;
-  tally(opened.path, opened.record, event.what);
-  if (opened.height == 0 || opened.height > thread.native.size()) return;
-  Live& live = thread.native[opened.height - 1];
-  if (live.start == opened.start) live.end = event.time;
+}
+
+void PathCounter::State::end_op(Thread& thread, const Event& event, const EventKey& key) {
+  const Event place = placed(event, thread.near);
+  const std::optional<std::size_t> ending = CallTreeRules::op_that_ends(thread.state(), place);
+  if (!ending) return;
+  std::vector<OpenOp>& open = thread.open_ops;
+  while (!open.empty() && open.back().height > *ending + 1) close_op(thread, 0);
+  live_of(thread, thread.state().python[*ending], *ending + 1).end = event.time;
+  if (!open.empty() && open.back().height == *ending + 1) close_op(thread, event.what);
+  apply(thread, place, {key.id, 0, place.stack_pointer, 0});
 }
 
 void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
@@ -788,6 +802,7 @@ void PathCounter::add_initial(std::uint32_t index, const InitialFrame& frame) {
   State::Thread& thread = *state_->threads[index];
   thread.rules.take_kept();
   thread.rules.add_initial(frame);
+  thread.near = frame.stack_pointer;
   state_->move_to(thread, state_->outcome_of(thread, {thread.native.size(), thread.python.size()}),
                   0);
 }
@@ -801,10 +816,10 @@ void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& k
   state_->enter_body(thread, event);
   switch (event.kind) {
     case EventKind::op_begin:
-      state_->begin_op(thread, event);
+      state_->begin_op(thread, event, key);
       return;
     case EventKind::op_end:
-      state_->end_op(thread, event);
+      state_->end_op(thread, event, key);
       return;
     case EventKind::arguments:
       state_->note_arguments(thread, event);
@@ -843,44 +858,25 @@ void PathCounter::State::enter_body(Thread& thread, const Event& next) {
 }
 
 void PathCounter::State::add_step(Thread& thread, const Event& event, const EventKey& key) {
-  const bool enters = event.kind != EventKind::caller;
-  if (thread.call_on_its_way && enters &&
+  if (thread.call_on_its_way && event.kind != EventKind::caller &&
       (event.kind != EventKind::function_entry ||
        event.stack_pointer != thread.call_on_its_way->event.stack_pointer))
     settle_call(thread);
-  Situation situation{thread.now, key};
+  if (is_on_stack(event)) thread.near = event.stack_pointer;
   if (event.kind == EventKind::node_begin || event.kind == EventKind::node_end) {
     thread.caused_by = event.kind == EventKind::node_begin
                            ? forward_of(event.return_address, event.stack_pointer)
                            : kNone;
     // Each node has another number; what matters is which it is, and who made it.
-    situation.event.line = event.what;
-    situation.event.stack_pointer = 0;
-    situation.event.return_address = thread.caused_by;
-  }
-  if (repeat(thread, situation, event.time)) {
-    if (enters) end_way(thread);
+    apply(thread, event, {key.id, event.what, 0, thread.caused_by});
     return;
   }
-  if (!thread.rules_current) thread.rules.set_state(thread.state());
-  thread.rules_current = true;
-  const bool deep = thread.now == kTooDeep;
-  judge(thread);
-  thread.depends_on_time = false;
-  thread.rules.take_kept();
-  const CallTreeStatistics before = thread.rules.statistics();
-  thread.rules.add(event);
-  Outcome outcome = outcome_of(thread, thread.rules.take_kept());
-  outcome.rules = changed_statistics(before, thread.rules.statistics());
-  if (!thread.depends_on_time && !deep && outcome.state != kTooDeep)
-    thread.memory.add(situation, outcome);
-  move_to(thread, outcome, event.time);
-  if (enters) end_way(thread);
-  if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) forget(thread);
+  apply(thread, event, key);
 }
 
 bool PathCounter::add_known(std::uint32_t index, const EventKey& key, std::uint64_t time) {
   State::Thread& thread = *state_->threads[index];
+  if (key.stack_pointer != 0) thread.near = key.stack_pointer;
   return !thread.call_on_its_way && !thread.body_on_its_way &&
          state_->repeat(thread, {thread.now, key}, time);
 }
@@ -934,9 +930,7 @@ std::vector<TracePath> PathCounter::take(std::uint64_t time) {
   for (const auto& thread : state_->threads) {
     state_->enter_body(*thread, {});
     state_->settle_call(*thread);
-    for (const State::OpenOp& op : thread->open_ops)
-      if (op.height == 0 || op.start != kUncounted) state_->tally(op.path, op.record, 0);
-    thread->open_ops.clear();
+    while (!thread->open_ops.empty()) state_->close_op(*thread, 0);
     for (const State::Live& live : thread->native) state_->leave(live, time);
     for (const State::Live& live : thread->python) state_->leave(live, time);
   }
@@ -974,18 +968,7 @@ namespace {
 // A timeline's functions.
 class TracePathFunctions : public PathFunctions {
  public:
-  explicit TracePathFunctions(const Trace& trace) : trace_(trace), tree_(trace) {
-    roles_.reserve(trace.functions.size());
-    for (const TraceFunction& function : trace.functions)
-      roles_.push_back(role_of(function.symbol));
-    for (const std::string& record : trace.op_records) {
-      const auto json = nlohmann::json::parse(record, nullptr, false);
-      const auto op = json.is_object() ? json.find("op") : json.end();
-      ops_.push_back(json.is_object() && op != json.end() && op->is_string()
-                         ? op->get<std::string>()
-                         : std::string());
-    }
-  }
+  explicit TracePathFunctions(const Trace& trace) : trace_(trace), tree_(trace) {}
 
   std::uint32_t identity(std::uint32_t function) const override { return tree_.identity(function); }
   bool probed(std::uint32_t function) const override { return tree_.probed(function); }
@@ -1007,20 +990,20 @@ class TracePathFunctions : public PathFunctions {
     return tree_.jump_is_indirect(from, to);
   }
   bool calls_by_name(const Event&, std::uint32_t) const override { return false; }
-  const FunctionRole& role(std::uint32_t function) const override { return roles_[function]; }
+  OpStep op_step(std::uint32_t function, std::uint32_t record) const override {
+    return tree_.op_step(function, record);
+  }
+  std::uint32_t op_of(std::uint32_t record) const override { return tree_.op_of(record); }
+  const FunctionRole& role(std::uint32_t function) const override { return tree_.role(function); }
   bool is_plumbing(std::uint32_t) const override { return false; }
   std::string_view python_name(std::uint32_t function) const override {
     return trace_.python_functions[function].name;
   }
-  std::string_view op_of_record(std::uint32_t record) const override {
-    return record < ops_.size() ? std::string_view(ops_[record]) : std::string_view();
-  }
+  std::string_view op_name(std::uint32_t record) const override { return tree_.op_name(record); }
 
  private:
   const Trace& trace_;
   TraceCallTreeFunctions tree_;
-  std::vector<FunctionRole> roles_;
-  std::vector<std::string> ops_;
 };
 
 }  // namespace

@@ -34,8 +34,8 @@ class PathFunctions : public CallTreeFunctions {
   /// and all of its kind below.
   virtual bool is_plumbing(std::uint32_t function) const = 0;
   virtual std::string_view python_name(std::uint32_t python_function) const = 0;
-  /// `aten::add.Tensor`; empty for what is no op.
-  virtual std::string_view op_of_record(std::uint32_t record) const = 0;
+  /// `aten::add.Tensor`, or what else has a record of its calls; empty for what has none.
+  virtual std::string_view op_name(std::uint32_t record) const = 0;
 };
 
 /// Counts the ways through the calls of any number of threads, in memory that grows with the number

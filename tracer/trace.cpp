@@ -214,6 +214,7 @@ std::size_t named_by(PathKind kind, const Trace& trace) {
     case PathKind::python:
       return trace.python_functions.size();
     case PathKind::node:
+    case PathKind::op:
       return trace.op_records.size();
     default:
       return trace.functions.size();
@@ -227,7 +228,7 @@ void read_paths(SectionReader reader, Trace& trace) {
   for (std::size_t i = 0; i < trace.paths.size(); ++i) {
     TracePath& path = trace.paths[i];
     const std::uint64_t kind = reader.number();
-    if (kind > static_cast<std::uint64_t>(PathKind::node) * 2 + 1) {
+    if (kind > static_cast<std::uint64_t>(PathKind::op) * 2 + 1) {
       reader.fail("a path is of an unknown kind");
     }
     path.kind = static_cast<PathKind>(kind / 2);

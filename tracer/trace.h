@@ -52,8 +52,10 @@ enum class EventKind : std::uint8_t {
   builtin_call = 3,   ///< Python is about to call a builtin. `what` is it, `line` the calling line.
   builtin_return = 4,  ///< It ended (return or exception).
   op_begin = 5,    ///< A dispatcher op. `what` is an op record or 0; `stack_pointer` its sequence
-                   ///< number, all ones for none; `return_address` RecordFunction's thread number.
-  op_end = 6,      ///< `what` is the op record of its results, or 0.
+                   ///< number, all ones for none; `return_address` RecordFunction's thread number,
+                   ///< and in the upper half where it is: an eighth of its stack address, 0 if
+                   ///< unknown (recording_format.h).
+  op_end = 6,      ///< `what` is the op record of its results, or 0; numbers as in its begin.
   node_begin = 7,  ///< An autograd node. `what` names it; numbers as in the op that made it.
   node_end = 8,
   arguments = 9,  ///< Of an entry before: its first two integer arguments, in `stack_pointer` and
@@ -94,6 +96,7 @@ enum class PathKind : std::uint8_t {
   python = 1,    ///< `what` is a Python function.
   initial = 2,   ///< `what` is a function that was live when recording started.
   node = 3,      ///< An autograd node ran: `what` is the op record that names it, or kNone.
+  op = 4,        ///< An op was called by no step of at::_ops: `what` is an op record of that op.
 };
 
 /// How often a path was taken with an op call, and results, of one kind.

@@ -70,6 +70,7 @@ std::string name_of(const Trace& trace, const Step& step) {
     case PathKind::python:
       return trace.python_functions.at(step.what).name;
     case PathKind::node:
+    case PathKind::op:
       return step.what < trace.op_records.size() ? trace.op_records[step.what] : "(a node)";
   }
   return {};

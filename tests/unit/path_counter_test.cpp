@@ -25,6 +25,8 @@ std::vector<std::string> leaves(const Trace& trace) {
         return trace.python_functions[path.what].name;
       case PathKind::node:
         return "node " + std::to_string(path.what);
+      case PathKind::op:
+        return "op " + std::to_string(path.what);
       default:
         return trace.functions[path.what].symbol;
     }
@@ -204,6 +206,160 @@ TEST_CASE("ops' records and arguments hang on the step that they are of", "[path
   CHECK(t.trace.paths[1].arguments[0].calls == 20);
   CHECK(t.trace.paths[1].arguments[0].second == 0x8001);
   CHECK(t.trace.paths[2].ops == std::vector<OpTally>{{3, 0, 20}});
+}
+
+namespace {
+
+// What RecordFunction of thread 1 at this stack address has for a number.
+constexpr std::uint64_t at_place(std::uint64_t place) {
+  return place / 8 << 32 | 1;
+}
+
+constexpr const char* kCallBoxed =
+    "_ZNK3c1010Dispatcher9callBoxedERKNS_14OperatorHandleEPSt6vectorINS_6IValueESaIS5_EE";
+
+std::vector<std::string> op_records(std::initializer_list<const char*> names) {
+  std::vector<std::string> records = {"{}"};
+  for (const std::string name : names)
+    records.push_back(R"({"op": ")" + name + R"x(", "schema": "f() -> ()"})x");
+  return records;
+}
+
+}  // namespace
+
+TEST_CASE("ops that are called boxed are told apart, whatever their caller", "[path_counter]") {
+  TraceBuilder t;
+  const auto interpreter = t.function("interpreter"), boxed = t.function(kCallBoxed),
+             callbacks = t.function("callbacks"), sigmoid = t.function("sigmoid"),
+             mm = t.function("mm");
+  t.trace.op_records = op_records({"aten::sigmoid", "aten::mm"});
+  ThreadRecord& thread = t.trace.threads[0];
+  t.enter(interpreter, kNone, 2000);
+  for (int i = 0; i < 4; ++i) {
+    for (const auto& [kernel, record] : {std::pair(sigmoid, 1U), std::pair(mm, 2U)}) {
+      t.enter(boxed, interpreter, 1000);
+      t.enter(callbacks, boxed, 800);  // Has returned when the record is made.
+      note(thread, EventKind::op_begin, record, kNoSequence, at_place(904));
+      t.enter(kernel, kNone, 700);  // Nobody knows by whom: inside of the op it is all the same.
+      note(thread, EventKind::op_end, 0, kNoSequence, at_place(904));
+    }
+    t.enter(boxed, interpreter, 1000);  // An op that is not observed.
+    t.enter(mm, boxed, 700);
+  }
+  count_paths(t.trace, {});
+  const std::string call = "interpreter > " + std::string(kCallBoxed) + " > ";
+  CHECK(leaves(t.trace) == Leaves{call + "callbacks x8", call + "op 1 > sigmoid x4",
+                                  call + "op 2 > mm x4", call + "mm x4"});
+  for (const TracePath& path : t.trace.paths)
+    if (path.kind == PathKind::op) CHECK(path.ops == std::vector<OpTally>{{path.what, 0, 4}});
+}
+
+TEST_CASE("an op without a step of its own is a frame where its record is made, until it ends",
+          "[path_counter]") {
+  TraceBuilder t;
+  const auto outer = t.function("outer"), before = t.function("before"),
+             slow = t.function("_ZN3c1010Dispatcher27callWithDispatchKeySlowPathIvJEEE"),
+             kernel = t.function("kernel"), after = t.function("after"),
+             add = t.function(kAddCall);
+  t.trace.op_records = op_records({"c10d::allreduce_", "aten::add.Tensor", "my::add.Tensor"});
+  ThreadRecord& thread = t.trace.threads[0];
+  t.enter(outer, kNone, 2000);
+  t.enter(before, outer, 1500);  // Has returned.
+  note(thread, EventKind::op_begin, 1, kNoSequence, at_place(1800));
+  t.enter(kernel, outer, 1000);
+  note(thread, EventKind::op_end, 0, kNoSequence, at_place(1800));
+  t.enter(after, outer, 1000);
+  // One step of at::_ops enters one op, the one that it is of.
+  t.enter(add, outer, 1500);
+  t.enter(slow, add, 1400);
+  note(thread, EventKind::op_begin, 2, kNoSequence, at_place(1304));
+  t.enter(kernel, slow, 1000);
+  note(thread, EventKind::op_begin, 3, kNoSequence, at_place(1304 - 512));
+  t.enter(after, kNone, 500);
+  // Its end is lost: what is entered above has it behind.
+  t.enter(after, outer, 1500);
+  count_paths(t.trace, {});
+  const std::string in_add = "outer > " + std::string(kAddCall) + " > ";
+  CHECK(leaves(t.trace) ==
+        Leaves{"outer > before x1", "outer > op 1 > kernel x1", "outer > after x2",
+               in_add + "_ZN3c1010Dispatcher27callWithDispatchKeySlowPathIvJEEE > kernel > op 3 > "
+                        "after x1"});
+  for (const TracePath& path : t.trace.paths) {
+    if (path.kind == PathKind::function && path.what == add)
+      CHECK(path.ops == std::vector<OpTally>{{2, 0, 1}});
+    if (path.kind == PathKind::op && path.what == 3)
+      CHECK(path.ops == std::vector<OpTally>{{3, 0, 1}});
+  }
+}
+
+TEST_CASE("ops with frames of their own are selected by name", "[path_counter]") {
+  TraceBuilder t;
+  const auto boxed = t.function(kCallBoxed), kernel = t.function("kernel");
+  t.trace.op_records = op_records({"aten::sigmoid", "my::mm"});
+  for (const std::uint32_t record : {1U, 2U, 1U}) {
+    t.enter(boxed, kNone, 1000);
+    note(t.trace.threads[0], EventKind::op_begin, record, kNoSequence, at_place(904));
+    t.enter(kernel, boxed, 700);
+    note(t.trace.threads[0], EventKind::op_end, 0, kNoSequence, at_place(904));
+  }
+  const auto selected = [&](TraceSelection selection) {
+    Trace trace = t.trace;
+    count_paths(trace, selection);
+    return leaves(trace);
+  };
+  const std::string call = std::string(kCallBoxed) + " > op ";
+  CHECK(selected({.ops = "my::*"}) == Leaves{call + "2 > kernel x1"});
+  CHECK(selected({.ops = "sigmoid"}) == Leaves{call + "1 > kernel x2"});
+  CHECK(selected({.ops = "aten::mm"}).empty());
+  CHECK(selected({.count = 2}) == Leaves{call + "1 > kernel x1", call + "2 > kernel x1"});
+}
+
+TEST_CASE("what is remembered of a situation changes no op", "[path_counter]") {
+  // The rules alone, and what was remembered, over nested ops of all kinds whose ends are lost now
+  // and then.
+  TraceBuilder t;
+  const auto boxed = t.function(kCallBoxed), add = t.function(kAddCall),
+             kernel = t.function("kernel");
+  t.trace.op_records = op_records({"aten::sigmoid", "aten::add.Tensor", "my::mm"});
+  t.trace.op_records.emplace_back(R"({"op": "MyFunction", "schema": null})");
+  ThreadRecord& thread = t.trace.threads[0];
+  std::uint64_t random = 7;
+  const auto below = [&random](std::uint64_t limit) {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    return (random >> 33) % limit;
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    const std::uint64_t slot = 100'000 - 100 * below(8);
+    const std::uint32_t functions[] = {boxed, add, kernel};
+    t.enter(functions[below(3)], below(3) == 0 ? kNone : functions[below(3)], slot);
+    if (below(2) == 0)
+      note(thread, EventKind::op_begin, static_cast<std::uint32_t>(below(5)), kNoSequence,
+           below(9) == 0 ? 1 : at_place(slot - 8 * below(20)));
+    if (below(3) == 0)
+      note(thread, EventKind::op_end, 0, kNoSequence,
+           below(9) == 0 ? 1 : at_place(slot - 8 * below(20)));
+  }
+  const Trace timeline = t.trace;
+  count_paths(t.trace, {});
+  const TraceCallTreeFunctions known(timeline);
+  const CallTree tree(timeline, known, timeline.threads[0]);
+  const auto paths = [](const auto& nodes, auto above, auto calls) {
+    std::map<std::string, std::uint64_t> counted;
+    for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+      std::string path;
+      for (std::uint32_t at = i; at != kNone; at = above(nodes[at]))
+        path += (nodes[at].kind == PathKind::op ? "#" : "/") + std::to_string(nodes[at].what);
+      counted[path] += calls(nodes[i]);
+    }
+    return counted;
+  };
+  const auto wanted = paths(
+      tree.nodes(), [](const CallTree::Node& node) { return node.shown_under; },
+      [](const CallTree::Node&) { return std::uint64_t{1}; });
+  CHECK(wanted.size() > 100);
+  CHECK(paths(
+            t.trace.paths, [](const TracePath& path) { return path.parent; },
+            [](const TracePath& path) { return path.calls; }) == wanted);
 }
 
 TEST_CASE("what a library was asked for hangs on the function that was entered last",

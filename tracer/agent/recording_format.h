@@ -100,10 +100,12 @@ constexpr std::uint32_t kPythonReturn = kFirstPythonEvent + 1;
 constexpr std::uint32_t kBuiltinCall = kFirstPythonEvent + 2;
 constexpr std::uint32_t kBuiltinReturn = kFirstPythonEvent + 3;
 // An op begins (at::RecordFunction's callbacks): `line` the op record's id, 0 if there was no room
-// for it; `stack_pointer` the sequence number (all ones: none); `return_address` the number that
-// RecordFunction gives the thread.
+// for it; `stack_pointer` the sequence number (all ones: none); the lower half of `return_address`
+// the number that RecordFunction gives the thread. The upper half is the lower one of an eighth of
+// the RecordFunction's address, which is in the stack frame that dispatches the op: frames below it
+// have ended. 0 where it is elsewhere.
 constexpr std::uint32_t kOpBegin = kFirstPythonEvent + 4;
-// It ends: `line` the record of its results, 0 for none; `stack_pointer` as in its begin.
+// It ends: `line` the record of its results, 0 for none; the rest as in its begin.
 constexpr std::uint32_t kOpEnd = kFirstPythonEvent + 5;
 // An autograd node begins to run: `line` the record of its name, `stack_pointer` the sequence
 // number of the forward op that made it, `return_address` the thread of that op, as in kOpBegin.
