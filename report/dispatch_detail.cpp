@@ -504,6 +504,7 @@ void DispatchDetails::add(nlohmann::json& detail, const Step& step) const {
   else
     state_->add_call(found, step);
   if (found.empty()) return;
+  if (step.unboxed && text_in(found, "dispatch") == "boxed kernel") found["dispatch"] = "kernel";
   if (!detail.is_object()) detail = Json::object();
   detail.update(found);
 }

@@ -25,6 +25,9 @@ class DispatchDetails {
     std::span<const OpTally> ops;              ///< TracePath::ops; of a call.
     std::span<const ArgumentTally> arguments;  ///< TracePath::arguments; of a redispatch.
     std::uint64_t ops_left_out = 0;            ///< TracePath::ops_left_out.
+    /// A kernel was seen to be called without a stack. Dispatch tables don't tell for kernels that
+    /// take a SymInt.
+    bool unboxed = false;
   };
 
   /// The trace must outlive the object.

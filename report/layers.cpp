@@ -331,7 +331,8 @@ Placement place_python(std::string_view name) {
 }
 
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {
-  if (name == "c10::Dispatcher::callBoxed" || name == kUnboxedCall) return DispatcherStep{{}, false};
+  if (name == "c10::Dispatcher::callBoxed" || name == kUnboxedCall)
+    return DispatcherStep{{}, false};
   if (name == "c10::Dispatcher::redispatchBoxed") return DispatcherStep{{}, true};
   constexpr std::string_view kScope = "at::_ops::";
   if (!name.starts_with(kScope)) return std::nullopt;

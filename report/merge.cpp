@@ -30,6 +30,9 @@
 namespace optrace {
 namespace {
 
+// What calls a kernel with its arguments as they are (make_boxed_from_unboxed_functor.h).
+constexpr std::string_view kUnboxedKernel = "c10::impl::wrap_kernel_functor_unboxed_<";
+
 constexpr std::string_view kOneDnnEntry = "dnnl_primitive_execute";
 
 // `torch::autograd` kernels, wrappers and what they hand on to are "the kernel of" an op.
@@ -221,6 +224,7 @@ class Merge {
     }
     report.statistics = trace_.statistics;
     take_paths();
+    note_unboxed();
     note_implementations();
     note_leads();
     choose_shown();
@@ -802,8 +806,7 @@ class Merge {
 
   // Why the dispatcher went where it went, by all the ways of the trace that this one stands for.
   void describe_step(const Path& path, const DispatcherStep& step,
-                     const std::optional<std::string>& op,
-                     nlohmann::json& detail) const {
+                     const std::optional<std::string>& op, nlohmann::json& detail) const {
     detail["step"] = step.redispatch ? "redispatch" : "call";
     std::vector<OpTally> ops;
     std::vector<ArgumentTally> arguments;
@@ -813,11 +816,33 @@ class Merge {
       arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
       left_out += one.ops_left_out;
     });
+    bool unboxed = false;
+    for_each_traced(path, [&](const TracePath& one) {
+      unboxed =
+          unboxed || calls_unboxed_[static_cast<std::size_t>(&one - trace_.paths.data())] != 0;
+    });
     dispatch_.add(detail, {.op = op ? std::string_view(*op) : std::string_view(),
                            .redispatch = step.redispatch,
                            .ops = ops,
                            .arguments = arguments,
-                           .ops_left_out = left_out});
+                           .ops_left_out = left_out,
+                           .unboxed = unboxed});
+  }
+
+  // Which steps were seen to call a kernel without a stack.
+  void note_unboxed() {
+    calls_unboxed_.resize(trace_.paths.size());
+    for (const TracePath& path : trace_.paths) {
+      if (path.kind != PathKind::function || path.what == kNone || path.parent == kNone ||
+          !facts(path.what).name.starts_with(kUnboxedKernel))
+        continue;
+      std::uint32_t up = path.parent;
+      while (up != kNone && trace_.paths[up].kind == PathKind::function &&
+             trace_.paths[up].what != kNone &&
+             role_of(trace_.functions[trace_.paths[up].what].symbol).hands_op_on)
+        up = trace_.paths[up].parent;
+      if (up != kNone) calls_unboxed_[up] = 1;
+    }
   }
 
   // Nanoseconds of all calls, and of the shortest and the longest.
@@ -861,6 +886,19 @@ class Merge {
     children = std::move(ordered);
   }
 
+  bool is_boxed_redispatch(std::uint32_t function) {
+    if (function == kNone) return false;
+    const std::optional<DispatcherStep>& step = facts(function).step;
+    return step && step->op.empty() && step->redispatch;
+  }
+
+  // A boxed redispatch does not say of which op, but hands on the one that it is part of.
+  std::optional<std::string> op_around(const Path& path, const std::vector<Frame>& frames) {
+    for (std::uint32_t up = path.parent; up != kNone; up = shown_paths_.paths()[up].parent)
+      if (frames[up].op && frames[up].layer == Layer::dispatcher) return frames[up].op;
+    return std::nullopt;
+  }
+
   std::vector<Frame> make_frames() {
     const std::vector<Path>& paths = shown_paths_.paths();
     std::vector<Frame> frames(paths.size());
@@ -884,6 +922,8 @@ class Merge {
         if (lines.size() > 1) frame.detail["call_lines"] = lines;
       }
       if (path.parent != kNone && !frame.op) frame.op = inherited_op(frame, frames[path.parent]);
+      if (path.kind == PathKind::function && !frame.op && is_boxed_redispatch(path.what))
+        frame.op = op_around(path, frames);
       if (options_.times) frame.detail["time"] = times_of(path);
     }
     // Parents come before their children, so from the end every frame is complete when it is
@@ -912,6 +952,7 @@ class Merge {
   std::vector<std::unique_ptr<FunctionFacts>> facts_;
   const DispatchDetails dispatch_;
   const CallDetails calls_;
+  std::vector<std::uint8_t> calls_unboxed_;  // By path.
   PathSet every_path_;
   PathSet shown_paths_;
   bool any_lead_ = false;  // Something that is no Python code is always shown.

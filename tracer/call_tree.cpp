@@ -363,24 +363,17 @@ void CallTreeRules::end_ops_below(std::uint64_t stack_pointer) {
     pop_python();
 }
 
-// The height of `native` with the op's own step on top; 0 if it has none.
-std::size_t CallTreeRules::step_of(const Event& op) const {
-  const auto step_at = [&](std::size_t height) {
-    const std::uint32_t function = state_.native[height - 1].function;
-    return function == kNone ? OpStep::none : functions_.op_step(function, op.what);
-  };
-  // Where nobody knows which frames have ended, it is the innermost step that is left.
-  const bool exact = op.stack_pointer != 0;
-  std::size_t height = state_.native.size();
-  while (height > 0 && (step_at(height) == OpStep::passed ||
-                        (!exact && step_at(height) == OpStep::none)))
-    --height;
-  if (height == 0 || step_at(height) != OpStep::of_it) return 0;
-  // It calls one op: what is called inside without a step of its own is another.
-  const bool taken = std::ranges::any_of(state_.python, [&](const LivePython& live) {
-    return live.kind == PathKind::op && live.step == height;
-  });
-  return taken ? 0 : height;
+// The height of `native` with the op's own step on top; 0 if it has none. A step enters one op, and
+// nothing but the dispatcher runs until that begins.
+std::size_t CallTreeRules::find_step(const Event& op) const {
+  for (std::size_t height = state_.native.size(); height > 0; --height) {
+    const LiveFrame& frame = state_.native[height - 1];
+    const OpStep step =
+        frame.function == kNone ? OpStep::none : functions_.op_step(frame.function, op.what);
+    if (step == OpStep::of_it && !frame.op_begun) return height;
+    if (step == OpStep::of_it || step == OpStep::of_other) return 0;
+  }
+  return 0;
 }
 
 std::uint32_t CallTreeRules::begin_op(const Event& event) {
@@ -388,7 +381,15 @@ std::uint32_t CallTreeRules::begin_op(const Event& event) {
   const std::uint64_t place = event.stack_pointer;
   while (!native.empty() && native.back().stack_pointer < place) pop();
   if (place != 0) end_ops_below(place + 1);
-  const std::size_t step = step_of(event);
+  const std::size_t step = find_step(event);
+  if (step != 0) {
+    native[step - 1].op_begun = true;
+    // What the dispatcher has looked up has ended.
+    while (native.size() > step &&
+           (native.back().function == kNone ||
+            functions_.op_step(native.back().function, event.what) != OpStep::passed))
+      pop();
+  }
   const std::uint32_t op = functions_.op_of(event.what);
   Node node{.kind = PathKind::op, .what = op};
   if (!native.empty()) node.parent = node.shown_under = native.back().node;

@@ -176,6 +176,7 @@ class CallTreeRules {
     bool initial = false;
     bool python_ended = false;  ///< Evaluation loops: its last Python frame returned.
     bool doubtful = false;      ///< Inside an evaluation loop that has gone on since.
+    bool op_begun = false;      ///< Steps of at::_ops: their op has begun, if it has not ended.
     bool operator==(const LiveFrame&) const = default;
   };
 
@@ -189,13 +190,13 @@ class CallTreeRules {
   /// A Python frame that has not returned, or an autograd node or an op that runs.
   struct LivePython {
     PathKind kind = PathKind::python;
-    bool is_frame = true;        ///< False for an op that is none: `node` is what it runs in.
+    bool is_frame = true;  ///< False for an op that is none: `node` is what it runs in.
     std::uint32_t node = kNone;
     std::uint32_t what = kNone;
-    std::uint32_t step = 0;   ///< Ops that are no frame: native[step - 1] is the op's; 0: none is.
-    std::uint64_t place = 0;  ///< Ops: see `placed`.
-    std::uint64_t height = 0;       ///< Of `native` without what is native and inside it.
-    bool in_loop = false;           ///< native[height - 1] is its evaluation loop.
+    std::uint32_t step = 0;    ///< Ops that are no frame: native[step - 1] is the op's; 0: none is.
+    std::uint64_t place = 0;   ///< Ops: see `placed`.
+    std::uint64_t height = 0;  ///< Of `native` without what is native and inside it.
+    bool in_loop = false;      ///< native[height - 1] is its evaluation loop.
     std::uint32_t outside = kNone;  ///< The innermost Python node of that loop before it.
     BuiltinCall builtin{};
     bool operator==(const LivePython&) const = default;
@@ -265,7 +266,7 @@ class CallTreeRules {
   std::uint32_t begin_op(const Event& event);
   void end_op(const Event& event);
   void end_ops_below(std::uint64_t stack_pointer);
-  std::size_t step_of(const Event& op) const;
+  std::size_t find_step(const Event& op) const;
   std::uint32_t add_entry(const Event& event);
   std::size_t find_asserted(const Event& event) const;
   std::uint32_t add_caller(const Event& event);

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::uint64_t kUncounted = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kNoSequence = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t kThreadNumber = 0xFFFF'FFFF;  // Of an op's event: the other half is a place.
+constexpr std::uint64_t kThreadNumber =
+    0xFFFF'FFFF;  // Of an op's event: the other half is a place.
 
 // Where the arguments of a region's functions are not recorded, a worker may be as much ahead of
 // the thread that opened it.
@@ -88,7 +89,8 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
     mix(frame.stack_pointer);
     mix(frame.return_address);
     mix(frame.innermost_python | std::uint64_t{frame.called} << 32);
-    mix((frame.initial ? 1U : 0U) | (frame.python_ended ? 2U : 0U) | (frame.doubtful ? 4U : 0U));
+    mix((frame.initial ? 1U : 0U) | (frame.python_ended ? 2U : 0U) | (frame.doubtful ? 4U : 0U) |
+        (frame.op_begun ? 8U : 0U));
   }
   for (const CallTreeRules::LivePython& frame : state.python) {
     mix(frame.node | std::uint64_t{frame.what} << 32);
@@ -641,8 +643,8 @@ void PathCounter::State::begin_op(Thread& thread, const Event& event, const Even
   const Live& live = live_of(thread, begun, height);
   const bool is_frame = begun.is_frame || begun.step != 0;
   OpenOp opened{height, is_frame ? live.path : begun.node, event.what, false};
-  opened.counted = is_frame ? live.start != kUncounted
-                            : opened.path != kNone && usages[opened.path].chosen;
+  opened.counted =
+      is_frame ? live.start != kUncounted : opened.path != kNone && usages[opened.path].chosen;
   if (event.stack_pointer != kNoSequence && opened.path != kNone)
     remember_op(event.return_address & kThreadNumber, event.stack_pointer, opened.path);
   thread.open_ops.push_back(opened);

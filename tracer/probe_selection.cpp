@@ -19,6 +19,9 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     // Dispatcher entries (Operators_*.cpp) and the unboxed kernels behind them.
     {Kind::scope, "at::_ops", "4callE"},
     {Kind::scope, "at::_ops", "10redispatchE"},
+    {Kind::scope, "c10::Dispatcher", "9callBoxedE"},
+    {Kind::scope, "c10::Dispatcher", "15redispatchBoxedE"},
+    {Kind::scope, "c10::Dispatcher", "27callWithDispatchKeySlowPath"},
     {Kind::scope, "c10::impl::wrap_kernel_functor_unboxed_", "4callE"},
 
     // Kernels: wrappers of RegisterCPU.cpp and its like, structured kernels, native functions.

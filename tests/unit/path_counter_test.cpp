@@ -259,8 +259,7 @@ TEST_CASE("an op without a step of its own is a frame where its record is made, 
   TraceBuilder t;
   const auto outer = t.function("outer"), before = t.function("before"),
              slow = t.function("_ZN3c1010Dispatcher27callWithDispatchKeySlowPathIvJEEE"),
-             kernel = t.function("kernel"), after = t.function("after"),
-             add = t.function(kAddCall);
+             kernel = t.function("kernel"), after = t.function("after"), add = t.function(kAddCall);
   t.trace.op_records = op_records({"c10d::allreduce_", "aten::add.Tensor", "my::add.Tensor"});
   ThreadRecord& thread = t.trace.threads[0];
   t.enter(outer, kNone, 2000);

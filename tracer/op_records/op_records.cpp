@@ -906,8 +906,8 @@ bool is_node(const at::RecordFunction& function) {
   return function.scope() == at::RecordScope::BACKWARD_FUNCTION;
 }
 
-// A RecordFunction's thread and where it is on the stack, as kOpBegin has them. Few have others made
-// than those in the frame that dispatches.
+// A RecordFunction's thread and where it is on the stack, as kOpBegin has them. Few have others
+// made than those in the frame that dispatches.
 std::uint64_t whereabouts(const at::RecordFunction& function) {
   constexpr std::uintptr_t kNear = 1U << 16U;
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
