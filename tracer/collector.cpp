@@ -224,6 +224,23 @@ class LiveFunctions : public PathFunctions {
   mutable std::size_t named_ = 0;
 };
 
+// Tells the program that its reader lives while that does something long.
+class Heart {
+ public:
+  explicit Heart(recording::RegionHeader& header)
+      : thread_([&header](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any stopped;
+          constexpr std::chrono::milliseconds kBeat{100};
+          while (!stopped.wait_for(lock, stop, kBeat, [&stop] { return stop.stop_requested(); }))
+            std::atomic_ref(header.heartbeat).fetch_add(1);
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
 }  // namespace
 
 struct Collector::State {
@@ -250,6 +267,7 @@ struct Collector::State {
 
   bool read(std::uint64_t until, bool last);
   void read_arena();
+  void plan_for_loaded();
   void read_section(SectionKind kind, std::span<const std::byte> bytes);
   void add_initial_stack(std::span<const std::byte> bytes);
   void find_chunks();
@@ -283,6 +301,11 @@ struct Collector::State {
   std::vector<std::uint64_t> op_calls;  // By op record.
   std::uint64_t events = 0;
   std::uint64_t last_time = 0;
+  std::vector<std::filesystem::path> plans_to_place;
+  std::uint32_t plans_asked = 0;
+  std::uint32_t modules_told = 0;  // As the agent last said.
+  std::size_t modules_known = 0;   // Of those listed: planned, or there from the start.
+  std::set<std::string> plans_of_loaded;
   bool finished = false;
 };
 
@@ -331,7 +354,28 @@ void Collector::State::read_arena() {
   // A plan is told of before its module is.
   for (; begun && probes_added < texts.probes.size(); ++probes_added) {
     const PlacedProbes& placed = texts.probes[probes_added];
-    table.add_probes(placed, session.plan_of(placed), events != 0);
+    const bool late = events != 0 && !plans_of_loaded.contains(placed.plan_path);
+    table.add_probes(placed, session.plan_of(placed), late);
+  }
+  if (begun) plan_for_loaded();
+}
+
+// The modules that were loaded since recording began wait for their probes.
+void Collector::State::plan_for_loaded() {
+  const std::uint32_t told = load(region.header().modules_told);
+  if (told == modules_told) {
+    if (told == 0) modules_known = texts.modules.size();
+    return;
+  }
+  modules_told = told;
+  const Heart heart(region.header());
+  for (; modules_known < texts.modules.size(); ++modules_known) {
+    const LoadedModule& module =
+        *std::next(texts.modules.begin(), static_cast<std::ptrdiff_t>(modules_known));
+    std::filesystem::path plan = session.plan_for_loaded(module);
+    if (plan.empty()) continue;
+    plans_of_loaded.insert(plan.string());
+    plans_to_place.push_back(std::move(plan));
   }
 }
 
@@ -578,9 +622,20 @@ void Collector::State::count_op(std::uint32_t record) {
   ++op_calls[record];
 }
 
-// Says to the agent what is wanted of it.
+// Says to the agent what is wanted of it, one thing after the other.
 void Collector::State::ask() {
-  if (counter.enough()) std::atomic_ref(region.header().stop).store(1);
+  recording::RegionHeader& shared = region.header();
+  if (counter.enough()) std::atomic_ref(shared.stop).store(1);
+  if (load(shared.plan_done) != plans_asked) return;
+  if (plans_to_place.empty()) {
+    std::atomic_ref(shared.modules_seen).store(modules_told);
+    return;
+  }
+  const std::string path = plans_to_place.front().string();
+  plans_to_place.erase(plans_to_place.begin());
+  if (path.size() >= recording::kLongestPlanPath) return;
+  std::memcpy(shared.plan_path, path.c_str(), path.size() + 1);
+  std::atomic_ref(shared.plan_wanted).store(++plans_asked);
 }
 
 Collector::Collector(int region, ProbeSession& session, CollectorOptions options)

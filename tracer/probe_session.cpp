@@ -1,6 +1,7 @@
 #include "tracer/probe_session.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -189,6 +190,45 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
     add(state_->initial_plan(module));
   }
   return plans;
+}
+
+namespace {
+
+/// Whether an extension's function is its own: not what headers have put into it.
+bool is_of_extension(std::string_view symbol) {
+  constexpr std::array<std::string_view, 9> kOfHeaders = {
+      "St", "9__gnu_cxx", "3c10", "8pybind11", "2at", "5torch", "6caffe2", "3fmt", "S"};
+  if (!symbol.starts_with("_Z")) return !symbol.starts_with('_');
+  symbol.remove_prefix(2);
+  symbol.remove_prefix(std::min(symbol.find_first_not_of("ZNKVrRTWhvL"), symbol.size()));
+  return std::ranges::none_of(kOfHeaders, [&](auto start) { return symbol.starts_with(start); });
+}
+
+bool is_linked_with_torch(const ModuleSymbols& module) {
+  return std::ranges::any_of(module.needed(), [](std::string_view name) {
+    return name.starts_with("libtorch") || name.starts_with("libc10");
+  });
+}
+
+}  // namespace
+
+std::filesystem::path ProbeSession::plan_for_loaded(const LoadedModule& loaded) {
+  if (!loaded.path.starts_with('/') || is_own_library(loaded.path)) return {};
+  const ModuleSymbols* const module = state_->store.find(loaded);
+  if (module == nullptr || !is_linked_with_torch(*module) ||
+      !state_->probes_of(*module).planned.empty())
+    return {};
+  ProbePlanner planner(*module, state_->landings_of(*module));
+  const bool of_torch = module->path().filename().string().starts_with("libtorch");
+  module->for_each_name([&](std::uint64_t address, std::string_view symbol) {
+    if (selecting_rule(symbol) || (!of_torch && is_of_extension(symbol))) planner.add(address);
+  });
+  if (planner.probe_count() == 0) return {};
+  const std::filesystem::path path = state_->scratch_file("loaded");
+  write_file(path, planner.bytes(module->path()));
+  auto plan = ProbePlan::open(path);
+  if (!plan) return {};
+  return state_->remember(std::move(*plan), state_->probes_of(*module));
 }
 
 const ProbePlan& ProbeSession::plan_of(const PlacedProbes& probes) const {

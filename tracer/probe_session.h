@@ -41,6 +41,10 @@ class ProbeSession {
   std::vector<std::filesystem::path> initial_plans(
       const std::vector<std::filesystem::path>& modules);
 
+  /// The plan for a module that was loaded while recording, none of whose functions has run yet;
+  /// empty if it has nothing to do with torch, or a plan already.
+  std::filesystem::path plan_for_loaded(const LoadedModule& module);
+
   /// The plan that these probes were placed from. Throws Error(failed) if it is none of the
   /// session's.
   const ProbePlan& plan_of(const PlacedProbes& probes) const;

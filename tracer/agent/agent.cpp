@@ -361,6 +361,31 @@ int serve_reader() {
   return header.plan_result;
 }
 
+void tell_loaded_modules() {
+  Region* const region = current_region();
+  if (region == nullptr || !region->shared || running_round() == 0 || !put_new_modules(*region)) {
+    return;
+  }
+  recording::RegionHeader& header = *region->header;
+  const std::uint32_t told = __atomic_add_fetch(&header.modules_told, 1, __ATOMIC_RELEASE);
+  constexpr int kMostNaps = 2000;  // Of a millisecond each.
+  constexpr int kMostStill = 1000;
+  std::uint32_t heartbeat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
+  for (int naps = 0, still = 0; naps < kMostNaps && still < kMostStill; ++naps) {
+    if (reader_wants_something()) {
+      serve_reader();
+    }
+    if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == told) {
+      return;
+    }
+    const timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+    const std::uint32_t beat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
+    still = beat == heartbeat ? still + 1 : 0;
+    heartbeat = beat;
+  }
+}
+
 }  // namespace optrace::agent
 
 void PlacedPlan::release() {

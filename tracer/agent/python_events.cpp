@@ -295,6 +295,13 @@ bool starts_threads(void* function) {
           std::strcmp(name, "start_joinable_thread") == 0);
 }
 
+// Whether a builtin that has returned may have loaded a library: the import system's, and ctypes'.
+bool loads_libraries(void* function) {
+  const char* const name = definition_of(function)->name;
+  return name != nullptr &&
+         (std::strcmp(name, "create_dynamic") == 0 || std::strcmp(name, "dlopen") == 0);
+}
+
 // Python calls this with the GIL held and does not report what happens inside of it. It never
 // fails, since that would raise an exception in the program.
 int on_profile_event(void*, void* frame, int event, void* argument) {
@@ -327,6 +334,8 @@ int on_profile_event(void*, void* frame, int event, void* argument) {
       line = line_of(frame);
     } else if (event == kBuiltinReturn && function != kNoFunction && starts_threads(argument)) {
       look_at_younger_threads(true);  // The new one waits for the GIL, which is ours.
+    } else if (event == kBuiltinReturn && function != kNoFunction && loads_libraries(argument)) {
+      tell_loaded_modules();
     }
   }
   if (function == kNoFunction || !describe_up_to(function)) {

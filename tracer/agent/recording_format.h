@@ -187,6 +187,11 @@ struct RegionHeader {
   std::uint32_t plan_wanted;
   std::uint32_t plan_done;   // Agent: plan_wanted, once it is placed.
   std::int32_t plan_result;  // Agent: what optrace_agent_place gave.
+  // Agent: counts up when sections of modules that were loaded while it records are there.
+  std::uint32_t modules_told;
+  // Reader: modules_told, once it has no more plans for those: the agent waits for that, and then
+  // none of their functions has run without its probe.
+  std::uint32_t modules_seen;
   std::uint32_t reserved;
   char plan_path[kLongestPlanPath];
 };

@@ -131,6 +131,57 @@ int put_module(dl_phdr_info* info, std::size_t, void* argument) {
   return 0;
 }
 
+// Of the modules that the loader lists, in the order in which they were loaded, so many are put, if
+// none was unloaded since.
+struct ModulesPut {
+  std::uint64_t count = 0;
+  std::uint64_t unloaded = 0;
+};
+ModulesPut modules_put;
+
+struct NewModules {
+  Region* region;
+  std::uint64_t count = 0;
+  std::uint64_t unloaded = 0;
+  bool any_of_torch = false;
+};
+
+// Whether its DT_NEEDED have one of torch's libraries. The loader has made addresses of offsets.
+bool needs_torch(const dl_phdr_info& info) {
+  const ElfW(Dyn)* dynamic = nullptr;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    }
+  }
+  const char* names = nullptr;
+  for (const ElfW(Dyn)* at = dynamic; at != nullptr && at->d_tag != DT_NULL; ++at) {
+    if (at->d_tag == DT_STRTAB && at->d_un.d_ptr > info.dlpi_addr) {
+      names = reinterpret_cast<const char*>(at->d_un.d_ptr);  // NOLINT(performance-no-int-to-ptr)
+    }
+  }
+  for (const ElfW(Dyn)* at = dynamic; names != nullptr && at->d_tag != DT_NULL; ++at) {
+    if (at->d_tag == DT_NEEDED && (std::strncmp(names + at->d_un.d_val, "libtorch", 8) == 0 ||
+                                   std::strncmp(names + at->d_un.d_val, "libc10", 6) == 0)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int put_if_new(dl_phdr_info* info, std::size_t size, void* argument) {
+  NewModules& search = *static_cast<NewModules*>(argument);
+  search.unloaded = info->dlpi_subs;
+  const bool is_new = search.count >= modules_put.count || search.unloaded != modules_put.unloaded;
+  ++search.count;
+  if (is_new) {
+    put_module(info, size, search.region);
+    search.any_of_torch = search.any_of_torch || needs_torch(*info);
+  }
+  return 0;
+}
+
 // The initial stack of the thread that started the recording, as the arena has it.
 struct InitialStack {
   const recording::Thread* thread = nullptr;
@@ -295,7 +346,15 @@ int write_recording(int file, const recording::Header& header, Region& region) {
 }
 
 void put_modules(Region& region) {
-  dl_iterate_phdr(put_module, &region);
+  modules_put = {};
+  put_new_modules(region);
+}
+
+bool put_new_modules(Region& region) {
+  NewModules search{&region};
+  dl_iterate_phdr(put_if_new, &search);
+  modules_put = {search.count, search.unloaded};
+  return search.any_of_torch;
 }
 
 }  // namespace optrace::agent

@@ -11,4 +11,8 @@ int write_recording(int file, const recording::Header& header, Region& region);
 /// Puts a section for every loaded module into the region's arena.
 void put_modules(Region& region);
 
+/// The same for those that were loaded since the last call of either. True if one of them is linked
+/// with torch.
+bool put_new_modules(Region& region);
+
 }  // namespace optrace::agent

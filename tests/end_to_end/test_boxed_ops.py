@@ -1,0 +1,171 @@
+"""Ops that have no function of at::_ops to enter: called boxed, or of other namespaces than aten."""
+import json
+import textwrap
+
+import pytest
+
+from report_frames import frames
+
+PROGRAM = """
+    import os
+    import torch
+
+    library = torch.library.Library("mylib", "DEF")
+    library.define("square(Tensor x) -> Tensor")
+    library.impl("square", lambda x: torch.mm(x, x) + 3, "CompositeExplicitAutograd")
+
+    @torch.jit.script
+    def scripted(x, y):
+        return torch.relu(torch.mm(torch.sigmoid(x), y)) - 1
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.exp()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient.cos()
+
+    def quantized(x):
+        packed = torch.ops.quantized.linear_prepack(
+            torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), None)
+        return torch.ops.quantized.linear_dynamic(x, packed)
+
+    def custom(x):
+        return torch.ops.mylib.square(x)
+
+    def packet(x):
+        torch.ops.aten.tanh(x)
+        return torch.ops.aten.sinh.default(x)
+
+    def function(x):
+        return Twice.apply(x.clone().requires_grad_()).sum().backward()
+
+    def reduced(x):
+        import torch.distributed as dist
+        dist.init_process_group("gloo", init_method="file://" + os.path.abspath("group"), rank=0,
+                                world_size=1)
+        dist.all_reduce(x)
+        dist.destroy_process_group()
+
+    def mapped(x):
+        return torch._vmap_internals._vmap(torch.erf)(x)
+
+    def main():
+        x = torch.ones(4, 4)
+        for i in range(4):
+            scripted(x, x)
+        for work in (quantized, custom, packet, function, reduced, mapped):
+            work(x)
+
+    main()
+"""
+
+
+@pytest.fixture(scope="module")
+def traced(optrace, python, tmp_path_factory):
+    """The report of PROGRAM (JSON), and its trace."""
+    folder = tmp_path_factory.mktemp("boxed")
+    (folder / "program.py").write_text(textwrap.dedent(PROGRAM))
+    report, trace = folder / "report.json", folder / "run.trace"
+    result = optrace("run", "--python", python, "--format", "json", "-o", report, "--trace", trace,
+                     "program.py", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return json.loads(report.read_text()), trace
+
+
+def is_call(frame):
+    return frame["layer"] == "dispatcher" and (frame["detail"] or {}).get("step") == "call"
+
+
+def outermost_calls(frame):
+    """(op, calls) of the ops below a frame that no other op calls, first one first."""
+    found = []
+    for child in frame["children"]:
+        if is_call(child):
+            found.append((child["op"], child["calls"]))
+        else:
+            found += outermost_calls(child)
+    return found
+
+
+def calls_in(report, function):
+    name = f"__main__.{function}"
+    return [call for frame in frames(report) if frame["name"] == name
+            for call in outermost_calls(frame)]
+
+
+def total(calls):
+    sums = {}
+    for op, number in calls:
+        sums[op] = sums.get(op, 0) + number
+    return sums
+
+
+def test_the_ops_of_a_scripted_function_are_told_apart(traced):
+    report, _ = traced
+    ops = ("aten::sigmoid", "aten::mm", "aten::relu", "aten::sub.Scalar")
+    sums = total(calls_in(report, "main"))
+    assert {op: sums.get(op) for op in ops} == dict.fromkeys(ops, 4)
+    for frame in frames(report):
+        if is_call(frame) and frame["op"] == "aten::sigmoid":
+            inside = {below["op"] for below in frames({"roots": frame["children"]})}
+            assert inside <= {"aten::sigmoid", "aten::empty.memory_format", None}, inside
+            assert frame["detail"]["arguments"][0]["value"]["tensor"]["shape"] == [4, 4]
+
+
+@pytest.mark.parametrize("function, op, inside", [
+    ("custom", "mylib::square", {"aten::mm", "aten::add.Tensor"}),
+    ("quantized", "quantized::linear_dynamic", {"aten::empty.memory_format"}),
+    ("packet", "aten::tanh", set()),
+    ("packet", "aten::sinh", set()),
+    ("reduced", "c10d::allreduce_", set()),
+    ("mapped", "aten::erf", set()),
+])
+def test_an_op_without_a_step_of_its_own_has_a_frame(traced, function, op, inside):
+    report, _ = traced
+    found = [frame for root in frames(report) if root["name"] == f"__main__.{function}"
+             for frame in frames({"roots": root["children"]})
+             if is_call(frame) and frame["op"] == op]
+    assert found, calls_in(report, function)
+    below = {frame["op"] for frame in frames({"roots": found[0]["children"]}) if is_call(frame)}
+    assert inside <= below
+
+
+def test_a_custom_autograd_function_is_no_op(traced):
+    report, _ = traced
+    calls = total(calls_in(report, "function"))
+    assert {"aten::clone", "aten::exp", "aten::sum"} <= set(calls)
+    assert all("::" in op for op in calls)
+
+
+def test_no_op_is_entered_twice(traced):
+    """A step of at::_ops and the record of its op are one frame."""
+    report, _ = traced
+    for frame in frames(report):
+        if not is_call(frame) or not frame["name"].startswith("at::_ops::"):
+            continue
+        for child in frame["children"]:
+            assert not (is_call(child) and child["op"] == frame["op"]), frame["op"]
+
+
+@pytest.mark.parametrize("rule, status", [
+    ("never calls aten::mm", 1),
+    ("calls aten::relu", 0),
+    ("calls c10d::allreduce_", 0),
+    ("never calls quantized::linear_dynamic", 1),
+    ("calls mylib::square", 0),
+])
+def test_rules_see_boxed_calls(optrace, traced, rule, status):
+    _, trace = traced
+    result = optrace("check", trace, "--expect", rule)
+    assert result.returncode == status, result.stdout + result.stderr
+
+
+def test_kernels_that_take_a_symint_are_not_boxed(traced):
+    report, _ = traced
+    seen = [frame["detail"]["dispatch"] for frame in frames(report)
+            if is_call(frame) and frame["op"] == "aten::empty.memory_format"
+            and "dispatch" in frame["detail"]]
+    assert seen and set(seen) == {"kernel"}
