@@ -267,7 +267,7 @@ struct Collector::State {
 
   bool read(std::uint64_t until, bool last);
   void read_arena();
-  void plan_for_loaded();
+  void plan_for_loaded(std::uint32_t told);
   void read_section(SectionKind kind, std::span<const std::byte> bytes);
   void add_initial_stack(std::span<const std::byte> bytes);
   void find_chunks();
@@ -303,8 +303,8 @@ struct Collector::State {
   std::uint64_t last_time = 0;
   std::vector<std::filesystem::path> plans_to_place;
   std::uint32_t plans_asked = 0;
-  std::uint32_t modules_told = 0;  // As the agent last said.
-  std::size_t modules_known = 0;   // Of those listed: planned, or there from the start.
+  std::uint32_t modules_told = 0;            // As the agent last said.
+  std::optional<std::size_t> modules_known;  // Of those listed: planned, or there from the start.
   std::set<std::string> plans_of_loaded;
   bool finished = false;
 };
@@ -331,6 +331,7 @@ std::uint64_t Collector::State::nanoseconds(std::uint64_t ticks) const {
 }
 
 void Collector::State::read_arena() {
+  const std::uint32_t told = load(region.header().modules_told);  // Before: of those, all is there.
   // All that is told at the start is there, the modules last.
   const bool begun = load(region.header().recording) != 0 || load(region.header().stop_ticks) != 0;
   const std::span<std::byte> arena = region.arena();
@@ -357,21 +358,18 @@ void Collector::State::read_arena() {
     const bool late = events != 0 && !plans_of_loaded.contains(placed.plan_path);
     table.add_probes(placed, session.plan_of(placed), late);
   }
-  if (begun) plan_for_loaded();
+  if (begun) plan_for_loaded(told);
 }
 
 // The modules that were loaded since recording began wait for their probes.
-void Collector::State::plan_for_loaded() {
-  const std::uint32_t told = load(region.header().modules_told);
-  if (told == modules_told) {
-    if (told == 0) modules_known = texts.modules.size();
-    return;
-  }
+void Collector::State::plan_for_loaded(std::uint32_t told) {
+  if (!modules_known) modules_known = told == 0 ? texts.modules.size() : 0;
+  if (told == modules_told) return;
   modules_told = told;
   const Heart heart(region.header());
-  for (; modules_known < texts.modules.size(); ++modules_known) {
+  for (; *modules_known < texts.modules.size(); ++*modules_known) {
     const LoadedModule& module =
-        *std::next(texts.modules.begin(), static_cast<std::ptrdiff_t>(modules_known));
+        *std::next(texts.modules.begin(), static_cast<std::ptrdiff_t>(*modules_known));
     std::filesystem::path plan = session.plan_for_loaded(module);
     if (plan.empty()) continue;
     plans_of_loaded.insert(plan.string());
