@@ -1,5 +1,6 @@
 """Ops that have no function of at::_ops to enter: called boxed, or of other namespaces than aten."""
 import json
+import subprocess
 import textwrap
 
 import pytest
@@ -52,14 +53,61 @@ PROGRAM = """
     def mapped(x):
         return torch._vmap_internals._vmap(torch.erf)(x)
 
+    def extended(x):
+        torch.ops.load_library("./libextension.so")
+        torch.ops.optrace_extension.outer(x)
+        torch.ops.optrace_extension.boxed(x)
+
     def main():
         x = torch.ones(4, 4)
         for i in range(4):
             scripted(x, x)
-        for work in (quantized, custom, packet, function, reduced, mapped):
+        for work in (quantized, custom, packet, function, reduced, mapped, extended):
             work(x)
 
     main()
+"""
+
+
+# Loaded while the program runs, as torch.utils.cpp_extension's are.
+EXTENSION = """
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/relu.h>
+#include <torch/library.h>
+
+__attribute__((noinline)) at::Tensor extension_inner(const at::Tensor& x) {
+  return at::mm(x, x).clone();
+}
+
+at::Tensor extension_outer(const at::Tensor& x) {
+  return at::relu(extension_inner(x));
+}
+
+at::Tensor extension_boxed(const at::Tensor& x) {
+  torch::jit::Stack stack{x};
+  c10::Dispatcher::singleton().findSchemaOrThrow("aten::sigmoid", "").callBoxed(&stack);
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow("aten::tanh", "")
+      .typed<at::Tensor(const at::Tensor&)>()
+      .call(stack[0].toTensor());
+}
+
+TORCH_LIBRARY(optrace_extension, m) {
+  m.def("outer(Tensor x) -> Tensor", extension_outer);
+  m.def("boxed(Tensor x) -> Tensor", extension_boxed);
+}
+"""
+
+BUILD = """
+import subprocess, torch
+from torch.utils import cpp_extension
+subprocess.run(
+    ["c++", "-O1", "-fPIC", "-shared", "-std=c++17", "-DNDEBUG",
+     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+     *(f"-I{path}" for path in cpp_extension.include_paths()), "extension.cpp", "-o",
+     "libextension.so", *(f"-L{path}" for path in cpp_extension.library_paths()),
+     "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10"], check=True)
 """
 
 
@@ -68,6 +116,8 @@ def traced(optrace, python, tmp_path_factory):
     """The report of PROGRAM (JSON), and its trace."""
     folder = tmp_path_factory.mktemp("boxed")
     (folder / "program.py").write_text(textwrap.dedent(PROGRAM))
+    (folder / "extension.cpp").write_text(EXTENSION)
+    subprocess.run([python, "-c", BUILD], cwd=folder, check=True, timeout=600)
     report, trace = folder / "report.json", folder / "run.trace"
     result = optrace("run", "--python", python, "--format", "json", "-o", report, "--trace", trace,
                      "program.py", cwd=folder)
@@ -122,6 +172,8 @@ def test_the_ops_of_a_scripted_function_are_told_apart(traced):
     ("packet", "aten::sinh", set()),
     ("reduced", "c10d::allreduce_", set()),
     ("mapped", "aten::erf", set()),
+    ("extended", "optrace_extension::outer", {"aten::mm", "aten::relu"}),
+    ("extended", "optrace_extension::boxed", {"aten::sigmoid", "aten::tanh"}),
 ])
 def test_an_op_without_a_step_of_its_own_has_a_frame(traced, function, op, inside):
     report, _ = traced
@@ -131,6 +183,20 @@ def test_an_op_without_a_step_of_its_own_has_a_frame(traced, function, op, insid
     assert found, calls_in(report, function)
     below = {frame["op"] for frame in frames({"roots": found[0]["children"]}) if is_call(frame)}
     assert inside <= below
+
+
+@pytest.mark.parametrize("function, ops, callee", [
+    ("extension_outer", ["aten::relu"], "extension_inner"),
+    ("extension_inner", ["aten::mm", "aten::clone"], None),
+    ("extension_boxed", ["aten::sigmoid", "aten::tanh"], None),
+])
+def test_functions_of_a_library_loaded_meanwhile_have_frames(traced, function, ops, callee):
+    report, _ = traced
+    found = [frame for frame in frames(report) if frame["name"] == function]
+    assert len(found) == 1 and found[0]["library"] == "libextension.so"
+    children = found[0]["children"]
+    assert [child["op"] for child in children if is_call(child)] == ops
+    assert callee is None or children[0]["name"] == callee
 
 
 def test_a_custom_autograd_function_is_no_op(traced):
