@@ -217,7 +217,9 @@ std::string short_name(std::string_view name) {
         continue;
       }
     }
-    if (name[i] == '<') {
+    // Python's `f.<locals>.<lambda>` has no templates, and nothing of C++ has a dot before one.
+    const bool of_python = i == 0 || name[i - 1] == '.';
+    if (name[i] == '<' && !of_python) {
       const std::size_t end = skip_bracketed(name, i);
       text += "<…>";
       i = end;

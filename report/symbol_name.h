@@ -26,7 +26,7 @@ std::string parameters_of(std::string_view symbol);
 
 /// `name` with each template argument list, and the namespaces that say nothing to a reader of a
 /// call stack (`(anonymous namespace)`, `torch::autograd` above THPVariable_...), left out:
-/// for display, not unique.
+/// for display, not unique. What Python calls `<module>`, `<lambda>` or `<locals>` stays.
 std::string short_name(std::string_view name);
 
 /// `text` in at most `width` characters, the middle of it replaced by `…`. UTF-8.

@@ -47,6 +47,8 @@ TEST_CASE("the short name drops what a reader of a stack does not need", "[symbo
   CHECK(short_name("torch::autograd::THPVariable_conv2d") == "THPVariable_conv2d");
   CHECK(short_name("a::f<b<c>, d>::g") == "a::f<…>::g");
   CHECK(short_name("a::operator<<") == "a::operator<<");
+  CHECK(short_name("__main__.<module>") == "__main__.<module>");
+  CHECK(short_name("m.f.<locals>.<lambda>") == "m.f.<locals>.<lambda>");
 }
 
 TEST_CASE("shortening keeps both ends and whole characters", "[symbol_name]") {
