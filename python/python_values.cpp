@@ -48,6 +48,14 @@ py::object source_of(const Frame& frame) {
   made["line"] = source.line == 0 ? py::object(py::none()) : py::object(py::int_(source.line));
   made["call_line"] =
       source.call_line ? py::object(py::int_(*source.call_line)) : py::object(py::none());
+  made["call_range"] = py::none();
+  if (const std::optional<CallRange>& range = source.call_range) {
+    py::dict of_call;
+    of_call["column"] = range->column;
+    of_call["end_line"] = range->end_line;
+    of_call["end_column"] = range->end_column;
+    made["call_range"] = of_call;
+  }
   made["url"] = if_any(source.url);
   return made;
 }

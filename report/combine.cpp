@@ -42,6 +42,8 @@ std::string key_of(std::uint32_t parent, const Frame& frame) {
   if (frame.source) {
     key += fmt::format("\n{}:{}:{}", frame.source->file, frame.source->line,
                        frame.source->call_line.value_or(0));
+    if (const std::optional<CallRange>& range = frame.source->call_range)
+      key += fmt::format(":{}:{}:{}", range->column, range->end_line, range->end_column);
   }
   if (frame.detail.is_object()) {
     for (const char* const name : kTelling) {

@@ -26,6 +26,7 @@
 #include "report/source_link.h"
 #include "report/symbol_name.h"
 #include "tracer/function_roles.h"
+#include "tracer/python_positions.h"
 
 namespace optrace {
 namespace {
@@ -78,7 +79,7 @@ struct Path {
   bool tail_call = false;
   bool leads = false;  // Something below is always shown.
   std::uint32_t what = kNone;
-  std::uint32_t line = 0;  // Of Python code, that calls it.
+  CodePosition call;  // Of Python code, that calls it.
   std::uint32_t builtin = kNone;
   std::uint32_t through = kNone;  // The outermost folded frame between `parent` and this one.
   std::uint32_t thread = 0;       // The first that took it.
@@ -96,7 +97,7 @@ struct PathKey {
   std::uint32_t parent;
   std::uint32_t thread;
   std::uint32_t what;
-  std::uint32_t line;
+  CodePosition call;
   std::uint32_t builtin;
   std::uint32_t through;
   std::uint32_t implementation;
@@ -147,7 +148,7 @@ class PathSet {
     return {.parent = path.parent,
             .thread = path.parent == kNone ? path.thread : 0,
             .what = path.what,
-            .line = path.line,
+            .call = path.call,
             .builtin = path.builtin,
             .through = path.through,
             .implementation = path.implementation,
@@ -406,7 +407,7 @@ class Merge {
       path.kind = traced.kind;
       path.tail_call = traced.tail_call;
       path.what = traced.what;
-      path.line = traced.line;
+      path.call = {traced.line, traced.column, traced.end_line, traced.end_column};
       path.builtin = traced.builtin;
       path.thread = traced.thread;
       path.threads = traced.thread_count;
@@ -478,14 +479,12 @@ class Merge {
         // The call that the parent makes is the one of the outermost folded frame.
         shown.tail_call = place.folded->tail_call;
         if (place.folded->kind == PathKind::function) shown.through = place.folded->what;
-        if (path.kind != PathKind::python) {
-          shown.line = place.folded->line;
-          shown.builtin = place.folded->builtin;
-        }
+        shown.call = place.folded->call;
+        if (path.kind != PathKind::python) shown.builtin = place.folded->builtin;
       }
       const bool under_python =
           place.path != kNone && shown_paths_.paths()[place.path].kind == PathKind::python;
-      if (!under_python) shown.line = 0;
+      if (!under_python) shown.call = {};
       if (under_python) shown.through = kNone;
       places[i] = {shown_paths_.add(std::move(shown)), nullptr};
     }
@@ -511,7 +510,7 @@ class Merge {
   }
 
   std::vector<std::uint32_t> call_lines(const Path& path) {
-    if (path.line != 0) return {path.line};
+    if (path.call.line != 0) return {path.call.line};
     if (path.parent == kNone || !call_lines_ || path.kind == PathKind::python) return {};
     const std::uint32_t calling = function_of(shown_paths_.paths()[path.parent]);
     const std::uint32_t called = function_of(path);
@@ -919,6 +918,8 @@ class Merge {
       if (const std::vector<std::uint32_t> lines = call_lines(path); !lines.empty()) {
         if (!frame.source) frame.source.emplace();
         frame.source->call_line = lines.front();
+        if (path.call.column != 0)
+          frame.source->call_range = {path.call.column, path.call.end_line, path.call.end_column};
         if (lines.size() > 1) frame.detail["call_lines"] = lines;
       }
       if (path.parent != kNone && !frame.op) frame.op = inherited_op(frame, frames[path.parent]);

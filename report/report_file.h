@@ -21,6 +21,15 @@ enum class Layer { python, binding, dispatcher, autograd, kernel, library, devic
 /// "python", "binding", ... as the JSON has them.
 std::string_view name_of(Layer layer);
 
+/// The rest of what a Python frame's line calls with, as a traceback underlines it: from `column`
+/// of the call's line to `end_column` (exclusive) of `end_line`. From 1; columns in bytes of UTF-8.
+struct CallRange {
+  std::uint32_t column = 0;
+  std::uint32_t end_line = 0;
+  std::uint32_t end_column = 0;
+  auto operator<=>(const CallRange&) const = default;
+};
+
 /// Where a frame's function is defined, and where its parent calls it. Either may be unknown: a
 /// library's function has no file in PyTorch's source, but a line that calls it.
 struct FrameSource {
@@ -29,6 +38,7 @@ struct FrameSource {
   std::optional<std::uint32_t>
       call_line;    ///< Where the parent calls this frame, in the parent's file.
   std::string url;  ///< Of the definition, at GitHub; empty for generated code.
+  std::optional<CallRange> call_range{};  ///< Only where a Python frame is the parent.
 };
 
 /// A node of the report's tree; its JSON is schema optrace.report/1. Trees may be as deep as the

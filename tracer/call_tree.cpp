@@ -187,6 +187,9 @@ std::uint32_t CallTreeRules::add(const Event& event) {
     case EventKind::node_end:
       end_node();
       return kNone;
+    case EventKind::python_position:
+      note_position(event);
+      return kNone;
     case EventKind::op_begin:
       return begin_op(event);
     case EventKind::op_end:
@@ -222,6 +225,27 @@ std::uint32_t CallTreeRules::add(const Event& event) {
 
 CallTreeRules::BuiltinCall& CallTreeRules::current_builtin() {
   return state_.python.empty() ? state_.outer_builtin : state_.python.back().builtin;
+}
+
+std::uint32_t CallTreeRules::current_line() {
+  if (const std::uint32_t line = current_builtin().line; line != 0) return line;
+  return state_.python.empty() ? state_.outer_line : state_.python.back().line;
+}
+
+// What runs inside of a frame that was not seen to start is not where the frame before it is. A
+// frame that has gone on has left what it called.
+void CallTreeRules::note_position(const Event& event) {
+  const auto innermost =
+      std::find_if(state_.python.rbegin(), state_.python.rend(),
+                   [](const LivePython& frame) { return frame.kind == PathKind::python; });
+  if (innermost == state_.python.rend()) {
+    state_.outer_line = event.line;
+    return;
+  }
+  const std::uint32_t line = innermost->what == event.what ? event.line : 0;
+  if (line == innermost->line) return;
+  innermost->line = line;
+  if (innermost->in_loop) doubt_above(innermost->height);
 }
 
 // The height of `native` at which the innermost evaluation loop that still runs Python is on top,
@@ -282,7 +306,9 @@ std::uint32_t CallTreeRules::add_python_call(const Event& event) {
   const std::size_t loop = running_loop();
   const std::size_t outer = python.empty() ? 0 : python.back().height;
   LivePython frame{.what = event.what};
-  Node node{.kind = PathKind::python, .what = event.what, .line = event.line};
+  Node node{.kind = PathKind::python,
+            .what = event.what,
+            .line = event.line != 0 ? event.line : current_line()};
   if (loop != 0 && loop >= outer) {
     doubt_above(loop);
     const LiveFrame& host = state_.native[loop - 1];
@@ -603,7 +629,7 @@ void CallTreeRules::show_under_python(Node& node, bool has_parent) {
   } else if (has_parent && !runs_unseen_python(state_.native.back())) {
     return;
   }
-  node.line = current_builtin().line;
+  node.line = current_line();
   node.builtin = current_builtin().what;
 }
 
@@ -652,6 +678,8 @@ void check_event(const Trace& trace, const Event& event, std::size_t index, std:
     case EventKind::python_return:
     case EventKind::builtin_call:
     case EventKind::builtin_return:
+    case EventKind::python_position:
+      if (event.kind == EventKind::python_position && event.line == 0) return;
       if (event.what >= trace.python_functions.size())
         refuse(index, thread, "Python function", event.what, trace.python_functions.size());
       return;

@@ -150,7 +150,8 @@ class CallTreeRules {
     std::uint32_t what = kNone;         ///< As PathKind says.
     std::uint32_t parent = kNone;       ///< A node: the caller; python and node: what they run in.
     std::uint32_t shown_under = kNone;  ///< As `parent`, with Python frames in their place.
-    std::uint32_t line = 0;         ///< Of Python code: where `shown_under`, if Python, calls this.
+    std::uint32_t line = 0;  ///< Of Python code: where `shown_under`, if Python, calls this. What
+                             ///< events have for a line, which may be any number that tells them.
     std::uint32_t builtin = kNone;  ///< The Python function as which Python called this.
   };
 
@@ -199,6 +200,7 @@ class CallTreeRules {
     bool in_loop = false;      ///< native[height - 1] is its evaluation loop.
     std::uint32_t outside = kNone;  ///< The innermost Python node of that loop before it.
     BuiltinCall builtin{};
+    std::uint32_t line = 0;  ///< Where it is, as python_position says.
     bool operator==(const LivePython&) const = default;
   };
 
@@ -206,8 +208,9 @@ class CallTreeRules {
   struct State {
     std::vector<LiveFrame> native;   ///< Outermost first.
     std::vector<LivePython> python;  ///< Likewise.
-    BuiltinCall outer_builtin{};  ///< Of the Python frame that was running when recording started.
-    std::uint64_t asserted = 0;   ///< native[asserted - 1] is the last caller event's; 0: none was.
+    BuiltinCall outer_builtin{};   ///< Of the Python frame that was running when recording started,
+    std::uint32_t outer_line = 0;  ///< and where that is.
+    std::uint64_t asserted = 0;    ///< native[asserted - 1] is the last caller event's; 0: none was.
     bool operator==(const State&) const = default;
   };
 
@@ -255,6 +258,8 @@ class CallTreeRules {
   }
   std::size_t initial_height() const;
   BuiltinCall& current_builtin();
+  std::uint32_t current_line();
+  void note_position(const Event& event);
   std::size_t running_loop() const;
   std::size_t outermost_loop() const;
   void leave_native_frames();

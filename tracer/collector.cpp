@@ -307,6 +307,7 @@ struct Collector::State {
   std::optional<std::size_t> modules_known;  // Of those listed: planned, or there from the start.
   std::set<std::string> plans_of_loaded;
   bool finished = false;
+  bool lacks_positions = false;  // Some event did.
 };
 
 void Collector::State::measure_clock() {
@@ -505,8 +506,14 @@ bool Collector::State::next_event(Reader& reader, bool last, recording::Event& e
 // What the recorded event is to the trace. False for what it can't be.
 bool Collector::State::read_event(const recording::Event& raw, Event& event) {
   event = {};
+  if (of_python(raw)) {
+    lacks_positions = lacks_positions || lacks_position(raw);
+    event = python_event(raw, texts.positions);
+  }
   event.stack_pointer = raw.stack_pointer;
   event.time = nanoseconds(raw.ticks);
+  if (of_python(raw))
+    return event.kind == EventKind::python_position || event.what < texts.python_functions.size();
   if (raw.id < recording::kFirstPythonEvent) {
     if (!table.has_probe(raw.id)) return false;
     event.what = table.function_of_probe(raw.id);
@@ -519,11 +526,6 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
   if (raw.id > recording::kLastKind) return false;
   constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
   event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
-  if (raw.id <= recording::kBuiltinReturn) {
-    event.what = static_cast<std::uint32_t>(raw.return_address);
-    event.line = raw.line;
-    return event.what < texts.python_functions.size();
-  }
   event.return_address = raw.return_address;
   if (raw.id == recording::kArguments) {
     event.what = 0;
@@ -573,7 +575,8 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     const EventKey key{raw.id, raw.line, raw.stack_pointer, raw.return_address};
     const std::uint32_t thread = pending.reader->index;
     const bool repeats =
-        (raw.id <= recording::kBuiltinReturn || recording::is_caller(raw.id)) && !options.timeline;
+        (raw.id < recording::kFirstPythonEvent || of_python(raw) || recording::is_caller(raw.id)) &&
+        !options.timeline;
     if (!repeats || !counter.add_known(thread, key, pending.time)) {
       if (!pending.event && !resolve(pending)) return;
       counter.add(thread, *pending.event, key);
@@ -690,6 +693,7 @@ Trace Collector::take(nlohmann::json meta) {
   state.trace.functions = {};
   trace.paths = state.counter.take(state.last_time);
   trace.statistics = state.counter.statistics();
+  resolve_positions(trace, state.texts.positions);
   if (state.options.timeline) add_jumps(trace, state.table);
   trace.python_functions = std::move(state.texts.python_functions);
   trace.op_records = std::move(state.texts.op_records);
@@ -711,6 +715,7 @@ Trace Collector::take(nlohmann::json meta) {
   meta["probes"]["failed"] = failed;
   if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
   for (const std::string& warning : state.session.warnings()) meta["warnings"].push_back(warning);
+  if (state.lacks_positions) meta["warnings"].push_back(positions_warning());
   if (std::string warning = untied_activities_warning(state.counter.untied_activities());
       !warning.empty())
     meta["warnings"].push_back(std::move(warning));

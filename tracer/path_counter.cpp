@@ -80,6 +80,7 @@ void count_again(std::uint32_t changed, CallTreeStatistics& statistics) {
 
 std::uint64_t hash_of(const CallTreeRules::State& state) {
   std::uint64_t hash = XXH3_64bits(&state.outer_builtin, sizeof state.outer_builtin);
+  hash ^= state.outer_line;
   const auto mix = [&hash](std::uint64_t value) {
     hash = (hash ^ value) * 0xFF51AFD7ED558CCDU;
     hash ^= hash >> 32;
@@ -98,6 +99,7 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
     mix(frame.outside | std::uint64_t{frame.builtin.what} << 32);
     mix(frame.builtin.line | std::uint64_t{frame.step} << 32);
     mix(frame.place);
+    mix(frame.line);
   }
   mix(state.asserted);
   return hash;

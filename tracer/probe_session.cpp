@@ -251,7 +251,7 @@ namespace {
 /// Puts a recording's threads into a trace, and every function that they name, each once.
 class TraceMaker {
  public:
-  TraceMaker(const Recording& recording, ModuleStore& store)
+  TraceMaker(Recording& recording, ModuleStore& store)
       : recording_(recording), functions_(recording.modules(), store, trace_) {}
 
   void add_probes(const PlacedProbes& range, const ProbePlan& plan) {
@@ -260,11 +260,13 @@ class TraceMaker {
   void add_thread(const Recording::Thread& thread);
   void add_jumps() { optrace::add_jumps(trace_, functions_); }
   Trace take() { return std::move(trace_); }
+  bool lacks_positions() const { return lacks_positions_; }
 
  private:
-  const Recording& recording_;
+  Recording& recording_;
   Trace trace_;
   FunctionTable functions_;
+  bool lacks_positions_ = false;
 };
 
 void TraceMaker::add_thread(const Recording::Thread& thread) {
@@ -281,26 +283,26 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
   for (std::size_t i = 0; i < thread.events.size(); ++i) {
     const recording::Event raw = thread.events[i];
     Event event;
-    event.stack_pointer = raw.stack_pointer;
-    event.time = recording_.nanoseconds(raw.ticks);
     if (recording::is_caller(raw.id)) {
       if (!functions_.read_caller(raw, event)) continue;
+    } else if (of_python(raw)) {
+      event = python_event(raw, recording_.positions());
+      lacks_positions_ = lacks_positions_ || lacks_position(raw);
     } else if (raw.id >= recording::kFirstPythonEvent) {
       constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
       event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
-      const bool of_python = raw.id <= recording::kBuiltinReturn;
       const bool of_arguments = raw.id == recording::kArguments;
-      event.what = of_python      ? static_cast<std::uint32_t>(raw.return_address)
-                   : of_arguments ? 0
-                                  : raw.line;
-      event.line = of_python || of_arguments ? raw.line : 0;
-      if (!of_python) event.return_address = raw.return_address;
+      event.what = of_arguments ? 0 : raw.line;
+      event.line = of_arguments ? raw.line : 0;
+      event.return_address = raw.return_address;
     } else {
       event.what = functions_.function_of_probe(raw.id);
       const FunctionTable::Caller caller = functions_.find_caller(raw.return_address);
       event.caller = caller.function;
       event.return_address = caller.return_address;
     }
+    event.stack_pointer = raw.stack_pointer;
+    event.time = recording_.nanoseconds(raw.ticks);
     made.events.push_back(event);
   }
   trace_.threads.push_back(std::move(made));
@@ -309,7 +311,7 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
 }  // namespace
 
 Trace ProbeSession::finish(const std::filesystem::path& raw_recording, nlohmann::json meta) {
-  const Recording recording(raw_recording);
+  Recording recording(raw_recording);
   TraceMaker maker(recording, state_->store);
   std::uint64_t placed = 0;
   std::uint64_t failed = 0;
@@ -325,11 +327,13 @@ Trace ProbeSession::finish(const std::filesystem::path& raw_recording, nlohmann:
   trace.python_functions = recording.python_functions();
   trace.op_records = recording.op_records();
   count_paths(trace, {});
+  resolve_positions(trace, recording.positions());
   if (!meta.is_object()) meta = nlohmann::json::object();
   meta["probes"]["placed"] = placed;
   meta["probes"]["failed"] = failed;
   if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
   for (const std::string& warning : warnings()) meta["warnings"].push_back(warning);
+  if (maker.lacks_positions()) meta["warnings"].push_back(positions_warning());
   for (nlohmann::json& warning : trace.meta["warnings"])
     meta["warnings"].push_back(std::move(warning));
   trace.meta = std::move(meta);

@@ -152,10 +152,12 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
       recording::PythonFunction raw{};
       PythonFunction function;
       if (!cursor.take(raw) || !cursor.take(function.name, raw.name_size) ||
-          !cursor.take(function.file, raw.file_size) || !cursor.at_end()) {
+          !cursor.take(function.file, raw.file_size) || cursor.rest().size() != raw.table_size) {
         malformed("a Python function is malformed");
       }
       function.first_line = raw.first_line;
+      positions.add_function(static_cast<std::uint32_t>(python_functions.size()), raw.code,
+                             raw.minor_version, raw.first_line, cursor.rest());
       python_functions.push_back(std::move(function));
       return true;
     }
@@ -174,6 +176,37 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
       break;
   }
   return false;
+}
+
+bool of_python(const recording::Event& raw) {
+  return (raw.id >= recording::kFirstPythonEvent && raw.id <= recording::kBuiltinReturn) ||
+         raw.id == recording::kPythonPosition;
+}
+
+Event python_event(const recording::Event& raw, PythonPositions& positions) {
+  constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
+  Event event;
+  event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
+  if (raw.id == recording::kPythonPosition) {
+    const PythonPositions::Place place = positions.at(raw.return_address, raw.line);
+    event.what = place.position == 0 ? 0 : place.function;
+    event.line = place.position;
+  } else {
+    event.what = static_cast<std::uint32_t>(raw.return_address);
+    event.line = positions.of_line(raw.line);
+  }
+  return event;
+}
+
+bool lacks_position(const recording::Event& raw) {
+  return raw.line != 0 && (raw.id == recording::kBuiltinCall ||
+                           (raw.id == recording::kPythonCall && raw.stack_pointer != 0));
+}
+
+std::string positions_warning() {
+  return "Operators and other calls that Python makes by itself have no line: the frames of this "
+         "interpreter are not laid out as in the CPython versions that optrace knows (3.9 to "
+         "3.14).";
 }
 
 void Recording::read_section(SectionKind kind, std::span<const std::byte> bytes) {
@@ -206,6 +239,7 @@ void Recording::check_events() const {
       const recording::Event event = thread.events[i];
       if (recording::is_caller(event.id)) continue;
       if (event.id > recording::kLastKind) fail("an event is of an unknown kind");
+      if (event.id == recording::kPythonPosition) continue;  // Of a code object that has a name.
       if (event.id > recording::kBuiltinReturn) {
         if (event.id != recording::kArguments && event.line != 0 &&
             event.line >= texts_.op_records.size()) {

@@ -12,6 +12,7 @@
 
 #include "platform/mapped_file.h"
 #include "tracer/agent/recording_format.h"
+#include "tracer/python_positions.h"
 #include "tracer/trace.h"
 
 namespace optrace {
@@ -56,12 +57,26 @@ struct RecordedTexts {
   ModuleList modules;
   std::vector<PlacedProbes> probes;
   std::vector<PythonFunction> python_functions;
+  PythonPositions positions;            ///< In them.
   std::vector<std::string> op_records;  ///< By id; JSON texts, empty where an id was not used.
 
   /// Reads one section. False if it is of a kind that has no place here. Throws Error(failed)
   /// saying why for a malformed one.
   bool read(recording::SectionKind kind, std::span<const std::byte> bytes);
 };
+
+/// Whether the event is of a kind with a position (has_position).
+bool of_python(const recording::Event& raw);
+
+/// What a recorded event of a kind with a position is to a trace, but for stack pointer and time;
+/// its line is the position's number.
+Event python_event(const recording::Event& raw, PythonPositions& positions);
+
+/// Whether the event says that frames could not be read: its line was asked of the interpreter.
+bool lacks_position(const recording::Event& raw);
+
+/// What a trace says if some event lacked one.
+std::string positions_warning();
 
 /// The agent's raw recording (agent/recording_format.h), every size and id in it checked.
 class Recording {
@@ -97,6 +112,8 @@ class Recording {
   const std::vector<PythonFunction>& python_functions() const { return texts_.python_functions; }
   const std::vector<Thread>& threads() const { return threads_; }
   const std::vector<std::string>& op_records() const { return texts_.op_records; }
+  /// The recording's own, to be used up by who reads its events.
+  PythonPositions& positions() { return texts_.positions; }
 
   /// Nanoseconds since recording started, for a time-stamp counter's value.
   std::uint64_t nanoseconds(std::uint64_t ticks) const;

@@ -204,6 +204,8 @@ std::size_t named_by(EventKind kind, const Trace& trace) {
     case EventKind::builtin_call:
     case EventKind::builtin_return:
       return trace.python_functions.size();
+    case EventKind::python_position:
+      return std::max<std::size_t>(trace.python_functions.size(), 1);
     default:
       return std::max<std::size_t>(trace.op_records.size(), 1);
   }
@@ -224,7 +226,7 @@ std::size_t named_by(PathKind kind, const Trace& trace) {
 // Threads come later in the file: whether a path's is one of them is checked at the end.
 void read_paths(SectionReader reader, Trace& trace) {
   for (const auto statistic : kCallTreeStatistics) trace.statistics.*statistic = reader.number();
-  trace.paths.resize(reader.count(17));
+  trace.paths.resize(reader.count(20));
   for (std::size_t i = 0; i < trace.paths.size(); ++i) {
     TracePath& path = trace.paths[i];
     const std::uint64_t kind = reader.number();
@@ -236,6 +238,9 @@ void read_paths(SectionReader reader, Trace& trace) {
     path.parent = reader.index(i);
     path.what = reader.index(kNone - 1);
     path.line = reader.number32();
+    path.column = reader.number32();
+    path.end_line = reader.number32();
+    path.end_column = reader.number32();
     path.builtin = reader.index(trace.python_functions.size());
     path.thread = reader.number32();
     path.thread_count = reader.number32();
@@ -311,7 +316,7 @@ void read_thread(SectionReader reader, Trace& trace) {
   Event before;
   for (Event& event : thread.events) {
     const std::uint64_t kind = reader.number();
-    if (kind > static_cast<std::uint64_t>(EventKind::caller)) {
+    if (kind > static_cast<std::uint64_t>(EventKind::python_position)) {
       reader.fail("an event is of an unknown kind");
     }
     event.kind = static_cast<EventKind>(kind);
@@ -429,7 +434,9 @@ std::string write_paths(const Trace& trace) {
   for (const TracePath& path : trace.paths) {
     writer.number(static_cast<std::uint64_t>(path.kind) * 2 + (path.tail_call ? 1 : 0));
     for (const std::uint32_t index : {path.parent, path.what}) writer.index(index);
-    writer.number(path.line);
+    for (const std::uint32_t number : {path.line, path.column, path.end_line, path.end_column}) {
+      writer.number(number);
+    }
     writer.index(path.builtin);
     writer.number(path.thread);
     writer.number(path.thread_count);

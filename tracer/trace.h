@@ -69,14 +69,23 @@ enum class EventKind : std::uint8_t {
   caller = 13,  ///< A function without a probe is on the stack, and led to the function_entry
                 ///< behind it. `what` is it; the rest as in function_entry, `caller` kNone and
                 ///< `return_address` 0 where a thread begins.
+  python_position = 14,  ///< The innermost Python frame is elsewhere now: `what` is its function,
+                         ///< `line` where it is. Line 0: nobody knows, not even in which function.
 };
+
+/// The kinds whose `line` is one.
+constexpr bool has_position(EventKind kind) {
+  return (kind >= EventKind::python_call && kind <= EventKind::builtin_return) ||
+         kind == EventKind::python_position;
+}
 
 struct Event {
   EventKind kind = EventKind::function_entry;
   std::uint32_t what = kNone;
-  std::uint32_t caller =
-      kNone;  ///< function_entry and caller only: index into functions, kNone if unknown.
-  std::uint32_t line = 0;  ///< Python kinds (0 if unknown) and arguments only.
+  std::uint32_t caller = kNone;  ///< function_entry and caller only: an index into functions, kNone
+                                 ///< if unknown.
+  std::uint32_t line = 0;  ///< Python kinds (0 if unknown) and arguments only. A call's, where
+                           ///< no python_position before it tells the same.
   std::uint64_t stack_pointer =
       0;  ///< At function_entry: rsp at the first instruction, so the address of the return slot.
   std::uint64_t return_address =
@@ -128,10 +137,13 @@ struct ActivityTally {
 /// A way through the calls, counted: what is entered from where, however often.
 struct TracePath {
   PathKind kind = PathKind::function;
-  bool tail_call = false;           ///< Entered by a jump from the parent, which left no frame.
-  std::uint32_t parent = kNone;     ///< A path before this one; kNone for a root.
-  std::uint32_t what = kNone;       ///< As `kind` says.
-  std::uint32_t line = 0;           ///< Of Python code that calls it; 0 if unknown.
+  bool tail_call = false;        ///< Entered by a jump from the parent, which left no frame.
+  std::uint32_t parent = kNone;  ///< A path before this one; kNone for a root.
+  std::uint32_t what = kNone;    ///< As `kind` says.
+  std::uint32_t line = 0;        ///< Of Python code that calls it; 0 if unknown.
+  std::uint32_t column = 0;      ///< From there to `end_column` (exclusive) in `end_line`, as
+  std::uint32_t end_line = 0;    ///< CodePosition counts (python_positions.h); 0 if unknown.
+  std::uint32_t end_column = 0;
   std::uint32_t builtin = kNone;    ///< The Python function as which Python called it.
   std::uint32_t thread = 0;         ///< Index into threads: the first that took it.
   std::uint32_t thread_count = 1;   ///< How many threads took it.

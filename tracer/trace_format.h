@@ -17,7 +17,7 @@ namespace optrace::trace_format {
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'C', 'E', '\0'};
 
 /// Raised with every change to the layout; a reader knows one version.
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 /// The checksum seals the file against accidents, not against malice.
 struct FileHeader {
@@ -44,14 +44,13 @@ constexpr std::uint64_t kEntersItself = 2;
 constexpr std::uint64_t kJumpsIndirectly = 4;
 constexpr std::uint64_t kKnownFlags = kProbed | kEntersItself | kJumpsIndirectly;
 
-// A path: kind * 2 + tail call, parent index, what index, line, builtin index, thread, threads,
-// caused by index, calls, total, shortest and longest time, count of op tallies (record, results,
-// calls), count of argument tallies (first, second, calls), ops left out, count of activity tallies
-// (record, times, total, shortest and longest time), activities left out.
-// An initial frame: function index, stack pointer, return address.
-// An event: kind, what index, caller index, line, then the stack pointer, the return address and
-// the time as differences to the thread's event before (0 before the first), each zigzag-coded:
-// (d << 1) ^ (d >> 63).
+// A path: kind * 2 + tail call, parent index, what index, line, column, end line, end column,
+// builtin index, thread, threads, caused by index, calls, total, shortest and longest time, count
+// of op tallies (record, results, calls), count of argument tallies (first, second, calls), ops
+// left out, count of activity tallies (record, times, total, shortest and longest time), activities
+// left out. An initial frame: function index, stack pointer, return address. An event: kind, what
+// index, caller index, line, then the stack pointer, the return address and the time as differences
+// to the thread's event before (0 before the first), each zigzag-coded: (d << 1) ^ (d >> 63).
 
 struct SectionHeader {
   SectionKind kind;

@@ -14,12 +14,21 @@ class Error(Exception):
     remedy: str
     def __init__(self, what: str, remedy: str = "") -> None: ...
 
+class _CallRange(TypedDict):
+    """What of a Python parent's code makes the call: from `column` of the call's line on, in bytes
+    of UTF-8 from 1; `end_column` is exclusive."""
+
+    column: int
+    end_line: int
+    end_column: int
+
 class _Source(TypedDict):
     """Where a frame's function is defined, and where its parent calls it."""
 
     file: Optional[str]
     line: Optional[int]
     call_line: Optional[int]
+    call_range: Optional[_CallRange]
     url: Optional[str]
 
 _Layer = Literal[

@@ -107,6 +107,7 @@ struct RawRecording {
         read.name = take_text(function.name_size);
         read.file = take_text(function.file_size);
         read.first_line = function.first_line;
+        take_text(function.table_size);
         functions.push_back(read);
         break;
       }

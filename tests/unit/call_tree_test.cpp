@@ -281,6 +281,44 @@ TEST_CASE("Python from 3.11 on runs many calls in one evaluation loop", "[call_t
   CHECK(tree.nodes()[tree.node_of_event(nested)].line == 3);
 }
 
+TEST_CASE("a position gives a line to what Python calls unasked", "[call_tree]") {
+  TraceBuilder t;
+  const auto loop = t.function("_PyEval_EvalFrameDefault");
+  const auto add = t.function("THPVariable_add"), dealloc = t.function("THPVariable_dealloc");
+  const auto unprobed = t.function("PyNumber_Add", false);
+  const auto outer = t.python("outer"), inner = t.python("inner");
+
+  t.live_at_start(loop, 2000);
+  t.python_event(EventKind::python_call, outer, 1900);
+  t.python_event(EventKind::python_position, outer, 0, 5);
+  const auto first = t.enter(add, loop, 1890);
+  t.python_event(EventKind::python_position, outer, 0, 6);
+  t.enter(dealloc, loop, 1890);
+  // The loop has gone on, so what it called has ended, whoever calls now.
+  t.python_event(EventKind::python_position, outer, 0, 7);
+  const auto second = t.enter(add, unprobed, 1800);
+  t.python_event(EventKind::python_position, outer, 0, 8);
+  const auto call = t.python_event(EventKind::python_call, inner, 1900);
+  t.python_event(EventKind::python_position, outer, 0, 9);  // Not of the innermost frame.
+  const auto nowhere = t.enter(add, loop, 1890);
+  t.python_event(EventKind::python_position, inner, 0, 20);
+  const auto third = t.enter(add, loop, 1890);
+  t.python_event(EventKind::python_return, inner, 1900);
+  const auto again = t.enter(add, loop, 1890);  // Where the outer one was left.
+
+  const CallTree tree = tree_of(t);
+  const auto line = [&](std::uint32_t event) {
+    return tree.nodes()[tree.node_of_event(event)].line;
+  };
+  CHECK(line(first) == 5);
+  CHECK(line(second) == 7);
+  CHECK(shown(t.trace, tree, second) == "THPVariable_add < outer < _PyEval_EvalFrameDefault");
+  CHECK(line(call) == 8);
+  CHECK(line(nowhere) == 0);
+  CHECK(line(third) == 20);
+  CHECK(line(again) == 8);
+}
+
 TEST_CASE("what calls the hook from the evaluation loop outlives the hook", "[call_tree]") {
   TraceBuilder t;
   const auto loop = t.function("_PyEval_EvalFrameDefault");

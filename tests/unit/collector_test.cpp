@@ -72,7 +72,13 @@ class Region {
     header().arena_used += sizeof head + (bytes.size() + 7) / 8 * 8;
   }
   void python_function(const std::string& name) const {
-    const r::PythonFunction head{1, static_cast<std::uint32_t>(name.size()), 0, 0};
+    const r::PythonFunction head{.first_line = 1,
+                                 .name_size = static_cast<std::uint32_t>(name.size()),
+                                 .file_size = 0,
+                                 .table_size = 0,
+                                 .code = 0,
+                                 .minor_version = 0,
+                                 .reserved = 0};
     section(r::SectionKind::python_function,
             std::string(reinterpret_cast<const char*>(&head), sizeof head) + name);
   }

@@ -135,6 +135,41 @@ const Frame& descend(const Frame& frame, unsigned levels) {
 
 }  // namespace
 
+TEST_CASE("a call through hidden Python is on the visible frame's own line", "[merge]") {
+  TraceBuilder t;
+  t.trace.meta = {{"torch_folder", "/site-packages/torch"}};
+  t.trace.modules = {{"/x/libtorch_python.so", ""}};
+  const auto loop = t.function("_PyEval_EvalFrameDefault"), binding = t.function(kBinding);
+  const auto main = t.python("__main__.<module>");
+  const auto find = t.python("importlib._bootstrap._find_and_load");
+  const auto call = t.python("importlib._bootstrap._call_with_frames_removed");
+  const auto imported = t.python("helper.<module>");
+  t.live_at_start(loop, 9000);
+  t.python_event(EventKind::python_call, main, 8000);
+  t.python_event(EventKind::python_call, find, 8000, 6);
+  t.python_event(EventKind::python_call, call, 8000, 1176);
+  t.python_event(EventKind::python_call, imported, 8000, 241);
+  t.python_event(EventKind::python_position, imported, 0, 3);
+  t.enter(binding, loop, 7900);
+  count_paths(t.trace, {});
+  for (optrace::TracePath& path : t.trace.paths) {
+    if (path.line == 3 || path.line == 6) {
+      path.column = 5;
+      path.end_line = path.line;
+      path.end_column = 9;
+    }
+  }
+  const Report report = merge(t.trace, nullptr, {});
+  REQUIRE(report.roots.size() == 1);
+  CHECK(names(report.roots[0]) ==
+        "__main__.<module> > helper.<module> > torch::autograd::THPVariable_conv2d");
+  const Frame& module = descend(report.roots[0], 1);
+  REQUIRE(module.source);
+  CHECK(module.source->call_line == 6U);
+  CHECK(module.source->call_range == optrace::CallRange{5, 6, 9});
+  CHECK(descend(report.roots[0], 2).source->call_line == 3U);
+}
+
 TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[merge]") {
   const OpenIndex file(contents());
   const Index index = file.open();

@@ -72,11 +72,17 @@ class RecordingWriter {
                        path);
   }
 
-  RecordingWriter& python(std::string_view name, std::string_view file, std::uint32_t line) {
-    const recording::PythonFunction raw{line, static_cast<std::uint32_t>(name.size()),
-                                        static_cast<std::uint32_t>(file.size()), 0};
+  RecordingWriter& python(std::string_view name, std::string_view file, std::uint32_t line,
+                          std::uint64_t code = 0, std::string_view table = {}) {
+    const recording::PythonFunction raw{.first_line = line,
+                                        .name_size = static_cast<std::uint32_t>(name.size()),
+                                        .file_size = static_cast<std::uint32_t>(file.size()),
+                                        .table_size = static_cast<std::uint32_t>(table.size()),
+                                        .code = code,
+                                        .minor_version = 10,
+                                        .reserved = 0};
     return section(recording::SectionKind::python_function,
-                   bytes_of(raw) + std::string(name) + std::string(file));
+                   bytes_of(raw) + std::string(name) + std::string(file) + std::string(table));
   }
 
   RecordingWriter& thread(std::uint64_t id, const std::vector<recording::InitialFrame>& initial,
@@ -165,13 +171,14 @@ std::string first_recording(const Traced& traced, const ProbePlan& plan) {
   return RecordingWriter()
       .module(*traced.module)
       .probes(10, plan)
-      .python("F.relu", "/torch/functional.py", 12)
+      .python("F.relu", "/torch/functional.py", 12, 0xc0de, "\x04\x01\x04\x02")
       .python("torch.relu", "", 0)
       .thread(99,
               {{0x7ffe00, 0x1111, traced.inside(kMorePlumbing)},
                {0x7fff00, 0x2222, traced.inside(kStart)}},
               {{recording::kPythonCall, 40, 0x7ffd80, 0, 1100},
-               {recording::kBuiltinCall, 13, 0x7ffd80, 1, 1200},
+               {recording::kPythonPosition, 6, 0, 0xc0de, 1150},
+               {recording::kBuiltinCall, 0, 0x7ffd80, 1, 1200},
                {call, 0, 0x7ffd00, traced.inside(kPlumbing), 1300},
                {kernel, 0, 0x7ffd00, traced.inside(kPlumbing), 1302},
                {kernel, 0, 0x7ffc00, 0x123456, 1304},
@@ -196,7 +203,6 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   const Trace trace = session.finish(raw, {{"op", "aten::relu"}});
   CHECK(trace.meta["op"] == "aten::relu");
   CHECK(trace.meta["probes"] == nlohmann::json({{"placed", 2}, {"failed", 0}}));
-  CHECK(trace.meta["warnings"].empty());
   REQUIRE(trace.modules.size() == 1);
   CHECK(trace.modules[0].build_id == traced.module->build_id());
   REQUIRE(trace.threads.size() == 1);
@@ -211,16 +217,24 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   CHECK(name(thread.initial_stack[1].function) == kMorePlumbing);
   CHECK(trace.functions.at(thread.initial_stack[1].function).source_file == "relu.cpp");
 
-  REQUIRE(thread.events.size() == 7);
+  // A line that was asked of the interpreter: positions can't be read there.
+  REQUIRE(trace.meta["warnings"].size() == 1);
+  CHECK(trace.meta["warnings"][0].get<std::string>().starts_with("Operators and other calls"));
+
+  REQUIRE(thread.events.size() == 8);
   CHECK(thread.events[0].kind == EventKind::python_call);
   CHECK(thread.events[0].line == 40);
   CHECK(trace.python_functions.at(thread.events[0].what).name == "F.relu");
-  CHECK(thread.events[1].kind == EventKind::builtin_call);
-  CHECK(trace.python_functions.at(thread.events[1].what).name == "torch.relu");
-  CHECK(thread.events[5].kind == EventKind::builtin_return);
-  CHECK(thread.events[6].kind == EventKind::python_return);
+  CHECK(thread.events[1].kind == EventKind::python_position);
+  CHECK(thread.events[1].line == 15);  // The second pair: lines 12 + 1 + 2.
+  CHECK(thread.events[1].what == thread.events[0].what);
+  CHECK(thread.events[2].kind == EventKind::builtin_call);
+  CHECK(trace.python_functions.at(thread.events[2].what).name == "torch.relu");
+  CHECK(thread.events[6].kind == EventKind::builtin_return);
+  CHECK(thread.events[7].kind == EventKind::python_return);
+  CHECK(std::ranges::count(trace.paths, 15U, &TracePath::line) == 1);  // What the builtin calls.
 
-  const Event& call = thread.events[2];
+  const Event& call = thread.events[3];
   CHECK(call.kind == EventKind::function_entry);
   CHECK(name(call.what) == kCall);
   CHECK(name(call.caller) == kPlumbing);
@@ -229,13 +243,13 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   CHECK(call.time == 150);
   CHECK(trace.functions.at(call.what).probed);
   CHECK_FALSE(trace.functions.at(call.caller).probed);
-  const Event& kernel = thread.events[3];
+  const Event& kernel = thread.events[4];
   CHECK(name(kernel.what) == kKernel);
   // Through the GOT, since an exported function may be interposed.
   CHECK(trace.functions.at(call.what).tail_calls == std::vector{kernel.what});
   CHECK(trace.functions.at(kernel.what).tail_calls.empty());
-  CHECK(thread.events[4].caller == kNone);  // Outside every module: code made at run time.
-  CHECK(thread.events[4].return_address == 0x123456);
+  CHECK(thread.events[5].caller == kNone);  // Outside every module: code made at run time.
+  CHECK(thread.events[5].return_address == 0x123456);
 
   const auto path = traced.folder.path() / "relu.trace";
   write_trace(trace, path);

@@ -39,12 +39,19 @@ Trace example_trace() {
       {EventKind::function_entry, 0, 1, 0, 0x7ffc00, 0x24, 9},
       {EventKind::function_entry, 2, kNone, 0, 0x7ffb00, ~std::uint64_t{0}, 1'000'000'000'000},
       {EventKind::builtin_return, 1, kNone, 0, 0, 0, 3},
+      {EventKind::python_position, 0, kNone, 554, 0, 0, 3},
       {EventKind::device_call, 0, kNone, 0, 0x7ffa00, 17, 4},
       {EventKind::device_activity, 1, kNone, 0, 17, 250, 9},
   };
   trace.threads = {thread, ThreadRecord{4712, {}, {}, 0}};
   trace.op_records = {"{}", R"({"op": "aten::add.Tensor"})", R"({"node": "AddBackward0"})"};
-  TracePath python{.kind = PathKind::python, .what = 0, .line = 12, .calls = 3};
+  TracePath python{.kind = PathKind::python,
+                   .what = 0,
+                   .line = 12,
+                   .column = 5,
+                   .end_line = 13,
+                   .end_column = 80,
+                   .calls = 3};
   TracePath call{.tail_call = true,
                  .parent = 0,
                  .what = 0,
@@ -95,14 +102,14 @@ bool same(const Trace& a, const Trace& b) {
            std::ranges::equal(x.events, y.events, events);
   };
   const auto paths = [](const TracePath& x, const TracePath& y) {
-    return std::tie(x.kind, x.tail_call, x.parent, x.what, x.line, x.builtin, x.thread,
-                    x.thread_count, x.caused_by, x.calls, x.total_time, x.shortest_time,
-                    x.longest_time, x.ops, x.arguments, x.ops_left_out, x.activities,
-                    x.activities_left_out) ==
-           std::tie(y.kind, y.tail_call, y.parent, y.what, y.line, y.builtin, y.thread,
-                    y.thread_count, y.caused_by, y.calls, y.total_time, y.shortest_time,
-                    y.longest_time, y.ops, y.arguments, y.ops_left_out, y.activities,
-                    y.activities_left_out);
+    return std::tie(x.kind, x.tail_call, x.parent, x.what, x.line, x.column, x.end_line,
+                    x.end_column, x.builtin, x.thread, x.thread_count, x.caused_by, x.calls,
+                    x.total_time, x.shortest_time, x.longest_time, x.ops, x.arguments,
+                    x.ops_left_out, x.activities, x.activities_left_out) ==
+           std::tie(y.kind, y.tail_call, y.parent, y.what, y.line, y.column, y.end_line,
+                    y.end_column, y.builtin, y.thread, y.thread_count, y.caused_by, y.calls,
+                    y.total_time, y.shortest_time, y.longest_time, y.ops, y.arguments,
+                    y.ops_left_out, y.activities, y.activities_left_out);
   };
   return a.meta == b.meta && a.op_records == b.op_records && a.statistics == b.statistics &&
          std::ranges::equal(a.paths, b.paths, paths) &&
@@ -341,6 +348,8 @@ TEST_CASE("a crafted trace with a right checksum gives an error or a trace that 
           const std::size_t named = event.kind == EventKind::function_entry ? trace.functions.size()
                                     : event.kind <= EventKind::builtin_return
                                         ? trace.python_functions.size()
+                                    : event.kind == EventKind::python_position
+                                        ? std::max<std::size_t>(trace.python_functions.size(), 1)
                                         : std::max<std::size_t>(trace.op_records.size(), 1);
           CHECK(event.what < named);
           CHECK((event.caller == kNone || event.caller < trace.functions.size()));

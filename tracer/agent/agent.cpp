@@ -497,7 +497,7 @@ int optrace_agent_share(int fd, std::uint64_t bytes) {
 int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t number,
                        std::uint64_t thread) {
   if ((kind < recording::kOpBegin || kind > recording::kNodeEnd) &&
-      (kind < recording::kCallRecord || kind > recording::kLastKind)) {
+      (kind < recording::kCallRecord || kind > recording::kDeviceActivity)) {
     return -EINVAL;
   }
   const std::uint32_t round = running_round();

@@ -11,6 +11,7 @@
 
 #include "tracer/agent/system_calls.h"
 
+using optrace::agent::PythonFrames;
 using optrace::agent::Switch;
 using optrace::agent::ThreadBuffer;
 using optrace::recording::ChunkHeader;
@@ -25,7 +26,10 @@ extern "C" {
 __attribute__((visibility("hidden"),
                tls_model("initial-exec"))) __thread ThreadBuffer optrace_agent_thread_buffer;
 __attribute__((visibility("hidden"))) Switch* optrace_agent_switch = nullptr;
+__attribute__((visibility("hidden"))) PythonFrames optrace_agent_frames = {};
 __attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uint32_t round);
+__attribute__((visibility("hidden"), used)) void optrace_agent_note_position(
+    std::uint32_t round, std::uint64_t frame, std::uint64_t instruction);
 }
 
 // The record routine. A slot (probe_slots.cpp) has stepped over the red zone and pushed the probe's
@@ -47,9 +51,92 @@ static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, roun
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
               offsetof(Event, ticks) == 24);
+//
+// What the interpreter calls has the position of its innermost frame noted first. The way there
+// is taken by nobody else: one comparison of the return address decides. It reads the frame only
+// where the thread's state is the one that runs, hence has the GIL, and is this thread's.
 static_assert(optrace::recording::kArguments == 0xF0000008);
+static_assert(offsetof(ThreadBuffer, current_python) == 32 &&
+              offsetof(ThreadBuffer, python_thread) == 40 &&
+              offsetof(ThreadBuffer, noted_frame) == 48 &&
+              offsetof(ThreadBuffer, noted_instruction) == 56);
+static_assert(offsetof(PythonFrames, text_start) == 0 && offsetof(PythonFrames, text_size) == 8 &&
+              offsetof(PythonFrames, thread_id) == 16 && offsetof(PythonFrames, frame) == 24 &&
+              offsetof(PythonFrames, through) == 32 && offsetof(PythonFrames, instruction) == 40);
 // With kArguments behind it, for the probes whose plan asks for that.
 asm(R"(
+  # Calls a function with what a probed function may need saved; rcx stays, rax is the result.
+  .macro optrace_call function
+  pushq %rcx
+  pushq %rsi
+  pushq %r8
+  pushq %r9
+  pushq %r10
+  pushq %r11
+  pushq %rbp
+  movq %rsp, %rbp
+  andq $-16, %rsp
+  call \function
+  movq %rbp, %rsp
+  popq %rbp
+  popq %r11
+  popq %r10
+  popq %r9
+  popq %r8
+  popq %rsi
+  popq %rcx
+  .endm
+
+  # Notes where Python is, if the interpreter calls; the recording's number is in ecx.
+  .macro optrace_python_position
+  movq 184(%rsp), %rax
+  subq optrace_agent_frames(%rip), %rax
+  cmpq optrace_agent_frames+8(%rip), %rax
+  jb .Lpython\@
+.Lnoted\@:
+  .subsection 1
+.Lpython\@:
+  movq optrace_agent_thread_buffer@gottpoff(%rip), %rdi
+  movq %fs:32(%rdi), %rax
+  testq %rax, %rax
+  jz .Lnoted\@
+  movq (%rax), %rax
+  cmpq %fs:40(%rdi), %rax
+  jne .Lnoted\@
+  movq optrace_agent_frames+16(%rip), %rdx
+  testq %rdx, %rdx
+  jz .Lown_thread\@
+  movq (%rax,%rdx), %rdx
+  cmpq %fs:16, %rdx
+  jne .Lnoted\@
+.Lown_thread\@:
+  movq optrace_agent_frames+24(%rip), %rdx
+  movq (%rax,%rdx), %rax
+  movq optrace_agent_frames+32(%rip), %rdx
+  testq %rdx, %rdx
+  jz .Lframe\@
+  movq -1(%rax,%rdx), %rax
+.Lframe\@:
+  testq %rax, %rax
+  jz .Lnoted\@
+  movq optrace_agent_frames+40(%rip), %rdx
+  movq (%rax,%rdx), %rdx
+  cmpq %fs:56(%rdi), %rdx
+  jne .Lmoved\@
+  cmpq %fs:48(%rdi), %rax
+  jne .Lmoved\@
+  cmpl %ecx, %fs:8(%rdi)
+  je .Lnoted\@
+.Lmoved\@:
+  movl %ecx, %edi
+  pushq %rsi
+  movq %rax, %rsi
+  optrace_call optrace_agent_note_position
+  popq %rsi
+  jmp .Lnoted\@
+  .subsection 0
+  .endm
+
   # Takes the next slot of the thread's chunk into rax; the recording's number is in ecx.
   .macro optrace_take_slot when_lost
   movq optrace_agent_thread_buffer@gottpoff(%rip), %rdi
@@ -65,25 +152,8 @@ asm(R"(
 .Lslot_taken\@:
   .subsection 1
 .Lrefill\@:
-  pushq %rcx
-  pushq %rsi
-  pushq %r8
-  pushq %r9
-  pushq %r10
-  pushq %r11
-  pushq %rbp
-  movq %rsp, %rbp
-  andq $-16, %rsp
   movl %ecx, %edi
-  call optrace_agent_refill
-  movq %rbp, %rsp
-  popq %rbp
-  popq %r11
-  popq %r10
-  popq %r9
-  popq %r8
-  popq %rsi
-  popq %rcx
+  optrace_call optrace_agent_refill
   testq %rax, %rax
   jnz .Lslot_taken\@
   jmp \when_lost
@@ -110,6 +180,7 @@ asm(R"(
   pushq %rax
   pushq %rdx
   pushq %rdi
+  optrace_python_position
   movq 184(%rsp), %rax
   movq %rax, %rdx
   shrq $16, %rdx
@@ -155,26 +226,11 @@ asm(R"(
   ret
 .Lnote_callers_\name:
   leaq 184(%rsp), %rdi
-  pushq %rcx
   pushq %rsi
-  pushq %r8
-  pushq %r9
-  pushq %r10
-  pushq %r11
-  pushq %rbp
   movq %rbp, %rsi
   movl %ecx, %edx
-  movq %rsp, %rbp
-  andq $-16, %rsp
-  call optrace_agent_note_callers
-  movq %rbp, %rsp
-  popq %rbp
-  popq %r11
-  popq %r10
-  popq %r9
-  popq %r8
+  optrace_call optrace_agent_note_callers
   popq %rsi
-  popq %rcx
   jmp .Lcallers_noted_\name
   .size \name, . - \name
   .popsection
@@ -216,6 +272,10 @@ std::uint64_t now() {
   system_call(SYS_clock_gettime, kMonotonic, address_of(&time));
   return static_cast<std::uint64_t>(time.seconds) * kSecond +
          static_cast<std::uint64_t>(time.nanoseconds);
+}
+
+std::uint64_t word_at(std::uint64_t address) {
+  return *reinterpret_cast<const std::uint64_t*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 template <typename T>
@@ -300,6 +360,8 @@ void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
   buffer.first = 0;
   buffer.chunks = 0;
   buffer.lost = 0;
+  buffer.noted_frame = 0;
+  buffer.noted_instruction = 0;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   buffer.round = round;
 }
@@ -519,6 +581,15 @@ Event* take_slot(std::uint32_t round) {
   return slot != nullptr ? slot : optrace_agent_refill(round);
 }
 
+void note_python_position(std::uint32_t round, std::uint64_t frame) {
+  const std::uint64_t instruction = word_at(frame + optrace_agent_frames.instruction);
+  const ThreadBuffer& buffer = optrace_agent_thread_buffer;
+  if (buffer.round != round || buffer.noted_frame != frame ||
+      buffer.noted_instruction != instruction) {
+    optrace_agent_note_position(round, frame, instruction);
+  }
+}
+
 void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
                   std::uint64_t stack_pointer, std::uint64_t return_address) {
   Event* const slot = take_slot(round);
@@ -560,4 +631,26 @@ Event* optrace_agent_refill(std::uint32_t round) {
     count_lost(region, buffer);
   }
   return slot;
+}
+
+// The frame stays, and is this thread's to read, while what it calls has not returned.
+void optrace_agent_note_position(std::uint32_t round, std::uint64_t frame,
+                                 std::uint64_t instruction) {
+  using namespace optrace::agent;
+  constexpr std::uint64_t kTag = 7;
+  const PythonFrames& frames = optrace_agent_frames;
+  Event* const slot = optrace_agent_thread_buffer.round == kUnrecorded ? nullptr : take_slot(round);
+  if (slot == nullptr) {
+    return;
+  }
+  const std::uint64_t code = word_at(frame + frames.code) & ~kTag;
+  slot->id = optrace::recording::kPythonPosition;
+  slot->line = frames.first_instruction != 0
+                   ? static_cast<std::uint32_t>(instruction - code - frames.first_instruction)
+                   : static_cast<std::uint32_t>(instruction) * frames.unit;
+  slot->stack_pointer = 0;
+  slot->return_address = code;
+  __atomic_store_n(&slot->ticks, ticks(), __ATOMIC_RELEASE);
+  optrace_agent_thread_buffer.noted_frame = frame;
+  optrace_agent_thread_buffer.noted_instruction = instruction;
 }

@@ -23,6 +23,26 @@ struct ThreadBuffer {
   std::uint32_t chunks;  ///< How many it took, no more than counts.
   std::uint32_t lost;    ///< Events since its last chunk that found no room, in a shared region.
   recording::ChunkHeader* chunk;  ///< Its chunk; null: none, or sealed already.
+  // Of Python, once its profile function has run on the thread:
+  const std::uint64_t* current_python;  ///< The interpreter's word for the thread state that runs.
+  std::uint64_t python_thread;          ///< The thread's own; in that word while it has the GIL.
+  std::uint64_t noted_frame;            ///< What the last kPythonPosition of the recording was
+  std::uint64_t noted_instruction;      ///< about; 0: there was none.
+};
+
+/// How a probe finds the instruction that Python is at. The layouts are the interpreter's own; they
+/// are found, and held against what its public functions say, before `text_size` is set.
+struct PythonFrames {
+  std::uint64_t text_start;  ///< The interpreter's code: only what that calls needs a position.
+  std::uint64_t text_size;   ///< 0: frames can't be read (yet).
+  std::uint64_t thread_id;   ///< Where a thread state has pthread_self(); 0: no need to compare.
+  std::uint64_t frame;       ///< Where it has its innermost frame, or what that is reached through:
+  std::uint64_t through;     ///< 0, or one more than where the frame is there.
+  std::uint64_t instruction;        ///< Where a frame has its instruction,
+  std::uint64_t code;               ///< and its code object (the low bits may be a tag).
+  std::uint64_t previous;           ///< And the frame that called.
+  std::uint64_t first_instruction;  ///< Where a code object has its instructions; 0: a frame has a
+  std::uint32_t unit;               ///< 32-bit offset instead, in units of so many bytes.
 };
 
 /// The word that probes look at, in a page of its own that a forked child gets as zeros.
@@ -76,6 +96,9 @@ recording::Event* take_slot(std::uint32_t round);
 void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
                   std::uint64_t stack_pointer, std::uint64_t return_address);
 
+/// Records kPythonPosition for a frame of the calling thread, unless the last one says the same.
+void note_python_position(std::uint32_t round, std::uint64_t frame);
+
 inline std::uint64_t ticks() {
   std::uint32_t low = 0;   // NOLINT(misc-const-correctness): asm writes it.
   std::uint32_t high = 0;  // NOLINT(misc-const-correctness)
@@ -90,4 +113,10 @@ extern "C" {
 /// What a probe's slot calls: see event_buffer.cpp. The second records kArguments too.
 void optrace_agent_record();
 void optrace_agent_record_arguments();
+
+/// Read by probes.
+extern __attribute__((visibility("hidden"))) optrace::agent::PythonFrames optrace_agent_frames;
+extern __attribute__((
+    visibility("hidden"),
+    tls_model("initial-exec"))) __thread optrace::agent::ThreadBuffer optrace_agent_thread_buffer;
 }

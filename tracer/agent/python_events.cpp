@@ -6,6 +6,7 @@
 
 #include "tracer/agent/event_buffer.h"
 #include "tracer/agent/pages.h"
+#include "tracer/agent/python_frames.h"
 #include "tracer/agent/python_interface.h"
 #include "tracer/agent/python_names.h"
 #include "tracer/agent/reader_wishes.h"
@@ -30,6 +31,8 @@ constexpr std::uint32_t kMostBlocks = 4096;
 constexpr std::uint64_t kTextBlock = 256ULL * 1024;
 constexpr std::uint32_t kNoFunction = 0xFFFFFFFF;
 constexpr std::uint64_t kSmallestTable = 4096;
+constexpr std::uint64_t kLargestPositions = 1ULL << 20;  // Of a function: it then has no lines.
+constexpr int kMostHops = 4;  // Over frames of the interpreter's own, between two of Python code.
 
 PythonInterface python;
 bool python_found = false;
@@ -43,12 +46,16 @@ std::uint64_t newest_thread = 0;  // All up to this id have been looked at.
 
 std::atomic<void*> left_out = nullptr;  // A thread that is the tracer's own.
 
-// What a Python function or builtin is called; `text` is the name, then the file.
+// What a Python function or builtin is called; `text` is the name, then the file. The positions are
+// the code object's own bytes, which live as long as it.
 struct PythonFunctionName {
   const char* text;
   std::uint32_t name_size;
   std::uint32_t file_size;
   std::uint32_t first_line;
+  std::uint32_t positions_size;
+  const char* positions;
+  std::uint64_t code;
 };
 PythonFunctionName* name_blocks[kMostBlocks];
 std::uint32_t name_count = 0;
@@ -107,8 +114,8 @@ bool make_room_for_key() {
   return true;
 }
 
-// The id of a new function; kNoFunction without memory.
-std::uint32_t add_name(const NameBuffer& name, std::uint32_t name_size, std::uint32_t first_line) {
+// The id of a new function, of which `function` has all but the text; kNoFunction without memory.
+std::uint32_t add_name(const NameBuffer& name, PythonFunctionName function) {
   const std::uint32_t id = name_count;
   if (id / kNamesPerBlock >= kMostBlocks) {
     return kNoFunction;
@@ -129,8 +136,9 @@ std::uint32_t add_name(const NameBuffer& name, std::uint32_t name_size, std::uin
     text_left = kTextBlock;
   }
   std::memcpy(text_block, name.data(), name.size());
-  name_blocks[id / kNamesPerBlock][id % kNamesPerBlock] = {text_block, name_size,
-                                                           name.size() - name_size, first_line};
+  function.text = text_block;
+  function.file_size = name.size() - function.name_size;
+  name_blocks[id / kNamesPerBlock][id % kNamesPerBlock] = function;
   text_block += name.size();
   text_left -= name.size();
   ++name_count;
@@ -141,16 +149,25 @@ std::uint32_t add_name(const NameBuffer& name, std::uint32_t name_size, std::uin
 bool describe_next(Region& region) {
   const PythonFunctionName& function =
       name_blocks[described_count / kNamesPerBlock][described_count % kNamesPerBlock];
-  const recording::PythonFunction header{function.first_line, function.name_size,
-                                         function.file_size, 0};
+  const recording::PythonFunction header{function.first_line,
+                                         function.name_size,
+                                         function.file_size,
+                                         function.positions_size,
+                                         function.code,
+                                         minor_version(python),
+                                         0};
   const std::uint64_t text_size = std::uint64_t{function.name_size} + function.file_size;
   const SignalsBlocked guard;
-  void* const section = begin_section(region, sizeof(header) + text_size);
+  void* const section = begin_section(region, sizeof(header) + text_size + function.positions_size);
   if (section == nullptr) {
     return false;
   }
   std::memcpy(section, &header, sizeof(header));
-  std::memcpy(static_cast<char*>(section) + sizeof(header), function.text, text_size);
+  char* const text = static_cast<char*>(section) + sizeof(header);
+  std::memcpy(text, function.text, text_size);
+  if (function.positions_size != 0) {
+    std::memcpy(text + text_size, function.positions, function.positions_size);
+  }
   complete_section(section, recording::SectionKind::python_function);
   ++described_count;
   return true;
@@ -172,11 +189,11 @@ bool describe_up_to(std::uint32_t id) {
 }
 
 std::uint32_t remember(std::uint64_t key, void* kept_alive, const NameBuffer& name,
-                       std::uint32_t name_size, std::uint32_t first_line) {
+                       const PythonFunctionName& function) {
   if (!make_room_for_key()) {
     return kNoFunction;
   }
-  const std::uint32_t id = add_name(name, name_size, first_line);
+  const std::uint32_t id = add_name(name, function);
   if (id != kNoFunction) {
     python.take_reference(kept_alive);
     place_of(known, key) = {key, id};
@@ -193,11 +210,26 @@ std::uint32_t find_known(std::uint64_t key) {
   return place.key == key ? place.id : kNoFunction;
 }
 
+// The bytes that say which instruction of the code is where in its file.
+void add_positions(void* code, PythonFunctionName& function) {
+  const char* const attribute = minor_version(python) < 10 ? "co_lnotab" : "co_linetable";
+  const PythonReference table(python, python.attribute(code, attribute));
+  const char* const bytes = table ? python.bytes(table.get()) : nullptr;
+  const std::int64_t size = bytes != nullptr ? python.bytes_size(table.get()) : 0;
+  python.error_clear();
+  if (size > 0 && static_cast<std::uint64_t>(size) <= kLargestPositions) {
+    function.positions = bytes;
+    function.positions_size = static_cast<std::uint32_t>(size);
+  }
+}
+
 std::uint32_t new_python_function(void* frame, void* code) {
   const PendingErrorKept guard;
   NameBuffer name;
   name_python_function(python, frame, code, name);
-  const std::uint32_t name_size = name.size();
+  PythonFunctionName function{};
+  function.name_size = name.size();
+  function.code = reinterpret_cast<std::uint64_t>(code);
   const PythonReference file(python, python.attribute(code, "co_filename"));
   std::int64_t size = 0;
   const char* const text = file ? python.utf8(file.get(), &size) : nullptr;
@@ -207,8 +239,9 @@ std::uint32_t new_python_function(void* frame, void* code) {
   const PythonReference line(python, python.attribute(code, "co_firstlineno"));
   const long first_line = line ? python.number(line.get()) : 0;
   python.error_clear();
-  return remember(reinterpret_cast<std::uint64_t>(code), code, name, name_size,
-                  first_line > 0 ? static_cast<std::uint32_t>(first_line) : 0);
+  function.first_line = first_line > 0 ? static_cast<std::uint32_t>(first_line) : 0;
+  add_positions(code, function);
+  return remember(function.code, code, name, function);
 }
 
 std::uint32_t id_of_python_function(void* frame) {
@@ -234,8 +267,10 @@ std::uint32_t new_builtin(void* function, const MethodDefinition* definition) {
   // A bound method holds its object, and that may hold much memory: its class keeps the
   // definition alive as well.
   const PythonReference type(python, class_of_builtin(python, function));
+  PythonFunctionName named{};
+  named.name_size = name.size();
   return remember(reinterpret_cast<std::uint64_t>(definition), type ? type.get() : function, name,
-                  name.size(), 0);
+                  named);
 }
 
 std::uint32_t id_of_builtin(void* function) {
@@ -259,6 +294,36 @@ std::uint32_t line_of(void* frame) {
 std::uint32_t line_of_caller(void* frame) {
   const PythonReference back(python, python.frame_back(frame));
   return line_of(back.get());
+}
+
+// The nearest frame, from this one outwards, that runs a function that is known; 0 if there is none
+// near.
+std::uint64_t nearest_known(std::uint64_t frame, std::uint32_t& function) {
+  for (int hops = 0; frame != 0 && hops < kMostHops; ++hops) {
+    function = find_known(code_of_frame(frame));
+    if (function != kNoFunction) {
+      return frame;
+    }
+    frame = calling_frame(frame);
+  }
+  return 0;
+}
+
+// The frame that calls with this event, of a thread whose frames can be read; 0 if there is none.
+std::uint64_t frame_that_calls(void* frame, bool builtin, std::uint32_t& function) {
+  const std::uint64_t from = builtin ? innermost_frame() : calling_frame(innermost_frame());
+  if (from == 0) {
+    return 0;
+  }
+  if (const std::uint64_t nearest = nearest_known(from, function); nearest != 0) {
+    return nearest;
+  }
+  // Live since before recording began, perhaps.
+  const PythonReference back(python, builtin ? nullptr : python.frame_back(frame));
+  void* const caller = builtin ? frame : back.get();
+  return caller != nullptr && id_of_python_function(caller) != kNoFunction
+             ? nearest_known(from, function)
+             : 0;
 }
 
 int on_profile_event(void*, void* frame, int event, void* argument);
@@ -324,19 +389,26 @@ int on_profile_event(void*, void* frame, int event, void* argument) {
   }
   std::uint32_t function = kNoFunction;
   std::uint32_t line = 0;
+  std::uint64_t calling = 0;
+  std::uint32_t caller = kNoFunction;
   {
     // Python's functions may be probed themselves; what they do here is not the program's doing.
     const Unrecorded guard;
     function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
-    if (event == kCall) {
-      line = line_of_caller(frame);
-    } else if (event == kBuiltinCall) {
-      line = line_of(frame);
+    if (event == kCall || event == kBuiltinCall) {
+      if (enter_python_frames(python, frame)) {
+        calling = frame_that_calls(frame, builtin, caller);
+      } else {
+        line = builtin ? line_of(frame) : line_of_caller(frame);
+      }
     } else if (event == kBuiltinReturn && function != kNoFunction && starts_threads(argument)) {
       look_at_younger_threads(true);  // The new one waits for the GIL, which is ours.
     } else if (event == kBuiltinReturn && function != kNoFunction && loads_libraries(argument)) {
       tell_loaded_modules();
     }
+  }
+  if (calling != 0 && describe_up_to(caller)) {
+    note_python_position(round, calling);
   }
   if (function == kNoFunction || !describe_up_to(function)) {
     return 0;
@@ -498,6 +570,7 @@ int set_python_events(bool on) {
   if (!prepare()) {
     return -ENOSYS;
   }
+  prepare_python_frames(python);
   wanted = wanted && on;
   if (has_foreign_profiler()) {
     return -EBUSY;

@@ -27,7 +27,12 @@ bool PythonInterface::find() {
   if (!threads) {
     set_profile_of = nullptr;
   }
-  return find_symbol("PyGILState_Ensure", gil_ensure) &&
+  find_symbol("_PyRuntime", runtime);
+  find_symbol("PyFrame_GetLasti", frame_instruction);
+  return find_symbol("Py_GetVersion", version) && find_symbol("PyBytes_AsString", bytes) &&
+         find_symbol("PyBytes_Size", bytes_size) &&
+         find_symbol("PyThreadState_Get", running_thread) &&
+         find_symbol("PyGILState_Ensure", gil_ensure) &&
          find_symbol("PyGILState_Release", gil_release) &&
          find_symbol("Py_IsInitialized", is_initialized) &&
          find_symbol("PyEval_SetProfile", set_profile) &&

@@ -42,6 +42,14 @@ struct PythonInterface {
   Object* type_type;
   Object* text_type;
 
+  const char* (*version)();
+  const char* (*bytes)(Object* bytes);
+  std::int64_t (*bytes_size)(Object* bytes);
+  void* runtime;  ///< _PyRuntime; null where it is not to be seen.
+  /// The frame's instruction as an offset in bytes; null before 3.11.
+  int (*frame_instruction)(Object* frame);
+  void* (*running_thread)();  ///< The thread state of the caller, which has the GIL.
+
   // Only where has_threads(): of any thread that Python knows, with the GIL held.
   using Thread = void;
   using Interpreter = void;

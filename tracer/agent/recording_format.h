@@ -33,7 +33,7 @@ struct Header {
 enum class SectionKind : std::uint32_t {
   module = 1,           // Module, then its path (not terminated).
   probes = 2,           // ProbeRange.
-  python_function = 3,  // PythonFunction, then name and file (not terminated).
+  python_function = 3,  // PythonFunction, then name, file (not terminated) and position table.
   thread = 4,           // Thread, then InitialFrame[initial_count], then Event[event_count].
   end = 5,              // Empty; a recording without it is truncated.
   op_record = 6,        // OpRecord, then `size - sizeof(OpRecord)` bytes of JSON text.
@@ -63,11 +63,16 @@ struct ProbeRange {
   std::uint32_t path_size;  // The plan's path follows.
 };
 
-// In the order of their ids, from 0.
+// In the order of their ids, from 0. The position table says which instruction is where in the
+// file: the bytes that the code object has for that, whose format the interpreter's minor version
+// decides (tracer/python_positions.h).
 struct PythonFunction {
   std::uint32_t first_line;
   std::uint32_t name_size;
   std::uint32_t file_size;
+  std::uint32_t table_size;
+  std::uint64_t code;  // By what kPythonPosition names it: its code object; of a builtin 0.
+  std::uint32_t minor_version;
   std::uint32_t reserved;
 };
 
@@ -127,7 +132,11 @@ constexpr std::uint32_t kDeviceCall = kFirstPythonEvent + 10;
 // what, 0 if there was no room for it; `stack_pointer` the number of the call that asked for it,
 // `return_address` the nanoseconds that it took.
 constexpr std::uint32_t kDeviceActivity = kFirstPythonEvent + 11;
-constexpr std::uint32_t kLastKind = kDeviceActivity;
+// The innermost Python frame that runs a described function is now at another instruction: `line`
+// is that instruction's offset in bytes, `return_address` the frame's code object. Comes before
+// what Python calls there, and not again while the frame stays there.
+constexpr std::uint32_t kPythonPosition = kFirstPythonEvent + 12;
+constexpr std::uint32_t kLastKind = kPythonPosition;
 // A function without a probe that led to the probe hit behind it, after any others like it, which
 // are its callers: it was on the stack at that moment. The low 16 bits of the id and `line` are the
 // two halves of an address in it, at which a call of it returns; `stack_pointer` is the address of
@@ -143,8 +152,8 @@ constexpr std::uint64_t address_in_caller(std::uint32_t id, std::uint32_t line) 
 
 struct Event {
   std::uint32_t id;
-  std::uint32_t
-      line;  // Python events: python_call the caller's line, builtin_call the current one; else 0.
+  std::uint32_t line;  // Python events: python_call the caller's line, builtin_call the current
+                       // one, where no kPythonPosition tells it; else 0.
   std::uint64_t
       stack_pointer;  // At the entry's first instruction; Python events: of the hook's frame.
   std::uint64_t return_address;  // Python events: the id of the Python function.
