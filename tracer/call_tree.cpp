@@ -245,7 +245,10 @@ void CallTreeRules::note_position(const Event& event) {
   const std::uint32_t line = innermost->what == event.what ? event.line : 0;
   if (line == innermost->line) return;
   innermost->line = line;
-  if (innermost->in_loop) doubt_above(innermost->height);
+  if (!innermost->in_loop) return;
+  doubt_above(innermost->height);
+  for (std::size_t i = innermost->height; i < state_.native.size(); ++i)
+    state_.native[i].left = true;
 }
 
 // The height of `native` at which the innermost evaluation loop that still runs Python is on top,
@@ -506,7 +509,7 @@ std::uint32_t CallTreeRules::enter(const Event& event) {
   std::uint32_t called = what;
   if (!native.empty() && native.back().stack_pointer == slot) {
     const LiveFrame& same = native.back();
-    if (same.function != kNone && same.return_address == event.return_address) {
+    if (same.function != kNone && !same.left && same.return_address == event.return_address) {
       if (same.function == what && event.kind == EventKind::function_entry &&
           functions_.enters_itself(what)) {
         state_.asserted = 0;

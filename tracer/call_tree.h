@@ -176,7 +176,8 @@ class CallTreeRules {
     std::uint32_t innermost_python = kNone;  ///< Evaluation loops: a node.
     bool initial = false;
     bool python_ended = false;  ///< Evaluation loops: its last Python frame returned.
-    bool doubtful = false;      ///< Inside an evaluation loop that has gone on since.
+    bool doubtful = false;      ///< Inside an evaluation loop that has gone on since,
+    bool left = false;          ///< to another instruction: nothing it does can be a jump.
     bool op_begun = false;      ///< Steps of at::_ops: their op has begun, if it has not ended.
     bool operator==(const LiveFrame&) const = default;
   };

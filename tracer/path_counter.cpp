@@ -91,7 +91,7 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
     mix(frame.return_address);
     mix(frame.innermost_python | std::uint64_t{frame.called} << 32);
     mix((frame.initial ? 1U : 0U) | (frame.python_ended ? 2U : 0U) | (frame.doubtful ? 4U : 0U) |
-        (frame.op_begun ? 8U : 0U));
+        (frame.op_begun ? 8U : 0U) | (frame.left ? 16U : 0U));
   }
   for (const CallTreeRules::LivePython& frame : state.python) {
     mix(frame.node | std::uint64_t{frame.what} << 32);

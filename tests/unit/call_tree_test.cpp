@@ -286,6 +286,7 @@ TEST_CASE("a position gives a line to what Python calls unasked", "[call_tree]")
   const auto loop = t.function("_PyEval_EvalFrameDefault");
   const auto add = t.function("THPVariable_add"), dealloc = t.function("THPVariable_dealloc");
   const auto unprobed = t.function("PyNumber_Add", false);
+  const auto slot = t.function("PyNumber_InPlaceAdd"), other_slot = t.function("PyNumber_Power");
   const auto outer = t.python("outer"), inner = t.python("inner");
 
   t.live_at_start(loop, 2000);
@@ -297,6 +298,12 @@ TEST_CASE("a position gives a line to what Python calls unasked", "[call_tree]")
   // The loop has gone on, so what it called has ended, whoever calls now.
   t.python_event(EventKind::python_position, outer, 0, 7);
   const auto second = t.enter(add, unprobed, 1800);
+  // All operators are called from one place, and some end in a jump through a register.
+  t.trace.functions[slot].jumps_indirectly = true;
+  t.python_event(EventKind::python_position, outer, 0, 10);
+  t.enter(slot, loop, 1890);
+  t.python_event(EventKind::python_position, outer, 0, 11);
+  const auto fourth = t.enter(other_slot, loop, 1890);
   t.python_event(EventKind::python_position, outer, 0, 8);
   const auto call = t.python_event(EventKind::python_call, inner, 1900);
   t.python_event(EventKind::python_position, outer, 0, 9);  // Not of the innermost frame.
@@ -313,6 +320,8 @@ TEST_CASE("a position gives a line to what Python calls unasked", "[call_tree]")
   CHECK(line(first) == 5);
   CHECK(line(second) == 7);
   CHECK(shown(t.trace, tree, second) == "THPVariable_add < outer < _PyEval_EvalFrameDefault");
+  CHECK(line(fourth) == 11);
+  CHECK(tree.statistics().tail_calls == 0);
   CHECK(line(call) == 8);
   CHECK(line(nowhere) == 0);
   CHECK(line(third) == 20);
