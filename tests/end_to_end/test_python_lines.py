@@ -165,7 +165,7 @@ def test_check_reports_the_true_line(optrace, program, roots):
     assert result.returncode == 1, result.stderr
     line = next(number for number, op, *_ in expected() if op == "matmul")
     assert re.search(rf"program\.py,line={line}::", result.stdout), result.stdout
-    assert "<…>" not in result.stdout
+    assert "__main__.<…>" not in result.stdout
     assert "__main__.<module>" in result.stdout
 
 
