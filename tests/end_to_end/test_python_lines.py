@@ -128,7 +128,7 @@ def expected():
 @pytest.mark.parametrize("number,op,column,text", list(expected()))
 def test_every_call_has_its_line_and_columns(roots, number, op, column, text):
     places = calls(roots).get((number, op))
-    assert places, sorted(calls(roots))
+    assert places, sorted(map(str, calls(roots)))
     spans = {(place["column"], place["end_line"], place["end_column"]) for place in places}
     if op == "unbind.int":
         assert {span[0] for span in spans} == {column}  # The whole statement, as in tracebacks.
@@ -177,7 +177,7 @@ def test_lines_in_other_pythons(optrace, repository, program, version):
     found = calls(traced_roots(optrace, python, program))
     for number, op, column, text in expected():
         places = found.get((number, op))
-        assert places, (number, op, sorted(found))
+        assert places, (number, op, sorted(map(str, found)))
         if version in ("3.9", "3.10"):
             assert places == [None] * len(places)
         elif op not in ("unbind.int", "item"):

@@ -116,7 +116,8 @@ TEST_CASE("no bytes upset the reader of positions", "[python_positions]") {
     PythonPositions positions;
     std::vector<std::byte> table(random() % 40);
     for (std::byte& byte : table) byte = static_cast<std::byte>(random());
-    positions.add_function(0, 1, 9 + random() % 6, random(), table);
+    positions.add_function(0, 1, 9 + static_cast<std::uint32_t>(random() % 6),
+                           static_cast<std::uint32_t>(random()), table);
     for (std::uint32_t offset = 0; offset < 600; offset += 37) {
       const CodePosition& position = positions[positions.at(1, offset).position];
       CHECK(position.line <= 0x7FFFFFFF);
