@@ -140,6 +140,7 @@ TEST_CASE("a call through hidden Python is on the visible frame's own line", "[m
   t.trace.meta = {{"torch_folder", "/site-packages/torch"}};
   t.trace.modules = {{"/x/libtorch_python.so", ""}};
   const auto loop = t.function("_PyEval_EvalFrameDefault"), binding = t.function(kBinding);
+  const auto call_op = t.function(kCall);
   const auto main = t.python("__main__.<module>");
   const auto find = t.python("importlib._bootstrap._find_and_load");
   const auto call = t.python("importlib._bootstrap._call_with_frames_removed");
@@ -151,6 +152,7 @@ TEST_CASE("a call through hidden Python is on the visible frame's own line", "[m
   t.python_event(EventKind::python_call, imported, 8000, 241);
   t.python_event(EventKind::python_position, imported, 0, 3);
   t.enter(binding, loop, 7900);
+  t.enter(call_op, binding, 7800);
   count_paths(t.trace, {});
   for (optrace::TracePath& path : t.trace.paths) {
     if (path.line == 3 || path.line == 6) {
@@ -162,7 +164,8 @@ TEST_CASE("a call through hidden Python is on the visible frame's own line", "[m
   const Report report = merge(t.trace, nullptr, {});
   REQUIRE(report.roots.size() == 1);
   CHECK(names(report.roots[0]) ==
-        "__main__.<module> > helper.<module> > torch::autograd::THPVariable_conv2d");
+        "__main__.<module> > helper.<module> > torch::autograd::THPVariable_conv2d > "
+        "at::_ops::conv2d::call");
   const Frame& module = descend(report.roots[0], 1);
   REQUIRE(module.source);
   CHECK(module.source->call_line == 6U);
