@@ -665,3 +665,36 @@ def test_the_map_as_text(optrace, python, tmp_path):
     assert "dispatcher" in wrong.stderr
     assert optrace("layers", "--format", "xml").returncode == USAGE
     assert optrace("layers", "-o", tmp_path / "no/file", "--python", python).returncode == USAGE
+
+
+@pytest.mark.parametrize("name, library", [
+    ("cudaLaunchKernel", "libcudart.so.12"), ("dnnl_primitive_execute", "libtorch_cpu.so"),
+    ("pytorch_flash::mha_fwd", "libtorch_cuda.so")])
+def test_what_no_index_knows_is_looked_for_in_the_wheel(locate, name, library):
+    answers = locate(name)
+    assert answers and all(answer["name"] == name for answer in answers)
+    if answers[0]["source"] is None:
+        assert answers[0]["library"] == library
+
+
+def test_every_name_of_reports_can_be_located(ask_lines, repository):
+    """fixtures/reports/names.txt: names of frames in reports of 22 calls of ops. Left out are those
+    that are not found yet: the interpreter's and the C library's own functions, instances of oneDNN's
+    templates, calls of a DispatchStub's template, constructors that only the compiler defines.
+    """
+    names = (repository / "fixtures/reports/names.txt").read_text().splitlines()
+    assert len(names) > 800
+    answers = ask_lines(names)
+    unknown = [answer["query"] for answer in answers if "error" in answer]
+    assert not unknown
+
+
+def test_a_misspelt_command_or_op_is_told_without_starting_python(optrace, python, tmp_path):
+    environment = {"OPTRACE_PYTHON": python}
+    command = optrace("lokate", "conv2d", environment=environment)
+    assert command.returncode == USAGE
+    assert "'lokate' is no command" in command.stderr and "optrace locate" in command.stderr
+    started = time.monotonic()
+    op = optrace("con2vd", environment=environment)
+    assert op.returncode == USAGE and "conv2d" in op.stderr
+    assert time.monotonic() - started < 2
