@@ -47,12 +47,13 @@ std::vector<std::string_view> string_tables(std::span<const std::byte> file) {
   return tables;
 }
 
-// `N13pytorch_flash7mha_fwd` without the first letter, as every symbol of that name has it.
+// The longest word of a name, with its length before it: between the words there may be template
+// arguments.
 std::string mangled_part(const std::vector<std::string>& components) {
-  std::string part;
-  for (const std::string& component : components)
-    part += fmt::format("{}{}", component.size(), component);
-  return part;
+  const auto longest = std::max_element(
+      components.begin(), components.end(),
+      [](const std::string& a, const std::string& b) { return a.size() < b.size(); });
+  return fmt::format("{}{}", longest->size(), *longest);
 }
 
 // Every string of a table that holds `part`.

@@ -679,8 +679,8 @@ def test_what_no_index_knows_is_looked_for_in_the_wheel(locate, name, library):
 
 def test_every_name_of_reports_can_be_located(ask_lines, repository):
     """fixtures/reports/names.txt: names of frames in reports of 22 calls of ops. Left out are those
-    that are not found yet: the interpreter's and the C library's own functions, instances of oneDNN's
-    templates, calls of a DispatchStub's template, constructors that only the compiler defines.
+    that are not found: the interpreter's and the C library's own functions, two calls of a
+    DispatchStub's template, a function within a Python function.
     """
     names = (repository / "fixtures/reports/names.txt").read_text().splitlines()
     assert len(names) > 800
