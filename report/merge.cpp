@@ -909,8 +909,8 @@ class Merge {
       const Frame* const parent = path.parent == kNone ? nullptr : &frames[path.parent];
       frame = path.kind == PathKind::python ? make_python_frame(path)
               : path.kind == PathKind::node ? make_node_frame(path, parent)
-               : path.kind == PathKind::op   ? make_op_frame(path)
-                                             : make_native_frame(path, launched[i]);
+              : path.kind == PathKind::op   ? make_op_frame(path)
+                                            : make_native_frame(path, launched[i]);
       describe_work(path, frame, launched[i]);
       frame.thread = trace_.threads[path.thread].id;
       for (Frame& kernel : frame.children) kernel.thread = frame.thread;

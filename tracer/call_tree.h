@@ -211,7 +211,7 @@ class CallTreeRules {
     std::vector<LivePython> python;  ///< Likewise.
     BuiltinCall outer_builtin{};   ///< Of the Python frame that was running when recording started,
     std::uint32_t outer_line = 0;  ///< and where that is.
-    std::uint64_t asserted = 0;    ///< native[asserted - 1] is the last caller event's; 0: none was.
+    std::uint64_t asserted = 0;  ///< native[asserted - 1] is the last caller event's; 0: none was.
     bool operator==(const State&) const = default;
   };
 
