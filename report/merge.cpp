@@ -92,6 +92,10 @@ struct Path {
   std::uint64_t calls = 0;
 };
 
+CodePosition position_of(const TracePath& path) {
+  return {path.line, path.column, path.end_line, path.end_column};
+}
+
 // What tells the children of one path apart.
 struct PathKey {
   std::uint32_t parent;
@@ -389,7 +393,7 @@ class Merge {
     }
     if (options_.all) return op.parent;
     path.tail_call = outermost->tail_call;
-    path.line = outermost->line;
+    path.call = position_of(*outermost);
     path.builtin = outermost->builtin;
     return outermost->parent;
   }
@@ -407,7 +411,7 @@ class Merge {
       path.kind = traced.kind;
       path.tail_call = traced.tail_call;
       path.what = traced.what;
-      path.call = {traced.line, traced.column, traced.end_line, traced.end_column};
+      path.call = position_of(traced);
       path.builtin = traced.builtin;
       path.thread = traced.thread;
       path.threads = traced.thread_count;

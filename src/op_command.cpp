@@ -217,66 +217,65 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   return std::move(result.trace);
 }
 
-void run_op(OpOptions& options) {
-  void run_op(const OpOptions& options, CLI::App& app) {
-    require_op(options);
-    refuse_misspelt(options, app);
-    (void)call_of(options);  // What is wrong with it is told before anything is looked for.
-    const PythonChoice python = choose_python(options.python);
-    require_output(options.output);
-    require_writable(options.trace_file);
-    require_trace_file(options.trace_file, options.timeline, options.output);
-    const InterruptGuard guard;
-    const Trace trace = trace_op(options, python);
-    if (!options.trace_file.empty()) write_trace(trace, options.trace_file);
-    options.output.own_trace = true;
-    write_report({&trace, 1}, options.output);
-  }
+void run_op(OpOptions& options, CLI::App& app) {
+  require_op(options);
+  refuse_misspelt(options, app);
+  (void)call_of(options);  // What is wrong with it is told before anything is looked for.
+  const PythonChoice python = choose_python(options.python);
+  require_output(options.output);
+  require_writable(options.trace_file);
+  require_trace_file(options.trace_file, options.timeline, options.output);
+  const InterruptGuard guard;
+  const Trace trace = trace_op(options, python);
+  if (!options.trace_file.empty()) write_trace(trace, options.trace_file);
+  options.output.own_trace = true;
+  write_report({&trace, 1}, options.output);
+}
 
-  /// The options that say what is called, and how.
-  void add_call_options(CLI::App & app, const std::shared_ptr<OpOptions>& options) {
-    app.add_option("OP", options->op,
-                   "What to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
-                   "torch.conv2d, Tensor.add_, aten::add.Tensor, 'nn.Linear(8, 4)'")
-        ->type_name("");
-    app.add_option("--device", options->device,
-                   "Where its tensors live: cpu or cuda; without a GPU, cuda\nis a dry run")
-        ->check(one_of({"cpu", "cuda"}))
-        ->type_name("DEVICE")
-        ->default_str("cpu");
-    add_dry_run_options(app, options->dry_run);
-    app.add_option("--shape", options->shapes,
-                   "Shape of the first tensor, 2x3x4, or of the one named,\nweight=2x3; may be "
-                   "repeated")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->type_name("[NAME=]SHAPE");
-    app.add_option("--dtype", options->dtypes,
-                   "dtype of all floating-point tensors, float16, or of\nthe one named, "
-                   "weight=float16; may be repeated")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->type_name("[NAME=]DTYPE");
-    app.add_option("--input", options->input,
-                   "The call's arguments instead of a sample's, as Python\nbetween its brackets: "
-                   "'torch.randn(2, 3), dim=1'")
-        ->type_name("EXPR");
-    app.add_flag("--requires-grad", options->requires_grad,
-                 "Floating-point inputs require a gradient");
-    app.add_flag("--backward", options->backward, "Call .sum().backward() on the result too");
-    app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
-        ->check(one_of({"jump", "int3"}))
-        ->type_name("MODE")
-        ->capture_default_str();
-    app.add_option("--python", options->python,
-                   "The Python that has torch. Else it is $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the "
-                   "one in optrace's own .venv, or python3")
-        ->type_name("PATH");
-    app.add_option("--timeout", options->timeout, "How long Python may give no sign of life")
-        ->check(CLI::Range(1U, 86400U).description(""))
-        ->type_name("SECONDS")
-        ->capture_default_str();
-  }
+/// The options that say what is called, and how.
+void add_call_options(CLI::App& app, const std::shared_ptr<OpOptions>& options) {
+  app.add_option("OP", options->op,
+                 "What to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
+                 "torch.conv2d, Tensor.add_, aten::add.Tensor, 'nn.Linear(8, 4)'")
+      ->type_name("");
+  app.add_option("--device", options->device,
+                 "Where its tensors live: cpu or cuda; without a GPU, cuda\nis a dry run")
+      ->check(one_of({"cpu", "cuda"}))
+      ->type_name("DEVICE")
+      ->default_str("cpu");
+  add_dry_run_options(app, options->dry_run);
+  app.add_option("--shape", options->shapes,
+                 "Shape of the first tensor, 2x3x4, or of the one named,\nweight=2x3; may be "
+                 "repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("[NAME=]SHAPE");
+  app.add_option("--dtype", options->dtypes,
+                 "dtype of all floating-point tensors, float16, or of\nthe one named, "
+                 "weight=float16; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("[NAME=]DTYPE");
+  app.add_option("--input", options->input,
+                 "The call's arguments instead of a sample's, as Python\nbetween its brackets: "
+                 "'torch.randn(2, 3), dim=1'")
+      ->type_name("EXPR");
+  app.add_flag("--requires-grad", options->requires_grad,
+               "Floating-point inputs require a gradient");
+  app.add_flag("--backward", options->backward, "Call .sum().backward() on the result too");
+  app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
+      ->check(one_of({"jump", "int3"}))
+      ->type_name("MODE")
+      ->capture_default_str();
+  app.add_option("--python", options->python,
+                 "The Python that has torch. Else it is $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the "
+                 "one in optrace's own .venv, or python3")
+      ->type_name("PATH");
+  app.add_option("--timeout", options->timeout, "How long Python may give no sign of life")
+      ->check(CLI::Range(1U, 86400U).description(""))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+}
 
 }  // namespace
 
