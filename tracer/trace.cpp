@@ -316,7 +316,7 @@ void read_thread(SectionReader reader, Trace& trace) {
   Event before;
   for (Event& event : thread.events) {
     const std::uint64_t kind = reader.number();
-    if (kind > static_cast<std::uint64_t>(EventKind::python_position)) {
+    if (kind > static_cast<std::uint64_t>(EventKind::caller)) {
       reader.fail("an event is of an unknown kind");
     }
     event.kind = static_cast<EventKind>(kind);

@@ -66,11 +66,11 @@ enum class EventKind : std::uint8_t {
                      ///< that call, frames below `stack_pointer` have ended, `what` is 0.
   device_activity = 12,  ///< The device did that: `what` is an op record or 0, `stack_pointer` the
                          ///< number of the call, `return_address` how long it took (nanoseconds).
-  caller = 13,  ///< A function without a probe is on the stack, and led to the function_entry
+  python_position = 13,  ///< The innermost Python frame is elsewhere now: `what` is its function,
+                         ///< `line` where it is. Line 0: nobody knows, not even in which function.
+  caller = 14,  ///< A function without a probe is on the stack, and led to the function_entry
                 ///< behind it. `what` is it; the rest as in function_entry, `caller` kNone and
                 ///< `return_address` 0 where a thread begins.
-  python_position = 14,  ///< The innermost Python frame is elsewhere now: `what` is its function,
-                         ///< `line` where it is. Line 0: nobody knows, not even in which function.
 };
 
 /// The kinds whose `line` is one.

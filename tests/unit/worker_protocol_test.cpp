@@ -133,7 +133,7 @@ TEST_CASE("worker protocol: other text is refused") {
   }
   for (const std::string text :
        {"X\ta\tb\t1\n", "F\n", "F\t\tf\t1\t0\n", "F\ts\tf\t\t0\n", "F\ts\tf\t-1\t0\n",
-        "F\ts\tf\t1x\t0\n", "F\ts\tf\t99999999999\t0\n", "F\ts\tf\t1\t4\n", "F\ts\tf\t1\n",
+        "F\ts\tf\t1x\t0\n", "F\ts\tf\t99999999999\t0\n", "F\ts\tf\t1\t5\n", "F\ts\tf\t1\n",
         "C\ts\t1\t0\n", "\n", "F\ts\tf", "F\ts\tf\t1\t0\nC\ts\t1\t4\n", "R\t5\tn\tk\tf\tf\t1\n",
         "R\t1\t\tk\tf\tf\t1\n", "R\t1\tn\tk\tf\t1\n"}) {
     INFO(text);
