@@ -213,7 +213,7 @@ class TreeWriter {
                                      plural(report_.lost_events, "event", "events")));
     if (report_.statistics.unprobed_callers != 0)
       warnings.push_back(fmt::format(
-          "{} of {} calls came from functions without a probe; their parents are the likeliest.",
+          "for {} of {} calls the caller had to be inferred; those frames may be in the wrong place.",
           report_.statistics.unprobed_callers, report_.statistics.entries));
     return warnings;
   }

@@ -180,12 +180,15 @@ def test_formats_for_ci(check, trace):
     driver = sarif["runs"][0]["tool"]["driver"]
     assert driver["name"] == "optrace"
     assert [rule["shortDescription"]["text"] for rule in driver["rules"]] == rules
-    (found,) = sarif["runs"][0]["results"]
-    assert found["message"]["text"] and found["level"] == "error"
-    assert driver["rules"][found["ruleIndex"]]["id"] == found["ruleId"]
-    assert found["locations"][0]["physicalLocation"]["region"]["startLine"] >= 1
-    place = found["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"].endswith("program.py")
+    results = sarif["runs"][0]["results"]
+    for found in results:
+        assert found["message"]["text"] and found["level"] == "error"
+        assert driver["rules"][found["ruleIndex"]]["id"] == found["ruleId"]
+        place = found["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"].endswith("program.py")
+    # Each line of the program that launches is a result of its own.
+    lines = [found["locations"][0]["physicalLocation"]["region"]["startLine"] for found in results]
+    assert len(lines) > 1 and len(set(lines)) == len(lines)
     github = check(trace, *rules, options=["--format", "github"]).stdout.splitlines()
     assert github[0].startswith("::error title=launches <= 0,file=")
     assert github[-1] == "1 of 2 rules passed"

@@ -251,11 +251,17 @@ def test_every_pytorch_frame_of_conv2d_has_its_line(report):
     assert missing == []
 
 
+def tree_of(result):
+    """What is printed before the recommended commands: a trace of unknown origin recommends none
+    that names a file, as --python does."""
+    return result.stdout.partition("\ntry ")[0]
+
+
 def test_a_trace_kept_and_shown_later_is_the_same(optrace, python, tmp_path):
     trace = tmp_path / "add.trace"
     direct = optrace("add", "--python", python, "--trace", trace)
     assert direct.returncode == 0, direct.stderr
-    assert optrace("report", trace).stdout == direct.stdout
+    assert tree_of(optrace("report", trace)) == tree_of(direct)
 
 
 def test_a_timeline_is_kept_on_demand_and_shows_the_same(optrace, python, tmp_path):
@@ -263,7 +269,7 @@ def test_a_timeline_is_kept_on_demand_and_shows_the_same(optrace, python, tmp_pa
     assert optrace("add", "--python", python, "--trace", counts).returncode == 0
     direct = optrace("add", "--python", python, "--trace", timeline, "--timeline")
     assert direct.returncode == 0, direct.stderr
-    assert optrace("report", timeline).stdout == direct.stdout
+    assert tree_of(optrace("report", timeline)) == tree_of(direct)
     assert timeline.stat().st_size > counts.stat().st_size
 
 

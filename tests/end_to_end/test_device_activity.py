@@ -126,7 +126,6 @@ agent.write({str(recording)!r})
 
 @pytest.fixture(scope="module")
 def followed(interpreter, traced):
-    traced(interpreter, WORK)  # A first run's parents are in part the likeliest only.
     return traced(interpreter, WORK)[0]
 
 
@@ -137,10 +136,7 @@ def told(interpreter, traced):
 
 
 def way_of(above):
-    """Python's functions below the program itself, ops and autograd's nodes.
-
-    What is between them depends on which functions had probes: the first runs find some more.
-    """
+    """Python's functions below the program itself, ops and autograd's nodes."""
     return tuple(one["name"] for one in above
                  if (one["layer"] == "python" and one["name"] != "__main__.<module>")
                  or one["name"].endswith("::call")
