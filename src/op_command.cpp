@@ -178,6 +178,11 @@ void refuse_misspelt(const OpOptions& options, CLI::App& app) {
   const SpelledOp spelled = find_spelled_op(index, options.op);
   if (!spelled.name.empty() || Locator(choice->index).knows_python_name(options.op)) return;
   std::vector<std::string> near = spelled.near;
+  // A name of any op may stand behind these, so they are kept.
+  for (const std::string_view space : {std::string_view("aten::"), std::string_view("Tensor.")})
+    if (options.op.starts_with(space))
+      for (std::string& name : near)
+        if (name.find("::") == std::string::npos) name.insert(0, space);
   std::string remedy;
   if (const std::string command = subcommand_meant(app, options.op); !command.empty())
     remedy = fmt::format("Did you mean the command `optrace {}`?", command);

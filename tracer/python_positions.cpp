@@ -183,8 +183,12 @@ void resolve_positions(Trace& trace, const PythonPositions& positions) {
     path.end_column = position.end_column;
   }
   for (ThreadRecord& thread : trace.threads) {
-    for (Event& event : thread.events)
-      if (has_position(event.kind)) event.line = positions[event.line].line;
+    for (Event& event : thread.events) {
+      if (!has_position(event.kind)) continue;
+      const CodePosition& position = positions[event.line];
+      event.line = position.line;
+      event.return_address = std::uint64_t{position.column} << 32 | position.end_column;
+    }
   }
 }
 

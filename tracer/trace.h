@@ -89,7 +89,8 @@ struct Event {
   std::uint64_t stack_pointer =
       0;  ///< At function_entry: rsp at the first instruction, so the address of the return slot.
   std::uint64_t return_address =
-      0;                   ///< As linked in the caller's module, or absolute outside modules.
+      0;  ///< As linked in the caller's module, or absolute outside modules. Where
+          ///< `line` is one: its column in the upper half, its end column in the lower.
   std::uint64_t time = 0;  ///< Nanoseconds since recording started.
 };
 
