@@ -388,6 +388,44 @@ class Check {
       }
     }
     result.status = good ? Status::passed : Status::failed;
+    if (report_.lost_events != 0 && more_may_change(rule, tally.found, good))
+      cannot_tell_because(
+          fmt::format("{} events were lost while recording", report_.lost_events),
+          "Trace less at a time (--ops, --count), or on a machine that is less busy.", result);
+    else if (report_.statistics.unprobed_callers != 0 && depends_on_callers(rule))
+      cannot_tell_because(
+          fmt::format("the callers of {} calls had to be inferred",
+                      report_.statistics.unprobed_callers),
+          "Ask for what is called (`calls NAME`) instead: that does not depend on callers.",
+          result);
+  }
+
+  static void cannot_tell_because(const std::string& why, std::string remedy, CheckResult& result) {
+    result.status = Status::error;
+    result.found += fmt::format(", but {}, so the rule can't be told", why);
+    result.remedy = std::move(remedy);
+  }
+
+  static bool depends_on_callers(const Rule& rule) {
+    return rule.kind == Rule::Kind::uses || rule.kind == Rule::Kind::never_uses;
+  }
+
+  /// Whether calls that were not recorded could turn the verdict.
+  static bool more_may_change(const Rule& rule, std::uint64_t found, bool good) {
+    if (rule.kind != Rule::Kind::calls && rule.kind != Rule::Kind::measure)
+      return good || rule.kind == Rule::Kind::uses;
+    switch (rule.relation) {
+      case Relation::at_least:
+      case Relation::more:
+        return !good;
+      case Relation::at_most:
+      case Relation::less:
+        return good;
+      case Relation::equal:
+      case Relation::not_equal:
+        return found <= rule.bound;
+    }
+    return true;
   }
 
   /// Why a rule means nothing for this report; empty where it does.

@@ -110,6 +110,30 @@ class RuleFile {
 
 }  // namespace
 
+TEST_CASE("what was lost or inferred is no ground for a verdict that it could turn", "[check]") {
+  Report report = example();
+  report.lost_events = 7;
+  for (const char* rule : {"ops <= 100", "never calls aten::conv2d", "calls aten::conv2d == 3",
+                           "no float64", "conv2d uses cudnn", "conv2d never uses mkl"}) {
+    INFO(rule);
+    const CheckResult result = one(report, rule, {.allow_unknown = true});
+    const bool failed_anyway = std::string_view(rule) == "never calls aten::conv2d";
+    CHECK(result.status == (failed_anyway ? Status::failed : Status::error));
+    if (!failed_anyway) {
+      CHECK(result.found.find("7 events were lost") != std::string::npos);
+      CHECK_FALSE(result.remedy.empty());
+    }
+  }
+  CHECK(one(report, "calls aten::conv2d >= 3").status == Status::passed);
+  CHECK(one(report, "calls aten::conv2d >= 4").status == Status::error);
+  CHECK(one(report, "ops <= 1").status == Status::failed);
+
+  report = example();
+  report.statistics.unprobed_callers = 2;
+  CHECK(one(report, "conv2d uses cudnn").status == Status::error);
+  CHECK(one(report, "calls aten::conv2d <= 3").status == Status::passed);
+}
+
 TEST_CASE("rules are sentences", "[check]") {
   Rule rule = parse_rule("  calls  at::native::f(int, long) <= 12 ");
   CHECK(rule.kind == Rule::Kind::calls);
