@@ -113,8 +113,9 @@ class RuleFile {
 TEST_CASE("what was lost or inferred is no ground for a verdict that it could turn", "[check]") {
   Report report = example();
   report.lost_events = 7;
-  for (const char* rule : {"ops <= 100", "never calls aten::conv2d", "calls aten::conv2d == 3",
-                           "no float64", "conv2d uses cudnn", "conv2d never uses mkl"}) {
+  for (const char* rule :
+       {"ops <= 100", "never calls aten::conv2d", "calls aten::conv2d == 3",
+        "no kernel of dtype float64", "conv2d uses cudnn", "conv2d never uses mkl"}) {
     INFO(rule);
     const CheckResult result = one(report, rule, {.allow_unknown = true});
     const bool failed_anyway = std::string_view(rule) == "never calls aten::conv2d";
