@@ -14,25 +14,40 @@ KINDS = {0xF0000000: "call", 0xF0000001: "return", 0xF0000002: "builtin call",
 Event = collections.namedtuple("Event", "kind name file line")
 
 
+PYTHON_POSITION = 0xF000000C
+
+
+def line_at(table, first_line, offset):
+    """The line of an instruction, as this interpreter reads co_linetable of 3.11 and later."""
+    code = (lambda: None).__code__.replace(co_linetable=table, co_firstlineno=first_line)
+    return next(line for start, end, line in code.co_lines() if start <= offset < end)
+
+
 def python_events(path):
     """The Python events of the one thread in a raw recording (tracer/agent/recording_format.h)."""
     data = path.read_bytes()
     functions, events, kind, at = [], [], None, 48
+    tables = {}  # By code object: co_linetable and the first line.
     while at < len(data):
         kind, _, size = struct.unpack_from("<IIQ", data, at)
         section = data[at + 16:at + 16 + size]
         at += 16 + (size + 7) // 8 * 8
         if kind == 3:
-            _, name, file, _ = struct.unpack_from("<IIII", section)
-            functions.append((section[16:16 + name].decode(),
-                              section[16 + name:16 + name + file].decode()))
+            first, name, file, table, code, _, _ = struct.unpack_from("<IIIIQII", section)
+            functions.append((section[32:32 + name].decode(),
+                              section[32 + name:32 + name + file].decode()))
+            tables[code] = (section[32 + name + file:32 + name + file + table], first)
         elif kind == 4:
             _, lost, frames, count = struct.unpack_from("<QQQQ", section)
             assert lost == 0
+            position = 0
             for i in range(count):
                 event, line, _, function, _ = struct.unpack_from("<IIQQQ", section,
                                                                  32 + 24 * frames + 32 * i)
-                events.append(Event(KINDS[event], *functions[function], line))
+                if event == PYTHON_POSITION:
+                    position = line_at(*tables[function], line)
+                    continue
+                events.append(Event(KINDS[event], *functions[function], line or position))
     assert kind == 5, "the recording is truncated"
     return events
 
