@@ -27,7 +27,6 @@ struct CallRange {
   std::uint32_t column = 0;
   std::uint32_t end_line = 0;
   std::uint32_t end_column = 0;
-  auto operator<=>(const CallRange&) const = default;
 };
 
 /// Where a frame's function is defined, and where its parent calls it. Either may be unknown: a
