@@ -637,6 +637,8 @@ class Merge {
     if (!function.step) describe_calls(path, frame, detail, order);
     describe_way(path, detail);
     if (path.kind == PathKind::initial) detail["entered_before_recording"] = true;
+    if (path.kind == PathKind::function && !trace_.functions[path.what].probed)
+      detail["calls_at_least"] = true;
     if (!detail.empty()) frame.detail = std::move(detail);
     return frame;
   }

@@ -72,6 +72,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "dnnl_primitive_execute$", ""},
     {Kind::c_function, "dnnl_sgemm$", ""},
     {Kind::scope, "dnnl::impl", "execute"},
+    {Kind::scope, "ideep", ""},
 
     // BLAS, LAPACK and MKL as ATen/native/CPUBlas.cpp, BatchLinearAlgebraKernel.cpp and mkl/ call
     // them. `?` is one of s, d, c, z, `@` a capital letter.

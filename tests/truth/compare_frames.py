@@ -36,8 +36,8 @@ def end_points(report):
     """(symbol, library) of the library calls and of the leaves: where gdb is to stop."""
     points = set()
     for frame, chain, _, _ in native_chains(report):
-        if frame["layer"] in ("python", "runtime"):
-            continue
+        if frame["layer"] in ("python", "runtime") or (frame["detail"] or {}).get("calls_at_least"):
+            continue  # What leads to others and has no probe is compared in their chains.
         if frame["layer"] == "library" or not any(
                 child["layer"] != "python" for child in frame["children"]):
             points.add(chain[0])
