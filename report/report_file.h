@@ -28,6 +28,10 @@ struct CallRange {
   std::uint32_t end_line = 0;
   std::uint32_t end_column = 0;
 };
+inline bool operator==(const CallRange& left, const CallRange& right) {
+  return left.column == right.column && left.end_line == right.end_line &&
+         left.end_column == right.end_column;
+}
 
 /// Where a frame's function is defined, and where its parent calls it. Either may be unknown: a
 /// library's function has no file in PyTorch's source, but a line that calls it.
