@@ -254,7 +254,7 @@ def test_every_pytorch_frame_of_conv2d_has_its_line(report):
 def tree_of(result):
     """What is printed before the recommended commands: a trace of unknown origin recommends none
     that names a file, as --python does."""
-    return result.stdout.partition("\ntry ")[0]
+    return result.stdout.partition("\ntry ")[0].rstrip()
 
 
 def test_a_trace_kept_and_shown_later_is_the_same(optrace, python, tmp_path):
