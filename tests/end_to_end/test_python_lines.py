@@ -171,7 +171,7 @@ def test_check_reports_the_true_line(optrace, program, roots):
 def test_lines_in_other_pythons(optrace, repository, program, version):
     python = repository / f".venv-{version}/bin/python"
     if not python.exists():
-        pytest.skip(f"there is no {python}: setup/make-python-venvs.sh makes it")
+        pytest.skip(f"cannot run here: there is no {python}; setup/make-python-venvs.sh makes it")
     found = calls(traced_roots(optrace, python, program))
     for number, op, column, text in expected():
         places = found.get((number, op))
