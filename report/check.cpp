@@ -287,12 +287,15 @@ class Check {
     const FrameSource* const next =
         at + 1 < path.size() && path[at + 1]->source ? &*path[at + 1]->source : nullptr;
     const std::uint32_t line = next != nullptr && next->call_line ? *next->call_line : source.line;
-    const auto [place, is_new] =
+    const std::optional<CallRange> range = next != nullptr ? next->call_range : std::nullopt;
+    const auto [known, is_new] =
         tally.known_places.try_emplace({source.file, line}, tally.places.size());
     if (is_new)
       tally.places.push_back(
-          {.function = shown_name(*path[at]), .file = source.file, .line = line});
-    tally.places[place->second].count += count;
+          {.function = shown_name(*path[at]), .file = source.file, .line = line, .range = range});
+    CheckPlace& place = tally.places[known->second];
+    place.count += count;
+    if (place.range != range) place.range.reset();
   }
 
   /// `first` becomes the way to what breaks the rule: the backend that is not to be, or the one

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct CheckPlace {
   std::string file;
   std::uint32_t line = 0;
   std::uint64_t count = 0;
+  std::optional<CallRange> range{};  ///< Of the call, if all come from the same one of the line.
 };
 
 struct CheckResult {

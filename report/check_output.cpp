@@ -108,6 +108,13 @@ std::vector<std::string> lines_of_places(const CheckResult& result, std::size_t 
   return lines;
 }
 
+Json range_of(const CheckPlace& place) {
+  if (!place.range) return {};
+  return {{"column", place.range->column},
+          {"end_line", place.range->end_line},
+          {"end_column", place.range->end_column}};
+}
+
 std::string dumped(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -183,6 +190,7 @@ std::string check_to_json(const Report& report, const std::vector<CheckResult>& 
       places.push_back({{"function", place.function},
                         {"file", place.file},
                         {"line", place.line},
+                        {"call_range", range_of(place)},
                         {"count", place.count}});
     json["rules"].push_back({{"name", result.rule.name},
                              {"expected", result.rule.text},
@@ -250,6 +258,11 @@ std::string check_to_sarif(const std::vector<CheckResult>& results) {
       if (!place.file.empty()) {
         Json physical = {{"artifactLocation", {{"uri", place.file}}}};
         if (place.line != 0) physical["region"] = {{"startLine", place.line}};
+        if (place.range) {
+          physical["region"]["startColumn"] = place.range->column;
+          physical["region"]["endLine"] = place.range->end_line;
+          physical["region"]["endColumn"] = place.range->end_column;
+        }
         one["locations"].push_back({{"physicalLocation", std::move(physical)}});
       }
       found.push_back(std::move(one));
@@ -271,6 +284,9 @@ std::string check_to_github(const std::vector<CheckResult>& results) {
       if (!place.file.empty()) {
         properties += ",file=" + command_text(place.file, true);
         if (place.line != 0) properties += fmt::format(",line={}", place.line);
+        if (place.range)
+          properties += fmt::format(",endLine={},col={},endColumn={}", place.range->end_line,
+                                    place.range->column, place.range->end_column);
       }
       text += fmt::format("::error {}::{}", properties,
                           command_text(sentence(result) + share_of(place, result), false));

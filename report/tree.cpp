@@ -212,9 +212,10 @@ class TreeWriter {
       warnings.push_back(fmt::format("{} found no room; frames are missing from the tree.",
                                      plural(report_.lost_events, "event", "events")));
     if (report_.statistics.unprobed_callers != 0)
-      warnings.push_back(fmt::format(
-          "for {} of {} calls the caller had to be inferred; those frames may be in the wrong place.",
-          report_.statistics.unprobed_callers, report_.statistics.entries));
+      warnings.push_back(
+          fmt::format("for {} of {} calls the caller had to be inferred; those frames may be in "
+                      "the wrong place.",
+                      report_.statistics.unprobed_callers, report_.statistics.entries));
     return warnings;
   }
 
@@ -303,7 +304,9 @@ class TreeWriter {
       const bool call_exact =
           report_.source_exact || (parent != nullptr && parent->layer == Layer::python);
       if (source.call_line)
-        line.call = fmt::format("called at :{}{}", call_exact ? "" : "~", *source.call_line);
+        line.call = fmt::format(
+            "called at :{}{}{}", call_exact ? "" : "~", *source.call_line,
+            shares_call_line(frame, parent) ? fmt::format(":{}", source.call_range->column) : "");
     }
     if (frame.calls != (parent == nullptr ? 1 : parent->calls))
       line.times = fmt::format("×{}", frame.calls);
@@ -314,6 +317,15 @@ class TreeWriter {
     if (frame.detail.is_object() && frame.detail.contains("reads_device_memory"))
       note(line, report_.dry_run.is_null() ? "reads device memory" : "reads emulated values");
     return line;
+  }
+
+  // Whether the parent calls another frame in the same line, and the columns tell the calls apart.
+  static bool shares_call_line(const Frame& frame, const Frame* parent) {
+    if (parent == nullptr || !frame.source->call_range) return false;
+    return std::ranges::any_of(parent->children, [&](const Frame& other) {
+      return other.source && other.source->call_line == frame.source->call_line &&
+             other.source->call_range && other.source->call_range != frame.source->call_range;
+    });
   }
 
   // Who took the path, where that is not who took the parent's: `rank 1 only`.

@@ -380,6 +380,8 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
   for (const auto& [line, calls] : {std::pair(5U, 1U), {7U, 4U}, {5U, 2U}, {9U, 1U}}) {
     Frame inner = frame(Layer::python, "torch.nn.functional.linear");
     inner.source = FrameSource{"torch/nn/functional.py", 1, line, {}};
+    // Two calls in line 5; one with known columns in line 7, and none in line 9.
+    if (line != 9) inner.source->call_range = CallRange{5 * calls, line, 20};
     inner.children.push_back(op("mm", "float32", "cpu"));
     inner.children.back().calls = calls;
     main.children.push_back(std::move(inner));
@@ -405,14 +407,23 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
                   "          train.py:5  in __main__.step  ×3\n"
                   "          train.py:9  in __main__.step  ×1\n") != std::string::npos);
   const auto json = nlohmann::json::parse(check_to_json(report, results));
-  CHECK(json["rules"][0]["places"][1] ==
-        nlohmann::json(
-            {{"function", "__main__.step"}, {"file", "train.py"}, {"line", 5}, {"count", 3}}));
+  CHECK(json["rules"][0]["places"][1] == nlohmann::json({{"function", "__main__.step"},
+                                                         {"file", "train.py"},
+                                                         {"line", 5},
+                                                         {"call_range", nullptr},
+                                                         {"count", 3}}));
+  CHECK(json["rules"][0]["places"][0]["call_range"] ==
+        nlohmann::json({{"column", 20}, {"end_line", 7}, {"end_column", 20}}));
   const std::string github = check_to_github(results);
-  for (const char* const line : {"line=7::", "line=5::", "line=9::"})
+  for (const char* const line : {"line=7,endLine=7,col=20,endColumn=20::", "line=5::", "line=9::"})
     CHECK(github.find(line) != std::string::npos);
   CHECK(github.find("(3 times at this line)") != std::string::npos);
-  CHECK(nlohmann::json::parse(check_to_sarif(results))["runs"][0]["results"].size() == 3);
+  const auto sarif = nlohmann::json::parse(check_to_sarif(results))["runs"][0]["results"];
+  REQUIRE(sarif.size() == 3);
+  CHECK(sarif[0]["locations"][0]["physicalLocation"]["region"] ==
+        nlohmann::json({{"startLine", 7}, {"startColumn", 20}, {"endLine", 7}, {"endColumn", 20}}));
+  CHECK(sarif[2]["locations"][0]["physicalLocation"]["region"] ==
+        nlohmann::json({{"startLine", 9}}));
   CHECK(check_to_junit(results).find("train.py:9  in __main__.step  ×1") != std::string::npos);
 }
 

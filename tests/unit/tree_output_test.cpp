@@ -117,6 +117,16 @@ TEST_CASE("lines of another version are marked, Python's own are not", "[tree_ou
   CHECK_THAT(text, Contains("not of the torch traced"));
 }
 
+TEST_CASE("columns tell calls of one line apart, and are not shown elsewhere", "[tree_output]") {
+  Report report = sample();
+  std::vector<Frame>& calls = report.roots[0].children;
+  calls[0].source->call_range = optrace::CallRange{11, 549, 20};
+  CHECK_THAT(to_tree(report, {}), Contains("called at :549") && !Contains(":549:"));
+  calls.push_back(std::move(sample().roots[0].children[0]));
+  calls[1].source->call_range = optrace::CallRange{24, 549, 33};
+  CHECK_THAT(to_tree(report, {}), Contains("called at :549:11") && Contains("called at :549:24"));
+}
+
 TEST_CASE("colours and links come only when asked for", "[tree_output]") {
   TreeOptions options;
   options.style.colour = true;
