@@ -14,7 +14,7 @@
 namespace optrace::index_format {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'I', 'N', 'D', 'E', 'X'};
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::uint32_t kBlockSize = 32 * 1024;
 
 struct Header {

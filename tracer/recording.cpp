@@ -205,7 +205,7 @@ bool lacks_position(const recording::Event& raw) {
 
 std::string positions_warning() {
   return "Operators and other calls that Python makes by itself have no line: the frames of this "
-         "interpreter are not laid out as in the CPython versions that optrace knows (3.11 to "
+         "interpreter are not laid out as in the CPython versions that optrace knows (3.9 to "
          "3.14).";
 }
 

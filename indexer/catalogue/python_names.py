@@ -3,7 +3,7 @@ objects, one a line and name, sorted: name, kind, target, file, line. The kinds 
 PythonKind in indexer/index_store.h. Files are relative to the folder that torch lies in.
 
 Classes and functions written in Python are read from their source, whatever can or can't be
-imported here. What the public namespaces hold beside them (aliases, and what is bound in C++) is
+imported here; those that lie in a function have their qualified name, `f.<locals>.g`. What the public namespaces hold beside them (aliases, and what is bound in C++) is
 asked of an imported torch.
 """
 import ast
@@ -91,7 +91,9 @@ class SourceModule:
                 self.define(prefix + node.name, real, "c", node.lineno, bases)
                 self.read(node.body, f"{prefix}{node.name}.", real)
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                self.define(prefix + node.name, real and not is_stand_in(node), "f", node.lineno)
+                real_one = real and not is_stand_in(node)
+                self.define(prefix + node.name, real_one, "f", node.lineno)
+                self.read(node.body, f"{prefix}{node.name}.<locals>.", real_one)
             elif isinstance(node, ast.If):
                 # The first branch is what is meant to be there; the last definition stands.
                 self.read(node.orelse, prefix, real)
@@ -105,7 +107,7 @@ class SourceModule:
                 self.read(node.body, prefix, real)
             elif not prefix:
                 self.read_binding(node)
-            if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and "<locals>" not in prefix:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 for target in targets:
                     if isinstance(target, ast.Name):

@@ -34,11 +34,12 @@ struct Layout {
   std::uint32_t unit;  // As in PythonFrames; 0: the frame has a pointer.
 };
 
-// 3.9 and 3.10 are left out: there lines come from the profile function alone.
 // Include/cpython/pystate.h, Include/internal/pycore_runtime.h, and of frames
 // Include/cpython/frameobject.h (3.9, 3.10), pycore_frame.h (3.11 to 3.13) and
 // pycore_interpframe_structs.h (3.14).
 constexpr Layout kLayouts[] = {
+    {9, 9, 568, 176, 24, 0, 104, 32, 24, 1},
+    {10, 10, 568, 176, 24, 0, 96, 32, 24, 2},
     {11, 11, 576, 152, 56, 9, 56, 32, 48, 0},
     {12, 12, 0, 0, 56, 1, 56, 0, 8, 0},
     {13, 14, 0, 0, 0, 0, 56, 0, 8, 0},
@@ -156,11 +157,13 @@ bool ask_for_frame(const PythonInterface& python, void* frame, KnownFrame& known
     return true;
   }
   const PythonReference offset(python, python.attribute(frame, "f_lasti"));
-  const long instruction = offset ? python.number(offset.get()) : -1;
+  const long instruction = offset ? python.number(offset.get()) : 0;
   python.error_clear();
   found.unit = layout->unit;
-  known.instruction = static_cast<std::uint64_t>(instruction) / layout->unit;
-  return instruction >= 0;
+  // -1 before the first instruction, and then the frame has that too.
+  known.instruction =
+      instruction < 0 ? UINT32_MAX : static_cast<std::uint64_t>(instruction) / layout->unit;
+  return offset && instruction >= -1;
 }
 
 bool is_frame(std::uint64_t address, const KnownFrame& known) {
