@@ -406,12 +406,18 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
   if (first == end) {
     return std::nullopt;
   }
+  // A template's general definition may do nothing: what it stands for is specialized elsewhere.
+  const auto is_general = [&, is_template =
+                                  template_key(symbol(number(definition_symbols, first))) ==
+                                  symbol(number(definition_symbols, first))](std::uint32_t rank) {
+    return is_template && number(definition_calls, rank) == number(definition_calls, rank + 1U);
+  };
   // What counts more comes first.
   const auto fitness = [&](std::uint32_t rank) {
     const std::string_view path = definition(rank).location.file;
     const bool alike =
         !source_file.empty() && is_named_alike(source_name(path), source_name(source_file));
-    return std::tuple(!source_file.empty() && path == source_file, alike,
+    return std::tuple(!source_file.empty() && path == source_file, alike, !is_general(rank),
                       !source_file.empty() && is_header(path),
                       !library.empty() && may_be_in(library, path));
   };

@@ -909,6 +909,16 @@ void UnitExtractor::take_reference(CXCursor expression) {
     take_kernel_reference(expression, named);
     return;
   }
+  if (clang_getCursorKind(named) == CXCursor_VarDecl) {
+    // A stub that is handed on is called there: `scatter_impl(..., scatter_stub)`.
+    const bool called =
+        !open_calls_.empty() && clang_equalCursors(expression, open_calls_.back().callee) != 0;
+    if (!called && is_stub_type(clang_getCursorType(named))) {
+      add_call(stub_of(clang_getCursorType(named)), clang_getCursorLocation(expression),
+               CallKind::reference);
+    }
+    return;
+  }
   if (!is_function(clang_getCursorKind(named))) {
     return;
   }

@@ -120,6 +120,7 @@ bool take_bound(std::string_view sentence, std::vector<std::string>& words, Rule
   const auto known = std::ranges::find(kSigns, sign, &Sign::text);
   if (known == kSigns.end()) return false;
   const std::string& number = words.back();
+  if (number.find_first_of("<>") != std::string::npos) return false;  // `vector<long> >::apply`
   const char* const end = number.data() + number.size();
   const auto [rest, problem] = std::from_chars(number.data(), end, rule.bound);
   if (problem != std::errc() || rest != end)

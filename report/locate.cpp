@@ -308,6 +308,17 @@ struct Locator::State {
     });
   }
 
+  // The compiler makes constructors and destructors that no source has: their class is the answer.
+  void find_class_of(const NameQuery& query, const LocateOptions& options,
+                     LocateResult& result) const {
+    NameQuery owner = query;
+    if (owner.components.size() < 2) return;
+    const std::string member = std::move(owner.components.back());
+    owner.components.pop_back();
+    if (member == owner.components.back() || member == "~" + owner.components.back())
+      find_cpp(owner, options, result);
+  }
+
   void find_mangled(const NameQuery& query, const LocateOptions& options,
                     LocateResult& result) const {
     const std::string symbol = canonical_symbol(query.text);
@@ -558,14 +569,27 @@ struct Locator::State {
 
   // ---- Python ----
 
+  // Where the `.forward` of a name begins, or the `.<locals>.inner`; npos if there is neither.
+  static std::size_t start_of_attribute(std::string_view name) {
+    constexpr std::string_view kLocals = ".<locals>";
+    const std::size_t dot = name.rfind('.');
+    const bool local = dot != std::string_view::npos && name.substr(0, dot).ends_with(kLocals);
+    return local ? dot - kLocals.size() : dot;
+  }
+
   std::optional<PythonName> find_python(const std::string& name, std::size_t depth = 0) const {
     if (depth > kDeepestAlias) return std::nullopt;
+    // A comprehension, a lambda, or a module's own code: what it lies in has the line.
+    if (name.ends_with('>')) {
+      const std::size_t end = start_of_attribute(name);
+      return end == std::string::npos ? std::nullopt : find_python(name.substr(0, end), depth + 1);
+    }
     if (auto known = index.find_python_name(name)) {
       if (known->kind != PythonKind::alias) return known;
       return known->target == name ? std::nullopt
                                    : find_python(std::string(known->target), depth + 1);
     }
-    const std::size_t dot = name.rfind('.');
+    const std::size_t dot = start_of_attribute(name);
     if (dot == std::string::npos || dot == 0) return std::nullopt;
     const auto owner = find_python(name.substr(0, dot), depth + 1);
     if (!owner) return std::nullopt;
@@ -629,6 +653,20 @@ struct Locator::State {
     return answer;
   }
 
+  // A method that pybind11 binds is called by its module and name, without its class:
+  // `torch._C._distributed_c10d.allreduce`. Classes of torch._C are torch's, too.
+  static bool is_bound_method(const PythonName& name, const NameQuery& query) {
+    constexpr std::string_view kBound = "torch._C.";
+    if (name.kind != PythonKind::builtin || !query.text.starts_with(kBound)) return false;
+    const std::size_t dot = name.name.rfind('.');
+    const std::string_view owner = name.name.substr(0, dot);
+    const std::size_t last = query.text.rfind('.');
+    if (name.name.substr(dot) != std::string_view(query.text).substr(last)) return false;
+    const std::string_view module = owner.substr(0, owner.rfind('.'));
+    return module == std::string_view(query.text).substr(0, last) ||
+           (module == "torch" && last + 1 == kBound.size());
+  }
+
   void find_python_names(const NameQuery& query, bool with_ops, const LocateOptions& options,
                          LocateResult& result) {
     std::set<std::string_view> seen;
@@ -654,7 +692,9 @@ struct Locator::State {
     const std::string ending = "." + query.text;
     std::vector<PythonName> others;
     for (const PythonName& name : python_names())
-      if (name.kind != PythonKind::alias && name.name.ends_with(ending)) others.push_back(name);
+      if (name.kind != PythonKind::alias &&
+          (name.name.ends_with(ending) || is_bound_method(name, query)))
+        others.push_back(name);
     std::sort(others.begin(), others.end(), [](const PythonName& a, const PythonName& b) {
       return std::tuple(a.name.size(), a.name) < std::tuple(b.name.size(), b.name);
     });
@@ -775,6 +815,7 @@ LocateResult Locator::locate(std::string_view name, const LocateOptions& options
       state_->find_ops(query, options, result);
       if (result.total == 0) state_->find_cpp(query, options, result);
       if (result.total == 0) state_->find_registered_families(query, options, result);
+      if (result.total == 0) state_->find_class_of(query, options, result);
       break;
     case NameForm::dotted:
       state_->find_python_names(query, true, options, result);

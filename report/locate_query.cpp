@@ -59,7 +59,9 @@ std::vector<std::string> components_of_qualified(std::string_view name) {
     const bool starts_word = part.empty() && depth == 0;
     if (starts_word && rest.starts_with(kOperator) &&
         (rest.size() == kOperator.size() || !is_word_character(rest[kOperator.size()]))) {
-      part = rest;  // Operators hold brackets of their own, and nothing but the end follows.
+      // Operators hold brackets of their own, and nothing but template arguments follows.
+      const std::size_t close = rest.find("()<");
+      part = rest.substr(0, close == std::string_view::npos ? close : close + 2);
       break;
     }
     if (starts_word && rest.starts_with('{')) break;  // A lambda and what lies in it.
@@ -142,7 +144,8 @@ std::vector<std::string> ops_meant(const NameQuery& query) {
   }
   if (query.form != NameForm::dotted) return {};
   std::vector<std::string> words = query.components;
-  const bool from_python = words.size() > 2 && words[0] == "torch" && words[1] == "ops";
+  const bool from_python =
+      words.size() > 2 && words[0] == "torch" && (words[1] == "ops" || words[1] == "_ops");
   if (from_python) words.erase(words.begin(), words.begin() + 2);
   std::vector<std::string> ops;
   if (words.size() == 2 && !from_python) ops.push_back(op("aten", words[0], words[1]));

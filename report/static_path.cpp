@@ -192,6 +192,15 @@ bool is_followed(std::string_view symbol) {
                       [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
+// Whether a function is the kernel of an op that prepares, called without the dispatcher:
+// `at::native::copy_`.
+bool is_housekeeping(std::string_view symbol) {
+  constexpr std::string_view kScope = "2at6native";
+  if (!nested_name(symbol).starts_with(kScope)) return false;
+  const std::vector<std::string> parts = symbol_components(symbol);
+  return parts.size() == 3 && is_housekeeping_op(parts.back());
+}
+
 // The op in `_ZN2at4_ops10add_Tensor4callE...`, unambiguous; empty for other symbols.
 std::string_view dispatched_op(std::string_view symbol) {
   constexpr std::string_view kScope = "2at4_ops";
@@ -509,7 +518,7 @@ struct StaticPaths::Search {
           std::find(kHostLibraries.begin(), kHostLibraries.end(), library) != kHostLibraries.end();
       callee = {host == (key == "CPU"), StepKind::library, {}, 0};
     } else {
-      callee.followed = is_followed(symbol);
+      callee.followed = is_followed(symbol) && (through_housekeeping || !is_housekeeping(symbol));
     }
     callee.variant_cost = variant_cost(callee.op.empty() ? symbol : std::string_view(callee.op));
     return callee;
@@ -544,8 +553,12 @@ struct StaticPaths::Search {
           const bool related = is_related(stems, split_op_name(name).base);
           detours = related ? 0 : 1;
           more = (related ? kRelatedOpCost : kOpCost) + variants;
-        } else if (site.kind == CallKind::reference && is_device_kernel(site.callee)) {
-          kind = StepKind::device_kernel;  // It is launched through what its address went into.
+        } else if (site.kind == CallKind::reference) {
+          // What its address goes into launches a kernel, and calls a stub.
+          const auto handed_on = paths.index_.find_definition(site.callee);
+          if (handed_on && handed_on->kind == DefinitionKind::device_kernel)
+            kind = StepKind::device_kernel;
+          if (handed_on && handed_on->kind == DefinitionKind::stub) kind = StepKind::stub;
         }
       }
       if (!seen.insert(site.callee.data()).second || visited.contains(mark_of(kind, name)))
@@ -558,11 +571,6 @@ struct StaticPaths::Search {
   // What tells the nodes apart that are visited once.
   static std::string mark_of(StepKind kind, std::string_view symbol) {
     return std::string(1, static_cast<char>('0' + static_cast<int>(kind))).append(symbol);
-  }
-
-  bool is_device_kernel(std::string_view symbol) const {
-    const auto found = paths.index_.find_definition(symbol);
-    return found && found->kind == DefinitionKind::device_kernel;
   }
 
   // Ops that only make room lead nowhere for any op.
@@ -604,6 +612,13 @@ struct StaticPaths::Search {
     }
     std::reverse(found.begin(), found.end());
     return found;
+  }
+
+  // Whether one of these ops has a kernel for the very device: a loop of its own, then, and what
+  // the kernel has other ops prepare is not what it is about.
+  bool computes_itself(const std::vector<std::size_t>& ops_without_ends) const {
+    return std::ranges::any_of(
+        ops_without_ends, [&](std::size_t op) { return nodes[op].note == key && own_kernel(op); });
   }
 
   // Nodes are made for each call and visited once: the cheapest.
@@ -679,18 +694,22 @@ std::vector<StaticPath> StaticPaths::find(std::string_view op, std::string_view 
   Search plain{*this, key, false, {}, {}, {}, {}, {}, {}};
   plain.run(op);
   Search thorough{*this, key, true, {}, {}, {}, {}, {}, {}};
-  if (plain.ends.empty() && !plain.through_housekeeping) thorough.run(op);
-  Search& search = thorough.ends.empty() ? plain : thorough;
+  std::vector<std::size_t> dead = plain.dead_ends();
+  if (plain.ends.empty() && !plain.through_housekeeping && !plain.computes_itself(dead)) {
+    thorough.run(op);
+    if (!thorough.ends.empty()) dead = thorough.dead_ends();
+  }
+  const Search& search = thorough.ends.empty() ? plain : thorough;
   std::vector<StaticPath> paths;
   std::set<std::string_view> seen;
   const std::vector<std::size_t> ends = search.ends;
   for (const std::size_t end : ends)
     if (seen.insert(search.nodes[end].symbol).second) paths.push_back(search.path_to(end));
-  for (const std::size_t dead : search.dead_ends()) {
-    const auto kernel = search.own_kernel(dead);
-    if (!kernel && dead == 0) continue;  // The op itself has no kernel there.
-    StaticPath path = search.path_to(kernel.value_or(dead));
-    path.stopped = search.why_stopped(dead);
+  for (const std::size_t last : dead) {
+    const auto kernel = search.own_kernel(last);
+    if (!kernel && last == 0) continue;  // The op itself has no kernel there.
+    StaticPath path = search.path_to(kernel.value_or(last));
+    path.stopped = search.why_stopped(last);
     path.has_kernel = kernel.has_value();
     paths.push_back(std::move(path));
   }

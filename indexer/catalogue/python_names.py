@@ -258,6 +258,11 @@ class Namespaces:
                 self.kept.append(value)
                 self.add(f"{namespace}.{name}", "b", self.bound.setdefault(id(value), full))
 
+    def bound_modules(self):
+        """The modules in torch._C: torch._C._functorch."""
+        return [f"torch._C.{name}" for name, value in self.members(self.get("torch._C"))
+                if isinstance(value, types.ModuleType)]
+
     def add(self, name, kind, target, line=0, file=""):
         """`target`: what the name stands for; where it is the name itself, none."""
         if kind == "b":
@@ -267,6 +272,8 @@ class Namespaces:
 
     def defined_name(self, value):
         """The name under which Python source defines a class or function; None if none does."""
+        if "<locals>" in value.__qualname__:
+            return None  # One of many that were made there.
         name = f"{value.__module__}.{value.__qualname__}"
         if self.source.defines(name):
             return name
@@ -309,11 +316,13 @@ class Namespaces:
     def read_bound_class(self, full, value):
         name = self.bound_class(value)
         self.add(full, "b", name)
-        if not name.startswith("torch._C"):
-            for member, descriptor in vars(value).items():
-                # torch.FloatTensor holds a copy of all that a tensor has.
-                if getattr(descriptor, "__objclass__", None) is value and member[:2] != "__":
-                    self.add(f"{name}.{member}", "b", f"{name}.{member}")
+        for member, descriptor in vars(value).items():
+            # torch.FloatTensor holds a copy of all that a tensor has; pybind11's methods know of
+            # no class.
+            is_own = (getattr(descriptor, "__objclass__", None) is value
+                      or type(descriptor).__name__ == "instancemethod")
+            if is_own and member[:2] != "__":
+                self.add(f"{name}.{member}", "b", f"{name}.{member}")
 
     def bound_class(self, value):
         """`torch.Size`, also where the class calls itself by a name that it can't be had by."""
@@ -350,6 +359,8 @@ class Namespaces:
         own = vars(tensor)
         for name in sorted({*own, *vars(base)} - {"__dict__", "__weakref__"}):
             value = own[name] if name in own else vars(base)[name]
+            if isinstance(value, staticmethod):
+                value = value.__func__
             full = f"torch.Tensor.{name}"
             in_base = f"{base.__module__}.{base.__name__}.{name}"
             if name in own and not isinstance(value, (*BUILTIN_FUNCTIONS, *BUILTIN_ATTRIBUTES)):
@@ -374,7 +385,7 @@ def main(output):
         importlib.import_module("torch")
         namespaces = Namespaces(source)
         namespaces.read_tensor()
-        for namespace in NAMESPACES:
+        for namespace in [*NAMESPACES, *namespaces.bound_modules()]:
             namespaces.read(namespace)
         found.update(namespaces.names)
     except ImportError:

@@ -82,6 +82,23 @@ def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_prog
         if report != reports[0]:
             pytest.fail(f"{name}: run {number} differs from the first, with an empty cache:\n" +
                         difference(reports[0], report), pytrace=False)
+    check_names_what_ran(optrace, tmp_path / "0.json")
+
+
+def check_names_what_ran(optrace, file):
+    """Each name that the report has can be held against it: it is not one that is never called."""
+    names = sorted({name for frame in frames(json.loads(file.read_text()))
+                    for name in (frame["name"], frame["op"], (frame["detail"] or {}).get("python_name"))
+                    if name})
+    rules = file.with_suffix(".rules.json")
+    rules.write_text(json.dumps({"rules": [{"expect": f"never calls {name}"} for name in names]}))
+    answer = file.with_suffix(".check.json")
+    ended = optrace("check", file, "--expect", rules, "--format", "json", "-o", answer)
+    assert ended.returncode == 1, ended.stderr
+    verdicts = json.loads(answer.read_text())["rules"]
+    assert len(verdicts) == len(names) > 10
+    missed = [(rule["expected"], rule["found"]) for rule in verdicts if rule["status"] != "failed"]
+    assert not missed
 
 
 def comparable(report):

@@ -144,6 +144,8 @@ TEST_CASE("rules are sentences", "[check]") {
   rule = parse_rule("calls aten::mm");
   CHECK(rule.relation == Relation::at_least);
   CHECK(rule.bound == 1);
+  rule = parse_rule("never calls plumbing<std::tuple<std::optional<long> >, &of<> >::apply>");
+  CHECK(rule.pattern == "plumbing<std::tuple<std::optional<long> >, &of<> >::apply>");
   rule = parse_rule("never calls *slow_conv*");
   CHECK(rule.relation == Relation::equal);
   CHECK(rule.bound == 0);

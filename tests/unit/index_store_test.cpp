@@ -496,6 +496,20 @@ TEST_CASE("functions that share a symbol are told apart by headers and by the li
   CHECK(line("_Z1mv", "GridSampler.cu", "libtorch_cuda.so") == 1);
 }
 
+TEST_CASE("a template's specializations go before a general definition that does nothing") {
+  IndexContents contents;
+  contents.functions = {{"_ZN4blas4gemmE", "blas/A.h", 5, {}},
+                        {"_ZN4blas4gemmE", "blas/Blas.cpp", 10, {{"cublasSgemm_v2", 11}}},
+                        {"_ZN4blas4axpyEv", "blas/A.h", 6, {}},
+                        {"_ZN4blas4axpyEv", "blas/Blas.cpp", 20, {{"cublasSaxpy_v2", 21}}}};
+  const PrivateFolder folder;
+  write_index(contents, folder.path() / "index");
+  const Index index = Index::open(folder.path() / "index");
+  CHECK(index.calls_of("_ZN4blas4gemmE", "native/cuda/Blas.cpp").size() == 1);
+  CHECK(index.calls_of("_ZN4blas4gemmE", "native/cuda/Linear.cpp").size() == 1);
+  CHECK(index.calls_of("_ZN4blas4axpyEv", "native/cuda/Linear.cpp").empty());
+}
+
 TEST_CASE("the same contents give the same bytes, whatever their order") {
   const PrivateFolder folder;
   IndexContents contents = sample();

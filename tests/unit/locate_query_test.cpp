@@ -37,6 +37,8 @@ TEST_CASE("a C++ name is taken apart, whoever wrote it", "[locate]") {
   CHECK(parse_name("at::native::foo(long)::{lambda(int)#2}::operator()(int) const").components ==
         Words{"at", "native", "foo"});
   CHECK(parse_name("c10::SymInt::operator<").components == Words{"c10", "SymInt", "operator<"});
+  CHECK(parse_name("at::native::base<false>::operator()<at::native::Assign>").components ==
+        Words{"at", "native", "base", "operator()"});
   CHECK(parse_name("at::Tensor::~Tensor()").components == Words{"at", "Tensor", "~Tensor"});
 }
 
@@ -46,6 +48,7 @@ TEST_CASE("what ops a name can mean", "[locate]") {
   CHECK(parse_name("add.Tensor").ops == Words{"aten::add.Tensor", "add::Tensor"});
   CHECK(parse_name("torch.ops.aten.add.Tensor").ops == Words{"aten::add.Tensor"});
   CHECK(parse_name("torch.ops.myns.fold").ops == Words{"myns::fold"});
+  CHECK(parse_name("torch._ops.myns.fold").ops == Words{"myns::fold"});
   CHECK(parse_name("aten.add.Tensor").ops == Words{"aten::add.Tensor"});
   CHECK(parse_name("at::native::add").ops.empty());
   CHECK(parse_name("torch.nn.functional.conv2d").ops.empty());

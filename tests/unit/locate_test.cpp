@@ -88,8 +88,11 @@ IndexContents small_pytorch() {
       {"torch.nn.modules.linear.Linear", 'c', "torch.nn.modules.module.Module",
        "torch/nn/modules/linear.py", 50},
       {"torch.nn.modules.linear.Linear.forward", 'f', "", "torch/nn/modules/linear.py", 124},
+      {"torch.nn.modules.linear.Linear.forward.<locals>.inner", 'f', "",
+       "torch/nn/modules/linear.py", 130},
       {"torch.nn.modules.module.Module", 'c', "", "torch/nn/modules/module.py", 402},
       {"torch.nn.modules.module.Module.to", 'f', "", "torch/nn/modules/module.py", 1216},
+      {"torch._C.Graph.copy_graph", 'b', "", "", 0},
       {"torch.loop.A", 'a', "torch.loop.B", "", 0},
       {"torch.loop.B", 'a', "torch.loop.A", "", 0},
       {"torch.loop.C", 'c', "torch.loop.D", "torch/loop.py", 1},
@@ -135,6 +138,15 @@ TEST_CASE("Python's names lead to file and line", "[locate]") {
         "torch.nn.modules.linear.Linear.forward torch/nn/modules/linear.py:124");
   CHECK(locate.first("nn.Linear.to") ==
         "torch.nn.modules.module.Module.to torch/nn/modules/module.py:1216");
+  const std::string inner =
+      "torch.nn.modules.linear.Linear.forward.<locals>.inner torch/nn/modules/linear.py:130";
+  CHECK(locate.first("torch.nn.Linear.forward.<locals>.inner") == inner);
+  CHECK(locate.first("inner") == inner);
+  CHECK(locate.first("torch.nn.Linear.forward.<locals>.inner.<locals>.<listcomp>") == inner);
+  CHECK(locate.first("nn.<module>") == "torch.nn torch/nn/__init__.py:1");
+  CHECK(locate.first("nothing.<lambda>") == "nothing");
+  CHECK(locate.first("torch._C.copy_graph") == "torch._C.Graph.copy_graph :0");
+  CHECK(locate.first("torch.copy_graph") == "nothing");
   CHECK(locate.first("torch.loop.A") == "nothing");
   CHECK(locate.first("torch.loop.C.method") == "nothing");
 }
@@ -215,6 +227,10 @@ TEST_CASE("classes, stubs, device kernels and other libraries' functions", "[loc
   REQUIRE_FALSE(type.answers.empty());
   CHECK(type.answers[0].kind == LocatedKind::type);
   CHECK(type.answers[0].name == "at::TensorIterator");
+
+  // Members that the compiler made.
+  CHECK(locate.first("at::TensorIterator::~TensorIterator") ==
+        "at::TensorIterator aten/src/ATen/TensorIterator.h:90");
 
   const LocateResult stub = locate("mul_stub");
   REQUIRE(stub.answers.size() == 1);

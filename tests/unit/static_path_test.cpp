@@ -187,6 +187,57 @@ TEST_CASE("ways that keep to the op's own name go before detours, and say where 
   CHECK(names(copied[0]).back() == "cudaMemcpyAsync");
 }
 
+TEST_CASE("what a kernel prepares is not what it is about") {
+  const PrivateFolder folder;
+  IndexContents contents;
+  contents.meta = {{"torch_version", "2.6.0"}};
+  const auto op = [&](const std::string& name, const std::string& key, const std::string& symbol) {
+    contents.ops.push_back({"aten::" + name, name, 1, ""});
+    contents.registrations.push_back(
+        {RegistrationKind::kernel, "aten::" + name, key, symbol, "register.cpp", 7});
+  };
+  const auto function = [&](const std::string& symbol, const std::string& file,
+                            std::vector<IndexContents::Call> calls,
+                            DefinitionKind kind = DefinitionKind::function) {
+    contents.functions.push_back({symbol, file, 10, std::move(calls), kind});
+  };
+  const std::string stub = "_ZN2at6native12scatter_stubE";
+  op("whirl", "CPU", "_ZN2at6native9whirl_cpuEv");
+  op("gather_up", "CompositeImplicitAutograd", "_ZN2at6native9gather_upEv");
+  op("fill_", "CPU", "_ZN2at6native5fill_Ev");
+  op("scatter", "CPU", "_ZN2at6native7scatterEv");
+  function("_ZN2at6native9whirl_cpuEv", "Whirl.cpp",
+           {{"_ZN2at4_ops5fill_4callEv", 11}, {"_ZN2at6native5copy_Ev", 12}});
+  function("_ZN2at6native9gather_upEv", "Gather.cpp", {{"_ZN2at4_ops5fill_4callEv", 11}});
+  function("_ZN2at6native5fill_Ev", "Fill.cpp", {{"cblas_sfill", 11}});
+  function("_ZN2at6native5copy_Ev", "Copy.cpp", {{"cblas_scopy", 11}});
+  function("_ZN2at6native7scatterEv", "Scatter.cpp",
+           {{"_ZN2at6native12scatter_implE", 11}, {stub, 11, CallKind::reference}});
+  function("_ZN2at6native12scatter_implE", "Scatter.cpp", {});
+  function(stub, "Scatter.h", {}, DefinitionKind::stub);
+  function("_ZN2at6native14scatter_kernelEv", "cpu/ScatterKernel.cpp", {});
+  contents.registrations.push_back({RegistrationKind::stub, stub, "CPU.AVX2",
+                                    "_ZN2at6native14scatter_kernelEv", "register.cpp", 8});
+  write_index(contents, folder.path() / "index");
+  const Index index = Index::open(folder.path() / "index");
+  StaticPaths paths{SourceIndexes(index)};
+
+  const auto own_loop = paths.find("aten::whirl", "CPU");
+  REQUIRE(own_loop.size() == 1);
+  CHECK(names(own_loop[0]).back() == "_ZN2at6native9whirl_cpuEv");
+  CHECK(own_loop[0].stopped == "no library call, launch or stub is known below it");
+
+  const auto only_prepares = paths.find("aten::gather_up", "CPU");
+  REQUIRE(only_prepares.size() == 1);
+  CHECK(names(only_prepares[0]).back() == "cblas_sfill");
+
+  // A stub that is handed to a template is called by it.
+  const auto handed_on = paths.find("aten::scatter", "CPU");
+  REQUIRE(handed_on.size() == 1);
+  CHECK(names(handed_on[0]) ==
+        Names{"aten::scatter", "_ZN2at6native7scatterEv", stub, "_ZN2at6native14scatter_kernelEv"});
+}
+
 TEST_CASE("an op without kernel for a device leads nowhere there") {
   const SmallTorch torch;
   StaticPaths paths(torch.indexes());

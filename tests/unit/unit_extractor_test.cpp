@@ -449,6 +449,8 @@ REGISTER_ARCH_DISPATCH(no_stub, DEFAULT, nullptr)
 REGISTER_ARCH_DISPATCH(no_stub, AVX512, kernel)
 void add(int device) { add_stub(device, 1); }
 template <typename T> void in_template(T x) { mul_stub(0, x); }
+template <typename Stub> void with_stub(Stub& stub) { stub(0, 1); }
+void hands_on() { with_stub(add_stub); }
 }}
 )",
                        kHeader);
@@ -472,6 +474,9 @@ template <typename T> void in_template(T x) { mul_stub(0, x); }
   CHECK(
       unit.calls("_ZN2at6native11in_templateE", "_ZN2at6native8mul_stubE", CallKind::stub).size() ==
       1);
+  CHECK(unit.calls("_ZN2at6native8hands_onEv", stub->symbol, CallKind::reference) ==
+        Lines{"void hands_on() { with_stub(add_stub); }"});
+  CHECK(unit.calls("_ZN2at6native3addEi", stub->symbol, CallKind::reference).empty());
 }
 
 TEST_CASE("extractor: device kernels, their launches, and functions whose address is taken") {

@@ -235,20 +235,21 @@ void* class_of_builtin(const PythonInterface& python, void* function) {
 
 void name_builtin(const PythonInterface& python, void* function, const char* method_name,
                   NameBuffer& name) {
+  const PythonReference type(python, class_of_builtin(python, function));
   if (append_attribute(python, function, "__module__", name)) {
+    if (method_name == nullptr || method_name[0] == '\0') {
+      return;  // pybind11's function objects may have no name.
+    }
     name.append(".");
     NameBuffer qualified;
-    if (append_attribute(python, function, "__qualname__", qualified) &&
+    if (type && append_attribute(python, function, "__qualname__", qualified) &&
         qualified.data()[0] != '_') {  // torch.conv2d is `_VariableFunctionsClass.conv2d` of torch.
       name.append(qualified.data(), qualified.size());
       return;
     }
-  } else {
-    const PythonReference type(python, class_of_builtin(python, function));
-    if (type) {
-      append_class(python, type.get(), method_name, name);
-      name.append(".");
-    }
+  } else if (type) {
+    append_class(python, type.get(), method_name, name);
+    name.append(".");
   }
   name.append(method_name);
 }
