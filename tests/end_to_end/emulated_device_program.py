@@ -79,7 +79,48 @@ def contents():
             for rtol in (0, 0.5)],
         "any": [empty.any().item(), truth.any().item(), (some == 1).any().item()],
         "item": [held(5.0).item(), (held(5.0) * 2).item()], "shown": shown,
+        "compared as on the CPU": compared_otherwise(),
+        "made of truth values": [
+            ((some > 0) & (some < 3)).tolist(), ((some < 1) | (some > 2)).tolist(),
+            (~(some > 0)).tolist(), torch.logical_not(some > 0).tolist()],
+        "one that is not known": one_that_is_not_known(held(5.0) * 2, held(7.0) * 2, held(9.0)),
         "graph": [before, filled.tolist(), changed.tolist(), source.tolist()]}
+
+
+def compared_otherwise():
+    """The comparisons whose truth values are others than the CPU's."""
+    values, others = [-0.0, -2, 1, 3, float("nan"), float("inf")], [0.0, 1, 1, -3, 1, float("inf")]
+    found = []
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64,
+                  torch.complex128, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        whole = not (dtype.is_floating_point or dtype.is_complex)
+        here = [torch.tensor(each).nan_to_num(5, 6).abs().to(dtype) if whole
+                else torch.tensor(each).to(dtype) for each in (values, others)]
+        there = [each.cuda() for each in here]
+        for name in ("eq", "ne") if dtype.is_complex else ("eq", "ne", "lt", "le", "gt", "ge"):
+            compare = getattr(torch, name)
+            for left, right in ((0, here[1]), (0, here[1][0]), (0, 1), (2, here[1][2])):
+                wanted = compare(here[0][left:], right[left:] if torch.is_tensor(right)
+                                 and right.dim() else right)
+                if torch.is_tensor(right) and right.dim():
+                    seen = compare(there[0][left:], there[1][left:])
+                else:
+                    seen = compare(there[0][left:], right)
+                if seen.tolist() != wanted.tolist():
+                    found.append([str(dtype), name, seen.tolist(), wanted.tolist()])
+    return found
+
+
+def one_that_is_not_known(value, other, known):
+    """PyTorch makes all() and any() of one element by a copy."""
+    return {"taken to be equal": [(value == other).item(), (value <= other).item(),
+                                  torch.allclose(value, other), torch.allclose(value, known),
+                                  torch.isfinite(value).all().item()],
+            "taken not to differ": [(value != other).item(), (value > other).item(),
+                                    torch.isnan(value).any().item()],
+            "zero beside a number": [(value == 0).item(), (value > 1).item()],
+            "a copy of known ones": torch.zeros(3, dtype=torch.bool,
+                                                device="cuda").clone().all().item()}
 
 
 def streams():

@@ -62,12 +62,20 @@ def check_contents(contents):
     assert contents["ones"] == [1, 1, 1] and contents["complex"] == 2.5
     assert contents["a column"] == 0
     # What is known is counted, what isn't known isn't.
-    assert contents["nonzero"] == [3, 200_000, 0, 1, 0]
+    assert contents["nonzero"] == [3, 200_000, 200_000, 1, 100_000]
     assert contents["unique"] == [1, 0, 1, 300_000, 1]
-    assert contents["all"] == [True, False, True, False]
+    assert contents["all"] == [True, False, False, False]
     assert contents["nothing is known to be false"] == [True] * 8
-    assert contents["any"] == [False, True, False]
+    assert contents["any"] == [False, True, True]
     assert contents["item"] == [5, 0]
+    # Comparisons are carried out; one of what isn't known decides nothing, of one element either.
+    assert contents["compared as on the CPU"] == []
+    assert contents["made of truth values"] == [
+        [False, True, False, True, False], [True, False, True, False, True],
+        [True, False, True, False, False], [True, False, True, False, False]]
+    assert contents["one that is not known"] == {
+        "taken to be equal": [True] * 5, "taken not to differ": [False] * 3,
+        "zero beside a number": [True, False], "a copy of known ones": False}
     assert contents["shown"][:2] == ["tensor([1, 2], device='cuda:0')",
                                      "tensor([0.], device='cuda:0')"]
     assert contents["shown"][2].count("\n") < 20

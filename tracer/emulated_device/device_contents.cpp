@@ -22,6 +22,7 @@ const HeldAcrossFork<contents_mutex> contents_held;
 struct Contents {
   ByteRanges written;
   ByteRanges zeroed;                                // Known to be zeros; nothing is in both.
+  ByteRanges presumed;                              // Of what is written, what is not known.
   std::map<std::uintptr_t, std::uintptr_t> blocks;  // PyTorch's, beginning to end.
 };
 
@@ -87,6 +88,22 @@ void contents_written(const void* pointer, std::size_t bytes) {
   const std::lock_guard lock(contents_mutex);
   contents().written.add(range_of(pointer, bytes));
   contents().zeroed.remove(range_of(pointer, bytes));
+  contents().presumed.remove(range_of(pointer, bytes));
+}
+
+void contents_presumed(const void* pointer, std::size_t bytes) {
+  contents_written(pointer, bytes);
+  const std::lock_guard lock(contents_mutex);
+  contents().presumed.add(range_of(pointer, bytes));
+}
+
+void contents_copied(const void* to, const void* from, std::size_t bytes) {
+  const ByteRange source = range_of(from, bytes);
+  const std::uintptr_t moved = reinterpret_cast<std::uintptr_t>(to) - source.begin;
+  const std::lock_guard lock(contents_mutex);
+  for (ByteRanges* const ranges : {&contents().zeroed, &contents().presumed})
+    for (const ByteRange& range : ranges->inside(source))
+      ranges->add({range.begin + moved, range.end + moved});
 }
 
 void contents_zeroed(const void* pointer, std::size_t bytes) {
@@ -95,17 +112,13 @@ void contents_zeroed(const void* pointer, std::size_t bytes) {
   contents().zeroed.add(range_of(pointer, bytes));
 }
 
-bool has_known_zeros(const void* pointer, std::size_t bytes) {
-  const std::lock_guard lock(contents_mutex);
-  return !contents().zeroed.inside(range_of(pointer, bytes)).empty();
-}
-
 void forget_contents(const void* pointer, std::size_t bytes) {
   std::vector<ByteRange> forgotten;
   {
     const std::lock_guard lock(contents_mutex);
     forgotten = contents().written.remove(range_of(pointer, bytes));
     contents().zeroed.remove(range_of(pointer, bytes));
+    contents().presumed.remove(range_of(pointer, bytes));
   }
   for (const ByteRange& range : forgotten)
     fill_memory(reinterpret_cast<void*>(range.begin), 0, range.end - range.begin);
@@ -115,11 +128,24 @@ void drop_contents(const void* pointer, std::size_t bytes) {
   const std::lock_guard lock(contents_mutex);
   contents().written.remove(range_of(pointer, bytes));
   contents().zeroed.remove(range_of(pointer, bytes));
+  contents().presumed.remove(range_of(pointer, bytes));
 }
 
 std::vector<ByteRange> contents_of(const void* pointer, std::size_t bytes) {
   const std::lock_guard lock(contents_mutex);
   return contents().written.inside(range_of(pointer, bytes));
+}
+
+std::vector<ByteRange> known_of(const void* pointer, std::size_t bytes) {
+  const ByteRange whole = range_of(pointer, bytes);
+  ByteRanges known;
+  {
+    const std::lock_guard lock(contents_mutex);
+    for (const ByteRange& range : contents().written.inside(whole)) known.add(range);
+    for (const ByteRange& range : contents().zeroed.inside(whole)) known.add(range);
+    for (const ByteRange& range : contents().presumed.inside(whole)) known.remove(range);
+  }
+  return known.inside(whole);
 }
 
 bool has_room_for_contents(std::size_t bytes) {

@@ -20,8 +20,11 @@ OPTRACE_DEVICE_EXPORT void contents_written(const void* pointer, std::size_t byt
 /// They were filled with zeros: they read as such anyway, but are known to.
 OPTRACE_DEVICE_EXPORT void contents_zeroed(const void* pointer, std::size_t bytes);
 
-/// Whether any of those bytes are known to be zeros because they were filled with them.
-OPTRACE_DEVICE_EXPORT bool has_known_zeros(const void* pointer, std::size_t bytes);
+/// Bytes were put there that are only presumed: the host reads them, but they count as not known.
+OPTRACE_DEVICE_EXPORT void contents_presumed(const void* pointer, std::size_t bytes);
+
+/// What was just copied from one place to another is as well known there as where it came from.
+OPTRACE_DEVICE_EXPORT void contents_copied(const void* to, const void* from, std::size_t bytes);
 
 /// What was put there is not valid any more: it reads as zeros from now on. Costs nothing where
 /// nothing was written.
@@ -32,6 +35,10 @@ OPTRACE_DEVICE_EXPORT void drop_contents(const void* pointer, std::size_t bytes)
 
 /// The ranges of those bytes that have contents.
 OPTRACE_DEVICE_EXPORT std::vector<ByteRange> contents_of(const void* pointer, std::size_t bytes);
+
+/// The ranges of those bytes that are known: contents that aren't just presumed, and zeros that
+/// were put there; lowest first.
+OPTRACE_DEVICE_EXPORT std::vector<ByteRange> known_of(const void* pointer, std::size_t bytes);
 
 /// Whether the host's memory may take so many more bytes of contents. It takes half of what the
 /// machine (or its control group) has, or $OPTRACE_DRY_RUN_HOST_MEMORY MiB.

@@ -137,6 +137,14 @@ KernelWrites of_iterator(Text signature, const std::vector<Text>& parameters) {
     return of_type(parameters.size() == 2 ? Kind::strided : Kind::nothing, signature);
   if (parameters[1].substr(0, kFill.size()) == kFill)
     return of_type(Kind::fill, parameters[1].substr(kFill.size()));
+  // Where elements are converted on the way, their functor doesn't tell what they are.
+  if (!has(signature, "WithCast<")) {
+    if (const std::optional<TruthKernel> truth = truth_kernel(parameters[1])) {
+      KernelWrites writes = of_type(Kind::truth, "bool");
+      writes.truth = truth;
+      return writes;
+    }
+  }
   return of_type(Kind::elements, parameters[1]);
 }
 
@@ -237,6 +245,27 @@ void of_reduction(const KernelWrites& writes, void* const* arguments,
     effects.push_back({writes.kind, to, 1, {}, from, count, writes});
 }
 
+void add_truth(const KernelWrites& writes, void* const* arguments, std::vector<Effect>& effects) {
+  // Working out more of them takes longer than knowing them is worth.
+  constexpr std::uint64_t kMost = 4 << 20;
+  const TruthKernel& truth = *writes.truth;
+  char* places[3] = {};
+  std::memcpy(places, arguments[2], (1 + truth.tensors) * sizeof places[0]);
+  const std::uint64_t count =
+      std::min<std::uint64_t>(count_of(arguments, 0, 4), bytes_of_block_from(places[0]));
+  const bool all = std::all_of(places + 1, places + 1 + truth.tensors, [&](const char* operand) {
+    return bytes_of_block_from(operand) / truth.element >= count;
+  });
+  if (count > kMost || !all || arguments[1] == nullptr) {
+    add_forgotten(effects, places[0], count);
+    return;
+  }
+  const std::string functor(static_cast<const char*>(arguments[1]), functor_bytes(truth));
+  if (count != 0)
+    effects.push_back(
+        {Kind::truth, places[0], count, functor, places[1], count, writes, places[2]});
+}
+
 bool is_zero(const char* element, const KernelWrites& kind) {
   const std::size_t last = kind.element - 1;
   for (std::size_t i = 0; i < last; ++i)
@@ -245,13 +274,13 @@ bool is_zero(const char* element, const KernelWrites& kind) {
   return kind.floating ? (element[last] & kWithoutSign) == 0 : element[last] == 0;
 }
 
-/// The elements that have contents, in whole numbers of elements; others are zeros.
+/// The elements of which something is known, in whole numbers of elements.
 template <typename Take>
 void each_element(const Effect& effect, Take take) {
   const std::size_t size = effect.element.element;
   const auto begin = reinterpret_cast<std::uintptr_t>(effect.from);
   std::uintptr_t next = begin;
-  for (const ByteRange& range : contents_of(effect.from, effect.count * size)) {
+  for (const ByteRange& range : known_of(effect.from, effect.count * size)) {
     std::uintptr_t at = std::max(next, range.begin - (range.begin - begin) % size);
     for (; at < range.end; at += size) take(reinterpret_cast<const char*>(at));
     next = at;
@@ -285,7 +314,7 @@ std::int64_t distinct_in(const Effect& effect) {
 
 /// Whether `wanted` is among the truth values that are known.
 bool is_among(const Effect& effect, bool wanted) {
-  bool found = !wanted && has_known_zeros(effect.from, effect.count);
+  bool found = false;
   each_element(effect, [&](const char* element) {
     found = found || is_zero(element, effect.element) != wanted;
   });
@@ -383,6 +412,9 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
                            std::string(static_cast<const char*>(arguments[1]), element)});
       break;
     }
+    case Kind::truth:
+      add_truth(writes, arguments, effects);
+      break;
     case Kind::strided: {
       if (arguments[1] == nullptr) break;
       to = output_of_functor(arguments[1], writes.argument_bytes);
@@ -421,6 +453,10 @@ void apply(const std::vector<Effect>& effects) {
       forget_contents(effect.to, effect.bytes);
     } else if (effect.kind == Kind::fill) {
       fill(effect);
+    } else if (effect.kind == Kind::truth) {
+      make_truth(*effect.element.truth, effect.value.data(), static_cast<char*>(effect.to),
+                 static_cast<const char*>(effect.from), static_cast<const char*>(effect.other),
+                 effect.count);
     } else {
       const std::int64_t result = result_of(effect);
       forget_contents(effect.to, effect.bytes);

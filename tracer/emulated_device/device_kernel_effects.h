@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/device_truth.h"
 
 namespace optrace::emulated {
 
@@ -19,6 +21,8 @@ struct KernelWrites {
     nothing,   ///< Nothing that can be told, as of names without a signature.
     fill,      ///< Argument 0: the number of elements (int), 1: the value, 2: where they are.
     elements,  ///< Argument 0: the number of elements (int), 2: where they are.
+    truth,     ///< Argument 0: the number of elements (int), 1: the functor, 2: where the truth
+               ///< values and the operands are.
     strided,   ///< Argument 1 is a functor that knows where the elements are.
     sum,       ///< Argument 0: the elements, 1: the result (int), 2: how many there are.
     distinct,  ///< Elements are counted that differ from the one before: `places`.
@@ -36,6 +40,7 @@ struct KernelWrites {
   /// knows the kernel's image fills it in.
   std::size_t argument_bytes = 0;
   std::vector<std::size_t> places;  ///< Of distinct: the elements', the result's and the number's.
+  std::optional<TruthKernel> truth = std::nullopt;  ///< What makes truth values.
 };
 
 /// By a demangled name with its signature: "void f<float>(int, float*)".
@@ -44,13 +49,14 @@ OPTRACE_DEVICE_EXPORT KernelWrites writes_of(const std::string& signature);
 /// A change of device memory that a launch makes.
 struct Effect {
   KernelWrites::Kind
-      kind;  ///< fill, sum, distinct, all, any; pointers: what is there is forgotten.
+      kind;  ///< fill, truth, sum, distinct, all, any; pointers: what is there is forgotten.
   void* to;
-  std::size_t bytes;           ///< Of what is forgotten or filled, or of the result.
-  std::string value = {};      ///< Of fills: an element.
-  const void* from = nullptr;  ///< The elements of which there is a result.
-  std::uint64_t count = 0;     ///< How many.
-  KernelWrites element = {};   ///< What they are.
+  std::size_t bytes;            ///< Of what is forgotten or filled, or of the result.
+  std::string value = {};       ///< Of fills: an element; of truth values: the functor.
+  const void* from = nullptr;   ///< The elements of which there is a result.
+  std::uint64_t count = 0;      ///< How many.
+  KernelWrites element = {};    ///< What they are.
+  const void* other = nullptr;  ///< Of truth values: the second operand; null if there is none.
 };
 
 /// Of a launch with those arguments, as cudaLaunchKernel takes them. The arguments are only looked

@@ -113,6 +113,7 @@ void copy_row(char* to, const char* from, std::size_t width, bool from_tracked, 
     std::memcpy(place, reinterpret_cast<const void*>(range.begin), size);
     contents_written(place, size);
   }
+  contents_copied(to, from, width);
 }
 
 void run(const Copy& copy, bool from_tracked, bool to_tracked) {
