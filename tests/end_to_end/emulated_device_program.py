@@ -83,6 +83,7 @@ def contents():
         "made of truth values": [
             ((some > 0) & (some < 3)).tolist(), ((some < 1) | (some > 2)).tolist(),
             (~(some > 0)).tolist(), torch.logical_not(some > 0).tolist()],
+        "written by structs": written_by_structs(held),
         "one that is not known": one_that_is_not_known(held(5.0) * 2, held(7.0) * 2, held(9.0)),
         "graph": [before, filled.tolist(), changed.tolist(), source.tolist()]}
 
@@ -109,6 +110,62 @@ def compared_otherwise():
                 if seen.tolist() != wanted.tolist():
                     found.append([str(dtype), name, seen.tolist(), wanted.tolist()])
     return found
+
+
+def written_by_structs(held):
+    """What kernels write through addresses in their structs, beside what they only read."""
+    def lists(*tensors):
+        return [tensor.tolist() for tensor in tensors]
+
+    def three():
+        return held([1.0, 2, 3])
+
+    seen = {}
+    first, second, other, aside = three(), held([4.0, 5]), held([6.0, 7]), held([8.0])
+    torch._foreach_add_([first, second], [three(), other])
+    seen["in place"] = lists(first, second, other, aside)
+    first, second = three(), held([4.0, 5])
+    torch._foreach_mul_([first, second], [2.0, 3.0])
+    seen["with numbers"] = lists(first, second)
+    first, second, third = three(), three(), three()
+    torch._foreach_addcdiv_([first], [second], [third])
+    seen["of three lists"] = lists(first, second, third)
+    whole = held([1.0, 2, 3, 4])
+    sums = torch._foreach_add([whole[1:3]], 1.0)
+    torch._foreach_add_([whole[1:3]], 1.0)
+    norms = torch._foreach_norm([whole])
+    seen["a part, out of place"] = lists(whole, *sums, *norms)
+    many = [held([float(i)]) for i in range(1, 300)]
+    torch._foreach_add_(many, 1.0)
+    seen["many"] = sorted({each.item() for each in many})
+    long = torch.ones(30_000_000).cuda()
+    torch._foreach_add_([long, held([1.0])], 1.0)
+    seen["long"] = long.cpu().sum().item()
+    for optimizer, options in ((torch.optim.Adam, {"fused": True}), (torch.optim.SGD, {"fused": True}),
+                               (torch.optim.AdamW, {"fused": True, "amsgrad": True}),
+                               (torch.optim.Adam, {"foreach": True})):
+        parameter = torch.nn.Parameter(three())
+        parameter.grad = held([4.0, 5, 6])
+        optimizer([parameter], lr=0.1, **options).step()
+        seen[optimizer.__name__, *options] = lists(parameter, parameter.grad)
+    index, source = held([0, 2]), held([5.0, 6])
+    written = [three() for _ in range(8)]
+    written[0][index] = source
+    written[1].index_fill_(0, index, 4.0)
+    written[2].index_copy_(0, index, source)
+    written[3].index_add_(0, index, source)
+    written[4].scatter_(0, index, source)
+    written[5].normal_()
+    written[6].masked_fill_(held([True, False, True]), 2.0)
+    written[7].put_(index, source)
+    seen["by index"] = [*lists(*written), *lists(index, source)]
+    into = [held([9.0, 9, 9]) for _ in range(2)]
+    torch.sum(whole.view(2, 2).expand(3, 2, 2), (1, 2), out=into[0])
+    torch.gather(whole, 0, held([3, 0, 0]), out=into[1])
+    seen["out="] = lists(*into)
+    square = torch.ones(2, 2).cuda()
+    seen["views"] = lists(square.tril_(), whole)
+    return {str(key): value for key, value in seen.items()}
 
 
 def one_that_is_not_known(value, other, known):

@@ -82,6 +82,25 @@ def check_contents(contents):
     assert contents["graph"] == [[0] * 4, [1] * 4, [5] * 4, [0] * 4]
 
 
+    check_structs(contents["written by structs"])
+
+
+def check_structs(written):
+    """Outputs in structs read as zeros, inputs beside them stay."""
+    zeros, three = [0, 0, 0], [1, 2, 3]
+    assert written.pop("in place") == [zeros, [0, 0], [6, 7], [8]]
+    assert written.pop("with numbers") == [zeros, [0, 0]]
+    assert written.pop("of three lists") == [zeros, three, three]
+    assert written.pop("a part, out of place") == [[1, 0, 0, 4], [0, 0], 0]
+    assert written.pop("many") == [0] and written.pop("long") == 0
+    assert written.pop("by index") == [zeros] * 8 + [[0, 2], [5, 6]]
+    assert written.pop("out=") == [zeros, zeros]
+    assert written.pop("views") == [[[0, 0], [0, 0]], [1, 0, 0, 4]]
+    # The optimizers: the gradients are only written where there is a scale.
+    assert len(written) == 4
+    assert list(written.values()) == [[zeros, [4, 5, 6]]] * 4
+
+
 def test_what_kernels_wrote_is_not_what_was_there_before(usual):
     check_contents(usual["contents"])
 

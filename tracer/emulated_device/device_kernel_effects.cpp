@@ -1,140 +1,87 @@
 #include "tracer/emulated_device/device_kernel_effects.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <string_view>
 
 #include "tracer/emulated_device/device_contents.h"
+#include "tracer/emulated_device/device_signatures.h"
 
 namespace optrace::emulated {
 namespace {
 
 using Kind = KernelWrites::Kind;
-using Text = std::string_view;
 
-bool has(Text text, Text part) {
-  return text.find(part) != Text::npos;
+bool ends(Text text, Text part) {
+  return text.size() >= part.size() && text.substr(text.size() - part.size()) == part;
 }
 
-struct Type {
-  Text name;
-  std::size_t bytes;
-  bool floating;
-};
-
-// Names as the demangler writes them; of two that begin alike the longer one is first.
-constexpr Type kTypes[] = {
-    {"c10::complex<double>", 16, false},
-    {"c10::complex<float>", 8, false},
-    {"c10::complex<c10::Half>", 4, false},
-    {"c10::Half", 2, true},
-    {"c10::BFloat16", 2, true},
-    {"c10::Float8", 1, false},
-    {"unsigned char", 1, false},
-    {"unsigned short", 2, false},
-    {"unsigned int", 4, false},
-    {"unsigned long", 8, false},
-    {"signed char", 1, false},
-    {"double", 8, true},
-    {"float", 4, true},
-    {"short", 2, false},
-    {"long", 8, false},
-    {"bool", 1, false},
-    {"char", 1, false},
-    {"int", 4, false},
-};
-
-bool is_word(char letter) {
-  return letter == '_' || (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
-         (letter >= 'A' && letter <= 'Z');
-}
-
-/// The first of kTypes that is named in a text; null if none is.
-const Type* first_type(Text text) {
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (at > 0 && (is_word(text[at - 1]) || text[at - 1] == ':')) continue;
-    for (const Type& type : kTypes) {
-      if (text.substr(at, type.name.size()) != type.name) continue;
-      const Text rest = text.substr(at + type.name.size());
-      const bool whole = rest.empty() || !is_word(rest.front()) || type.name == "c10::Float8";
-      if (whole) return &type;
-    }
+/// Of pointers, and of PyTorch's views of tensors, which begin with one.
+bool is_writable(Text type) {
+  if (ends(type, "*")) return !ends(type, "const*");
+  for (const Text view : {"::TensorInfo<", "PackedTensorAccessor<", "PackedTensorAccessor32<",
+                          "PackedTensorAccessor64<", "TensorAccessor<"}) {
+    if (!has(type.substr(0, type.find('<') + 1), view)) continue;
+    const std::vector<Text> arguments = template_arguments(type);
+    return !arguments.empty() && !ends(arguments.front(), " const");
   }
-  return nullptr;
+  return false;
 }
 
-/// What stands before the next comma or the end, outside of all brackets.
-Text next_part(Text& text) {
-  int depth = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char letter = text[at];
-    if (letter == '<' || letter == '(' || letter == '{' || letter == '[') ++depth;
-    if (letter == '>' || letter == ')' || letter == '}' || letter == ']') --depth;
-    if (letter != ',' || depth != 0) continue;
-    const Text part = text.substr(0, at);
-    text.remove_prefix(at + 1);
-    return part;
-  }
-  const Text part = text;
-  text = {};
-  return part;
-}
-
-/// The texts of a list, without the spaces around them.
-std::vector<Text> parts_of(Text list) {
-  std::vector<Text> parts;
-  while (!list.empty()) {
-    Text part = next_part(list);
-    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
-    while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
-    parts.push_back(part);
-  }
-  return parts;
-}
-
-/// The types of a function's parameters, which its signature ends with.
-std::vector<Text> parameters_of(Text signature) {
-  if (signature.empty() || signature.back() != ')') return {};
-  int depth = 0;
-  for (std::size_t at = signature.size(); at-- > 0;) {
-    if (signature[at] == ')') ++depth;
-    if (signature[at] == '(' && --depth == 0)
-      return parts_of(signature.substr(at + 1, signature.size() - at - 2));
-  }
-  return {};
-}
-
-bool is_writable_pointer(Text type) {
-  constexpr Text kConstant = "const*";
-  if (type.empty() || type.back() != '*') return false;
-  return type.size() < kConstant.size() || type.substr(type.size() - kConstant.size()) != kConstant;
+KernelWrites of_kind(Kind kind) {
+  KernelWrites writes;
+  writes.kind = kind;
+  return writes;
 }
 
 KernelWrites of_type(Kind kind, Text text) {
   KernelWrites writes;
   writes.kind = kind;
-  if (const Type* const type = first_type(text)) {
+  if (const ElementType* const type = first_type(text)) {
     writes.element = type->bytes;
     writes.floating = type->floating;
   }
   return writes;
 }
 
-/// What follows the first `mark` in a text; empty if it isn't there.
-Text after(Text text, Text mark) {
-  const std::size_t at = text.find(mark);
-  return at == Text::npos ? Text() : text.substr(at + mark.size());
+/// Kernels that are given (..., functor): lambdas, which keep what they use in the order of its
+/// use.
+struct FunctorKernel {
+  Text name;
+  std::size_t parameters;
+  std::size_t tensors;
+  std::size_t word;
+};
+
+constexpr FunctorKernel kFunctorKernels[] = {
+    // (int64_t count, functor); of put_() the output is what the innermost lambda keeps.
+    {"::put_kernel(", 2, 2, KernelWrites::kLastWord},
+    {"index_elementwise_kernel<", 2, 3, 0},
+    // (int count, functor), which uses the index, its size and the operation first.
+    {"_scatter_gather_elementwise_kernel<", 2, 3, 3},
+    // (count, state of the generator, distribution, functor)
+    {"distribution_elementwise_grid_stride_kernel<", 4, 1, 0},
+    // (int count, functor)
+    {"elementwise_kernel<", 2, 0, 0},
+};
+
+KernelWrites of_functor(Text signature, const std::vector<Text>& parameters) {
+  for (const FunctorKernel& kernel : kFunctorKernels) {
+    if (parameters.size() != kernel.parameters || !has(signature, kernel.name)) continue;
+    KernelWrites writes = of_kind(Kind::strided);
+    writes.object = kernel.parameters - 1;
+    writes.tensors = kernel.tensors;
+    writes.word = kernel.word;
+    return writes;
+  }
+  return {};
 }
 
-/// PyTorch's kernels for TensorIterator: (int count, functor, array of places, ...) or (int count,
-/// functor with the places).
+/// PyTorch's kernels for TensorIterator: (int count, functor, array of places, ...).
 KernelWrites of_iterator(Text signature, const std::vector<Text>& parameters) {
   constexpr Text kFill = "at::native::FillFunctor<";
   const bool contiguous = parameters.size() >= 3 &&
                           (has(parameters[2], "array<char*") || has(parameters[2], "Array<char*"));
-  if (!contiguous)
-    return of_type(parameters.size() == 2 ? Kind::strided : Kind::nothing, signature);
+  if (!contiguous) return {};
   if (parameters[1].substr(0, kFill.size()) == kFill)
     return of_type(Kind::fill, parameters[1].substr(kFill.size()));
   // Where elements are converted on the way, their functor doesn't tell what they are.
@@ -156,7 +103,7 @@ KernelWrites of_sum(const std::vector<Text>& parameters) {
   if (!counts && parameters[0] != "int*" && parameters[0] != "int const*") return {};
   KernelWrites writes = of_type(Kind::sum, counts ? after(parameters[0], kNonZero) : parameters[0]);
   writes.counts = counts;
-  if (const Type* const type = first_type(parameters[2])) writes.count_bytes = type->bytes;
+  if (const ElementType* const type = first_type(parameters[2])) writes.count_bytes = type->bytes;
   return writes;
 }
 
@@ -166,7 +113,8 @@ KernelWrites of_distinct(const std::vector<Text>& parameters, std::size_t result
   if (parameters.size() <= count || parameters[0].empty() || parameters[0].back() != '*') return {};
   KernelWrites writes = of_type(Kind::distinct, parameters[0]);
   writes.places = {0, result, count};
-  if (const Type* const type = first_type(parameters[count])) writes.count_bytes = type->bytes;
+  if (const ElementType* const type = first_type(parameters[count]))
+    writes.count_bytes = type->bytes;
   return writes;
 }
 
@@ -203,22 +151,34 @@ void* first_address(const void* object, std::size_t bytes) {
   return nullptr;
 }
 
-/// What TensorIterator's functor for tensors that aren't contiguous writes to: it begins with an
-/// OffsetCalculator, for up to 25 dimensions (four numbers each, one more for each other tensor),
-/// and goes on with the tensors' addresses, the output's first. Dimensions that aren't used
-/// hold whatever was there, addresses too, so only the right place counts.
-void* output_of_functor(const void* functor, std::size_t bytes) {
+/// Where TensorIterator's functor for tensors that aren't contiguous has its addresses: it begins
+/// with an OffsetCalculator, for up to 25 dimensions (four numbers each, one more for each other
+/// tensor).
+std::size_t behind_calculator(std::size_t tensors) {
   constexpr std::size_t kDimensions = 25;
   constexpr std::size_t kNumber = 4;
   constexpr std::size_t kDivider = 3 * kNumber;
+  const std::size_t calculator = kNumber + kDimensions * (kDivider + kNumber * tensors);
+  return (calculator + sizeof(void*) - 1) / sizeof(void*) * sizeof(void*);
+}
+
+/// Whether so many addresses of device memory are at that place.
+bool has_addresses(const void* object, std::size_t bytes, std::size_t offset, std::size_t count) {
+  if (offset + count * sizeof(void*) > bytes) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!is_device_memory(word_at(object, offset + i * sizeof(void*)))) return false;
+  return true;
+}
+
+/// What such a functor writes to: the first address where it has those of all tensors, else the
+/// one at a known place behind the calculator. Dimensions that aren't used hold whatever was there,
+/// addresses too, so only the right place counts.
+void* output_of_functor(const void* functor, std::size_t bytes, const KernelWrites& writes) {
   constexpr std::size_t kMostTensors = 8;
-  for (std::size_t tensors = kMostTensors; tensors > 0; --tensors) {
-    const std::size_t calculator = kNumber + kDimensions * (kDivider + kNumber * tensors);
-    const std::size_t first = (calculator + sizeof(void*) - 1) / sizeof(void*) * sizeof(void*);
-    bool all = first + tensors * sizeof(void*) <= bytes;
-    for (std::size_t i = 0; all && i < tensors; ++i)
-      all = is_device_memory(word_at(functor, first + i * sizeof(void*)));
-    if (all) return word_at(functor, first);
+  const bool all = writes.tensors == 0;
+  for (std::size_t tensors = all ? kMostTensors : writes.tensors; tensors > 0; --tensors) {
+    const std::size_t place = behind_calculator(tensors) + (all ? 0 : writes.word * sizeof(void*));
+    if (has_addresses(functor, bytes, place, all ? tensors : 1)) return word_at(functor, place);
   }
   return nullptr;
 }
@@ -227,22 +187,62 @@ void add_forgotten(std::vector<Effect>& effects, void* to, std::size_t bytes) {
   if (to != nullptr && bytes != 0) effects.push_back({Kind::pointers, to, bytes});
 }
 
-void of_reduction(const KernelWrites& writes, void* const* arguments,
-                  std::vector<Effect>& effects) {
+/// Bytes of an argument; 0 where they aren't known.
+std::size_t bytes_of(const KernelWrites& writes, std::size_t number) {
+  return number < writes.argument_bytes.size() ? writes.argument_bytes[number] : 0;
+}
+
+void add_block(std::vector<Effect>& effects, void* to) {
+  add_forgotten(effects, to, bytes_of_block_from(to));
+}
+
+void add_reduction(const KernelWrites& writes, void* const* arguments,
+                   std::vector<Effect>& effects) {
   // ReduceOp: the operation (empty), the neutral element (one byte), and the ReduceConfig, which
   // begins with the bytes of an element, the number of inputs and of outputs. At its end are the
   // address of the inputs, two of outputs, three of buffers and two words more.
   constexpr std::size_t kAtTheEnd = 8 * sizeof(void*);
   std::int32_t config[3] = {};
-  if (writes.argument_bytes < sizeof config + sizeof config[0] + kAtTheEnd) return;
-  const void* const operation = arguments[0];
+  const std::size_t size = bytes_of(writes, writes.object);
+  const void* const operation = arguments[writes.object];
+  if (operation == nullptr || size < sizeof config + sizeof config[0] + kAtTheEnd) return;
+  const void* const from = word_at(operation, size - kAtTheEnd);
+  void* const to = word_at(operation, size - kAtTheEnd + sizeof(void*));
   std::memcpy(config, static_cast<const char*>(operation) + sizeof config[0], sizeof config);
-  if (writes.element != 1 || config[0] != 1 || config[1] <= 0 || config[2] != 1) return;
-  const void* const from = word_at(operation, writes.argument_bytes - kAtTheEnd);
-  void* const to = word_at(operation, writes.argument_bytes - kAtTheEnd + sizeof(void*));
-  const auto count = static_cast<std::uint64_t>(config[1]);
-  if (is_device_memory(to) && bytes_of_block_from(from) >= count)
+  const auto count = static_cast<std::uint64_t>(std::max(config[1], 0));
+  const bool carried_out = writes.kind != Kind::reduced && writes.element == 1 && config[0] == 1 &&
+                           count > 0 && config[2] == 1 && bytes_of_block_from(from) >= count;
+  if (carried_out && is_device_memory(to)) {
     effects.push_back({writes.kind, to, 1, {}, from, count, writes});
+    return;
+  }
+  add_block(effects, to);
+  add_block(effects, word_at(operation, size - kAtTheEnd + 2 * sizeof(void*)));
+}
+
+void add_functor(const KernelWrites& writes, void* const* arguments, std::vector<Effect>& effects) {
+  const void* const functor = arguments[writes.object];
+  const std::size_t bytes = bytes_of(writes, writes.object);
+  if (functor == nullptr || bytes < sizeof(void*)) return;
+  // Without dimensions to calculate with, the output's address is the first.
+  std::size_t place = 0;
+  if (writes.word == KernelWrites::kLastWord) place = bytes - sizeof(void*);
+  void* const there = word_at(functor, place);
+  add_block(effects, is_device_memory(there) ? there : output_of_functor(functor, bytes, writes));
+}
+
+void add_lists(const KernelWrites& writes, void* const* arguments, std::size_t blocks,
+               std::vector<Effect>& effects) {
+  for (const WrittenTensor& tensor : tensors_written(*writes.lists, arguments, blocks))
+    add_forgotten(effects, tensor.address,
+                  std::min(tensor.bytes, bytes_of_block_from(tensor.address)));
+}
+
+void add_anything(const KernelWrites& writes, void* const* arguments,
+                  std::vector<Effect>& effects) {
+  for (std::size_t i = 0; i < writes.argument_bytes.size(); ++i)
+    if (arguments[i] != nullptr)
+      add_block(effects, first_address(arguments[i], writes.argument_bytes[i]));
 }
 
 void add_truth(const KernelWrites& writes, void* const* arguments, std::vector<Effect>& effects) {
@@ -364,7 +364,9 @@ void fill(const Effect& effect) {
 KernelWrites writes_of(const std::string& signature) {
   const Text text = signature;
   const std::vector<Text> parameters = parameters_of(text);
-  if (parameters.empty()) return {};
+  if (parameters.empty()) return of_kind(has(text, "(") ? Kind::nothing : Kind::anything);
+  if (KernelWrites writes = of_functor(text, parameters); writes.kind != Kind::nothing)
+    return writes;
   if (has(text, "elementwise_kernel<") && parameters[0] == "int")
     return of_iterator(text, parameters);
   if (has(text, "cub::DeviceReduceSingleTileKernel<") || has(text, "cub::DeviceReduceKernel<")) {
@@ -378,18 +380,36 @@ KernelWrites writes_of(const std::string& signature) {
   // (keys, kept keys, values, sums, number of keys, state, int, equality, sum, count, ...)
   if (has(text, "cub::DeviceReduceByKeyKernel<") && has(text, "equal_to<"))
     return of_distinct(parameters, 4, 9);
-  if (has(text, "reduce_kernel<") && has(text, "::ReduceOp<bool")) {
-    if (has(text, "::and_kernel_cuda(")) return of_type(Kind::all, "bool");
-    if (has(text, "::or_kernel_cuda(")) return of_type(Kind::any, "bool");
+  if (has(text, "reduce_kernel<") && has(parameters[0], "::ReduceOp<")) {
+    const bool of_truth = has(text, "::ReduceOp<bool");
+    if (of_truth && has(text, "::and_kernel_cuda(")) return of_type(Kind::all, "bool");
+    if (of_truth && has(text, "::or_kernel_cuda(")) return of_type(Kind::any, "bool");
+    return of_kind(Kind::reduced);
   }
   KernelWrites writes;
+  if (has(text, "multi_tensor_apply_kernel<")) writes.lists = tensor_lists(parameters);
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (is_writable_pointer(parameters[i])) writes.places.push_back(i);
+    if (is_writable(parameters[i])) writes.places.push_back(i);
   writes.kind = writes.places.empty() ? Kind::nothing : Kind::pointers;
+  if (writes.lists) writes.kind = Kind::lists;
   return writes;
 }
 
-std::vector<Effect> effects_of(const KernelWrites& writes, void* const* arguments) {
+bool needs_sizes(const KernelWrites& writes) {
+  switch (writes.kind) {
+    case Kind::strided:
+    case Kind::reduced:
+    case Kind::all:
+    case Kind::any:
+    case Kind::anything:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<Effect> effects_of(const KernelWrites& writes, void* const* arguments,
+                               std::size_t blocks) {
   std::vector<Effect> effects;
   if (arguments == nullptr) return effects;
   void* to = nullptr;
@@ -415,12 +435,19 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
     case Kind::truth:
       add_truth(writes, arguments, effects);
       break;
-    case Kind::strided: {
-      if (arguments[1] == nullptr) break;
-      to = output_of_functor(arguments[1], writes.argument_bytes);
-      add_forgotten(effects, to, to == nullptr ? 0 : bytes_of_block_from(to));
+    case Kind::strided:
+      add_functor(writes, arguments, effects);
       break;
-    }
+    case Kind::lists:
+      add_lists(writes, arguments, blocks, effects);
+      [[fallthrough]];  // There are pointers among the other arguments.
+    case Kind::pointers:
+      for (const std::size_t place : writes.places)
+        if (argument(arguments, place, to)) add_block(effects, to);
+      break;
+    case Kind::anything:
+      add_anything(writes, arguments, effects);
+      break;
     case Kind::sum:
     case Kind::distinct: {
       const bool sum = writes.kind == Kind::sum;
@@ -435,13 +462,10 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
           {writes.kind, to, sum ? std::size_t{4} : std::size_t{8}, {}, from, count, writes});
       break;
     }
+    case Kind::reduced:
     case Kind::all:
     case Kind::any:
-      if (arguments[0] != nullptr) of_reduction(writes, arguments, effects);
-      break;
-    case Kind::pointers:
-      for (const std::size_t place : writes.places)
-        if (argument(arguments, place, to)) add_forgotten(effects, to, bytes_of_block_from(to));
+      add_reduction(writes, arguments, effects);
       break;
   }
   return effects;

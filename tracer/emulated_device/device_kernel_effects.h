@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/device_tensor_lists.h"
 #include "tracer/emulated_device/device_truth.h"
 
 namespace optrace::emulated {
@@ -23,28 +24,43 @@ struct KernelWrites {
     elements,  ///< Argument 0: the number of elements (int), 2: where they are.
     truth,     ///< Argument 0: the number of elements (int), 1: the functor, 2: where the truth
                ///< values and the operands are.
-    strided,   ///< Argument 1 is a functor that knows where the elements are.
+    strided,   ///< The object is a functor that knows where the elements are.
+    lists,     ///< Argument 0 has the addresses of lists of tensors.
+    reduced,   ///< The object is PyTorch's ReduceOp, which knows where the result is.
     sum,       ///< Argument 0: the elements, 1: the result (int), 2: how many there are.
     distinct,  ///< Elements are counted that differ from the one before: `places`.
-    all,       ///< Argument 0 is PyTorch's ReduceOp. What isn't known decides nothing: all of it
-               ///< is true, and none of it is.
+    all,       ///< As reduced. What isn't known decides nothing: all of it is true, and none of it
+               ///< is.
     any,
-    pointers,  ///< Those arguments of `places` are pointers to what isn't constant.
+    pointers,  ///< Those arguments of `places` begin with pointers to what isn't constant.
+    anything,  ///< The name doesn't say what the arguments are: of each, the first word that is an
+               ///< address of device memory may be written to.
   };
   Kind kind = Kind::nothing;
   std::size_t element = 0;      ///< Bytes of an element; 0: not known.
   bool floating = false;        ///< Elements are floating-point numbers, whose zero has two signs.
   bool counts = false;          ///< Of sums: elements that aren't zero count as one each.
   std::size_t count_bytes = 4;  ///< Of the argument that says how many elements there are.
-  /// Of the argument that is an object, in strided, all and any: 0 where it isn't known. Whoever
-  /// knows the kernel's image fills it in.
-  std::size_t argument_bytes = 0;
+  std::size_t object = 0;       ///< Which argument is the object, in strided, reduced, all and any.
+  std::size_t tensors = 0;  ///< Of strided: that the functor has places of; 0: as many as it has.
+  /// Of strided, with `tensors`: which word behind the places' calculator is the output's address;
+  /// kLastWord: the functor's last.
+  std::size_t word = 0;
+  static constexpr std::size_t kLastWord = ~std::size_t{0};
+  /// Bytes of each argument; none where they aren't known. Whoever knows the kernel's image fills
+  /// them in, where needs_sizes() says so.
+  std::vector<std::size_t> argument_bytes;
   std::vector<std::size_t> places;  ///< Of distinct: the elements', the result's and the number's.
   std::optional<TruthKernel> truth = std::nullopt;  ///< What makes truth values.
+  std::optional<TensorLists> lists = std::nullopt;
 };
 
-/// By a demangled name with its signature: "void f<float>(int, float*)".
+/// By a demangled name with its signature: "void f<float>(int, float*)"; or by one without, as
+/// Triton's kernels have.
 OPTRACE_DEVICE_EXPORT KernelWrites writes_of(const std::string& signature);
+
+/// Whether the arguments' sizes are looked at.
+OPTRACE_DEVICE_EXPORT bool needs_sizes(const KernelWrites& writes);
 
 /// A change of device memory that a launch makes.
 struct Effect {
@@ -59,10 +75,10 @@ struct Effect {
   const void* other = nullptr;  ///< Of truth values: the second operand; null if there is none.
 };
 
-/// Of a launch with those arguments, as cudaLaunchKernel takes them. The arguments are only looked
-/// at during the call.
+/// Of a launch of so many blocks with those arguments, as cudaLaunchKernel takes them. The
+/// arguments are only looked at during the call.
 OPTRACE_DEVICE_EXPORT std::vector<Effect> effects_of(const KernelWrites& writes,
-                                                     void* const* arguments);
+                                                     void* const* arguments, std::size_t blocks);
 
 OPTRACE_DEVICE_EXPORT void apply(const std::vector<Effect>& effects);
 

@@ -5,7 +5,6 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -161,33 +160,18 @@ Work work_of(Kernel& kernel, const Launch& launch) {
 KernelWrites writes_of_kernel(const char* mangled) {
   int status = 0;
   char* const name = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-  if (name == nullptr) return {};
-  const std::string signature = name;
+  const std::string signature = name == nullptr ? mangled : name;
   std::free(name);
   return writes_of(signature);
 }
 
-/// Which argument of such kernels is an object whose size must be known.
-std::optional<std::size_t> object_argument(KernelWrites::Kind kind) {
-  switch (kind) {
-    case KernelWrites::Kind::strided:
-      return 1;
-    case KernelWrites::Kind::all:
-    case KernelWrites::Kind::any:
-      return 0;
-    default:
-      return std::nullopt;
-  }
-}
-
-/// By the kernel's image; 0 if it doesn't say.
-std::size_t parameter_bytes(Kernel& kernel, std::size_t number) {
+/// Bytes of each, by the kernel's image; none if it doesn't say.
+std::vector<std::size_t> parameter_bytes(Kernel& kernel) {
   const std::lock_guard lock(kernels_mutex);
   CubinFigures cubin{};
-  if (read(*kernel.module) != Status::success ||
-      !kernel.module->code->figures(kernel.name, cubin) || cubin.parameters.size() <= number)
-    return 0;
-  return cubin.parameters[number];
+  if (read(*kernel.module) != Status::success || !kernel.module->code->figures(kernel.name, cubin))
+    return {};
+  return cubin.parameters;
 }
 
 /// What the launch does to device memory.
@@ -200,13 +184,13 @@ std::vector<Effect> effects_of_launch(Kernel& kernel, const Launch& launch) {
   }
   if (writes == nullptr) {
     auto made = std::make_shared<KernelWrites>(writes_of_kernel(kernel.name));
-    if (const std::optional<std::size_t> number = object_argument(made->kind))
-      made->argument_bytes = parameter_bytes(kernel, *number);
+    if (needs_sizes(*made)) made->argument_bytes = parameter_bytes(kernel);
     writes = made;
     const std::lock_guard lock(kernels_mutex);
     kernel.writes = writes;
   }
-  return effects_of(*writes, launch.arguments);
+  const std::size_t blocks = std::size_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
+  return effects_of(*writes, launch.arguments, blocks);
 }
 
 Status check_launch(const Kernel& kernel, const Launch& launch) {

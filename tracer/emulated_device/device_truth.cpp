@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "tracer/emulated_device/device_contents.h"
+#include "tracer/emulated_device/device_signatures.h"
 
 namespace optrace::emulated {
 namespace {
 
 using Operation = TruthKernel::Operation;
-using Text = std::string_view;
 
 template <typename Number>
 Order order_of(Number left, Number right) {
@@ -80,14 +80,6 @@ constexpr Elements kElements[] = {
     {"c10::complex<float>", 8, order_of_complex<float>},
     {"c10::complex<double>", 16, order_of_complex<double>},
 };
-
-bool has(Text text, Text part) {
-  return text.find(part) != Text::npos;
-}
-
-bool begins(Text text, Text part) {
-  return text.substr(0, part.size()) == part;
-}
 
 /// Of the type that a template's argument list begins with: "float> >(" is float.
 const Elements* elements_of(Text arguments) {
