@@ -83,6 +83,7 @@ def contents():
         "made of truth values": [
             ((some > 0) & (some < 3)).tolist(), ((some < 1) | (some > 2)).tolist(),
             (~(some > 0)).tolist(), torch.logical_not(some > 0).tolist()],
+        "gradients checked": gradients_checked(),
         "written by structs": written_by_structs(held),
         "one that is not known": one_that_is_not_known(held(5.0) * 2, held(7.0) * 2, held(9.0)),
         "graph": [before, filled.tolist(), changed.tolist(), source.tolist()]}
@@ -110,6 +111,28 @@ def compared_otherwise():
                 if seen.tolist() != wanted.tolist():
                     found.append([str(dtype), name, seen.tolist(), wanted.tolist()])
     return found
+
+
+def gradients_checked():
+    """What gradcheck() says of convolutions, as PyTorch's own tests call it, and what a comparison
+    with the CPU says."""
+    functional = torch.nn.functional
+    seen = []
+    for function, batch, weight in (
+            (functional.conv2d, 2, (6, 4, 3, 3)), (functional.conv2d, 0, (6, 4, 3, 3)),
+            (functional.conv_transpose2d, 2, (4, 6, 3, 3))):
+        inputs = [torch.randn(shape, dtype=torch.float64, device="cuda", requires_grad=True)
+                  for shape in ((batch, 4, 6, 6), weight)]
+        for fast in (True, False):
+            seen.append(torch.autograd.gradcheck(function, inputs, fast_mode=fast))
+        seen.append(torch.autograd.gradgradcheck(function, inputs, fast_mode=True))
+    values = torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2)
+    try:
+        torch.testing.assert_close(functional.conv2d(*(each.cuda() for each in values)).cpu(),
+                                   functional.conv2d(*values))
+    except AssertionError as error:
+        seen.append(str(error).splitlines()[0])
+    return seen
 
 
 def written_by_structs(held):

@@ -82,6 +82,8 @@ def check_contents(contents):
     assert contents["graph"] == [[0] * 4, [1] * 4, [5] * 4, [0] * 4]
 
 
+    # Only a comparison with what the CPU computes can fail.
+    assert contents["gradients checked"] == [True] * 9 + ["Tensor-likes are not close!"]
     check_structs(contents["written by structs"])
 
 
