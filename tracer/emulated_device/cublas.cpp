@@ -13,6 +13,7 @@
 
 #include "tracer/emulated_device/call_values.h"
 #include "tracer/emulated_device/cuda_data_types.h"
+#include "tracer/emulated_device/device_contents.h"
 #include "tracer/emulated_device/enum_names.h"
 
 struct cublasContext {
@@ -75,7 +76,24 @@ struct Product {
   const char* batch_kind = nullptr;  ///< "strided", or "pointers" to each.
   std::string compute = {};
   int algorithm = CUBLAS_GEMM_DEFAULT;
+  void* output = nullptr;          ///< Of all but those of batch_kind "pointers".
+  void* const* outputs = nullptr;  ///< Of each in a batch; lies in device memory.
 };
+
+/// What the product is written to reads as zeros.
+void forget_output(const Product& product) {
+  const std::size_t element = data_type_bytes(product.c.type);
+  const Columns columns{static_cast<std::size_t>(product.m) * element,
+                        static_cast<std::size_t>(product.n),
+                        static_cast<std::size_t>(product.c.ld) * element};
+  const auto batch = static_cast<std::size_t>(product.batch);
+  if (product.output != nullptr)
+    forget_matrices(product.output, columns, batch,
+                    static_cast<std::size_t>(product.c.stride) * element);
+  Allocation allocation = {};
+  if (product.outputs == nullptr || !find_allocation(product.outputs, allocation)) return;
+  for (std::size_t i = 0; i < batch; ++i) forget_matrices(product.outputs[i], columns, 1, 0);
+}
 
 void put_matrix(JsonText& json, const char* key, const Matrix& matrix, bool strided) {
   json.key(key);
@@ -119,6 +137,7 @@ cublasStatus_t multiply(const char* function, cublasHandle_t handle, const Produ
   if (const std::string why = unsupported(product); !why.empty()) {
     return refuse(function, CUBLAS_STATUS_NOT_SUPPORTED, why);
   }
+  forget_output(product);
   Call call(function, "library");
   JsonText& json = call.json();
   put(json, "m", product.m);
@@ -154,12 +173,20 @@ cublasStatus_t reduce(const char* function, cublasHandle_t handle, int n, cudaDa
   put(call.json(), "type", data_type_name(type));
   put(call.json(), "result", on_host ? "host" : "device");
   call.record();
-  if (!on_host) return CUBLAS_STATUS_SUCCESS;
+  if (!on_host) {
+    forget_contents(result, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  }
   std::fill_n(reinterpret_cast<char*>(result), bytes, '\0');
   Call read(function, "host_read");
   put(read.json(), "bytes", bytes);
   read.record();
   return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Element>
+void* const* pointers(Element* const* each) {
+  return reinterpret_cast<void* const*>(each);
 }
 
 }  // namespace
@@ -299,7 +326,7 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasO
                                                   cublasOperation_t transb, int m, int n, int k,
                                                   const void*, const void*, cudaDataType a, int lda,
                                                   const void*, cudaDataType b, int ldb, const void*,
-                                                  void*, cudaDataType c, int ldc,
+                                                  void* output, cudaDataType c, int ldc,
                                                   cublasComputeType_t compute,
                                                   cublasGemmAlgo_t algorithm) {
   return multiply("cublasGemmEx", handle,
@@ -314,13 +341,14 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasO
                    1,
                    nullptr,
                    compute_name(compute),
-                   algorithm});
+                   algorithm,
+                   output});
 }
 
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmStridedBatchedEx(
     cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
     const void*, const void*, cudaDataType a, int lda, long long stride_a, const void*,
-    cudaDataType b, int ldb, long long stride_b, const void*, void*, cudaDataType c, int ldc,
+    cudaDataType b, int ldb, long long stride_b, const void*, void* output, cudaDataType c, int ldc,
     long long stride_c, int batch, cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
   return multiply("cublasGemmStridedBatchedEx", handle,
                   {transa,
@@ -334,13 +362,14 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmStridedBatchedEx(
                    batch,
                    "strided",
                    compute_name(compute),
-                   algorithm});
+                   algorithm,
+                   output});
 }
 
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmBatchedEx(
     cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
     const void*, const void* const*, cudaDataType a, int lda, const void* const*, cudaDataType b,
-    int ldb, const void*, void* const*, cudaDataType c, int ldc, int batch,
+    int ldb, const void*, void* const* outputs, cudaDataType c, int ldc, int batch,
     cublasComputeType_t compute, cublasGemmAlgo_t algorithm) {
   return multiply("cublasGemmBatchedEx", handle,
                   {transa,
@@ -354,15 +383,31 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGemmBatchedEx(
                    batch,
                    "pointers",
                    compute_name(compute),
-                   algorithm});
+                   algorithm,
+                   nullptr,
+                   outputs});
 }
 
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSgemmEx(cublasHandle_t handle, cublasOperation_t transa,
                                                    cublasOperation_t transb, int m, int n, int k,
                                                    const float*, const void*, cudaDataType a,
                                                    int lda, const void*, cudaDataType b, int ldb,
-                                                   const float*, void*, cudaDataType c, int ldc) {
-  return multiply("cublasSgemmEx", handle, {transa, transb, m, n, k, {a, lda}, {b, ldb}, {c, ldc}});
+                                                   const float*, void* output, cudaDataType c,
+                                                   int ldc) {
+  return multiply("cublasSgemmEx", handle,
+                  {transa,
+                   transb,
+                   m,
+                   n,
+                   k,
+                   {a, lda},
+                   {b, ldb},
+                   {c, ldc},
+                   1,
+                   nullptr,
+                   {},
+                   CUBLAS_GEMM_DEFAULT,
+                   output});
 }
 
 // Of one type each: letter, the element's C type, its cudaDataType, and the function's ending.
@@ -370,14 +415,27 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSgemmEx(cublasHandle_t handle, cublas
   OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gemm##ending(                               \
       cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,     \
       int k, const element*, const element*, int lda, const element*, int ldb, const element*,     \
-      element*, int ldc) {                                                                         \
+      element* output, int ldc) {                                                                  \
     return multiply("cublas" #letter "gemm" #ending, handle,                                       \
-                    {transa, transb, m, n, k, {type, lda}, {type, ldb}, {type, ldc}});             \
+                    {transa,                                                                       \
+                     transb,                                                                       \
+                     m,                                                                            \
+                     n,                                                                            \
+                     k,                                                                            \
+                     {type, lda},                                                                  \
+                     {type, ldb},                                                                  \
+                     {type, ldc},                                                                  \
+                     1,                                                                            \
+                     nullptr,                                                                      \
+                     {},                                                                           \
+                     CUBLAS_GEMM_DEFAULT,                                                          \
+                     output});                                                                     \
   }                                                                                                \
   OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gemmStridedBatched(                         \
       cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,     \
       int k, const element*, const element*, int lda, long long stride_a, const element*, int ldb, \
-      long long stride_b, const element*, element*, int ldc, long long stride_c, int batch) {      \
+      long long stride_b, const element*, element* output, int ldc, long long stride_c,            \
+      int batch) {                                                                                 \
     return multiply("cublas" #letter "gemmStridedBatched", handle,                                 \
                     {transa,                                                                       \
                      transb,                                                                       \
@@ -388,15 +446,30 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSgemmEx(cublasHandle_t handle, cublas
                      {type, ldb, stride_b},                                                        \
                      {type, ldc, stride_c},                                                        \
                      batch,                                                                        \
-                     "strided"});                                                                  \
+                     "strided",                                                                    \
+                     {},                                                                           \
+                     CUBLAS_GEMM_DEFAULT,                                                          \
+                     output});                                                                     \
   }                                                                                                \
   OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gemmBatched(                                \
       cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,     \
       int k, const element*, const element* const*, int lda, const element* const*, int ldb,       \
-      const element*, element* const*, int ldc, int batch) {                                       \
-    return multiply(                                                                               \
-        "cublas" #letter "gemmBatched", handle,                                                    \
-        {transa, transb, m, n, k, {type, lda}, {type, ldb}, {type, ldc}, batch, "pointers"});      \
+      const element*, element* const* outputs, int ldc, int batch) {                               \
+    return multiply("cublas" #letter "gemmBatched", handle,                                        \
+                    {transa,                                                                       \
+                     transb,                                                                       \
+                     m,                                                                            \
+                     n,                                                                            \
+                     k,                                                                            \
+                     {type, lda},                                                                  \
+                     {type, ldb},                                                                  \
+                     {type, ldc},                                                                  \
+                     batch,                                                                        \
+                     "pointers",                                                                   \
+                     {},                                                                           \
+                     CUBLAS_GEMM_DEFAULT,                                                          \
+                     nullptr,                                                                      \
+                     pointers(outputs)});                                                          \
   }
 
 OPTRACE_GEMM(S, float, CUDA_R_32F, _v2)

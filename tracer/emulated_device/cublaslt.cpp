@@ -18,6 +18,7 @@
 #include "tracer/emulated_device/call_values.h"
 #include "tracer/emulated_device/cublaslt_product.h"
 #include "tracer/emulated_device/cuda_data_types.h"
+#include "tracer/emulated_device/device_contents.h"
 #include "tracer/emulated_device/enum_names.h"
 
 namespace optrace::emulated {
@@ -170,6 +171,20 @@ cublasStatus_t check(const char* function, const Product& product) {
     return refuse(function, CUBLAS_STATUS_NOT_SUPPORTED, why);
   }
   return CUBLAS_STATUS_SUCCESS;
+}
+
+/// What the product is written to reads as zeros.
+void forget_output(const Attributes& layout, void* output) {
+  const std::size_t element = data_type_bytes(type_of(layout));
+  const bool by_rows =
+      get(layout, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_COL) == CUBLASLT_ORDER_ROW;
+  const auto lines = static_cast<std::size_t>(by_rows ? rows(layout) : columns(layout));
+  const auto length = static_cast<std::size_t>(by_rows ? columns(layout) : rows(layout));
+  const auto batch = get<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1);
+  const auto stride = get<std::int64_t>(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, 0);
+  forget_matrices(output,
+                  {length * element, lines, static_cast<std::size_t>(leading_bytes(layout))},
+                  static_cast<std::size_t>(batch), static_cast<std::size_t>(stride) * element);
 }
 
 }  // namespace
@@ -360,15 +375,16 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
 OPTRACE_DEVICE_EXPORT cublasStatus_t
 cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, const void*, const void*,
                cublasLtMatrixLayout_t a, const void*, cublasLtMatrixLayout_t b, const void*,
-               const void*, cublasLtMatrixLayout_t c, void*, cublasLtMatrixLayout_t d,
+               const void*, cublasLtMatrixLayout_t c, void* output, cublasLtMatrixLayout_t d,
                const cublasLtMatmulAlgo_t* algorithm, void*, size_t workspace, cudaStream_t) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (descriptor == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr)
     return CUBLAS_STATUS_INVALID_VALUE;
   const Product product = {of(descriptor), of(a), of(b), of(c), of(d)};
   const cublasStatus_t status = check("cublasLtMatmul", product);
-  if (status == CUBLAS_STATUS_SUCCESS)
-    record_product(product, algorithm, &configured, workspace, "emulated");
+  if (status != CUBLAS_STATUS_SUCCESS) return status;
+  forget_output(product.d, output);
+  record_product(product, algorithm, &configured, workspace, "emulated");
   return status;
 }
 

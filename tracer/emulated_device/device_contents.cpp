@@ -124,6 +124,18 @@ void forget_contents(const void* pointer, std::size_t bytes) {
     fill_memory(reinterpret_cast<void*>(range.begin), 0, range.end - range.begin);
 }
 
+void forget_matrices(void* pointer, const Columns& columns, std::size_t count, std::size_t stride) {
+  if (columns.bytes == 0 || columns.count == 0) return;
+  const std::size_t matrix = (columns.count - 1) * columns.pitch + columns.bytes;
+  for (std::size_t i = 0; i < count; ++i) {
+    char* const begin = static_cast<char*>(pointer) + i * stride;
+    // Which most often has not been written to.
+    if (contents_of(begin, matrix).empty() && known_of(begin, matrix).empty()) continue;
+    for (std::size_t j = 0; j < columns.count; ++j)
+      forget_contents(begin + j * columns.pitch, columns.bytes);
+  }
+}
+
 void drop_contents(const void* pointer, std::size_t bytes) {
   const std::lock_guard lock(contents_mutex);
   contents().written.remove(range_of(pointer, bytes));

@@ -30,6 +30,16 @@ OPTRACE_DEVICE_EXPORT void contents_copied(const void* to, const void* from, std
 /// nothing was written.
 OPTRACE_DEVICE_EXPORT void forget_contents(const void* pointer, std::size_t bytes);
 
+/// As forget_contents(), of so many matrices that lie `stride` bytes apart: columns of some bytes,
+/// which lie `pitch` bytes apart.
+struct Columns {
+  std::size_t bytes;
+  std::size_t count;
+  std::size_t pitch;
+};
+OPTRACE_DEVICE_EXPORT void forget_matrices(void* pointer, const Columns& columns, std::size_t count,
+                                           std::size_t stride);
+
 /// The memory goes away: as forget_contents(), but nothing is written.
 OPTRACE_DEVICE_EXPORT void drop_contents(const void* pointer, std::size_t bytes);
 
