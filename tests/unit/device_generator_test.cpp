@@ -143,6 +143,7 @@ namespace optrace::emulated {
 static std::string noted;
 void unthought(const char* function) { noted += std::string("unthought ") + function; }
 bool recording() { return true; }
+void library_wrote(const void* pointer) { noted += pointer == nullptr ? "" : "wrote "; }
 Call::Call(const char* function, const char* kind) {
   noted += std::string(kind) + " " + function + " ";
   json_.open('{');
@@ -202,9 +203,9 @@ extern "C" const char* take() {
   unsigned output = 5;
   CHECK(generate(second, &output, 101, 64, 0.5, nullptr) == 0);
   CHECK(std::string(take()) ==
-        R"(library curandGenerate {"kind":"CURAND_XORWOW","num":64,"scale":0.5})");
+        R"(wrote library curandGenerate {"kind":"CURAND_XORWOW","num":64,"scale":0.5})");
   CHECK(generate(second, &output, 77, 64, 0.5, nullptr) == 0);
-  CHECK(std::string(take()) == R"(library curandGenerate {"kind":77,"num":64,"scale":0.5})");
+  CHECK(std::string(take()) == R"(wrote library curandGenerate {"kind":77,"num":64,"scale":0.5})");
   CHECK(output == 5);
   CHECK(destroy(second) == 0);
 

@@ -16,7 +16,7 @@ enum class CallBehaviour {
   create,     ///< Fills a handle.
   destroy,    ///< Takes back a handle that create made.
   size,       ///< Fills the bytes (or elements) of workspace that the emulation needs.
-  compute,    ///< Records scalar and enum arguments; outputs are device memory, left as it is.
+  compute,    ///< Records scalar and enum arguments; outputs are device memory: zeros from then on.
   set,        ///< Changes what only the library itself would look at.
   value,      ///< Returns a plain value.
 };

@@ -54,6 +54,20 @@ Handles& handles() {
 }  // namespace
 )";
 
+/// Says of each pointer to what isn't constant that it was written to, but for those that are
+/// filled.
+std::string outputs_of(const Prototype& prototype, const std::vector<std::size_t>& filled) {
+  std::string text;
+  for (std::size_t at = 0; at < prototype.parameters.size(); ++at) {
+    const Parameter& parameter = prototype.parameters[at];
+    const bool to_values = parameter.pointee == "void" || parameter.pointee_complete;
+    if (parameter.kind == ValueKind::pointer && !parameter.pointee_constant && to_values &&
+        std::find(filled.begin(), filled.end(), at) == filled.end())
+      text += fmt::format("  optrace::emulated::library_wrote(a{});\n", at);
+  }
+  return text;
+}
+
 std::string body_of(const DeviceFamily& family, const Prototype& prototype,
                     EnumeratorNames& names) {
   const CallDecision decision = decide(family, prototype);
@@ -85,7 +99,8 @@ std::string body_of(const DeviceFamily& family, const Prototype& prototype,
       for (const std::size_t at : decision.filled)
         body += fmt::format("  if (a{0} != nullptr) std::memset(a{0}, 0, {1}sizeof *a{0});\n", at,
                             count);
-      return body + recording_of(prototype, names) + succeed;
+      return body + outputs_of(prototype, decision.filled) + recording_of(prototype, names) +
+             succeed;
     }
     case CallBehaviour::set:
       return succeed;

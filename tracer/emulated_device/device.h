@@ -115,6 +115,10 @@ OPTRACE_DEVICE_EXPORT void set_current_device(int device);
 /// What stands for a device's context, the only one that it has.
 OPTRACE_DEVICE_EXPORT void* context_of(int device);
 
+/// Device memory that a library's call may have written, to the end of the block that the address
+/// lies in, reads as zeros from now on. Nothing happens to other memory.
+OPTRACE_DEVICE_EXPORT void library_wrote(const void* pointer);
+
 }  // namespace optrace::emulated
 
 extern "C" {

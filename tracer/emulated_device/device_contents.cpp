@@ -182,6 +182,11 @@ std::size_t bytes_of_block_from(const void* pointer) {
   return allocation.bytes - (at - reinterpret_cast<std::uintptr_t>(allocation.pointer));
 }
 
+void library_wrote(const void* pointer) {
+  if (const std::size_t bytes = bytes_of_block_from(pointer); bytes != 0)
+    forget_contents(pointer, bytes);
+}
+
 }  // namespace optrace::emulated
 
 // PyTorch's caching allocator hands out the same memory again and again without a word to CUDA. It
