@@ -70,7 +70,9 @@ Parameter read_parameter(CXType type, std::string name) {
     parameter.pointee = take(clang_getTypeSpelling(pointee));
     parameter.pointee_kind = kind_of(pointee);
     parameter.pointee_constant = clang_isConstQualifiedType(pointee) != 0;
-    parameter.pointee_complete = pointee.kind != CXType_Void && clang_Type_getSizeOf(pointee) > 0;
+    const bool is_function = clang_getResultType(pointee).kind != CXType_Invalid;
+    parameter.pointee_complete =
+        pointee.kind != CXType_Void && !is_function && clang_Type_getSizeOf(pointee) > 0;
   }
   if (parameter.kind == ValueKind::enumeration) {
     for_each_child(clang_getTypeDeclaration(clang_getCanonicalType(type)), [&](CXCursor cursor) {
