@@ -194,6 +194,9 @@ def written_by_structs(held):
     half = torch.ones(2, 2, dtype=torch.float16).cuda()
     half.addmm_(half.clone(), half.clone())
     seen["products"] = lists(left, product, wide, batches.sum(), half)
+    spectrum = torch.ones(4, dtype=torch.complex64).cuda()
+    torch.fft.fft(torch.ones(4, dtype=torch.complex64).cuda(), out=spectrum)
+    seen["a transform"] = [str(value) for value in spectrum.tolist()]
     square = torch.ones(2, 2).cuda()
     seen["views"] = lists(square.tril_(), whole)
     return {str(key): value for key, value in seen.items()}

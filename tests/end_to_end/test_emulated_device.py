@@ -99,6 +99,7 @@ def check_structs(written):
     assert written.pop("out=") == [zeros, zeros]
     none = [[0, 0], [0, 0]]
     assert written.pop("products") == [[[1, 1], [1, 1]], none, [[0, 0, 1, 1]] * 2, 0, none]
+    assert written.pop("a transform") == ["0j"] * 4
     assert written.pop("views") == [[[0, 0], [0, 0]], [1, 0, 0, 4]]
     # The optimizers: the gradients are only written where there is a scale.
     assert len(written) == 4

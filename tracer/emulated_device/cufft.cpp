@@ -146,6 +146,7 @@ OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftXtExec(cufftHandle plan, void* i
   const std::shared_ptr<Plan> made = find(plan);
   if (made == nullptr || made->sizes.empty()) return CUFFT_INVALID_PLAN;
   if (input == nullptr || output == nullptr) return CUFFT_INVALID_VALUE;
+  optrace::emulated::library_wrote(output);
   if (!optrace::emulated::recording()) return CUFFT_SUCCESS;
   Call call("cufftXtExec", "library");
   auto& json = call.json();
