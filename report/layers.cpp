@@ -127,6 +127,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "xnn_*", Layer::library, kAlways},
     {"*", "nnp_*", Layer::library, kAlways},
     {"*", "pytorch_q*", Layer::library, kAlways},
+    {"*", "qnnpack::*", Layer::library, kAlways},
     {"*", "Sleef_*", Layer::library, kAlways},
     {"*", "cudnn*", Layer::library, kAlways},
     {"*", "cublas*", Layer::library, kAlways},
@@ -197,12 +198,12 @@ constexpr auto kLibraries = std::to_array<LibraryRow>({
     {"MKL_*", "MKL"},          {"Dfti*", "MKL"},          {"vms*", "MKL"},
     {"vmd*", "MKL"},           {"vmc*", "MKL"},           {"vmz*", "MKL"},
     {"cblas_*", "BLAS"},       {"fbgemm::*", "FBGEMM"},   {"xnn_*", "XNNPACK"},
-    {"nnp_*", "NNPACK"},       {"pytorch_q*", "QNNPACK"}, {"cudnn*", "cuDNN"},
-    {"cublasLt*", "cuBLASLt"}, {"cublas*", "cuBLAS"},     {"cusolver*", "cuSOLVER"},
-    {"cusparse*", "cuSPARSE"}, {"cufft*", "cuFFT"},       {"curand*", "cuRAND"},
-    {"nccl*", "NCCL"},         {"cuda*", "CUDA"},         {"__cuda*", "CUDA"},
-    {"cu*", "CUDA"},           {"nvrtc*", "NVRTC"},       {"%_", "BLAS/LAPACK"},
-    {"^", "BLAS/LAPACK"},
+    {"nnp_*", "NNPACK"},       {"pytorch_q*", "QNNPACK"}, {"qnnpack::*", "QNNPACK"},
+    {"cudnn*", "cuDNN"},       {"cublasLt*", "cuBLASLt"}, {"cublas*", "cuBLAS"},
+    {"cusolver*", "cuSOLVER"}, {"cusparse*", "cuSPARSE"}, {"cufft*", "cuFFT"},
+    {"curand*", "cuRAND"},     {"nccl*", "NCCL"},         {"cuda*", "CUDA"},
+    {"__cuda*", "CUDA"},       {"cu*", "CUDA"},           {"nvrtc*", "NVRTC"},
+    {"%_", "BLAS/LAPACK"},     {"^", "BLAS/LAPACK"},
 });
 
 // Of library interfaces: what prepares, asks and cleans up.

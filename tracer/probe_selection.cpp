@@ -115,6 +115,18 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "vm?@", ""},
     {Kind::c_function, "nnp_convolution_", ""},
 
+    // What quantised and mobile kernels call (ATen/native/quantized/cpu/, ATen/native/xnnpack/).
+    {Kind::scope, "fbgemm", "12fbgemmPacked"},
+    {Kind::scope, "fbgemm", "10fbgemmConv"},
+    {Kind::scope, "fbgemm", "18cblas_gemm_compute"},
+    {Kind::scope, "fbgemm", "22GenerateEmbeddingSpMDM"},
+    {Kind::scope, "fbgemm", "8QuantizeI"},
+    {Kind::scope, "fbgemm", "10DequantizeI"},
+    {Kind::directly, "qnnpack", ""},
+    {Kind::c_function, "pytorch_qnnp_run_operator$", ""},
+    {Kind::c_function, "xnn_run_operator", ""},
+    {Kind::c_function, "xnn_invoke_runtime$", ""},
+
     // CUDA's libraries, by what they export.
     {Kind::c_function, "cudnn", ""},
     {Kind::c_function, "cublas", ""},

@@ -13,7 +13,7 @@ namespace optrace {
 
 /// Raised with every change to the table of selected functions: plans that were kept under another
 /// version are made again.
-constexpr std::uint32_t kSelectionVersion = 11;
+constexpr std::uint32_t kSelectionVersion = 12;
 
 /// One row of the table that says which functions can be a step of an op's path.
 struct SelectionRule {

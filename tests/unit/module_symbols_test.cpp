@@ -291,6 +291,10 @@ TEST_CASE("functions are selected by their names") {
   CHECK(selected("_ZN2at4_ops6conv2d10redispatchEN3c1014DispatchKeySetERKNS_6TensorE"));
   CHECK_FALSE(selected("_ZN2at4_opsL26create_conv2d_typed_handleEv"));
   CHECK(selected("_ZN2at6native12conv2d_symintERKNS_6TensorE"));
+  CHECK(selected("_ZN6fbgemm12fbgemmPackedINS_11PackAMatrixIhiEEEEvv"));
+  CHECK_FALSE(selected("_ZN6fbgemm22fbgemmInstructionSetEv"));
+  CHECK(selected("_ZN7qnnpack13qnnpackLinearEv"));
+  CHECK(selected("xnn_run_operator"));
   CHECK(
       selected("_ZZZN2at6native12_GLOBAL__N_110add_kernelERNS_18TensorIteratorBaseEENKUlvE_clEv"));
   CHECK(selected("_ZN2at12_GLOBAL__N_112_GLOBAL__N_124wrapper_CPU__convolutionERKNS_6TensorE"));
