@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -68,6 +69,24 @@ class Combination {
     for (std::uint32_t taker = 0; taker < reports_.size(); ++taker) {
       add(taker, std::move(reports_[taker].roots));
     }
+    Report sum = add_up();
+    sum.meta["differences"] = differences();
+    sum.roots = make_frames();
+    return sum;
+  }
+
+  Report run_apart() {
+    for (std::uint32_t taker = 0; taker < reports_.size(); ++taker) describe(taker);
+    std::vector<Frame> roots;
+    for (Report& report : reports_) std::ranges::move(report.roots, std::back_inserter(roots));
+    Report sum = add_up();
+    sum.roots = std::move(roots);
+    return sum;
+  }
+
+ private:
+  /// All but the frames.
+  Report add_up() {
     Report sum = std::move(reports_.front());
     for (std::size_t i = 1; i < reports_.size(); ++i) {
       sum.threads += reports_[i].threads;
@@ -78,12 +97,9 @@ class Combination {
       add_warnings(sum.meta, reports_[i].meta);
     }
     sum.processes = processes_;
-    sum.meta["differences"] = differences();
-    sum.roots = make_frames();
     return sum;
   }
 
- private:
   /// How the process of a report is called: by its rank, or its number.
   void describe(std::uint32_t taker) {
     const Report& report = reports_[taker];
@@ -233,6 +249,11 @@ class Combination {
 Report combine(std::vector<Report> reports) {
   if (reports.size() == 1) return std::move(reports.front());
   return Combination(std::move(reports)).run();
+}
+
+Report join(std::vector<Report> reports) {
+  if (reports.size() == 1) return std::move(reports.front());
+  return Combination(std::move(reports)).run_apart();
 }
 
 }  // namespace optrace

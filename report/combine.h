@@ -13,4 +13,7 @@ namespace optrace {
 /// A single report comes back as it is. Throws Error(usage) when they are not of the same torch.
 Report combine(std::vector<Report> reports);
 
+/// The same with the frames of each process for themselves, and all of their detail.
+Report join(std::vector<Report> reports);
+
 }  // namespace optrace

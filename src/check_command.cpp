@@ -50,7 +50,7 @@ std::string render(const CheckCommandOptions& options, const Report& report,
 void run(const CheckCommandOptions& options) {
   Destination destination(options.file);
   const std::vector<Rule> rules = rules_of(options.expectations);
-  const Operand operand = read_operand(options.operand);
+  const Operand operand = read_checked_operand(options.operand);
   const std::optional<Index> index = find_index(text_at(operand.report.torch, "version"),
                                                 text_at(operand.report.torch, "git_version"));
   const KnownNames names(operand.traces, index ? &*index : nullptr);

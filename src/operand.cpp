@@ -6,22 +6,50 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/error.h"
 #include "report/combine.h"
 #include "report/read_report.h"
+#include "report/terminal_text.h"
 #include "report/trace_index.h"
 #include "src/traced_command.h"
 
 namespace optrace {
 namespace {
 
-Operand operand_of(std::vector<Trace> traces) {
+using PutTogether = Report (*)(std::vector<Report>);
+
+Operand operand_of(std::vector<Trace> traces, PutTogether put_together) {
   Operand operand{{}, std::move(traces)};
   const std::optional<Index> index = find_index_of(operand.traces.front(), nullptr);
   std::vector<Report> reports;
   for (const Trace& trace : operand.traces)
     reports.push_back(merge(trace, index ? &*index : nullptr, {}));
-  operand.report = combine(std::move(reports));
+  operand.report = put_together(std::move(reports));
   return operand;
+}
+
+/// The traces of the other processes of a job, which the trace of its first one names.
+std::vector<std::filesystem::path> traces_beside(const std::filesystem::path& trace,
+                                                 const nlohmann::json& meta) {
+  std::vector<std::filesystem::path> traces;
+  if (!meta.is_object()) return traces;
+  const auto names = meta.find("other_traces");
+  if (names == meta.end() || !names->is_array()) return traces;
+  for (const nlohmann::json& name : *names) {
+    const std::filesystem::path file = name.is_string() ? name.get<std::string>() : std::string();
+    if (file.empty() || file != file.filename()) continue;  // Only what lies in the same folder.
+    if (!std::filesystem::exists(trace.parent_path() / file)) {
+      throw Error(ExitStatus::usage,
+                  fmt::format("{} names {}, the trace of another process, and that is not there",
+                              trace.string(), printable(file.string())),
+                  "Keep the traces of a job in one folder, or trace it again.");
+    }
+    traces.push_back(trace.parent_path() / file);
+  }
+  return traces;
 }
 
 /// Whether an operand names a file, there or not, and is no command: no op's name has a slash in
@@ -39,11 +67,21 @@ Operand read_operand_file(const std::string& file) {
   if (is_report_file(file)) return {read_report(file), {}};
   std::vector<Trace> traces;
   traces.push_back(read_trace(file, TraceParts::without_events));
-  return operand_of(std::move(traces));
+  return operand_of(std::move(traces), combine);
 }
 
 Operand read_operand(const std::string& text) {
-  return names_file(text) ? read_operand_file(text) : operand_of(trace_command(text));
+  return names_file(text) ? read_operand_file(text) : operand_of(trace_command(text), combine);
+}
+
+Operand read_checked_operand(const std::string& text) {
+  if (!names_file(text)) return operand_of(trace_command(text), join);
+  if (is_report_file(text)) return {read_report(text), {}};
+  std::vector<Trace> traces;
+  traces.push_back(read_trace(text, TraceParts::without_events));
+  for (const std::filesystem::path& other : traces_beside(text, traces.front().meta))
+    traces.push_back(read_trace(other, TraceParts::without_events));
+  return operand_of(std::move(traces), join);
 }
 
 }  // namespace optrace

@@ -18,6 +18,11 @@ struct Operand {
 /// float16`. Throws Error(usage) for what is none of them, and what tracing throws.
 Operand read_operand(const std::string& text);
 
+/// The same to be held against rules: the frames of each process for themselves, and those of the
+/// other processes of the job whose traces lie beside the given one (`optrace run --children`).
+/// Throws Error(usage) where one of them is missing.
+Operand read_checked_operand(const std::string& text);
+
 /// A trace or a JSON report.
 Operand read_operand_file(const std::string& file);
 

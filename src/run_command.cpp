@@ -1,5 +1,6 @@
 #include "src/run_command.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -234,17 +236,36 @@ class Steps {
   ExitStatus status_ = ExitStatus::done;
 };
 
+/// Tells the program's own trace of the other processes, so that nobody takes it for all. `files`
+/// are those of the processes' traces, in their order; none where none is written.
+void note_other_processes(const RunOptions& options, ProgramResult& result,
+                          const std::vector<std::filesystem::path>& files) {
+  const auto main = std::ranges::find_if(
+      result.processes, [](const TracedProcess& one) { return one.is_main && one.trace; });
+  if (main == result.processes.end()) return;
+  nlohmann::json& meta = main->trace->meta;
+  if (!options.request.children && result.had_children) meta["untraced_children"] = true;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (!result.processes[i].is_main) meta["other_traces"].push_back(files[i].filename().string());
+}
+
 /// Writes the traces and the report; `failed` if one of them could not be written.
 ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
   Steps steps;
+  // A child that did nothing with torch is no news.
+  std::erase_if(result.processes, [](const TracedProcess& process) {
+    return !process.trace || (!process.is_main && process.counted.events == 0);
+  });
+  std::vector<std::filesystem::path> written;
+  if (!options.trace_file.empty())
+    for (const TracedProcess& process : result.processes) written.push_back(files.of(process));
+  note_other_processes(options, result, written);
   std::vector<Trace> traces;
-  for (TracedProcess& process : result.processes) {
-    if (!process.trace) continue;
-    // A child that did nothing with torch is no news.
-    if (!process.is_main && process.counted.events == 0) continue;
+  for (std::size_t i = 0; i < result.processes.size(); ++i) {
+    TracedProcess& process = result.processes[i];
     if (!options.trace_file.empty()) {
       steps.take([&] {
-        const std::filesystem::path file = files.of(process);
+        const std::filesystem::path& file = written[i];
         write_trace(*process.trace, file);
         if (file != options.trace_file) {
           complain(fmt::format("the trace of process {} is in {}", process.id, file.string()));
@@ -404,6 +425,7 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
                 fmt::format("`{}` ended with exit status {}", fmt::join(words, " "), status),
                 "Its own messages say why. What it did until then is not what it was to do.");
   }
+  note_other_processes(options, result, {});
   std::vector<Trace> traces;
   for (TracedProcess& process : result.processes)
     if (process.trace && (process.is_main || process.counted.events != 0))

@@ -381,6 +381,13 @@ def test_children_are_traced_each_to_a_file_of_its_own(traced, optrace, script):
     sine, = [frame for frame in frames(result.report)
              if frame["op"] == "aten::sin" and frame["detail"].get("step") == "call"]
     assert len(sine["detail"]["processes"]) == 1
+    # The trace of the program knows of the others, which are held against rules with it.
+    rules = ["--expect", "calls aten::cos == 9", "--expect", "calls aten::sin == 1"]
+    checked = optrace("check", result.trace, *rules)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    files[0].unlink()
+    checked = optrace("check", result.trace, *rules)
+    assert checked.returncode == 2 and files[0].name in checked.stderr
 
 
 LOADER = """
@@ -396,13 +403,17 @@ LOADER = """
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_data_loader_workers(traced, python, script, run_program, tmp_path, method):
+def test_data_loader_workers(traced, optrace, python, script, run_program, tmp_path, method):
     name = script(LOADER)
     alone = run_program([python, name, method], cwd=tmp_path)
     result = traced(name, method, options=["--children"])
     assert (result.returncode, result.stdout) == (0, alone.stdout)
     assert calls_of(result.report, "aten::exp") == 8
     assert len(list(tmp_path.glob("run.*.trace"))) == 2
+    if method == "fork":  # What was not traced can't be told of.
+        checked = optrace("check", f"run --python {python} {tmp_path / name} {method}", "--expect",
+                          "never calls aten::exp")
+        assert checked.returncode == 2 and "--children" in checked.stdout, checked.stderr
 
 
 RANKS = """
