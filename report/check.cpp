@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -75,17 +76,33 @@ bool has_op_record(const Frame& frame) {
   return frame.detail.is_object() && frame.detail.contains("arguments");
 }
 
-bool is_on(const Frame& frame, const std::string& device, const Report& report) {
-  if (device.empty()) return true;
-  if (frame.detail.is_object() && frame.detail.contains("key_set")) {
-    const Json& keys = frame.detail["key_set"];
-    const bool cuda = keys.is_array() && std::any_of(keys.begin(), keys.end(), [](const Json& key) {
-                        return key.is_string() &&
-                               key.get_ref<const std::string&>().find("CUDA") != std::string::npos;
-                      });
-    return cuda == (device == "cuda");
+/// Calls of an op on that device: cpu, cuda, or any if empty.
+std::uint64_t calls_on(const Frame& frame, const std::string& device, const Report& report) {
+  if (device.empty()) return frame.calls;
+  const auto amount = [&](bool cuda, std::uint64_t calls) {
+    return cuda == (device == "cuda") ? calls : 0;
+  };
+  if (!frame.detail.is_object() || !frame.detail.contains("key_set"))
+    return amount(report.device == "cuda", frame.calls);
+  if (const auto variants = frame.detail.find("variants");
+      variants != frame.detail.end() && variants->is_array()) {
+    std::uint64_t calls = 0;
+    for (const Json& variant : *variants) {
+      bool cuda = false;
+      if (variant.is_object())
+        each_tensor(variant, [&](const Json& tensor) {
+          cuda = cuda || text_at(tensor, "device").starts_with("cuda");
+        });
+      calls += amount(cuda, count_at(variant, "calls"));
+    }
+    return calls;
   }
-  return report.device == device;
+  const Json& keys = frame.detail["key_set"];
+  const bool cuda = keys.is_array() && std::any_of(keys.begin(), keys.end(), [](const Json& key) {
+                      return key.is_string() &&
+                             key.get_ref<const std::string&>().find("CUDA") != std::string::npos;
+                    });
+  return amount(cuda, frame.calls);
 }
 
 bool is_innermost_library(const Frame& frame) {
@@ -150,7 +167,7 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
 }
 
 /// Calls of a library's function that were noted inside of the frame and have none of their own.
-std::uint64_t calls_inside(const std::string& pattern, const Frame& frame) {
+std::uint64_t calls_inside(const NameMeaning& meaning, const Frame& frame) {
   if (!frame.detail.is_object()) return 0;
   const auto calls = frame.detail.find("calls");
   if (calls == frame.detail.end() || !calls->is_array()) return 0;
@@ -159,22 +176,11 @@ std::uint64_t calls_inside(const std::string& pattern, const Frame& frame) {
   };
   std::uint64_t count = 0;
   for (const Json& call : *calls)
-    if (const std::string name = text_at(call, "call");
-        !name.empty() && text_at(call, "library") != "oneDNN" && names_function(pattern, name) &&
-        !has_frame(name))
+    if (const std::string name = text_at(call, "call"); !name.empty() &&
+                                                        text_at(call, "library") != "oneDNN" &&
+                                                        meaning.names(name) && !has_frame(name))
       count += count_at(call, "calls");
   return count;
-}
-
-/// A function is entered where the frame is; an op where it is called anew.
-bool is_called(const std::string& pattern, const Frame& frame) {
-  if (names_function(pattern, frame.name)) return true;
-  if (frame.op && is_op_call(frame) && names_op(pattern, *frame.op)) return true;
-  for (const char* const key : {"python_name", "implementation"})
-    if (const std::string name = text_at(frame.detail, key);
-        !name.empty() && names_function(pattern, name))
-      return true;
-  return false;
 }
 
 /// A frame of PyTorch's that an index or Python could have told the source of.
@@ -191,8 +197,9 @@ struct Tally {
   std::optional<Path> first;
   std::vector<CheckPlace> places;  // By first occurrence.
   std::map<std::pair<std::string_view, std::uint32_t>, std::size_t> known_places;
-  // uses: ops met and missed, and what they used instead.
+  // uses: ops that did, those of which it can't be told, and what the others used instead.
   std::uint64_t good = 0;
+  std::uint64_t doubtful = 0;
   std::set<std::string> instead;
 };
 
@@ -205,10 +212,13 @@ class Check {
         rules_(rules),
         options_(options),
         tallies_(rules.size()),
-        breaks_(find_graph_breaks(report)) {}
+        breaks_(find_graph_breaks(report)) {
+    for (const Rule& rule : rules) meanings_.push_back(meaning_of(rule));
+  }
 
   std::vector<CheckResult> run() {
     walk();
+    count_what_is_not_shown();
     std::vector<CheckResult> results;
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       CheckResult& result = results.emplace_back();
@@ -218,7 +228,7 @@ class Check {
         result.found = "nothing: the report is empty";
         continue;
       }
-      judge(tallies_[i], result);
+      judge(tallies_[i], meanings_[i], result);
       if (tallies_[i].first) result.path = steps_of(*tallies_[i].first);
       result.places = std::move(tallies_[i].places);
       std::ranges::stable_sort(result.places, std::ranges::greater(), &CheckPlace::count);
@@ -227,6 +237,25 @@ class Check {
   }
 
  private:
+  NameMeaning meaning_of(const Rule& rule) const {
+    switch (rule.kind) {
+      case Rule::Kind::calls:
+        return names_.meaning_of(rule.pattern);
+      case Rule::Kind::uses:
+      case Rule::Kind::never_uses:
+        return names_.ops_meant_by(rule.pattern);
+      default:
+        return {};
+    }
+  }
+
+  /// Reports leave out what leads to nothing that they show.
+  void count_what_is_not_shown() {
+    for (std::size_t i = 0; i < rules_.size(); ++i)
+      if (rules_[i].kind == Rule::Kind::calls)
+        tallies_[i].found = std::max(tallies_[i].found, names_.recorded_calls(meanings_[i]));
+  }
+
   /// Trees may be deeper than a stack.
   void walk() {
     std::vector<std::pair<const Frame*, std::size_t>> pending;  // With how many are above.
@@ -240,19 +269,38 @@ class Check {
       path.push_back(frame);
       own_.resize(above);
       own_.push_back(is_own(*frame) ? above : above == 0 ? kNoneOwn : own_.back());
-      records_ = records_ || has_op_record(*frame);
-      for (std::size_t i = 0; i < rules_.size(); ++i) note(rules_[i], tallies_[i], path);
+      python_.resize(above);
+      python_.push_back(above == 0 ? std::string_view() : inside_of(*path[above - 1]));
+      note_records(*frame);
+      for (std::size_t i = 0; i < rules_.size(); ++i) note(i, path);
       for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
         pending.emplace_back(&*child, path.size());
     }
   }
 
-  void note(const Rule& rule, Tally& tally, const Path& path) {
+  /// The innermost Python function at a frame, whose entry in `python_` is the last.
+  std::string_view inside_of(const Frame& frame) const {
+    return frame.layer == Layer::python ? std::string_view(frame.name) : python_.back();
+  }
+
+  void note_records(const Frame& frame) {
+    if (!is_op_call(frame)) return;
+    records_ = records_ || has_op_record(frame);
+    if (!frame.detail.is_object()) return;
+    const std::uint64_t left_out = count_at(frame.detail, "variants_left_out");
+    left_out_ += left_out;
+    if (may_copy_to_another_device(frame)) left_out_copies_ += left_out;
+  }
+
+  void note(std::size_t number, const Path& path) {
+    const Rule& rule = rules_[number];
+    const NameMeaning& meaning = meanings_[number];
+    Tally& tally = tallies_[number];
     const Frame& frame = *path.back();
     std::uint64_t more = 0;
     switch (rule.kind) {
       case Rule::Kind::calls:
-        more = is_called(rule.pattern, frame) ? frame.calls : calls_inside(rule.pattern, frame);
+        more = meaning.names(frame, python_.back()) ? frame.calls : calls_inside(meaning, frame);
         break;
       case Rule::Kind::measure:
         more = amount(rule.measure, path, breaks_);
@@ -265,7 +313,7 @@ class Check {
         break;
       case Rule::Kind::uses:
       case Rule::Kind::never_uses:
-        note_use(rule, tally, path);
+        note_use(rule, meaning, tally, path);
         return;
     }
     if (more == 0) return;
@@ -300,14 +348,16 @@ class Check {
 
   /// `first` becomes the way to what breaks the rule: the backend that is not to be, or the one
   /// that took its place.
-  void note_use(const Rule& rule, Tally& tally, const Path& path) {
+  void note_use(const Rule& rule, const NameMeaning& meaning, Tally& tally, const Path& path) {
     const Frame& op = *path.back();
-    if (!is_op_call(op) || !op.op || !names_op(rule.pattern, *op.op) ||
-        !is_on(op, rule.device, report_))
-      return;
-    tally.found += op.calls;
+    if (!is_op_call(op) || !op.op || !meaning.names_operator(*op.op)) return;
+    const std::uint64_t calls = calls_on(op, rule.device, report_);
+    if (calls == 0) return;
+    tally.found += calls;
     Path good;
     Path other;
+    std::uint64_t good_calls = 0;  // Of the backend, each of which can be one op's.
+    std::size_t good_depth = path.size();
     std::vector<std::pair<const Frame*, std::size_t>> pending{{&op, path.size() - 1}};
     Path way = path;
     while (!pending.empty()) {
@@ -315,7 +365,15 @@ class Check {
       pending.pop_back();
       way.resize(above);
       way.push_back(frame);
-      if (good.empty() && is_work_of(*frame, rule.backend)) good = way;
+      if (way.size() <= good_depth) good_depth = std::numeric_limits<std::size_t>::max();
+      if (is_work_of(*frame, rule.backend)) {
+        if (good.empty()) good = way;
+        // What the backend calls of its own is no other call of it.
+        if (way.size() < good_depth) {
+          good_calls += frame->calls;
+          good_depth = way.size();
+        }
+      }
       if (frame->layer == Layer::library && !is_library_bookkeeping(frame->name)) {
         if (const std::string library = text_at(frame->detail, "library");
             !library.empty() && library != "CUDA" && !is_work_of(*frame, rule.backend)) {
@@ -327,9 +385,16 @@ class Check {
         pending.emplace_back(&*child, way.size());
     }
     const bool never = rule.kind == Rule::Kind::never_uses;
-    if (!good.empty()) tally.good += op.calls;
-    if (good.empty() == never) return;
-    note_place(tally, path, op.calls);
+    // Calls on another device took the same path: the backend may have worked for those.
+    const bool cuda_only = is_of_cuda(rule.backend);
+    const std::uint64_t elsewhere = cuda_only ? 0 : op.calls - std::min(op.calls, calls);
+    const std::uint64_t most = cuda_only && rule.device == "cpu" ? 0 : std::min(good_calls, calls);
+    const std::uint64_t least = std::min(most, good_calls - std::min(good_calls, elsewhere));
+    tally.good += least;
+    tally.doubtful += most - least;
+    const std::uint64_t bad = never ? least : calls - most;
+    if (bad == 0) return;
+    note_place(tally, path, bad);
     if (!tally.first) tally.first = never ? good : !other.empty() ? other : own_work(path);
   }
 
@@ -349,9 +414,9 @@ class Check {
     return op;
   }
 
-  void judge(const Tally& tally, CheckResult& result) const {
+  void judge(const Tally& tally, const NameMeaning& meaning, CheckResult& result) const {
     const Rule& rule = result.rule;
-    if (const std::string why = cannot_tell(rule, tally, result.remedy); !why.empty()) {
+    if (const std::string why = cannot_tell(rule, meaning, tally, result.remedy); !why.empty()) {
       result.status = Status::error;
       result.found = why;
       return;
@@ -379,9 +444,10 @@ class Check {
       case Rule::Kind::uses:
       case Rule::Kind::never_uses: {
         const bool never = rule.kind == Rule::Kind::never_uses;
-        good = never ? tally.good == 0 : tally.found > 0 && tally.good == tally.found;
+        good =
+            never ? tally.good == 0 : tally.found > 0 && tally.good + tally.doubtful == tally.found;
         result.found = tally.found == 0
-                           ? fmt::format("{} was never called", rule.pattern)
+                           ? never_called(rule)
                            : fmt::format("{} of {} call{} {} {}", tally.good, tally.found,
                                          tally.found == 1 ? "" : "s",
                                          tally.good == 1 ? "uses" : "use", rule.backend);
@@ -391,7 +457,14 @@ class Check {
       }
     }
     result.status = good ? Status::passed : Status::failed;
-    if (report_.lost_events != 0 && more_may_change(rule, tally.found, good))
+    if (good && tally.doubtful != 0)
+      cannot_tell_because(
+          fmt::format("{} of them took the same path as calls on another device", tally.doubtful),
+          "Call the op from another line, or in another function, for each device.", result);
+    else if (good && has_untraced_children() && more_may_change(rule, tally.found, good))
+      cannot_tell_because("the program started other processes, which were not traced",
+                          "Trace them too: optrace run --children.", result);
+    else if (report_.lost_events != 0 && more_may_change(rule, tally.found, good))
       cannot_tell_because(
           fmt::format("{} events were lost while recording", report_.lost_events),
           "Trace less at a time (--ops, --count), or on a machine that is less busy.", result);
@@ -401,6 +474,10 @@ class Check {
                       report_.statistics.unprobed_callers),
           "Ask for what is called (`calls NAME`) instead: that does not depend on callers.",
           result);
+  }
+
+  bool has_untraced_children() const {
+    return report_.meta.is_object() && report_.meta.contains("untraced_children");
   }
 
   static void cannot_tell_because(const std::string& why, std::string remedy, CheckResult& result) {
@@ -432,16 +509,14 @@ class Check {
   }
 
   /// Why a rule means nothing for this report; empty where it does.
-  std::string cannot_tell(const Rule& rule, const Tally& tally, std::string& remedy) const {
+  std::string cannot_tell(const Rule& rule, const NameMeaning& meaning, const Tally& tally,
+                          std::string& remedy) const {
     switch (rule.kind) {
       case Rule::Kind::calls:
       case Rule::Kind::uses:
       case Rule::Kind::never_uses:
-        if (tally.found > 0 || options_.allow_unknown || names_.any_matches(rule.pattern))
-          return {};
-        remedy = why_unknown(rule.pattern);
-        return fmt::format("nothing is known that matches {}, so the rule could never fail",
-                           rule.pattern);
+        return tally.found > 0 || options_.allow_unknown ? ""
+                                                         : why_never_found(rule, meaning, remedy);
       case Rule::Kind::measure:
         if (rule.measure == Measure::graph_breaks && !breaks_.compiled) {
           remedy = "Trace a program that runs what torch.compile gave.";
@@ -450,7 +525,7 @@ class Check {
         if (rule.measure != Measure::implicit_copies) return {};
         [[fallthrough]];
       case Rule::Kind::no_dtype:
-        if (records_) return {};
+        if (records_) return why_incomplete(rule, tally, remedy);
         remedy = "Trace where a C++ compiler is installed: op records take one.";
         return "the report has no arguments of ops";
       case Rule::Kind::has_sources:
@@ -459,6 +534,59 @@ class Check {
         return "no index of PyTorch's source was at hand when the report was made";
     }
     return {};
+  }
+
+  /// Why calls whose arguments are not in the report could turn the verdict; empty where none can.
+  std::string why_incomplete(const Rule& rule, const Tally& tally, std::string& remedy) const {
+    const bool dtype = rule.kind == Rule::Kind::no_dtype;
+    const std::uint64_t left_out = dtype ? left_out_ : left_out_copies_;
+    const bool good = dtype ? tally.found == 0 : holds(tally.found, rule.relation, rule.bound);
+    if (left_out == 0 || !more_may_change(rule, tally.found, good)) return {};
+    remedy = "Trace less at a time (--ops, --count), or a part of the program.";
+    return fmt::format(
+        "the arguments of {} call{} of ops are not in the report, which keeps {} kinds "
+        "of calls for each path",
+        left_out, left_out == 1 ? "" : "s", kMostTallies);
+  }
+
+  /// Why it means nothing that no call was found; empty where it does mean something.
+  std::string why_never_found(const Rule& rule, const NameMeaning& meaning,
+                              std::string& remedy) const {
+    const Knowledge known = names_.knowledge_of(meaning);
+    if (known == Knowledge::none) {
+      remedy = why_unknown(rule.pattern);
+      return fmt::format("nothing is known that matches {}, so the rule could never fail",
+                         rule.pattern);
+    }
+    if (known == Knowledge::unrecorded) {
+      remedy =
+          "Ask for a function that does its work, or an op. --allow-unknown (in Python "
+          "allow_unknown=True) takes it as it is.";
+      return fmt::format("no trace tells of {}: {}", rule.pattern,
+                         meaning.why_untold.empty()
+                             ? "it is a type, or a function that is compiled into others or that "
+                               "optrace does not record"
+                             : meaning.why_untold);
+    }
+    if (known == Knowledge::by_record && !records_) {
+      remedy = "Trace where a C++ compiler is installed: op records take one.";
+      return fmt::format("only op records tell of {}, and the report has none", rule.pattern);
+    }
+    if (known == Knowledge::unshown && !names_.has_traces()) {
+      remedy = "Check the trace (--trace FILE) itself, which has all calls.";
+      return fmt::format("reports leave {} out where it calls nothing that they show",
+                         rule.pattern);
+    }
+    if (rule.kind != Rule::Kind::never_uses) return {};
+    remedy =
+        "Trace a program that calls it, on a GPU or with --dry-run where that is meant. "
+        "--allow-unknown (in Python allow_unknown=True) takes it as it is.";
+    return never_called(rule) + ", so the rule says nothing";
+  }
+
+  static std::string never_called(const Rule& rule) {
+    return fmt::format("{} was never called{}{}", rule.pattern, rule.device.empty() ? "" : " on ",
+                       rule.device);
   }
 
   std::string why_unknown(const std::string& pattern) const {
@@ -497,8 +625,13 @@ class Check {
   std::vector<Tally> tallies_;
   static constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
   std::vector<std::size_t> own_;  // For each frame of the way: the innermost of the program's own.
+  std::vector<NameMeaning> meanings_;     // Of each rule.
+  std::vector<std::string_view> python_;  // For each frame of the way: the Python function above.
   GraphBreaks breaks_;
   bool records_ = false;  // Some op has a record.
+  // Calls of ops that have none, and of those that copy to another device among them.
+  std::uint64_t left_out_ = 0;
+  std::uint64_t left_out_copies_ = 0;
 };
 
 }  // namespace

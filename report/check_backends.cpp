@@ -41,7 +41,7 @@ constexpr auto kBackends = std::to_array<Backend>({
     {"nnpack", "NNPACK", ""},
     {"triton", "", "triton_*"},
     {"magma", "", "magma_*"},
-    {"cutlass", "", "cutlass*"},
+    {"cutlass", "", "*cutlass*"},
     {"flash", "", "*flash_attention*"},
     {"flash", "", "*flash_fwd_*"},
     {"efficient", "", "*efficient_attention*"},
@@ -82,6 +82,11 @@ std::vector<std::string_view> backend_names() {
   for (const Backend& backend : kBackends)
     if (names.empty() || names.back() != backend.name) names.push_back(backend.name);
   return names;
+}
+
+bool is_of_cuda(std::string_view backend) {
+  const std::string wanted = lower(backend);
+  return wanted.starts_with("cu") || wanted == "nccl";
 }
 
 bool is_work_of(const Frame& frame, std::string_view backend) {

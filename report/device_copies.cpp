@@ -55,15 +55,13 @@ std::uint64_t calls_where(const Frame& frame, const Holds& holds) {
 }
 
 std::uint64_t copies_of_op(const Frame& frame) {
-  if (!is_op_call(frame) || !frame.op) return 0;
+  if (!is_op_call(frame) || !may_copy_to_another_device(frame)) return 0;
   if (*frame.op == "aten::copy_")
     return calls_where(frame,
                        [](const std::set<std::string>& devices) { return devices.size() > 1; });
-  if (*frame.op == "aten::_local_scalar_dense")
-    return calls_where(frame, [](const std::set<std::string>& devices) {
-      return !devices.empty() && *devices.begin() != "cpu";
-    });
-  return 0;
+  return calls_where(frame, [](const std::set<std::string>& devices) {
+    return !devices.empty() && *devices.begin() != "cpu";
+  });
 }
 
 /// What CUDA was asked to copy between host and device.
@@ -106,6 +104,10 @@ std::string_view asked_by(std::span<const Frame* const> way) {
 
 bool is_op_call(const Frame& frame) {
   return text_at(frame.detail, "step") == "call";
+}
+
+bool may_copy_to_another_device(const Frame& frame) {
+  return frame.op && (*frame.op == "aten::copy_" || *frame.op == "aten::_local_scalar_dense");
 }
 
 std::uint64_t implicit_copies(std::span<const Frame* const> way) {

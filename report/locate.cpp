@@ -600,6 +600,18 @@ struct Locator::State {
                                              : std::nullopt;
   }
 
+  // `torch.nn.utils.weight_norm` is a module, and the function of that name in it, which the
+  // package imports over it.
+  std::vector<PythonName> python_names_of(const std::string& spelling) const {
+    std::vector<PythonName> names;
+    if (const auto found = find_python(spelling)) names.push_back(*found);
+    if (names.empty() || names[0].kind != PythonKind::module_) return names;
+    const std::string module(names[0].name);
+    if (const auto same = find_python(module + module.substr(module.rfind('.') + 1).insert(0, ".")))
+      names.push_back(*same);
+    return names;
+  }
+
   // `attribute` starts with its dot.
   std::optional<PythonName> inherited(const PythonName& of, const std::string& attribute,
                                       std::size_t depth) const {
@@ -675,18 +687,10 @@ struct Locator::State {
       add(result, options, [&] { return located(name, with_ops); });
     };
     for (const std::string& spelling : python_spellings(query)) {
-      const auto found = find_python(spelling);
-      if (found) take(*found);
-      // `torch.nn.utils.weight_norm` is a module, and the function of that name in it, which the
-      // package imports over it.
-      if (found && found->kind == PythonKind::module_) {
-        const std::string module(found->name);
-        if (const auto same =
-                find_python(module + module.substr(module.rfind('.') + 1).insert(0, ".")))
-          take(*same);
-      }
+      const std::vector<PythonName> found = python_names_of(spelling);
+      for (const PythonName& name : found) take(name);
       // Whoever gives a path wants what is there, not what has the same name elsewhere.
-      if (found && query.form == NameForm::dotted) return;
+      if (!found.empty() && query.form == NameForm::dotted) return;
     }
     if (!seen.empty() || query.form == NameForm::mangled || query.form == NameForm::cpp) return;
     const std::string ending = "." + query.text;
@@ -836,11 +840,15 @@ LocateResult Locator::locate(std::string_view name, const LocateOptions& options
   return result;
 }
 
+std::vector<PythonName> Locator::python_names(std::string_view name) const {
+  for (const std::string& spelling : python_spellings(parse_name(name)))
+    if (std::vector<PythonName> found = state_->python_names_of(spelling); !found.empty())
+      return found;
+  return {};
+}
+
 bool Locator::knows_python_name(std::string_view name) const {
-  const std::vector<std::string> spellings = python_spellings(parse_name(name));
-  return std::any_of(spellings.begin(), spellings.end(), [&](const std::string& spelling) {
-    return state_->find_python(spelling).has_value();
-  });
+  return !python_names(name).empty();
 }
 
 }  // namespace optrace

@@ -74,6 +74,10 @@ class Locator {
   /// Throws Error(usage) for what can be no name (parse_name) and for a broken index.
   LocateResult locate(std::string_view name, const LocateOptions& options = {});
 
+  /// What of PyTorch's Python knows by that name, seen through aliases: one thing, or a module and
+  /// the function of the same name that hides it. With or without `torch.` in front.
+  std::vector<PythonName> python_names(std::string_view name) const;
+
   /// Whether Python knows something of PyTorch's by that name, as in `from torch import nn`.
   bool knows_python_name(std::string_view name) const;
 

@@ -82,6 +82,40 @@ bool is_named(std::string_view symbol, const NameQuery& query) {
 
 }  // namespace
 
+std::vector<std::filesystem::path> WheelSymbols::files() const {
+  std::error_code unreadable;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(libraries_, unreadable)) {
+    const std::string name = entry.path().filename();
+    if ((name.starts_with("libtorch") || name.starts_with("libc10")) && name.ends_with(".so"))
+      files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+bool WheelSymbols::any_with(std::string_view part,
+                            const std::function<bool(std::string_view)>& fits) const {
+  bool read = false;
+  bool found = false;
+  for (const std::filesystem::path& file : files()) {
+    try {
+      const MappedFile mapped(file);
+      for (const std::string_view table : string_tables(mapped.bytes())) {
+        read = true;
+        each_string_with(table, part, [&](std::string_view text) {
+          found = fits(text.substr(0, text.find('@')));
+          return !found;
+        });
+        if (found) return true;
+      }
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return !read;
+}
+
 std::vector<WheelSymbol> WheelSymbols::find(const NameQuery& query, std::size_t limit) const {
   std::vector<WheelSymbol> found;
   const bool mangled = query.form == NameForm::mangled;
@@ -92,15 +126,7 @@ std::vector<WheelSymbol> WheelSymbols::find(const NameQuery& query, std::size_t 
   constexpr std::size_t kShortestPart = 3;  // Letters; shorter ones are in everything.
   if (part.size() < kShortestPart) return found;
   std::set<std::string> seen;
-  std::error_code unreadable;
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(libraries_, unreadable)) {
-    const std::string name = entry.path().filename();
-    if ((name.starts_with("libtorch") || name.starts_with("libc10")) && name.ends_with(".so"))
-      files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const std::filesystem::path& file : files) {
+  for (const std::filesystem::path& file : files()) {
     try {
       const MappedFile mapped(file);
       std::vector<std::string> symbols;

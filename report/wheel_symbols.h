@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/locate_query.h"
@@ -27,7 +29,13 @@ class WheelSymbols {
   /// these components at the end of their names. Empty where a library can't be read.
   std::vector<WheelSymbol> find(const NameQuery& query, std::size_t limit) const;
 
+  /// Whether a symbol that holds `part` fits. True as well where no library can be read: nothing is
+  /// known then.
+  bool any_with(std::string_view part, const std::function<bool(std::string_view)>& fits) const;
+
  private:
+  std::vector<std::filesystem::path> files() const;
+
   std::filesystem::path libraries_;
 };
 

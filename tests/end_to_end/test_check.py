@@ -154,6 +154,29 @@ def test_names_are_looked_up_in_the_index(check, trace):
                  options=["--allow-unknown"]).returncode == DONE
 
 
+# As PyTorch's users name what the program calls.
+CALLED = ["torch.nn.Conv2d", "nn.ReLU", "torch.nn.Sequential.forward", "torch.nn.functional.relu",
+          "F.conv2d", "torch.conv2d", "torch.Tensor.sum", "torch.Tensor.__gt__",
+          "torch.nn.Module.cuda", "torch.ops.aten.conv2d", "torch.ops.aten.relu.default",
+          "aten::conv2d.default", "gt.Scalar", "torch.nn.functional.conv*"]
+# Names that PyTorch has, and no trace.
+UNTOLD = ["torch.nn.functional", "torch.nn.functional.max_pool2d", "torch.nn.Conv2d.cuda",
+          "torch.nn.BatchNorm2d", "torch.Size", "c10::DispatchKey", "at::Tensor",
+          "c10::TensorImpl::set_sizes_contiguous"]
+
+
+def test_names_stand_for_what_pytorch_means_by_them(check, trace):
+    result = check(trace, *(f"never calls {name}" for name in CALLED), options=["--format", "json"])
+    assert result.returncode == FAILED, result.stderr
+    for rule in json.loads(result.stdout)["rules"]:
+        assert rule["status"] == "failed", rule
+    result = check(trace, *(f"never calls {name}" for name in UNTOLD), "linear@cuda never uses mkl",
+                   options=["--format", "json"])
+    assert result.returncode == USAGE, result.stderr
+    for rule in json.loads(result.stdout)["rules"]:
+        assert rule["status"] == "error" and rule["remedy"], rule
+
+
 def test_rules_of_a_file_and_the_json(check, trace, tmp_path, repository):
     rules = tmp_path / "rules.yaml"
     rules.write_text("rules:\n- conv2d uses cudnn\n- {expect: launches <= 0, name: none, "

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -465,4 +467,178 @@ TEST_CASE("what TORCH_LIBRARY registers is known, and nothing is proposed as its
   const Report report = example();
   CHECK(check(report, names, {parse_rule("never calls c10d::allreduce_")})[0].status ==
         Status::passed);
+}
+
+namespace {
+
+/// An index with these names of Python, and the op aten::mm.
+class NamedIndex {
+ public:
+  NamedIndex() {
+    IndexContents contents;
+    contents.python_names = {
+        {"torch.LSTM", 'a', "torch.nn.LSTM", "", 0},
+        {"torch._C._nn.linear", 'b', "_Z18THPVariable_linearv", "torch/csrc/nn.cpp", 7},
+        {"torch.nn", 'm', "", "torch/nn/__init__.py", 1},
+        {"torch.nn.LSTM", 'a', "torch.nn.rnn.LSTM", "", 0},
+        {"torch.nn.functional.linear", 'a', "torch._C._nn.linear", "", 0},
+        {"torch.nn.functional.relu", 'f', "", "torch/nn/functional.py", 1},
+        {"torch.nn.rnn.Base", 'c', "", "torch/nn/rnn.py", 1},
+        {"torch.nn.rnn.Base.forward", 'f', "", "torch/nn/rnn.py", 2},
+        {"torch.nn.rnn.Base.to", 'f', "", "torch/nn/rnn.py", 2},
+        {"torch.nn.rnn.LSTM", 'c', "torch.nn.rnn.Base", "torch/nn/rnn.py", 3},
+        {"torch.nn.rnn.LSTM.forward", 'f', "", "torch/nn/rnn.py", 4},
+        {"torch.nn.rnn.Mine", 'c', "torch.nn.rnn.Base", "torch/nn/rnn.py", 5},
+        {"torch.nn.rnn.Mine.extra", 'f', "", "torch/nn/rnn.py", 6},
+        {"torch.vmap", 'a', "torch.inner.vmap", "", 0},
+        {"torch.inner.vmap", 'f', "", "torch/inner.py", 4},
+    };
+    contents.ops = {{"aten::mm", "mm", 1, ""}, {"aten::linear", "linear", 1, ""}};
+    contents.functions.emplace_back();
+    contents.functions.back().symbol = "_ZN3c109SomethingEv";
+    contents.functions.back().file = "c10/a.cpp";
+    write_index(contents, folder_.path() / "index");
+    index_.emplace(Index::open(folder_.path() / "index"));
+  }
+
+  CheckResult check(const Report& report, const std::string& rule,
+                    std::span<const Trace> traces = {}) const {
+    return std::move(
+        optrace::check(report, KnownNames(traces, &*index_), {parse_rule(rule)}).at(0));
+  }
+
+ private:
+  PrivateFolder folder_;
+  std::optional<Index> index_;
+};
+
+}  // namespace
+
+TEST_CASE("a name stands for what it is an alias of, and a class for its methods", "[check]") {
+  const NamedIndex index;
+  Report report = empty_report();
+  Frame vmap = frame(Layer::python, "torch.inner.vmap");
+  // A method that calls another one of its class is called once from outside.
+  Frame lstm = frame(Layer::python, "torch.nn.rnn.LSTM.forward", 2);
+  lstm.children.push_back(frame(Layer::python, "torch.nn.rnn.LSTM.check", 4));
+  vmap.children.push_back(std::move(lstm));
+  Frame bound = frame(Layer::binding, "THPVariable_linear");
+  bound.symbol = "_ZL18THPVariable_linearv";
+  bound.source = FrameSource{"torch/csrc/nn.cpp", 7, {}, {}};
+  vmap.children.push_back(std::move(bound));
+  report.roots.push_back(std::move(vmap));
+  for (const char* const rule :
+       {"never calls torch.vmap", "never calls torch.nn.LSTM", "never calls nn.LSTM",
+        "never calls LSTM", "never calls torch.nn.rnn.LSTM", "never calls torch.nn.LSTM.forward",
+        "never calls torch.nn.*LSTM", "never calls torch.nn.functional.linear",
+        "never calls F.linear", "never calls torch.nn.functional.*", "calls torch.nn.LSTM > 2"}) {
+    INFO(rule);
+    CHECK(index.check(report, rule).status == Status::failed);
+  }
+  CHECK(index.check(report, "calls torch.nn.LSTM == 2").status == Status::passed);
+  CHECK(index.check(report, "never calls F.relu").status == Status::passed);
+  // A module; a method of another class; a class whose forward() another has; no step of an op.
+  for (const char* const rule : {"never calls torch.nn", "never calls torch.nn.LSTM.to",
+                                 "never calls torch.nn.rnn.Mine", "never calls c10::Something"}) {
+    INFO(rule);
+    const CheckResult result = index.check(report, rule);
+    CHECK(result.status == Status::error);
+    CHECK(result.found.find("no trace tells of") != std::string::npos);
+    CHECK_FALSE(result.remedy.empty());
+  }
+}
+
+TEST_CASE("ops and LAPACK's functions may be spelled as PyTorch's users do", "[check]") {
+  const NamedIndex index;
+  Report report = empty_report();
+  Frame mm = op("mm", "float32", "cpu");
+  Frame work = frame(Layer::library, "sgesdd_");
+  work.detail = {{"library", "BLAS/LAPACK"}};
+  mm.children.push_back(std::move(work));
+  report.roots.push_back(std::move(mm));
+  report.roots.push_back(op("linear", "float32", "cpu"));
+  report.roots.back().op = "aten::linear.out";
+  for (const char* const rule :
+       {"calls aten::mm.default", "calls torch.ops.aten.mm", "calls torch.ops.aten.mm.default",
+        "calls mm.default", "calls torch.ops.aten.*", "calls SGESDD", "calls sgesdd",
+        "calls sgesdd_", "calls torch.ops.aten.linear", "calls linear.out",
+        "torch.ops.aten.mm uses lapack"}) {
+    INFO(rule);
+    CHECK(index.check(report, rule).status == Status::passed);
+  }
+  CHECK(index.check(report, "calls aten::linear.default").status == Status::failed);
+  CHECK(index.check(report, "never calls SGEQRF").status == Status::passed);
+  CHECK(index.check(report, "never calls SGESDDD").status == Status::error);
+}
+
+TEST_CASE("what an op uses says nothing where the op was never called", "[check]") {
+  const NamedIndex index;
+  Report report = empty_report();
+  report.device = "cpu";
+  report.roots.push_back(op("mm", "float32", "cpu"));
+  CHECK(index.check(report, "mm never uses cublas").status == Status::passed);
+  for (const char* const rule : {"mm@cuda never uses cublas", "linear never uses onednn"}) {
+    const CheckResult result = index.check(report, rule);
+    CHECK(result.status == Status::error);
+    CHECK(result.found.find("was never called") != std::string::npos);
+  }
+  CHECK(index.check(report, "mm@cuda uses cublas").status == Status::failed);
+  CHECK(index.check(report, "F.relu never uses onednn").found.find("no op") != std::string::npos);
+}
+
+TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
+  Report report = example();  // Three calls, three of cuDNN.
+  Frame& conv = report.roots[0].children[0];
+  CHECK(one(report, "conv2d uses cudnn").status == Status::passed);
+  conv.calls = 4;
+  const CheckResult result = one(report, "conv2d uses cudnn");
+  CHECK(result.status == Status::failed);
+  CHECK(result.found.find("3 of 4 calls use cudnn") != std::string::npos);
+  // Calls on two devices that took one path.
+  const auto variant = [](const char* device, unsigned calls) {
+    return nlohmann::json{
+        {"calls", calls},
+        {"arguments", {{{"name", "self"}, {"value", {{"tensor", {{"device", device}}}}}}}}};
+  };
+  conv.detail["variants"] = {variant("cuda:0", 3), variant("cpu", 1)};
+  CHECK(one(report, "conv2d@cuda uses cudnn").status == Status::passed);
+  CHECK(one(report, "conv2d@cpu never uses cudnn").status == Status::passed);
+  CHECK(one(report, "conv2d@cpu uses cudnn").status == Status::failed);
+  // What works on both may have worked for either.
+  conv.children[0].name = "at::native::flash_attention";
+  conv.children[0].calls = 1;
+  for (const char* const rule : {"conv2d@cpu never uses flash", "conv2d@cpu uses flash"})
+    CHECK(one(report, rule).found.find("another device") != std::string::npos);
+  CHECK(one(report, "conv2d@cuda uses flash").status == Status::failed);
+}
+
+TEST_CASE("what the report leaves out is no ground for a verdict that it could turn", "[check]") {
+  Report report = example();
+  report.roots[0].children[0].detail["variants_left_out"] = 8U;
+  CHECK(one(report, "no kernel of dtype float64").status == Status::error);
+  CHECK(one(report, "no kernel of dtype float16").status == Status::failed);
+  CHECK(one(report, "implicit copies <= 1").status == Status::passed);
+  report.roots[0].children[1].detail["variants_left_out"] = 1U;
+  CHECK(one(report, "implicit copies <= 1").status == Status::error);
+  CHECK(one(report, "no implicit copy").status == Status::failed);
+
+  // Frames that lead to nothing that a report shows.
+  Trace trace;
+  trace.python_functions.push_back({"__main__.helper", "/p.py", 1});
+  trace.functions.emplace_back().symbol = "_ZN2at4cuda6detail4initEv";
+  trace.paths.push_back({.kind = PathKind::python, .what = 0, .calls = 3});
+  trace.paths.push_back({.kind = PathKind::function, .parent = 0, .what = 0, .calls = 2});
+  const KnownNames names({&trace, 1}, nullptr);
+  const auto verdict = [&](const char* rule) {
+    return check(report, names, {parse_rule(rule)})[0].status;
+  };
+  CHECK(verdict("never calls __main__.helper") == Status::failed);
+  CHECK(verdict("calls __main__.helper == 3") == Status::passed);
+  CHECK(verdict("never calls at::cuda::detail::*") == Status::failed);
+
+  report = example();
+  report.meta["untraced_children"] = true;
+  CHECK(one(report, "ops <= 100").status == Status::error);
+  CHECK(one(report, "no copy").status == Status::failed);
+  CHECK(one(report, "calls aten::conv2d").status == Status::passed);
 }
