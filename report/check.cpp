@@ -461,9 +461,9 @@ class Check {
       cannot_tell_because(
           fmt::format("{} of them took the same path as calls on another device", tally.doubtful),
           "Call the op from another line, or in another function, for each device.", result);
-    else if (good && has_untraced_children() && more_may_change(rule, tally.found, good))
-      cannot_tell_because("the program started other processes, which were not traced",
-                          "Trace them too: optrace run --children.", result);
+    else if (const Missing* const missing = what_is_missing();
+             missing != nullptr && good && more_may_change(rule, tally.found, good))
+      cannot_tell_because(std::string(missing->what), std::string(missing->remedy), result);
     else if (report_.lost_events != 0 && more_may_change(rule, tally.found, good))
       cannot_tell_because(
           fmt::format("{} events were lost while recording", report_.lost_events),
@@ -476,8 +476,24 @@ class Check {
           result);
   }
 
-  bool has_untraced_children() const {
-    return report_.meta.is_object() && report_.meta.contains("untraced_children");
+  /// What a trace of a program says that it lacks.
+  struct Missing {
+    std::string_view key;
+    std::string_view what;
+    std::string_view remedy;
+  };
+
+  const Missing* what_is_missing() const {
+    static constexpr auto kMissing = std::to_array<Missing>({
+        {"untraced_children", "the program started other processes, which were not traced",
+         "Trace them too: optrace run --children."},
+        {"exit_status", "the program failed, and what it did until then is not what it was to do",
+         "Its own messages say why. Trace it again when it works."},
+    });
+    const auto found = std::ranges::find_if(kMissing, [&](const Missing& one) {
+      return report_.meta.is_object() && report_.meta.contains(one.key);
+    });
+    return found == kMissing.end() ? nullptr : &*found;
   }
 
   static void cannot_tell_because(const std::string& why, std::string remedy, CheckResult& result) {

@@ -236,15 +236,24 @@ class Steps {
   ExitStatus status_ = ExitStatus::done;
 };
 
-/// Tells the program's own trace of the other processes, so that nobody takes it for all. `files`
-/// are those of the processes' traces, in their order; none where none is written.
-void note_other_processes(const RunOptions& options, ProgramResult& result,
+constexpr int kSignalled = 128;  // As shells say it.
+
+int exit_status_of(const ProgramResult& result) {
+  return WIFSIGNALED(result.wait_status) ? kSignalled + WTERMSIG(result.wait_status)
+                                         : WEXITSTATUS(result.wait_status);
+}
+
+/// Tells the program's own trace what it lacks, so that nobody takes it for all: the other
+/// processes, and what a program that failed did not get to. `files` are those of the processes'
+/// traces, in their order; none where none is written.
+void note_what_is_missing(const RunOptions& options, ProgramResult& result,
                           const std::vector<std::filesystem::path>& files) {
   const auto main = std::ranges::find_if(
       result.processes, [](const TracedProcess& one) { return one.is_main && one.trace; });
   if (main == result.processes.end()) return;
   nlohmann::json& meta = main->trace->meta;
   if (!options.request.children && result.had_children) meta["untraced_children"] = true;
+  if (const int status = exit_status_of(result); status != 0) meta["exit_status"] = status;
   for (std::size_t i = 0; i < files.size(); ++i)
     if (!result.processes[i].is_main) meta["other_traces"].push_back(files[i].filename().string());
 }
@@ -259,7 +268,7 @@ ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files)
   std::vector<std::filesystem::path> written;
   if (!options.trace_file.empty())
     for (const TracedProcess& process : result.processes) written.push_back(files.of(process));
-  note_other_processes(options, result, written);
+  note_what_is_missing(options, result, written);
   std::vector<Trace> traces;
   for (std::size_t i = 0; i < result.processes.size(); ++i) {
     TracedProcess& process = result.processes[i];
@@ -302,13 +311,6 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   LiveLine line;
   return run_program(options.request,
                      [&line](const ProgramProgress& progress) { line.show(progress); });
-}
-
-constexpr int kSignalled = 128;  // As shells say it.
-
-int exit_status_of(const ProgramResult& result) {
-  return WIFSIGNALED(result.wait_status) ? kSignalled + WTERMSIG(result.wait_status)
-                                         : WEXITSTATUS(result.wait_status);
 }
 
 [[noreturn]] void run(RunOptions& options) {
@@ -425,7 +427,7 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
                 fmt::format("`{}` ended with exit status {}", fmt::join(words, " "), status),
                 "Its own messages say why. What it did until then is not what it was to do.");
   }
-  note_other_processes(options, result, {});
+  note_what_is_missing(options, result, {});
   std::vector<Trace> traces;
   for (TracedProcess& process : result.processes)
     if (process.trace && (process.is_main || process.counted.events != 0))

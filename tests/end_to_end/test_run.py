@@ -174,11 +174,14 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_the_exit_status_is_the_programs(traced, ending):
+def test_the_exit_status_is_the_programs(traced, optrace, ending):
     text, status = ENDINGS[ending]
     result = traced("-c", f"import os, sys, torch\nfor i in range(10): torch.ones(3) + 1\n{text}")
     assert result.returncode == status
     assert calls_of(result.report, "aten::add.Tensor") == 10  # Even where nobody was left to ask.
+    # What a program that failed did not do may be what it did not get to.
+    for rule, told in [("calls aten::add >= 10", 0), ("never calls aten::mm", 2 if status else 0)]:
+        assert optrace("check", result.trace, "--expect", rule).returncode == told, rule
 
 
 def test_a_program_that_is_not_there(optrace, python, tmp_path):
