@@ -121,6 +121,23 @@ std::uint64_t calls_of_kind(const Frame& frame, std::string_view kind) {
   return count;
 }
 
+bool is_call_of(const Frame& frame, std::string_view op) {
+  return is_op_call(frame) && frame.op && *frame.op == op;
+}
+
+/// What copies all tensors of a list with kernels of its own, and calls aten::copy_ for none.
+bool is_fused_copy(const Frame& frame) {
+  if (!is_call_of(frame, "aten::_foreach_copy_")) return false;
+  std::vector<const Frame*> pending{&frame};
+  while (!pending.empty()) {
+    const Frame* const one = pending.back();
+    pending.pop_back();
+    if (is_call_of(*one, "aten::copy_")) return false;
+    for (const Frame& child : one->children) pending.push_back(&child);
+  }
+  return true;
+}
+
 /// How much of `measure` the last frame of the path is.
 std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& breaks) {
   const Frame& frame = *path.back();
@@ -138,10 +155,8 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
     case Measure::library_calls:
       return is_innermost_library(frame) ? frame.calls : 0;
     case Measure::copies: {
-      const auto is_copy = [](const Frame* one) {
-        return is_op_call(*one) && one->op && *one->op == "aten::copy_";
-      };
-      if (is_copy(&frame)) return frame.calls;
+      const auto is_copy = [](const Frame* one) { return is_call_of(*one, "aten::copy_"); };
+      if (is_copy(&frame) || is_fused_copy(frame)) return frame.calls;
       const bool counted = std::any_of(path.begin(), path.end() - 1, is_copy);
       return counted ? 0 : calls_of_kind(frame, "copy");
     }

@@ -431,6 +431,15 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
   CHECK(check_to_junit(results).find("train.py:9  in __main__.step  ×1") != std::string::npos);
 }
 
+TEST_CASE("a fused copy of many tensors is a copy", "[check]") {
+  Report report = empty_report();
+  report.roots.push_back(op("_foreach_copy_", "float32", "cuda:0"));
+  CHECK(one(report, "no copy").status == Status::failed);
+  report.roots[0].children.push_back(op("copy_", "float32", "cuda:0"));
+  report.roots[0].children[0].calls = 2;
+  CHECK(one(report, "copies == 2").status == Status::passed);
+}
+
 TEST_CASE("BLAS and LAPACK are two backends", "[check]") {
   Report report = empty_report();
   for (const char* const call : {"sgemm_", "SGESDD", "DftiComputeForward"}) {
