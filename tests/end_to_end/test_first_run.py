@@ -70,8 +70,9 @@ def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_prog
     for number in range(RUNS):
         file = tmp_path / f"{number}.json"
         options = ["--children"] if name in WITH_CHILDREN else []
-        ended = optrace("run", "--python", python, "--format", "json", "-o", file, *options,
-                        program, environment=environment, timeout=300)
+        trace = tmp_path / f"{number}.trace"
+        ended = optrace("run", "--python", python, "--format", "json", "-o", file, "--trace", trace,
+                        *options, program, environment=environment, timeout=300)
         assert ended.returncode == 0, ended.stderr
         assert "not traced" not in ended.stderr, ended.stderr
         outputs.append(ended.stdout)
@@ -83,6 +84,11 @@ def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_prog
             pytest.fail(f"{name}: run {number} differs from the first, with an empty cache:\n" +
                         difference(reports[0], report), pytrace=False)
     check_names_what_ran(optrace, tmp_path / "0.json")
+    if name not in WITH_CHILDREN:
+        # Libraries that are loaded meanwhile call before anything but the dynamic linker knows them.
+        text = optrace("report", tmp_path / "0.trace")
+        assert text.returncode == 0, text.stderr
+        assert "had to be inferred" not in text.stdout
 
 
 def check_names_what_ran(optrace, file):

@@ -208,6 +208,7 @@ bool make_caller_tables() {
   if (sites != nullptr) {
     return true;
   }
+  prepare_module_lookup();
   if (const auto* const end = static_cast<void**>(dlsym(RTLD_DEFAULT, "__libc_stack_end"))) {
     main_stack_end = reinterpret_cast<std::uint64_t>(*end);
   }

@@ -1,5 +1,6 @@
 #include "tracer/agent/frame_modules.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
 
@@ -19,6 +20,18 @@ struct Listing {
   std::uint32_t count = 0;
   unsigned long long added = 0, removed = 0;  // By the dynamic linker.
 };
+
+// glibc's struct dl_find_object (dlfcn.h), whose header older versions lack.
+struct FoundObject {
+  unsigned long long flags;
+  void* map_start;
+  void* map_end;
+  void* link_map;
+  void* eh_frame;  // .eh_frame_hdr
+  unsigned long long reserved[7];
+};
+using FindObject = int (*)(void* address, FoundObject* found);
+FindObject find_object = nullptr;
 
 Listing lists[kMaxLists];
 std::uint32_t list_count = 0;
@@ -91,6 +104,28 @@ bool list_frame_modules() {
   dl_iterate_phdr(list_module, &listing);
   ++list_count;
   use_frame_modules(listing.modules.data, listing.count);
+  return true;
+}
+
+void prepare_module_lookup() {
+  find_object = reinterpret_cast<FindObject>(dlsym(RTLD_DEFAULT, "_dl_find_object"));
+}
+
+bool look_up_frame_module(std::uint64_t address, FrameModule& module) {
+  FoundObject found{};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  if (find_object == nullptr || find_object(reinterpret_cast<void*>(address), &found) != 0) {
+    return false;
+  }
+  module.first = reinterpret_cast<std::uint64_t>(found.map_start);
+  module.last = reinterpret_cast<std::uint64_t>(found.map_end);
+  module.table = reinterpret_cast<std::uint64_t>(found.eh_frame);
+  if (module.table < module.first || module.table >= module.last) {
+    return false;
+  }
+  module.table_size = module.last - module.table;  // Its own size is not told.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  module.mark = *reinterpret_cast<const std::uint64_t*>(module.table);
   return true;
 }
 

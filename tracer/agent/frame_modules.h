@@ -25,4 +25,12 @@ void frame_modules_are_current();
 /// Whether an address was asked about that lies in no listed module.
 bool frame_modules_outdated();
 
+/// Looks for the C library's way to find a module that takes no lock (glibc 2.35 and later). Calls
+/// libc: not from a probe.
+void prepare_module_lookup();
+
+/// Asks the C library for the module around an address, for one that was loaded since the list was
+/// made. False where there is none, or no such way. Vector registers must have been saved.
+bool look_up_frame_module(std::uint64_t address, FrameModule& module);
+
 }  // namespace optrace::agent

@@ -6,6 +6,46 @@
 #include "tracer/agent/pages.h"
 #include "tracer/agent/system_calls.h"
 
+extern "C" {
+/// Calls look_up_frame_module with the vector registers saved: the probed function's arguments are
+/// in them.
+__attribute__((visibility("hidden"))) bool optrace_agent_look_up_module(
+    std::uint64_t address, optrace::agent::FrameModule* module);
+__attribute__((visibility("hidden"))) bool optrace_agent_module_around(
+    std::uint64_t address, optrace::agent::FrameModule* module) {
+  return optrace::agent::look_up_frame_module(address, *module);
+}
+}
+
+asm(R"(
+  .pushsection .text
+  .hidden optrace_agent_look_up_module
+  .type optrace_agent_look_up_module, @function
+optrace_agent_look_up_module:
+  .cfi_startproc
+  pushq %rbp
+  .cfi_def_cfa_offset 16
+  .cfi_offset %rbp, -16
+  movq %rsp, %rbp
+  .cfi_def_cfa_register %rbp
+  subq $256, %rsp
+  andq $-16, %rsp
+  .irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+  movaps %xmm\number, 16*\number(%rsp)
+  .endr
+  call optrace_agent_module_around
+  .irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+  movaps 16*\number(%rsp), %xmm\number
+  .endr
+  movq %rbp, %rsp
+  popq %rbp
+  .cfi_def_cfa %rsp, 8
+  ret
+  .cfi_endproc
+  .size optrace_agent_look_up_module, . - optrace_agent_look_up_module
+  .popsection
+)");
+
 namespace optrace::agent {
 
 namespace {
@@ -475,10 +515,14 @@ bool frame_modules_outdated() {
 
 bool find_frame_rule(std::uint64_t address, FrameRule& rule) {
   rule = {};
-  const FrameModule* const module = find_module(address);
+  const FrameModule* module = find_module(address);
+  FrameModule loaded{};
   if (module == nullptr || !is_there(*module)) {
     __atomic_store_n(&outdated, true, __ATOMIC_RELAXED);
-    return false;
+    if (!optrace_agent_look_up_module(address, &loaded) || !is_there(loaded)) {
+      return false;
+    }
+    module = &loaded;
   }
   const std::uint64_t at = find_entry(*module, address);
   if (at < module->first || at >= module->last) {

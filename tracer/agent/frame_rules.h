@@ -6,7 +6,8 @@ namespace optrace::agent {
 
 // How a function's caller is found while the function waits for a call to return: what its call
 // frame information (.eh_frame) says at one address. Everything here runs in the middle of
-// somebody's function: general registers only, no lock, no memory, no call of libc.
+// somebody's function: general registers only, no lock, no memory. Of libc it calls _dl_find_object
+// alone, for a module that was loaded just now; that takes no lock either.
 
 enum class FrameBase : std::uint8_t {
   unknown,               ///< No call frame information, or a form of it that is not read.
