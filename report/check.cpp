@@ -283,7 +283,7 @@ class Check {
       path.resize(above);
       path.push_back(frame);
       own_.resize(above);
-      own_.push_back(is_own(*frame) ? above : above == 0 ? kNoneOwn : own_.back());
+      own_.push_back(own_place(path));
       python_.resize(above);
       python_.push_back(above == 0 ? std::string_view() : inside_of(*path[above - 1]));
       note_records(*frame);
@@ -337,10 +337,27 @@ class Check {
     note_place(tally, path, more);
   }
 
+  /// How far out the innermost Python frame of the program itself is, whose place `own_` gets for
+  /// the last frame; where there is none, that of another package than torch.
+  std::size_t own_place(const Path& path) const {
+    const Frame& frame = *path.back();
+    const std::size_t above = path.size() - 1;
+    const std::size_t before = above == 0 ? kNoneOwn : own_.back();
+    const bool better = is_own(frame) &&
+                        (before == kNoneOwn || !is_installed(frame) || is_installed(*path[before]));
+    return better ? above : before;
+  }
+
   /// A Python frame of the program itself, not of torch.
   static bool is_own(const Frame& frame) {
     return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
            frame.source->line != 0 && !frame.source->file.starts_with("torch/");
+  }
+
+  /// Of the interpreter's library, or of an installed package.
+  static bool is_installed(const Frame& frame) {
+    const std::string& file = frame.source->file;
+    return file.starts_with('<') || file.find("/lib/python3") != std::string::npos;
   }
 
   void note_place(Tally& tally, const Path& path, std::uint64_t count) const {

@@ -440,6 +440,29 @@ TEST_CASE("a fused copy of many tensors is a copy", "[check]") {
   CHECK(one(report, "copies == 2").status == Status::passed);
 }
 
+TEST_CASE("a line of the program goes before one of an installed package", "[check]") {
+  const auto python = [](const std::string& file, Frame inner) {
+    Frame frame_ = frame(Layer::python, "f");
+    frame_.source = FrameSource{file, 3, {}, {}};
+    frame_.children.push_back(std::move(inner));
+    return frame_;
+  };
+  const auto place = [&](Frame root) {
+    Report report = empty_report();
+    report.roots.push_back(std::move(root));
+    const CheckResult result = one(report, "never calls aten::mm");
+    REQUIRE(result.places.size() == 1);
+    return result.places[0].file;
+  };
+  const auto mm = [] { return op("mm", "float32", "cpu"); };
+  const std::string copy = "/usr/lib/python3.11/copy.py";
+  const std::string package = "/x/.venv/lib/python3.11/site-packages/transformers/model.py";
+  CHECK(place(python("train.py", python(copy, python("torch/_tensor.py", mm())))) == "train.py");
+  CHECK(place(python("train.py", python(copy, python("model.py", mm())))) == "model.py");
+  // Where all is installed, the innermost is better than none.
+  CHECK(place(python(copy, python(package, mm()))) == package);
+}
+
 TEST_CASE("BLAS and LAPACK are two backends", "[check]") {
   Report report = empty_report();
   for (const char* const call : {"sgemm_", "SGESDD", "DftiComputeForward"}) {
