@@ -156,8 +156,18 @@ class RecordedCalls {
              meaning_.names_method(trace_.python_functions[path.what].name, python_above(path));
     if (path.kind != PathKind::function) return false;
     if (path.builtin != kNone && python_.at(path.builtin)) return true;
-    return path.what != kNone &&
-           (functions_[path.what] || (path.builtin == kNone && bindings_[path.what]));
+    if (path.what == kNone) return false;
+    const std::uint32_t builtin = builtin_of(path);
+    if (builtin == kNone) return functions_[path.what] || bindings_[path.what];
+    // What Python called it as decides, and has been counted where it is meant.
+    return functions_[path.what] && !python_.at(builtin);
+  }
+
+  /// The name as which Python called a function: its own, or that of a caller that nothing names.
+  std::uint32_t builtin_of(const TracePath& path) const {
+    if (path.builtin != kNone || path.parent == kNone) return path.builtin;
+    const TracePath& above = trace_.paths[path.parent];
+    return above.kind == PathKind::function && above.what == kNone ? above.builtin : kNone;
   }
 
   std::string_view python_above(const TracePath& path) const {
