@@ -62,12 +62,11 @@ TEST_CASE("the report's JSON has the schema's keys, in its order", "[json_output
                                 {"call_line", 7},
                                 {"call_range", nullptr},
                                 {"url", nullptr}}));
-  CHECK(root["children"][0]["source"] ==
-        json({{"file", nullptr},
-              {"line", nullptr},
-              {"call_line", 9},
-              {"call_range", nullptr},
-              {"url", nullptr}}));
+  CHECK(root["children"][0]["source"] == json({{"file", nullptr},
+                                               {"line", nullptr},
+                                               {"call_line", 9},
+                                               {"call_range", nullptr},
+                                               {"url", nullptr}}));
   CHECK(root["children"][1]["source"].is_null());
   CHECK(root["children"][1]["detail"].is_null());
 }

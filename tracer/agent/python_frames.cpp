@@ -38,11 +38,11 @@ struct Layout {
 // Include/cpython/frameobject.h (3.9, 3.10), pycore_frame.h (3.11 to 3.13) and
 // pycore_interpframe_structs.h (3.14).
 constexpr Layout kLayouts[] = {
-    {9, 9, 568, 176, 24, 0, 104, 32, 24, 1},
-    {10, 10, 568, 176, 24, 0, 96, 32, 24, 2},
-    {11, 11, 576, 152, 56, 9, 56, 32, 48, 0},
-    {12, 12, 0, 0, 56, 1, 56, 0, 8, 0},
-    {13, 14, 0, 0, 0, 0, 56, 0, 8, 0},
+    {9, 9, 568, 176, 24, 0, 104, 32, 24, 1},   // 3.9
+    {10, 10, 568, 176, 24, 0, 96, 32, 24, 2},  // 3.10
+    {11, 11, 576, 152, 56, 9, 56, 32, 48, 0},  // 3.11
+    {12, 12, 0, 0, 56, 1, 56, 0, 8, 0},        // 3.12
+    {13, 14, 0, 0, 0, 0, 56, 0, 8, 0},         // 3.13 and 3.14
 };
 // Where a thread state of a version without an entry for `frame` is searched.
 constexpr std::uint64_t kFirstSearched = 24;
