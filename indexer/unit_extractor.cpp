@@ -567,9 +567,7 @@ CXChildVisitResult UnitExtractor::visit_declaration(CXCursor cursor, CXCursor /*
     return CXChildVisit_Continue;
   }
   if (kind == CXCursor_EnumDecl) {
-    if (extractor->place_of(clang_getCursorLocation(cursor)).file != nullptr) {
-      extractor->take_type(cursor, DefinitionKind::enumeration);
-    }
+    extractor->take_type(cursor, DefinitionKind::enumeration);
     return CXChildVisit_Continue;
   }
   if (!holds_functions(kind)) {
@@ -590,6 +588,9 @@ void UnitExtractor::take_type(CXCursor cursor, DefinitionKind kind) {
     return;
   }
   const Place place = place_of(clang_getCursorLocation(cursor));
+  if (place.file == nullptr) {
+    return;
+  }
   std::string key = type_key_of(cursor);
   if (!key.empty() && !is_left_out(key)) {
     function_sink_({std::move(key), place.file->name, place.line, {}, kind});
@@ -615,7 +616,7 @@ void UnitExtractor::take_variable(CXCursor cursor) {
   if (of.starts_with(kRegister) && of.ends_with(kDispatch) &&
       of.size() > kRegister.size() + kDispatch.size()) {
     take_stub_kernel(
-        cursor, stub_of(clang_Type_getTemplateArgumentAsType(type, 0)),
+        cursor, place, stub_of(clang_Type_getTemplateArgumentAsType(type, 0)),
         {of.substr(kRegister.size(), of.size() - kRegister.size() - kDispatch.size())});
     return;
   }
@@ -626,7 +627,7 @@ void UnitExtractor::take_variable(CXCursor cursor) {
     for (auto& key : keys) {
       key.insert(0, "CPU.");
     }
-    take_stub_kernel(cursor,
+    take_stub_kernel(cursor, place,
                      stub_of(clang_Type_getTemplateArgumentAsType(clang_getCursorType(parent), 1)),
                      keys);
   }
@@ -659,9 +660,8 @@ std::vector<std::string> UnitExtractor::capabilities_of(CXCursor variable,
   return {capability};
 }
 
-void UnitExtractor::take_stub_kernel(CXCursor variable, const std::string& stub,
+void UnitExtractor::take_stub_kernel(CXCursor variable, const Place& place, const std::string& stub,
                                      const std::vector<std::string>& keys) {
-  const Place place = place_of(clang_getCursorLocation(variable));
   Arguments arguments{this, "", "", false};
   clang_visitChildren(variable, &UnitExtractor::visit_argument, &arguments);
   if (stub.empty() || arguments.function.empty()) {
@@ -724,8 +724,8 @@ CXChildVisitResult UnitExtractor::visit_argument(CXCursor cursor, CXCursor /*par
 }
 
 // A call of a member of torch::Library.
-void UnitExtractor::take_library_call(CXCursor call, const std::string& member,
-                                      CXSourceLocation location) {
+void UnitExtractor::take_library_call(const Library& library, CXCursor call,
+                                      const std::string& member, CXSourceLocation location) {
   const Place place = place_of(location);
   if (place.file == nullptr) {
     return;
@@ -740,8 +740,8 @@ void UnitExtractor::take_library_call(CXCursor call, const std::string& member,
   }
   IndexContents::Registration registration;
   registration.name =
-      is_fallback ? library_->name
-                  : op_name(first_string_in(clang_Cursor_getArgument(call, 0)), library_->name);
+      is_fallback ? library.name
+                  : op_name(first_string_in(clang_Cursor_getArgument(call, 0)), library.name);
   if (registration.name.empty()) {
     return;
   }
@@ -758,7 +758,7 @@ void UnitExtractor::take_library_call(CXCursor call, const std::string& member,
   registration.kind = arguments.is_fallthrough ? RegistrationKind::fallthrough
                       : is_fallback            ? RegistrationKind::fallback
                                                : RegistrationKind::kernel;
-  registration.key = printed_key(arguments.key.empty() ? library_->key : arguments.key);
+  registration.key = printed_key(arguments.key.empty() ? library.key : arguments.key);
   registration_sink_(std::move(registration));
 }
 
@@ -969,7 +969,7 @@ void UnitExtractor::take_call(CXCursor call, const OpenCall& open) {
                         "Library") {
       const std::string member = take(clang_getCursorSpelling(open.referenced));
       if (member == "def" || member == "impl" || member == "fallback") {
-        take_library_call(call, member, location);
+        take_library_call(*library_, call, member, location);
       }
     }
     return;

@@ -91,7 +91,7 @@ class UnitExtractor {
   static CXChildVisitResult visit_body(CXCursor cursor, CXCursor parent, CXClientData self);
   void take_type(CXCursor cursor, DefinitionKind kind);
   void take_variable(CXCursor cursor);
-  void take_stub_kernel(CXCursor variable, const std::string& stub,
+  void take_stub_kernel(CXCursor variable, const Place& place, const std::string& stub,
                         const std::vector<std::string>& keys);
   std::vector<std::string> capabilities_of(CXCursor variable, const std::string& capability) const;
   void take_function(CXCursor cursor);
@@ -101,7 +101,8 @@ class UnitExtractor {
   void take_call(CXCursor call, const OpenCall& open);
   void take_reference(CXCursor expression);
   void take_kernel_reference(CXCursor expression, CXCursor overloads);
-  void take_library_call(CXCursor call, const std::string& member, CXSourceLocation location);
+  void take_library_call(const Library& library, CXCursor call, const std::string& member,
+                         CXSourceLocation location);
   static CXChildVisitResult visit_argument(CXCursor cursor, CXCursor parent, CXClientData found);
   static std::optional<Library> library_of(std::string_view function);
   void add_call(const std::string& callee, CXSourceLocation location,
