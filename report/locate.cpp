@@ -446,7 +446,6 @@ struct Locator::State {
     }
     if (!definition) definition = function_called(part.name);
     if (definition) {
-      const std::string name = part.name;
       part = located(index, *definition);
       part.role = "kernel";
       part.key = fact.key;

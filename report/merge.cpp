@@ -727,7 +727,8 @@ class Merge {
   // The function that a record of a call names, if it was noted somewhere else.
   static std::string called_function(const nlohmann::json& call) {
     std::string name = text_at(call, "call");
-    return !name.empty() && text_at(call, "library") == "oneDNN" ? std::string(kOneDnnEntry) : name;
+    if (!name.empty() && text_at(call, "library") == "oneDNN") return std::string(kOneDnnEntry);
+    return name;
   }
 
   // A library's call is noted on the way there, and so as the caller's. Where the function has a
@@ -882,6 +883,7 @@ class Merge {
     if (launched.empty() || called.empty()) return;
     std::reverse(called.begin(), called.end());
     std::vector<std::pair<std::uint32_t, std::size_t>> order;
+    order.reserve(launched.size() + called.size());
     for (const std::uint32_t path : launched) order.emplace_back(path, order.size());
     for (const std::uint32_t path : called) order.emplace_back(path, order.size());
     std::ranges::stable_sort(order, {}, &std::pair<std::uint32_t, std::size_t>::first);

@@ -711,14 +711,16 @@ void PathCounter::State::note_call(Thread& thread, const Event& event) {
 // A call whose function has no entry of its own is its caller's.
 void PathCounter::State::settle_call(Thread& thread) {
   if (!thread.call_on_its_way) return;
-  const CallOnItsWay call = *std::exchange(thread.call_on_its_way, std::nullopt);
+  const CallOnItsWay call = *thread.call_on_its_way;
+  thread.call_on_its_way.reset();
   tally(call.caller, call.event.what, 0);
 }
 
 // An entry has been counted in the very return slot that a call was on its way with.
 void PathCounter::State::end_way(Thread& thread) {
   if (!thread.call_on_its_way) return;
-  const Event event = std::exchange(thread.call_on_its_way, std::nullopt)->event;
+  const Event event = thread.call_on_its_way->event;
+  thread.call_on_its_way.reset();
   if (thread.native.empty() || thread.native.back().start == kUncounted) return;
   tally(thread.native.back().path, event.what, 0);
 }
@@ -853,7 +855,8 @@ void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& k
 // A region's body that was entered just before the next event, its argument or another one.
 void PathCounter::State::enter_body(Thread& thread, const Event& next) {
   if (!thread.body_on_its_way) return;
-  const auto [event, key] = *std::exchange(thread.body_on_its_way, std::nullopt);
+  const auto [event, key] = *thread.body_on_its_way;
+  thread.body_on_its_way.reset();
   if (next.kind == EventKind::arguments &&
       next.line == static_cast<std::uint32_t>(event.stack_pointer))
     thread.region_data = next.stack_pointer;
