@@ -57,7 +57,7 @@ int device_of(CUcontext context) {
 }
 
 void* pointer_of(CUdeviceptr address) {
-  return reinterpret_cast<void*>(address);
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 CUdeviceptr address_of(const void* pointer) {
   return reinterpret_cast<CUdeviceptr>(pointer);
@@ -250,7 +250,7 @@ CUresult launch_kernel(CUfunction function, const Launch& launched, CUstream str
 
 template <typename Value>
 CUresult give(void* to, Value value) {
-  std::memcpy(to, &value, sizeof value);
+  *static_cast<Value*>(to) = value;
   return CUDA_SUCCESS;
 }
 
@@ -738,6 +738,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAcces
 CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   std::vector<std::pair<std::size_t, int>> given_back;
   std::vector<CUdeviceptr> unmapped;
+  CUresult status = CUDA_SUCCESS;
   {
     const std::lock_guard lock(pieces_mutex);
     const CUdeviceptr end = address + bytes;
@@ -750,8 +751,11 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
     for (CUdeviceptr at = address; at < end;) {
       const auto found = pieces().mapped.find(at);
       const Pieces::Mapped mapped = found->second;
-      ::mmap(pointer_of(at), mapped.bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      if (::mmap(pointer_of(at), mapped.bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        status = outcome(CUDA_ERROR_OPERATING_SYSTEM);
+        break;  // What comes from here on stays mapped.
+      }
       pieces().mapped.erase(found);
       --pieces().all[mapped.piece].mapped;
       int device = 0;
@@ -763,7 +767,7 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   }
   for (const CUdeviceptr at : unmapped) disown_memory(pointer_of(at));
   for (const auto& [size, device] : given_back) give_back_memory(size, device);
-  return CUDA_SUCCESS;
+  return status;
 }
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
@@ -903,8 +907,11 @@ CUresult cuModuleLoad(CUmodule* module, const char* path) {
   if (file == nullptr) return outcome(CUDA_ERROR_FILE_NOT_FOUND);
   std::vector<char> content;
   char buffer[65536];
-  while (const std::size_t size = std::fread(buffer, 1, sizeof buffer, file))
+  std::size_t size = 0;
+  do {
+    size = std::fread(buffer, 1, sizeof buffer, file);
     content.insert(content.end(), buffer, buffer + size);
+  } while (size == sizeof buffer);
   std::fclose(file);
   constexpr std::size_t kShortest = 64;  // Of any image's header.
   return outcome(content.size() < kShortest ? CUDA_ERROR_INVALID_IMAGE

@@ -210,8 +210,11 @@ std::vector<char> content_of(const char* path) {
   FILE* const file = std::fopen(path, "rbe");
   if (file == nullptr) return content;
   std::array<char, 65536> buffer{};
-  while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), file))
+  std::size_t size = 0;
+  do {
+    size = std::fread(buffer.data(), 1, buffer.size(), file);
     content.insert(content.end(), buffer.begin(), buffer.begin() + static_cast<long>(size));
+  } while (size == buffer.size());
   std::fclose(file);
   return content;
 }
@@ -466,15 +469,11 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, i
   if (value == nullptr) return result(cudaErrorInvalidValue);
   if (!known_device(from) || !known_device(to) || from == to) return result(cudaErrorInvalidDevice);
   switch (attribute) {
-    case cudaDevP2PAttrPerformanceRank:
-      *value = 0;
-      return cudaSuccess;
     case cudaDevP2PAttrAccessSupported:
       *value = 1;
       return cudaSuccess;
+    case cudaDevP2PAttrPerformanceRank:
     case cudaDevP2PAttrNativeAtomicSupported:
-      *value = 0;
-      return cudaSuccess;
     case cudaDevP2PAttrCudaArrayAccessSupported:
       *value = 0;
       return cudaSuccess;
@@ -939,7 +938,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
                                   unsigned int flags) {
   if (callback == nullptr || flags != 0) return result(cudaErrorInvalidValue);
   bool captures = false;
-  Status status = capturing(stream, captures);
+  const Status status = capturing(stream, captures);
   if (status != Status::success) return result(status);
   if (captures) return result(cudaErrorStreamCaptureUnsupported);
   callback(stream, cudaSuccess, data);
@@ -1003,6 +1002,8 @@ struct FatbinWrapper {
 };
 constexpr unsigned kFatbinWrapperMagic = 0x466243B1;
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the functions' names are the CUDA runtime's.
+
 void** __cudaRegisterFatBinary(void* wrapper) {
   const auto* const fatbin = static_cast<const FatbinWrapper*>(wrapper);
   const bool known = fatbin != nullptr && fatbin->magic == kFatbinWrapperMagic;
@@ -1055,6 +1056,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
   return launch_kernel(kernel_of(kernel), grid, block, arguments, shared, stream, false,
                        "cudaLaunchKernel");
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   return kernel == nullptr ? result(cudaErrorInvalidValue) : __cudaGetKernel(kernel, host);

@@ -38,7 +38,7 @@ struct Part {
 inline Part make_part(const GpuModel& model, const Architecture& architecture) {
   constexpr int kKilo = 1000;
   constexpr int kKibi = 1024;
-  constexpr std::uint64_t kMebi = 1024 * 1024;
+  constexpr std::uint64_t kMebi = 1ULL << 20;
   return {architecture.name,
           model.name,
           architecture.major,

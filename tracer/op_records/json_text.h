@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 namespace optrace_ops {
@@ -39,9 +38,9 @@ class JsonText {
     }
     constexpr std::size_t kLongest = 40;  // The shortest that reads back as the same has 24.
     char buffer[kLongest] = {};
-    std::to_chars(buffer, buffer + kLongest - 3, value);
-    if (std::strpbrk(buffer, ".e") == nullptr) std::strcat(buffer, ".0");
-    raw(buffer);
+    std::string digits(buffer, std::to_chars(buffer, buffer + kLongest, value).ptr);
+    if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
+    raw(digits.c_str());
   }
   void string(const std::string& value) {
     separate();
