@@ -739,6 +739,7 @@ std::vector<Registration> Index::registrations_of(std::string_view name) const {
 std::vector<Registration> Index::registrations() const {
   std::vector<Registration> all;
   const auto count = static_cast<std::uint32_t>(state_->registration_kinds.size);
+  all.reserve(count);
   for (std::uint32_t rank = 0; rank < count; ++rank) {
     all.push_back(state_->registration(rank));
   }

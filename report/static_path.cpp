@@ -601,7 +601,7 @@ struct StaticPaths::Search {
         nodes[at].leads = true;
     std::vector<std::size_t> found;
     for (std::size_t at = nodes.size(); at-- > 0;) {
-      Node& node = nodes[at];
+      const Node& node = nodes[at];
       if (node.kind != StepKind::op || node.leads || node.detours != 0) continue;
       if (first_of(node.symbol) != at) continue;
       found.push_back(at);
@@ -754,6 +754,7 @@ std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
     }
   }
   std::vector<CalledOp> ops;
+  ops.reserve(found.size());
   for (const auto& [name, line] : found) ops.push_back({name, line, is_housekeeping_op(name)});
   std::stable_sort(ops.begin(), ops.end(), [](const CalledOp& a, const CalledOp& b) {
     return std::tuple(a.housekeeping, a.line) < std::tuple(b.housekeeping, b.line);

@@ -683,6 +683,7 @@ std::vector<OpCount> Collector::op_counts() const {
     if (!name.empty()) calls[name] += state_->op_calls[record];
   }
   std::vector<OpCount> counts;
+  counts.reserve(calls.size());
   for (const auto& [name, number] : calls) counts.push_back({std::string(name), number});
   return counts;
 }
