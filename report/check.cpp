@@ -243,9 +243,10 @@ class Check {
         result.found = "nothing: the report is empty";
         continue;
       }
-      judge(tallies_[i], meanings_[i], result);
-      if (tallies_[i].first) result.path = steps_of(*tallies_[i].first);
-      result.places = std::move(tallies_[i].places);
+      Tally& tally = tallies_[i];
+      judge(tally, meanings_[i], result);
+      if (tally.first) result.path = steps_of(*tally.first);
+      result.places = std::move(tally.places);
       std::ranges::stable_sort(result.places, std::ranges::greater(), &CheckPlace::count);
     }
     return results;
@@ -356,23 +357,29 @@ class Check {
 
   /// Of the interpreter's library, or of an installed package.
   static bool is_installed(const Frame& frame) {
-    const std::string& file = frame.source->file;
-    return file.starts_with('<') || file.find("/lib/python3") != std::string::npos;
+    return frame.source && (frame.source->file.starts_with('<') ||
+                            frame.source->file.find("/lib/python3") != std::string::npos);
+  }
+
+  /// Null where the way has no such frame, or the frame no source.
+  static const FrameSource* source_at(const Path& path, std::size_t at) {
+    if (at >= path.size()) return nullptr;
+    const Frame& frame = *path[at];
+    return frame.source ? &*frame.source : nullptr;
   }
 
   void note_place(Tally& tally, const Path& path, std::uint64_t count) const {
     const std::size_t at = own_.back();
-    if (at == kNoneOwn) return;
-    const FrameSource& source = *path[at]->source;
-    const FrameSource* const next =
-        at + 1 < path.size() && path[at + 1]->source ? &*path[at + 1]->source : nullptr;
-    const std::uint32_t line = next != nullptr && next->call_line ? *next->call_line : source.line;
+    const FrameSource* const source = at == kNoneOwn ? nullptr : source_at(path, at);
+    if (source == nullptr) return;
+    const FrameSource* const next = source_at(path, at + 1);
+    const std::uint32_t line = next != nullptr && next->call_line ? *next->call_line : source->line;
     const std::optional<CallRange> range = next != nullptr ? next->call_range : std::nullopt;
     const auto [known, is_new] =
-        tally.known_places.try_emplace({source.file, line}, tally.places.size());
+        tally.known_places.try_emplace({source->file, line}, tally.places.size());
     if (is_new)
       tally.places.push_back(
-          {.function = shown_name(*path[at]), .file = source.file, .line = line, .range = range});
+          {.function = shown_name(*path[at]), .file = source->file, .line = line, .range = range});
     CheckPlace& place = tally.places[known->second];
     place.count += count;
     if (place.range != range) place.range.reset();
@@ -660,8 +667,9 @@ class Check {
       if (!frame.source) continue;
       step.file = frame.source->file;
       step.line = frame.source->line;
-      if (i + 1 < path.size() && path[i + 1]->source && path[i + 1]->source->call_line)
-        step.line = *path[i + 1]->source->call_line;
+      if (const FrameSource* const next = source_at(path, i + 1);
+          next != nullptr && next->call_line)
+        step.line = *next->call_line;
     }
     return steps;
   }

@@ -304,9 +304,8 @@ class TreeWriter {
       const bool call_exact =
           report_.source_exact || (parent != nullptr && parent->layer == Layer::python);
       if (source.call_line)
-        line.call = fmt::format(
-            "called at :{}{}{}", call_exact ? "" : "~", *source.call_line,
-            shares_call_line(frame, parent) ? fmt::format(":{}", source.call_range->column) : "");
+        line.call = fmt::format("called at :{}{}{}", call_exact ? "" : "~", *source.call_line,
+                                call_column(source, parent));
     }
     if (frame.calls != (parent == nullptr ? 1 : parent->calls))
       line.times = fmt::format("×{}", frame.calls);
@@ -319,13 +318,15 @@ class TreeWriter {
     return line;
   }
 
-  // Whether the parent calls another frame in the same line, and the columns tell the calls apart.
-  static bool shares_call_line(const Frame& frame, const Frame* parent) {
-    if (parent == nullptr || !frame.source->call_range) return false;
-    return std::ranges::any_of(parent->children, [&](const Frame& other) {
-      return other.source && other.source->call_line == frame.source->call_line &&
-             other.source->call_range && other.source->call_range != frame.source->call_range;
+  // The column of a call, with a colon before it, where the parent calls another frame in the same
+  // line and the columns tell the calls apart; empty elsewhere.
+  static std::string call_column(const FrameSource& source, const Frame* parent) {
+    if (parent == nullptr || !source.call_range) return "";
+    const bool shares_line = std::ranges::any_of(parent->children, [&](const Frame& other) {
+      return other.source && other.source->call_line == source.call_line &&
+             other.source->call_range && other.source->call_range != source.call_range;
     });
+    return shares_line ? fmt::format(":{}", source.call_range->column) : "";
   }
 
   // Who took the path, where that is not who took the parent's: `rank 1 only`.
