@@ -561,6 +561,14 @@ bool read_slot(const Event& slot, std::uint64_t start_ticks, std::uint64_t stop_
   return true;
 }
 
+ThreadBuffer& thread_buffer() {
+  return optrace_agent_thread_buffer;
+}
+
+PythonFrames& probed_frames() {
+  return optrace_agent_frames;
+}
+
 std::uint32_t pause_thread() {
   const std::uint32_t before = optrace_agent_thread_buffer.round;
   optrace_agent_thread_buffer.round = kUnrecorded;

@@ -89,6 +89,12 @@ class Unrecorded {
   std::uint32_t paused_;
 };
 
+/// The calling thread's own.
+ThreadBuffer& thread_buffer();
+
+/// What probes read.
+PythonFrames& probed_frames();
+
 /// A slot for an event of the calling thread, or null: the recording `round` is over, or no room.
 recording::Event* take_slot(std::uint32_t round);
 
@@ -113,10 +119,4 @@ extern "C" {
 /// What a probe's slot calls: see event_buffer.cpp. The second records kArguments too.
 void optrace_agent_record();
 void optrace_agent_record_arguments();
-
-/// Read by probes.
-extern __attribute__((visibility("hidden"))) optrace::agent::PythonFrames optrace_agent_frames;
-extern __attribute__((
-    visibility("hidden"),
-    tls_model("initial-exec"))) __thread optrace::agent::ThreadBuffer optrace_agent_thread_buffer;
 }

@@ -106,7 +106,7 @@ int look_for_interpreter(dl_phdr_info* info, std::size_t size, void* wanted) {
 bool find_own_current(const Interpreter& interpreter, std::uint64_t thread) {
   const std::uint64_t pointer = thread_pointer();
   const std::uint64_t block = interpreter.thread_local_block;
-  if (block <= address_of(&optrace_agent_thread_buffer) || block >= pointer) {
+  if (block <= address_of(&thread_buffer()) || block >= pointer) {
     return false;
   }
   int count = 0;
@@ -215,8 +215,8 @@ bool find_frames(const PythonInterface& python, void* frame) {
 void publish() {
   const std::uint64_t size = found.text_size;
   found.text_size = 0;
-  optrace_agent_frames = found;
-  __atomic_store_n(&optrace_agent_frames.text_size, size, __ATOMIC_RELEASE);
+  probed_frames() = found;
+  __atomic_store_n(&probed_frames().text_size, size, __ATOMIC_RELEASE);
 }
 
 }  // namespace
@@ -267,7 +267,7 @@ bool enter_python_frames(const PythonInterface& python, void* frame) {
     return false;
   }
   const std::uint64_t thread = address_of(python.running_thread());
-  ThreadBuffer& buffer = optrace_agent_thread_buffer;
+  ThreadBuffer& buffer = thread_buffer();
   if (buffer.python_thread == thread) {
     return buffer.current_python != nullptr;
   }
@@ -286,7 +286,7 @@ bool enter_python_frames(const PythonInterface& python, void* frame) {
 }
 
 std::uint64_t innermost_frame() {
-  const std::uint64_t at = word_at(optrace_agent_thread_buffer.python_thread + found.frame);
+  const std::uint64_t at = word_at(thread_buffer().python_thread + found.frame);
   return found.through == 0 || at == 0 ? at : word_at(at + found.through - 1);
 }
 
