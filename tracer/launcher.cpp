@@ -386,8 +386,9 @@ TensorShape parse_shape(const std::string& text) {
   for (bool more = true; more;) {
     const std::size_t end = std::min(sizes.find('x'), sizes.size());
     std::int64_t size = -1;
-    const auto [rest, problem] = std::from_chars(sizes.data(), sizes.data() + end, size);
-    if (problem != std::errc() || rest != sizes.data() + end || size < 0) {
+    const char* const last = sizes.data() + end;
+    const auto [rest, problem] = std::from_chars(sizes.data(), last, size);
+    if (problem != std::errc() || rest != last || size < 0) {
       throw refuse("is no shape");
     }
     if (size > kMostElements || (size > 0 && elements > kMostElements / size)) {
@@ -542,7 +543,7 @@ Trace OpTracer::trace(std::size_t call) {
   std::error_code ignored;
   std::filesystem::remove(recording, ignored);
   keep_names_that_occur(trace);
-  if (state_->request.dry_run) describe_dry_run(*state_->request.dry_run, trace);
+  if (const auto& dry_run = state_->request.dry_run) describe_dry_run(*dry_run, trace);
   add_activity_warnings(trace);
   return trace;
 }

@@ -91,7 +91,9 @@ void forget_output(const Product& product) {
     forget_matrices(product.output, columns, batch,
                     static_cast<std::size_t>(product.c.stride) * element);
   Allocation allocation = {};
-  if (product.outputs == nullptr || !find_allocation(product.outputs, allocation)) return;
+  if (product.outputs == nullptr ||
+      !find_allocation(static_cast<const void*>(product.outputs), allocation))
+    return;
   for (std::size_t i = 0; i < batch; ++i) forget_matrices(product.outputs[i], columns, 1, 0);
 }
 
