@@ -393,7 +393,7 @@ struct DispatchDetails::State {
 };
 
 void DispatchDetails::State::add_call(Json& detail, const Step& step) {
-  // By record, in the order in which they occurred first.
+  // By record, in the order in which they occurred first, or by content where that is chance.
   struct Variant {
     std::uint32_t record = 0;
     std::uint32_t results = 0;
@@ -418,6 +418,9 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
     if (record.key_set && names.known()) result.update(choice(record.op, *record.key_set, false));
     return result;
   };
+  if (step.by_threads && variants.size() > 1)
+    std::ranges::stable_sort(variants, {},
+                             [&](const Variant& one) { return describe(one).dump(); });
   const Variant& most = *std::ranges::max_element(variants, {}, &Variant::calls);
   detail.update(describe(most));
   const Json results = record(most.results);

@@ -28,6 +28,7 @@ class DispatchDetails {
     /// A kernel was seen to be called without a stack. Dispatch tables don't tell for kernels that
     /// take a SymInt.
     bool unboxed = false;
+    bool by_threads = false;  ///< Several threads took the path: which came first is chance.
   };
 
   /// The trace must outlive the object.

@@ -832,7 +832,8 @@ class Merge {
                            .ops = ops,
                            .arguments = arguments,
                            .ops_left_out = left_out,
-                           .unboxed = unboxed});
+                           .unboxed = unboxed,
+                           .by_threads = path.threads > 1});
   }
 
   // Which steps were seen to call a kernel without a stack.

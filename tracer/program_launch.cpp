@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -498,6 +499,10 @@ ProgramResult run_program(const ProgramRequest& request,
   result.wait_status = child.wait();
   program.listen();  // Who connected in the last moment.
   result.processes = program.finish();
+  // Which of several connected first is chance.
+  std::ranges::stable_sort(result.processes, {}, [](const TracedProcess& one) {
+    return std::tuple(!one.is_main, one.rank, one.id);
+  });
   return result;
 }
 

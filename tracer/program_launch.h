@@ -41,7 +41,7 @@ struct TracedProcess {
 struct ProgramResult {
   int wait_status = 0;                   ///< The program's, as waitpid gives it.
   bool had_children = false;             ///< It waited for processes that it had started.
-  std::vector<TracedProcess> processes;  ///< The main one first, then as they came.
+  std::vector<TracedProcess> processes;  ///< The main one first, then by rank and number.
 };
 
 /// $RANK's value as a number; nothing for what is none.

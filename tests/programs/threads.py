@@ -1,4 +1,4 @@
-"""Four threads, one after the other and at once."""
+"""Four threads: one alone, which starts what PyTorch starts once, then three at once."""
 import threading
 
 import torch
@@ -14,8 +14,10 @@ def work(number):
 
 
 threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-for thread in threads:
+threads[0].start()
+threads[0].join()
+for thread in threads[1:]:
     thread.start()
-for thread in threads:
+for thread in threads[1:]:
     thread.join()
 print(results)

@@ -214,6 +214,19 @@ TEST_CASE("calls of several kinds are variants, and the most frequent one is sho
   CHECK(detail["variants_left_out"] == 9);
 }
 
+TEST_CASE("which thread came first decides nothing") {
+  const Trace trace = make_trace({add_record(kPlainTensor, 0, 0), add_record(kCpu | kDense, 0, 0)});
+  const OpTally one{.record = 1, .results = 0, .calls = 1};
+  const OpTally other{.record = 2, .results = 0, .calls = 1};
+  const auto detail = [&](const std::vector<OpTally>& tallies, bool by_threads) {
+    return detail_of(
+        trace,
+        {.op = "aten::add.Tensor", .ops = tallies, .arguments = {}, .by_threads = by_threads});
+  };
+  CHECK(detail({one, other}, true) == detail({other, one}, true));
+  CHECK(detail({one, other}, false) != detail({other, one}, false));
+}
+
 TEST_CASE("records of another op are not the frame's") {
   const Trace trace = make_trace({add_record(kPlainTensor, 0, 0)});
   const std::vector<OpTally> tallies{{.record = 1, .calls = 2}};
