@@ -411,24 +411,24 @@ class TextWriter {
         continue;
       if (!seen.emplace(own, path.library).second) continue;
       branches.insert(own);
-      chosen.push_back(&deepest(path, paths));
+      chosen.push_back(deepest(&path, paths));
     }
     return chosen;
   }
 
   // A stub's kernel is an end, and so is what it launches: the whole way says more.
-  static const StaticPath& deepest(const StaticPath& path, const std::vector<StaticPath>& paths) {
-    if (path.steps.back().kind != StepKind::function || !path.stopped.empty()) return path;
+  static const StaticPath* deepest(const StaticPath* path, const std::vector<StaticPath>& paths) {
+    if (path->steps.back().kind != StepKind::function || !path->stopped.empty()) return path;
     const auto goes_on = [&](const StaticPath& other) {
-      return other.steps.size() > path.steps.size() && other.detours == path.detours &&
+      return other.steps.size() > path->steps.size() && other.detours == path->detours &&
              other.steps.back().kind == StepKind::device_kernel &&
-             std::equal(path.steps.begin(), path.steps.end(), other.steps.begin(),
+             std::equal(path->steps.begin(), path->steps.end(), other.steps.begin(),
                         [](const PathStep& a, const PathStep& b) {
                           return a.kind == b.kind && a.symbol == b.symbol && a.op == b.op;
                         });
     };
     const auto found = std::find_if(paths.begin(), paths.end(), goes_on);
-    return found == paths.end() ? path : *found;
+    return found == paths.end() ? path : &*found;
   }
 
   static constexpr std::size_t kTreeColumns = 58;
@@ -436,7 +436,7 @@ class TextWriter {
   void node(const TreeNode& at, const std::string& branch, const std::string& below) {
     const PathStep& step = *at.step;
     const bool op = step.kind == StepKind::op;
-    std::string name = op ? step.op : short_name(qualified_name(step.symbol));
+    const std::string name = op ? step.op : short_name(qualified_name(step.symbol));
     std::string note;
     if (!at.library.empty()) note = at.library;
     if (step.kind == StepKind::device_kernel) note = "device kernel";

@@ -317,7 +317,7 @@ void KnownNames::add_python_name(const PythonName& name, NameMeaning& meaning) {
 }
 
 NameMeaning KnownNames::ops_meant_by(std::string_view pattern) const {
-  NameMeaning all = meaning_of(pattern);
+  const NameMeaning all = meaning_of(pattern);
   NameMeaning meaning;
   for (const std::string& one : all.patterns)
     if (knowledge_of_ops(one) != Knowledge::none) meaning.patterns.push_back(one);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -396,8 +397,7 @@ class TracedProgram {
       family->close();
       for (TracedProcess& process : family->take()) all.push_back(std::move(process));
     }
-    std::stable_partition(all.begin(), all.end(),
-                          [](const TracedProcess& process) { return process.is_main; });
+    std::ranges::stable_sort(all, std::ranges::greater(), &TracedProcess::is_main);
     return all;
   }
 

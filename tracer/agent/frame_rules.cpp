@@ -525,7 +525,7 @@ bool find_frame_rule(std::uint64_t address, FrameRule& rule) {
     module = &loaded;
   }
   const std::uint64_t at = find_entry(*module, address);
-  if (at < module->first || at >= module->last) {
+  if (at == 0 || at < module->first || at >= module->last) {
     return true;
   }
   Bytes entry(at, module->last);

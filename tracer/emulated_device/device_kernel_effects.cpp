@@ -122,7 +122,7 @@ KernelWrites of_distinct(const std::vector<Text>& parameters, std::size_t result
 template <typename T>
 bool argument(void* const* arguments, std::size_t number, T& value) {
   if (arguments == nullptr || arguments[number] == nullptr) return false;
-  std::memcpy(&value, arguments[number], sizeof value);
+  std::memcpy(static_cast<void*>(&value), arguments[number], sizeof value);
   return true;
 }
 
@@ -140,7 +140,7 @@ bool is_device_memory(const void* pointer) {
 
 void* word_at(const void* object, std::size_t offset) {
   void* word = nullptr;
-  std::memcpy(&word, static_cast<const char*>(object) + offset, sizeof word);
+  std::memcpy(static_cast<void*>(&word), static_cast<const char*>(object) + offset, sizeof word);
   return word;
 }
 
@@ -231,9 +231,9 @@ void add_functor(const KernelWrites& writes, void* const* arguments, std::vector
   add_block(effects, is_device_memory(there) ? there : output_of_functor(functor, bytes, writes));
 }
 
-void add_lists(const KernelWrites& writes, void* const* arguments, std::size_t blocks,
+void add_lists(const TensorLists& lists, void* const* arguments, std::size_t blocks,
                std::vector<Effect>& effects) {
-  for (const WrittenTensor& tensor : tensors_written(*writes.lists, arguments, blocks))
+  for (const WrittenTensor& tensor : tensors_written(lists, arguments, blocks))
     add_forgotten(effects, tensor.address,
                   std::min(tensor.bytes, bytes_of_block_from(tensor.address)));
 }
@@ -245,12 +245,12 @@ void add_anything(const KernelWrites& writes, void* const* arguments,
       add_block(effects, first_address(arguments[i], writes.argument_bytes[i]));
 }
 
-void add_truth(const KernelWrites& writes, void* const* arguments, std::vector<Effect>& effects) {
+void add_truth(const KernelWrites& writes, const TruthKernel& truth, void* const* arguments,
+               std::vector<Effect>& effects) {
   // Working out more of them takes longer than knowing them is worth.
   constexpr std::uint64_t kMost = 4 << 20;
-  const TruthKernel& truth = *writes.truth;
   char* places[3] = {};
-  std::memcpy(places, arguments[2], (1 + truth.tensors) * sizeof places[0]);
+  std::memcpy(static_cast<void*>(places), arguments[2], (1 + truth.tensors) * sizeof places[0]);
   const std::uint64_t count =
       std::min<std::uint64_t>(count_of(arguments, 0, 4), bytes_of_block_from(places[0]));
   const bool all = std::all_of(places + 1, places + 1 + truth.tensors, [&](const char* operand) {
@@ -282,7 +282,8 @@ void each_element(const Effect& effect, Take take) {
   std::uintptr_t next = begin;
   for (const ByteRange& range : known_of(effect.from, effect.count * size)) {
     std::uintptr_t at = std::max(next, range.begin - (range.begin - begin) % size);
-    for (; at < range.end; at += size) take(reinterpret_cast<const char*>(at));
+    for (; at < range.end; at += size)
+      take(reinterpret_cast<const char*>(at));  // NOLINT(performance-no-int-to-ptr)
     next = at;
   }
 }
@@ -433,13 +434,13 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
       break;
     }
     case Kind::truth:
-      add_truth(writes, arguments, effects);
+      if (writes.truth) add_truth(writes, *writes.truth, arguments, effects);
       break;
     case Kind::strided:
       add_functor(writes, arguments, effects);
       break;
     case Kind::lists:
-      add_lists(writes, arguments, blocks, effects);
+      if (writes.lists) add_lists(*writes.lists, arguments, blocks, effects);
       [[fallthrough]];  // There are pointers among the other arguments.
     case Kind::pointers:
       for (const std::size_t place : writes.places)
