@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -412,7 +413,7 @@ void InProcessTracer::abandon() noexcept {
 
 void InProcessTracer::close() noexcept {
   abandon();
-  delete std::exchange(state_, new State);
+  delete std::exchange(state_, std::make_unique<State>().release());
 }
 
 void InProcessTracer::before_fork() noexcept {
@@ -436,7 +437,7 @@ void InProcessTracer::after_fork_in_child() noexcept {
     when_free([&] { return state.agent->remove(); });
   }
   // The other is left as it is: its folder and its thread are the parent's.
-  state_ = new State;
+  state_ = std::make_unique<State>().release();
 }
 
 }  // namespace optrace

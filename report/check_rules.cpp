@@ -360,6 +360,7 @@ Rule parse_rule(std::string_view sentence) {
     const auto measure = measure_named(kMeasures, what);
     if (!measure) {
       std::vector<std::string_view> names;
+      names.reserve(kMeasures.size());
       for (const MeasureName& known : kMeasures) names.push_back(known.name);
       throw refused(sentence, fmt::format("'{}' is nothing that is counted", excerpt(what)),
                     fmt::format("What is counted: {}; or calls NAME.", fmt::join(names, ", ")));

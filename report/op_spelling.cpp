@@ -102,7 +102,7 @@ class Names {
           one.name.find("::") != std::string_view::npos && !has(one.name))
         entries_.push_back({one.name, {}, one.location});
     // In the yaml's order: an op that torchgen adds to an entry has the entry's line.
-    std::stable_sort(entries_.begin(), entries_.end(), [](const OpEntry& a, const OpEntry& b) {
+    std::ranges::stable_sort(entries_, [](const OpEntry& a, const OpEntry& b) {
       return a.location.line < b.location.line;
     });
   }
@@ -128,6 +128,7 @@ class Names {
 
   std::vector<std::string> bases() const {
     std::vector<std::string> names;
+    names.reserve(entries_.size());
     for (const OpEntry& entry : entries_) names.push_back(split_op_name(entry.name).base);
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -278,8 +279,10 @@ class Speller {
       std::optional<PythonName> known;
       const std::string_view plain_name =
           name.starts_with("F.") ? std::string_view(name).substr(2) : std::string_view(name);
-      for (const std::string_view prefix : {"", "torch.", "torch.nn.functional."})
-        if ((known = index_.find_python_name(std::string(prefix).append(plain_name)))) break;
+      for (const std::string_view prefix : {"", "torch.", "torch.nn.functional."}) {
+        known = index_.find_python_name(std::string(prefix).append(plain_name));
+        if (known) break;
+      }
       if (!known) return false;
       if (known->kind == PythonKind::builtin) {
         constexpr std::string_view kBinding = "THPVariable_";

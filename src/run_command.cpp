@@ -1,6 +1,5 @@
 #include "src/run_command.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -243,15 +242,21 @@ int exit_status_of(const ProgramResult& result) {
                                          : WEXITSTATUS(result.wait_status);
 }
 
+/// The program's own trace; null if there is none.
+Trace* main_trace(ProgramResult& result) {
+  for (TracedProcess& process : result.processes)
+    if (process.is_main && process.trace) return &*process.trace;
+  return nullptr;
+}
+
 /// Tells the program's own trace what it lacks, so that nobody takes it for all: the other
 /// processes, and what a program that failed did not get to. `files` are those of the processes'
 /// traces, in their order; none where none is written.
 void note_what_is_missing(const RunOptions& options, ProgramResult& result,
                           const std::vector<std::filesystem::path>& files) {
-  const auto main = std::ranges::find_if(
-      result.processes, [](const TracedProcess& one) { return one.is_main && one.trace; });
-  if (main == result.processes.end()) return;
-  nlohmann::json& meta = main->trace->meta;
+  Trace* const trace = main_trace(result);
+  if (trace == nullptr) return;
+  nlohmann::json& meta = trace->meta;
   if (!options.request.children && result.had_children) meta["untraced_children"] = true;
   if (const int status = exit_status_of(result); status != 0) meta["exit_status"] = status;
   for (std::size_t i = 0; i < files.size(); ++i)
@@ -272,16 +277,18 @@ ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files)
   std::vector<Trace> traces;
   for (std::size_t i = 0; i < result.processes.size(); ++i) {
     TracedProcess& process = result.processes[i];
+    if (!process.trace) continue;
+    Trace& trace = *process.trace;
     if (!options.trace_file.empty()) {
       steps.take([&] {
         const std::filesystem::path& file = written[i];
-        write_trace(*process.trace, file);
+        write_trace(trace, file);
         if (file != options.trace_file) {
           complain(fmt::format("the trace of process {} is in {}", process.id, file.string()));
         }
       });
     }
-    traces.push_back(std::move(*process.trace));
+    traces.push_back(std::move(trace));
   }
   if (!traces.empty())
     steps.take([&] { write_report(traces, options.output, ReportStream::error); });

@@ -205,17 +205,16 @@ std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder)
 BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
                           const std::string& name, const std::filesystem::path& cache) {
   const std::filesystem::path library = folder->path() / name;
-  if (!cache.empty()) {
-    try {
-      OutputFile kept(cache / name);
-      kept.write(content_of(library).value_or(""));
-      kept.commit();
-      return {.path = cache / name, .failure = {}, .folder = {}};
-    } catch (const Error&) {
-      // A full disk costs the same time again in the next run, nothing else.
-    }
+  BuiltLibrary unkept{.path = library, .failure = {}, .folder = folder};
+  if (cache.empty()) return unkept;
+  try {
+    OutputFile kept(cache / name);
+    kept.write(content_of(library).value_or(""));
+    kept.commit();
+    return {.path = cache / name, .failure = {}, .folder = {}};
+  } catch (const Error&) {
+    return unkept;  // A full disk costs the same time again in the next run, nothing else.
   }
-  return {.path = library, .failure = {}, .folder = folder};
 }
 
 BuiltLibrary build_library(

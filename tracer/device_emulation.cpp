@@ -334,6 +334,24 @@ class Builder {
     return std::nullopt;
   }
 
+  // What was built, in the cache; nothing where it can't be kept there.
+  static std::optional<DeviceEmulation> keep(const std::filesystem::path& result,
+                                             const std::filesystem::path& cache,
+                                             const std::string& key) {
+    try {
+      NewFolder kept(cache);
+      std::filesystem::copy(result, kept.path());
+      // Another process may have been faster; of a folder that somebody emptied nothing is left.
+      if (!kept.name(cache / key) && !finished_in(cache / key)) {
+        std::filesystem::remove_all(cache / key);
+        kept.name(cache / key);
+      }
+      return finished_in(cache / key);
+    } catch (const std::exception&) {
+      return std::nullopt;  // A full disk costs the same time again in the next run, nothing else.
+    }
+  }
+
   DeviceEmulation build(const std::filesystem::path& cache, const std::string& key) const {
     const auto folder = std::make_shared<const PrivateFolder>();
     if (const auto failure = make(folder->path())) {
@@ -342,20 +360,8 @@ class Builder {
                       compiler_.string(), failure->said));
     }
     const std::filesystem::path result = folder->path() / kEmulatedDevicesFolder;
-    if (!cache.empty()) {
-      try {
-        NewFolder kept(cache);
-        std::filesystem::copy(result, kept.path());
-        // Another process may have been faster; of a folder that somebody emptied nothing is left.
-        if (!kept.name(cache / key) && !finished_in(cache / key)) {
-          std::filesystem::remove_all(cache / key);
-          kept.name(cache / key);
-        }
-        if (auto finished = finished_in(cache / key)) return *finished;
-      } catch (const std::exception&) {
-        // A full disk costs the same time again in the next run, nothing else.
-      }
-    }
+    if (!cache.empty())
+      if (auto kept = keep(result, cache, key)) return *std::move(kept);
     auto emulation = finished_in(result);
     if (!emulation) return without("Its libraries vanished while they were being built.");
     emulation->folder = folder;

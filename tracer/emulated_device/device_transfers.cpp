@@ -109,9 +109,9 @@ void copy_row(char* to, const char* from, std::size_t width, bool from_tracked, 
   forget_contents(to, width);
   for (const ByteRange& range : contents_of(from, width)) {
     const std::size_t size = range.end - range.begin;
-    char* const place = to + (range.begin - reinterpret_cast<std::uintptr_t>(from));
-    std::memcpy(place, reinterpret_cast<const void*>(range.begin), size);
-    contents_written(place, size);
+    const std::size_t offset = range.begin - reinterpret_cast<std::uintptr_t>(from);
+    std::memcpy(to + offset, from + offset, size);
+    contents_written(to + offset, size);
   }
   contents_copied(to, from, width);
 }
