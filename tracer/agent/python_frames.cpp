@@ -69,8 +69,8 @@ std::uint64_t word_at(std::uint64_t address) {
 // What may lie outside of all memory, as long as the layout is only assumed.
 bool read_carefully(std::uint64_t address, std::uint64_t& word) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  iovec remote{reinterpret_cast<void*>(address), sizeof(word)};
-  iovec local{&word, sizeof(word)};
+  const iovec remote{reinterpret_cast<void*>(address), sizeof(word)};
+  const iovec local{&word, sizeof(word)};
   return address % kWord == 0 &&
          process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == ssize_t{sizeof(word)};
 }
