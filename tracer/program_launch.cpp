@@ -397,7 +397,10 @@ class TracedProgram {
       family->close();
       for (TracedProcess& process : family->take()) all.push_back(std::move(process));
     }
-    std::ranges::stable_sort(all, std::ranges::greater(), &TracedProcess::is_main);
+    // Which of several connected first is chance.
+    std::ranges::stable_sort(all, {}, [](const TracedProcess& one) {
+      return std::tuple(!one.is_main, one.rank, one.id);
+    });
     return all;
   }
 
@@ -499,10 +502,6 @@ ProgramResult run_program(const ProgramRequest& request,
   result.wait_status = child.wait();
   program.listen();  // Who connected in the last moment.
   result.processes = program.finish();
-  // Which of several connected first is chance.
-  std::ranges::stable_sort(result.processes, {}, [](const TracedProcess& one) {
-    return std::tuple(!one.is_main, one.rank, one.id);
-  });
   return result;
 }
 
