@@ -17,26 +17,38 @@ Event = collections.namedtuple("Event", "kind name file line")
 PYTHON_POSITION = 0xF000000C
 
 
-def line_at(table, first_line, offset):
-    """The line of an instruction, as this interpreter reads co_linetable of 3.11 and later."""
-    code = (lambda: None).__code__.replace(co_linetable=table, co_firstlineno=first_line)
-    return next(line for start, end, line in code.co_lines() if start <= offset < end)
+def line_at(table, first_line, minor_version, offset):
+    """The line of an instruction, as this interpreter reads co_linetable of 3.11 and later. Before,
+    there are pairs of bytes and lines (Objects/lnotab_notes.txt)."""
+    if minor_version >= 11:
+        code = (lambda: None).__code__.replace(co_linetable=table, co_firstlineno=first_line)
+        return next(line for start, end, line in code.co_lines() if start <= offset < end)
+    line, end = first_line, 0
+    for size, lines in struct.iter_unpack("Bb", table):
+        end += size
+        if minor_version < 10 and offset < end:
+            return line  # Lines count behind the bytes.
+        line += lines if lines != -128 else 0
+        if minor_version == 10 and offset < end:
+            return line
+    assert minor_version < 10
+    return line
 
 
 def python_events(path):
     """The Python events of the one thread in a raw recording (tracer/agent/recording_format.h)."""
     data = path.read_bytes()
     functions, events, kind, at = [], [], None, 48
-    tables = {}  # By code object: co_linetable and the first line.
+    tables = {}  # By code object: the table of lines, the first one, and the minor version.
     while at < len(data):
         kind, _, size = struct.unpack_from("<IIQ", data, at)
         section = data[at + 16:at + 16 + size]
         at += 16 + (size + 7) // 8 * 8
         if kind == 3:
-            first, name, file, table, code, _, _ = struct.unpack_from("<IIIIQII", section)
+            first, name, file, table, code, minor, _ = struct.unpack_from("<IIIIQII", section)
             functions.append((section[32:32 + name].decode(),
                               section[32 + name:32 + name + file].decode()))
-            tables[code] = (section[32 + name + file:32 + name + file + table], first)
+            tables[code] = (section[32 + name + file:32 + name + file + table], first, minor)
         elif kind == 4:
             _, lost, frames, count = struct.unpack_from("<QQQQ", section)
             assert lost == 0
