@@ -406,10 +406,13 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
   if (first == end) {
     return std::nullopt;
   }
+  if (end - first == 1) {
+    return first;
+  }
   // A template's general definition may do nothing: what it stands for is specialized elsewhere.
-  const auto is_general = [&, is_template =
-                                  template_key(symbol(number(definition_symbols, first))) ==
-                                  symbol(number(definition_symbols, first))](std::uint32_t rank) {
+  const std::string_view key = symbol(number(definition_symbols, first));
+  const bool is_template = template_key(key) == key;
+  const auto is_general = [&](std::uint32_t rank) {
     return is_template && number(definition_calls, rank) == number(definition_calls, rank + 1U);
   };
   // What counts more comes first.

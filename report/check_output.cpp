@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/check.h"
+#include "report/json.h"
 #include "report/layers.h"
 #include "report/markup_text.h"
 
@@ -108,13 +109,6 @@ std::vector<std::string> lines_of_places(const CheckResult& result, std::size_t 
   return lines;
 }
 
-Json range_of(const CheckPlace& place) {
-  if (!place.range) return {};
-  return {{"column", place.range->column},
-          {"end_line", place.range->end_line},
-          {"end_column", place.range->end_column}};
-}
-
 std::string dumped(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -190,7 +184,7 @@ std::string check_to_json(const Report& report, const std::vector<CheckResult>& 
       places.push_back({{"function", place.function},
                         {"file", place.file},
                         {"line", place.line},
-                        {"call_range", range_of(place)},
+                        {"call_range", call_range_json(place.range)},
                         {"count", place.count}});
     json["rules"].push_back({{"name", result.rule.name},
                              {"expected", result.rule.text},

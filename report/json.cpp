@@ -83,11 +83,7 @@ class JsonWriter {
     value(if_known(!source->file.empty(), source->file));
     key("line", if_known(source->line != 0, source->line));
     key("call_line", if_known(source->call_line.has_value(), source->call_line.value_or(0)));
-    const std::optional<CallRange>& range = source->call_range;
-    key("call_range",
-        if_known(range.has_value(), {{"column", range.value_or(CallRange{}).column},
-                                     {"end_line", range.value_or(CallRange{}).end_line},
-                                     {"end_column", range.value_or(CallRange{}).end_column}}));
+    key("call_range", call_range_json(source->call_range));
     key("url", if_known(!source->url.empty(), source->url));
     text_ += '}';
   }
@@ -136,6 +132,12 @@ class JsonWriter {
 };
 
 }  // namespace
+
+nlohmann::json call_range_json(const std::optional<CallRange>& range) {
+  if (!range) return {};
+  return {
+      {"column", range->column}, {"end_line", range->end_line}, {"end_column", range->end_column}};
+}
 
 std::string to_json(const Report& report) {
   return JsonWriter().write(report);

@@ -102,16 +102,6 @@ bool is_path(std::string_view pattern) {
   return pattern.find('.') != std::string_view::npos;
 }
 
-/// `aten::add.Tensor` of `torch.ops.aten.add.Tensor`.
-std::optional<std::string> of_torch_ops(std::string_view pattern) {
-  constexpr std::string_view kOps = "torch.ops.";
-  if (!pattern.starts_with(kOps)) return std::nullopt;
-  std::string name(pattern.substr(kOps.size()));
-  const std::size_t dot = name.find('.');
-  if (dot == std::string::npos) return std::nullopt;
-  return name.replace(dot, 1, "::");
-}
-
 /// `sgesdd_` of `SGESDD`, `sgesdd` and `sgesdd_`, as people and libraries spell one function of
 /// BLAS and LAPACK. Empty for what is none.
 std::string fortran_name(std::string_view name) {

@@ -144,18 +144,14 @@ class Names {
   std::vector<OpEntry> entries_;
 };
 
-// `torch.ops.aten.add.Tensor` is `aten::add.Tensor`; nothing for other spellings.
-std::optional<std::string> of_torch_ops(std::string_view spelling) {
-  for (const std::string_view prefix : {"torch.ops.", "ops."}) {
-    if (!spelling.starts_with(prefix)) continue;
-    std::string name(spelling.substr(prefix.size()));
-    const std::size_t dot = name.find('.');
-    if (dot == std::string::npos) return std::nullopt;
-    name.replace(dot, 1, "::");
-    if (name.ends_with(".default")) name.erase(name.size() - std::string_view(".default").size());
-    return name;
-  }
-  return std::nullopt;
+// `ops.aten.add.default`, with `torch.` in front or not, is `aten::add`; nothing for other
+// spellings.
+std::optional<std::string> of_ops(std::string_view spelling) {
+  constexpr std::string_view kDefault = ".default";
+  auto name = of_torch_ops(spelling.starts_with("ops.") ? std::string("torch.").append(spelling)
+                                                        : std::string(spelling));
+  if (name && name->ends_with(kDefault)) name->erase(name->size() - kDefault.size());
+  return name;
 }
 
 class Speller {
@@ -211,7 +207,7 @@ class Speller {
   // `aten::add`, `aten::add.Tensor`, `torch.ops.aten.add`.
   bool qualified() {
     std::string name(spelling_);
-    if (const auto of_ops = of_torch_ops(spelling_)) name = *of_ops;
+    if (const auto from_ops = of_ops(spelling_)) name = *from_ops;
     if (name.find("::") == std::string::npos) return false;
     if (name.ends_with(".default")) name.erase(name.size() - std::string_view(".default").size());
     if (take(name)) return true;
@@ -331,6 +327,15 @@ class Speller {
 };
 
 }  // namespace
+
+std::optional<std::string> of_torch_ops(std::string_view spelling) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (!spelling.starts_with(kOps)) return std::nullopt;
+  std::string name(spelling.substr(kOps.size()));
+  const std::size_t dot = name.find('.');
+  if (dot == std::string::npos) return std::nullopt;
+  return name.replace(dot, 1, "::");
+}
 
 OpName split_op_name(std::string_view name) {
   OpName parts;

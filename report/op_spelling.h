@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,9 @@ struct SpelledOp {
 /// A packet without overload stands for the overload without a name, or else for its first in the
 /// yaml that is no out variant.
 SpelledOp find_spelled_op(const SourceIndexes& index, std::string_view spelling);
+
+/// `aten::add.Tensor` of `torch.ops.aten.add.Tensor`; nothing for other spellings.
+std::optional<std::string> of_torch_ops(std::string_view spelling);
 
 /// At most `limit` of `names` that a user may have meant by `wanted`, nearest first.
 std::vector<std::string> near_names(std::string_view wanted, const std::vector<std::string>& names,

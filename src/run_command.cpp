@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -242,6 +243,11 @@ int exit_status_of(const ProgramResult& result) {
                                          : WEXITSTATUS(result.wait_status);
 }
 
+/// Whether a process has a trace to show: a child that did nothing with torch is no news.
+bool has_news(const TracedProcess& process) {
+  return process.trace && (process.is_main || process.counted.events != 0);
+}
+
 /// The program's own trace; null if there is none.
 Trace* main_trace(ProgramResult& result) {
   for (TracedProcess& process : result.processes)
@@ -266,10 +272,7 @@ void note_what_is_missing(const RunOptions& options, ProgramResult& result,
 /// Writes the traces and the report; `failed` if one of them could not be written.
 ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
   Steps steps;
-  // A child that did nothing with torch is no news.
-  std::erase_if(result.processes, [](const TracedProcess& process) {
-    return !process.trace || (!process.is_main && process.counted.events == 0);
-  });
+  std::erase_if(result.processes, std::not_fn(has_news));
   std::vector<std::filesystem::path> written;
   if (!options.trace_file.empty())
     for (const TracedProcess& process : result.processes) written.push_back(files.of(process));
@@ -437,8 +440,7 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
   note_what_is_missing(options, result, {});
   std::vector<Trace> traces;
   for (TracedProcess& process : result.processes)
-    if (process.trace && (process.is_main || process.counted.events != 0))
-      traces.push_back(std::move(*process.trace));
+    if (has_news(process)) traces.push_back(std::move(*process.trace));
   if (traces.empty()) {
     throw Error(ExitStatus::failed,
                 fmt::format("`{}` did nothing that could be traced", fmt::join(words, " ")),

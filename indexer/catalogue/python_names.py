@@ -3,8 +3,8 @@ objects, one a line and name, sorted: name, kind, target, file, line. The kinds 
 PythonKind in indexer/index_store.h. Files are relative to the folder that torch lies in.
 
 Classes and functions written in Python are read from their source, whatever can or can't be
-imported here; those that lie in a function have their qualified name, `f.<locals>.g`. What the public namespaces hold beside them (aliases, and what is bound in C++) is
-asked of an imported torch.
+imported here; those that lie in a function have their qualified name, `f.<locals>.g`. What the
+public namespaces hold beside them (aliases, and what is bound in C++) is asked of an imported torch.
 """
 import ast
 import builtins

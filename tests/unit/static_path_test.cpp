@@ -93,6 +93,31 @@ class SmallTorch {
   SourceIndexes indexes_;
 };
 
+/// An index of ops with a kernel each, made row by row.
+class OpIndex {
+ public:
+  OpIndex() { contents_.meta = {{"torch_version", "2.6.0"}}; }
+  void op(const std::string& name, const std::string& key, const std::string& symbol) {
+    contents_.ops.push_back({"aten::" + name, name, 1, ""});
+    contents_.registrations.push_back(
+        {RegistrationKind::kernel, "aten::" + name, key, symbol, "register.cpp", 7});
+  }
+  void function(const std::string& symbol, const std::string& file,
+                std::vector<IndexContents::Call> calls,
+                DefinitionKind kind = DefinitionKind::function) {
+    contents_.functions.push_back({symbol, file, 10, std::move(calls), kind});
+  }
+  IndexContents& contents() { return contents_; }
+  Index open() const {
+    write_index(contents_, folder_.path() / "index");
+    return Index::open(folder_.path() / "index");
+  }
+
+ private:
+  IndexContents contents_;
+  PrivateFolder folder_;
+};
+
 std::vector<std::string> names(const StaticPath& path) {
   std::vector<std::string> names;
   for (const PathStep& step : path.steps)
@@ -137,40 +162,28 @@ TEST_CASE("libraries that compute come first, then kernels, then what only prepa
 }
 
 TEST_CASE("ways that keep to the op's own name go before detours, and say where they stop") {
-  const PrivateFolder folder;
-  IndexContents contents;
-  contents.meta = {{"torch_version", "2.6.0"}};
-  const auto op = [&](const std::string& name, const std::string& key, const std::string& symbol) {
-    contents.ops.push_back({"aten::" + name, name, 1, ""});
-    contents.registrations.push_back(
-        {RegistrationKind::kernel, "aten::" + name, key, symbol, "register.cpp", 7});
-  };
-  const auto function = [&](const std::string& symbol, const std::string& file,
-                            std::vector<IndexContents::Call> calls) {
-    contents.functions.push_back({symbol, file, 10, std::move(calls), DefinitionKind::function});
-  };
-  op("spin_wheel", "CompositeImplicitAutograd", "_ZN2at6native10spin_wheelEv");
-  op("flip", "CUDA", "_ZN2at6native9flip_cudaEv");
-  op("_flash_spin", "CUDA", "_ZN2at6native10flash_spinEv");
-  op("_fused_spin", "CUDA", "_ZN2at6native10fused_spinEv");
-  op("_spin_for_cpu", "CPU", "_ZN2at6native8spin_cpuEv");
-  op("to", "CompositeImplicitAutograd", "_ZN2at6native2toEv");
-  op("_to_copy", "CompositeImplicitAutograd", "_ZN2at6native8_to_copyEv");
-  function("_ZN2at6native10spin_wheelEv", "Spin.cpp",
-           {{"_ZN2at4_ops4flip4callEv", 11},
-            {"_ZN2at4_ops11_flash_spin4callEv", 12},
-            {"_ZN2at4_ops11_fused_spin4callEv", 13},
-            {"_ZN2at4_ops13_spin_for_cpu4callEv", 14}});
-  function("_ZN2at6native9flip_cudaEv", "cuda/Flip.cu", {{"cudnnFlip", 11}});
-  function("_ZN2at6native10flash_spinEv", "cuda/Spin.cu", {{"_ZN13pytorch_flash3mhaEv", 11}});
+  OpIndex made;
+  made.op("spin_wheel", "CompositeImplicitAutograd", "_ZN2at6native10spin_wheelEv");
+  made.op("flip", "CUDA", "_ZN2at6native9flip_cudaEv");
+  made.op("_flash_spin", "CUDA", "_ZN2at6native10flash_spinEv");
+  made.op("_fused_spin", "CUDA", "_ZN2at6native10fused_spinEv");
+  made.op("_spin_for_cpu", "CPU", "_ZN2at6native8spin_cpuEv");
+  made.op("to", "CompositeImplicitAutograd", "_ZN2at6native2toEv");
+  made.op("_to_copy", "CompositeImplicitAutograd", "_ZN2at6native8_to_copyEv");
+  made.function("_ZN2at6native10spin_wheelEv", "Spin.cpp",
+                {{"_ZN2at4_ops4flip4callEv", 11},
+                 {"_ZN2at4_ops11_flash_spin4callEv", 12},
+                 {"_ZN2at4_ops11_fused_spin4callEv", 13},
+                 {"_ZN2at4_ops13_spin_for_cpu4callEv", 14}});
+  made.function("_ZN2at6native9flip_cudaEv", "cuda/Flip.cu", {{"cudnnFlip", 11}});
+  made.function("_ZN2at6native10flash_spinEv", "cuda/Spin.cu", {{"_ZN13pytorch_flash3mhaEv", 11}});
   // One call of a library's C++ overload and of one for each precision, as in CUDABlas.cpp.
-  function("_ZN2at6native10fused_spinEv", "cuda/Spin.cu",
-           {{"cublasDgemm_v2", 11}, {"cublasSgemm_v2", 12}, {"_Z12cublasGemmExPvi", 13}});
-  function("_ZN2at6native8spin_cpuEv", "Spin.cpp", {});
-  function("_ZN2at6native2toEv", "To.cpp", {{"_ZN2at4_ops8_to_copy4callEv", 11}});
-  function("_ZN2at6native8_to_copyEv", "To.cpp", {{"cudaMemcpyAsync", 11}});
-  write_index(contents, folder.path() / "index");
-  const Index index = Index::open(folder.path() / "index");
+  made.function("_ZN2at6native10fused_spinEv", "cuda/Spin.cu",
+                {{"cublasDgemm_v2", 11}, {"cublasSgemm_v2", 12}, {"_Z12cublasGemmExPvi", 13}});
+  made.function("_ZN2at6native8spin_cpuEv", "Spin.cpp", {});
+  made.function("_ZN2at6native2toEv", "To.cpp", {{"_ZN2at4_ops8_to_copy4callEv", 11}});
+  made.function("_ZN2at6native8_to_copyEv", "To.cpp", {{"cudaMemcpyAsync", 11}});
+  const Index index = made.open();
   StaticPaths paths{SourceIndexes(index)};
   const auto found = paths.find("aten::spin_wheel", "CUDA");
   Names ends;
@@ -188,38 +201,25 @@ TEST_CASE("ways that keep to the op's own name go before detours, and say where 
 }
 
 TEST_CASE("what a kernel prepares is not what it is about") {
-  const PrivateFolder folder;
-  IndexContents contents;
-  contents.meta = {{"torch_version", "2.6.0"}};
-  const auto op = [&](const std::string& name, const std::string& key, const std::string& symbol) {
-    contents.ops.push_back({"aten::" + name, name, 1, ""});
-    contents.registrations.push_back(
-        {RegistrationKind::kernel, "aten::" + name, key, symbol, "register.cpp", 7});
-  };
-  const auto function = [&](const std::string& symbol, const std::string& file,
-                            std::vector<IndexContents::Call> calls,
-                            DefinitionKind kind = DefinitionKind::function) {
-    contents.functions.push_back({symbol, file, 10, std::move(calls), kind});
-  };
+  OpIndex made;
   const std::string stub = "_ZN2at6native12scatter_stubE";
-  op("whirl", "CPU", "_ZN2at6native9whirl_cpuEv");
-  op("gather_up", "CompositeImplicitAutograd", "_ZN2at6native9gather_upEv");
-  op("fill_", "CPU", "_ZN2at6native5fill_Ev");
-  op("scatter", "CPU", "_ZN2at6native7scatterEv");
-  function("_ZN2at6native9whirl_cpuEv", "Whirl.cpp",
-           {{"_ZN2at4_ops5fill_4callEv", 11}, {"_ZN2at6native5copy_Ev", 12}});
-  function("_ZN2at6native9gather_upEv", "Gather.cpp", {{"_ZN2at4_ops5fill_4callEv", 11}});
-  function("_ZN2at6native5fill_Ev", "Fill.cpp", {{"cblas_sfill", 11}});
-  function("_ZN2at6native5copy_Ev", "Copy.cpp", {{"cblas_scopy", 11}});
-  function("_ZN2at6native7scatterEv", "Scatter.cpp",
-           {{"_ZN2at6native12scatter_implE", 11}, {stub, 11, CallKind::reference}});
-  function("_ZN2at6native12scatter_implE", "Scatter.cpp", {});
-  function(stub, "Scatter.h", {}, DefinitionKind::stub);
-  function("_ZN2at6native14scatter_kernelEv", "cpu/ScatterKernel.cpp", {});
-  contents.registrations.push_back({RegistrationKind::stub, stub, "CPU.AVX2",
-                                    "_ZN2at6native14scatter_kernelEv", "register.cpp", 8});
-  write_index(contents, folder.path() / "index");
-  const Index index = Index::open(folder.path() / "index");
+  made.op("whirl", "CPU", "_ZN2at6native9whirl_cpuEv");
+  made.op("gather_up", "CompositeImplicitAutograd", "_ZN2at6native9gather_upEv");
+  made.op("fill_", "CPU", "_ZN2at6native5fill_Ev");
+  made.op("scatter", "CPU", "_ZN2at6native7scatterEv");
+  made.function("_ZN2at6native9whirl_cpuEv", "Whirl.cpp",
+                {{"_ZN2at4_ops5fill_4callEv", 11}, {"_ZN2at6native5copy_Ev", 12}});
+  made.function("_ZN2at6native9gather_upEv", "Gather.cpp", {{"_ZN2at4_ops5fill_4callEv", 11}});
+  made.function("_ZN2at6native5fill_Ev", "Fill.cpp", {{"cblas_sfill", 11}});
+  made.function("_ZN2at6native5copy_Ev", "Copy.cpp", {{"cblas_scopy", 11}});
+  made.function("_ZN2at6native7scatterEv", "Scatter.cpp",
+                {{"_ZN2at6native12scatter_implE", 11}, {stub, 11, CallKind::reference}});
+  made.function("_ZN2at6native12scatter_implE", "Scatter.cpp", {});
+  made.function(stub, "Scatter.h", {}, DefinitionKind::stub);
+  made.function("_ZN2at6native14scatter_kernelEv", "cpu/ScatterKernel.cpp", {});
+  made.contents().registrations.push_back({RegistrationKind::stub, stub, "CPU.AVX2",
+                                           "_ZN2at6native14scatter_kernelEv", "register.cpp", 8});
+  const Index index = made.open();
   StaticPaths paths{SourceIndexes(index)};
 
   const auto own_loop = paths.find("aten::whirl", "CPU");
