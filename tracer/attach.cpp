@@ -32,6 +32,7 @@
 #include "tracer/probe_session.h"
 #include "tracer/program_socket.h"
 #include "tracer/running_process.h"
+#include "tracer/sealed_copy.h"
 #include "tracer/stopped_thread.h"
 #include "tracer/target_description.h"
 #include "tracer/thread_control.h"
@@ -285,17 +286,12 @@ class Attachment {
     return target_.root.empty() && process_.status().users[1] == ::geteuid();
   }
 
-  /// For a process that can't open our files by their names.
+  /// For a process that can't open our files by their names, and must not get at them.
   void send_with_files(Json& order) {
     std::vector<Descriptor> descriptors;
     order["files"] = Json::array();
     for (const std::filesystem::path& file : orders_.files()) {
-      descriptors.emplace_back(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-      if (!descriptors.back()) {
-        throw Error(ExitStatus::failed,
-                    fmt::format("{} can't be read: {}", file.string(), describe_errno(errno)),
-                    "Install optrace again.");
-      }
+      descriptors.push_back(sealed_copy(file));
       order["files"].push_back(file.string());
     }
     connection_->send(order, descriptors);

@@ -1,12 +1,17 @@
 """`optrace attach` on all kinds of programs: each is traced, and goes on as if nothing had been."""
+import fcntl
 import json
 import os
 import pathlib
+import stat
 import subprocess
+import tempfile
+import threading
+import time
 
 import pytest
 
-from attach_target import PERIOD, Outside, Target, end, ops_in, without_ptrace
+from attach_target import PERIOD, Outside, Target, end, maps_of, ops_in, without_ptrace
 from report_frames import frames
 
 FAILED = 3
@@ -133,7 +138,65 @@ finally:
     assert "aten::linear" in ops_in(json.loads(report.read_text()))
 
 
-def test_a_process_in_a_container(optrace, python, tmp_path):
+class DescriptorWatch(threading.Thread):
+    """Looks, until the end of the `with` block, at all files that a process has open."""
+
+    SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+    def __init__(self, pid):
+        super().__init__()
+        self._folder = f"/proc/{pid}/fd"
+        self._done = threading.Event()
+        self.files = set()  # (device, inode)
+        self.copies = set()  # Names of sealed memory.
+        self.writable = set()
+
+    def run(self):
+        while not self._done.is_set():
+            for name in os.listdir(self._folder):
+                try:
+                    self._look_at(f"{self._folder}/{name}")
+                except FileNotFoundError:  # It was closed meanwhile.
+                    pass
+            time.sleep(0.001)
+
+    def _look_at(self, path):
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        self.files.add((status.st_dev, status.st_ino))
+        link = os.readlink(path)
+        if not link.startswith("/memfd:optrace-") or link in self.copies:
+            return
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            assert fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & self.SEALS == self.SEALS
+            os.pwrite(descriptor, b"?", 0)
+            self.writable.add(link)
+        except PermissionError:
+            self.copies.add(link)
+        finally:
+            os.close(descriptor)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._done.set()
+        self.join()
+
+
+def assert_gets_only_copies(watch, build):
+    """What a process in a container could open again for writing is nothing of the host's."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    ours = [build / "lib/optrace/liboptrace_agent.so", *(cache / "optrace").rglob("*.plan"),
+            *pathlib.Path(tempfile.gettempdir()).glob("optrace-*/*.plan")]
+    assert not watch.files & {(file.stat().st_dev, file.stat().st_ino) for file in ours}
+    assert watch.copies and not watch.writable
+
+
+def test_a_process_in_a_container(optrace, python, build, tmp_path):
     """It has other PIDs, and its torch lies where nothing is for optrace."""
     if os.geteuid() != 0:
         pytest.skip("cannot run here: only root makes namespaces")
@@ -145,9 +208,14 @@ def test_a_process_in_a_container(optrace, python, tmp_path):
         undisturbed = target.results()[:PERIOD]
         inside, = children_of(target.pid)
         assert not pathlib.Path("/mnt/bin/python").exists()
+        agents = set()
         for _ in range(2):
-            report = attach(optrace, inside, tmp_path)
+            with DescriptorWatch(inside) as watch:
+                report = attach(optrace, inside, tmp_path)
             assert OF_TRAINING <= ops_in(report)
+            assert_gets_only_copies(watch, build)
+            agents.add(maps_of(inside).count("/memfd:optrace-"))
+        assert len(agents) == 1 and 0 not in agents  # The same one is used again.
         target.wait_for_lines(PERIOD)
         end(target, undisturbed)
 

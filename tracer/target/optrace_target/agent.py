@@ -23,6 +23,57 @@ _REASONS = {
 }
 
 
+class _Place(ctypes.Structure):
+    """Dl_info of <dlfcn.h>."""
+
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p),
+                ("symbol", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+
+
+def _loaded_as(link):
+    """Under which name the loader knows the memory that `link` leads to, if it is mapped."""
+    place = _Place()
+    with open("/proc/self/maps", "rb") as maps:
+        for line in maps:
+            parts = line.rstrip(b"\n").split(None, 5)
+            if len(parts) == 6 and parts[5] == link:
+                address = ctypes.c_void_p(int(parts[0].split(b"-")[0], 16))
+                if ctypes.PyDLL(None).dladdr(address, ctypes.byref(place)) and place.file:
+                    return os.fsdecode(place.file)
+    return None
+
+
+def load(path, loader):
+    """A library, which `path` may name by a descriptor of sealed memory.
+
+    That memory is another one for each trace, so the loader can't tell that it has its content
+    already. It tells names apart, and descriptors' numbers are used again.
+    """
+    link = os.fsencode(os.readlink(path)) if path.startswith("/proc/self/fd/") else b""
+    if not link.startswith(b"/memfd:optrace-"):
+        return loader(path)
+    known = _loaded_as(link)
+    if known is not None:
+        return loader(known)
+    unused = []
+    try:
+        while _is_name_of_loaded(path):
+            unused.append(os.dup(int(path.rpartition("/")[2])))
+            path = "/proc/self/fd/%d" % unused[-1]
+        return loader(path)
+    finally:
+        for descriptor in unused:
+            os.close(descriptor)
+
+
+def _is_name_of_loaded(path):
+    try:
+        ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return False
+    return True
+
+
 class Counters(ctypes.Structure):
     """struct optrace_agent_counters."""
 
@@ -44,7 +95,7 @@ class Agent:
     def __init__(self, path, use_jumps, keeps_gil=True):
         """`keeps_gil`: giving it up would be part of what is recorded, where that is this thread."""
         try:
-            self._library = (ctypes.PyDLL if keeps_gil else ctypes.CDLL)(path)
+            self._library = load(path, ctypes.PyDLL if keeps_gil else ctypes.CDLL)
         except OSError as error:
             raise Problem(FAILED, "the agent can't be loaded: %s" % error,
                           "Build or install optrace again.") from error

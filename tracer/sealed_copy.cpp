@@ -1,0 +1,63 @@
+#include "tracer/sealed_copy.h"
+
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "platform/error.h"
+#include "tracer/built_for_torch.h"
+
+namespace optrace {
+namespace {
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+Descriptor new_memory(const std::string& name) {
+  // Linux before 6.3 does not know MFD_EXEC; where it does, a system may refuse memory without it.
+  for (const unsigned int flags : {MFD_EXEC, 0U}) {
+    Descriptor memory(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
+    if (memory || errno != EINVAL) return memory;
+  }
+  return Descriptor();
+}
+
+bool write_all(const Descriptor& file, std::string_view rest) {
+  while (!rest.empty()) {
+    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+Descriptor sealed_copy(const std::filesystem::path& path) {
+  const std::optional<std::string> content = content_of(path);
+  if (!content) {
+    throw Error(ExitStatus::failed, fmt::format("{} can't be read", path.string()),
+                "Install optrace again.");
+  }
+  const XXH128_hash_t hash = XXH3_128bits(content->data(), content->size());
+  Descriptor memory = new_memory(fmt::format("optrace-{:016x}{:016x}", hash.high64, hash.low64));
+  constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  if (!memory || !write_all(memory, *content) || ::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot copy {} into memory: {}", path.string(), describe_errno(errno)),
+                "Close some programs and try again.");
+  }
+  return memory;
+}
+
+}  // namespace optrace
