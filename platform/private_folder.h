@@ -21,7 +21,7 @@ class PrivateFolder {
   std::filesystem::path path_;
 };
 
-/// The folder for what optrace may lose at any time and make again (probe plans by build-id):
+/// The folder for what optrace may lose at any time and make again (probe plans, say):
 /// $OPTRACE_CACHE_DIR, else $XDG_CACHE_HOME/optrace, else ~/.cache/optrace. Made with mode 0700,
 /// but for a home that is not there. Empty when none can be made or it belongs to somebody else;
 /// callers then work without a cache.

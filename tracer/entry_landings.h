@@ -22,7 +22,7 @@ class EntryLandings {
   /// Searches all code of `module`: about 0.1 s for libtorch_cpu's 274 MB.
   static EntryLandings search(const ModuleSymbols& module);
 
-  /// What search() found, from and to bytes that are kept by build-id. Nothing when they are
+  /// What search() found, from and to bytes that are kept in a cache. Nothing when they are
   /// corrupt or of another version.
   static std::optional<EntryLandings> from_bytes(std::span<const std::byte> bytes);
   std::string to_bytes() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,7 +15,9 @@
 #include "platform/error.h"
 #include "platform/output_file.h"
 #include "platform/private_folder.h"
+#include "tracer/built_for_torch.h"
 #include "tracer/entry_landings.h"
+#include "tracer/file_trust.h"
 #include "tracer/function_roles.h"
 #include "tracer/function_table.h"
 #include "tracer/path_counter.h"
@@ -59,6 +62,7 @@ struct ProbeSession::State {
   /// What is known about one module, whatever paths lead to it.
   struct ModuleProbes {
     std::optional<EntryLandings> landings;
+    std::optional<std::string> cached_name;     ///< See find_cached_name().
     std::unordered_set<std::uint64_t> planned;  ///< Addresses as linked.
   };
 
@@ -70,6 +74,10 @@ struct ProbeSession::State {
     return probes[key_of(module.build_id(), module.path().string())];
   }
 
+  /// How the cache calls what it keeps of a module; empty where nothing may be kept.
+  std::string find_cached_name(const ModuleSymbols& module) const;
+  /// The file of that kind in the cache, which need not be there yet; empty where none may be.
+  std::filesystem::path cached_file(const ModuleSymbols& module, std::string_view what);
   const EntryLandings& landings_of(const ModuleSymbols& module);
   std::filesystem::path initial_plan(const ModuleSymbols& module);
   std::filesystem::path remember(ProbePlan plan, ModuleProbes& module);
@@ -82,6 +90,9 @@ struct ProbeSession::State {
   std::map<std::string, ProbePlan> plans;  ///< By path.
   std::vector<std::string> warnings;
   unsigned files_made = 0;
+  const std::int64_t began = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::system_clock::now().time_since_epoch())
+                                 .count();
 };
 
 std::filesystem::path ProbeSession::State::scratch_file(std::string_view what) {
@@ -96,13 +107,43 @@ std::filesystem::path ProbeSession::State::remember(ProbePlan plan, ModuleProbes
   return path;
 }
 
+// A build-id is what a file says of itself, and another file may say the same. So its bytes name
+// what is kept of it; reading them all takes a while and is done once for each state of the file.
+std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) const {
+  const std::filesystem::path& path = module.path();
+  // What belongs to somebody else, or lies in a container, is not what the next run should see.
+  const std::optional<FileState> state = state_of(path);
+  if (!state || !is_ours(*state) || path.string().starts_with("/proc/")) return {};
+  // The module was mapped after the session began: no change since then.
+  if (!is_settled(*state) || state->changed >= began) return {};
+  const std::filesystem::path folder = cache_subfolder("plans");
+  if (folder.empty()) return {};
+  const std::filesystem::path known = folder / (text_of(*state) + ".content");
+  constexpr std::size_t kDigits = 32;
+  if (auto hash = content_of(known);
+      hash && hash->size() == kDigits &&
+      hash->find_first_not_of("0123456789abcdef") == std::string::npos)
+    return *hash;
+  auto hash = content_hash(path);
+  if (!hash || state_of(path) != state) return {};
+  try_write_file(known, *hash);
+  return *hash;
+}
+
+std::filesystem::path ProbeSession::State::cached_file(const ModuleSymbols& module,
+                                                       std::string_view what) {
+  std::optional<std::string>& name = probes_of(module).cached_name;
+  if (!name) name = find_cached_name(module);
+  if (name->empty()) return {};
+  const std::filesystem::path folder = cache_subfolder("plans");
+  return folder.empty() ? folder : folder / fmt::format("{}{}", *name, what);
+}
+
 const EntryLandings& ProbeSession::State::landings_of(const ModuleSymbols& module) {
   std::optional<EntryLandings>& landings = probes_of(module).landings;
   if (landings) return *landings;
-  const std::filesystem::path folder = cache_subfolder("plans");
-  const bool keep = !folder.empty() && !module.build_id().empty();
-  const std::filesystem::path path = folder / (module.build_id() + ".landings");
-  if (keep) {
+  const std::filesystem::path path = cached_file(module, ".landings");
+  if (!path.empty()) {
     try {
       landings = EntryLandings::from_bytes(MappedFile(path).bytes());
     } catch (const Error&) {
@@ -111,20 +152,21 @@ const EntryLandings& ProbeSession::State::landings_of(const ModuleSymbols& modul
   }
   if (!landings) {
     landings = EntryLandings::search(module);
-    if (keep) try_write_file(path, landings->to_bytes());
+    if (!path.empty()) try_write_file(path, landings->to_bytes());
   }
   return *landings;
 }
 
 std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& module) {
   ModuleProbes& known = probes_of(module);
-  const std::filesystem::path folder = cache_subfolder("plans");
-  const bool keep = !folder.empty() && !module.build_id().empty();
   std::filesystem::path path =
-      folder / fmt::format("{}-{}.{}.plan", module.build_id(), kSelectionVersion, plan::kVersion);
+      cached_file(module, fmt::format("-{}.{}.plan", kSelectionVersion, plan::kVersion));
+  const bool keep = !path.empty();
   if (keep) {
     auto kept = ProbePlan::open(path);
-    if (kept && kept->build_id() == module.build_id()) return remember(std::move(*kept), known);
+    if (kept && kept->build_id() == module.build_id() &&
+        (!module.build_id().empty() || kept->module_path() == module.path().string()))
+      return remember(std::move(*kept), known);
   }
   ProbePlanner planner(module, landings_of(module));
   for (const std::uint64_t address : select_functions(module)) planner.add(address);

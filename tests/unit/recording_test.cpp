@@ -1,11 +1,15 @@
 #include "tracer/recording.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <random>
+#include <set>
+#include <thread>
 
 #include <catch2/catch.hpp>
+#include <unistd.h>
 
 #include "platform/error.h"
 #include "platform/private_folder.h"
@@ -331,8 +335,78 @@ TEST_CASE("a caller without a probe is an event of its own") {
   CHECK(trace.paths[1].parent == 0);
 }
 
+namespace {
+
+/// What a file system notes of a change just now may look the same after another one.
+void wait_until_settled() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+}
+
+std::size_t probes_in(const std::vector<std::filesystem::path>& plans) {
+  std::size_t count = 0;
+  for (const auto& path : plans) count += ProbePlan::open(path).value().probes().size();
+  return count;
+}
+
+std::set<std::filesystem::path> files_below(const std::filesystem::path& folder) {
+  std::set<std::filesystem::path> files;
+  std::error_code error;  // It need not be there.
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error))
+    files.insert(entry.path());
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("what is kept goes by a library's bytes and owner, not by its build-id") {
+  // Internal linkage: in a stripped copy nothing names it.
+  const Traced traced(
+      "namespace at::native { __attribute__((noinline)) static int hidden(int x) "
+      "{ asm(\"\"); return x + 1; }\n"
+      "int relu(int x) { return hidden(x) + 1; } }");
+  const auto stripped = stripped_copy(traced.library);
+  REQUIRE(ModuleSymbols(stripped).build_id() == traced.module->build_id());
+  const auto plans_of = [&](const std::filesystem::path& library, const char* scratch) {
+    return ProbeSession(traced.scratch(scratch)).initial_plans({library});
+  };
+  const auto cache = traced.folder.path() / "cache";
+  // What was just written may change without a trace: nothing is kept.
+  const std::size_t whole = probes_in(plans_of(traced.library, "new"));
+  CHECK(files_below(cache).size() <= 1);
+  wait_until_settled();
+
+  const std::size_t few = probes_in(plans_of(stripped, "first"));
+  CHECK(few < whole);
+  CHECK(probes_in(plans_of(traced.library, "second")) == whole);
+  CHECK(probes_in(plans_of(stripped, "third")) == few);
+  CHECK(plans_of(traced.library, "fourth").at(0).parent_path() == cache / "plans");
+
+  // The same bytes, in a file that says that they are another state of it, are known.
+  const auto copy = traced.folder.path() / "copy.so";
+  std::filesystem::copy(traced.library, copy);
+  wait_until_settled();
+  CHECK(plans_of(copy, "fifth") == plans_of(traced.library, "sixth"));
+
+  if (::geteuid() != 0) {
+    WARN("skipped: only root can give files to another user");
+    return;
+  }
+  const auto before = files_below(cache);
+  REQUIRE(::chown(copy.c_str(), 65534, 65534) == 0);
+  wait_until_settled();
+  const auto foreign = plans_of(copy, "foreign");
+  CHECK(foreign.at(0).parent_path() == traced.folder.path() / "foreign");
+  CHECK(probes_in(foreign) == whole);
+  CHECK(files_below(cache) == before);
+  // As the process of another mount namespace has it.
+  const auto root = std::filesystem::path("/proc") / std::to_string(::getpid()) / "root";
+  const auto inside = plans_of(root.string() + traced.library.string(), "inside");
+  CHECK(inside.at(0).parent_path() == traced.folder.path() / "inside");
+}
+
 TEST_CASE("a kept plan that was spoiled is made again") {
   const Traced traced;
+  wait_until_settled();
   const auto plan_path = [&] {
     return ProbeSession(traced.scratch("scratch")).initial_plans({traced.library}).at(0);
   };
