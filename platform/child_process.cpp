@@ -63,6 +63,14 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
     }
     ::sigaction(signal, &normal, nullptr);
   }
+  for (const auto& [resource, most] : options.limits) {
+    rlimit limit{};
+    // Lower than ours, never higher.
+    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) continue;
+    limit.rlim_max = limit.rlim_max < most ? limit.rlim_max : most;
+    limit.rlim_cur = limit.rlim_cur < limit.rlim_max ? limit.rlim_cur : limit.rlim_max;
+    ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+  }
   // Two steps, so that a target number that is itself a source is not overwritten too early.
   constexpr int kParked = 200;
   int step = 0;

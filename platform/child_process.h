@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 namespace optrace {
@@ -24,7 +25,8 @@ class ChildProcess {
         descriptors{};              ///< (ours, the child's number), kept open in it.
     std::string working_folder{};   ///< Empty: ours.
     bool own_process_group = true;  ///< False: it gets the terminal's Ctrl-C as we do.
-    bool keeps_ignored = false;     ///< What we were told to ignore (nohup), it ignores as well.
+    std::vector<std::pair<int, rlim_t>> limits{};  ///< (RLIMIT_CPU, seconds) and the like.
+    bool keeps_ignored = false;  ///< What we were told to ignore (nohup), it ignores as well.
   };
 
   /// Throws Error(failed) when the program can't be started, with the reason.

@@ -342,7 +342,8 @@ void InProcessTracer::start(const InProcessOptions& options) {
     round.python_frames = options.python_frames;
     round.op_records = options.op_records && state.recorder != nullptr;
     if (options.op_records && !round.op_records) round.warnings.push_back(state.op_agent.missing);
-    if (std::string warning = not_kept_warning(state.op_agent.folder); !warning.empty())
+    if (std::string warning = not_kept_warning(state.op_agent.folder, state.op_agent.not_kept);
+        !warning.empty())
       round.warnings.push_back(std::move(warning));
     state.place_plans();
     const Descriptor region(::memfd_create("optrace", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -1,5 +1,6 @@
 #include "tracer/activity_agent.h"
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 #include <set>
@@ -23,14 +24,12 @@ namespace {
 constexpr std::string_view kLacks =
     "What the devices did (kernels, their times) is missing from the trace.";
 
-/// Everything but where headers, the sources and the result lie. No -march: a cache may be shared
-/// by machines of different kinds.
-const std::vector<std::string>& fixed_arguments() {
-  static const std::vector<std::string> arguments{
-      "-O2",      "-fPIC",           "-shared",    "-fvisibility=hidden",
-      "-DNDEBUG", "-Wl,-z,nodelete", "-Wl,-z,now", "-pthread"};
-  return arguments;
-}
+// Everything but where headers, the sources and the result lie. No -march: a cache may be shared
+// by machines of different kinds.
+constexpr std::array kCompileArguments = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG",
+                                          "-pthread"};
+constexpr std::array kLinkArguments = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now", "-pthread",
+                                       "-ldl"};
 
 class Builder {
  public:
@@ -48,15 +47,11 @@ class Builder {
     if (const std::string lacking = missing_headers(*cuda); !lacking.empty())
       return without(lacking);
     const std::string name = fmt::format("liboptrace_activity-{}.so", key(*version));
-    const std::filesystem::path cache = build_cache("activity-agents");
-    std::error_code error;
-    if (!cache.empty() && std::filesystem::exists(cache / name, error))
-      return {.library = cache / name, .missing = {}, .folder = {}};
+    const BuildPlace place{build_cache("activity-agents"), name, torch_.parent_path(), compiler_};
+    if (auto kept = kept_library(place))
+      return {.library = std::move(*kept), .missing = {}, .folder = {}};
     progress("building what follows the devices' work for this torch, once");
-    BuiltLibrary built = build_library(
-        cache, name, [this](const std::string& standard, const std::filesystem::path& library) {
-          return compile_step(standard, library);
-        });
+    BuiltLibrary built = build_library(place, library_build());
     if (built.path.empty()) {
       return without(
           fmt::format("Building what records it with {} failed ({}). Another compiler can be "
@@ -91,7 +86,8 @@ class Builder {
     BuildKey key;
     key.add(torch_version);
     key.add(identity_of(compiler_));
-    for (const std::string& argument : fixed_arguments()) key.add(argument);
+    for (const char* const argument : kCompileArguments) key.add(argument);
+    for (const char* const argument : kLinkArguments) key.add(argument);
     for (const auto& folder : used_)
       for (const char* const header : {"cupti_version.h", "cuda.h"})
         key.add(identity_of(folder / header));
@@ -99,20 +95,17 @@ class Builder {
     return key.hex();
   }
 
-  BuildStep compile_step(const std::string& standard, const std::filesystem::path& library) const {
-    BuildStep step{compiler_.string(), standard};
-    step.insert(step.end(), fixed_arguments().begin(), fixed_arguments().end());
-    for (const std::string& argument :
-         {std::string("-I"), sources_.string(), std::string("-o"), library.string(),
-          (sources_ / "tracer" / "device_activity" / "device_activity.cpp").string()})
-      step.push_back(argument);
+  LibraryBuild library_build() const {
+    LibraryBuild build{{sources_ / "tracer" / "device_activity" / "device_activity.cpp"},
+                       {kCompileArguments.begin(), kCompileArguments.end()},
+                       {kLinkArguments.begin(), kLinkArguments.end()}};
+    build.compile.insert(build.compile.end(), {"-I", sources_.string()});
     const auto headers = headers_.arguments(used_);
-    step.insert(step.end(), headers.begin(), headers.end());
-    step.emplace_back("-idirafter");
-    step.push_back(
-        (data_folder() / "emulated_device" / "tracer" / "emulated_device" / "stand_ins").string());
-    step.emplace_back("-ldl");
-    return step;
+    build.compile.insert(build.compile.end(), headers.begin(), headers.end());
+    const auto stand_ins =
+        data_folder() / "emulated_device" / "tracer" / "emulated_device" / "stand_ins";
+    build.compile.insert(build.compile.end(), {"-idirafter", stand_ins.string()});
+    return build;
   }
 
   std::filesystem::path torch_;

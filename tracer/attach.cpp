@@ -27,6 +27,7 @@
 #include "tracer/attach_target.h"
 #include "tracer/built_for_torch.h"
 #include "tracer/dry_run.h"
+#include "tracer/file_trust.h"
 #include "tracer/listening.h"
 #include "tracer/path_counter.h"
 #include "tracer/probe_session.h"
@@ -214,6 +215,38 @@ class Attachment {
     });
   }
 
+  /// Whether the command's own user runs it, with no other user's rights.
+  bool is_our_users() const {
+    const auto users = process_.status().users;
+    return std::ranges::all_of(users, [](auto user) { return user == ::geteuid(); });
+  }
+
+  /// Why nothing is compiled from the headers that the process has, nor loaded into it; empty where
+  /// it may be. What a compiler makes of them runs with the command's rights one day.
+  std::string why_no_agents() const {
+    if (!target_.root.empty()) {
+      return "Op records are missing: the process lives in a container, whose torch optrace builds "
+             "nothing for. Run optrace in there to have them.";
+    }
+    if (!is_our_users()) {
+      return "Op records are missing, and records of what devices do: the process belongs to "
+             "another user, whose torch optrace builds nothing for. Run optrace as that user to "
+             "have them.";
+    }
+    for (const char* const part : {"include", "lib/libc10.so", "version.py"}) {
+      const auto path = target_.torch_folder / part;
+      std::error_code error;
+      if (!std::filesystem::exists(path, error)) continue;
+      if (const std::string wrong = distrust_of(path); !wrong.empty()) {
+        return fmt::format(
+            "Op records are missing, and records of what devices do: optrace builds nothing for a "
+            "torch that others can change, and {}.",
+            shown(wrong));
+      }
+    }
+    return {};
+  }
+
   void connect() {
     if (connection_) {
       connection_->send(sources());
@@ -282,9 +315,7 @@ class Attachment {
     add_warnings(meta_, connection_->receive("started", request_.timeout + kAnswerLimit));
   }
 
-  bool sees_our_files() const {
-    return target_.root.empty() && process_.status().users[1] == ::geteuid();
-  }
+  bool sees_our_files() const { return target_.root.empty() && is_our_users(); }
 
   /// For a process that can't open our files by their names, and must not get at them.
   void send_with_files(Json& order) {
@@ -388,7 +419,8 @@ class Attachment {
   PrivateFolder scratch_;
   ProbeSession session_{scratch_.path()};
   const std::optional<DryRun> dry_run_ = dry_run_of(process_);
-  TracingOrders orders_{session_, ProbeMode::jump, dry_run_ ? &*dry_run_ : nullptr, target_.root};
+  TracingOrders orders_{session_, ProbeMode::jump, dry_run_ ? &*dry_run_ : nullptr, target_.root,
+                        why_no_agents()};
   Json meta_;
   std::unique_ptr<Collector> collector_;
   Clock::time_point start_;                   ///< Of recording.

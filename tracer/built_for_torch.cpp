@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -21,13 +22,21 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
+#include "tracer/build_inputs.h"
+#include "tracer/file_trust.h"
 
 namespace optrace {
 namespace {
 
+// What a compiler reads may be made to keep it busy. The emulated device, the largest, takes less
+// than a tenth of each.
 constexpr std::chrono::minutes kPatience{5};
+constexpr rlim_t kMostSeconds = 300;
+constexpr rlim_t kMostMemory = rlim_t{8} << 30;
+constexpr rlim_t kMostOutput = rlim_t{512} << 20;
 // Newer torch needs C++20; a compiler that has no such thing may still build for an older one.
 constexpr std::array kStandards = {"-std=c++20", "-std=c++17"};
+constexpr std::size_t kCompilersAtOnce = 2;
 
 /// Where a program of this name is, as a shell would find it.
 std::optional<std::filesystem::path> in_path(const std::string& name) {
@@ -76,6 +85,10 @@ class RunningStep {
     options.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder.string()}};
     options.descriptors = {{output.get(), STDOUT_FILENO}, {output.get(), STDERR_FILENO}};
     options.working_folder = folder.string();
+    options.limits = {{RLIMIT_CPU, kMostSeconds},
+                      {RLIMIT_AS, kMostMemory},
+                      {RLIMIT_FSIZE, kMostOutput},
+                      {RLIMIT_CORE, 0}};
     child_.emplace(options);
     end_ = std::chrono::steady_clock::now() + kPatience;
   }
@@ -88,7 +101,11 @@ class RunningStep {
 
   std::optional<BuildFailure> failure() const {
     if (status_ == 0) return std::nullopt;
-    if (!status_) return BuildFailure{number_, "it did not end within minutes"};
+    if (!status_)
+      return BuildFailure{number_,
+                          fmt::format("it did not end within {} minutes; what it reads may "
+                                      "have been made to keep it busy",
+                                      kPatience.count())};
     std::string said = first_error(content_of(output_).value_or(""));
     return BuildFailure{number_, said.empty() ? describe_wait_status(*status_) : said};
   }
@@ -193,43 +210,85 @@ std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
   return std::nullopt;
 }
 
-std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder) {
+std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder,
+                             const std::string& why) {
   if (!folder) return {};
-  const std::string problem = cache_problem();
+  const std::string problem = why.empty() ? cache_problem() : why + ".";
   return fmt::format(
       "What was built for this torch could not be kept and is built again in each run, which takes "
       "ten seconds or more: {}",
       problem.empty() ? "the disk of the cache takes no more. Free some space." : problem);
 }
 
+namespace {
+
+/// Why a library that was built from these is nothing for later runs.
+std::string distrust_of_any(const std::vector<std::filesystem::path>& inputs) {
+  for (const auto& input : inputs)
+    if (std::string wrong = distrust_of(input); !wrong.empty()) return wrong;
+  return {};
+}
+
+void write_whole(const std::filesystem::path& path, std::string_view content) {
+  OutputFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> kept_library(const BuildPlace& place) {
+  if (place.cache.empty()) return std::nullopt;
+  std::filesystem::path library = place.cache / place.name;
+  std::error_code error;
+  if (!std::filesystem::exists(library, error) || !inputs_are_the_same(library, place.packages))
+    return std::nullopt;
+  return library;
+}
+
 BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
-                          const std::string& name, const std::filesystem::path& cache) {
-  const std::filesystem::path library = folder->path() / name;
-  BuiltLibrary unkept{.path = library, .failure = {}, .folder = folder};
-  if (cache.empty()) return unkept;
+                          const BuildPlace& place) {
+  BuiltLibrary built{
+      .path = folder->path() / place.name, .failure = {}, .folder = folder, .not_kept = {}};
+  if (place.cache.empty()) return built;
+  const auto inputs = inputs_of_build(folder->path(), place.compiler);
+  built.not_kept = distrust_of_any(inputs);
+  const std::string list = describe_inputs(built.path, inputs, place.packages);
+  if (!built.not_kept.empty() || list.empty()) return built;
   try {
-    OutputFile kept(cache / name);
-    kept.write(content_of(library).value_or(""));
-    kept.commit();
-    return {.path = cache / name, .failure = {}, .folder = {}};
+    const auto kept = place.cache / place.name;
+    // The list tells which library it is for: without it nobody uses the library.
+    write_whole(kept, content_of(built.path).value_or(""));
+    write_whole(inputs_path(kept), list);
+    return {.path = kept, .failure = {}, .folder = {}, .not_kept = {}};
   } catch (const Error&) {
-    return unkept;  // A full disk costs the same time again in the next run, nothing else.
+    return built;  // A full disk costs the same time again in the next run, nothing else.
   }
 }
 
-BuiltLibrary build_library(
-    const std::filesystem::path& cache, const std::string& name,
-    const std::function<BuildStep(const std::string& standard,
-                                  const std::filesystem::path& library)>& compile) {
+BuiltLibrary build_library(const BuildPlace& place, const LibraryBuild& build) {
   const auto folder = std::make_shared<const PrivateFolder>();
-  const std::filesystem::path library = folder->path() / name;
   std::optional<BuildFailure> failure;
   for (const char* const standard : kStandards) {
-    failure = run_build_steps({compile(standard, library)}, 1, folder->path());
-    if (!failure) break;
+    std::vector<BuildStep> compile;
+    BuildStep link{place.compiler.string()};
+    for (const auto& source : build.sources) {
+      const auto object = folder->path() / source.filename().replace_extension(".o");
+      BuildStep step{place.compiler.string(), standard};
+      step.insert(step.end(), build.compile.begin(), build.compile.end());
+      step.insert(step.end(), {"-c", source.string(), "-o", object.string()});
+      const auto note = dependency_arguments(object);
+      step.insert(step.end(), note.begin(), note.end());
+      compile.push_back(std::move(step));
+      link.push_back(object.string());
+    }
+    link.insert(link.end(), build.link.begin(), build.link.end());
+    link.insert(link.end(), {"-o", (folder->path() / place.name).string()});
+    failure = run_build_steps(compile, kCompilersAtOnce, folder->path());
+    if (!failure) failure = run_build_steps({link}, 1, folder->path());
+    if (!failure) return keep_library(folder, place);
   }
-  if (failure) return {.path = {}, .failure = failure->said, .folder = {}};
-  return keep_library(folder, name, cache);
+  return {.path = {}, .failure = failure->said, .folder = {}, .not_kept = {}};
 }
 
 }  // namespace optrace

@@ -58,8 +58,9 @@ struct BuildFailure {
 };
 
 /// Runs the steps, `at_once` at a time, in `folder`, where they find TMPDIR as well; nothing when
-/// all succeed, else the first that failed, with the others ended. Throws Error(interrupted) after
-/// a signal, if an InterruptGuard lives; nothing then runs any more.
+/// all succeed, else the first that failed, with the others ended. Each may take minutes of
+/// processor time, gigabytes of memory and half a gigabyte of output, no more. Throws
+/// Error(interrupted) after a signal, if an InterruptGuard lives; nothing then runs any more.
 std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
                                             std::size_t at_once,
                                             const std::filesystem::path& folder);
@@ -69,23 +70,41 @@ struct BuiltLibrary {
   std::filesystem::path path;                   ///< Empty if it could not be built.
   std::string failure;                          ///< Then: the first line that says what is wrong.
   std::shared_ptr<const PrivateFolder> folder;  ///< Holds the library where no cache can.
+  std::string not_kept;  ///< Then: why, if what it was built from is the reason.
 };
 
 /// Where a library stays in `folder` since no cache could take it: that it took its time for this
-/// run alone, why and what to do, in sentences for a trace's warnings. Empty where `folder` is
-/// null.
-std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder);
+/// run alone, why (see BuiltLibrary::not_kept) and what to do, in sentences for a trace's warnings.
+/// Empty where `folder` is null.
+std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder,
+                             const std::string& why);
 
-/// Keeps the library that was built as `name` in `folder` in `cache` (empty: nowhere) instead.
+/// Where a library is kept, and what tells whether it still can be used.
+struct BuildPlace {
+  std::filesystem::path cache;  ///< Empty: nowhere.
+  std::string name;
+  std::filesystem::path packages;  ///< site-packages.
+  std::filesystem::path compiler;
+};
+
+/// The library, if it is kept and all that it was built from has the same contents still.
+std::optional<std::filesystem::path> kept_library(const BuildPlace& place);
+
+/// Keeps the library that was built in `folder`, where the compiler left notes of what it read
+/// (dependency_arguments). What others than the command's own user and root could have changed
+/// leaves the library where it is.
 BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
-                          const std::string& name, const std::filesystem::path& cache);
+                          const BuildPlace& place);
 
-/// Runs the step that `compile` gives for a standard ("-std=c++20", or the next older one if that
-/// fails) and the file that is to be made, and keeps the result in `cache` (empty: nowhere) as
-/// `name`. Throws as run_build_steps does.
-BuiltLibrary build_library(
-    const std::filesystem::path& cache, const std::string& name,
-    const std::function<BuildStep(const std::string& standard,
-                                  const std::filesystem::path& library)>& compile);
+/// What a library is made from.
+struct LibraryBuild {
+  std::vector<std::filesystem::path> sources;  ///< No two with the same name.
+  std::vector<std::string> compile;            ///< Arguments for each of them.
+  std::vector<std::string> link;               ///< Arguments behind the objects.
+};
+
+/// Compiles and links, as C++20 or, if that fails, the next older standard, and keeps the result.
+/// Throws as run_build_steps does.
+BuiltLibrary build_library(const BuildPlace& place, const LibraryBuild& build);
 
 }  // namespace optrace

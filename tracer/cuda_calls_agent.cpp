@@ -14,6 +14,7 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/output_file.h"
+#include "tracer/build_inputs.h"
 #include "tracer/built_for_torch.h"
 #include "tracer/cuda_headers.h"
 #include "tracer/device_libraries.h"
@@ -77,12 +78,11 @@ class Builder {
     if (const std::string lacking = missing_headers(*cuda); !lacking.empty())
       return without(lacking);
     const std::string name = fmt::format("liboptrace_cuda_calls-{}.so", key(*version));
-    const std::filesystem::path cache = build_cache("cuda-calls");
-    std::error_code error;
-    if (!cache.empty() && std::filesystem::exists(cache / name, error))
-      return {.library = cache / name, .missing = {}, .folder = {}};
+    const BuildPlace place{build_cache("cuda-calls"), name, torch_.parent_path(), compiler_};
+    if (auto kept = kept_library(place))
+      return {.library = std::move(*kept), .missing = {}, .folder = {}};
     progress("building what records calls of CUDA's libraries for this torch, once");
-    return build(cache, name);
+    return build(place);
   }
 
  private:
@@ -139,8 +139,8 @@ class Builder {
     for (const std::string& argument : {std::string("-I"), sources_.string(), std::string("-c"),
                                         source.string(), std::string("-o"), object.string()})
       step.push_back(argument);
-    const auto headers = header_arguments();
-    step.insert(step.end(), headers.begin(), headers.end());
+    for (const auto& arguments : {dependency_arguments(object), header_arguments()})
+      step.insert(step.end(), arguments.begin(), arguments.end());
     return step;
   }
 
@@ -179,15 +179,15 @@ class Builder {
     return run_build_steps({link}, 1, folder);
   }
 
-  CudaCallsAgent build(const std::filesystem::path& cache, const std::string& name) const {
+  CudaCallsAgent build(const BuildPlace& place) const {
     const auto folder = std::make_shared<const PrivateFolder>();
-    if (const auto failure = make(folder->path(), folder->path() / name)) {
+    if (const auto failure = make(folder->path(), folder->path() / place.name)) {
       return without(
           fmt::format("Building what records it with {} failed ({}). Another compiler can be "
                       "named in $CXX.",
                       compiler_.string(), failure->said));
     }
-    BuiltLibrary kept = keep_library(folder, name, cache);
+    BuiltLibrary kept = keep_library(folder, place);
     return {.library = std::move(kept.path), .missing = {}, .folder = std::move(kept.folder)};
   }
 

@@ -535,7 +535,9 @@ Trace OpTracer::trace(std::size_t call) {
   for (const std::string& missing :
        {state_->op_agent.missing, state_->activity_agent.missing, state_->cuda_calls_agent.missing})
     if (!missing.empty()) meta["warnings"].push_back(missing);
-  if (const std::string warning = not_kept_warning(state_->op_agent.folder); !warning.empty())
+  if (const std::string warning =
+          not_kept_warning(state_->op_agent.folder, state_->op_agent.not_kept);
+      !warning.empty())
     meta["warnings"].push_back(warning);
   meta["probes"] = {{"mode", state_->request.probes == ProbeMode::jump ? "jump" : "int3"}};
   state_->progress("putting names to addresses");

@@ -24,14 +24,11 @@ constexpr std::string_view kLacks =
 constexpr std::array kSources = {"op_records.cpp", "library_calls.cpp", "blas_calls.cpp",
                                  "onednn_calls.cpp"};
 
-/// Everything but where torch, the sources and the result lie. No -march: a cache may be shared by
-/// machines of different kinds.
-const std::vector<std::string>& fixed_arguments() {
-  static const std::vector<std::string> arguments{
-      "-O2",      "-fPIC",           "-shared",    "-fvisibility=hidden",
-      "-DNDEBUG", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,--no-as-needed"};
-  return arguments;
-}
+// Everything but where torch, the sources and the result lie. No -march: a cache may be shared by
+// machines of different kinds.
+constexpr std::array kCompileArguments = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG"};
+constexpr std::array kLinkArguments = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now",
+                                       "-Wl,--no-as-needed"};
 
 /// The value of _GLIBCXX_USE_CXX11_ABI that torch was built with, told by how libc10's own
 /// functions spell std::string; nothing if that is no torch.
@@ -75,16 +72,17 @@ class Builder {
     if (!compiler) return without(std::string(kNoCompiler));
     compiler_ = *compiler;
     const std::string name = fmt::format("liboptrace_ops-{}.so", key(*version));
-    const std::filesystem::path cache = build_cache("op-agents");
-    if (!cache.empty() && std::filesystem::exists(cache / name, error))
-      return {.library = cache / name, .missing = {}, .folder = {}};
+    const BuildPlace place{build_cache("op-agents"), name, torch_.parent_path(), compiler_};
+    if (auto kept = kept_library(place))
+      return {.library = std::move(*kept), .missing = {}, .folder = {}, .not_kept = {}};
     progress("building the op-record agent for this torch, once");
-    return build(cache, name);
+    return build(place);
   }
 
  private:
   static OpAgent without(const std::string& why) {
-    return {.library = {}, .missing = fmt::format("{} {}", kLacks, why), .folder = {}};
+    return {
+        .library = {}, .missing = fmt::format("{} {}", kLacks, why), .folder = {}, .not_kept = {}};
   }
 
   std::string key(const std::string& torch_version) const {
@@ -92,40 +90,40 @@ class Builder {
     key.add(torch_version);
     key.add(abi_ == 0 ? "0" : "1");
     key.add(identity_of(compiler_));
-    for (const std::string& argument : fixed_arguments()) key.add(argument);
+    for (const char* const argument : kCompileArguments) key.add(argument);
+    for (const char* const argument : kLinkArguments) key.add(argument);
     key.add_files_below(sources_);
     return key.hex();
   }
 
-  OpAgent build(const std::filesystem::path& cache, const std::string& name) const {
-    BuiltLibrary built = build_library(
-        cache, name, [this](const std::string& standard, const std::filesystem::path& library) {
-          return compile_step(standard, library);
-        });
+  OpAgent build(const BuildPlace& place) const {
+    BuiltLibrary built = build_library(place, library_build());
     if (built.path.empty()) {
       return without(
           fmt::format("Building what records them with {} failed ({}). Another compiler "
                       "can be named in $CXX.",
                       compiler_.string(), built.failure));
     }
-    return {.library = std::move(built.path), .missing = {}, .folder = std::move(built.folder)};
+    return {.library = std::move(built.path),
+            .missing = {},
+            .folder = std::move(built.folder),
+            .not_kept = std::move(built.not_kept)};
   }
 
-  BuildStep compile_step(const std::string& standard, const std::filesystem::path& library) const {
-    BuildStep step{compiler_.string(), standard};
-    step.insert(step.end(), fixed_arguments().begin(), fixed_arguments().end());
+  LibraryBuild library_build() const {
+    LibraryBuild build{{},
+                       {kCompileArguments.begin(), kCompileArguments.end()},
+                       {kLinkArguments.begin(), kLinkArguments.end()}};
     const std::filesystem::path include = torch_ / "include";
-    for (const std::string& argument :
-         {fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", abi_), std::string("-isystem"),
-          include.string(), std::string("-I"), sources_.string(), std::string("-o"),
-          library.string()})
-      step.push_back(argument);
+    build.compile.insert(build.compile.end(),
+                         {fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", abi_), "-isystem",
+                          include.string(), "-I", sources_.string()});
     for (const char* const source : kSources)
-      step.push_back((sources_ / "tracer" / "op_records" / source).string());
+      build.sources.push_back(sources_ / "tracer" / "op_records" / source);
     // Named so that the process's own are found: nothing else makes them visible.
     for (const char* const torch_library : {"libc10.so", "libtorch_cpu.so"})
-      step.push_back((torch_ / "lib" / torch_library).string());
-    return step;
+      build.link.push_back((torch_ / "lib" / torch_library).string());
+    return build;
   }
 
   std::filesystem::path torch_;

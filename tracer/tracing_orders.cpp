@@ -32,8 +32,12 @@ Json object_in(Json& message, const char* key) {
 }  // namespace
 
 TracingOrders::TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
-                             std::filesystem::path root)
-    : session_(session), probes_(probes), dry_run_(dry_run), root_(std::move(root)) {
+                             std::filesystem::path root, std::string builds_nothing)
+    : session_(session),
+      probes_(probes),
+      dry_run_(dry_run),
+      root_(std::move(root)),
+      builds_nothing_(std::move(builds_nothing)) {
   session_.modules().look_below(root_);
 }
 
@@ -56,14 +60,16 @@ void TracingOrders::plan(const Json& greeting) {
     }
   }
   plans_ = session_.initial_plans(modules);
-  if (!root_.empty()) {
-    // Whose headers those are is not known: nothing is compiled from them.
-    op_agent_.missing =
-        "Op records are missing: the process lives in a container, whose torch optrace builds "
-        "nothing for. Run optrace in there to have them.";
-    return;
-  }
+  op_agent_.missing = builds_nothing_;
+  if (builds_nothing_.empty()) build_agents(folder);
+}
+
+void TracingOrders::build_agents(const std::filesystem::path& torch_folder) {
   const auto silent = [](std::string_view) {};
+  // Resolved once: a link could lead elsewhere by the time it is followed again.
+  std::error_code error;
+  const auto resolved = std::filesystem::canonical(torch_folder, error);
+  const auto& folder = error ? torch_folder : resolved;
   op_agent_ = find_or_build_op_agent(folder, silent);
   if (cuda_ && records_device_activity(dry_run_ != nullptr)) {
     activity_agent_ = find_or_build_activity_agent(folder, silent);
@@ -82,7 +88,8 @@ Json TracingOrders::meta(Json imported, const std::string& call) const {
   for (const std::string& missing :
        {op_agent_.missing, activity_agent_.missing, cuda_calls_agent_.missing})
     if (!missing.empty()) meta["warnings"].push_back(missing);
-  if (const std::string warning = not_kept_warning(op_agent_.folder); !warning.empty())
+  if (const std::string warning = not_kept_warning(op_agent_.folder, op_agent_.not_kept);
+      !warning.empty())
     meta["warnings"].push_back(warning);
   meta["probes"] = {{"mode", probes_ == ProbeMode::jump ? "jump" : "int3"}};
   return checked_meta(std::move(meta));

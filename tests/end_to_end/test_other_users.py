@@ -1,0 +1,99 @@
+"""`optrace attach`, as root, on processes of other users: it runs nothing of theirs."""
+import os
+import pathlib
+import shutil
+import tempfile
+
+import pytest
+
+from attach_target import PERIOD, Target, end, ops_in
+from test_attach_programs import OF_TRAINING, attach
+
+NOBODY = 65534
+
+# What root would run if it loaded a library that was compiled from this.
+HOSTILE = """#include <fcntl.h>
+[[gnu::constructor]] inline void run_as_whoever_loads_this() {{ ::creat("{trace}", 0666); }}
+#include "{real}"
+"""
+
+
+@pytest.fixture
+def open_folder():
+    """One that every user can enter, unlike pytest's."""
+    if os.geteuid() != 0:
+        pytest.skip("cannot run here: only root can be another user")
+    with tempfile.TemporaryDirectory(prefix="other-users-") as name:
+        os.chmod(name, 0o755)
+        yield pathlib.Path(name)
+
+
+def copy_torch(python, site, trace):
+    """A torch that is another user's, most of it links, with a header that brings code along."""
+    libraries, = (pathlib.Path(python).parents[1] / "lib").glob("python3.*")
+    torch = libraries / "site-packages/torch"
+    own = site / "torch"
+    for folder in (own / "lib", own / "include/ATen"):
+        folder.mkdir(parents=True)
+    for source, target in ((torch, own), (torch / "lib", own / "lib"),
+                           (torch / "include", own / "include"),
+                           (torch / "include/ATen", own / "include/ATen")):
+        for entry in source.iterdir():
+            if not (target / entry.name).exists():
+                (target / entry.name).symlink_to(entry)
+    header = "include/ATen/record_function.h"
+    (own / header).unlink()
+    (own / header).write_text(HOSTILE.format(trace=trace, real=torch / header))
+    # Where torch is is told by where this is mapped from.
+    library = "lib/libtorch_python.so"
+    (own / library).unlink()
+    shutil.copy(torch / library, own / library)
+    for path in (site, *site.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+
+
+def attach_and_be_warned(optrace, pid, folder, cache, warning):
+    """What it kept, as paths."""
+    trace = folder / "trace"
+    report = attach(optrace, pid, folder, "--trace", trace,
+                    environment={"OPTRACE_CACHE_DIR": cache})
+    assert OF_TRAINING <= ops_in(report)
+    shown = optrace("report", trace, "--format", "tree")
+    assert shown.returncode == 0 and warning in " ".join(shown.stdout.split()), shown.stdout[-2000:]
+    return [path for path in cache.rglob("*") if path.is_file()]
+
+
+def test_nothing_of_another_users_process_is_compiled_or_kept(optrace, python, open_folder,
+                                                              tmp_path):
+    site, trace, cache = open_folder / "site", open_folder / "trace", tmp_path / "cache"
+    copy_torch(python, site, trace)
+    folder = open_folder / "target"
+    folder.mkdir()
+    os.chown(folder, NOBODY, NOBODY)
+    wrapper = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+    own = {"PYTHONPATH": str(site), "HOME": "/nonexistent"}
+    with Target(python, folder, wrapper=wrapper, environment=own) as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        assert f"{site}/torch/lib/libtorch_python.so" in pathlib.Path(
+            f"/proc/{target.pid}/maps").read_text()
+        kept = attach_and_be_warned(optrace, target.pid, tmp_path, cache,
+                                    "the process belongs to another user")
+        end(target, undisturbed)
+    assert kept and all(path.parent.name == "plans" for path in kept)
+    assert not trace.exists()
+
+
+def test_a_torch_that_another_user_can_change_is_not_compiled_from(optrace, python, open_folder,
+                                                                   tmp_path):
+    """The process is ours, its torch is not."""
+    site, trace, cache = open_folder / "site", open_folder / "trace", tmp_path / "cache"
+    copy_torch(python, site, trace)
+    with Target(python, tmp_path / "target", environment={"PYTHONPATH": str(site)}) as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        kept = attach_and_be_warned(optrace, target.pid, tmp_path, cache,
+                                    f"{site}/torch/include belongs to another user")
+        end(target, undisturbed)
+    assert not [path for path in kept if path.suffix == ".so"]
+    assert not trace.exists()
