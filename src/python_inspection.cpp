@@ -114,7 +114,7 @@ std::optional<Located> inspect_python_name(const std::filesystem::path& python,
   ChildProcess::Options options;
   options.arguments = {std::filesystem::absolute(python).string(), "-c", kQuestion, name,
                        answer_file.string()};
-  options.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}};
+  options.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}, {"PYTHONSAFEPATH", "1"}};
   options.descriptors = {{nowhere.number(), STDIN_FILENO},
                          {nowhere.number(), STDOUT_FILENO},
                          {nowhere.number(), STDERR_FILENO}};

@@ -33,7 +33,10 @@ constexpr const char* kDevices = "OPTRACE_DRY_RUN_DEVICES";
 
 constexpr int kAnswerDescriptor = 3;  // The pipe's number in the Python that is asked.
 // Standard output may have been written to by what site imports; nothing that is imported stays.
+// Nothing may be imported from the current folder, which comes first with -c; sys is built in.
 constexpr const char* kQuestion =
+    "import sys\n"
+    "sys.path[:] = [folder for folder in sys.path if folder]\n"
     "import importlib.util, os\n"
     "found = importlib.util.find_spec('torch')\n"
     "os.write(3, os.fsencode(os.path.dirname(found.origin)) if found and found.origin else b'')\n";
@@ -65,11 +68,18 @@ std::filesystem::path find_torch(const std::filesystem::path& python) {
   Descriptor theirs(numbers[1]);
   const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   try {
-    ChildProcess child({.arguments = {python.string(), "-c", kQuestion},
-                        .descriptors = {{theirs.get(), kAnswerDescriptor},
-                                        {nothing.get(), STDIN_FILENO},
-                                        {nothing.get(), STDOUT_FILENO},
-                                        {nothing.get(), STDERR_FILENO}}});
+    // The environment stays, which may say where torch is (PYTHONPATH, the user's site-packages);
+    // an empty part of PYTHONPATH means the working folder. The Python is named from there.
+    const bool is_path = python.has_parent_path();
+    ChildProcess child(
+        {.arguments = {(is_path ? std::filesystem::absolute(python) : python).string(), "-c",
+                       kQuestion},
+         .environment = {{"PYTHONSAFEPATH", "1"}},
+         .descriptors = {{theirs.get(), kAnswerDescriptor},
+                         {nothing.get(), STDIN_FILENO},
+                         {nothing.get(), STDOUT_FILENO},
+                         {nothing.get(), STDERR_FILENO}},
+         .working_folder = "/"});
     theirs.close();
     return read_all(answer);
   } catch (const Error& error) {

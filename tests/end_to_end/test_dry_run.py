@@ -233,3 +233,17 @@ def test_nothing_is_left_behind(optrace, python, tmp_path):
     assert result.returncode == 0, result.stderr
     assert list(temporary.iterdir()) == []
     shutil.rmtree(temporary)
+
+
+def test_nothing_in_the_current_folder_is_run(optrace, python, tmp_path):
+    """A checkout of PyTorch has a folder torch; what a Python of optrace's own imports is Python's."""
+    ran = tmp_path / "ran"
+    folder = tmp_path / "checkout"
+    for name in ("importlib", "torch", "json", "sitecustomize"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"open({str(ran)!r}, 'a').write('{name}\\n')\n")
+    (folder / "os.py").write_text(f"open({str(ran)!r}, 'a').write('os\\n')\n")
+    for arguments in (["relu", "--dry-run"], ["locate", "torch.nn.functional.pad"]):
+        result = optrace(*arguments, "--python", python, cwd=folder)
+        assert not ran.exists(), ran.read_text()
+        assert (result.returncode, result.stderr) == (0, "")
