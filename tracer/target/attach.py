@@ -56,7 +56,19 @@ def _serve_quietly(*arguments):
         pass  # The command sees that the connection ended.
 
 
+def _start(*arguments):
+    module = __import__("_thread")
+    # gevent and the like put greenlets in the place of threads there. A new module has the
+    # interpreter's own function; Python 3.9 has no other module than the first.
+    if __import__("sys").version_info >= (3, 10):
+        builtin = __import__("_imp")
+        spec = __import__("_frozen_importlib").ModuleSpec("_thread", None)
+        module = builtin.create_builtin(spec)
+        builtin.exec_builtin(module)
+    module.start_new_thread(_serve_quietly, arguments)
+
+
 try:
-    __import__("_thread").start_new_thread(_serve_quietly, (descriptor, page, size))
+    _start(descriptor, page, size)
 except Exception:
     __import__("os").close(descriptor)
