@@ -35,6 +35,7 @@ class Neighbour:
     before: tuple = ()  # The same, once before somebody attaches.
     after: tuple = ()  # And once afterwards.
     prefix: tuple = ()  # What starts python.
+    environment: tuple = ()  # One variable and its value.
     modes: tuple = MODES
     status: int = 0  # What it ends with.
 
@@ -66,8 +67,7 @@ NEIGHBOURS = {
     "greenlet": script("greenlets"),
     "celery": script("celery_prefork", children=True),
     "gunicorn": script("gunicorn_prefork", children=True),
-    "pytest-xdist": Neighbour(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2",
-                               str(PROGRAMS / "test_suite.py")], children=True, modes=("run",), status=1),
+    "pytest-xdist": script("xdist_suite", children=True, modes=("run",), status=1),
     "ray": script("ray_tasks", children=True),
     "lightning": script("lightning_training"),
     "transformers": script("transformers_model"),
@@ -81,7 +81,8 @@ NEIGHBOURS = {
         "unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"', "-")),
     "read-only home": script("rounds", prefix=(
         "unshare", "-m", "sh", "-c",
-        'mkdir "$HOME"; mount -t tmpfs -o ro none "$HOME" && exec "$@"', "-")),
+        'mkdir "$HOME" && mount -t tmpfs -o ro none "$HOME" && exec "$@"', "-"),
+        environment=("HOME", "{folder}/home")),
 }
 
 # What differs between two runs of the same program, traced or not.
@@ -116,20 +117,23 @@ class Outcome:
         return ""
 
 
-def running_program(process, words):
-    """The process that runs the program, below `process`; None before it is there."""
-    waiting = [process.pid]
+def running_program(process, words, children=False):
+    """The process that runs the program, below `process`, or with `children` one that it started
+    and that has torch, the last one. None before it is there."""
+    waiting, found = [process.pid], []
     while waiting:
         pid = waiting.pop()
         try:
             command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            if children and b"libtorch_python" in pathlib.Path(f"/proc/{pid}/maps").read_bytes():
+                found.append(pid)
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
         except OSError:
             continue
-        if b"python" in command[0] and os.fsencode(words[-1]) in command:
+        if not children and b"python" in command[0] and os.fsencode(words[-1]) in command:
             return pid
-        waiting += map(int, children)
-    return None
+    return max(found, default=None)
 
 
 def recorded_an_op(folder):
@@ -157,11 +161,12 @@ class Runner:
             options = ["--children"] if neighbour.children else []
             command = [*neighbour.prefix, self.optrace, "run", *options, "--python", self.python,
                        "--format", "json", "-o", f"{folder}/report.json", *words]
+        own = [word.replace("{folder}", folder) for word in neighbour.environment]
         environment = {
             **os.environ, "PYTHONDONTWRITEBYTECODE": "1", "ROUNDS": str(rounds),
             "PAUSE": str(PAUSE if mode == "attach" or neighbour.meddlers else 0),
             "CELERY_FOLDER": folder, "TMPDIR": folder, "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            **({"HOME": f"{folder}/home"} if "home" in str(neighbour.prefix) else {})}
+            **dict([own] if own else [])}
         notes, began = [], time.monotonic()
         with open(f"{folder}/output", "w+") as output, open(f"{folder}/errors", "w+") as errors:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
@@ -214,7 +219,7 @@ class Runner:
 
     def _attach(self, neighbour, process, words, folder):
         self._wait_for_output(process, folder)
-        pid = running_program(process, words)
+        pid = running_program(process, words, neighbour.children)
         if pid is None:
             return ["was gone before anybody attached"]
         notes = []
