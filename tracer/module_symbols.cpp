@@ -360,6 +360,15 @@ bool ModuleSymbols::is_function(const Symbol& symbol) const {
   });
 }
 
+std::optional<NativeObject> ModuleSymbols::find_object(std::string_view symbol_name) const {
+  for (std::size_t index = 0; index < symbol_count_; ++index) {
+    const Symbol entry = symbol(index);
+    if (entry.type == STT_OBJECT && entry.defined && name(entry) == symbol_name)
+      return NativeObject{entry.value, entry.size};
+  }
+  return std::nullopt;
+}
+
 const ModuleSymbols::Table& ModuleSymbols::table() const {
   if (!table_) table_ = collect_functions();
   return *table_;

@@ -26,6 +26,12 @@ struct NativeFunction {
   bool resolver = false;      ///< STT_GNU_IFUNC: run by the dynamic linker, not by callers.
 };
 
+/// A variable of an ELF file.
+struct NativeObject {
+  std::uint64_t address = 0;  ///< As linked.
+  std::uint64_t size = 0;     ///< Bytes.
+};
+
 /// The functions of one ELF file, read in place: names stay in the mapped file, what is kept takes
 /// 12 bytes a function, and is only made when a function is first asked for. `.symtab` is used
 /// where there is one, else `.dynsym`; `.eh_frame` tells the bounds of functions that no symbol
@@ -54,6 +60,9 @@ class ModuleSymbols {
 
   /// As find, but a `.cold` part stands for itself.
   std::optional<NativeFunction> find_piece(std::uint64_t address) const;
+
+  /// The object (variable) of this mangled name; of several that are local, the first.
+  std::optional<NativeObject> find_object(std::string_view symbol) const;
 
   /// True for a `.cold` part that the compiler split from `function`.
   bool is_cold_part(const NativeFunction& part, const NativeFunction& function) const;

@@ -290,6 +290,7 @@ std::string ProbePlanner::bytes(const std::filesystem::path& module_path) const 
   header.probe_count = static_cast<std::uint32_t>(probes_.size());
   header.fixup_count = static_cast<std::uint32_t>(fixups_.size());
   header.code_size = static_cast<std::uint32_t>(code_.size());
+  header.fork_lock = fork_lock_;
   const std::string path = module_path.string();
   header.path_size = static_cast<std::uint32_t>(path.size());
 

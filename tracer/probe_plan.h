@@ -29,6 +29,9 @@ class ProbePlanner {
   /// Takes over the probes of an earlier plan of the same module.
   void add(const class ProbePlan& plan);
 
+  /// Has forks wait for a mutex of the module; 0: none.
+  void set_fork_lock(std::uint64_t address) { fork_lock_ = address; }
+
   std::size_t probe_count() const noexcept { return probes_.size(); }
 
   /// The plan's bytes, for a module that the process knows as `module_path`.
@@ -44,6 +47,7 @@ class ProbePlanner {
   std::vector<plan::Probe> probes_;
   std::vector<plan::Fixup> fixups_;
   std::string code_;
+  std::uint64_t fork_lock_ = 0;
 };
 
 /// A plan file that was checked: sums, sizes, and that every probe's code and fixups are inside.

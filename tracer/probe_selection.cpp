@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include "tracer/function_roles.h"
 
@@ -304,6 +306,17 @@ std::vector<std::uint64_t> select_functions(const ModuleSymbols& module) {
   const auto repeated = std::ranges::unique(addresses);
   addresses.erase(repeated.begin(), repeated.end());
   return addresses;
+}
+
+std::optional<std::uint64_t> fork_lock_of(const ModuleSymbols& module) {
+  // at::(anonymous namespace)::GlobalCallbackManager::get()::manager: a version (std::size_t), a
+  // vector of callbacks and a mutex, one after the other (ATen/record_function.cpp, 2.6 to 2.15).
+  constexpr std::string_view kManager =
+      "_ZZN2at12_GLOBAL__N_121GlobalCallbackManager3getEvE7manager";
+  constexpr std::size_t kMutex = sizeof(std::size_t) + sizeof(std::vector<int>);
+  const auto manager = module.find_object(kManager);
+  if (!manager || manager->size != kMutex + sizeof(pthread_mutex_t)) return std::nullopt;
+  return manager->address + kMutex;
 }
 
 std::string stripped_warning(const ModuleSymbols& module) {

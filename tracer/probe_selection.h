@@ -47,6 +47,11 @@ bool has_telling_arguments(std::string_view symbol);
 /// once. In a stripped module only exported functions can be told apart.
 std::vector<std::uint64_t> select_functions(const ModuleSymbols& module);
 
+/// The mutex (as linked) of RecordFunction's callbacks, where this module has them. Each thread
+/// takes it when it next calls an op after callbacks were added or removed, which recording ops
+/// does. A child that was forked in such a moment would wait for it for ever.
+std::optional<std::uint64_t> fork_lock_of(const ModuleSymbols& module);
+
 /// A sentence for the user where one of torch's own libraries is stripped, else empty.
 std::string stripped_warning(const ModuleSymbols& module);
 

@@ -170,6 +170,7 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
   }
   ProbePlanner planner(module, landings_of(module));
   for (const std::uint64_t address : select_functions(module)) planner.add(address);
+  planner.set_fork_lock(fork_lock_of(module).value_or(0));
   const std::string bytes = planner.bytes(module.path());
   if (!keep || !try_write_file(path, bytes)) {
     path = scratch_file("initial");

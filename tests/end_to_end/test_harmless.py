@@ -187,3 +187,57 @@ def test_the_result_is_the_same_in_other_pythons(same, repository, version):
 
 def test_the_result_is_the_same_with_the_newest_torch(same, newest_python):
     assert "aten::" in same(newest_python, PROGRAMS["training"])
+
+
+# Each thread takes the mutex of RecordFunction's callbacks when they have changed, as recording
+# changes them. In the child, a new thread takes it.
+HOLDS = """
+    #include <pthread.h>
+    #include <unistd.h>
+    volatile int locked;
+    void hold(pthread_mutex_t* mutex) {
+      pthread_mutex_lock(mutex);
+      locked = 1;
+      usleep(500000);
+      pthread_mutex_unlock(mutex);
+    }
+"""
+FORKS_WHILE_LOCKED = """
+    import ctypes, os, signal, sys, threading
+    import torch
+    torch.ones(2)
+    helper = ctypes.CDLL(sys.argv[1])
+    with open("/proc/self/maps") as maps:
+        base = next(int(line.split("-")[0], 16) for line in maps if "libtorch_cpu.so" in line)
+    mutex = ctypes.c_void_p(base + int(sys.argv[2]))
+    holder = threading.Thread(target=helper.hold, args=(mutex,))
+    holder.start()
+    while not ctypes.c_int.in_dll(helper, "locked").value: pass
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        other = threading.Thread(target=torch.ones, args=(2,))
+        other.start()
+        other.join()
+        os._exit(7)
+    holder.join()
+    print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.parametrize("torch", ["reference", "newest"])
+def test_a_child_that_is_forked_meanwhile_finds_no_mutex_locked(optrace, python, request, tmp_path,
+                                                                torch):
+    chosen = python if torch == "reference" else request.getfixturevalue("newest_python")
+    library, = pathlib.Path(chosen).parents[1].glob(
+        "lib/python3.*/site-packages/torch/lib/libtorch_cpu.so")
+    symbols = subprocess.run(["nm", library], capture_output=True, text=True, check=True).stdout
+    manager, = (line.split()[0] for line in symbols.splitlines()
+                if line.endswith(" _ZZN2at12_GLOBAL__N_121GlobalCallbackManager3getEvE7manager"))
+    program, source, helper = (tmp_path / name for name in ("program.py", "holds.c", "holds.so"))
+    program.write_text(textwrap.dedent(FORKS_WHILE_LOCKED))
+    source.write_text(textwrap.dedent(HOLDS))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", helper, source], check=True)
+    under = optrace("run", "--python", chosen, "-o", tmp_path / "report", program, helper,
+                    str(int(manager, 16) + 32))
+    assert (under.returncode, under.stdout) == (0, f"{7 << 8}\n"), under.stderr

@@ -13,6 +13,7 @@
 
 #include "tracer/agent/callers.h"
 #include "tracer/agent/event_buffer.h"
+#include "tracer/agent/fork_lock.h"
 #include "tracer/agent/frame_modules.h"
 #include "tracer/agent/import_redirect.h"
 #include "tracer/agent/initial_stack.h"
@@ -98,9 +99,20 @@ class Patching {
   Patching& operator=(const Patching&) = delete;
 };
 
+void before_fork() {
+  begin_patching();
+  lock_for_fork();
+}
+
+void after_fork_in_parent() {
+  unlock_after_fork();
+  end_patching();
+}
+
 // A forked child records nothing and has no recording. It keeps the probes, unless nobody is there
 // who would take them out. Its lock is free even if another thread of the parent had it.
-void after_fork() {
+void after_fork_in_child() {
+  unlock_after_fork();
   end_patching();
   end_round();
   recording_waits = false;
@@ -116,7 +128,7 @@ void after_fork() {
 bool watch_forks() {
   static bool watching = false;
   if (!watching) {
-    watching = pthread_atfork(begin_patching, end_patching, after_fork) == 0;
+    watching = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
   }
   return watching;
 }
@@ -277,6 +289,9 @@ int patch_in(PlacedPlan& plan, Jumps jumps) {
   }
   plan.placed = true;
   plan.placed_count = count_placed(plan);
+  if (plan.view.header->fork_lock != 0) {
+    wait_for_when_forking(plan.module, plan.view.header->fork_lock);
+  }
   describe_if_recording(plan);
   return static_cast<int>(plan.placed_count);
 }

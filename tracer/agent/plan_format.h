@@ -15,7 +15,7 @@
 namespace optrace::plan {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'P', 'L', 'A', 'N', '\0'};
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::uint32_t kLongestBuildId = 32;  // Bytes; a SHA-1 build-id has 20.
 
 struct Header {
@@ -27,6 +27,8 @@ struct Header {
   std::uint32_t fixup_count;
   std::uint32_t code_size;
   std::uint32_t path_size;  // The module's path, not terminated, follows the code bytes.
+  std::uint64_t fork_lock;  // A pthread_mutex_t of the module, as linked, that no thread may have
+                            // while the process forks; 0: none.
   std::uint64_t checksum;   // XXH3_64bits of all that follows the header.
 };
 
@@ -64,6 +66,6 @@ struct Fixup {
   std::uint32_t reserved;
 };
 
-static_assert(sizeof(Header) == 72 && sizeof(Probe) == 32 && sizeof(Fixup) == 16);
+static_assert(sizeof(Header) == 80 && sizeof(Probe) == 32 && sizeof(Fixup) == 16);
 
 }  // namespace optrace::plan
