@@ -83,10 +83,16 @@ def main():
     else:
         act = work
 
-    # Somebody else's profile function is left alone.
-    foreign = lambda *_: None  # noqa: E731
+    # Somebody else's profile function stays, behind the agent's, and gets its events.
+    seen = []
+    foreign = lambda frame, event, argument: seen.append(event)  # noqa: E731
     sys.setprofile(foreign)
-    assert python(1) == python(0) == -16, "not EBUSY"
+    assert python(1) == 0
+    assert sys.getprofile() is foreign
+    del seen[:]
+    abs(1)
+    assert seen[:2] == ["c_call", "c_return"], seen
+    assert python(0) == 0
     assert sys.getprofile() is foreign
     sys.setprofile(None)
 

@@ -1,6 +1,7 @@
 """Python events of the agent, in every interpreter at hand."""
 import collections
 import glob
+import json
 import os
 import struct
 
@@ -94,8 +95,12 @@ def balanced(events):
     return not open_calls
 
 
-@pytest.mark.parametrize("interpreter", INTERPRETERS or ["none"],
-                         ids=lambda path: path.split("/")[-3] if "/" in path else path)
+IN_EACH_INTERPRETER = pytest.mark.parametrize(
+    "interpreter", INTERPRETERS or ["none"],
+    ids=lambda path: path.split("/")[-3] if "/" in path else path)
+
+
+@IN_EACH_INTERPRETER
 def test_calls_of_every_kind_have_names_and_lines(traced, interpreter):
     if interpreter == "none":
         pytest.skip("cannot run here: no interpreters of pyenv")
@@ -135,3 +140,48 @@ def test_torch_builtins_carry_their_public_names(traced, python):
     for name in ("torch.conv2d", "torch.Tensor.add_", "torch.Tensor.detach", "torch.relu"):
         assert name in builtins, builtins
     assert "torch.nn.functional.relu" in [event.name for event in events if event.kind == "call"]
+
+
+@IN_EACH_INTERPRETER
+def test_the_programs_own_profilers_see_what_they_see_untraced(
+        repository, build, run_program, tmp_path, interpreter):
+    if interpreter == "none":
+        pytest.skip("cannot run here: no interpreters of pyenv")
+    command = [interpreter, "-B", str(repository / "tests/agent/profilers_program.py")]
+    alone = run_program(command)
+    recording = tmp_path / "recording"
+    traced = run_program([*command, str(build / "lib/optrace/liboptrace_agent.so"),
+                          str(recording)])
+    assert alone.returncode == 0, alone.stderr
+    assert traced.returncode == 0, traced.stderr
+    seen, expected = json.loads(traced.stdout), json.loads(alone.stdout)
+    assert seen == expected
+    assert ["call", "during", ""] in expected["plain"]
+    names = [event.name for event in python_events(recording) if event.kind == "call"]
+    # Ours goes on during each of them and after it.
+    for scene in expected:
+        own = names[names.index("__main__." + scene):]
+        own = own[:own.index("__main__.take_seen")]
+        if scene not in ("heard_of", "in_threads", "in_all_threads", "that_fails"):
+            assert "__main__.during" in own, scene
+        if scene not in ("heard_of", "in_threads", "in_all_threads", "one_after_the_other"):
+            assert "__main__.after" in own, scene
+    # Taken away behind our back, and found again.
+    assert "__main__.during" in names[names.index("__main__.taken_away"):]
+
+
+@IN_EACH_INTERPRETER
+def test_naming_runs_nothing_of_the_programs(repository, build, run_program, tmp_path, interpreter):
+    if interpreter == "none":
+        pytest.skip("cannot run here: no interpreters of pyenv")
+    recording = tmp_path / "recording"
+    done = run_program([interpreter, "-B", str(repository / "tests/agent/hostile_names_program.py"),
+                        str(build / "lib/optrace/liboptrace_agent.so"), str(recording)])
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    names = [event.name for event in python_events(recording) if event.kind.endswith("call")]
+    for name in ("builtins.list.append", "builtins.object.__sizeof__", "builtins.dict.setdefault",
+                 "builtins.str.upper", "__main__.Listing.mro", "hostile.text.floor", "ceil",
+                 "math.tan", "lonely", "spoken.lonely", "lone\\udc80.lonely",
+                 "somewhere.str.lower"):
+        assert name in names, (name, names[:60])
+    assert any(name.endswith("method") for name in names)

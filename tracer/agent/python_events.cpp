@@ -9,6 +9,7 @@
 #include "tracer/agent/python_frames.h"
 #include "tracer/agent/python_interface.h"
 #include "tracer/agent/python_names.h"
+#include "tracer/agent/python_profilers.h"
 #include "tracer/agent/reader_wishes.h"
 #include "tracer/agent/recording_format.h"
 #include "tracer/agent/system_calls.h"
@@ -16,15 +17,6 @@
 namespace optrace::agent {
 
 namespace {
-
-// PyTrace_CALL and so on (Include/cpython/pystate.h), the same in all versions.
-enum ProfileEvent : int {
-  kCall = 0,
-  kReturn = 3,
-  kBuiltinCall = 4,
-  kBuiltinException = 5,
-  kBuiltinReturn = 6,
-};
 
 constexpr std::uint32_t kNamesPerBlock = 4096;
 constexpr std::uint32_t kMostBlocks = 4096;
@@ -36,12 +28,10 @@ constexpr int kMostHops = 4;  // Over frames of the interpreter's own, between t
 
 PythonInterface python;
 bool python_found = false;
-std::uint64_t object_header_size = 0;  // sizeof(PyObject) of this build; 0: not known yet.
 
 // All below is read and written under the GIL only. A function's id stays for the life of the
 // process.
 
-bool wanted = false;              // A thread that finds it off takes our function out of itself.
 std::uint64_t newest_thread = 0;  // All up to this id have been looked at.
 
 std::atomic<void*> left_out = nullptr;  // A thread that is the tracer's own.
@@ -73,20 +63,6 @@ struct Known {
 };
 PageArray<Known> known;
 std::uint64_t known_count = 0;
-
-// Python code may fail in the look-ups below; what was pending before must still be afterwards.
-class PendingErrorKept {
- public:
-  PendingErrorKept() { python.error_fetch(&type_, &value_, &traceback_); }
-  ~PendingErrorKept() { python.error_restore(type_, value_, traceback_); }
-  PendingErrorKept(const PendingErrorKept&) = delete;
-  PendingErrorKept& operator=(const PendingErrorKept&) = delete;
-
- private:
-  void* type_ = nullptr;
-  void* value_ = nullptr;
-  void* traceback_ = nullptr;
-};
 
 Known& place_of(const PageArray<Known>& table, std::uint64_t key) {
   std::uint64_t i = (key * 0x9E37'79B9'7F4A'7C15ULL) >> 20 & (table.count - 1);
@@ -154,7 +130,7 @@ bool describe_next(Region& region) {
                                          function.file_size,
                                          function.positions_size,
                                          function.code,
-                                         minor_version(python),
+                                         python.minor,
                                          0};
   const std::uint64_t text_size = std::uint64_t{function.name_size} + function.file_size;
   const SignalsBlocked guard;
@@ -212,33 +188,25 @@ std::uint32_t find_known(std::uint64_t key) {
 
 // The bytes that say which instruction of the code is where in its file.
 void add_positions(void* code, PythonFunctionName& function) {
-  const char* const attribute = minor_version(python) < 10 ? "co_lnotab" : "co_linetable";
-  const PythonReference table(python, python.attribute(code, attribute));
-  const char* const bytes = table ? python.bytes(table.get()) : nullptr;
-  const std::int64_t size = bytes != nullptr ? python.bytes_size(table.get()) : 0;
-  python.error_clear();
+  void* const table = field_of_code(python, code, python.minor < 10 ? "co_lnotab" : "co_linetable");
+  if (table == nullptr || python.type(table) != python.bytes_type) {
+    return;
+  }
+  const std::int64_t size = python.bytes_size(table);
   if (size > 0 && static_cast<std::uint64_t>(size) <= kLargestPositions) {
-    function.positions = bytes;
+    function.positions = python.bytes(table);
     function.positions_size = static_cast<std::uint32_t>(size);
   }
 }
 
 std::uint32_t new_python_function(void* frame, void* code) {
-  const PendingErrorKept guard;
   NameBuffer name;
   name_python_function(python, frame, code, name);
   PythonFunctionName function{};
   function.name_size = name.size();
   function.code = reinterpret_cast<std::uint64_t>(code);
-  const PythonReference file(python, python.attribute(code, "co_filename"));
-  std::int64_t size = 0;
-  const char* const text = file ? python.utf8(file.get(), &size) : nullptr;
-  if (text != nullptr) {
-    name.append(text, static_cast<std::uint64_t>(size));
-  }
-  const PythonReference line(python, python.attribute(code, "co_firstlineno"));
-  const long first_line = line ? python.number(line.get()) : 0;
-  python.error_clear();
+  append_text(python, field_of_code(python, code, "co_filename"), name);
+  const int first_line = number_in_code(python, code, "co_firstlineno");
   function.first_line = first_line > 0 ? static_cast<std::uint32_t>(first_line) : 0;
   add_positions(code, function);
   return remember(function.code, code, name, function);
@@ -250,38 +218,23 @@ std::uint32_t id_of_python_function(void* frame) {
   return id != kNoFunction ? id : new_python_function(frame, code.get());
 }
 
-// The PyMethodDef that a builtin was made from, which its bound methods share: the first field
-// behind the header of PyCFunctionObject (Include/cpython/methodobject.h).
-struct MethodDefinition {
-  const char* name;
-};
-const MethodDefinition* definition_of(void* function) {
-  return *reinterpret_cast<const MethodDefinition* const*>(static_cast<const char*>(function) +
-                                                           object_header_size);
-}
-
 std::uint32_t new_builtin(void* function, const MethodDefinition* definition) {
-  const PendingErrorKept guard;
   NameBuffer name;
-  name_builtin(python, function, definition->name, name);
+  name_builtin(python, function, name);
   // A bound method holds its object, and that may hold much memory: its class keeps the
   // definition alive as well.
-  const PythonReference type(python, class_of_builtin(python, function));
+  void* const type = class_of_builtin(python, function);
   PythonFunctionName named{};
   named.name_size = name.size();
-  return remember(reinterpret_cast<std::uint64_t>(definition), type ? type.get() : function, name,
-                  named);
+  return remember(reinterpret_cast<std::uint64_t>(definition), type != nullptr ? type : function,
+                  name, named);
 }
 
 std::uint32_t id_of_builtin(void* function) {
-  if (function == nullptr) {
+  if (function == nullptr || python.is_subtype(python.type(function), python.function_type) == 0) {
     return kNoFunction;
   }
-  const PythonReference type(python, python.type_of(function));
-  if (python.is_subtype(type.get(), python.function_type) == 0) {
-    return kNoFunction;
-  }
-  const MethodDefinition* const definition = definition_of(function);
+  const MethodDefinition* const definition = definition_of(python, function);
   const std::uint32_t id = find_known(reinterpret_cast<std::uint64_t>(definition));
   return id != kNoFunction ? id : new_builtin(function, definition);
 }
@@ -326,11 +279,8 @@ std::uint64_t frame_that_calls(void* frame, bool builtin, std::uint32_t& functio
              : 0;
 }
 
-int on_profile_event(void*, void* frame, int event, void* argument);
-
-// Looks at the threads that are younger than those looked at before, and sets our function in them
-// if `set`. sys.getprofile() shows None then, as if there were none.
-void look_at_younger_threads(bool set) {
+// Looks at the threads that are younger than those looked at before, and listens to them.
+void look_at_younger_threads() {
   if (!python.has_threads()) {
     return;
   }
@@ -339,14 +289,13 @@ void look_at_younger_threads(bool set) {
   if (interpreter != python.main_interpreter()) {
     return;  // A subinterpreter counts its threads for itself.
   }
-  const PendingErrorKept guard;
+  regain_threads();
   const std::uint64_t looked_at = newest_thread;
   for (void* thread = python.first_thread(interpreter); thread != nullptr;
        thread = python.next_thread(thread)) {
     const std::uint64_t id = python.thread_id(thread);
-    if (set && id > looked_at && thread != current && thread != left_out) {
-      python.set_profile_of(thread, on_profile_event, python.none);
-      python.error_clear();  // An audit hook may have refused it.
+    if (id > looked_at && thread != current && thread != left_out) {
+      listen_to(thread);
     }
     newest_thread = id > newest_thread ? id : newest_thread;
   }
@@ -354,7 +303,7 @@ void look_at_younger_threads(bool set) {
 
 // Whether a builtin that has returned may have made a thread: the functions of `_thread`.
 bool starts_threads(void* function) {
-  const char* const name = definition_of(function)->name;
+  const char* const name = definition_of(python, function)->name;
   return name != nullptr && name[0] == 's' &&
          (std::strcmp(name, "start_new_thread") == 0 || std::strcmp(name, "start_new") == 0 ||
           std::strcmp(name, "start_joinable_thread") == 0);
@@ -362,30 +311,24 @@ bool starts_threads(void* function) {
 
 // Whether a builtin that has returned may have loaded a library: the import system's, and ctypes'.
 bool loads_libraries(void* function) {
-  const char* const name = definition_of(function)->name;
+  const char* const name = definition_of(python, function)->name;
   return name != nullptr &&
          (std::strcmp(name, "create_dynamic") == 0 || std::strcmp(name, "dlopen") == 0);
 }
 
-// Python calls this with the GIL held and does not report what happens inside of it. It never
-// fails, since that would raise an exception in the program.
-int on_profile_event(void*, void* frame, int event, void* argument) {
-  if (!wanted) {
-    python.set_profile(nullptr, nullptr);
-    return 0;
-  }
+// A ProfileListener.
+void record_profile_event(void* frame, int event, void* argument, std::uint64_t stack_pointer) {
   const std::uint32_t round = running_round();
   if (round == 0) {
-    return 0;
+    return;
   }
   if (reader_wants_something()) {
     const Unrecorded guard;
     serve_reader();
   }
-  const auto stack_pointer = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
   const bool builtin = event >= kBuiltinCall && event <= kBuiltinReturn;
   if (!builtin && event != kCall && event != kReturn) {
-    return 0;
+    return;
   }
   std::uint32_t function = kNoFunction;
   std::uint32_t line = 0;
@@ -402,8 +345,9 @@ int on_profile_event(void*, void* frame, int event, void* argument) {
         line = builtin ? line_of(frame) : line_of_caller(frame);
       }
     } else if (event == kBuiltinReturn && function != kNoFunction && starts_threads(argument)) {
-      look_at_younger_threads(true);  // The new one waits for the GIL, which is ours.
+      look_at_younger_threads();  // The new one waits for the GIL, which is ours.
     } else if (event == kBuiltinReturn && function != kNoFunction && loads_libraries(argument)) {
+      listen_to_new_libraries();
       tell_loaded_modules();
     }
   }
@@ -411,7 +355,7 @@ int on_profile_event(void*, void* frame, int event, void* argument) {
     note_python_position(round, calling);
   }
   if (function == kNoFunction || !describe_up_to(function)) {
-    return 0;
+    return;
   }
   switch (event) {
     case kCall:
@@ -427,7 +371,6 @@ int on_profile_event(void*, void* frame, int event, void* argument) {
       record_event(round, recording::kBuiltinReturn, line, stack_pointer, function);
       break;
   }
-  return 0;
 }
 
 class GilHeld {
@@ -442,51 +385,9 @@ class GilHeld {
 };
 
 bool is_free_threaded() {
-  void* const flags = python.system_object("abiflags");
-  std::int64_t size = 0;
-  const char* const text = flags == nullptr ? nullptr : python.utf8(flags, &size);
-  python.error_clear();
-  return text != nullptr && std::strchr(text, 't') != nullptr;
-}
-
-// What it takes to read a PyCFunctionObject.
-bool prepare() {
-  if (object_header_size != 0) {
-    return true;
-  }
-  const PythonReference order(python, python.attribute(python.type_type, "__mro__"));
-  void* const base =
-      order ? python.tuple_item(order.get(), python.tuple_size(order.get()) - 1) : nullptr;
-  const PythonReference size(python,
-                             base != nullptr ? python.attribute(base, "__basicsize__") : nullptr);
-  const long bytes = size ? python.number(size.get()) : 0;
-  python.error_clear();
-  if (bytes < 16 || bytes % 8 != 0) {
-    return false;
-  }
-  object_header_size = static_cast<std::uint64_t>(bytes);
-  return true;
-}
-
-// Whether the calling thread has somebody else's profile function.
-bool has_foreign_profiler() {
-  void* const getprofile = python.system_object("getprofile");
-  const PythonReference current(python,
-                                getprofile == nullptr ? nullptr : python.call(getprofile, nullptr));
-  python.error_clear();
-  return current.get() != python.none;
-}
-
-// Whether the program wants a profile function of its own in every thread (threading.setprofile).
-bool profiles_threads() {
-  void* const modules = python.system_object("modules");
-  const PythonReference name(python, python.text("threading"));
-  const PythonReference threading(
-      python, modules == nullptr || !name ? nullptr : python.item(modules, name.get()));
-  const PythonReference hook(
-      python, threading ? python.attribute(threading.get(), "_profile_hook") : nullptr);
-  python.error_clear();
-  return hook && hook.get() != python.none;
+  NameBuffer flags;
+  append_text(python, python.system_object("abiflags"), flags);
+  return std::memchr(flags.data(), 't', flags.size()) != nullptr;
 }
 
 }  // namespace
@@ -507,7 +408,6 @@ int record_live_python() {
   int outside = 0;  // Of the outermost import.
   const GilHeld gil;
   {
-    const PendingErrorKept guard;
     const Unrecorded unrecorded;
     void* frame = python.current_frame();
     if (frame != nullptr) {
@@ -517,16 +417,15 @@ int record_live_python() {
       frames[count] = frame;
       functions[count] = id_of_python_function(frame);
       const PythonReference code(python, python.frame_code(frame));
-      const PythonReference file(python, python.attribute(code.get(), "co_filename"));
-      std::int64_t size = 0;
-      const char* const text = file ? python.utf8(file.get(), &size) : nullptr;
+      NameBuffer file;
+      append_text(python, field_of_code(python, code.get(), "co_filename"), file);
       ++count;
-      if (text != nullptr && std::strncmp(text, kImporting, sizeof(kImporting) - 1) == 0) {
+      if (file.size() >= sizeof(kImporting) - 1 &&
+          std::memcmp(file.data(), kImporting, sizeof(kImporting) - 1) == 0) {
         outside = count;
       }
     }
     python.drop_reference(frame);
-    python.error_clear();
   }
   for (int i = count; i-- > outside;) {
     std::uint32_t line = 0;
@@ -554,7 +453,7 @@ void leave_this_thread_out() {
 }
 
 void forget_python_events() {
-  wanted = false;
+  forget_listening();
 }
 
 int set_python_events(bool on) {
@@ -563,28 +462,21 @@ int set_python_events(bool on) {
     return -ENOSYS;
   }
   const GilHeld gil;
-  const PendingErrorKept guard;
   if (is_free_threaded()) {
     return -ENOTSUP;
   }
-  if (!prepare()) {
-    return -ENOSYS;
+  if (!on) {
+    end_listening();
+    left_out = nullptr;
+    return 0;
   }
   prepare_python_frames(python);
-  wanted = wanted && on;
-  if (has_foreign_profiler()) {
-    return -EBUSY;
-  }
-  wanted = on;
-  python.set_profile(on ? on_profile_event : nullptr, on ? python.none : nullptr);
-  python.error_clear();
-  if (!on) {
-    left_out = nullptr;
-  } else {
+  const int result = listen_here(python, record_profile_event);
+  if (result == 0) {
     newest_thread = 0;
-    look_at_younger_threads(!profiles_threads());
+    look_at_younger_threads();
   }
-  return 0;
+  return result;
 }
 
 }  // namespace optrace::agent

@@ -221,19 +221,12 @@ void publish() {
 
 }  // namespace
 
-std::uint32_t minor_version(const PythonInterface& python) {
-  const char* const version = python.version();
-  return std::strncmp(version, "3.", 2) == 0
-             ? static_cast<std::uint32_t>(std::strtoul(version + 2, nullptr, 10))
-             : 0;
-}
-
 void prepare_python_frames(const PythonInterface& python) {
   if (state != State::unknown) {
     return;
   }
   state = State::unusable;
-  const std::uint32_t minor = minor_version(python);
+  const std::uint32_t minor = python.minor;
   for (const Layout& one : kLayouts) {
     if (minor >= one.first_minor && minor <= one.last_minor) {
       layout = &one;

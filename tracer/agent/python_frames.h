@@ -10,9 +10,6 @@ namespace optrace::agent {
 /// differs between versions. What is known of it is held against what the interpreter's public
 /// functions say before anything relies on it; where the two differ, frames are not read.
 
-/// The interpreter's minor version; 0 if it is not CPython 3.
-std::uint32_t minor_version(const PythonInterface& python);
-
 /// Finds where the interpreter's code lies, and where it says which thread state runs. With the
 /// GIL; once in a process.
 void prepare_python_frames(const PythonInterface& python);

@@ -18,17 +18,21 @@ struct PythonInterface {
   Object* (*frame_back)(Object* frame);
   Object* (*current_frame)();  ///< Borrowed.
   int (*frame_line)(Object* frame);
-  Object* (*attribute)(Object* object, const char* name);
-  Object* (*item)(Object* object, Object* key);
-  Object* (*call)(Object* callable, Object* arguments);
+  Object* (*attribute)(Object* object, const char* name);  ///< Only of the interpreter's own types.
   Object* (*type_of)(Object* object);
   int (*is_subtype)(Object* type, Object* base);
   Object* (*function_self)(Object* function);  ///< Borrowed; null for a static method.
   Object* (*system_object)(const char* name);  ///< Borrowed.
   std::int64_t (*tuple_size)(Object* tuple);
   Object* (*tuple_item)(Object* tuple, std::int64_t index);  ///< Borrowed.
-  Object* (*text)(const char* utf8);
-  const char* (*utf8)(Object* text, std::int64_t* size);
+  std::int64_t (*text_length)(Object* text);
+  std::uint32_t (*character)(Object* text, std::int64_t index);
+  /// The next entry of a dictionary, borrowed. Hashes and compares nothing.
+  int (*next_entry)(Object* dictionary, std::int64_t* position, Object** key, Object** value);
+  unsigned long (*type_flags)(Object* type);
+  Object* (*code_of_function)(Object* function);  ///< Borrowed.
+  Object** (*attributes_of)(Object* object);      ///< Where its __dict__ is; null: it has none.
+  Object* (*frame_globals)(Object* frame);        ///< Null before 3.11.
   long (*number)(Object* integer);
   void (*error_fetch)(Object** type, Object** value, Object** traceback);
   void (*error_restore)(Object* type, Object* value, Object* traceback);
@@ -40,7 +44,17 @@ struct PythonInterface {
   Object* module_type;
   Object* capsule_type;
   Object* type_type;
-  Object* text_type;
+  Object* base_type;  ///< PyBaseObject_Type.
+  Object* code_type;
+  Object* frame_type;
+  Object* python_function_type;
+  Object* class_method_type;
+  Object* static_method_type;
+  Object* property_type;
+  Object* cell_type;
+  Object* bytes_type;
+  std::uint64_t header_size;  ///< sizeof(PyObject) of this build.
+  std::uint32_t minor;        ///< The interpreter's minor version; 0 if it is not CPython 3.
 
   const char* (*version)();
   const char* (*bytes)(Object* bytes);
@@ -64,8 +78,22 @@ struct PythonInterface {
 
   bool has_threads() const { return set_profile_of != nullptr; }
 
+  /// A field of an object, `offset` bytes behind its header.
+  template <typename T = Object*>
+  T field(const Object* object, std::uint64_t offset) const {
+    return *reinterpret_cast<const T*>(static_cast<const char*>(object) + header_size + offset);
+  }
+  /// Its type, borrowed: the last word of the header.
+  Object* type(const Object* object) const {
+    return *reinterpret_cast<Object* const*>(static_cast<const char*>(object) + header_size -
+                                             sizeof(Object*));
+  }
+
   /// False when the process has no Python, or one without the functions that are needed.
   bool find();
+
+ private:
+  bool measure();
 };
 
 /// A reference that is dropped at the end of the scope.
