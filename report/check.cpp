@@ -526,6 +526,7 @@ class Check {
     static constexpr auto kMissing = std::to_array<Missing>({
         {"untraced_children", "the program started other processes, which were not traced",
          "Trace them too: optrace run --children."},
+        {"python_missing", "Python frames are missing", "The trace's warnings say why."},
         {"exit_status", "the program failed, and what it did until then is not what it was to do",
          "Its own messages say why. Trace it again when it works."},
     });

@@ -169,6 +169,7 @@ class Combination {
 
   static void add_warnings(Json& meta, const Json& more) {
     if (!more.is_object() || !meta.is_object()) return;
+    if (more.contains("python_missing")) meta["python_missing"] = more["python_missing"];
     const Json warnings = more.value("warnings", Json());
     if (!warnings.is_array()) return;
     Json& all = meta["warnings"];

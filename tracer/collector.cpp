@@ -717,6 +717,7 @@ Trace Collector::take(nlohmann::json meta) {
   if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
   for (const std::string& warning : state.session.warnings()) meta["warnings"].push_back(warning);
   if (state.lacks_positions) meta["warnings"].push_back(positions_warning());
+  note_missing_python(meta, load(state.region.header().python_missing));
   if (std::string warning = untied_activities_warning(state.counter.untied_activities());
       !warning.empty())
     meta["warnings"].push_back(std::move(warning));

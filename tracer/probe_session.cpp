@@ -377,6 +377,7 @@ Trace ProbeSession::finish(const std::filesystem::path& raw_recording, nlohmann:
   if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
   for (const std::string& warning : warnings()) meta["warnings"].push_back(warning);
   if (maker.lacks_positions()) meta["warnings"].push_back(positions_warning());
+  note_missing_python(meta, recording.python_missing());
   for (nlohmann::json& warning : trace.meta["warnings"])
     meta["warnings"].push_back(std::move(warning));
   trace.meta = std::move(meta);

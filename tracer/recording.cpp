@@ -209,6 +209,19 @@ std::string positions_warning() {
          "3.14).";
 }
 
+void note_missing_python(nlohmann::json& meta, std::uint32_t missing) {
+  if (missing == 0) return;
+  const std::uint32_t times = missing & ~recording::kNoPythonEvents;
+  const bool all = times != missing;
+  meta["python_missing"] = all ? nlohmann::json("all") : nlohmann::json(times);
+  if (!all) {
+    meta["warnings"].push_back(fmt::format(
+        "Python frames are missing at times: the profile function of {} was replaced in a way that "
+        "optrace cannot follow.",
+        times == 1 ? std::string("a thread") : fmt::format("threads, {} times,", times)));
+  }
+}
+
 void Recording::read_section(SectionKind kind, std::span<const std::byte> bytes) {
   if (texts_.read(kind, bytes) || kind == SectionKind::end) return;
   if (kind != SectionKind::thread) fail("a section is of an unknown kind");

@@ -78,6 +78,10 @@ bool lacks_position(const recording::Event& raw);
 /// What a trace says if some event lacked one.
 std::string positions_warning();
 
+/// Notes in a trace's meta, which is an object with an array of warnings, what the agent says of
+/// missing Python events (RegionHeader::python_missing).
+void note_missing_python(nlohmann::json& meta, std::uint32_t missing);
+
 /// The agent's raw recording (agent/recording_format.h), every size and id in it checked.
 class Recording {
  public:
@@ -112,6 +116,7 @@ class Recording {
   const std::vector<PythonFunction>& python_functions() const { return texts_.python_functions; }
   const std::vector<Thread>& threads() const { return threads_; }
   const std::vector<std::string>& op_records() const { return texts_.op_records; }
+  std::uint32_t python_missing() const { return header_.python_missing; }
   /// The recording's own, to be used up by who reads its events.
   PythonPositions& positions() { return texts_.positions; }
 

@@ -36,7 +36,7 @@ def children_of(pid):
 
 @pytest.mark.parametrize(("kind", "ops"), [
     ("threads", OF_ANSWERS), ("server", OF_ANSWERS), ("loader", {"aten::relu", "aten::mean.dim"}),
-    ("forking", OF_ANSWERS)])
+    ("forking", OF_ANSWERS), ("profiled", OF_ANSWERS)])
 def test_it_is_traced_and_goes_on(optrace, python, tmp_path, kind, ops):
     with Target(python, tmp_path / kind, kind) as target:
         target.wait_for_lines(2 * PERIOD)
@@ -45,6 +45,7 @@ def test_it_is_traced_and_goes_on(optrace, python, tmp_path, kind, ops):
         for _ in range(5):
             report = attach(optrace, target.pid, tmp_path)
             assert ops <= ops_in(report)
+            assert "python_missing" not in report
         if kind == "threads":
             assert len({root["thread"] for root in report["roots"]}) > 2
         if outside:

@@ -450,20 +450,36 @@ def test_html_is_safe_and_self_contained(program):
     assert all(link.startswith("https://github.com/pytorch/pytorch/") for link in said["links"])
 
 
-def test_another_profiler_is_left_alone(program):
+def test_another_profiler_goes_on(program):
     said = program("""
         import json, optrace, sys, torch
-        def mine(*ignored): pass
+        seen = []
+        def mine(frame, event, argument): seen.append(frame.f_code.co_name)
+        def work(): return torch.ones(3).add(1)
         sys.setprofile(mine)
         with optrace.trace() as t:
-            torch.ones(3).add(1)
+            work()
         kept = sys.getprofile() is mine
         sys.setprofile(None)
-        print(json.dumps([kept, t.report(), t.to_json()]))
+        print(json.dumps([kept, seen, t.report(), t.to_json()]))
         """)
-    assert said[0] is True
-    assert "Python frames are missing" in said[1]
-    assert "aten::add.Tensor" in said[2]
+    kept, seen, report, as_json = said
+    assert kept and "work" in seen
+    assert "missing" not in report and "work" in report
+    assert "aten::add.Tensor" in as_json
+
+
+def test_a_profile_function_that_is_taken_away_is_said(program):
+    """ctypes looks the function up by itself, so nothing can be put in between."""
+    said = program("""
+        import ctypes, json, optrace, torch
+        with optrace.trace() as t:
+            ctypes.pythonapi.PyEval_SetProfile(None, None)
+            torch.ones(3).add(1)
+        print(json.dumps([t.report(), t.to_json()]))
+        """)
+    assert "Python frames are missing at times: the profile function of a thread" in said[0]
+    assert '"python_missing": 1' in said[1] or '"python_missing":1' in said[1]
 
 
 def test_without_a_compiler_the_trace_says_what_it_lacks(program, tmp_path):

@@ -669,7 +669,7 @@ TEST_CASE("what the report leaves out is no ground for a verdict that it could t
   CHECK(verdict("never calls at::cuda::detail::*") == Status::failed);
 
   report = example();
-  for (const char* const missing : {"untraced_children", "exit_status"}) {
+  for (const char* const missing : {"untraced_children", "exit_status", "python_missing"}) {
     report.meta = {{missing, 1}};
     CHECK(one(report, "ops <= 100").status == Status::error);
     CHECK(one(report, "no copy").status == Status::failed);

@@ -456,6 +456,8 @@ int optrace_agent_start() {
   __atomic_store_n(&header.start_nanoseconds, recording_header.start_nanoseconds, __ATOMIC_RELAXED);
   __atomic_store_n(&header.stop_ticks, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&header.stop_nanoseconds, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.python_missing, python_events_failed() ? recording::kNoPythonEvents : 0,
+                   __ATOMIC_RELAXED);
   __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&header.recording, 1, __ATOMIC_RELEASE);
   recording_process = getpid();
@@ -485,6 +487,7 @@ int optrace_agent_write(int fd) {
     return -ENODATA;
   }
   Region& region = *current_region();
+  recording_header.python_missing = region.header->python_missing;
   const int result = write_recording(fd, recording_header, region);
   recording_waits = false;
   const std::uint64_t lost = region.lost;
@@ -550,6 +553,11 @@ int optrace_agent_serve() {
 int optrace_agent_python(int on) {
   const OnlyCall call;
   return call ? set_python_events(on != 0) : -EBUSY;
+}
+
+int optrace_agent_python_missing() {
+  const OnlyCall call;
+  return call ? look_for_missing_python() : -EBUSY;
 }
 
 int optrace_agent_python_frames() {

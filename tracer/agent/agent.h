@@ -114,10 +114,16 @@ OPTRACE_AGENT_EXPORT int optrace_agent_start_on_main_thread(int (*start)(void),
 /// or what write gave.
 OPTRACE_AGENT_EXPORT int optrace_agent_write(int fd);
 
-/// Python events of the calling thread, on (not zero) or off. The caller needs no GIL. Returns 0,
-/// -ENOSYS where the process has no usable Python, -ENOTSUP for a free-threaded one, -EBUSY when
-/// somebody else's profile function is set (it is left alone).
+/// Python events of all threads, on (not zero) or off. A profile function of the program's stays
+/// and gets its events. The caller needs no GIL. Returns 0, -ENOSYS where the process has no usable
+/// Python, -ENOTSUP for a free-threaded one, -EBUSY when somebody else's profile function is set
+/// and cannot be kept (it is left alone).
 OPTRACE_AGENT_EXPORT int optrace_agent_python(int on);
+
+/// Looks whether each thread still has its Python events, and has it have them again; the region
+/// says how many had not (RegionHeader::python_missing). Turning them off does this first. To be
+/// called before the recording is stopped. The caller needs no GIL. 0 or -EBUSY.
+OPTRACE_AGENT_EXPORT int optrace_agent_python_missing(void);
 
 /// Records the Python functions that are live on the calling thread as if they were called now, but
 /// for what runs inside of an import: events like those of calls, outermost first. All but the

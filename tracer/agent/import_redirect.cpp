@@ -94,6 +94,7 @@ class NumberTable {
     ++count_;
   }
 
+  bool is_empty() const { return count_ == 0; }
   bool is_full() const { return 2 * count_ >= cells_.count; }
 
   template <typename Visit>
@@ -368,6 +369,9 @@ class Finder {
       return;
     }
     find_symbols(tables);
+    if (by_symbol_.is_empty()) {
+      return;  // A large library has millions of relocations to go through for nothing.
+    }
     std::uint64_t entries = 0;
     for_each_entry(info, tables, module,
                    [&](const ElfW(Rela)&, std::uint64_t, std::uint32_t) { ++entries; });

@@ -32,6 +32,7 @@ bool python_found = false;
 // All below is read and written under the GIL only. A function's id stays for the life of the
 // process.
 
+bool failed = false;              // The last call to set them on.
 std::uint64_t newest_thread = 0;  // All up to this id have been looked at.
 
 std::atomic<void*> left_out = nullptr;  // A thread that is the tracer's own.
@@ -279,6 +280,15 @@ std::uint64_t frame_that_calls(void* frame, bool builtin, std::uint32_t& functio
              : 0;
 }
 
+// What was missed cannot be got back, but is said.
+void regain_and_say() {
+  const std::uint32_t regained = regain_threads();
+  Region* const region = current_region();
+  if (regained != 0 && region != nullptr && region_is_usable()) {
+    __atomic_fetch_add(&region->header->python_missing, regained, __ATOMIC_RELAXED);
+  }
+}
+
 // Looks at the threads that are younger than those looked at before, and listens to them.
 void look_at_younger_threads() {
   if (!python.has_threads()) {
@@ -289,7 +299,7 @@ void look_at_younger_threads() {
   if (interpreter != python.main_interpreter()) {
     return;  // A subinterpreter counts its threads for itself.
   }
-  regain_threads();
+  regain_and_say();
   const std::uint64_t looked_at = newest_thread;
   for (void* thread = python.first_thread(interpreter); thread != nullptr;
        thread = python.next_thread(thread)) {
@@ -456,7 +466,34 @@ void forget_python_events() {
   forget_listening();
 }
 
+bool python_events_failed() {
+  return failed;
+}
+
+int look_for_missing_python() {
+  if (python_found && python.is_initialized() != 0) {
+    const GilHeld gil;
+    regain_and_say();
+  }
+  return 0;
+}
+
+namespace {
+
+int listen() {
+  prepare_python_frames(python);
+  const int result = listen_here(python, record_profile_event);
+  if (result == 0) {
+    newest_thread = 0;
+    look_at_younger_threads();
+  }
+  return result;
+}
+
+}  // namespace
+
 int set_python_events(bool on) {
+  failed = on;
   python_found = python_found || python.find();
   if (!python_found || python.is_initialized() == 0) {
     return -ENOSYS;
@@ -466,16 +503,13 @@ int set_python_events(bool on) {
     return -ENOTSUP;
   }
   if (!on) {
+    regain_and_say();
     end_listening();
     left_out = nullptr;
     return 0;
   }
-  prepare_python_frames(python);
-  const int result = listen_here(python, record_profile_event);
-  if (result == 0) {
-    newest_thread = 0;
-    look_at_younger_threads();
-  }
+  const int result = listen();
+  failed = result != 0;
   return result;
 }
 

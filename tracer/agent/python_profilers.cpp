@@ -341,6 +341,56 @@ const optrace_agent_redirection kRedirections[] = {
 };
 constexpr std::uint32_t kRedirectionCount = sizeof(kRedirections) / sizeof(kRedirections[0]);
 
+// The libraries that the dynamic linker lists, of which the last were loaded last.
+struct Libraries {
+  static constexpr std::uint64_t kMostNew = 64;
+
+  unsigned long long ever;  // Loaded in this process so far,
+  std::uint64_t now;        // and of these still there.
+  std::uint64_t from;       // The first whose address is wanted:
+  std::uint64_t inside[kMostNew];
+};
+
+Libraries list_libraries(std::uint64_t from) {
+  Libraries libraries{};
+  libraries.from = from;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* argument) {
+        auto& list = *static_cast<Libraries*>(argument);
+        const LoadedModule module = describe_module(*info);
+        if (list.now >= list.from && list.now - list.from < Libraries::kMostNew) {
+          list.inside[list.now - list.from] = module.first;
+        }
+        list.ever = info->dlpi_adds;
+        ++list.now;
+        return 0;
+      },
+      &libraries);
+  return libraries;
+}
+
+unsigned long long libraries_led = 0;  // As Libraries::ever.
+
+// Leads what is new since the last time; all, the first time.
+void lead_libraries() {
+  const Libraries all = list_libraries(UINT64_MAX);
+  const unsigned long long added = all.ever - libraries_led;
+  if (added == 0) {
+    return;
+  }
+  libraries_led = all.ever;
+  if (added >= all.now || added > Libraries::kMostNew) {
+    redirect_imports(nullptr, kRedirections, kRedirectionCount);
+    return;
+  }
+  const Libraries last = list_libraries(all.now - added);
+  for (std::uint64_t i = 0; i < added; ++i) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    const auto* const inside = reinterpret_cast<const void*>(last.inside[i]);
+    redirect_imports(inside, kRedirections, kRedirectionCount);
+  }
+}
+
 // A builtin of the interpreter's own that sets profile functions: there is no import table on the
 // way. `definition` is null unless it is led through `replacement`.
 struct LedBuiltin {
@@ -486,7 +536,7 @@ int listen_here(const PythonInterface& interface, ProfileListener listener) {
   if (result == 0 && slot_offset != 0) {
     result = find_or_add(thread) != nullptr && get_in_front(thread, true) ? 0 : -ENOSYS;
     lead_builtins();
-    redirect_imports(nullptr, kRedirections, kRedirectionCount);
+    lead_libraries();
   }
   listening = result == 0;
   return result;
@@ -508,6 +558,7 @@ void end_listening() {
   listening = false;
   restore_builtins();
   restore_imports(kRedirections, kRedirectionCount);
+  libraries_led = 0;
   void* const here = python->running_thread();
   if (slot_offset == 0) {
     const PythonReference object(*python, object_of_profiler());
@@ -528,12 +579,13 @@ void end_listening() {
 
 void forget_listening() {
   listening = false;
+  libraries_led = 0;
   restore_builtins();
 }
 
 void listen_to_new_libraries() {
   if (listening && slot_offset != 0) {
-    redirect_imports(nullptr, kRedirections, kRedirectionCount);
+    lead_libraries();
   }
 }
 

@@ -23,7 +23,7 @@ constexpr std::uint32_t kVersion = 3;
 struct Header {
   char magic[8];
   std::uint32_t version;
-  std::uint32_t reserved;
+  std::uint32_t python_missing;  // As in RegionHeader.
   std::uint64_t start_ticks;  // Time-stamp counter and CLOCK_MONOTONIC nanoseconds, read together,
   std::uint64_t start_nanoseconds;  // when recording started
   std::uint64_t stop_ticks;         // and when it stopped: their ratio turns ticks into time.
@@ -168,6 +168,7 @@ static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Even
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
 constexpr std::uint32_t kRegionVersion = 2;
 constexpr std::uint32_t kLongestPlanPath = 4096;
+constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 
 struct RegionHeader {
   char magic[8];
@@ -201,7 +202,9 @@ struct RegionHeader {
   // Reader: modules_told, once it has no more plans for those: the agent waits for that, and then
   // none of their functions has run without its probe.
   std::uint32_t modules_seen;
-  std::uint32_t reserved;
+  // Agent: how many times a thread's Python events had stopped, because its profile function was
+  // taken away; kNoPythonEvents where the profile hook could not be used at all.
+  std::uint32_t python_missing;
   char plan_path[kLongestPlanPath];
 };
 

@@ -208,6 +208,10 @@ class Agent:
         """False when this process's Python calls can't be recorded; the rest still can."""
         return self._library.optrace_agent_python(1 if on else 0) == 0
 
+    def look_for_missing_python(self):
+        """Before recording stops: whether each thread has its Python events is in the recording."""
+        self._library.optrace_agent_python_missing()
+
     def record_live_functions(self):
         """The Python functions that were called before recording began, and still run."""
         self._library.optrace_agent_python_frames()

@@ -81,6 +81,7 @@ class _Tracing:
             connection.send("started", warnings=shortfalls(agent.counters(), hooked))
             connection.receive()
         finally:
+            agent.look_for_missing_python()
             agent.stop()
         connection.send("stopped")
         order = connection.receive()
