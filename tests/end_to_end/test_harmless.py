@@ -202,6 +202,30 @@ def test_the_result_is_the_same(same, python, name):
         assert re.search(rf"python +[├└│─ ]*{function} ", report), report
 
 
+def test_an_alarm_while_the_tracer_is_loaded_arrives(optrace, python, tmp_path):
+    """The program's audit hook makes sure that it goes off then."""
+    result = optrace("run", "--python", python, "-o", tmp_path / "report", "-c", textwrap.dedent("""
+        import os, signal, sys
+        alarms = []
+        def go_off(number, frame):
+            raise TimeoutError
+        def hear(event, arguments):
+            if event == "import" and "optrace_target.program" in arguments[0] and not alarms:
+                alarms.append(1)
+                os.kill(os.getpid(), signal.SIGALRM)
+        signal.signal(signal.SIGALRM, go_off)
+        sys.addaudithook(hear)
+        try:
+            import torch
+        except TimeoutError:
+            print("arrived")
+        import torch
+        torch.ones(1)
+        print(alarms)
+        """))
+    assert (result.returncode, result.stdout) == (0, "arrived\n[1]\n"), result.stderr
+
+
 def test_the_result_is_the_same_with_traps(same, python):
     assert "aten::" in same(python, PROGRAMS["training"], ["--probes", "int3"])
 

@@ -67,13 +67,22 @@ class _Finder:
     def _begins(self, spec):
         if self._starting or not self._mine() or self._has_program():
             return
+        import _signal
+
+        # What a signal handler of the program's raises must not end up in the `except` below. A
+        # handler that is due runs before that or, once signals are let through again, after it.
+        faults = {_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
+                  _signal.SIGTRAP, _signal.SIGSYS}
+        blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals() - faults)
         self._starting = True
         try:
             self._program = _load_tracer().begin(self._address, self._children,
                                                  os.path.dirname(spec.origin))
         except Exception:  # Whatever is wrong with us, the program has to go on.
             self._program = None
-        self._starting = False
+        finally:
+            self._starting = False
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, blocked)
 
     def _ends(self, spec):
         module = sys.modules.get("torch")
