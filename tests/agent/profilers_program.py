@@ -182,7 +182,9 @@ def run():
 
 def taken_away():
     """In a way that nobody could lead elsewhere; starting a thread lets the agent find it."""
-    ctypes.pythonapi.PyEval_SetProfile(None, None)
+    here = ctypes.pythonapi.PyThreadState_Get
+    here.restype = ctypes.c_void_p
+    ctypes.pythonapi._PyEval_SetProfile(ctypes.c_void_p(here()), None, None)
     thread = threading.Thread(target=after)
     thread.start()
     thread.join()

@@ -166,7 +166,8 @@ def test_the_programs_own_profilers_see_what_they_see_untraced(
             assert "__main__.during" in own, scene
         if scene not in ("heard_of", "in_threads", "in_all_threads", "one_after_the_other"):
             assert "__main__.after" in own, scene
-    # Taken away behind our back, and found again.
+    # Taken away behind our back, and found again: that is said.
+    assert struct.unpack_from("<I", recording.read_bytes(), 12) == (1,)
     assert "__main__.during" in names[names.index("__main__.taken_away"):]
 
 

@@ -473,8 +473,10 @@ def test_a_profile_function_that_is_taken_away_is_said(program):
     """ctypes looks the function up by itself, so nothing can be put in between."""
     said = program("""
         import ctypes, json, optrace, torch
+        here = ctypes.pythonapi.PyThreadState_Get
+        here.restype = ctypes.c_void_p
         with optrace.trace() as t:
-            ctypes.pythonapi.PyEval_SetProfile(None, None)
+            ctypes.pythonapi._PyEval_SetProfile(ctypes.c_void_p(here()), None, None)
             torch.ones(3).add(1)
         print(json.dumps([t.report(), t.to_json()]))
         """)

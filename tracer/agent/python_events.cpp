@@ -219,7 +219,10 @@ std::uint32_t id_of_python_function(void* frame) {
   return id != kNoFunction ? id : new_python_function(frame, code.get());
 }
 
-std::uint32_t new_builtin(void* function, const MethodDefinition* definition) {
+std::uint32_t new_builtin(void* function, MethodDefinition* definition) {
+  if (const char* const type = type_name_of_builtin(python, function); type != nullptr) {
+    listen_to_builtin(definition, type);
+  }
   NameBuffer name;
   name_builtin(python, function, name);
   // A bound method holds its object, and that may hold much memory: its class keeps the
@@ -235,7 +238,7 @@ std::uint32_t id_of_builtin(void* function) {
   if (function == nullptr || python.is_subtype(python.type(function), python.function_type) == 0) {
     return kNoFunction;
   }
-  const MethodDefinition* const definition = definition_of(python, function);
+  MethodDefinition* const definition = definition_of(python, function);
   const std::uint32_t id = find_known(reinterpret_cast<std::uint64_t>(definition));
   return id != kNoFunction ? id : new_builtin(function, definition);
 }

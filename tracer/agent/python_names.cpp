@@ -298,23 +298,30 @@ bool defines(const PythonInterface& python, void* type, const MethodDefinition* 
   return false;
 }
 
+// Of a class and those above it, where the one is that defines a method; -1 if none does.
+std::int64_t defining_class(const PythonInterface& python, void* order,
+                            const MethodDefinition* definition) {
+  const std::int64_t classes = order == nullptr ? 0 : python.tuple_size(order);
+  for (std::int64_t i = 0; i < classes; ++i) {
+    void* const one = python.tuple_item(order, i);
+    if (is_class(python, one) && defines(python, one, definition)) {
+      return i;
+    }
+  }
+  return -1;
+}
+
 void append_class(const PythonInterface& python, void* type, const MethodDefinition* definition,
                   NameBuffer& name) {
   void* const order = order_of(python, type);
-  const std::int64_t classes = order == nullptr ? 0 : python.tuple_size(order);
-  void* above = nullptr;
-  for (std::int64_t i = 0; i < classes; ++i) {
-    void* const one = python.tuple_item(order, i);
-    if (!is_class(python, one)) {
-      break;
+  const std::int64_t at = defining_class(python, order, definition);
+  if (at >= 0) {
+    type = python.tuple_item(order, at);
+    void* const above = at > 0 ? python.tuple_item(order, at - 1) : nullptr;
+    if (above != nullptr && is_class(python, above) && is_private_class(python, type) &&
+        !is_private_class(python, above)) {
+      type = above;
     }
-    if (defines(python, one, definition)) {
-      const bool show_above =
-          above != nullptr && is_private_class(python, one) && !is_private_class(python, above);
-      type = show_above ? above : one;
-      break;
-    }
-    above = one;
   }
   if (append_module(python, type, name)) {
     name.append(".");
@@ -418,6 +425,13 @@ void* class_of_builtin(const PythonInterface& python, void* function) {
                  python.is_subtype(type, python.capsule_type) != 0
              ? nullptr
              : type;
+}
+
+const char* type_name_of_builtin(const PythonInterface& python, void* function) {
+  void* const type = class_of_builtin(python, function);
+  void* const order = type == nullptr ? nullptr : order_of(python, type);
+  const std::int64_t at = defining_class(python, order, definition_of(python, function));
+  return at < 0 ? nullptr : python.field<const char*>(python.tuple_item(order, at), kTypeName);
 }
 
 void name_builtin(const PythonInterface& python, void* function, NameBuffer& name) {

@@ -59,4 +59,8 @@ void name_builtin(const PythonInterface& python, void* function, NameBuffer& nam
 /// class.
 void* class_of_builtin(const PythonInterface& python, void* function);
 
+/// The C name, with the module, of the class whose method table holds what the builtin was made
+/// from; null where it is no such method.
+const char* type_name_of_builtin(const PythonInterface& python, void* function);
+
 }  // namespace optrace::agent

@@ -394,21 +394,41 @@ void lead_libraries() {
 // A builtin of the interpreter's own that sets profile functions: there is no import table on the
 // way. `definition` is null unless it is led through `replacement`.
 struct LedBuiltin {
-  const char* name;  // In sys.
+  const char* type;  // Whose method it is; null: a function of the module sys.
+  const char* name;
   void* replacement;
-  MethodDefinition* definition;
+  MethodDefinition* definition;  // Null until it was met.
   void* original;
 };
 
 using BuiltinOfOne = void* (*)(void* self, void* argument);
+using AnyBuiltin = void* (*)(void*, void*, void*, void*, void*, void*);
 
 void* set_profile_builtin(void* self, void* argument);
 void* set_profile_everywhere_builtin(void* self, void* argument);
+template <int Index>
+void* method_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f);
 
 LedBuiltin led_builtins[] = {
-    {"setprofile", pointer_to(set_profile_builtin), nullptr, nullptr},
-    {"_setprofileallthreads", pointer_to(set_profile_everywhere_builtin), nullptr, nullptr},
+    {nullptr, "setprofile", pointer_to(set_profile_builtin), nullptr, nullptr},
+    {nullptr, "_setprofileallthreads", pointer_to(set_profile_everywhere_builtin), nullptr,
+     nullptr},
+    // cProfile's, which is built into some interpreters.
+    {"_lsprof.Profiler", "enable", pointer_to(method_that_sets_profile<2>), nullptr, nullptr},
+    {"_lsprof.Profiler", "disable", pointer_to(method_that_sets_profile<3>), nullptr, nullptr},
 };
+
+// Whatever arguments the method takes: they are in registers.
+template <int Index>
+void* method_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f) {
+  void* const thread = python->running_thread();
+  const bool ours = has_ours(thread);
+  void* const result = reinterpret_cast<AnyBuiltin>(led_builtins[Index].original)(a, b, c, d, e, f);
+  if (ours && listening) {
+    get_in_front(thread, false);
+  }
+  return result;
+}
 
 void* set_profile_builtin(void* self, void* argument) {
   void* const thread = python->running_thread();
@@ -452,23 +472,28 @@ MethodDefinition* builtin_of_sys(const char* name) {
                                                                                  : nullptr;
 }
 
+void lead(LedBuiltin& builtin) {
+  MethodDefinition* const definition = builtin.definition;
+  if (definition != nullptr && definition->function != builtin.replacement &&
+      is_writable(&definition->function)) {
+    builtin.original = definition->function;
+    __atomic_store_n(&definition->function, builtin.replacement, __ATOMIC_RELEASE);
+  }
+}
+
 void lead_builtins() {
   for (LedBuiltin& builtin : led_builtins) {
-    MethodDefinition* const definition =
-        builtin.definition != nullptr ? nullptr : builtin_of_sys(builtin.name);
-    if (definition != nullptr && is_writable(&definition->function)) {
-      builtin.original = definition->function;
-      builtin.definition = definition;
-      __atomic_store_n(&definition->function, builtin.replacement, __ATOMIC_RELEASE);
+    if (builtin.type == nullptr && builtin.definition == nullptr) {
+      builtin.definition = builtin_of_sys(builtin.name);
     }
+    lead(builtin);
   }
 }
 
 void restore_builtins() {
-  for (LedBuiltin& builtin : led_builtins) {
+  for (const LedBuiltin& builtin : led_builtins) {
     if (builtin.definition != nullptr && builtin.definition->function == builtin.replacement) {
       __atomic_store_n(&builtin.definition->function, builtin.original, __ATOMIC_RELEASE);
-      builtin.definition = nullptr;
     }
   }
 }
@@ -581,6 +606,18 @@ void forget_listening() {
   listening = false;
   libraries_led = 0;
   restore_builtins();
+}
+
+void listen_to_builtin(MethodDefinition* definition, const char* type) {
+  for (LedBuiltin& builtin : led_builtins) {
+    if (builtin.type != nullptr && std::strcmp(builtin.type, type) == 0 &&
+        definition->name != nullptr && std::strcmp(builtin.name, definition->name) == 0) {
+      builtin.definition = definition;
+      if (listening && slot_offset != 0) {
+        lead(builtin);
+      }
+    }
+  }
 }
 
 void listen_to_new_libraries() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "tracer/agent/python_interface.h"
+#include "tracer/agent/python_names.h"
 
 namespace optrace::agent {
 
@@ -43,6 +44,10 @@ void end_listening();
 
 /// In a forked child: the same, without touching Python.
 void forget_listening();
+
+/// A method of a C class is about to be called, for the first time, which may set profile
+/// functions; `type` is the class's name with its module.
+void listen_to_builtin(MethodDefinition* definition, const char* type);
 
 /// Libraries have been loaded, which may set profile functions.
 void listen_to_new_libraries();
