@@ -478,10 +478,9 @@ def test_a_profile_function_that_is_taken_away_is_said(program):
         with optrace.trace() as t:
             ctypes.pythonapi._PyEval_SetProfile(ctypes.c_void_p(here()), None, None)
             torch.ones(3).add(1)
-        print(json.dumps([t.report(), t.to_json()]))
+        print(json.dumps(t.report()))
         """)
-    assert "Python frames are missing at times: the profile function of a thread" in said[0]
-    assert '"python_missing": 1' in said[1] or '"python_missing":1' in said[1]
+    assert "Python frames are missing at times: the profile function of a thread" in said
 
 
 def test_without_a_compiler_the_trace_says_what_it_lacks(program, tmp_path):
