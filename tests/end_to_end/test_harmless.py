@@ -253,8 +253,12 @@ def test_the_result_is_the_same_in_other_pythons(same, repository, version):
         assert "aten::" in same(str(python), PROGRAMS[name])
 
 
-def test_the_result_is_the_same_with_the_newest_torch(same, newest_python):
-    assert "aten::" in same(newest_python, PROGRAMS["training"])
+@pytest.mark.parametrize("name", ["training", "torch.profiler with stacks"])
+def test_the_result_is_the_same_with_the_newest_torch(same, newest_python, name):
+    report = same(newest_python, PROGRAMS[name])
+    assert "aten::" in report
+    for function in FRAMES.get(name, []):
+        assert re.search(rf"python +[├└│─ ]*{function} ", report), report
 
 
 # Each thread takes the mutex of RecordFunction's callbacks when they have changed, as recording

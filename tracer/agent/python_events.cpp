@@ -220,9 +220,8 @@ std::uint32_t id_of_python_function(void* frame) {
 }
 
 std::uint32_t new_builtin(void* function, MethodDefinition* definition) {
-  if (const char* const type = type_name_of_builtin(python, function); type != nullptr) {
-    listen_to_builtin(definition, type);
-  }
+  const char* const type_name = type_name_of_builtin(python, function);
+  listen_to_builtin(definition, type_name == nullptr ? "" : type_name);
   NameBuffer name;
   name_builtin(python, function, name);
   // A bound method holds its object, and that may hold much memory: its class keeps the

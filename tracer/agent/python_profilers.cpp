@@ -394,7 +394,7 @@ void lead_libraries() {
 // A builtin of the interpreter's own that sets profile functions: there is no import table on the
 // way. `definition` is null unless it is led through `replacement`.
 struct LedBuiltin {
-  const char* type;  // Whose method it is; null: a function of the module sys.
+  const char* type;  // Whose method it is; empty: nobody's; null: a function of the module sys.
   const char* name;
   void* replacement;
   MethodDefinition* definition;  // Null until it was met.
@@ -407,23 +407,30 @@ using AnyBuiltin = void* (*)(void*, void*, void*, void*, void*, void*);
 void* set_profile_builtin(void* self, void* argument);
 void* set_profile_everywhere_builtin(void* self, void* argument);
 template <int Index>
-void* method_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f);
+void* builtin_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f);
 
 LedBuiltin led_builtins[] = {
     {nullptr, "setprofile", pointer_to(set_profile_builtin), nullptr, nullptr},
     {nullptr, "_setprofileallthreads", pointer_to(set_profile_everywhere_builtin), nullptr,
      nullptr},
     // cProfile's, which is built into some interpreters.
-    {"_lsprof.Profiler", "enable", pointer_to(method_that_sets_profile<2>), nullptr, nullptr},
-    {"_lsprof.Profiler", "disable", pointer_to(method_that_sets_profile<3>), nullptr, nullptr},
+    {"_lsprof.Profiler", "enable", pointer_to(builtin_that_sets_profile<2>), nullptr, nullptr},
+    {"_lsprof.Profiler", "disable", pointer_to(builtin_that_sets_profile<3>), nullptr, nullptr},
+    // torch.profiler's, which walk over the thread states and may set nothing then.
+    {"", "_enable_profiler", pointer_to(builtin_that_sets_profile<4>), nullptr, nullptr},
+    {"", "_disable_profiler", pointer_to(builtin_that_sets_profile<5>), nullptr, nullptr},
+    {"", "_toggle_collection_dynamic", pointer_to(builtin_that_sets_profile<6>), nullptr, nullptr},
 };
 
-// Whatever arguments the method takes: they are in registers.
+// Whatever arguments it takes: they are in registers.
 template <int Index>
-void* method_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f) {
+void* builtin_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f) {
   void* const thread = python->running_thread();
   const bool ours = has_ours(thread);
   void* const result = reinterpret_cast<AnyBuiltin>(led_builtins[Index].original)(a, b, c, d, e, f);
+  if (any_shown) {
+    hide_profilers();
+  }
   if (ours && listening) {
     get_in_front(thread, false);
   }
@@ -475,7 +482,7 @@ MethodDefinition* builtin_of_sys(const char* name) {
 void lead(LedBuiltin& builtin) {
   MethodDefinition* const definition = builtin.definition;
   if (definition != nullptr && definition->function != builtin.replacement &&
-      is_writable(&definition->function)) {
+      is_writable(static_cast<void*>(&definition->function))) {
     builtin.original = definition->function;
     __atomic_store_n(&definition->function, builtin.replacement, __ATOMIC_RELEASE);
   }
@@ -633,8 +640,9 @@ std::uint32_t regain_threads() {
   any_shown = false;
   std::uint32_t regained = 0;
   for_each_thread([&](void* thread) {
-    hide(thread);
-    if (find(thread) != nullptr && !is_ours(slot_of(thread))) {
+    const Listening* const own = find(thread);
+    if (own != nullptr && (own->shown || !is_ours(slot_of(thread)))) {
+      hide(thread);
       regained += get_in_front(thread, true) ? 1U : 0U;
     }
   });

@@ -45,8 +45,8 @@ void end_listening();
 /// In a forked child: the same, without touching Python.
 void forget_listening();
 
-/// A method of a C class is about to be called, for the first time, which may set profile
-/// functions; `type` is the class's name with its module.
+/// A builtin is about to be called, for the first time, which may set profile functions; `type` is
+/// the name, with its module, of the class whose method it is, empty where it is none.
 void listen_to_builtin(MethodDefinition* definition, const char* type);
 
 /// Libraries have been loaded, which may set profile functions.
