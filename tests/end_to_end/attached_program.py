@@ -11,6 +11,7 @@ import http.client
 import http.server
 import json
 import os
+import runpy
 import sys
 import threading
 import time
@@ -183,9 +184,16 @@ class Listening(Training):
 
 
 class Profiled:
-    """Profile functions that come and go, and one that stays on another thread."""
+    """Profile functions that come and go, and one that stays on another thread.
+
+    It also calls what must not be asked for its name.
+    """
 
     def __init__(self):
+        agent_tests = os.path.join(os.path.dirname(os.path.dirname(__file__)), "agent")
+        hostile = runpy.run_path(os.path.join(agent_tests, "hostile_names_program.py"))
+        self._armed = hostile["armed"]
+        self._calls = [call for call, _ in hostile["functions"]()]
         self._answer = Answering()
         self._seen = []
         self._round = threading.Barrier(2)
@@ -206,6 +214,10 @@ class Profiled:
         return abs(len([1]) - 2)
 
     def step(self, place):
+        self._armed.append(True)
+        for call in self._calls:
+            call()
+        self._armed.clear()
         self._seen.clear()
         sys.setprofile(self._note)
         result = self._answer(place)
