@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
+#include "platform/json_reader.h"
 
 namespace optrace {
 namespace {
@@ -24,7 +25,7 @@ void each_catalogue_line(std::string_view json_lines, std::string_view what,
                   fmt::format("{} can't be read: line {}: {}", what, number, why), kRemedy);
     };
     try {
-      const auto line = nlohmann::json::parse(text);
+      const auto line = read_json_or_throw(text);
       if (!line.is_object()) {
         fail("it is no object");
       }

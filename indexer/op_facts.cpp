@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
+#include "platform/json_reader.h"
 
 namespace optrace {
 namespace {
@@ -95,7 +96,7 @@ std::string to_json(const OpFacts& facts) {
 OpFacts parse_op_facts(std::string_view text) {
   OpFacts facts;
   try {
-    const json object = json::parse(text);
+    const json object = read_json_or_throw(text);
     check_is_object(object);
     take(object, "schema", facts.schema);
     take(object, "variants", facts.variants);

@@ -23,6 +23,7 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/interrupt.h"
+#include "platform/json_reader.h"
 #include "platform/output_file.h"
 
 namespace optrace {
@@ -79,7 +80,7 @@ Commands read_commands(const std::filesystem::path& folder) {
       continue;
     }
     try {
-      for (const auto& entry : nlohmann::json::parse(text)) {
+      for (const auto& entry : read_json_or_throw(text)) {
         const auto directory = entry.at("directory").get<std::string>();
         const auto source = (std::filesystem::path(directory) / entry.at("file").get<std::string>())
                                 .lexically_normal();

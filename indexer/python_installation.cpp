@@ -11,6 +11,7 @@
 #include "indexer/file_text.h"
 #include "platform/child_process.h"
 #include "platform/error.h"
+#include "platform/json_reader.h"
 #include "platform/private_folder.h"
 
 namespace optrace {
@@ -100,7 +101,7 @@ PythonInstallation examine_python(const std::filesystem::path& python) {
                 remedy);
   }
   try {
-    const auto answer = nlohmann::json::parse(file_text(answer_file));
+    const auto answer = read_json_or_throw(file_text(answer_file));
     const auto& torch = answer.at("torch");
     if (torch.is_null()) {
       throw Error(ExitStatus::usage, fmt::format("no torch in {}", python.string()), remedy);

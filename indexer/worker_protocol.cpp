@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
+#include "platform/json_reader.h"
 
 namespace optrace {
 namespace {
@@ -24,7 +25,7 @@ using nlohmann::json;
 template <typename Parse>
 auto parse(std::string_view line, Parse&& from) {
   try {
-    return from(json::parse(line));
+    return from(read_json_or_throw(line));
   } catch (const json::exception& error) {
     fail(error.what(), line);
   }

@@ -1,5 +1,7 @@
 #include "python/python_values.h"
 
+#include "platform/json_reader.h"
+
 namespace optrace {
 
 namespace py = pybind11;
@@ -23,8 +25,7 @@ py::object to_python(const nlohmann::json& value) {
 }
 
 nlohmann::json to_json_value(const py::handle& value) {
-  return nlohmann::json::parse(
-      py::module_::import("json").attr("dumps")(value).cast<std::string>());
+  return read_json_or_throw(py::module_::import("json").attr("dumps")(value).cast<std::string>());
 }
 
 std::string described(const py::handle& value) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "platform/json_reader.h"
 #include "report/json_fields.h"
 
 namespace optrace {
@@ -101,7 +102,7 @@ CallDetails::CallDetails(const Trace& trace) : trace_(trace) {
   for (std::uint32_t i = 0; i < trace.op_records.size(); ++i) {
     // Most records are of ops, and large.
     if (trace.op_records[i].find(kFailed) == std::string::npos) continue;
-    const auto record = nlohmann::json::parse(trace.op_records[i], nullptr, false);
+    const auto record = read_json(trace.op_records[i]);
     if (text_at(record, "kind") == kFailed && !text_at(record, "call").empty()) failures_.insert(i);
   }
 }
@@ -172,7 +173,7 @@ CallDetails::Calls CallDetails::of(std::span<const ActivityTally> tallies) const
 
 nlohmann::json CallDetails::record_at(std::uint32_t number) const {
   if (number == 0 || number >= trace_.op_records.size()) return {};
-  nlohmann::json record = nlohmann::json::parse(trace_.op_records[number], nullptr, false);
+  nlohmann::json record = read_json(trace_.op_records[number]);
   const bool sound = record.is_object() && record.contains(kKind) && record[kKind].is_string();
   return sound ? record : nlohmann::json();
 }

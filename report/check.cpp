@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/error.h"
 #include "report/call_detail.h"
 #include "report/check_backends.h"
 #include "report/device_copies.h"
@@ -228,6 +229,10 @@ class Check {
         options_(options),
         tallies_(rules.size()),
         breaks_(find_graph_breaks(report)) {
+    if (rules.size() > kMostRules)
+      throw Error(ExitStatus::usage,
+                  fmt::format("there are {} rules, more than {}", rules.size(), kMostRules),
+                  "Check fewer at a time.");
     for (const Rule& rule : rules) meanings_.push_back(meaning_of(rule));
   }
 
@@ -651,7 +656,10 @@ class Check {
              "(optrace source fetch makes one). --allow-unknown (in Python allow_unknown=True) "
              "takes it as it is.";
     constexpr std::size_t kMost = 3;
-    const std::vector<std::string> near = names_.near(pattern, kMost);
+    // Looking for names that are alike takes long; after so many, rules are wrong altogether.
+    constexpr std::size_t kMostCorrected = 10;
+    const std::vector<std::string> near =
+        corrected_++ < kMostCorrected ? names_.near(pattern, kMost) : std::vector<std::string>();
     return fmt::format("{}--allow-unknown (in Python allow_unknown=True) takes it as it is.",
                        near.empty() ? "Correct the name: `optrace locate NAME` and `optrace "
                                       "explain OP` know them. "
@@ -684,6 +692,7 @@ class Check {
   std::vector<std::size_t> own_;  // For each frame of the way: the innermost of the program's own.
   std::vector<NameMeaning> meanings_;     // Of each rule.
   std::vector<std::string_view> python_;  // For each frame of the way: the Python function above.
+  mutable std::size_t corrected_ = 0;     // Unknown names for which others were looked for.
   GraphBreaks breaks_;
   bool records_ = false;  // Some op has a record.
   // Calls of ops that have none, and of those that copy to another device among them.

@@ -272,6 +272,8 @@ class RuleFile {
     const YAML::Node list = root["rules"];
     if (!list || !list.IsSequence() || list.size() == 0)
       throw refuse(0, "the list `rules` is missing or empty");
+    if (list.size() > kMostRules)
+      throw refuse(line_of(list.Mark()), fmt::format("it has more than {} rules", kMostRules));
     std::vector<Rule> rules;
     for (const YAML::Node& entry : list) rules.push_back(rule_of(entry));
     return rules;

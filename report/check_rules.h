@@ -53,12 +53,15 @@ struct Rule {
   std::size_t line = 0;  ///< Of `file`, from 1.
 };
 
+/// What is checked at a time. To find out what a name means takes some milliseconds.
+constexpr std::size_t kMostRules = 1000;
+
 /// Throws Error(usage) for what is no rule, with what was expected in its place.
 Rule parse_rule(std::string_view sentence);
 
 /// Reads a file of rules, YAML or JSON. Everything in it is hostile.
 /// Throws Error(usage) for a file that can't be read or is too large, an unknown key, a rule that
-/// is none: with the line.
+/// is none, more than kMostRules: with the line.
 std::vector<Rule> read_rules(const std::filesystem::path& path);
 
 /// The rules of what could be such a file, in memory: none of them has a file or line.

@@ -16,6 +16,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "platform/json_reader.h"
+
 namespace optrace {
 namespace {
 
@@ -220,7 +222,7 @@ struct DispatchDetails::State {
   Json record(std::uint32_t number) const {
     if (number >= trace.op_records.size() || trace.op_records[number].size() > kLongestRecord)
       return {};
-    Json parsed = Json::parse(trace.op_records[number], nullptr, false);
+    Json parsed = read_json(trace.op_records[number]);
     return parsed.is_object() ? std::move(parsed) : Json();
   }
 

@@ -249,6 +249,31 @@ bool NameMeaning::names(const Frame& frame, std::string_view inside) const {
   }
 }
 
+KnownNames::KnownNames(std::span<const Trace> traces, const Index* index)
+    : traces_(traces), index_(index) {}
+
+KnownNames::~KnownNames() = default;
+
+Locator& KnownNames::locator() const {
+  if (!locator_) locator_ = std::make_unique<Locator>(*index_);
+  return *locator_;
+}
+
+const std::vector<PythonName>& KnownNames::python_names() const {
+  if (!python_names_) python_names_ = index_->python_names();
+  return *python_names_;
+}
+
+const std::vector<OpEntry>& KnownNames::ops() const {
+  if (!ops_) ops_ = index_->ops();
+  return *ops_;
+}
+
+const std::vector<Registration>& KnownNames::registrations() const {
+  if (!registrations_) registrations_ = index_->registrations();
+  return *registrations_;
+}
+
 NameMeaning KnownNames::meaning_of(std::string_view pattern) const {
   NameMeaning meaning;
   meaning.patterns.emplace_back(pattern);
@@ -265,13 +290,12 @@ NameMeaning KnownNames::meaning_of(std::string_view pattern) const {
 
 void KnownNames::add_python_names(std::string_view pattern, NameMeaning& meaning) const {
   try {
-    const Locator locator(*index_);
-    for (const PythonName& name : locator.python_names(pattern)) {
+    for (const PythonName& name : locator().python_names(pattern)) {
       if (name.kind == PythonKind::module_)
         meaning.why_untold =
             fmt::format("{} is a module; {}.* is what it has", name.name, name.name);
       else
-        meaning.why_untold = why_untold(pattern, name, locator);
+        meaning.why_untold = why_untold(pattern, name, locator());
       // What a method of another class is called for is not known.
       if (meaning.why_untold.empty() || name.kind == PythonKind::class_)
         add_python_name(name, meaning);
@@ -283,8 +307,7 @@ void KnownNames::add_python_names(std::string_view pattern, NameMeaning& meaning
 
 void KnownNames::add_matching_python_names(std::string_view pattern, NameMeaning& meaning) const {
   if (!is_path(pattern)) return;
-  const Locator locator(*index_);
-  for (const PythonName& name : index_->python_names()) {
+  for (const PythonName& name : python_names()) {
     if (!matches_op_pattern(name.name, pattern)) continue;
     if (name.kind != PythonKind::alias) {
       add_python_name(name, meaning);
@@ -292,7 +315,7 @@ void KnownNames::add_matching_python_names(std::string_view pattern, NameMeaning
     }
     // A class that a module has from elsewhere (torch.nn.functional.Tensor) is none of its own.
     const std::string_view holder = name.name.substr(0, name.name.rfind('.') + 1);
-    for (const PythonName& same : locator.python_names(name.name))
+    for (const PythonName& same : locator().python_names(name.name))
       if (same.kind != PythonKind::class_ || same.name.starts_with(holder))
         add_python_name(same, meaning);
   }
@@ -352,7 +375,7 @@ bool KnownNames::is_made_by_call(const PythonName& function) const {
 
 std::string KnownNames::why_unseen(std::string_view type, const Locator& locator) const {
   const std::string prefix = std::string(type) + ".";
-  if (std::ranges::none_of(index_->python_names(), [&](const PythonName& name) {
+  if (std::ranges::none_of(python_names(), [&](const PythonName& name) {
         return name.kind == PythonKind::function && name.name.starts_with(prefix);
       }))
     return fmt::format("{} has no Python code of its own", type);
@@ -391,6 +414,12 @@ Knowledge KnownNames::knowledge_of(const NameMeaning& meaning) const {
 }
 
 Knowledge KnownNames::knowledge_of_pattern(std::string_view pattern) const {
+  const auto [known, is_new] = known_.try_emplace(std::string(pattern), Knowledge::none);
+  if (is_new) known->second = find_knowledge(pattern);
+  return known->second;
+}
+
+Knowledge KnownNames::find_knowledge(std::string_view pattern) const {
   Knowledge best = knowledge_of_ops(pattern);
   for (const auto& more : {&KnownNames::knowledge_of_python, &KnownNames::knowledge_of_functions})
     if (best != Knowledge::recorded) best = std::max(best, (this->*more)(pattern));
@@ -404,10 +433,10 @@ Knowledge KnownNames::knowledge_of_ops(std::string_view pattern) const {
         if (name.is_string() && names_op(pattern, name.get_ref<const std::string&>()))
           return Knowledge::recorded;
   if (index_ == nullptr) return Knowledge::none;
-  for (const OpEntry& op : index_->ops())
+  for (const OpEntry& op : ops())
     if (names_op(pattern, op.name)) return Knowledge::recorded;
   // Ops that no yaml has: TORCH_LIBRARY's.
-  for (const Registration& registration : index_->registrations())
+  for (const Registration& registration : registrations())
     if (registration.name.find("::") != std::string_view::npos &&
         names_op(pattern, registration.name))
       return Knowledge::by_record;
@@ -420,7 +449,7 @@ Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
       if (matches_op_pattern(function.name, pattern)) return Knowledge::recorded;
   Knowledge best = Knowledge::none;
   if (index_ == nullptr) return best;
-  for (const PythonName& name : index_->python_names()) {
+  for (const PythonName& name : python_names()) {
     if (!matches_op_pattern(name.name, pattern)) continue;
     if (name.kind == PythonKind::function) return Knowledge::recorded;
     // Functions bound in C++ are seen as their binding, if that has a probe.
@@ -505,7 +534,7 @@ std::vector<std::string> KnownNames::near(std::string_view wanted, std::size_t l
   if (library_of(pattern).empty()) {
     // What is no name at all has none that is near.
     try {
-      const LocateResult located = Locator(*index_).locate(pattern, {.limit = limit});
+      const LocateResult located = locator().locate(pattern, {.limit = limit});
       std::vector<std::string> names = located.suggestions;
       for (const Located& answer : located.answers) names.push_back(answer.name);
       std::erase(names, wanted);

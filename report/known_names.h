@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,7 +58,8 @@ enum class Knowledge : std::uint8_t {
 class KnownNames {
  public:
   /// `index` may be null. They must outlive the object.
-  KnownNames(std::span<const Trace> traces, const Index* index) : traces_(traces), index_(index) {}
+  KnownNames(std::span<const Trace> traces, const Index* index);
+  ~KnownNames();
 
   /// Whether anything that could be called matches, in which `*` stands for any characters. Which
   /// instances there are of a template nobody knows, so `f<double>*` is known if `f` is.
@@ -101,8 +105,20 @@ class KnownNames {
   bool names_device_kernel(std::string_view pattern,
                            const std::vector<std::string_view>& words) const;
 
+  Locator& locator() const;
+  const std::vector<PythonName>& python_names() const;
+  const std::vector<OpEntry>& ops() const;
+  const std::vector<Registration>& registrations() const;
+  Knowledge find_knowledge(std::string_view pattern) const;
+
   std::span<const Trace> traces_;
   const Index* index_;
+  // What is found out once for all names.
+  mutable std::unique_ptr<Locator> locator_;
+  mutable std::optional<std::vector<PythonName>> python_names_;
+  mutable std::optional<std::vector<OpEntry>> ops_;
+  mutable std::optional<std::vector<Registration>> registrations_;
+  mutable std::map<std::string, Knowledge, std::less<>> known_;  // Of patterns.
 };
 
 /// Whether a pattern names a function, by its qualified name with or without template arguments, or

@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "platform/json_reader.h"
+
 namespace optrace {
 namespace {
 
@@ -162,7 +164,7 @@ Frame::~Frame() {
 
 WrittenReport parse_report(std::string_view text) {
   if (text.size() > kLargest) throw ReportError("it is larger than a GiB");
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
+  const Json json = read_json(text, text.size());
   if (!json.is_object()) throw ReportError("it is no JSON object");
   const std::string schema = text_or_empty(json, "schema");
   if (schema.empty()) throw ReportError("it names no schema");

@@ -33,7 +33,10 @@ constexpr std::string_view kBold = "1";
 constexpr std::string_view kWarning = "33";
 
 constexpr std::size_t kLayerColumns = 12;
-constexpr std::size_t kLongestName = 56;  // Where nothing else limits it.
+// Where nothing else limits the columns that are aligned; what is longer runs over them. One long
+// name would otherwise add as many spaces to every line.
+constexpr std::size_t kLongestName = 56;
+constexpr std::size_t kLongestLocation = 120;
 constexpr std::size_t kShortestName = 24;
 constexpr std::size_t kShortestLocation = 20;
 constexpr std::size_t kDeepestFork = 20;  // Forks below are not indented further.
@@ -419,7 +422,7 @@ class TreeWriter {
       if (!ends_with_name(it))
         fit.name =
             std::max(fit.name, columns(it.branch) + std::min(name_columns(it), kLongestName));
-      fit.location = std::max(fit.location, columns(it.location));
+      fit.location = std::max(fit.location, std::min(columns(it.location), kLongestLocation));
       const std::size_t times = it.times.empty() ? 0 : columns(it.times) + 2;
       call = std::max(call, columns(it.call) + times);
     }

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/installation.h"
+#include "platform/json_reader.h"
 #include "tracer/built_for_torch.h"
 #include "tracer/cuda_headers.h"
 #include "tracer/device_generator/device_families.h"
@@ -132,7 +133,7 @@ ActivityAgent find_or_build_activity_agent(const std::filesystem::path& torch_fo
 void add_activity_warnings(Trace& trace) {
   std::set<std::string> reasons;
   for (const std::string& record : trace.op_records) {
-    const auto json = nlohmann::json::parse(record, nullptr, false);
+    const auto json = read_json(record);
     if (!json.is_object() || json.value("kind", nlohmann::json()) != "activity_missing") continue;
     const auto why = json.find("why");
     if (why != json.end() && why->is_string()) reasons.insert(why->get<std::string>());

@@ -21,6 +21,7 @@
 #include "platform/descriptor.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
+#include "platform/json_reader.h"
 #include "tracer/emulated_device/device_parts.h"
 
 namespace optrace {
@@ -204,7 +205,7 @@ void describe_dry_run(const DryRun& dry_run, Trace& trace) {
     trace.meta["dry_run"]["libraries"].push_back(library.filename().string());
   std::set<std::string> unknown;
   for (const std::string& record : trace.op_records) {
-    const auto json = nlohmann::json::parse(record, nullptr, false);
+    const auto json = read_json(record);
     if (!json.is_object() || json.value("kind", nlohmann::json()) != "unthought") continue;
     const auto call = json.find("call");
     if (call != json.end() && call->is_string()) unknown.insert(call->get<std::string>());

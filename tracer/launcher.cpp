@@ -24,6 +24,7 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/interrupt.h"
+#include "platform/json_reader.h"
 #include "platform/private_folder.h"
 #include "tracer/activity_agent.h"
 #include "tracer/built_for_torch.h"
@@ -328,22 +329,8 @@ Json TargetMessages::take() {
   const std::size_t end = bytes_.find('\n');
   const std::string line = bytes_.substr(0, end);
   bytes_.erase(0, end + 1);
-  constexpr std::size_t kDeepest = 64;
-  std::size_t depth = 0;
-  bool too_deep = false;
-  // A parser that recurses would follow brackets to any depth.
-  const auto watch = [&](int, Json::parse_event_t event, Json&) {
-    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
-      too_deep = too_deep || ++depth > kDeepest;
-    } else if (event == Json::parse_event_t::object_end ||
-               event == Json::parse_event_t::array_end) {
-      --depth;
-    }
-    return !too_deep;
-  };
-  Json message = Json::parse(line, watch, false);
-  if (too_deep || !message.is_object() || !message.contains("message") ||
-      !message["message"].is_string()) {
+  Json message = read_json(line);
+  if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) {
     throw Error(ExitStatus::failed,
                 fmt::format("the traced Python sent what is no message: '{}'", shown(line, 60)),
                 kReport);

@@ -13,6 +13,7 @@
 
 #include "platform/error.h"
 #include "platform/installation.h"
+#include "platform/json_reader.h"
 #include "platform/mapped_file.h"
 #include "tracer/built_for_torch.h"
 
@@ -142,7 +143,7 @@ OpAgent find_or_build_op_agent(const std::filesystem::path& torch_folder,
 std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records) {
   std::set<std::string> ops;
   for (const std::string& record : op_records) {
-    const auto json = nlohmann::json::parse(record, nullptr, false);
+    const auto json = read_json(record);
     if (!json.is_object()) continue;
     const auto op = json.find("op");
     const auto schema = json.find("schema");

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/json_reader.h"
+
 namespace optrace {
 
 const OpNames::Op& OpNames::at(std::uint32_t record) {
@@ -11,7 +13,7 @@ const OpNames::Op& OpNames::at(std::uint32_t record) {
   Known& op = known_[record];
   if (op.read || records_[record].empty()) return op;
   op.read = true;
-  const auto json = nlohmann::json::parse(records_[record], nullptr, false);
+  const auto json = read_json(records_[record]);
   if (!json.is_object()) return op;
   const auto name = json.find("op");
   if (name == json.end() || !name->is_string()) return op;

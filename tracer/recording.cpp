@@ -163,7 +163,7 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
     }
     case SectionKind::op_record: {
       recording::OpRecord raw{};
-      constexpr std::uint32_t kMostRecords = 1U << 24;
+      constexpr std::uint32_t kMostRecords = 1U << 21;  // 64 MiB of empty texts.
       if (!cursor.take(raw) || raw.id >= kMostRecords) malformed("an op record is malformed");
       if (raw.id >= op_records.size()) op_records.resize(raw.id + 1);
       const auto text = cursor.rest();

@@ -13,6 +13,7 @@
 #include <zstd.h>
 
 #include "platform/error.h"
+#include "platform/json_reader.h"
 #include "platform/mapped_file.h"
 #include "platform/output_file.h"
 #include "tracer/trace_format.h"
@@ -83,9 +84,9 @@ class SectionReader {
   }
 
   /// A count of things that take at least `least_bytes` each, so that a lie can't ask for memory.
-  std::size_t count(std::size_t least_bytes) {
+  std::size_t count(std::size_t least_bytes, std::size_t most = kNone - 1) {
     const std::uint64_t value = number();
-    if (value > bytes_.size() / least_bytes || value >= kNone) fail("a count is too large");
+    if (value > bytes_.size() / least_bytes || value > most) fail("a count is too large");
     return static_cast<std::size_t>(value);
   }
 
@@ -142,14 +143,11 @@ class SectionWriter {
 };
 
 nlohmann::json read_meta(std::span<const std::byte> bytes, const std::filesystem::path& path) {
-  const auto too_deep = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (depth > kDeepestMeta) {
-      refuse(path, "its section 'meta' is corrupt: it is nested too deeply", kRecordAgain);
-    }
-    return true;
-  };
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  nlohmann::json meta = nlohmann::json::parse(text, text + bytes.size(), too_deep, false);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (is_nested_deeper(text, kDeepestJson)) {
+    refuse(path, "its section 'meta' is corrupt: it is nested too deeply", kRecordAgain);
+  }
+  nlohmann::json meta = read_json(text);
   if (meta.is_object()) return meta;
   refuse(path, "its section 'meta' is corrupt: it is no JSON object", kRecordAgain);
 }
@@ -249,16 +247,16 @@ void read_paths(SectionReader reader, Trace& trace) {
     path.total_time = reader.number();
     path.shortest_time = reader.number();
     path.longest_time = reader.number();
-    path.ops.resize(reader.count(3));
+    path.ops.resize(reader.count(3, kMostTallies));
     for (OpTally& tally : path.ops) {
       tally = {reader.number32(), reader.number32(), reader.number()};
     }
-    path.arguments.resize(reader.count(3));
+    path.arguments.resize(reader.count(3, kMostTallies));
     for (ArgumentTally& tally : path.arguments) {
       tally = {reader.number(), reader.number(), reader.number()};
     }
     path.ops_left_out = reader.number();
-    path.activities.resize(reader.count(5));
+    path.activities.resize(reader.count(5, kMostActivities));
     for (ActivityTally& tally : path.activities) {
       tally = {reader.number32(), reader.number(), reader.number(), reader.number(),
                reader.number()};
@@ -292,6 +290,35 @@ void check_paths(const Trace& trace, const std::filesystem::path& path) {
              kRecordAgain);
     }
   }
+}
+
+/// The bytes of text that a report repeats for each path that names it.
+std::uint64_t named_bytes(const Trace& trace) {
+  const auto record = [&](std::uint32_t number) -> std::uint64_t {
+    return number < trace.op_records.size() ? trace.op_records[number].size() : 0;
+  };
+  const auto python = [&](std::uint32_t number) -> std::uint64_t {
+    if (number >= trace.python_functions.size()) return 0;
+    const PythonFunction& function = trace.python_functions[number];
+    return function.name.size() + function.file.size();
+  };
+  const auto native = [&](std::uint32_t number) -> std::uint64_t {
+    if (number >= trace.functions.size()) return 0;
+    const TraceFunction& function = trace.functions[number];
+    const std::uint64_t library =
+        function.module < trace.modules.size() ? trace.modules[function.module].path.size() : 0;
+    return 2 * function.symbol.size() + function.source_file.size() + library;
+  };
+  std::uint64_t bytes = 0;
+  for (const TracePath& path : trace.paths) {
+    bytes += path.kind == PathKind::python                              ? python(path.what)
+             : path.kind == PathKind::node || path.kind == PathKind::op ? record(path.what)
+                                                                        : native(path.what);
+    bytes += python(path.builtin);
+    for (const OpTally& tally : path.ops) bytes += record(tally.record) + record(tally.results);
+    for (const ActivityTally& tally : path.activities) bytes += record(tally.record);
+  }
+  return bytes;
 }
 
 // What comes before a thread's initial stack: two numbers.
@@ -525,9 +552,24 @@ class BodyWriter {
                   fmt::format("compressing the trace failed: {}", ZSTD_getErrorName(stored)),
                   "Free some memory.");
     }
-    const SectionHeader header{kind, 0, stored, decoded.size()};
-    std::memcpy(body_.data() + start, &header, sizeof header);
-    body_.resize(start + sizeof header + stored);
+    last_ = {kind, 0, stored, decoded.size()};
+    last_start_ = start;
+    std::memcpy(body_.data() + start, &last_, sizeof last_);
+    body_.resize(start + sizeof last_ + stored);
+  }
+
+  /// Lengthens the last section so that a reader takes the file for large enough (kPadding).
+  void pad(std::uint64_t named_bytes) {
+    const std::uint64_t least =
+        std::max(kDecoded.least_file(decoded_bytes_), kNamed.least_file(named_bytes));
+    if (least <= sizeof(FileHeader) + body_.size()) return;
+    const auto size = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(least, std::numeric_limits<std::uint32_t>::max()));
+    const std::uint32_t frame[] = {kPadding, size};
+    body_.append(reinterpret_cast<const char*>(frame), sizeof frame);
+    body_.append(size, '\0');
+    last_.stored_size += sizeof frame + size;
+    std::memcpy(body_.data() + last_start_, &last_, sizeof last_);
   }
 
   std::uint32_t section_count() const { return section_count_; }
@@ -536,6 +578,8 @@ class BodyWriter {
  private:
   const std::filesystem::path& path_;
   std::string body_;
+  SectionHeader last_{};
+  std::size_t last_start_ = 0;
   std::uint64_t decoded_bytes_ = 0;
   std::uint32_t section_count_ = 0;
 };
@@ -575,7 +619,7 @@ Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
              kRecordAgain);
     }
     if (section.stored_size > bytes.size() || section.decoded_size > kMostDecodedBytes ||
-        decoded_bytes > kMostDecodedBytes ||
+        decoded_bytes > std::min(kMostDecodedBytes, kDecoded.most(file.bytes().size())) ||
         (kind == SectionKind::meta && section.decoded_size > kMostMetaBytes)) {
       refuse(path, fmt::format("it is corrupt: section '{}' is too large", name_of(kind)),
              kRecordAgain);
@@ -626,6 +670,10 @@ Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
   }
   if (!bytes.empty()) refuse(path, "it is corrupt: bytes follow its last section", kRecordAgain);
   check_paths(trace, path);
+  if (named_bytes(trace) > kNamed.most(file.bytes().size())) {
+    refuse(path, "it is corrupt: its paths repeat more text than a trace of its size has",
+           kRecordAgain);
+  }
   return trace;
 }
 
@@ -643,6 +691,7 @@ void write_trace(const Trace& trace, const std::filesystem::path& path) {
   for (const ThreadRecord& thread : trace.threads) {
     writer.add(SectionKind::thread, write_thread(thread));
   }
+  writer.pad(named_bytes(trace));
 
   FileHeader header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);

@@ -62,7 +62,29 @@ struct SectionHeader {
 /// A reader refuses what claims more: no real trace comes near, a crafted one must not fill memory.
 constexpr std::uint64_t kMostDecodedBytes = std::uint64_t{1} << 30;  ///< All sections together.
 constexpr std::uint64_t kMostMetaBytes = std::uint64_t{1} << 26;
-constexpr int kDeepestMeta = 64;  ///< Levels of nesting in meta.
+
+/// What a file may expand to grows with its size, so that a small file can't ask for much memory. A
+/// writer lengthens a file that compresses better than that (kPadding).
+struct Expansion {
+  std::uint64_t free;      ///< Bytes that any file may have.
+  std::uint64_t multiple;  ///< Of the file's size, beyond those.
+
+  constexpr std::uint64_t most(std::uint64_t file_size) const {
+    return free + multiple * file_size;
+  }
+  /// The smallest file that may have so much.
+  constexpr std::uint64_t least_file(std::uint64_t expanded) const {
+    return expanded <= free ? 0 : (expanded - free + multiple - 1) / multiple;
+  }
+};
+/// All sections together, decompressed.
+constexpr Expansion kDecoded{std::uint64_t{1} << 20, 100};
+/// The texts that paths name, each counted once for each path that names it.
+constexpr Expansion kNamed{std::uint64_t{32} << 20, 512};
+
+/// A skippable frame of zstd's: this magic number and the size (4 bytes each), then zeros. Only the
+/// last section has one, behind its own frame.
+constexpr std::uint32_t kPadding = 0x184D2A50;
 constexpr std::uint32_t kMostSections = 1 << 20;
 
 static_assert(sizeof(FileHeader) == 24 && sizeof(SectionHeader) == 24);

@@ -1,0 +1,66 @@
+"""Traces made by hand, with a right checksum and wrong everything else (docs/trace-format.md)."""
+import ctypes
+import json
+import struct
+
+ZSTD = ctypes.CDLL("libzstd.so.1")
+ZSTD.ZSTD_compress.restype = ZSTD.ZSTD_compressBound.restype = ctypes.c_size_t
+XXHASH = ctypes.CDLL("libxxhash.so.0")
+XXHASH.XXH3_64bits.restype = ctypes.c_uint64
+
+FUNCTION, PYTHON, OP = 0, 1, 4  # A path's kind.
+
+
+def number(value):
+    digits = bytearray()
+    while value >= 0x80:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(digits) + bytes([value])
+
+
+def text(value):
+    value = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    return number(len(value)) + value
+
+
+def table(entries):
+    return number(len(entries)) + b"".join(entries)
+
+
+def function(symbol, module=1):
+    return number(module) + number(0) + text(symbol) + text("") + number(1) + number(0)
+
+
+def python_function(name, file="train.py", line=1):
+    return text(name) + text(file) + number(line)
+
+
+def path(what, kind=FUNCTION, parent=None, ops=(), line=0):
+    """A path that was taken once; `ops` are the numbers of op records."""
+    numbers = [kind * 2, 0 if parent is None else parent + 1, what + 1, line, 0, 0, 0, 0, 0, 1, 0,
+               1, 0, 0, 0, len(ops), *(n for record in ops for n in (record, 0, 1)), 0, 0, 0, 0]
+    return b"".join(map(number, numbers))
+
+
+def compressed(content):
+    room = ctypes.create_string_buffer(ZSTD.ZSTD_compressBound(ctypes.c_size_t(len(content))))
+    size = ZSTD.ZSTD_compress(room, ctypes.c_size_t(len(room)), content,
+                              ctypes.c_size_t(len(content)), 3)
+    return room.raw[:size]
+
+
+def trace(meta=b"{}", modules=(), functions=(), python_functions=(), paths=(), op_records=(),
+          threads=1):
+    """The bytes of a trace. `meta` is JSON text or a value."""
+    meta = meta if isinstance(meta, bytes) else json.dumps(meta).encode()
+    sections = [meta, table([text(p) + text("") for p in modules]), table(functions),
+                table(python_functions), number(0) * 8 + table(paths),
+                table([text(record) for record in op_records])]
+    sections += [number(7) + number(0) * 3] * threads
+    body = b""
+    for position, content in enumerate(sections):
+        stored = compressed(content)
+        body += struct.pack("<IIQQ", min(position + 1, 7), 0, len(stored), len(content)) + stored
+    checksum = XXHASH.XXH3_64bits(body, ctypes.c_size_t(len(body)))
+    return b"OPTRACE\0" + struct.pack("<IIQ", 4, len(sections), checksum) + body
