@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "platform/printable_text.h"
+
 namespace optrace {
 namespace {
 
@@ -41,7 +43,7 @@ void ProgressReporter::begin(const std::string& step) {
   started_ = Clock::now();
   drawn_ = {};
   tenths_ = 0;
-  fmt::print(stderr, "{}\n", step);
+  fmt::print(stderr, "{}\n", printable_lines(step));
 }
 
 void ProgressReporter::update(std::size_t done, std::size_t total) {

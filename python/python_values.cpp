@@ -1,6 +1,7 @@
 #include "python/python_values.h"
 
 #include "platform/json_reader.h"
+#include "platform/printable_text.h"
 
 namespace optrace {
 
@@ -72,7 +73,8 @@ void set_python_error(const Error& error) {
     return;
   }
   const py::object type = py::module_::import("optrace._error").attr("Error");
-  const py::object made = type(text(std::string(error.what())), text(error.remedy()));
+  const py::object made =
+      type(text(printable_lines(error.what())), text(printable_lines(error.remedy())));
   PyErr_SetObject(type.ptr(), made.ptr());
 }
 

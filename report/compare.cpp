@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/printable_text.h"
 #include "report/call_difference.h"
 #include "report/json_fields.h"
 #include "report/layers.h"
@@ -930,7 +931,7 @@ std::string comparison_to_json(const Report& first, const Report& second,
       {"emulated_reads", comparison.emulated_reads},
       {"differences", to_json(comparison.differences)},
       {"not_known", to_json(comparison.not_known)}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return printable_json(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace optrace

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/printable_text.h"
 #include "report/explain_output.h"
 #include "report/symbol_name.h"
 
@@ -199,16 +200,16 @@ class JsonWriter {
 
 std::string explain_json(const Explanation& explanation, const ExplanationSource& source,
                          bool compact) {
-  return JsonWriter(explanation, source)
-             .write()
-             .dump(compact ? -1 : 1, ' ', false, json::error_handler_t::replace) +
+  return printable_json(JsonWriter(explanation, source)
+                            .write()
+                            .dump(compact ? -1 : 1, ' ', false, json::error_handler_t::replace)) +
          '\n';
 }
 
 std::string explain_error_json(std::string_view asked, std::string_view error,
                                std::string_view remedy) {
   const json all = {{"schema", kSchema}, {"asked", asked}, {"error", error}, {"remedy", remedy}};
-  return all.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+  return printable_json(all.dump(-1, ' ', false, json::error_handler_t::replace)) + '\n';
 }
 
 }  // namespace optrace

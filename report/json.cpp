@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/printable_text.h"
 #include "report/layers.h"
 
 namespace optrace {
@@ -52,7 +53,7 @@ class JsonWriter {
     text_ += ",\n \"roots\": [";
     frames(report.roots);
     text_ += "]}\n";
-    return std::move(text_);
+    return printable_json(text_);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/printable_text.h"
 #include "report/symbol_name.h"
 
 namespace optrace {
@@ -143,7 +144,7 @@ std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& 
     }
     object["layers"].push_back(std::move(layer));
   }
-  return object.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return printable_json(object.dump(1, ' ', false, Json::error_handler_t::replace)) + '\n';
 }
 
 }  // namespace optrace

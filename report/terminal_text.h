@@ -4,12 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace optrace {
+#include "platform/printable_text.h"
 
-/// `text` such that a terminal shows it and does nothing else: control characters, escape
-/// sequences, characters that turn the direction of writing, and bytes that are no UTF-8 become
-/// visible escapes (`\x1b`, `\u202e`). What comes from a trace is not to be trusted.
-std::string printable(std::string_view text);
+namespace optrace {
 
 /// The columns that printable UTF-8 text takes, one for each character.
 std::size_t columns(std::string_view text);

@@ -8,6 +8,7 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
+#include "platform/printable_text.h"
 #include "src/command.h"
 #include "src/live_table.h"
 #include "src/report_command.h"
@@ -36,7 +37,7 @@ void write_line(const AttachProgress& progress, bool done) {
   for (const OpCount& op : progress.ops)
     line["ops"].push_back({{"op", op.name}, {"calls", op.calls}});
   using Handler = nlohmann::ordered_json::error_handler_t;
-  write_standard_output(line.dump(-1, ' ', false, Handler::replace) + "\n");
+  write_standard_output(printable_json(line.dump(-1, ' ', false, Handler::replace)) + "\n");
 }
 
 /// A length of time: a number that is neither endless nor none.
@@ -71,7 +72,7 @@ void run(AttachOptions& options) {
         table.show(progress);
     });
   }
-  if (!result.ended.empty()) fmt::print(stderr, "optrace: {}\n", result.ended);
+  if (!result.ended.empty()) write_message(result.ended);
   if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
   if (!options.json_lines || !options.output.file.empty())
     write_report({&result.trace, 1}, options.output);

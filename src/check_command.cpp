@@ -55,7 +55,11 @@ void run(const CheckCommandOptions& options) {
                                                 text_at(operand.report.torch, "git_version"));
   const KnownNames names(operand.traces, index ? &*index : nullptr);
   const std::vector<CheckResult> results = check(operand.report, names, rules, options.check);
-  destination.write(render(options, operand.report, results));
+  const std::string text = render(options, operand.report, results);
+  if (options.format == "github")
+    destination.write_commands(text);
+  else
+    destination.write(text);
   destination.commit();
   switch (status_of(results)) {
     case CheckResult::Status::passed:

@@ -21,6 +21,7 @@
 #include "src/command.h"
 #include "src/destination.h"
 #include "src/operand.h"
+#include "src/standard_output.h"
 
 namespace optrace {
 namespace {
@@ -84,7 +85,7 @@ void run(const CompareCommandOptions& options) {
   if (options.update) const OutputFile trial(options.baseline);
   if (is_new) {
     write_baseline(read_operand(options.first).report, options.baseline);
-    fmt::print(stderr, "optrace: {} is new\n", options.baseline);
+    write_message(fmt::format("{} is new", options.baseline));
     return;
   }
   const Report first = options.baseline.empty() ? read_operand(options.first).report
@@ -96,8 +97,8 @@ void run(const CompareCommandOptions& options) {
   if (options.update && !comparison.differences.empty()) write_baseline(second, options.baseline);
   destination.commit();
   if (options.update) {
-    fmt::print(stderr, "optrace: {} {}\n", options.baseline,
-               comparison.differences.empty() ? "is left as it was" : "is updated");
+    write_message(fmt::format("{} {}", options.baseline,
+                              comparison.differences.empty() ? "is left as it was" : "is updated"));
   } else if (!comparison.differences.empty()) {
     throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
   }

@@ -1,5 +1,6 @@
 #include "src/destination.h"
 
+#include "platform/printable_text.h"
 #include "src/standard_output.h"
 
 namespace optrace {
@@ -13,8 +14,15 @@ Destination::Destination(const std::string& file) {
 
 bool Destination::write(std::string_view text) {
   if (!file_) return write_standard_output(text);
-  file_->write(text);
+  file_->write(printable_output(text));
   return true;
+}
+
+void Destination::write_commands(std::string_view text) {
+  if (file_)
+    file_->write(text);
+  else
+    optrace::write_commands(text);
 }
 
 void Destination::commit() {

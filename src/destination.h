@@ -17,6 +17,9 @@ class Destination {
   /// False once nobody reads any more. Throws Error(failed).
   bool write(std::string_view text);
 
+  /// The same for text with commands to a CI runner (standard_output.h).
+  void write_commands(std::string_view text);
+
   /// Gives the file its name. Throws Error(failed).
   void commit();
 

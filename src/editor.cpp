@@ -11,6 +11,7 @@
 #include "platform/error.h"
 #include "report/terminal_text.h"
 #include "src/command_words.h"
+#include "src/standard_output.h"
 
 namespace optrace {
 namespace {
@@ -92,8 +93,8 @@ void open_in_editor(const std::filesystem::path& file, std::uint32_t line) {
   if (editor == nullptr) throw Error(ExitStatus::usage, "no editor is named", kRemedy);
   const EditorCommand command = editor_command(editor, file, line);
   if (!command.at_line)
-    fmt::print(stderr, "optrace: how {} is told a line is not known; it is line {}\n",
-               printable(command.arguments[0]), line);
+    write_message(fmt::format("how {} is told a line is not known; it is line {}",
+                              command.arguments[0], line));
   ChildProcess::Options options;
   options.arguments = command.arguments;
   options.own_process_group = false;  // It reads from the terminal.

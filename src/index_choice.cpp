@@ -16,6 +16,7 @@
 #include "platform/error.h"
 #include "report/source_link.h"
 #include "report/terminal_text.h"
+#include "src/standard_output.h"
 
 namespace optrace {
 namespace {
@@ -209,8 +210,7 @@ bool index_on_demand(const std::vector<std::string>& names, const std::string& p
 }
 
 void say_notices(IndexChoice& choice) {
-  for (const std::string& notice : choice.notices)
-    fmt::print(stderr, "optrace: {}\n", printable(notice));
+  for (const std::string& notice : choice.notices) write_message(notice);
   choice.notices.clear();
 }
 

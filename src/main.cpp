@@ -51,9 +51,7 @@ void keep_standard_descriptors(bool for_us_alone) {
 }
 
 int report(const Error& error) {
-  std::string text = fmt::format("optrace: {}\n", error.what());
-  if (!error.remedy().empty()) text += error.remedy() + "\n";
-  std::fputs(text.c_str(), stderr);  // fmt::print would throw where nothing can be written.
+  optrace::write_message(error.what(), error.remedy());
   return static_cast<int>(error.status());
 }
 

@@ -23,6 +23,7 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
+#include "platform/printable_text.h"
 #include "report/locate.h"
 #include "report/op_spelling.h"
 #include "report/source_indexes.h"
@@ -64,7 +65,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void show(std::string_view text) const {
-    if (visible_) fmt::print(stderr, "\r\x1b[K{}{}", text, text.empty() ? "" : " ...");
+    if (visible_) fmt::print(stderr, "\r\x1b[K{}{}", printable(text), text.empty() ? "" : " ...");
   }
 
  private:

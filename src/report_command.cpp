@@ -13,6 +13,7 @@
 
 #include "platform/error.h"
 #include "platform/output_file.h"
+#include "platform/printable_text.h"
 #include "report/trace_index.h"
 #include "src/command.h"
 #include "src/standard_output.h"
@@ -73,7 +74,7 @@ void write_report(std::span<const Trace> traces, const OutputOptions& options,
   std::vector<std::string> warnings;
   const Trace& first = traces.front();
   const std::optional<Index> index = find_index_of(first, &warnings);
-  for (const std::string& warning : warnings) fmt::print(stderr, "optrace: {}\n", warning);
+  for (const std::string& warning : warnings) write_message(warning);
   const Index* const source = index ? &*index : nullptr;
   if (options.file.empty() && stream == ReportStream::output) {
     write_standard_output(render(traces, source, options, standard_output()));
@@ -84,7 +85,7 @@ void write_report(std::span<const Trace> traces, const OutputOptions& options,
     return;
   }
   OutputFile file(options.file);
-  file.write(render(traces, source, options, {}));
+  file.write(printable_output(render(traces, source, options, {})));
   file.commit();
 }
 

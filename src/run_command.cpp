@@ -29,6 +29,7 @@
 #include "src/dry_run_options.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
+#include "src/standard_output.h"
 #include "tracer/program_launch.h"
 #include "tracer/trace.h"
 
@@ -99,9 +100,7 @@ std::optional<std::uint64_t> own_rank() {
 }
 
 void complain(const std::string& what, const std::string& remedy = {}) {
-  std::string text = fmt::format("optrace: {}\n", what);
-  if (!remedy.empty()) text += remedy + "\n";
-  std::fputs(text.c_str(), stderr);  // fmt::print would throw where nothing can be written.
+  write_message(what, remedy);
 }
 
 /// One line on the terminal, wiped at the end. The program may be writing there as well, so the

@@ -1,12 +1,15 @@
 #include "src/standard_output.h"
 
 #include <cerrno>
+#include <cstdio>
+#include <string>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/printable_text.h"
 
 namespace optrace {
 namespace {
@@ -28,13 +31,37 @@ bool write_stream(int descriptor, std::string_view name, std::string_view text) 
 
 }  // namespace
 
+namespace {
+
+/// A message of several lines can't look like several messages.
+std::string indented(const std::string& text) {
+  std::string lines;
+  for (const char c : text) {
+    lines += c;
+    if (c == '\n') lines += "  ";
+  }
+  return lines;
+}
+
+}  // namespace
+
 bool write_standard_output(std::string_view text) {
+  return write_commands(printable_output(text));
+}
+
+bool write_commands(std::string_view text) {
   require_standard_output();
   return write_stream(STDOUT_FILENO, "standard output", text);
 }
 
 bool write_standard_error(std::string_view text) {
-  return write_stream(STDERR_FILENO, "standard error", text);
+  return write_stream(STDERR_FILENO, "standard error", printable_output(text));
+}
+
+void write_message(std::string_view what, std::string_view remedy) {
+  std::string text = fmt::format("optrace: {}\n", indented(printable_lines(what)));
+  if (!remedy.empty()) text += printable_lines(remedy) + "\n";
+  std::fputs(text.c_str(), stderr);  // fmt::print would throw where nothing can be written.
 }
 
 void require_standard_output() {

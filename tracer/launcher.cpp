@@ -25,6 +25,7 @@
 #include "platform/installation.h"
 #include "platform/interrupt.h"
 #include "platform/json_reader.h"
+#include "platform/printable_text.h"
 #include "platform/private_folder.h"
 #include "tracer/activity_agent.h"
 #include "tracer/built_for_torch.h"
@@ -58,13 +59,8 @@ std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int,
 }
 
 /// Text of the target's as it may be shown: bounded, and without what drives a terminal.
-std::string shown(std::string text, std::size_t limit = kLongestSentence) {
-  if (text.size() > limit) text = text.substr(0, limit) + "...";
-  for (char& character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if ((byte < 0x20 && character != '\n' && character != '\t') || byte == 0x7f) character = '?';
-  }
-  return text;
+std::string shown(std::string_view text, std::size_t limit = kLongestSentence) {
+  return printable_lines(text.substr(0, limit)) + (text.size() > limit ? "..." : "");
 }
 
 /// The last lines of what the target printed, indented, or nothing.

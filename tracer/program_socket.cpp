@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #include "platform/error.h"
+#include "platform/printable_text.h"
 
 namespace optrace {
 namespace {
@@ -44,11 +45,7 @@ std::string text_in(const nlohmann::json& message, const char* key) {
   std::string text = found != message.end() && found->is_string() ? found->get<std::string>() : "?";
   constexpr std::size_t kLongest = 2000;
   if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
-  for (char& character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if ((byte < 0x20 && character != '\n') || byte == 0x7f) character = '?';
-  }
-  return text;
+  return printable_lines(text);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/printable_text.h"
 
 namespace optrace {
 namespace {
@@ -77,17 +78,7 @@ std::string unescaped(std::string_view path) {
 }  // namespace
 
 std::string shown(std::string_view text) {
-  std::string result(text.substr(0, kShownLimit));
-  for (std::size_t at = 0; at < result.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(result[at]);
-    const auto next = static_cast<unsigned char>(at + 1 < result.size() ? result[at + 1] : 0);
-    // U+0080 to U+009F drive terminals as well.
-    const bool second_control = byte == 0xC2 && next >= 0x80 && next < 0xA0;
-    if (byte < 0x20 || byte == 0x7F || second_control) result[at] = '?';
-    if (second_control) result[++at] = '?';
-  }
-  if (text.size() > kShownLimit) result += "...";
-  return result;
+  return printable(text.substr(0, kShownLimit)) + (text.size() > kShownLimit ? "..." : "");
 }
 
 ProcessStatus parse_process_status(std::string_view text) {

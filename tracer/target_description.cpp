@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
+#include "platform/printable_text.h"
 
 namespace optrace {
 namespace {
@@ -21,14 +22,6 @@ using Json = nlohmann::json;
 bool is_file(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
-}
-
-/// The target says what the path is: without what drives a terminal.
-std::string shown(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](char character) { return std::iscntrl(static_cast<unsigned char>(character)) != 0; }, '?');
-  return text;
 }
 
 /// The identifiers in a mangled name: each is preceded by its length.
@@ -67,7 +60,7 @@ std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& 
     if (!is_file(libraries.back())) {
       throw Error(ExitStatus::usage,
                   fmt::format("this torch is no release wheel: there is no {}",
-                              shown(libraries.back().string())),
+                              printable(libraries.back().string())),
                   "Install a release wheel (pip install torch), or choose another Python with "
                   "--python.");
     }

@@ -167,7 +167,7 @@ TEST_CASE("a target's own error is shown without what drives a terminal") {
                  R"("remedy": "do"}\n' >&3)")
           .error();
   CHECK(error.status() == ExitStatus::usage);
-  CHECK(std::string(error.what()) == "?[31mred");
+  CHECK(std::string(error.what()) == "\\x1b[31mred");
   CHECK(error.remedy() == "do");
 }
 

@@ -8,6 +8,7 @@
 #include "platform/error.h"
 #include "platform/mapped_file.h"
 #include "platform/output_file.h"
+#include "platform/printable_text.h"
 #include "platform/private_folder.h"
 
 using namespace optrace;
@@ -61,4 +62,28 @@ TEST_CASE("a child does not outlive its object") {
     id = sleeper.id();
   }
   CHECK(::kill(id, 0) != 0);
+}
+
+TEST_CASE("text that would drive a terminal or a CI runner is shown as escapes") {
+  using optrace::printable, optrace::printable_lines, optrace::printable_output;
+  CHECK(printable("a\n\tb\r\x1b[31m\x7f") == "a\\x0a\\x09b\\x0d\\x1b[31m\\x7f");
+  CHECK(printable("\xc2\x9b \xc2\xad \xe2\x80\xae \xe2\x81\xa0 \xf3\xa0\x81\x81") ==
+        "\\x9b \\xad \\u202e \\u2060 \\U000e0041");
+  CHECK(printable("\xff\xed\xb2\x80\xef\xbf\xbe\xf0\x9f\xbf\xbf") ==
+        "\\xff\\udc80\\ufffe\\U0001ffff");
+  CHECK(printable("\xc3\xa9 \xe4\xb8\xad \xf0\x9f\x98\x80 ::x") ==
+        "\xc3\xa9 \xe4\xb8\xad \xf0\x9f\x98\x80 ::x");
+  CHECK(printable_lines("::a\n \t::b ::c ##[d\r\ne\x1b[1m") ==
+        "\\x3a:a\n \t\\x3a:b ::c \\x23#[d\\x0d\ne\\x1b[1m");
+  const std::string own = "\x1b[1;36mx\x1b[0m \x1b]8;;https://a/b\x1b\\y\x1b]8;;\x1b\\\n";
+  CHECK(printable_output(own) == own);
+  CHECK(printable_output("\x1b[2J\x1b]8;;file:///x\x1b\\\x1b]0;t\x07") ==
+        "\\x1b[2J\\x1b]8;;file:///x\\x1b\\\\x1b]0;t\\x07");
+  for (const std::string text : {"\xff::a\n::b##[\x1b[1m\xe2\x80\xae", "##[##[", "::::"}) {
+    CHECK(printable(printable(text)) == printable(text));
+    CHECK(printable_lines(printable_lines(text)) == printable_lines(text));
+    CHECK(printable_output(printable_output(text)) == printable_output(text));
+  }
+  CHECK(optrace::printable_json("\"\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\x81##[\x7f\xc3\xa9\"") ==
+        "\"\\u009b\\u202e\\udb40\\udc41\\u0023#[\\u007f\xc3\xa9\"");
 }
