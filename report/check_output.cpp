@@ -1,13 +1,19 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/printable_text.h"
 #include "report/check.h"
 #include "report/json.h"
 #include "report/layers.h"
@@ -109,8 +115,64 @@ std::vector<std::string> lines_of_places(const CheckResult& result, std::size_t 
   return lines;
 }
 
+/// A line (from 1) of a file of Python source, if it can be read.
+std::optional<std::string> source_line(const std::filesystem::path& file, std::uint32_t number) {
+  constexpr std::uintmax_t kLargest = 16 << 20;  // Bytes.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
+  if (std::filesystem::file_size(file, error) > kLargest || error) return std::nullopt;
+  std::ifstream stream(file, std::ios::binary);
+  std::string line;
+  for (std::uint32_t i = 0; i < number; ++i)
+    if (!std::getline(stream, line)) return std::nullopt;
+  return line;
+}
+
 std::string dumped(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return printable_json(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
+}
+
+/// A file as an RFC 3986 URI: of an absolute path with the scheme `file`, else a relative
+/// reference.
+std::string uri_of(std::string_view path) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/!$&'()*+,;=@:";
+  std::string uri = path.starts_with('/') ? "file://" : "";
+  // What is in front of a colon in the first segment would be a scheme.
+  if (path.substr(0, path.find('/')).find(':') != std::string_view::npos) uri = "./";
+  for (const char c : path)
+    uri += kPlain.find(c) != std::string_view::npos
+               ? std::string(1, c)
+               : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  return uri;
+}
+
+/// The 1-based column in UTF-16 code units for one in bytes of UTF-8. Nothing where the line is not
+/// that long.
+std::optional<std::uint32_t> utf16_column(std::string_view line, std::uint32_t column) {
+  if (column == 0 || column - 1 > line.size()) return std::nullopt;
+  std::uint32_t units = 1;
+  for (const char c : line.substr(0, column - 1)) {
+    const auto byte = static_cast<unsigned char>(c);
+    // A character's first byte counts: twice for those beyond the Basic Multilingual Plane.
+    if ((byte & 0xC0U) != 0x80U) units += byte >= 0xF0 ? 2 : 1;
+  }
+  return units;
+}
+
+/// A place as a SARIF region. Columns take the source, which may not be at hand or not be the same.
+Json region_of(const CheckPlace& place) {
+  Json region = {{"startLine", place.line}};
+  if (!place.range) return region;
+  const std::optional<std::string> first = source_line(place.file, place.line);
+  const std::optional<std::string> last = source_line(place.file, place.range->end_line);
+  const auto start = first ? utf16_column(*first, place.range->column) : std::nullopt;
+  const auto end = last ? utf16_column(*last, place.range->end_column) : std::nullopt;
+  region["endLine"] = place.range->end_line;
+  if (!start || !end) return region;
+  region["startColumn"] = *start;
+  region["endColumn"] = *end;
+  return region;
 }
 
 /// As GitHub's runner reads it back (actions/toolkit, packages/core/src/command.ts).
@@ -238,25 +300,21 @@ std::string check_to_sarif(const std::vector<CheckResult>& results) {
     const CheckResult& result = results[i];
     const std::string id = fmt::format("rule{}", i + 1);
     rules.push_back({{"id", id},
-                     {"name", result.rule.name},
-                     {"shortDescription", {{"text", result.rule.text}}}});
+                     {"name", printable(result.rule.name)},
+                     {"shortDescription", {{"text", printable(result.rule.text)}}}});
     if (result.status == Status::passed) continue;
     for (const CheckPlace& place : annotated(result)) {
-      std::string message = result.rule.name + ": " + sentence(result) + share_of(place, result);
-      if (!result.path.empty()) message += "\n" + way(result);
+      std::string message =
+          printable(result.rule.name + ": " + sentence(result) + share_of(place, result));
+      if (!result.path.empty()) message += "\n" + printable(way(result));
       Json one = {{"ruleId", id},
                   {"ruleIndex", i},
                   {"level", "error"},
-                  {"message", {{"text", printable(message)}}},
+                  {"message", {{"text", std::move(message)}}},
                   {"locations", Json::array()}};
       if (!place.file.empty()) {
-        Json physical = {{"artifactLocation", {{"uri", place.file}}}};
-        if (place.line != 0) physical["region"] = {{"startLine", place.line}};
-        if (place.range) {
-          physical["region"]["startColumn"] = place.range->column;
-          physical["region"]["endLine"] = place.range->end_line;
-          physical["region"]["endColumn"] = place.range->end_column;
-        }
+        Json physical = {{"artifactLocation", {{"uri", uri_of(place.file)}}}};
+        if (place.line != 0) physical["region"] = region_of(place);
         one["locations"].push_back({{"physicalLocation", std::move(physical)}});
       }
       found.push_back(std::move(one));
@@ -266,6 +324,7 @@ std::string check_to_sarif(const std::vector<CheckResult>& results) {
                  {"version", "2.1.0"},
                  {"runs",
                   {{{"tool", {{"driver", {{"name", "optrace"}, {"rules", std::move(rules)}}}}},
+                    {"columnKind", "utf16CodeUnits"},
                     {"results", std::move(found)}}}}});
 }
 
