@@ -32,6 +32,10 @@ bool InterruptGuard::interrupted() noexcept {
   return signal_came != 0;
 }
 
+void InterruptGuard::forget() noexcept {
+  signal_came = 0;
+}
+
 void InterruptGuard::throw_if_interrupted() {
   if (interrupted()) {
     throw Error(ExitStatus::interrupted, "interrupted",

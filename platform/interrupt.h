@@ -20,6 +20,9 @@ class InterruptGuard {
   /// Throws Error(interrupted, "interrupted") once a signal came.
   static void throw_if_interrupted();
 
+  /// What came so far was heeded; only another signal counts from now on.
+  static void forget() noexcept;
+
  private:
   struct sigaction previous_interrupt_{};
   struct sigaction previous_terminate_{};

@@ -19,7 +19,6 @@
 #include "python/python_values.h"
 #include "python/recorded_trace.h"
 #include "report/layers.h"
-#include "tracer/listening.h"
 
 namespace optrace {
 namespace {
@@ -301,9 +300,6 @@ PYBIND11_MODULE(_optrace, module) {
              py::arg("buffer_bytes") = optrace::InProcessOptions{}.buffer_bytes);
   // For the pytest plugin, which looks at rules before it runs what they are about.
   module.def("require_rules", [](const py::object& rules) { optrace::rules_of(rules); });
-  // For _listen.py: where the command looks for the socket.
-  module.def("listening_folder",
-             [] { return optrace::text(optrace::listening_folder().string()); });
   module.def(
       "load",
       [](const py::object& path) {

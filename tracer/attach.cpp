@@ -265,20 +265,14 @@ class Attachment {
 
   /// Until the interpreter has come by and says something, or a signal came to us.
   void wait_for_answer(const char* reason) const {
-    constexpr int kPartMilliseconds = 50;
-    const Clock::time_point end = Clock::now() + request_.timeout;
-    pollfd watched{connection_->descriptor(), POLLIN, 0};
-    while (::poll(&watched, 1, kPartMilliseconds) <= 0) {
-      InterruptGuard::throw_if_interrupted();
-      if (Clock::now() < end) continue;
-      throw Error(
-          ExitStatus::failed,
-          fmt::format("the main thread of process {} ran no Python code for {:g} seconds",
-                      request_.process, std::chrono::duration<double>(request_.timeout).count()),
-          fmt::format("{} Attach when it runs, or give it more time with --timeout SECONDS. It was "
-                      "left as it was.",
-                      reason));
-    }
+    if (connection_->wait(request_.timeout)) return;
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("the main thread of process {} ran no Python code for {:g} seconds",
+                    request_.process, std::chrono::duration<double>(request_.timeout).count()),
+        fmt::format("{} Attach when it runs, or give it more time with --timeout SECONDS. It was "
+                    "left as it was.",
+                    reason));
   }
 
   /// Whether the process is gone, which it may be a moment after its connection.
@@ -338,7 +332,11 @@ class Attachment {
       const bool any = collector_->drain();
       if (ended) return false;
       const Clock::time_point now = Clock::now();
-      if (InterruptGuard::interrupted() || enough(now - start_)) return true;
+      if (enough(now - start_)) return true;
+      if (InterruptGuard::interrupted()) {
+        InterruptGuard::forget();  // It ends the trace; a second one ends what follows, too.
+        return true;
+      }
       if (now - shown >= kShowEvery) {
         shown = now;
         tell(false);
@@ -380,7 +378,8 @@ class Attachment {
     AttachResult result;
     try {
       if (alive) stop();
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.status() == ExitStatus::interrupted) throw;
       alive = false;
     }
     if (!alive) {
@@ -406,8 +405,7 @@ class Attachment {
     add_tables(meta_, connection_->receive("tables", kAnswerLimit));
     connection_->receive("left", kAnswerLimit);
     // Its thread closes the connection last of all.
-    pollfd watched{connection_->descriptor(), POLLIN, 0};
-    ::poll(&watched, 1, static_cast<int>(kAnswerLimit.count()));
+    connection_->wait(kAnswerLimit);
   }
 
   const AttachRequest& request_;

@@ -1,20 +1,21 @@
 #include "tracer/listening.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "platform/descriptor.h"
-#include "platform/error.h"
+#include "platform/interrupt.h"
 #include "platform/private_folder.h"
 
 namespace optrace {
@@ -28,45 +29,65 @@ Descriptor open_folder(const std::filesystem::path& path) {
   struct stat status{};
   if (!folder || ::fstat(folder.get(), &status) != 0) return Descriptor();
   const bool others_can_enter = (status.st_mode & (S_IRWXG | S_IRWXO)) != 0;
-  if (status.st_uid != ::geteuid() || others_can_enter) {
-    errno = EPERM;
-    return Descriptor();
-  }
+  if (status.st_uid != ::geteuid() || others_can_enter) return Descriptor();
   return folder;
 }
 
-}  // namespace
-
-std::filesystem::path listening_folder() {
-  const std::filesystem::path cache = cache_folder();
-  if (cache.empty()) {
-    throw Error(ExitStatus::failed, "there is no folder of this user's for a socket",
-                "Set HOME or OPTRACE_CACHE_DIR to one that only this user can write to.");
-  }
-  const std::filesystem::path path = cache / kName;
-  if ((::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) || !open_folder(path)) {
-    throw Error(
-        ExitStatus::failed,
-        fmt::format("{} can't be used for a socket: {}", path.string(), describe_errno(errno)),
-        "It must be a folder of this user's with mode 0700: remove it, and try again.");
-  }
-  return path;
+/// Connects to the socket `name` in a folder, as a socket of that type, without waiting: 0 or
+/// errno.
+int connect_in(const Descriptor& folder, std::string_view name, const Descriptor& socket) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // By way of its descriptor a path is never too long for an address.
+  const std::string path = fmt::format("/proc/self/fd/{}/{}", folder.get(), name);
+  if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
+  std::ranges::copy(path, address.sun_path);
+  const auto* const generic = reinterpret_cast<const struct sockaddr*>(&address);
+  return ::connect(socket.get(), generic, sizeof address) == 0 ? 0 : errno;
 }
+
+Descriptor make_socket(int type) {
+  return Descriptor(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/// Whether a socket's process is gone. It notices nothing: a socket that somebody has open refuses
+/// one of another type before anything else.
+bool is_left_behind(const Descriptor& folder, const char* name) {
+  struct stat status{};
+  return ::fstatat(folder.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISSOCK(status.st_mode) &&
+         connect_in(folder, name, make_socket(SOCK_DGRAM)) == ECONNREFUSED;
+}
+
+/// Processes that were killed, or ended without their atexit handlers, leave theirs.
+void remove_left_behind(const Descriptor& folder) {
+  const auto close = [](DIR* entries) { ::closedir(entries); };
+  const std::unique_ptr<DIR, decltype(close)> entries(
+      ::opendir(fmt::format("/proc/self/fd/{}", folder.get()).c_str()), close);
+  if (!entries) return;
+  const std::string aside = fmt::format("{}.removed", ::getpid());
+  while (const dirent* const entry = ::readdir(entries.get())) {
+    InterruptGuard::throw_if_interrupted();
+    if (!is_left_behind(folder, entry->d_name)) continue;
+    // A process that has got the same PID may have taken the name meanwhile.
+    if (::renameat(folder.get(), entry->d_name, folder.get(), aside.c_str()) != 0) continue;
+    if (is_left_behind(folder, aside.c_str()))
+      ::unlinkat(folder.get(), aside.c_str(), 0);
+    else
+      ::renameat(folder.get(), aside.c_str(), folder.get(), entry->d_name);
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<ProgramConnection> connect_to_listening(pid_t process) {
   const std::filesystem::path cache = cache_folder();
   if (cache.empty()) return nullptr;
   const Descriptor folder = open_folder(cache / kName);
   if (!folder) return nullptr;
-  // By way of its descriptor a path is never too long for an address.
-  const std::string name = fmt::format("/proc/self/fd/{}/{}", folder.get(), process);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::ranges::copy(name, address.sun_path);
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket ||
-      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return nullptr;
+  remove_left_behind(folder);
+  Descriptor socket = make_socket(SOCK_STREAM);
+  if (!socket || connect_in(folder, std::to_string(process), socket) != 0) return nullptr;
   auto connection = std::make_unique<ProgramConnection>(std::move(socket));
   // A container that has the same folder has other processes of the same numbers.
   if (connection->process() != process) return nullptr;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 
 #include <sys/types.h>
@@ -9,12 +8,13 @@
 
 namespace optrace {
 
-/// Where processes that `optrace attach` may come to without ptrace listen: each has a socket
-/// there, named by its PID as it knows itself. Only this user can enter the folder. Throws
-/// Error(failed) where none can be made.
-std::filesystem::path listening_folder();
+// Processes that `optrace attach` may come to without ptrace listen in the cache's folder
+// `listening`: each has a socket there, named by its PID as it knows itself
+// (python/optrace/_listen.py). Only this user can enter the folder.
 
-/// A connection to `process`, or null when it does not listen there.
+/// A connection to `process`, or null when it does not listen there, or has more connections
+/// waiting already than it takes. Nothing is waited for. Sockets that nobody listens at any more
+/// are removed on the way.
 std::unique_ptr<ProgramConnection> connect_to_listening(pid_t process);
 
 }  // namespace optrace

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
+#include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "platform/private_folder.h"
 #include "tracer/built_for_torch.h"
@@ -212,6 +213,7 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
   std::set<std::string> done;
   std::vector<std::filesystem::path> beside;
   for (const std::filesystem::path& path : modules) {
+    InterruptGuard::throw_if_interrupted();
     const ModuleSymbols& module = state_->store.open(path);
     if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
     if (auto warning = stripped_warning(module); !warning.empty()) {
@@ -228,6 +230,7 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
   for (const std::filesystem::path& path : beside) {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored)) continue;
+    InterruptGuard::throw_if_interrupted();
     const ModuleSymbols& module = state_->store.open(path);
     if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
     add(state_->initial_plan(module));

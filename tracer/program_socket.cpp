@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #include "platform/error.h"
+#include "platform/interrupt.h"
 #include "platform/printable_text.h"
 
 namespace optrace {
@@ -30,13 +31,16 @@ Error ended() {
 }
 
 bool wait_for(int descriptor, short what, Clock::time_point end) {
+  constexpr std::chrono::milliseconds kPart{50};  // A signal may come just before each.
   pollfd watched{descriptor, what, 0};
   while (true) {
+    InterruptGuard::throw_if_interrupted();
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    const int happened =
-        ::poll(&watched, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    const auto part = std::clamp(left, std::chrono::milliseconds(0), kPart);
+    const int happened = ::poll(&watched, 1, static_cast<int>(part.count()));
     if (happened > 0) return true;
-    if (happened == 0 || errno != EINTR) return false;
+    if (happened < 0 && errno != EINTR) return false;
+    if (Clock::now() >= end) return false;
   }
 }
 
@@ -84,6 +88,10 @@ std::optional<nlohmann::json> ProgramConnection::poll() {
     messages_.append({buffer.data(), static_cast<std::size_t>(size)});
   }
   return messages_.take();
+}
+
+bool ProgramConnection::wait(std::chrono::milliseconds limit) const {
+  return wait_for(socket_.get(), POLLIN, Clock::now() + limit);
 }
 
 nlohmann::json ProgramConnection::receive(const char* kind, std::chrono::milliseconds limit) {

@@ -30,6 +30,10 @@ class ProgramConnection {
   /// when the process closed its end, or sent what is no message.
   std::optional<nlohmann::json> poll();
 
+  /// Waits until something has come, be it the end; false when nothing has within `limit`. Throws
+  /// Error(interrupted) after a signal, if an InterruptGuard lives, as all do here that wait.
+  bool wait(std::chrono::milliseconds limit) const;
+
   /// The next message, waited for. Throws Error(failed) as above, when none comes within `limit`,
   /// and when it is another than this one. A "problem" is thrown as the error that it is.
   nlohmann::json receive(const char* kind, std::chrono::milliseconds limit);

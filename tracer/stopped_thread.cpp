@@ -129,10 +129,12 @@ StoppedThread::StoppedThread(pid_t process, CallingCode code)
   const auto end = Clock::now() + std::chrono::milliseconds(kStopMilliseconds);
   do {
     const std::vector<pid_t> threads = threads_of(process);
-    for (const pid_t thread : threads)
-      if (in_system_call(process, thread) && stop(thread, false)) return;
-    for (const pid_t thread : threads)
-      if (stop(thread, true)) return;
+    for (const bool any_code : {false, true}) {
+      for (const pid_t thread : threads) {
+        if (Clock::now() >= end) break;
+        if ((any_code || in_system_call(process, thread)) && stop(thread, any_code)) return;
+      }
+    }
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   } while (Clock::now() < end);

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "platform/interrupt.h"
 #include "tracer/running_process.h"
 
 namespace optrace {
@@ -89,6 +90,7 @@ WaitedFor interrupt_thread(pid_t thread, int& status, Clock::time_point limit) {
 
 UnblockedTraps::UnblockedTraps(pid_t process) : process_(process) {
   for (const pid_t thread : threads_of(process)) {
+    if (InterruptGuard::interrupted()) break;  // Whoever waits next ends it all.
     const bool blocks = (status_of(thread).blocked & kTrap) != 0;
     if (blocks && block_traps(thread, false)) threads_.push_back(thread);
   }

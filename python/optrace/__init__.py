@@ -9,17 +9,20 @@ docs/python.md is the reference.
 """
 import os as _os
 
-from ._error import Error
-from ._listen import listen
-
 __all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", "trace"]
 
 
 def __getattr__(name):
-    # What is compiled is loaded when it is first asked for: pytest loads the plugin in here for
-    # tests that trace nothing, too.
+    # Everything is loaded when it is first asked for: pytest loads the plugin in here for tests that
+    # trace nothing, and OPTRACE_LISTEN has every Python that starts load this package.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "Error":
+        from ._error import Error
+        return Error
+    if name == "listen":
+        from ._listen import listen
+        return listen
     try:
         from . import _optrace
     except ImportError as error:
@@ -36,9 +39,10 @@ def __dir__():
 def _listen_if_asked():
     if _os.environ.get("OPTRACE_LISTEN") != "1":
         return
+    from ._listen import listen
     try:
         listen()
-    except (Error, ImportError) as error:
+    except Exception as error:  # Whatever it is, the program is to start.
         import sys
         print(f"optrace: OPTRACE_LISTEN is 1, but {error}", file=sys.stderr)
 

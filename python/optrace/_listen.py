@@ -1,19 +1,14 @@
-"""A socket over which `optrace attach` may come in without ptrace (docs/attach.md)."""
+"""A socket over which `optrace attach` may come in without ptrace (docs/attach.md).
+
+With OPTRACE_LISTEN=1, any Python executes this when it starts. So it imports nothing but what the
+interpreter has anyway, does nothing that could wait for another process, and looks at no entry of
+the folder but its own: `optrace attach` removes what others left behind.
+"""
 import _thread
 import atexit
 import os
-import pathlib
-import signal
-import socket
-import struct
-import time
 
-from ._error import Error
-
-_ATTACHED = pathlib.Path(__file__).parent / "share/optrace/target/attach.py"
-# A fault's own signals are never blocked: the system ends a process that can't take one.
-_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT,
-           signal.SIGTRAP, signal.SIGSYS}
+_ATTACHED = os.path.join(os.path.dirname(__file__), "share/optrace/target/attach.py")
 _listener = None
 
 
@@ -26,7 +21,6 @@ def listen():
     """
     global _listener
     if _listener is None:
-        _remove_left_behind(_folder())
         _listener = _Listener()
         os.register_at_fork(after_in_child=_after_fork)
         atexit.register(_close)
@@ -36,24 +30,33 @@ def listen():
 class _Listener:
     def __init__(self):
         try:
-            self.path = os.path.join(_folder(), str(os.getpid()))
-            self._code = compile(_ATTACHED.read_text(), "<optrace attach>", "exec")
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._bind()
+            import _socket  # Some builds of CPython have none.
+            path = _folder()
+            self.path = os.path.join(path, str(os.getpid()))
+            with open(_ATTACHED, encoding="utf-8") as file:
+                self._text = file.read()
+            self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            self._socket.setblocking(True)  # Whatever the program has as a default.
+            self._bind(path)
             self._identity = self._identify()
             _thread.start_new_thread(self._serve, ())
-        except (OSError, RuntimeError) as error:  # The latter where there can be no thread.
+        except (ImportError, OSError, RuntimeError) as error:  # The last where there can be no thread.
+            from ._error import Error
             raise Error(f"this process can't listen: {error}",
-                        "Set OPTRACE_CACHE_DIR to a folder on a local disk.") from error
+                        "Set OPTRACE_CACHE_DIR to a folder on a local disk that only this user "
+                        "can write to.") from error
 
-    def _bind(self):
+    def _bind(self, path):
         """Whoever finds the socket can connect to it: it gets its name last of all."""
-        folder = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
+            _require(os.fstat(folder), 0o077, path)
             # By way of the descriptor, a path is never too long for an address.
             new = f"/proc/self/fd/{folder}/{os.getpid()}.new"
-            if os.path.lexists(new):
+            try:
                 os.unlink(new)
+            except FileNotFoundError:
+                pass
             self._socket.bind(new)
             os.chmod(new, 0o600)
             self._socket.listen(8)
@@ -62,17 +65,23 @@ class _Listener:
             os.close(folder)
 
     def _serve(self):
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FAULTS)
+        import _signal
+        # A fault's own signals are never blocked: the system ends a process that can't take one.
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals() - {
+            _signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
+            _signal.SIGTRAP, _signal.SIGSYS})
         while self._identify() == self._identity:
             try:
-                connection, _ = self._socket.accept()
+                descriptor, _ = self._socket._accept()
             except OSError:
+                import time
                 time.sleep(1)  # Too many files are open.
                 continue
-            if _is_ours(connection):
-                exec(self._code, {"descriptor": connection.detach(), "page": 0, "size": 0})
+            if _is_ours(descriptor):
+                code = compile(self._text, "<optrace attach>", "exec")
+                exec(code, {"descriptor": descriptor, "page": 0, "size": 0})
             else:
-                connection.close()
+                os.close(descriptor)
 
     def _identify(self):
         """Programs that close all descriptors may get another file under this number."""
@@ -96,28 +105,38 @@ class _Listener:
 
 
 def _folder():
-    from . import _optrace
-    return os.fspath(_optrace.listening_folder())
+    """Where `optrace attach` looks (cache_folder() of platform/private_folder.cpp), made if it isn't
+    there. Raises OSError where it can't be made or is not this user's alone."""
+    own, xdg, home = map(os.environ.get, ("OPTRACE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"))
+    if not (own or xdg or home):
+        raise OSError("HOME is not set")
+    if not (own or xdg or os.path.isdir(home)):
+        raise OSError(f"there is no folder {home}, which HOME names")
+    cache = own or (os.path.join(xdg, "optrace") if xdg else os.path.join(home, ".cache/optrace"))
+    folder = os.path.join(cache, "listening")
+    os.makedirs(cache, 0o700, exist_ok=True)
+    os.makedirs(folder, 0o700, exist_ok=True)
+    _require(os.stat(cache), 0o022, cache)
+    return folder
 
 
-def _is_ours(connection):
-    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return struct.unpack("3i", peer)[1] in (os.geteuid(), 0)
+def _require(status, forbidden, path):
+    if status.st_uid != os.geteuid():
+        raise OSError(f"{path} belongs to another user")
+    if status.st_mode & forbidden:
+        raise OSError(f"others have rights on {path}")
 
 
-def _remove_left_behind(folder):
-    """Sockets of processes that ended in no orderly way: nobody listens there any more."""
-    for entry in os.scandir(folder):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
-            try:
-                trial.connect(entry.path)
-            except ConnectionRefusedError:
-                try:
-                    os.unlink(entry.path)
-                except OSError:
-                    pass
-            except OSError:
-                pass
+def _is_ours(descriptor):
+    """Whether it is this user or root who has connected."""
+    import _socket
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
+    try:
+        # struct ucred: the process, its user and its group, each an int.
+        peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    finally:
+        connection.detach()
+    return int.from_bytes(peer[4:8], "little") in (os.geteuid(), 0)
 
 
 def _after_fork():
@@ -127,7 +146,7 @@ def _after_fork():
         _listener = None
     try:
         _listener = _Listener()
-    except Error:
+    except Exception:
         pass  # It can't be attached to so, and goes on.
 
 

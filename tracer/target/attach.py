@@ -22,6 +22,7 @@ def _serve(descriptor, page, size):
         _signal.SIGTRAP, _signal.SIGSYS})
     socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
     try:
+        socket.setblocking(True)  # Whatever the program has as a default.
         if page:
             ctypes.CDLL(None).munmap(ctypes.c_void_p(page), ctypes.c_size_t(size))
         data = b""

@@ -1,0 +1,179 @@
+"""Processes that listen for `optrace attach`: nothing of others is in the way of one that starts, and
+`attach` heeds Ctrl-C at every moment."""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from attach_target import SOON, wait_until
+
+INTERRUPTED = 130
+BACKLOG = 8
+POLL = 7  # The system call's number.
+
+# Says where it listens, and waits.
+LISTENING = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+
+# A process that looks like one that listens, and then doesn't talk: it sends what its second argument
+# is and stays silent.
+SILENT = """
+import os, socket, sys, time
+import torch
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(os.path.join(sys.argv[1], str(os.getpid())))
+listener.listen()
+print("ready", flush=True)
+connection, _ = listener.accept()
+connection.sendall(sys.argv[2].encode())
+print("connected", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def site(python, build, repository, run_program, tmp_path):
+    """A Python in which optrace is installed as pip does it: its path."""
+    venv = tmp_path / "venv"
+    made = run_program([python, "-m", "venv", "--without-pip", str(venv)])
+    assert made.returncode == 0, made.stderr
+    packages, = venv.glob("lib/python3.*/site-packages")
+    (packages / "build.pth").write_text(str(build / "python"))
+    shutil.copy(repository / "python/optrace_listen.pth", packages)
+    return venv / "bin/python"
+
+
+@pytest.fixture
+def start(site, tmp_path):
+    """start(code, **environment) -> Popen of a Python that is killed in the end."""
+    started = []
+
+    def start(code, **environment):
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", site, "-c", code], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+            env={"PATH": os.environ["PATH"], "OPTRACE_LISTEN": "1",
+                 "OPTRACE_CACHE_DIR": str(tmp_path / "cache"), **environment})
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def ends(process):
+    """What it wrote to standard error, once it has ended well and soon."""
+    _, errors = process.communicate(timeout=SOON)
+    assert process.returncode == 0, errors
+    return errors
+
+
+def test_a_stopped_one_holds_up_nobody(start, tmp_path):
+    first = start(LISTENING)
+    first.stdout.readline()
+    first.send_signal(signal.SIGSTOP)
+    folder = tmp_path / "cache/listening"
+    with_us = [str(first.pid)]
+    assert os.listdir(folder) == with_us
+    for _ in range(BACKLOG + 3):
+        assert ends(start("pass")) == ""
+    # Nor do others that are there: what somebody put there, and a full queue of connections.
+    os.mkfifo(folder / "fifo")
+    (folder / "folder").mkdir()
+    connections = [socket.socket(socket.AF_UNIX) for _ in range(BACKLOG + 1)]
+    for connection in connections:
+        connection.setblocking(False)
+        connection.connect(str(folder / str(first.pid)))
+    assert ends(start("pass")) == ""
+    for connection in connections:
+        connection.close()
+    assert sorted(os.listdir(folder)) == sorted([*with_us, "fifo", "folder"])
+
+
+@pytest.mark.parametrize(("environment", "why"), [
+    ({"OPTRACE_CACHE_DIR": ""}, "HOME is not set"),
+    ({"OPTRACE_CACHE_DIR": "", "HOME": "/nonexistent"}, "there is no folder /nonexistent"),
+    ({"OPTRACE_CACHE_DIR": "/proc/cache"}, "/proc/cache")])
+def test_where_it_cant_listen_it_says_so_and_goes_on(start, environment, why):
+    process = start("print('went on')", **environment)
+    output, errors = process.communicate(timeout=SOON)
+    assert (process.returncode, output) == (0, "went on\n")
+    assert errors.count("\n") == 1 and "OPTRACE_LISTEN is 1, but" in errors and why in errors
+
+
+def test_a_folder_of_another_kind_is_refused(start, tmp_path):
+    cache = tmp_path / "cache"
+    (cache / "listening").mkdir(parents=True)
+    (cache / "listening").chmod(0o755)
+    assert "others have rights on" in ends(start("pass"))
+    (cache / "listening").rmdir()
+    (cache / "listening").symlink_to(tmp_path)
+    assert "OPTRACE_LISTEN is 1, but" in ends(start("pass"))
+    assert not (tmp_path / str(os.getpid())).exists()
+
+
+def test_attaching_removes_what_is_left_behind(optrace, start, tmp_path):
+    living, killed = start(LISTENING), start(LISTENING)
+    living.stdout.readline()
+    killed.stdout.readline()
+    killed.kill()
+    killed.wait()
+    folder = tmp_path / "cache/listening"
+    (folder / "no socket").touch()
+    assert len(os.listdir(folder)) == 3
+    refused = optrace("attach", os.getpid(), environment={"OPTRACE_CACHE_DIR": tmp_path / "cache"})
+    assert refused.returncode != 0
+    assert sorted(os.listdir(folder)) == sorted([str(living.pid), "no socket"])
+
+
+def is_polling(pid):
+    return pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[0] == str(POLL)
+
+
+@pytest.mark.parametrize("said", ["", "{", '{"message": "program"}\n'])
+def test_ctrl_c_ends_attaching_to_one_that_is_silent(optrace, python, tmp_path, said):
+    folder = tmp_path / "listening"
+    folder.mkdir(mode=0o700)
+    environment = {**os.environ, "OPTRACE_CACHE_DIR": str(tmp_path)}
+    with subprocess.Popen([python, "-c", SILENT, folder, said], stdout=subprocess.PIPE,
+                          text=True) as silent:
+        try:
+            assert silent.stdout.readline() == "ready\n"
+            with subprocess.Popen([*optrace.command, "attach", str(silent.pid), "--timeout", "60"],
+                                  env=environment, stderr=subprocess.PIPE, text=True) as attaching:
+                assert silent.stdout.readline() == "connected\n"
+                # It waits for an answer.
+                wait_until(lambda: is_polling(attaching.pid), "optrace has made its plans")
+                began = time.monotonic()
+                attaching.send_signal(signal.SIGINT)
+                _, errors = attaching.communicate(timeout=SOON)
+                assert (attaching.returncode, "interrupted" in errors) == (INTERRUPTED, True), errors
+                assert time.monotonic() - began < 2
+        finally:
+            silent.kill()
+
+
+def test_the_start_is_held_up_by_hardly_anything(site, tmp_path):
+    """Without OPTRACE_LISTEN nothing is loaded, and with it only what the interpreter brings along."""
+    code = "import sys; print(*sorted(sys.modules))"
+
+    def modules(**environment):
+        ended = subprocess.run([site, "-c", code], capture_output=True, text=True, check=True,
+                               env={"PATH": os.environ["PATH"], **environment})
+        return set(ended.stdout.split())
+
+    listening = {"OPTRACE_LISTEN": "1", "OPTRACE_CACHE_DIR": str(tmp_path / "cache")}
+    with_it = modules()
+    for pth in pathlib.Path(site).parents[1].glob("lib/*/site-packages/optrace_listen.pth"):
+        pth.unlink()
+    assert modules() == with_it
+    assert modules(**listening) == with_it
+    shutil.copy(pathlib.Path(__file__).parents[2] / "python/optrace_listen.pth",
+                next(pathlib.Path(site).parents[1].glob("lib/*/site-packages")))
+    assert modules(**listening) - with_it == {"optrace", "optrace._listen", "_socket", "atexit"}
