@@ -202,7 +202,7 @@ class RuleFile {
   explicit RuleFile(std::filesystem::path path = {}) : path_(std::move(path)) {}
 
   std::vector<Rule> read() const {
-    const MappedFile file(path_);
+    const MappedFile file(path_, MappedFile::Trust::none);  // Somebody may edit it meanwhile.
     const auto bytes = file.bytes();
     require_short(bytes.size());
     return parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -22,7 +22,7 @@ bool is_report_file(const std::filesystem::path& path) {
 }
 
 Report read_report(const std::filesystem::path& path) {
-  const MappedFile file(path);
+  const MappedFile file(path, MappedFile::Trust::none);  // It may be written anew meanwhile.
   const auto bytes = file.bytes();
   Report report;
   try {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/mapped_file.h"
 #include "report/terminal_text.h"
 #include "src/command.h"
 #include "src/run_command.h"
@@ -97,6 +98,7 @@ int run(int argument_count, char** arguments) {
 int main(int argument_count, char** arguments) {
   const bool runs_program = argument_count > 1 && std::string_view(arguments[1]) == "run";
   keep_standard_descriptors(runs_program);
+  const optrace::TruncationGuard guard;
   std::signal(SIGPIPE, SIG_IGN);  // A reader that left is an error of write(), told apart there.
   try {
     return run(argument_count, arguments);

@@ -146,7 +146,8 @@ std::optional<EntryLandings> EntryLandings::from_bytes(std::span<const std::byte
   std::memcpy(&header, bytes.data(), sizeof header);
   const auto content = bytes.subspan(sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.version != kVersion ||
-      content.size() != header.count * sizeof(Candidate) ||
+      content.size() % sizeof(Candidate) != 0 ||
+      content.size() / sizeof(Candidate) != header.count ||
       XXH3_64bits(content.data(), content.size()) != header.checksum) {
     return std::nullopt;
   }

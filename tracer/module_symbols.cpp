@@ -194,7 +194,9 @@ bool run_frame_instructions(std::span<const std::byte> instructions, std::uint64
 
 }  // namespace
 
-ModuleSymbols::ModuleSymbols(const std::filesystem::path& path) : file_(path) {
+ModuleSymbols::ModuleSymbols(const std::filesystem::path& path) : ModuleSymbols(MappedFile(path)) {}
+
+ModuleSymbols::ModuleSymbols(MappedFile file) : file_(std::move(file)) {
   read_headers();
   read_sections();
 }
@@ -206,8 +208,7 @@ void ModuleSymbols::fail(const char* reason) const {
 }
 
 void ModuleSymbols::read_headers() {
-  const auto bytes = file_.bytes();
-  const auto header = read_at<Elf64_Ehdr>(bytes, 0);
+  const auto header = read_at<Elf64_Ehdr>(file_.part(0, sizeof(Elf64_Ehdr)), 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) fail("it is no ELF file");
   const bool wide_little =
       header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
@@ -223,13 +224,14 @@ void ModuleSymbols::read_headers() {
   }
   std::vector<Elf64_Phdr> others;
   for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
-    const auto entry = read_at<Elf64_Phdr>(bytes, header->e_phoff + i * sizeof(Elf64_Phdr));
+    const auto entry = read_at<Elf64_Phdr>(
+        file_.part(header->e_phoff + i * sizeof(Elf64_Phdr), sizeof(Elf64_Phdr)), 0);
     if (!entry) fail("its program headers lie outside the file");
     if (entry->p_type != PT_LOAD) {
       others.push_back(*entry);
       continue;
     }
-    const auto content = part_of(bytes, entry->p_offset, entry->p_filesz);
+    const auto content = file_.reserve(entry->p_offset, entry->p_filesz);
     if (content.size() != entry->p_filesz || entry->p_vaddr + entry->p_filesz < entry->p_vaddr) {
       fail("it is truncated: a segment lies outside the file");
     }
@@ -245,8 +247,8 @@ void ModuleSymbols::read_headers() {
     }
   }
   for (const Elf64_Phdr& entry : others) {
-    if (entry.p_type == PT_NOTE) read_notes(part_of(bytes, entry.p_offset, entry.p_filesz));
-    if (entry.p_type == PT_DYNAMIC) dynamic_ = part_of(bytes, entry.p_offset, entry.p_filesz);
+    if (entry.p_type == PT_NOTE) read_notes(file_.part(entry.p_offset, entry.p_filesz));
+    if (entry.p_type == PT_DYNAMIC) dynamic_ = file_.part(entry.p_offset, entry.p_filesz);
     if (entry.p_type == PT_GNU_EH_FRAME) read_frame_header(entry.p_vaddr, entry.p_filesz);
   }
 }
@@ -291,15 +293,14 @@ void ModuleSymbols::read_frame_header(std::uint64_t address, std::uint64_t size)
 }
 
 void ModuleSymbols::read_sections() {
-  const auto bytes = file_.bytes();
-  const auto header = read_at<Elf64_Ehdr>(bytes, 0);
+  const auto header = read_at<Elf64_Ehdr>(file_.part(0, sizeof(Elf64_Ehdr)), 0);
   if (!header || header->e_shoff == 0 || header->e_shentsize != sizeof(Elf64_Shdr)) return;
   const auto section_at = [&](std::uint64_t index) {
     // The product can't overflow: both factors are below 2^32.
     const std::uint64_t offset = index * sizeof(Elf64_Shdr);
-    return offset > bytes.size() || header->e_shoff > bytes.size()
+    return offset > file_.size() || header->e_shoff > file_.size()
                ? std::nullopt
-               : read_at<Elf64_Shdr>(bytes, header->e_shoff + offset);
+               : read_at<Elf64_Shdr>(file_.part(header->e_shoff + offset, sizeof(Elf64_Shdr)), 0);
   };
   std::optional<Elf64_Shdr> chosen;
   for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
@@ -311,15 +312,15 @@ void ModuleSymbols::read_sections() {
       chosen = section;
     }
     if (section->sh_type == SHT_NOTE) {
-      read_notes(part_of(bytes, section->sh_offset, section->sh_size));
+      read_notes(file_.part(section->sh_offset, section->sh_size));
     }
     if (section->sh_type == SHT_RELA) {
       const auto symbols = section_at(section->sh_link);
       const auto names = symbols ? section_at(symbols->sh_link) : std::nullopt;
       if (!names || symbols->sh_type != SHT_DYNSYM || names->sh_type != SHT_STRTAB) continue;
-      relocations_.push_back({part_of(bytes, section->sh_offset, section->sh_size),
-                              part_of(bytes, symbols->sh_offset, symbols->sh_size),
-                              part_of(bytes, names->sh_offset, names->sh_size)});
+      relocations_.push_back({file_.part(section->sh_offset, section->sh_size),
+                              file_.part(symbols->sh_offset, symbols->sh_size),
+                              file_.part(names->sh_offset, names->sh_size)});
     }
   }
   if (!chosen) return;
@@ -327,8 +328,8 @@ void ModuleSymbols::read_sections() {
   if (chosen->sh_entsize != sizeof(Elf64_Sym) || !strings || strings->sh_type != SHT_STRTAB) {
     fail("its symbol table is malformed");
   }
-  symbols_ = part_of(bytes, chosen->sh_offset, chosen->sh_size);
-  names_ = part_of(bytes, strings->sh_offset, strings->sh_size);
+  symbols_ = file_.part(chosen->sh_offset, chosen->sh_size);
+  names_ = file_.part(strings->sh_offset, strings->sh_size);
   if (symbols_.size() != chosen->sh_size || names_.size() != strings->sh_size) {
     fail("it is truncated: its symbol table lies outside the file");
   }
@@ -554,17 +555,26 @@ std::vector<std::string_view> ModuleSymbols::needed() const {
   std::vector<std::string_view> names;
   for (const std::uint64_t offset : offsets) {
     if (offset >= texts.size()) continue;
-    const auto* text = reinterpret_cast<const char*>(texts.data()) + offset;
-    names.emplace_back(text, ::strnlen(text, texts.size() - offset));
+    constexpr std::size_t kLongestName = 4096;
+    const auto place = texts.subspan(offset);
+    const auto name = file_.load(place.first(std::min(place.size(), kLongestName)));
+    const auto* const text = reinterpret_cast<const char*>(name.data());
+    names.emplace_back(text, ::strnlen(text, name.size()));
   }
   return names;
+}
+
+const std::vector<std::pair<std::uint64_t, std::span<const std::byte>>>&
+ModuleSymbols::executable_segments() const {
+  for (const auto& [address, bytes] : executable_) file_.load(bytes);
+  return executable_;
 }
 
 std::span<const std::byte> ModuleSymbols::code(std::uint64_t address, std::uint64_t size) const {
   for (const auto& [start, bytes] : executable_) {
     if (address < start || address - start >= bytes.size()) continue;
     const std::uint64_t offset = address - start;
-    return bytes.subspan(offset, std::min<std::uint64_t>(size, bytes.size() - offset));
+    return file_.load(bytes.subspan(offset, std::min<std::uint64_t>(size, bytes.size() - offset)));
   }
   return {};
 }
@@ -573,7 +583,7 @@ std::span<const std::byte> ModuleSymbols::bytes_at(std::uint64_t address,
                                                    std::uint64_t size) const {
   for (const Segment& segment : segments_) {
     if (address < segment.address || address - segment.address >= segment.bytes.size()) continue;
-    return part_of(segment.bytes, address - segment.address, size);
+    return file_.load(part_of(segment.bytes, address - segment.address, size));
   }
   return {};
 }

@@ -40,6 +40,7 @@ class ModuleSymbols {
  public:
   /// Throws Error(usage) when `path` can't be read, or is no 64-bit x86-64 ELF file, or corrupt.
   explicit ModuleSymbols(const std::filesystem::path& path);
+  explicit ModuleSymbols(MappedFile file);
 
   const std::filesystem::path& path() const noexcept { return file_.path(); }
 
@@ -100,9 +101,10 @@ class ModuleSymbols {
 
   /// What the executable segments span, as (address, bytes in the file).
   const std::vector<std::pair<std::uint64_t, std::span<const std::byte>>>& executable_segments()
-      const noexcept {
-    return executable_;
-  }
+      const;
+
+  /// Whether the file was made smaller while it was read, so that parts of it were zeros.
+  bool was_cut() const noexcept { return file_.was_cut(); }
 
   /// Calls `visit(address)` for every start of a function or part that a symbol or an FDE tells of,
   /// in no order, some twice.
@@ -135,7 +137,7 @@ class ModuleSymbols {
  private:
   struct Segment {
     std::uint64_t address = 0;
-    std::span<const std::byte> bytes;
+    std::span<const std::byte> bytes;  ///< To be loaded, as those of executable_.
   };
   struct Fde {
     std::uint64_t address = 0;

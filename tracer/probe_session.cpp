@@ -113,8 +113,9 @@ std::filesystem::path ProbeSession::State::remember(ProbePlan plan, ModuleProbes
 std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) const {
   const std::filesystem::path& path = module.path();
   // What belongs to somebody else, or lies in a container, is not what the next run should see.
+  if (store.looks_below()) return {};
   const std::optional<FileState> state = state_of(path);
-  if (!state || !is_ours(*state) || path.string().starts_with("/proc/")) return {};
+  if (!state || !is_ours(*state)) return {};
   // The module was mapped after the session began: no change since then.
   if (!is_settled(*state) || state->changed >= began) return {};
   const std::filesystem::path folder = cache_subfolder("plans");
@@ -153,7 +154,7 @@ const EntryLandings& ProbeSession::State::landings_of(const ModuleSymbols& modul
   }
   if (!landings) {
     landings = EntryLandings::search(module);
-    if (!path.empty()) try_write_file(path, landings->to_bytes());
+    if (!path.empty() && !module.was_cut()) try_write_file(path, landings->to_bytes());
   }
   return *landings;
 }
@@ -173,7 +174,7 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
   for (const std::uint64_t address : select_functions(module)) planner.add(address);
   planner.set_fork_lock(fork_lock_of(module).value_or(0));
   const std::string bytes = planner.bytes(module.path());
-  if (!keep || !try_write_file(path, bytes)) {
+  if (!keep || module.was_cut() || !try_write_file(path, bytes)) {
     path = scratch_file("initial");
     write_file(path, bytes);
   }
@@ -228,8 +229,7 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
   }
   // A wheel's own libgomp lies beside libtorch and is loaded with it.
   for (const std::filesystem::path& path : beside) {
-    std::error_code ignored;
-    if (!std::filesystem::is_regular_file(path, ignored)) continue;
+    if (!state_->store.has(path)) continue;
     InterruptGuard::throw_if_interrupted();
     const ModuleSymbols& module = state_->store.open(path);
     if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
@@ -287,7 +287,7 @@ ModuleStore& ProbeSession::modules() {
 
 std::vector<std::string> ProbeSession::warnings() const {
   std::vector<std::string> all = state_->warnings;
-  const auto& more = state_->store.warnings();
+  const auto more = state_->store.warnings();
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

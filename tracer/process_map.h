@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "platform/descriptor.h"
 #include "tracer/module_symbols.h"
 #include "tracer/recording.h"
 
@@ -17,9 +18,14 @@ namespace optrace {
 /// ELF files that were opened, each once, for as long as the store lives.
 class ModuleStore {
  public:
-  /// From now on, the paths of recorded modules are looked for below `root`, as processes of
-  /// another mount namespace have theirs.
-  void look_below(std::filesystem::path root) { root_ = std::move(root); }
+  /// From now on, all paths are those of a process with the root folder `root`: no link and no `..`
+  /// in them leads out of it. What is in there is nobody's whom we trust. Throws Error(failed)
+  /// where it can't be opened.
+  void look_below(const std::filesystem::path& root);
+  bool looks_below() const { return static_cast<bool>(root_); }
+
+  /// Whether there is such a regular file.
+  bool has(const std::filesystem::path& path) const;
 
   /// Throws as ModuleSymbols does.
   const ModuleSymbols& open(const std::filesystem::path& path);
@@ -28,11 +34,15 @@ class ModuleStore {
   /// a sentence about it is added to warnings(), once a module.
   const ModuleSymbols* find(const LoadedModule& module);
 
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  /// These, and one for each file that was made smaller while it was read.
+  std::vector<std::string> warnings() const;
 
  private:
-  std::filesystem::path root_;                                     ///< Empty: ours.
-  std::map<std::string, std::unique_ptr<ModuleSymbols>> modules_;  ///< By resolved path.
+  const ModuleSymbols& open_below_root(const std::filesystem::path& path);
+
+  Descriptor root_;  ///< None: ours.
+  /// By resolved path, or, below another root, by device and inode.
+  std::map<std::string, std::unique_ptr<ModuleSymbols>> modules_;
   std::map<std::string, const ModuleSymbols*> recorded_;  ///< By recorded path; null: unusable.
   std::vector<std::string> warnings_;
 };

@@ -216,7 +216,11 @@ std::vector<MappedPart> RunningProcess::mapped_parts() const {
 
 Descriptor RunningProcess::open_inside(const std::filesystem::path& path) const {
   const Descriptor root = open("root", O_PATH | O_DIRECTORY);
-  if (!root) return Descriptor();
+  return root ? open_below(root, path) : Descriptor();
+}
+
+// Linux has had openat2 for as long as pidfd_open, nearly; without it nothing is opened.
+Descriptor open_below(const Descriptor& root, const std::filesystem::path& path) {
   // Devices and pipes notice that they are opened, so what it is is asked first.
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;

@@ -91,6 +91,10 @@ class RunningProcess {
   Descriptor folder_;  ///< /proc/PID
 };
 
+/// What RunningProcess::open_inside() does, below the open folder `root` in place of a process's
+/// own.
+Descriptor open_below(const Descriptor& root, const std::filesystem::path& path);
+
 /// All of an open file, EFBIG above `limit` bytes.
 RunningProcess::Text read_all(const Descriptor& file, std::size_t limit);
 

@@ -19,11 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool is_file(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
 /// The identifiers in a mangled name: each is preceded by its length.
 void add_identifiers(std::string_view symbol, std::unordered_set<std::string_view>& identifiers) {
   for (std::size_t at = 0; at < symbol.size();) {
@@ -52,12 +47,12 @@ void add_identifiers(std::string_view symbol, std::unordered_set<std::string_vie
 }  // namespace
 
 std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
-                                                   bool cuda) {
+                                                   bool cuda, const ModuleStore& store) {
   const std::filesystem::path folder = torch_folder / "lib";
   std::vector<std::filesystem::path> libraries;
   for (const char* name : {"libtorch_cpu.so", "libtorch_python.so", "libc10.so"}) {
     libraries.push_back(folder / name);
-    if (!is_file(libraries.back())) {
+    if (!store.has(libraries.back())) {
       throw Error(ExitStatus::usage,
                   fmt::format("this torch is no release wheel: there is no {}",
                               printable(libraries.back().string())),
@@ -67,7 +62,7 @@ std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& 
   }
   if (!cuda) return libraries;
   for (const char* name : {"libtorch_cuda.so", "libc10_cuda.so"}) {
-    if (is_file(folder / name)) libraries.push_back(folder / name);
+    if (store.has(folder / name)) libraries.push_back(folder / name);
   }
   return libraries;
 }

@@ -5,14 +5,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tracer/process_map.h"
 #include "tracer/trace.h"
 
 namespace optrace {
 
 /// The libraries in `torch_folder`/lib that are worth probing; those for CUDA where `cuda` says so
-/// and the wheel has them. Throws Error(usage) when it is no release wheel's folder.
+/// and the wheel has them. `store` is who will open them. Throws Error(usage) when it is no release
+/// wheel's folder.
 std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
-                                                   bool cuda);
+                                                   bool cuda,
+                                                   const ModuleStore& store = ModuleStore());
 
 /// meta["op_names"] as a target sends it has all of its ops; a trace keeps those that its functions
 /// mention.

@@ -587,7 +587,7 @@ class BodyWriter {
 }  // namespace
 
 Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
-  const MappedFile file(path);
+  const MappedFile file(path, MappedFile::Trust::none);  // It may be written anew meanwhile.
   std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
     refuse(path, "it is not an optrace trace",

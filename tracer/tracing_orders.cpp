@@ -1,5 +1,7 @@
 #include "tracer/tracing_orders.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fcntl.h>
@@ -32,13 +34,12 @@ Json object_in(Json& message, const char* key) {
 }  // namespace
 
 TracingOrders::TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
-                             std::filesystem::path root, std::string builds_nothing)
+                             const std::filesystem::path& root, std::string builds_nothing)
     : session_(session),
       probes_(probes),
       dry_run_(dry_run),
-      root_(std::move(root)),
       builds_nothing_(std::move(builds_nothing)) {
-  session_.modules().look_below(root_);
+  if (!root.empty()) session_.modules().look_below(root);
 }
 
 void TracingOrders::plan(const Json& greeting) {
@@ -46,17 +47,19 @@ void TracingOrders::plan(const Json& greeting) {
   if (torch == greeting.end() || !torch->is_string()) {
     throw Error(ExitStatus::failed, "a traced process does not say where its torch is", kReport);
   }
-  const std::filesystem::path folder = root_.string() + torch->get<std::string>();
+  const std::filesystem::path folder = torch->get<std::string>();
+  const ModuleStore& store = session_.modules();
   cuda_ = dry_run_ != nullptr || greeting.value("cuda", Json()) == true;
-  std::vector<std::filesystem::path> modules = torch_libraries(folder, cuda_);
+  std::vector<std::filesystem::path> modules = torch_libraries(folder, cuda_, store);
   if (dry_run_ != nullptr) {
     const auto& emulated = dry_run_->emulation.libraries;
-    modules.insert(modules.end(), emulated.begin(), emulated.end());
+    std::ranges::copy_if(emulated, std::back_inserter(modules),
+                         [&store](const auto& library) { return store.has(library); });
   }
   const auto others = greeting.find("modules");
   if (others != greeting.end() && others->is_array() && others->size() <= kMostModules) {
     for (const Json& other : *others) {
-      if (other.is_string()) modules.emplace_back(root_.string() + other.get<std::string>());
+      if (other.is_string()) modules.emplace_back(other.get<std::string>());
     }
   }
   plans_ = session_.initial_plans(modules);

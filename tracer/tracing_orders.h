@@ -26,11 +26,11 @@ constexpr std::uint64_t kRegionBytes = 32ULL << 20;
 /// The process is not trusted.
 class TracingOrders {
  public:
-  /// All must outlive the orders. `dry_run`: null without one. `root`: where the process's files
-  /// are, if not where ours are. `builds_nothing`: why nothing may be compiled or loaded for the
+  /// All must outlive the orders. `dry_run`: null without one. `root`: the process's root folder,
+  /// if it isn't ours. `builds_nothing`: why nothing may be compiled or loaded for the
   /// process, in sentences for the trace's warnings; empty where it may.
   TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
-                std::filesystem::path root = {}, std::string builds_nothing = {});
+                const std::filesystem::path& root = {}, std::string builds_nothing = {});
 
   /// Plans probes and makes what records ops and devices' work, for a process that introduced
   /// itself with `greeting` ("torch", "modules", "cuda"). Throws Error.
@@ -52,7 +52,6 @@ class TracingOrders {
   ProbeSession& session_;
   const ProbeMode probes_;
   const DryRun* const dry_run_;
-  const std::filesystem::path root_;
   const std::string builds_nothing_;
   bool cuda_ = false;
   std::vector<std::filesystem::path> plans_;

@@ -1,5 +1,11 @@
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <span>
+#include <string>
+#include <utility>
 
 #include <catch2/catch.hpp>
 #include <unistd.h>
@@ -45,6 +51,55 @@ TEST_CASE("only a regular file with something in it is mapped") {
   CHECK_THROWS_AS(MappedFile(folder.path() / "empty"), Error);
   std::ofstream(folder.path() / "two") << "ab";
   CHECK(MappedFile(folder.path() / "two").bytes().size() == 2);
+}
+
+namespace {
+
+bool all_zeros(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+}  // namespace
+
+TEST_CASE("a file that becomes shorter while it is mapped or read ends in zeros") {
+  const TruncationGuard guard;
+  const PrivateFolder folder;
+  const auto path = folder.path() / "file";
+  constexpr std::size_t kSize = 1 << 20;
+  std::ofstream(path) << std::string(kSize, 'x');
+  for (const auto trust : {MappedFile::Trust::by_owner, MappedFile::Trust::none}) {
+    std::filesystem::resize_file(path, 0);
+    std::ofstream(path) << std::string(kSize, 'x');
+    MappedFile opened(path, trust);
+    CHECK(opened.part(0, 1)[0] == std::byte{'x'});
+    CHECK(!opened.was_cut());
+    std::filesystem::resize_file(path, 10);
+    const MappedFile file = std::move(opened);
+    CHECK(file.size() == kSize);
+    CHECK(file.part(0, 10)[9] == std::byte{'x'});
+    CHECK(all_zeros(file.part(kSize / 2, kSize / 2)));
+    CHECK(file.bytes().size() == kSize);
+    CHECK(file.was_cut());
+    file.release_pages();
+    CHECK(all_zeros(file.part(kSize / 2, kSize / 2)));
+    CHECK(file.part(kSize, 1).empty());
+    CHECK(file.part(~std::uint64_t{0}, 2).empty());
+  }
+}
+
+TEST_CASE("what was read of a file stays as it was, and holes take no memory") {
+  const PrivateFolder folder;
+  const auto path = folder.path() / "file";
+  std::ofstream(path) << "before";
+  constexpr std::uintmax_t kLarge = std::uintmax_t{1} << 40;
+  std::filesystem::resize_file(path, kLarge);
+  const MappedFile file(path, MappedFile::Trust::none);
+  CHECK(file.part(0, 1)[0] == std::byte{'b'});
+  std::ofstream(path, std::ios::in) << "after!";
+  CHECK(file.part(0, 1)[0] == std::byte{'b'});
+  CHECK(all_zeros(file.part(kLarge / 2, 1 << 20)));
+  CHECK(file.size() == kLarge);
+  CHECK(!file.was_cut());
 }
 
 TEST_CASE("a child's end is told as it was") {
