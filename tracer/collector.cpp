@@ -400,7 +400,8 @@ void Collector::State::add_initial_stack(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof thread) refuse("an initial stack is malformed");
   std::memcpy(&thread, bytes.data(), sizeof thread);
   bytes = bytes.subspan(sizeof thread);
-  if (thread.initial_count != bytes.size() / sizeof(recording::InitialFrame)) {
+  if (bytes.size() % sizeof(recording::InitialFrame) != 0 ||
+      thread.initial_count != bytes.size() / sizeof(recording::InitialFrame)) {
     refuse("an initial stack is malformed");
   }
   std::vector<recording::InitialFrame>& frames =
