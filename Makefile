@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test packages setup build newest pythons sanitize sanitized-build bench sweep index format lint clean
+.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -12,6 +12,7 @@ help:
 	@echo 'make build     set everything up, build build/optrace, and put its module into .venv'
 	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make fuzz      every reader of hostile input under libFuzzer, FUZZ_SECONDS (60) each'
 	@echo 'make bench     the measurements of the README'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
@@ -50,6 +51,14 @@ test:
 	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
+
+# One after another: what is found is in build-fuzz/found/, the corpus that grew in build-fuzz/corpus/.
+FUZZ_SECONDS ?= 60
+fuzz: packages
+	@setup/install-packages.sh setup/packages-fuzz.txt
+	@[ -f build-fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz --target fuzzers -- -j $(JOBS) $(if $(CI),,--quiet)
+	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS) $(READERS)
 
 bench: build
 	@bench/run.sh

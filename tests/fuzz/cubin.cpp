@@ -1,0 +1,63 @@
+// Kernels' images. Their size is what their own headers say, so that an input is refused here that
+// says more than it has.
+#include <vector>
+
+#include <elf.h>
+
+#include "tests/fuzz/fuzz_input.h"
+#include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/device_images.h"
+
+using namespace optrace;
+
+/// What there is to run it, in place of what $OPTRACE_DRY_RUN says.
+const emulated::Part& emulated::part() {
+  static const Part chosen = choose_part("sm_90").part;
+  return chosen;
+}
+
+namespace {
+
+/// As large as headers of this size can say, but for what is refused.
+constexpr std::size_t kRoom = std::size_t{1} << 20;
+
+/// How far a cubin's headers reach; kRoom or more: too far.
+std::uint64_t extent(const std::vector<char>& image) {
+  Elf64_Ehdr header{};
+  std::memcpy(&header, image.data(), sizeof header);
+  if (header.e_shoff >= kRoom || header.e_phoff >= kRoom) return kRoom;
+  std::uint64_t end = std::max(header.e_shoff + header.e_shnum * sizeof(Elf64_Shdr),
+                               header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr));
+  for (unsigned i = 0; end < kRoom && i < header.e_shnum; ++i) {
+    Elf64_Shdr section{};
+    std::memcpy(&section, image.data() + header.e_shoff + i * sizeof section, sizeof section);
+    if (section.sh_offset >= kRoom || section.sh_size >= kRoom) return kRoom;
+    if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
+  }
+  return end;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 64 || size >= kRoom) return 0;
+  std::vector<char> image(data, data + size);
+  const bool is_elf = std::memcmp(image.data(), ELFMAG, SELFMAG) == 0;
+  if (is_elf) {
+    image.resize(2 * kRoom);
+    const std::uint64_t end = extent(image);
+    if (end >= kRoom) return 0;
+    image.resize(std::max<std::uint64_t>(end, sizeof(Elf64_Ehdr)));
+    image.shrink_to_fit();
+  } else {
+    std::uint16_t header_size = 0;
+    std::memcpy(&header_size, image.data() + 6, sizeof header_size);
+    if (header_size > size) return 0;
+    const std::uint64_t rest = size - header_size;
+    std::memcpy(image.data() + 8, &rest, sizeof rest);
+  }
+  const auto found = emulated::read_image(image.data());
+  emulated::CubinFigures figures{};
+  if (found) fuzz::use(found->figures("kernel", figures));
+  return 0;
+}

@@ -1,0 +1,46 @@
+// ELF files, as libraries of a traced process are: names, bounds of functions, relocations, and the
+// code that is decoded to plan probes.
+#include "tests/fuzz/fuzz_input.h"
+#include "tracer/dynamic_imports.h"
+#include "tracer/entry_landings.h"
+#include "tracer/module_symbols.h"
+#include "tracer/probe_plan.h"
+
+using namespace optrace;
+
+namespace {
+
+void read_all(const ModuleSymbols& module) {
+  constexpr std::size_t kMost = 64;
+  for (std::size_t i = 0; i < std::min(module.function_count(), kMost); ++i) {
+    const NativeFunction function = module.function(i);
+    fuzz::use_text(function.symbol);
+    fuzz::use_text(module.source_file(function));
+    fuzz::use(module.find(function.address + function.size / 2));
+    fuzz::use(module.return_address_on_top(function.address + 1));
+    fuzz::use(module.next_start(function.address));
+    fuzz::use(module.last_start(function.address));
+    fuzz::use_text(module.dynamic_symbol_of_slot(function.address));
+    fuzz::use(module.definition(function.symbol));
+  }
+  module.for_each_name([](std::uint64_t, std::string_view name) { fuzz::use_text(name); });
+  for (const std::string_view name : module.needed()) fuzz::use_text(name);
+  const auto landings = EntryLandings::search(module);
+  ProbePlanner planner(module, landings);
+  for (std::size_t i = 0; i < std::min(module.function_count(), kMost); ++i)
+    planner.add(module.function(i).address);
+  fuzz::use(planner.bytes("library.so"));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const fuzz::InputFile file(fuzz::Input(data, size).rest());
+  fuzz::refuses_or_reads([&] {
+    const ModuleSymbols module(MappedFile(
+        file.path(), size % 2 == 0 ? MappedFile::Trust::none : MappedFile::Trust::by_owner));
+    read_all(module);
+  });
+  fuzz::refuses_or_reads([&] { fuzz::use(read_dynamic_imports(file.path())); });
+  return 0;
+}

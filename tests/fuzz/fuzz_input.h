@@ -1,0 +1,93 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "platform/descriptor.h"
+#include "platform/error.h"
+
+namespace optrace::fuzz {
+
+/// Bytes as a file in memory, for readers that take a path.
+class InputFile {
+ public:
+  explicit InputFile(std::string_view bytes) : file_(::memfd_create("input", MFD_CLOEXEC)) {
+    for (std::size_t done = 0; done < bytes.size();) {
+      const ssize_t size = ::write(file_.get(), bytes.data() + done, bytes.size() - done);
+      if (size <= 0) break;
+      done += static_cast<std::size_t>(size);
+    }
+  }
+  int descriptor() const { return file_.get(); }
+  std::filesystem::path path() const { return fmt::format("/proc/self/fd/{}", file_.get()); }
+
+ private:
+  Descriptor file_;
+};
+
+/// What a fuzzer made up, cut into the parts that a reader's input consists of.
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size)
+      : bytes_(reinterpret_cast<const char*>(data), size) {}
+
+  bool empty() const { return bytes_.empty(); }
+  std::string_view rest() const { return bytes_; }
+
+  /// Zeros where the input has ended.
+  template <typename T>
+  T take() {
+    T value{};
+    const std::string_view part = take(sizeof value);
+    if (!part.empty()) std::memcpy(&value, part.data(), part.size());
+    return value;
+  }
+  std::string_view take(std::size_t size) {
+    const std::string_view part = bytes_.substr(0, size);
+    bytes_.remove_prefix(part.size());
+    return part;
+  }
+  /// A part that its size, 16 bits, comes before.
+  std::string_view take_sized() { return take(take<std::uint16_t>()); }
+
+ private:
+  std::string_view bytes_;
+};
+
+/// A wrong input is to be refused by this, and by nothing else.
+template <typename Read>
+void refuses_or_reads(Read read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).empty()) __builtin_trap();
+  }
+}
+
+/// Puts the address of every byte in place of what the compiler could leave out.
+template <typename T>
+void use(const T& value) {
+  asm volatile("" : : "g"(&value) : "memory");
+}
+
+/// Reads every byte of a text, so that AddressSanitizer sees one that is gone.
+inline void use_text(std::string_view text) {
+  std::size_t sum = 0;
+  for (const char character : text) sum += static_cast<unsigned char>(character);
+  use(sum);
+}
+
+}  // namespace optrace::fuzz
+
+/// What libFuzzer calls; 0.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -1,0 +1,33 @@
+// oneDNN's verbose lines. What reads them is part of a source that is built for the torch at hand.
+#include <nlohmann/json.hpp>
+
+#include "tests/fuzz/fuzz_input.h"
+#include "tracer/op_records/onednn_calls.cpp"  // NOLINT(bugprone-suspicious-include)
+
+namespace optrace_ops {
+
+int redirect(const optrace_op_functions& /*agent*/, const void* /*inside_torch*/,
+             const optrace_agent_redirection* /*redirections*/, std::size_t /*count*/) {
+  return 0;
+}
+
+void note_library_call(const Fingerprint& /*fingerprint*/, std::uint64_t /*stack_pointer*/,
+                       const std::function<void(JsonText&)>& write) {
+  JsonText json;
+  json.open('{');
+  write(json);
+  json.close('}');
+  if (!nlohmann::json::accept(json.text())) __builtin_trap();
+}
+
+}  // namespace optrace_ops
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string text = "onednn_verbose,";
+  text += optrace::fuzz::Input(data, size).rest();
+  const optrace_ops::Line line(text);
+  if (line.exec != 0) optrace_ops::note(line, text, 0);
+  optrace::fuzz::use(optrace_ops::is_taken(line, text));
+  optrace::fuzz::use(optrace_ops::take_header());
+  return 0;
+}

@@ -1,0 +1,15 @@
+// /proc/PID/maps and /proc/PID/status.
+#include "tests/fuzz/fuzz_input.h"
+#include "tracer/running_process.h"
+
+using namespace optrace;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::Input(data, size).rest();
+  for (const MappedPart& part : parse_process_maps(text)) {
+    if (part.start >= part.end || !part.path.starts_with('/')) __builtin_trap();
+  }
+  fuzz::use_text(shown(parse_process_status(text).name));
+  fuzz::use_text(shown(text));
+  return 0;
+}

@@ -1,0 +1,19 @@
+// What a traced process sends, a JSON object a line.
+#include "tests/fuzz/fuzz_input.h"
+#include "tracer/launcher.h"
+
+using namespace optrace;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  TargetMessages messages;
+  fuzz::refuses_or_reads([&] {
+    while (!input.empty()) {
+      messages.append(input.take(1 + input.take<std::uint8_t>()));
+      while (messages.ready())
+        fuzz::use_text(
+            messages.take().dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    }
+  });
+  return 0;
+}

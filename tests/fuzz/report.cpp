@@ -1,0 +1,14 @@
+// Reports in JSON.
+#include "report/report_file.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace optrace;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    fuzz::use(parse_report(fuzz::Input(data, size).rest()));
+  } catch (const ReportError& error) {
+    if (std::string_view(error.what()).empty()) __builtin_trap();
+  }
+  return 0;
+}

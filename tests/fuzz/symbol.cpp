@@ -1,0 +1,17 @@
+// Mangled and demangled names.
+#include "indexer/symbol_key.h"
+#include "report/symbol_name.h"
+#include "tests/fuzz/fuzz_input.h"
+
+using namespace optrace;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view name = fuzz::Input(data, size).rest();
+  fuzz::use_text(qualified_name(name));
+  fuzz::use_text(parameters_of(name));
+  fuzz::use_text(qualified_name_of_demangled(name));
+  fuzz::use_text(short_name(name));
+  for (const std::size_t width : {0, 1, 2, 7, 40})
+    if (shorten_middle(name, width).size() > 4 * name.size() + 8) __builtin_trap();
+  return 0;
+}

@@ -1,0 +1,52 @@
+// Trace files, and the reports that are made of them. An input is the sections' contents, each with
+// its size before it: compressed and sealed here, so that a fuzzer gets behind the checksum.
+#include "tracer/trace.h"
+
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "report/render.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tracer/trace_format.h"
+
+using namespace optrace;
+
+namespace {
+
+std::string file_of(fuzz::Input input) {
+  namespace format = trace_format;
+  constexpr auto kThread = static_cast<std::uint32_t>(format::SectionKind::thread);
+  std::string body;
+  format::FileHeader header{};
+  for (std::uint32_t position = 1; !input.empty() || position < kThread; ++position) {
+    const std::string_view content = input.take(input.take<std::uint32_t>());
+    std::string stored(ZSTD_compressBound(content.size()), '\0');
+    stored.resize(ZSTD_compress(stored.data(), stored.size(), content.data(), content.size(), 1));
+    const format::SectionHeader section{
+        static_cast<format::SectionKind>(std::min(position, kThread)), 0, stored.size(),
+        content.size()};
+    body.append(reinterpret_cast<const char*>(&section), sizeof section);
+    body += stored;
+    ++header.section_count;
+  }
+  std::ranges::copy(format::kMagic, header.magic);
+  header.version = format::kVersion;
+  header.checksum = XXH3_64bits(body.data(), body.size());
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header) + body;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const fuzz::InputFile file(file_of({data, size}));
+  fuzz::refuses_or_reads([&] {
+    const Trace trace = read_trace(file.path());
+    for (const bool all : {false, true}) {
+      OutputOptions options;
+      options.format = all ? ReportFormat::json : ReportFormat::tree;
+      options.all = options.times = options.why = all;
+      fuzz::use_text(render(trace, nullptr, options, {}));
+    }
+  });
+  return 0;
+}
