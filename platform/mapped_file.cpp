@@ -152,11 +152,12 @@ std::span<const std::byte> MappedFile::part(std::uint64_t offset, std::uint64_t 
 }
 
 std::span<const std::byte> MappedFile::load(std::span<const std::byte> reserved) const {
-  if (!reading_ || reserved.empty()) return reserved;
+  if (!reading_ || reading_->blocks.empty() || reserved.empty()) return reserved;
   const auto begin = static_cast<std::size_t>(reserved.data() - bytes_.data());
   const std::size_t last = (begin + reserved.size() - 1) / kBlock;
   for (std::size_t block = begin / kBlock; block <= last; ++block)
     if (!reading_->blocks[block]) read_block(block);
+  if (reserved.size() == bytes_.size()) reading_->blocks.clear();  // All of it is there.
   return reserved;
 }
 

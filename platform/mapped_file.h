@@ -31,8 +31,8 @@ class TruncationGuard {
 ///
 /// A file of this user's or of root's is mapped. The mapping is private: it shows later writes to
 /// the file only by accident. What belongs to anybody else is read, each part once, when it is
-/// first asked for: nobody changes it between a check and the use. Not for use by several threads
-/// at once.
+/// first asked for: nobody changes it between a check and the use. Several threads may use it once
+/// bytes() was called.
 class MappedFile {
  public:
   /// Trust::none: it is read, whoever owns it.

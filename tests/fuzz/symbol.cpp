@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::use_text(parameters_of(name));
   fuzz::use_text(qualified_name_of_demangled(name));
   fuzz::use_text(short_name(name));
-  for (const std::size_t width : {0, 1, 2, 7, 40})
+  for (const std::size_t width : {0U, 1U, 2U, 7U, 40U})
     if (shorten_middle(name, width).size() > 4 * name.size() + 8) __builtin_trap();
   return 0;
 }

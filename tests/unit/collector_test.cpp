@@ -280,3 +280,17 @@ TEST_CASE("what another process wrote into a region breaks nothing", "[collector
   CHECK(refused > 20);
   CHECK(read > 20);
 }
+
+TEST_CASE("an initial stack that does not end with a frame is refused", "[collector]") {
+  const PrivateFolder folder;
+  ProbeSession session(folder.path());
+  const Region region;
+  const r::Thread thread{.id = 1, .lost = 0, .initial_count = 1, .event_count = 0};
+  const std::string head(reinterpret_cast<const char*>(&thread), sizeof thread);
+  region.section(r::SectionKind::initial_stack, head + std::string(sizeof(r::InitialFrame), 'f'));
+  Collector collector(region.file(), session, {});
+  collector.drain();
+  region.section(r::SectionKind::initial_stack,
+                 head + std::string(sizeof(r::InitialFrame) + 23, 'f'));
+  CHECK_THROWS_AS(collector.drain(), Error);
+}
