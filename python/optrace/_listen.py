@@ -65,7 +65,7 @@ class _Listener:
             os.close(folder)
 
     def _serve(self):
-        import _signal
+        import _signal  # type: ignore  # typeshed has none.
         # A fault's own signals are never blocked: the system ends a process that can't take one.
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals() - {
             _signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
