@@ -19,7 +19,7 @@ const emulated::Part& emulated::part() {
 namespace {
 
 /// As large as headers of this size can say, but for what is refused.
-constexpr std::size_t kRoom = std::size_t{1} << 20;
+constexpr std::size_t kRoom = std::size_t{1} << 16;
 
 /// How far a cubin's headers reach; kRoom or more: too far.
 std::uint64_t extent(const std::vector<char>& image) {
