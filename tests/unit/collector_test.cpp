@@ -84,8 +84,9 @@ class Region {
   }
   void op_record(std::uint32_t id, const std::string& json) const {
     const r::OpRecord head{id, 0};
-    section(r::SectionKind::op_record,
-            std::string(reinterpret_cast<const char*>(&head), sizeof head) + json);
+    std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
+    bytes += json;
+    section(r::SectionKind::op_record, bytes);
   }
   void own(std::uint32_t index, std::uint32_t thread, std::uint64_t order) const {
     chunk(index).thread = thread;
