@@ -191,6 +191,7 @@ struct InProcessTracer::Round {
   bool python_frames = false;
   bool op_records = false;
   bool recording = false;  // Not stopped yet.
+  bool forked = false;     // Meanwhile: what the child does is not in the trace.
   std::vector<std::string> warnings;
 };
 
@@ -394,6 +395,8 @@ std::vector<std::string> InProcessTracer::ops() const {
 Trace InProcessTracer::take(nlohmann::json meta) {
   State& state = *state_;
   for (const std::string& warning : state.round->warnings) meta["warnings"].push_back(warning);
+  if (!state.round->python_frames) note_shortfall(meta, "python_frames_off");
+  if (state.round->forked) meta["untraced_children"] = true;
   optrace_agent_counters counters{};
   when_free([&] { return state.agent->read_counters(&counters); });
   meta["probes"] = {{"mode", counters.jumps != 0 ? "jump" : "int3"}};
@@ -418,7 +421,9 @@ void InProcessTracer::close() noexcept {
 }
 
 void InProcessTracer::before_fork() noexcept {
-  if (state_->round) state_->stop_reader();
+  if (!state_->round) return;
+  state_->round->forked = true;
+  state_->stop_reader();
 }
 
 void InProcessTracer::after_fork_in_parent() noexcept {

@@ -156,14 +156,19 @@ std::unique_ptr<PythonTrace> make_trace(const std::optional<std::string>& ops,
                                         const std::optional<std::string>& from_module,
                                         std::uint64_t skip, std::uint64_t count, bool timeline,
                                         bool op_records, bool python_frames,
-                                        std::uint64_t buffer_bytes) {
+                                        std::uint64_t buffer_bytes, std::uint64_t memory_bytes) {
   constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
   constexpr std::uint64_t kMost = std::uint64_t{1} << 36;
   if (buffer_bytes < kLeast || buffer_bytes > kMost) {
     throw Error(ExitStatus::usage, fmt::format("buffer_bytes={} is no size", buffer_bytes),
-                "Give at least 1 << 20 (1 MiB) and at most 1 << 36; 64 << 20 is the default.");
+                "Give at least 1 << 20 (1 MiB) and at most 1 << 36; 32 << 20 is the default.");
+  }
+  if (memory_bytes < kLeast || memory_bytes > kMost) {
+    throw Error(ExitStatus::usage, fmt::format("memory_bytes={} is no size", memory_bytes),
+                "Give at least 1 << 20 (1 MiB) and at most 1 << 36; 1 << 30 is the default.");
   }
   InProcessOptions options;
+  options.collector.memory = std::make_shared<MemoryBudget>(memory_bytes);
   options.collector.selection = {ops.value_or(""), from_module.value_or(""), skip, count};
   options.collector.timeline = timeline;
   options.op_records = op_records;
@@ -297,7 +302,8 @@ PYBIND11_MODULE(_optrace, module) {
              py::arg("from_module") = py::none(), py::arg("skip") = 0, py::arg("count") = 0,
              py::arg("timeline") = false, py::arg("op_records") = true,
              py::arg("python_frames") = true,
-             py::arg("buffer_bytes") = optrace::InProcessOptions{}.buffer_bytes);
+             py::arg("buffer_bytes") = optrace::InProcessOptions{}.buffer_bytes,
+             py::arg("memory_bytes") = std::uint64_t{optrace::MemoryBudget::kDefault});
   // For the pytest plugin, which looks at rules before it runs what they are about.
   module.def("require_rules", [](const py::object& rules) { optrace::rules_of(rules); });
   module.def(

@@ -40,6 +40,7 @@ Report for_baseline(const Report& report) {
   kept.torch = report.torch;
   kept.device = report.device;
   kept.dry_run = report.dry_run;
+  kept.shortfalls = report.shortfalls;
   // Trees may be deeper than a stack: the lists that are still to be copied wait in a list.
   std::vector<std::pair<const std::vector<Frame>*, std::vector<Frame>*>> pending{
       {&report.roots, &kept.roots}};

@@ -20,6 +20,8 @@
 #include "report/graph_breaks.h"
 #include "report/json_fields.h"
 #include "report/layers.h"
+#include "report/rule_doubt.h"
+#include "report/shortfalls.h"
 #include "report/symbol_name.h"
 
 namespace optrace {
@@ -505,68 +507,23 @@ class Check {
       cannot_tell_because(
           fmt::format("{} of them took the same path as calls on another device", tally.doubtful),
           "Call the op from another line, or in another function, for each device.", result);
-    else if (const Missing* const missing = what_is_missing();
-             missing != nullptr && good && more_may_change(rule, tally.found, good))
-      cannot_tell_because(std::string(missing->what), std::string(missing->remedy), result);
-    else if (report_.lost_events != 0 && more_may_change(rule, tally.found, good))
-      cannot_tell_because(
-          fmt::format("{} events were lost while recording", report_.lost_events),
-          "Trace less at a time (--ops, --count), or on a machine that is less busy.", result);
-    else if (report_.statistics.unprobed_callers != 0 && depends_on_callers(rule))
-      cannot_tell_because(
-          fmt::format("the callers of {} calls had to be inferred",
-                      report_.statistics.unprobed_callers),
-          "Ask for what is called (`calls NAME`) instead: that does not depend on callers.",
-          result);
+    else if (const Shortfall* const shortfall = what_could_turn(rule, meaning, tally, good))
+      cannot_tell_because(sentence_of(*shortfall), std::string(kind_of(*shortfall).remedy), result);
   }
 
-  /// What a trace of a program says that it lacks.
-  struct Missing {
-    std::string_view key;
-    std::string_view what;
-    std::string_view remedy;
-  };
-
-  const Missing* what_is_missing() const {
-    static constexpr auto kMissing = std::to_array<Missing>({
-        {"untraced_children", "the program started other processes, which were not traced",
-         "Trace them too: optrace run --children."},
-        {"python_missing", "Python frames are missing", "The trace's warnings say why."},
-        {"exit_status", "the program failed, and what it did until then is not what it was to do",
-         "Its own messages say why. Trace it again when it works."},
+  /// Something that the report lacks and that could turn the verdict; null if nothing could.
+  const Shortfall* what_could_turn(const Rule& rule, const NameMeaning& meaning, const Tally& tally,
+                                   bool good) const {
+    const auto found = std::ranges::find_if(report_.shortfalls, [&](const Shortfall& shortfall) {
+      return can_turn(doubt_of(shortfall, rule, meaning), rule, tally.found, good);
     });
-    const auto found = std::ranges::find_if(kMissing, [&](const Missing& one) {
-      return report_.meta.is_object() && report_.meta.contains(one.key);
-    });
-    return found == kMissing.end() ? nullptr : &*found;
+    return found == report_.shortfalls.end() ? nullptr : &*found;
   }
 
   static void cannot_tell_because(const std::string& why, std::string remedy, CheckResult& result) {
     result.status = Status::error;
     result.found += fmt::format(", but {}, so the rule can't be told", why);
     result.remedy = std::move(remedy);
-  }
-
-  static bool depends_on_callers(const Rule& rule) {
-    return rule.kind == Rule::Kind::uses || rule.kind == Rule::Kind::never_uses;
-  }
-
-  /// Whether calls that were not recorded could turn the verdict.
-  static bool more_may_change(const Rule& rule, std::uint64_t found, bool good) {
-    if (rule.kind != Rule::Kind::calls && rule.kind != Rule::Kind::measure)
-      return good || rule.kind == Rule::Kind::uses;
-    switch (rule.relation) {
-      case Relation::at_least:
-      case Relation::more:
-        return !good;
-      case Relation::at_most:
-      case Relation::less:
-        return good;
-      case Relation::equal:
-      case Relation::not_equal:
-        return found <= rule.bound;
-    }
-    return true;
   }
 
   /// Why a rule means nothing for this report; empty where it does.
@@ -602,7 +559,7 @@ class Check {
     const bool dtype = rule.kind == Rule::Kind::no_dtype;
     const std::uint64_t left_out = dtype ? left_out_ : left_out_copies_;
     const bool good = dtype ? tally.found == 0 : holds(tally.found, rule.relation, rule.bound);
-    if (left_out == 0 || !more_may_change(rule, tally.found, good)) return {};
+    if (left_out == 0 || !can_turn({.more = true}, rule, tally.found, good)) return {};
     remedy = "Trace less at a time (--ops, --count), or a part of the program.";
     return fmt::format(
         "the arguments of {} call{} of ops are not in the report, which keeps {} kinds "

@@ -18,6 +18,7 @@
 #include "report/json.h"
 #include "report/layers.h"
 #include "report/markup_text.h"
+#include "report/shortfalls.h"
 
 namespace optrace {
 namespace {
@@ -232,6 +233,7 @@ std::string check_to_json(const Report& report, const std::vector<CheckResult>& 
                {"torch", report.torch.value("version", Json())},
                {"device", report.device},
                {"dry_run", report.dry_run},
+               {"shortfalls", shortfalls_json(report.shortfalls)},
                {"passed", status_of(results) == Status::passed},
                {"rules", Json::array()}};
   for (const CheckResult& result : results) {

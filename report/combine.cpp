@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
+#include "report/shortfalls.h"
 
 namespace optrace {
 namespace {
@@ -90,7 +91,8 @@ class Combination {
     Report sum = std::move(reports_.front());
     for (std::size_t i = 1; i < reports_.size(); ++i) {
       sum.threads += reports_[i].threads;
-      sum.lost_events += reports_[i].lost_events;
+      for (const Shortfall& shortfall : reports_[i].shortfalls)
+        add_shortfall(sum.shortfalls, shortfall);
       for (const auto member : kCallTreeStatistics) {
         sum.statistics.*member += reports_[i].statistics.*member;
       }
@@ -169,7 +171,6 @@ class Combination {
 
   static void add_warnings(Json& meta, const Json& more) {
     if (!more.is_object() || !meta.is_object()) return;
-    if (more.contains("python_missing")) meta["python_missing"] = more["python_missing"];
     const Json warnings = more.value("warnings", Json());
     if (!warnings.is_array()) return;
     Json& all = meta["warnings"];

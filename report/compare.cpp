@@ -18,6 +18,7 @@
 #include "report/call_difference.h"
 #include "report/json_fields.h"
 #include "report/layers.h"
+#include "report/shortfalls.h"
 #include "report/symbol_name.h"
 
 namespace optrace {
@@ -470,6 +471,8 @@ class Comparer {
         steps_(options.all || is_same_build(first, second)),
         matcher_(names_, steps_, is_same_build(first, second)) {
     result_.same_build = is_same_build(first, second);
+    result_.conclusive =
+        !may_hide_differences(first.shortfalls) && !may_hide_differences(second.shortfalls);
     result_.emulated_reads = count_emulated_reads(first) + count_emulated_reads(second);
   }
 
@@ -740,7 +743,8 @@ constexpr std::string_view name_of(Difference::Kind kind) {
 Json describe(const Report& report) {
   return {{"torch", report.torch.value("version", Json())},
           {"device", report.device},
-          {"dry_run", report.dry_run}};
+          {"dry_run", report.dry_run},
+          {"shortfalls", shortfalls_json(report.shortfalls)}};
 }
 
 std::string describe_shortly(const Report& report, const std::string& label) {
@@ -748,6 +752,28 @@ std::string describe_shortly(const Report& report, const std::string& label) {
   if (report.dry_run.is_object())
     text += fmt::format(", dry ({})", text_at(report.dry_run, "arch"));
   return label.empty() ? text : fmt::format("{}: {}", label, text);
+}
+
+/// What the report lacks, a line each.
+std::string lacks(const Report& report) {
+  std::string text;
+  for (const Shortfall& shortfall : report.shortfalls)
+    text += fmt::format("{:10}incomplete: {}\n", "", sentence_of(shortfall));
+  return text;
+}
+
+std::string outcome(const Comparison& comparison) {
+  const std::size_t differences = comparison.differences.size();
+  std::string text = differences == 0
+                         ? "No difference"
+                         : fmt::format("{} difference{}", differences, differences == 1 ? "" : "s");
+  if (comparison.conclusive) return text + (differences == 0 ? ".\n" : "\n");
+  return text +
+         (differences == 0
+              ? " in what was recorded. It was not all, so whether the two are the same "
+                "can't be told.\n"
+              : " in what was recorded. It was not all: there may be more, and some may come "
+                "from what is missing.\n");
 }
 
 std::string shown_value(const std::string& text) {
@@ -888,18 +914,16 @@ Comparison compare(const Report& first, const Report& second, const CompareOptio
 std::string comparison_to_text(const Report& first, const Report& second,
                                const Comparison& comparison, const ComparisonLabels& labels,
                                const TerminalStyle& style) {
-  std::string text = fmt::format("-         {}\n+         {}\n\n",
-                                 printable(describe_shortly(first, labels.first)),
-                                 printable(describe_shortly(second, labels.second)));
+  std::string text = fmt::format("-         {}\n{}+         {}\n{}\n",
+                                 printable(describe_shortly(first, labels.first)), lacks(first),
+                                 printable(describe_shortly(second, labels.second)), lacks(second));
   text += listed(comparison.differences, style);
   if (!comparison.differences.empty()) text += "\n";
   if (!comparison.not_known.empty()) {
     text += "What a dry run can't know, and so is no difference:\n";
     text += listed(comparison.not_known, style) + "\n";
   }
-  text += comparison.differences.empty()
-              ? "No difference.\n"
-              : plural(comparison.differences.size(), "difference") + "\n";
+  text += outcome(comparison);
   if (comparison.passed_over_first + comparison.passed_over_second > 0) {
     text += style.paint(
                 fmt::format("Different builds of PyTorch: {} between the steps only in the first, "
@@ -926,6 +950,7 @@ std::string comparison_to_json(const Report& first, const Report& second,
       {"first", describe(first)},
       {"second", describe(second)},
       {"same_build", comparison.same_build},
+      {"conclusive", comparison.conclusive},
       {"passed_over",
        {{"first", comparison.passed_over_first}, {"second", comparison.passed_over_second}}},
       {"emulated_reads", comparison.emulated_reads},

@@ -37,6 +37,9 @@ struct Comparison {
   /// because compilers inline otherwise, or they were renamed or moved.
   std::size_t passed_over_first = 0, passed_over_second = 0;
   bool same_build = true;
+  /// False where one of the two lacks something (report/shortfalls.h): then what differs may not
+  /// have been recorded, and a difference may be one of what was recorded only.
+  bool conclusive = true;
   /// Frames of dry runs in which the host read values that nobody had computed.
   std::size_t emulated_reads = 0;
 };

@@ -10,6 +10,7 @@
 #include "report/json_fields.h"
 #include "report/layers.h"
 #include "report/markup_text.h"
+#include "report/shortfalls.h"
 #include "report/symbol_name.h"
 
 namespace optrace {
@@ -66,10 +67,7 @@ class HtmlWriter {
         if (warning.is_string()) warn(warning.get<std::string>());
       }
     }
-    if (report_.lost_events != 0) {
-      warn(fmt::format("{} events found no room; frames are missing from the tree.",
-                       report_.lost_events));
-    }
+    for (const std::string& warning : shortfall_warnings(report_.shortfalls)) warn(warning);
   }
 
   // Without recursion: a tree may be as deep as the traced program's recursion.

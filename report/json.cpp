@@ -11,6 +11,7 @@
 
 #include "platform/printable_text.h"
 #include "report/layers.h"
+#include "report/shortfalls.h"
 
 namespace optrace {
 namespace {
@@ -50,6 +51,8 @@ class JsonWriter {
       text_ += ",\n \"processes\": ";
       value(report.processes);
     }
+    text_ += ",\n \"shortfalls\": ";
+    value(shortfalls_json(report.shortfalls));
     text_ += ",\n \"roots\": [";
     frames(report.roots);
     text_ += "]}\n";

@@ -23,8 +23,10 @@
 #include "report/json_fields.h"
 #include "report/layers.h"
 #include "report/report.h"
+#include "report/shortfalls.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
+#include "tracer/blocks.h"
 #include "tracer/function_roles.h"
 #include "tracer/python_positions.h"
 
@@ -223,16 +225,16 @@ class Merge {
     }
     python_links_ = SourceLink(torch_git_version_, torch_version_);
 
-    for (const ThreadRecord& thread : trace_.threads) {
+    for (const ThreadRecord& thread : trace_.threads)
       if (thread.id != 0) ++report.threads;
-      report.lost_events += thread.lost;
-    }
     report.statistics = trace_.statistics;
+    report.shortfalls = shortfalls_of(trace_);
     take_paths();
     note_unboxed();
     note_implementations();
     note_leads();
     choose_shown();
+    every_path_ = {};  // What is shown is known, and frames take much memory.
     report.roots = make_frames();
     return report;
   }
@@ -342,7 +344,8 @@ class Merge {
       const Shown placed = place_python(trace_.python_functions[path.what].name).shown;
       return placed == Shown::always && any_lead_ ? Shown::leading : placed;
     }
-    if (path.kind == PathKind::node || path.kind == PathKind::op) return Shown::always;
+    if (path.kind == PathKind::node || path.kind == PathKind::op || path.kind == PathKind::merged)
+      return Shown::always;
     if (path.kind == PathKind::function && path.calls == 0 && is_boxed_step(path.what))
       return Shown::never;
     if (path.kind == PathKind::initial || path.what == kNone) return Shown::never;
@@ -374,11 +377,20 @@ class Merge {
   // By path: how many of its calls are those of an op with a frame of its own.
   std::vector<std::uint64_t> calls_of_ops() {
     std::vector<std::uint64_t> calls(trace_.paths.size());
+    std::vector<std::uint8_t> has_ops(trace_.paths.size());  // Those below which paths are merged.
     for (const TracePath& op : trace_.paths) {
       if (op.kind != PathKind::op) continue;
+      if (op.parent != kNone && trace_.paths[op.parent].kind == PathKind::merged)
+        has_ops[op.parent] = 1;
       for (std::uint32_t up = op.parent; up != kNone && is_replaced(trace_.paths[up]);
            up = trace_.paths[up].parent)
         calls[up] += op.calls;
+    }
+    // There nobody knows which of the dispatcher's functions an op was called through.
+    for (std::size_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& path = trace_.paths[i];
+      if (path.parent != kNone && has_ops[path.parent] != 0 && is_replaced(path))
+        calls[i] = path.calls;
     }
     return calls;
   }
@@ -609,6 +621,11 @@ class Merge {
 
   Frame make_native_frame(const Path& path, std::vector<std::uint32_t>& order) {
     Frame frame;
+    if (path.kind == PathKind::merged) {
+      frame.name = "...";
+      frame.detail = {{"merged", true}};
+      return frame;
+    }
     if (path.what == kNone) {
       frame.name = path.kind == PathKind::function ? "(interpreter and system libraries)" : "?";
       return frame;
@@ -901,7 +918,7 @@ class Merge {
   }
 
   // A boxed redispatch does not say of which op, but hands on the one that it is part of.
-  std::optional<std::string> op_around(const Path& path, const std::vector<Frame>& frames) {
+  std::optional<std::string> op_around(const Path& path, const Blocks<Frame>& frames) {
     for (std::uint32_t up = path.parent; up != kNone; up = shown_paths_.paths()[up].parent)
       if (frames[up].op && frames[up].layer == Layer::dispatcher) return frames[up].op;
     return std::nullopt;
@@ -909,7 +926,7 @@ class Merge {
 
   std::vector<Frame> make_frames() {
     const std::vector<Path>& paths = shown_paths_.paths();
-    std::vector<Frame> frames(paths.size());
+    Blocks<Frame> frames(paths.size());  // Gets shorter as they move into their parents.
     // The paths of the trace of what each frame launched, and of the frames that it calls.
     std::vector<std::vector<std::uint32_t>> launched(paths.size()), called(paths.size());
     for (std::size_t i = 0; i < paths.size(); ++i) {
@@ -936,6 +953,11 @@ class Merge {
         frame.op = op_around(path, frames);
       if (options_.times) frame.detail["time"] = times_of(path);
     }
+    std::vector<std::size_t> children(paths.size());
+    for (const Path& path : paths)
+      if (path.parent != kNone) ++children[path.parent];
+    for (std::size_t i = 0; i < paths.size(); ++i)
+      frames[i].children.reserve(frames[i].children.size() + children[i]);
     // Parents come before their children, so from the end every frame is complete when it is
     // moved.
     std::vector<Frame> roots;
@@ -945,6 +967,7 @@ class Merge {
       const std::uint32_t parent = paths[i].parent;
       (parent == kNone ? roots : frames[parent].children).push_back(std::move(frames[i]));
       if (parent != kNone) called[parent].push_back(paths[i].traced);
+      frames.drop_from(i);
     }
     std::reverse(roots.begin(), roots.end());
     return roots;

@@ -17,7 +17,6 @@ struct Report : WrittenReport {
 
   CallTreeStatistics statistics;  ///< Of all threads together.
   std::size_t threads = 0;        ///< That recorded something.
-  std::uint64_t lost_events = 0;
 };
 
 struct MergeOptions {

@@ -121,6 +121,20 @@ Frame frame_of(const Json& json) {
   return frame;
 }
 
+std::vector<Shortfall> shortfalls_in(const Json& report) {
+  const Json list = structure_in(report, "shortfalls", Json::value_t::array, "a list");
+  std::vector<Shortfall> shortfalls;
+  if (list.is_null()) return shortfalls;
+  for (const Json& one : list) {
+    if (!one.is_object()) throw ReportError("a shortfall is no object");
+    Shortfall shortfall{text_or_empty(one, "kind"),
+                        number_in<std::uint64_t>(one, "count").value_or(1)};
+    if (shortfall.kind.empty()) throw ReportError("a shortfall lacks its kind");
+    shortfalls.push_back(std::move(shortfall));
+  }
+  return shortfalls;
+}
+
 /// Trees may be deeper than a stack: children wait in a list of their own.
 std::vector<Frame> frames_of(const Json& report) {
   struct Level {
@@ -184,6 +198,7 @@ WrittenReport parse_report(std::string_view text) {
     if (!exact.is_null() && !exact.is_boolean()) throw unlike("exact", "true or false");
     report.source_exact = exact == true;
   }
+  report.shortfalls = shortfalls_in(json);
   report.roots = frames_of(json);
   return report;
 }

@@ -66,13 +66,21 @@ struct Frame {
   ~Frame();
 };
 
+/// Something that a report does not have all of, so that what it counts may be too little or in the
+/// wrong place: `events_lost`, `paths_merged`, ... docs/report-format.md has the kinds.
+struct Shortfall {
+  std::string kind;
+  std::uint64_t count = 1;  ///< How much, of what the kind says; 1 where it is not counted.
+};
+
 struct WrittenReport {
   nlohmann::json torch = nlohmann::json::object();  ///< {"version", "git_version", "cuda", "debug"}
   std::string device;
-  nlohmann::json dry_run;      ///< null, or {"arch", "part", "devices"}: what was emulated.
-  std::string source_version;  ///< Of the index; empty without one.
-  bool source_exact = false;   ///< The index was made from the source of the torch traced.
-  nlohmann::json processes;    ///< null, or a list: those whose paths are in here together.
+  nlohmann::json dry_run;             ///< null, or {"arch", "part", "devices"}: what was emulated.
+  std::string source_version;         ///< Of the index; empty without one.
+  bool source_exact = false;          ///< The index was made from the source of the torch traced.
+  nlohmann::json processes;           ///< null, or a list: those whose paths are in here together.
+  std::vector<Shortfall> shortfalls;  ///< Each kind once; empty where nothing is known to lack.
   std::vector<Frame> roots;
 };
 

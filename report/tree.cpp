@@ -19,6 +19,7 @@
 #include "report/failures.h"
 #include "report/json_fields.h"
 #include "report/layers.h"
+#include "report/shortfalls.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
 
@@ -211,14 +212,8 @@ class TreeWriter {
         report_.meta["warnings"].is_array())
       for (const nlohmann::json& warning : report_.meta["warnings"])
         if (warning.is_string()) warnings.push_back(warning.get<std::string>());
-    if (report_.lost_events != 0)
-      warnings.push_back(fmt::format("{} found no room; frames are missing from the tree.",
-                                     plural(report_.lost_events, "event", "events")));
-    if (report_.statistics.unprobed_callers != 0)
-      warnings.push_back(
-          fmt::format("for {} of {} calls the caller had to be inferred; those frames may be in "
-                      "the wrong place.",
-                      report_.statistics.unprobed_callers, report_.statistics.entries));
+    for (std::string& warning : shortfall_warnings(report_.shortfalls))
+      warnings.push_back(std::move(warning));
     return warnings;
   }
 

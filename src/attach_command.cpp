@@ -25,6 +25,7 @@ struct AttachOptions {
   double seconds = 0;
   double timeout = 10;
   bool json_lines = false;
+  MemoryOptions memory;
 };
 
 /// One line for a program that reads along (docs/attach.md).
@@ -53,6 +54,8 @@ CLI::Validator seconds() {
 
 void run(AttachOptions& options) {
   AttachRequest& request = options.request;
+  request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
+  request.target_bytes = options.memory.target;
   if (options.seconds > 0) request.duration = std::chrono::duration<double>(options.seconds);
   request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
   require_trace_file(options.trace_file, request.collector.timeline, options.output);
@@ -112,6 +115,7 @@ void add_attach_command(CLI::App& app) {
       ->check(seconds())
       ->type_name("S")
       ->capture_default_str();
+  add_memory_options(*command, options->memory);
   command->add_flag("--json-lines", options->json_lines,
                     "Write what was counted as a line of JSON a second instead of\nthe report "
                     "(which -o still takes)");

@@ -23,6 +23,29 @@ CLI::Validator whole_number(std::uint64_t least) {
           ""};
 }
 
+namespace {
+
+void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& bytes,
+                     std::uint64_t least, const std::string& what) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+  command.add_option(name, bytes, what)
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->check(CLI::Range(least, kMost).description(""))
+      ->type_name("SIZE");
+}
+
+}  // namespace
+
+void add_memory_options(CLI::App& command, MemoryOptions& options) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kLeastTarget = std::uint64_t{4} << 20;
+  add_size_option(command, "--memory", options.command, kLeast,
+                  "What optrace may take for distinct paths; those beyond\nare counted in '...' "
+                  "frames (1G)");
+  add_size_option(command, "--target-memory", options.target, kLeastTarget,
+                  "What it may take in each traced process (64M)");
+}
+
 std::string subcommand_meant(CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* const one : app.get_subcommands([](CLI::App*) { return true; })) {

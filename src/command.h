@@ -20,6 +20,15 @@ CLI::Validator one_of(const std::set<std::string>& choices);
 /// number that there is.)
 CLI::Validator whole_number(std::uint64_t least);
 
+/// How much memory a trace of a program may take.
+struct MemoryOptions {
+  std::uint64_t command = std::uint64_t{1} << 30;  ///< Here, in bytes;
+  std::uint64_t target = std::uint64_t{64} << 20;  ///< in each traced process.
+};
+
+/// Adds --memory SIZE and --target-memory SIZE: `2G`, `500M`. `options` must outlive `command`.
+void add_memory_options(CLI::App& command, MemoryOptions& options);
+
 /// The subcommand of `app` that a misspelt word was likely meant to be; empty if none is like it.
 std::string subcommand_meant(CLI::App& app, const std::string& word);
 

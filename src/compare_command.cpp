@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include "report/compare.h"
 #include "report/json.h"
 #include "report/render.h"
+#include "report/shortfalls.h"
 #include "src/command.h"
 #include "src/destination.h"
 #include "src/operand.h"
@@ -66,7 +68,17 @@ std::string text_of(const CompareCommandOptions& options, const Report& first, c
   return comparison_to_text(first, second, comparison, labels, style_for(options.colour, target));
 }
 
+/// A baseline that lacks something would make every later comparison inconclusive.
 void write_baseline(const Report& report, const std::string& file) {
+  const auto lacks = std::ranges::find_if(report.shortfalls, [](const Shortfall& shortfall) {
+    return may_hide_differences({shortfall});
+  });
+  if (lacks != report.shortfalls.end()) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{} is not written, because it would not be complete: {}", file,
+                            sentence_of(*lacks)),
+                std::string(kind_of(*lacks).remedy));
+  }
   OutputFile baseline(file);
   baseline.write(to_json(for_baseline(report)));
   baseline.commit();
@@ -101,6 +113,8 @@ void run(const CompareCommandOptions& options) {
                               comparison.differences.empty() ? "is left as it was" : "is updated"));
   } else if (!comparison.differences.empty()) {
     throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
+  } else if (!comparison.conclusive) {
+    throw CLI::RuntimeError(static_cast<int>(ExitStatus::usage));
   }
 }
 
@@ -120,7 +134,8 @@ void add_compare_command(CLI::App& app) {
       "  optrace compare before.trace after.json -o differences.txt\n"
       "  optrace compare 'run train.py' --baseline train.json --update      make or renew it\n"
       "  optrace compare 'run train.py' --baseline train.json               in CI\n"
-      "Exit status: 0 if nothing differs or a baseline was updated, 1 if something does.");
+      "Exit status: 0 if nothing differs or a baseline was updated, 1 if something does, 2 if that "
+      "can't be told\nbecause one of the two is not complete.");
   command->add_option("A", options->first, "A trace, a report, or a command in quotes")
       ->type_name("");
   command->add_option("B", options->second, "Another, of the same call or program")->type_name("");

@@ -43,6 +43,7 @@ struct RunOptions {
   std::string trace_file;
   std::string probes = "jump";
   std::string python;
+  MemoryOptions memory;
 };
 
 /// How many of `arguments` come before the program: it begins with the first that is neither an
@@ -254,6 +255,14 @@ Trace* main_trace(ProgramResult& result) {
   return nullptr;
 }
 
+/// Counts the processes that were to be traced, and could not be.
+void note_untraced(ProgramResult& result) {
+  Trace* const trace = main_trace(result);
+  if (trace == nullptr) return;
+  for (const TracedProcess& process : result.processes)
+    if (!process.problem.empty()) note_shortfall(trace->meta, "processes_untraced");
+}
+
 /// Tells the program's own trace what it lacks, so that nobody takes it for all: the other
 /// processes, and what a program that failed did not get to. `files` are those of the processes'
 /// traces, in their order; none where none is written.
@@ -271,6 +280,7 @@ void note_what_is_missing(const RunOptions& options, ProgramResult& result,
 /// Writes the traces and the report; `failed` if one of them could not be written.
 ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
   Steps steps;
+  note_untraced(result);
   std::erase_if(result.processes, std::not_fn(has_news));
   std::vector<std::filesystem::path> written;
   if (!options.trace_file.empty())
@@ -316,6 +326,8 @@ DryRun dry_run_of(const RunOptions& options) {
 ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
+  options.request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
+  options.request.target_bytes = options.memory.target;
   if (options.dry_run.asked_for()) options.request.dry_run = dry_run_of(options);
   LiveLine line;
   return run_program(options.request,
@@ -360,6 +372,7 @@ void add_program_options(CLI::App& command, RunOptions& options) {
                   "Trace N calls of an op, then let the program run untraced")
       ->check(whole_number(1))
       ->type_name("N");
+  add_memory_options(command, options.memory);
   add_dry_run_options(command, options.dry_run);
   command.add_flag("--children", options.request.children,
                    "Trace the processes that the program starts too");
@@ -436,6 +449,7 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
                 fmt::format("`{}` ended with exit status {}", fmt::join(words, " "), status),
                 "Its own messages say why. What it did until then is not what it was to do.");
   }
+  note_untraced(result);
   note_what_is_missing(options, result, {});
   std::vector<Trace> traces;
   for (TracedProcess& process : result.processes)

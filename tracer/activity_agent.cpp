@@ -139,6 +139,7 @@ void add_activity_warnings(Trace& trace) {
     if (why != json.end() && why->is_string()) reasons.insert(why->get<std::string>());
   }
   for (const std::string& reason : reasons) trace.meta["warnings"].push_back(reason);
+  if (!reasons.empty()) note_shortfall(trace.meta, "device_work_missing");
 }
 
 }  // namespace optrace

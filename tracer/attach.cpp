@@ -297,7 +297,7 @@ class Attachment {
 
   void begin() {
     traps_.emplace(request_.process);
-    Json order = orders_.record();
+    Json order = orders_.record(request_.target_bytes);
     order["patience"] = std::chrono::duration<double>(request_.timeout).count();
     if (sees_our_files())
       connection_->send(order);

@@ -12,6 +12,7 @@
 
 #include "tracer/collector.h"
 #include "tracer/trace.h"
+#include "tracer/tracing_orders.h"
 
 namespace optrace {
 
@@ -23,6 +24,7 @@ struct AttachRequest {
   std::string until_op;  ///< A pattern: until an op of such a name was called; empty: no matter.
   /// How long the interpreter may take to get to where it can be interrupted.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
+  std::uint64_t target_bytes = kTargetBytes;  ///< What tracing may take in the process.
 };
 
 /// What is known while it is being traced.

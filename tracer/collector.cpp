@@ -258,7 +258,7 @@ struct Collector::State {
         options(std::move(wanted)),
         table(texts.modules, probe_session.modules(), trace),
         functions(trace, table, texts),
-        counter(functions, options.selection),
+        counter(functions, options.selection, options.memory),
         known_chunks(region.chunk_count()) {
     const recording::RegionHeader& header = region.header();
     start_ticks = header.start_ticks;
@@ -722,7 +722,11 @@ Trace Collector::take(nlohmann::json meta) {
   if (std::string warning = untied_activities_warning(state.counter.untied_activities());
       !warning.empty())
     meta["warnings"].push_back(std::move(warning));
+  if (const std::uint64_t untied = state.counter.untied_activities(); untied != 0)
+    note_shortfall(meta, "device_work_missing", untied);
+  note_merged_paths(meta, state.counter);
   if (const std::uint64_t texts_lost = load(state.region.header().arena_lost); texts_lost != 0) {
+    note_shortfall(meta, "texts_lost", texts_lost);
     meta["warnings"].push_back(fmt::format(
         "{} names or op records found no room; frames without them are missing or nameless.",
         texts_lost));

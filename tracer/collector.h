@@ -18,6 +18,8 @@ namespace optrace {
 struct CollectorOptions {
   TraceSelection selection;
   bool timeline = false;  ///< Keep every event too (memory grows with the program's length).
+  /// What all processes' paths may take together; each its own of the default size where null.
+  std::shared_ptr<MemoryBudget> memory{};
 };
 
 /// What a live display may show.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "tracer/blocks.h"
 #include "tracer/situation_memory.h"
 
 namespace optrace {
@@ -39,6 +41,10 @@ constexpr std::size_t kMostRemembered = 64 << 20;  // Bytes.
 
 // Situations of more frames are not remembered: each would take as much room as there are frames.
 constexpr std::size_t kDeepest = 500;
+
+// What the selection says of what is in a "...": bits of its path's line.
+constexpr std::uint32_t kChosen = 1, kInOp = 2, kInModule = 4;
+
 constexpr std::uint32_t kTooDeep = kNone;  // As a thread's situation: the rules alone know it.
 
 // Code that runs once (modules that are imported) meets no situation again. Where half of so many
@@ -47,7 +53,13 @@ constexpr std::uint32_t kJudged = 512;
 constexpr std::uint32_t kShortestRest = 2048;
 constexpr std::uint32_t kLongestRest = 65'536;
 
-// What tells the ways from one path onwards apart.
+// Deeper recursion is merged: nobody reads so far, and memory has an end.
+constexpr std::uint32_t kDeepestPath = 10'000;
+
+// What a path takes in all: here, in the trace, and in the report, where its frame takes most.
+constexpr std::size_t kBytesPerPath = 1536;
+
+// What tells the ways from one path onwards apart, and all that is known of one but its counts.
 struct PathKey {
   std::uint32_t parent;
   std::uint32_t what;
@@ -57,7 +69,14 @@ struct PathKey {
   std::uint32_t kind_and_jump;
   std::uint32_t thread;  // Of roots.
   bool operator==(const PathKey&) const = default;
+
+  PathKind kind() const { return static_cast<PathKind>(kind_and_jump / 2); }
+  bool is_tail_call() const { return kind_and_jump % 2 != 0; }
 };
+
+std::uint32_t kind_and_jump(PathKind kind, bool jump) {
+  return static_cast<std::uint32_t>(kind) * 2 + (jump ? 1U : 0U);
+}
 
 template <typename Key>
 struct HashBytes {
@@ -152,11 +171,25 @@ struct PathCounter::State {
     std::uint64_t calls = 0;
     std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
     std::uint32_t first_thread = kNone, last_thread = kNone;
-    bool chosen = false;     // What the selection wants, or inside of it.
-    bool chosen_op = false;  // An outermost op call of these.
-    bool in_op = false;      // One of these, or inside of one.
-    bool in_module = false;  // Inside the selected module.
+    std::uint32_t thread_count = 1;
+    std::uint32_t root = kNone;     // The outermost path above it, or itself.
+    std::uint32_t depth = 0;        // Paths above it.
+    std::uint32_t tallies = kNone;  // Place in the counter's.
+    bool chosen = false;            // What the selection wants, or inside of it.
+    bool chosen_op = false;         // An outermost op call of these.
+    bool in_op = false;             // One of these, or inside of one.
+    bool in_module = false;         // Inside the selected module.
     bool opens = false;  // Its function is the body of the parallel region that its parent opens.
+  };
+  static_assert(sizeof(Usage) == 64);
+
+  // What few paths have.
+  struct Tallies {
+    std::vector<OpTally> ops{};
+    std::vector<ArgumentTally> arguments{};
+    std::uint64_t ops_left_out = 0;
+    std::vector<ActivityTally> activities{};
+    std::uint64_t activities_left_out = 0;
   };
 
   struct RegionEntry {
@@ -214,6 +247,7 @@ struct PathCounter::State {
     std::vector<CallTreeRules::State> situations;
     std::unordered_multimap<std::uint64_t, std::uint32_t> interned;  // By hash of the state.
     std::size_t situation_bytes = 0;
+    std::size_t remembered = 0;  // As the counter's sum has it.
     SituationMemory memory;
     std::uint32_t now = 0;
     std::uint32_t found = 0, missed = 0;  // Events of late whose situation was remembered, or not.
@@ -231,10 +265,12 @@ struct PathCounter::State {
     std::uint64_t near = 0;  // A stack address of late.
   };
 
-  State(const PathFunctions& path_functions, TraceSelection wanted)
+  State(const PathFunctions& path_functions, TraceSelection wanted,
+        std::shared_ptr<MemoryBudget> memory)
       : functions(path_functions),
         selection(std::move(wanted)),
-        everything(selection.everything()) {
+        everything(selection.everything()),
+        budget(std::move(memory)) {
     if (!selection.ops.empty()) {
       pattern = unambiguous_name(selection.ops);
       if (const std::size_t scope = selection.ops.find("::"); scope != std::string::npos)
@@ -242,13 +278,22 @@ struct PathCounter::State {
     }
   }
 
-  static bool is_plumbing(const TracePath& path) {
-    return path.kind == PathKind::function && path.what == kNone;
+  static bool is_plumbing(const PathKey& path) {
+    return path.kind() == PathKind::function && path.what == kNone;
   }
   std::uint32_t path_of(Thread& thread, const CallTreeRules::Node& node, const Event* event);
-  std::uint32_t add_path(const PathKey& key, const TracePath& path);
-  Usage choose(const TracePath& path) const;
-  void join_region(Thread& thread, const Event& event, TracePath& path);
+  std::uint32_t add_path(const PathKey& key, std::uint32_t thread);
+  bool is_merged(std::uint32_t path) const;
+  std::uint32_t add_merged(const PathKey& key, std::uint32_t thread);
+  std::uint32_t insert(const PathKey& key);
+  std::uint32_t& slot_of(const PathKey& key);
+  void grow_slots();
+  bool has_room_below(std::uint32_t parent) const;
+  Tallies& tallies_of(std::uint32_t path);
+  Usage choose(const PathKey& path) const;
+  TracePath trace_path(std::uint32_t path, bool is_merged);
+  std::vector<TracePath> take_paths();
+  void join_region(Thread& thread, const Event& event, PathKey& path);
   const RegionEntry* opened_region(std::uint32_t body, std::uint32_t thread,
                                    std::uint64_t time) const;
   void enter(Thread& thread, Live& live, std::uint32_t path, std::uint64_t time);
@@ -283,11 +328,16 @@ struct PathCounter::State {
   const PathFunctions& functions;
   const TraceSelection selection;
   const bool everything;
-  std::string pattern;           // Of ops, as at::_ops names them.
-  std::string scope_pattern;     // Of their namespace; empty: any.
-  std::vector<TracePath> paths;  // Without what `usages` count.
-  std::vector<Usage> usages;     // Of each.
-  std::unordered_map<PathKey, std::uint32_t, HashBytes<PathKey>> places;
+  std::string pattern;        // Of ops, as at::_ops names them.
+  std::string scope_pattern;  // Of their namespace; empty: any.
+  const std::shared_ptr<MemoryBudget> budget;
+  Blocks<PathKey> paths;
+  Blocks<Usage> usages;              // Of each.
+  std::deque<Tallies> tallies;       // Of some.
+  std::vector<std::uint32_t> slots;  // Paths by their keys: open addressing, half full at most.
+  std::size_t memories = 0;          // Bytes of what all threads remember.
+  bool functions_left_out = false;   // There was no room for some function below a "...".
+  std::uint64_t merged = 0, unnamed = 0;  // Calls in "..." frames, and those without a function.
   std::vector<std::unique_ptr<Thread>> threads;
   std::unordered_map<std::uint32_t, std::vector<RegionEntry>> regions;  // By the body's function.
   std::unordered_map<std::uint64_t, Region> open_regions;  // By what their threads share.
@@ -320,8 +370,19 @@ bool PathCounter::State::wants(std::string_view step_name, std::string_view op) 
 
 // What the selection says of a path, which follows from the path above it, and for an autograd node
 // from the op that made it.
-PathCounter::State::Usage PathCounter::State::choose(const TracePath& path) const {
+PathCounter::State::Usage PathCounter::State::choose(const PathKey& path) const {
   Usage chosen;
+  if (path.parent != kNone) {
+    chosen.root = usages[path.parent].root;
+    chosen.depth = usages[path.parent].depth + 1;
+  }
+  const bool only_module = selection.ops.empty() && selection.skip == 0 && selection.count == 0;
+  if (path.kind() == PathKind::merged) {
+    chosen.in_op = (path.line & kInOp) != 0;
+    chosen.in_module = (path.line & kInModule) != 0;
+    chosen.chosen = (path.line & kChosen) != 0 || (only_module && chosen.in_module);
+    return chosen;
+  }
   for (const std::uint32_t from : {path.parent, path.caused_by}) {
     if (from == kNone) continue;
     chosen.chosen = chosen.chosen || usages[from].chosen;
@@ -329,11 +390,11 @@ PathCounter::State::Usage PathCounter::State::choose(const TracePath& path) cons
     chosen.in_module = chosen.in_module || usages[from].in_module;
   }
   chosen.in_module = chosen.in_module || selection.from_module.empty() ||
-                     (path.kind == PathKind::python &&
+                     (path.kind() == PathKind::python &&
                       is_in_module(functions.python_name(path.what), selection.from_module));
-  const bool is_op = path.kind == PathKind::op;
+  const bool is_op = path.kind() == PathKind::op;
   const bool is_step =
-      path.kind == PathKind::function && path.what != kNone && functions.role(path.what).op_call;
+      path.kind() == PathKind::function && path.what != kNone && functions.role(path.what).op_call;
   if ((is_op || is_step) && chosen.in_module && !chosen.in_op) {
     const std::string_view op = is_op ? functions.op_name(path.what) : std::string_view();
     const std::string name =
@@ -341,61 +402,128 @@ PathCounter::State::Usage PathCounter::State::choose(const TracePath& path) cons
     chosen.chosen_op = selection.ops.empty() || (!name.empty() && wants(name, op));
     chosen.in_op = chosen.chosen_op;
   }
-  const bool only_module = selection.ops.empty() && selection.skip == 0 && selection.count == 0;
   chosen.chosen = chosen.chosen || chosen.chosen_op || (only_module && chosen.in_module);
-  if (path.kind == PathKind::function && path.what != kNone && path.parent != kNone) {
-    const TracePath& parent = paths[path.parent];
-    chosen.opens = parent.kind == PathKind::function && parent.what != kNone &&
+  if (path.kind() == PathKind::function && path.what != kNone && path.parent != kNone) {
+    const PathKey& parent = paths[path.parent];
+    chosen.opens = parent.kind() == PathKind::function && parent.what != kNone &&
                    functions.role(parent.what).opens_region;
   }
   return chosen;
 }
 
-std::uint32_t PathCounter::State::add_path(const PathKey& key, const TracePath& path) {
-  const auto [place, is_new] = places.try_emplace(key, static_cast<std::uint32_t>(paths.size()));
-  if (is_new) {
-    usages.push_back(choose(path));
-    paths.push_back(path);
+// Where the path is, or would be.
+std::uint32_t& PathCounter::State::slot_of(const PathKey& key) {
+  std::size_t at = HashBytes<PathKey>()(key) & (slots.size() - 1);
+  while (slots[at] != kNone && !(paths[slots[at]] == key)) at = (at + 1) & (slots.size() - 1);
+  return slots[at];
+}
+
+void PathCounter::State::grow_slots() {
+  constexpr std::size_t kSmallest = 1024;
+  slots.assign(std::max(slots.size() * 2, kSmallest), kNone);
+  for (std::uint32_t path = 0; path < paths.size(); ++path) slot_of(paths[path]) = path;
+}
+
+// The path with that key, which is new.
+std::uint32_t PathCounter::State::insert(const PathKey& key) {
+  const auto path = static_cast<std::uint32_t>(paths.size());
+  slot_of(key) = path;
+  usages.push_back(choose(key));
+  if (key.parent == kNone) usages[path].root = path;
+  paths.push_back(key);
+  budget->take(kBytesPerPath);
+  return path;
+}
+
+bool PathCounter::State::has_room_below(std::uint32_t parent) const {
+  if (parent == kNone) return budget->has_room();
+  return paths[parent].kind() != PathKind::merged && !is_merged(parent) &&
+         usages[parent].depth < kDeepestPath && budget->has_room();
+}
+
+// Whether it is counted by its function alone.
+bool PathCounter::State::is_merged(std::uint32_t path) const {
+  return paths[path].parent != kNone && paths[paths[path].parent].kind() == PathKind::merged;
+}
+
+std::uint32_t PathCounter::State::add_path(const PathKey& key, std::uint32_t thread) {
+  if ((paths.size() + 1) * 2 > slots.size()) grow_slots();
+  if (const std::uint32_t known = slot_of(key); known != kNone) return known;
+  return has_room_below(key.parent) ? insert(key) : add_merged(key, thread);
+}
+
+// A path for which there is no room is counted by its function alone, below a "..." of the path
+// that is outermost, or of the one that is the last not too deep. What the selection says of it
+// stays exact, so there is a "..." for each case of that.
+std::uint32_t PathCounter::State::add_merged(const PathKey& key, std::uint32_t thread) {
+  std::uint32_t above = key.parent;
+  std::uint32_t flags = selection.from_module.empty() ? kInModule : 0;
+  for (const std::uint32_t from : {key.parent, key.caused_by}) {
+    if (from == kNone) continue;
+    flags |= (usages[from].chosen ? kChosen : 0) | (usages[from].in_op ? kInOp : 0) |
+             (usages[from].in_module ? kInModule : 0);
   }
-  return place->second;
+  if (above != kNone) {
+    if (is_merged(above)) above = paths[above].parent;
+    if (paths[above].kind() == PathKind::merged)
+      above = paths[above].parent;
+    else if (usages[above].depth < kDeepestPath)
+      above = usages[above].root;
+  }
+  const PathKey group{.parent = above,
+                      .what = kNone,
+                      .line = flags,
+                      .builtin = kNone,
+                      .caused_by = kNone,
+                      .kind_and_jump = kind_and_jump(PathKind::merged, false),
+                      .thread = above == kNone ? thread : 0};
+  std::uint32_t place = slot_of(group);
+  if (place == kNone) place = insert(group);
+  if ((paths.size() + 1) * 2 > slots.size()) grow_slots();
+  PathKey alone = key;
+  alone.parent = place;
+  alone.line = 0;
+  alone.caused_by = kNone;
+  alone.kind_and_jump = kind_and_jump(key.kind(), false);
+  alone.thread = 0;
+  if (const std::uint32_t known = slot_of(alone); known != kNone) return known;
+  if (budget->has_room_for_merged()) return insert(alone);
+  functions_left_out = true;
+  return place;
 }
 
 std::uint32_t PathCounter::State::path_of(Thread& thread, const CallTreeRules::Node& node,
                                           const Event* event) {
-  TracePath path;
-  path.kind = node.kind;
-  path.tail_call = node.tail_call;
-  path.what = node.what;
+  bool jump = node.tail_call;
+  std::uint32_t what = node.what;
   if (node.kind == PathKind::function && functions.is_plumbing(node.what)) {
     if (node.shown_under != kNone && is_plumbing(paths[node.shown_under])) return node.shown_under;
-    path.what = kNone;
-    path.tail_call = false;
+    what = kNone;
+    jump = false;
   }
-  path.line = node.line;
-  path.builtin = node.builtin;
-  path.parent = node.shown_under;
-  if (node.kind == PathKind::node) path.caused_by = thread.caused_by;
-  if (event != nullptr && path.kind == PathKind::function && path.what != kNone &&
-      (functions.role(path.what).region_body || regions.contains(path.what)))
-    join_region(thread, *event, path);
-  path.thread = path.parent == kNone ? thread.number : paths[path.parent].thread;
-  return add_path(
-      {.parent = path.parent,
-       .what = path.what,
-       .line = path.line,
-       .builtin = path.builtin,
-       .caused_by = path.caused_by,
-       .kind_and_jump = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1U : 0U),
-       .thread = path.parent == kNone ? path.thread : 0},
-      path);
+  PathKey key{.parent = node.shown_under,
+              .what = what,
+              .line = node.line,
+              .builtin = node.builtin,
+              .caused_by = node.kind == PathKind::node ? thread.caused_by : kNone,
+              .kind_and_jump = kind_and_jump(node.kind, jump),
+              .thread = 0};
+  if (event != nullptr && node.kind == PathKind::function && what != kNone &&
+      (functions.role(what).region_body || regions.contains(what)))
+    join_region(thread, *event, key);
+  if (key.parent == kNone) key.thread = thread.number;
+  return add_path(key, thread.number);
 }
 
 // A worker of OpenMP's belongs to the call that opened the region, as the thread does that made it.
 // Both have the pointer to what the threads share, which lies on the stack of the one that opened
 // the region and waits for the others, so that it has one region at a time.
-void PathCounter::State::join_region(Thread& thread, const Event& event, TracePath& path) {
+void PathCounter::State::join_region(Thread& thread, const Event& event, PathKey& path) {
+  const auto take_jump = [&path](bool jump) {
+    path.kind_and_jump = kind_and_jump(path.kind(), jump);
+  };
   if (path.parent != kNone && paths[path.parent].what != kNone &&
-      paths[path.parent].kind == PathKind::function &&
+      paths[path.parent].kind() == PathKind::function &&
       functions.role(paths[path.parent].what).opens_region)
     return;
   const auto opened =
@@ -404,7 +532,7 @@ void PathCounter::State::join_region(Thread& thread, const Event& event, TracePa
     thread.depends_on_time = true;
     thread.counting = opened->second.counting;
     path.parent = opened->second.path;
-    path.tail_call = false;
+    take_jump(false);
     path.line = 0;
     path.builtin = kNone;
     return;
@@ -413,9 +541,9 @@ void PathCounter::State::join_region(Thread& thread, const Event& event, TracePa
   thread.depends_on_time = true;
   const RegionEntry* const region = opened_region(path.what, thread.number, event.time);
   if (region == nullptr) return;
-  const TracePath& entered = paths[region->path];
+  const PathKey& entered = paths[region->path];
   path.parent = entered.parent;
-  path.tail_call = entered.tail_call;
+  take_jump(entered.is_tail_call());
   path.line = entered.line;
   path.builtin = entered.builtin;
 }
@@ -459,7 +587,7 @@ void PathCounter::State::enter(Thread& thread, Live& live, std::uint32_t path, s
   if (entered.first_thread == kNone) entered.first_thread = entered.last_thread = thread.number;
   if (entered.last_thread != thread.number) {
     shared.insert(std::uint64_t{path} << 32 | entered.first_thread);
-    if (shared.insert(std::uint64_t{path} << 32 | thread.number).second) ++paths[path].thread_count;
+    if (shared.insert(std::uint64_t{path} << 32 | thread.number).second) ++entered.thread_count;
     entered.last_thread = thread.number;
   }
 }
@@ -482,7 +610,8 @@ std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::St
   const auto [first, last] = thread.interned.equal_range(hash);
   for (auto it = first; it != last; ++it)
     if (thread.situations[it->second] == state) return it->second;
-  thread.situation_bytes += sizeof(CallTreeRules::State) +
+  constexpr std::size_t kInterned = 64;  // Of `interned`: a node and its bucket.
+  thread.situation_bytes += sizeof(CallTreeRules::State) + kInterned +
                             state.native.size() * sizeof(CallTreeRules::LiveFrame) +
                             state.python.size() * sizeof(CallTreeRules::LivePython);
   const auto index = static_cast<std::uint32_t>(thread.situations.size());
@@ -525,6 +654,7 @@ void PathCounter::State::forget(Thread& thread) {
   thread.memory = {};
   thread.interned.clear();
   thread.situation_bytes = 0;
+  memories -= std::exchange(thread.remembered, 0);
   std::vector<CallTreeRules::State> now;
   if (thread.now != kTooDeep) {
     now.push_back(std::move(thread.situations[thread.now]));
@@ -562,7 +692,10 @@ void PathCounter::State::apply(Thread& thread, const Event& event, const EventKe
     thread.memory.add(situation, outcome);
   move_to(thread, outcome, event.time);
   if (enters) end_way(thread);
-  if (thread.situation_bytes + thread.memory.bytes() > kMostRemembered) forget(thread);
+  const std::size_t bytes = thread.situation_bytes + thread.memory.bytes();
+  memories += bytes - thread.remembered;
+  thread.remembered = bytes;
+  if (bytes > kMostRemembered || memories > budget->for_memories()) forget(thread);
 }
 
 // What an event made of the frames of which so many lived on.
@@ -612,9 +745,19 @@ void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::ui
     enter_all(thread, outcome, time);
 }
 
+PathCounter::State::Tallies& PathCounter::State::tallies_of(std::uint32_t path) {
+  std::uint32_t& place = usages[path].tallies;
+  if (place == kNone) {
+    place = static_cast<std::uint32_t>(tallies.size());
+    tallies.emplace_back();
+  }
+  return tallies[place];
+}
+
 void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::uint32_t results) {
-  if (path == kNone) return;
-  TracePath& of = paths[path];
+  // What is counted without a function is no call of one op.
+  if (path == kNone || paths[path].kind() == PathKind::merged) return;
+  Tallies& of = tallies_of(path);
   for (OpTally& known : of.ops) {
     if (known.record == record && known.results == results) {
       ++known.calls;
@@ -682,7 +825,8 @@ void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
       return;
     }
     if (thread.native[i - 1].start == kUncounted) return;
-    TracePath& path = paths[frame.node];
+    if (paths[frame.node].kind() == PathKind::merged) return;
+    Tallies& path = tallies_of(frame.node);
     for (ArgumentTally& known : path.arguments) {
       // A hidden pointer to the result differs from call to call; the key set does not.
       if (known.second == event.return_address || known.first == event.stack_pointer) {
@@ -759,7 +903,7 @@ void PathCounter::State::note_activity(const Event& event) {
   }
   if (!known) ++untied;
   if (path == kNone) return;
-  TracePath& of = paths[path];
+  Tallies& of = tallies_of(path);
   const auto [place, is_new] =
       activity_places.try_emplace(std::uint64_t{path} << 32 | event.what, of.activities.size());
   if (is_new && of.activities.size() == kMostActivities) {
@@ -793,8 +937,11 @@ std::uint32_t PathCounter::State::forward_of(std::uint64_t thread, std::uint64_t
   return kNone;
 }
 
-PathCounter::PathCounter(const PathFunctions& functions, TraceSelection selection)
-    : state_(std::make_unique<State>(functions, std::move(selection))) {}
+PathCounter::PathCounter(const PathFunctions& functions, TraceSelection selection,
+                         std::shared_ptr<MemoryBudget> budget)
+    : state_(
+          std::make_unique<State>(functions, std::move(selection),
+                                  budget ? std::move(budget) : std::make_shared<MemoryBudget>())) {}
 
 PathCounter::~PathCounter() = default;
 
@@ -941,33 +1088,93 @@ std::vector<TracePath> PathCounter::take(std::uint64_t time) {
     for (const State::Live& live : thread->native) state_->leave(live, time);
     for (const State::Live& live : thread->python) state_->leave(live, time);
   }
-  std::vector<TracePath>& paths = state_->paths;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    const State::Usage& counted = state_->usages[i];
-    paths[i].calls = counted.calls;
-    paths[i].total_time = counted.total_time;
-    paths[i].shortest_time = counted.shortest_time;
-    paths[i].longest_time = counted.longest_time;
+  return state_->take_paths();
+}
+
+// A path as the trace has it, but for its place among the others.
+TracePath PathCounter::State::trace_path(std::uint32_t path, bool is_merged) {
+  const PathKey& key = paths[path];
+  const Usage& counted = usages[path];
+  TracePath made{.kind = key.kind(),
+                 .tail_call = key.is_tail_call(),
+                 .what = key.what,
+                 .line = key.kind() == PathKind::merged ? 0 : key.line,
+                 .builtin = key.builtin,
+                 .thread = key.thread,
+                 .thread_count = counted.thread_count,
+                 .calls = counted.calls};
+  // Of frames that may be one inside of the other there is no time of all.
+  if (!is_merged) {
+    made.total_time = counted.total_time;
+    made.shortest_time = counted.shortest_time;
+    made.longest_time = counted.longest_time;
   }
+  if (counted.tallies == kNone) return made;
+  Tallies& of = tallies[counted.tallies];
+  made.ops = std::move(of.ops);
+  made.arguments = std::move(of.arguments);
+  made.ops_left_out = of.ops_left_out;
+  made.activities = std::move(of.activities);
+  made.activities_left_out = of.activities_left_out;
+  return made;
+}
+
+std::vector<TracePath> PathCounter::State::take_paths() {
+  slots = {};
   // Kept is what was counted and what leads there; of those that made a kept node, too.
   std::vector<std::uint8_t> kept(paths.size());
-  for (std::size_t i = paths.size(); i-- > 0;) {
-    const TracePath& path = paths[i];
-    if (path.calls != 0) kept[i] = 1;
+  std::size_t count = 0;
+  for (std::uint32_t i = static_cast<std::uint32_t>(paths.size()); i-- > 0;) {
+    if (usages[i].calls != 0) kept[i] = 1;
     if (kept[i] == 0) continue;
-    if (path.parent != kNone) kept[path.parent] = 1;
+    ++count;
+    const std::uint32_t parent = paths[i].parent;
+    if (parent != kNone) kept[parent] = 1;
+    if (paths[i].kind() == PathKind::merged) unnamed += usages[i].calls;
+    if (parent != kNone && paths[parent].kind() == PathKind::merged) merged += usages[i].calls;
   }
+  // Whether a selection wants calls of an unknown function is unknown, too.
+  if (functions_left_out) unnamed = std::max<std::uint64_t>(unnamed, 1);
+  merged += unnamed;
   std::vector<std::uint32_t> places(paths.size(), kNone);
   std::vector<TracePath> taken;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
+  taken.reserve(count);
+  for (std::uint32_t i = 0; i < paths.size(); ++i) {
     if (kept[i] == 0) continue;
-    TracePath path = std::move(paths[i]);
-    if (path.parent != kNone) path.parent = places[path.parent];
-    if (path.caused_by != kNone) path.caused_by = places[path.caused_by];
+    TracePath* const parent = paths[i].parent == kNone ? nullptr : &taken[places[paths[i].parent]];
+    const bool below_merged = parent != nullptr && parent->kind == PathKind::merged;
+    TracePath path = trace_path(i, below_merged || paths[i].kind() == PathKind::merged);
+    if (parent != nullptr) {
+      path.parent = places[paths[i].parent];
+      path.thread = parent->thread;
+    }
+    // A "..." has as many calls as are below it, whoever they are of.
+    if (below_merged) parent->calls += path.calls;
+    if (const std::uint32_t cause = paths[i].caused_by; cause != kNone)
+      path.caused_by = places[cause];
     places[i] = static_cast<std::uint32_t>(taken.size());
     taken.push_back(std::move(path));
+    paths.drop_before(i);
+    usages.drop_before(i);
   }
+  paths = {};
+  usages = {};
   return taken;
+}
+
+std::uint64_t PathCounter::merged_calls() const {
+  return state_->merged;
+}
+
+std::uint64_t PathCounter::unnamed_calls() const {
+  return state_->unnamed;
+}
+
+void note_merged_paths(nlohmann::json& meta, const PathCounter& counter) {
+  const std::uint64_t unnamed = counter.unnamed_calls();
+  if (counter.merged_calls() != unnamed)
+    note_shortfall(meta, "paths_merged", counter.merged_calls() - unnamed);
+  if (unnamed != 0) note_shortfall(meta, "calls_unnamed", unnamed);
 }
 
 namespace {
@@ -1015,9 +1222,10 @@ class TracePathFunctions : public PathFunctions {
 
 }  // namespace
 
-void count_paths(Trace& trace, const TraceSelection& selection) {
+void count_paths(Trace& trace, const TraceSelection& selection,
+                 std::shared_ptr<MemoryBudget> budget) {
   const TracePathFunctions functions(trace);
-  PathCounter counter(functions, selection);
+  PathCounter counter(functions, selection, std::move(budget));
   for (const ThreadRecord& thread : trace.threads) {
     const std::uint32_t index = counter.add_thread();
     for (const InitialFrame& frame : thread.initial_stack) counter.add_initial(index, frame);
@@ -1055,8 +1263,11 @@ void count_paths(Trace& trace, const TraceSelection& selection) {
   trace.paths = counter.take(last);
   trace.statistics = counter.statistics();
   if (std::string warning = untied_activities_warning(counter.untied_activities());
-      !warning.empty())
+      !warning.empty()) {
     trace.meta["warnings"].push_back(std::move(warning));
+    note_shortfall(trace.meta, "device_work_missing", counter.untied_activities());
+  }
+  note_merged_paths(trace.meta, counter);
 }
 
 }  // namespace optrace

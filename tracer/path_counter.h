@@ -9,6 +9,7 @@
 
 #include "tracer/call_tree.h"
 #include "tracer/function_roles.h"
+#include "tracer/memory_budget.h"
 #include "tracer/situation_memory.h"
 #include "tracer/trace.h"
 
@@ -39,12 +40,15 @@ class PathFunctions : public CallTreeFunctions {
 };
 
 /// Counts the ways through the calls of any number of threads, in memory that grows with the number
-/// of distinct ways only. The rules of the call tree run once for each situation: what they made of
-/// it is remembered, and met again, an event costs a look-up.
+/// of distinct ways only, and to the budget's end. The rules of the call tree run once for each
+/// situation: what they made of it is remembered, and met again, an event costs a look-up.
 class PathCounter {
  public:
-  /// `functions` must outlive the counter.
-  PathCounter(const PathFunctions& functions, TraceSelection selection);
+  /// `functions` must outlive the counter. What is beyond the budget, or too deep, is merged: it is
+  /// counted by its function, below a path of kind `merged`. Without a budget there is one of the
+  /// default size.
+  PathCounter(const PathFunctions& functions, TraceSelection selection,
+              std::shared_ptr<MemoryBudget> budget = nullptr);
   ~PathCounter();
   PathCounter(const PathCounter&) = delete;
   PathCounter& operator=(const PathCounter&) = delete;
@@ -81,6 +85,11 @@ class PathCounter {
 
   CallTreeStatistics statistics() const;
 
+  /// After take(): calls below paths of kind `merged`, and those of them of which not even the
+  /// function is known.
+  std::uint64_t merged_calls() const;
+  std::uint64_t unnamed_calls() const;
+
   /// What devices did for calls that nobody saw, or no more remembers.
   std::uint64_t untied_activities() const;
 
@@ -92,10 +101,14 @@ class PathCounter {
 /// What to warn of where so many activities are untied; empty for none.
 std::string untied_activities_warning(std::uint64_t untied);
 
+/// Counts among a trace's shortfalls what was merged. After take().
+void note_merged_paths(nlohmann::json& meta, const PathCounter& counter);
+
 /// Sets the trace's paths and statistics from its timeline, which may be dropped afterwards, and
 /// adds to its warnings.
 /// Throws Error(usage) if an event names what the trace does not have.
-void count_paths(Trace& trace, const TraceSelection& selection);
+void count_paths(Trace& trace, const TraceSelection& selection,
+                 std::shared_ptr<MemoryBudget> budget = nullptr);
 
 /// True if `text` matches `pattern`, in which `*` stands for any characters.
 bool matches_op_pattern(std::string_view op, std::string_view pattern);

@@ -200,7 +200,7 @@ class ProcessFamily {
     guarded(*member, [&] {
       if (first && !instruct(connection, greeting, *member)) return;
       if (!first) {
-        connection.send({{"order", "record"}, {"bytes", kRegionBytes}});
+        connection.send({{"order", "record"}, {"bytes", region_bytes(request_.target_bytes)}});
         member->meta = meta_;
       }
       const Descriptor region = receive_region(connection, member->meta);
@@ -227,7 +227,7 @@ class ProcessFamily {
     }
     if (failure) std::rethrow_exception(failure);
     member.meta = meta_ = orders_.meta(std::move(imported), command_line(request_));
-    connection.send(orders_.record());
+    connection.send(orders_.record(request_.target_bytes));
     return true;
   }
 

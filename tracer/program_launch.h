@@ -14,6 +14,7 @@
 #include "tracer/collector.h"
 #include "tracer/launcher.h"
 #include "tracer/trace.h"
+#include "tracer/tracing_orders.h"
 
 namespace optrace {
 
@@ -24,8 +25,9 @@ struct ProgramRequest {
       arguments;          ///< Python's: SCRIPT, or -m MODULE, or -c CODE, and the rest.
   bool children = false;  ///< Trace the processes that it starts too.
   ProbeMode probes = ProbeMode::jump;
-  std::optional<DryRun> dry_run;  ///< The program sees an emulated GPU.
-  CollectorOptions collector;     ///< For each process.
+  std::optional<DryRun> dry_run;              ///< The program sees an emulated GPU.
+  CollectorOptions collector;                 ///< For each process.
+  std::uint64_t target_bytes = kTargetBytes;  ///< What tracing may take in each process.
 };
 
 /// What became of one process that imported torch.

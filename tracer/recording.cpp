@@ -213,7 +213,7 @@ void note_missing_python(nlohmann::json& meta, std::uint32_t missing) {
   if (missing == 0) return;
   const std::uint32_t times = missing & ~recording::kNoPythonEvents;
   const bool all = times != missing;
-  meta["python_missing"] = all ? nlohmann::json("all") : nlohmann::json(times);
+  note_shortfall(meta, "python_frames_off", all ? 1 : times);
   if (!all) {
     meta["warnings"].push_back(fmt::format(
         "Python frames are missing at times: the profile function of {} was replaced in a way that "

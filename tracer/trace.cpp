@@ -228,7 +228,7 @@ void read_paths(SectionReader reader, Trace& trace) {
   for (std::size_t i = 0; i < trace.paths.size(); ++i) {
     TracePath& path = trace.paths[i];
     const std::uint64_t kind = reader.number();
-    if (kind > static_cast<std::uint64_t>(PathKind::op) * 2 + 1) {
+    if (kind > static_cast<std::uint64_t>(PathKind::merged) * 2 + 1) {
       reader.fail("a path is of an unknown kind");
     }
     path.kind = static_cast<PathKind>(kind / 2);
@@ -585,6 +585,13 @@ class BodyWriter {
 };
 
 }  // namespace
+
+void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count) {
+  nlohmann::json& all = meta["shortfalls"];
+  if (!all.is_object()) all = nlohmann::json::object();
+  nlohmann::json& known = all[kind];
+  known = count + (known.is_number_unsigned() ? known.get<std::uint64_t>() : 0);
+}
 
 Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
   const MappedFile file(path, MappedFile::Trust::none);  // It may be written anew meanwhile.

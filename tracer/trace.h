@@ -107,6 +107,8 @@ enum class PathKind : std::uint8_t {
   initial = 2,   ///< `what` is a function that was live when recording started.
   node = 3,      ///< An autograd node ran: `what` is the op record that names it, or kNone.
   op = 4,        ///< An op was called by no step of at::_ops: `what` is an op record of that op.
+  merged = 5,  ///< "...": what had no room, or was too deep, each function once below it. `what` is
+               ///< kNone. Whatever called it is at or below the parent.
 };
 
 /// How often a path was taken with an op call, and results, of one kind.
@@ -208,6 +210,10 @@ struct Trace {
   std::vector<std::string> op_records;  ///< JSON texts, each an object; [0] describes the torch.
   CallTreeStatistics statistics;        ///< How sure the paths are.
 };
+
+/// Counts in a trace's meta something that the trace lacks, and that a verdict must heed:
+/// meta["shortfalls"] is {kind: count}. The kinds are in report/shortfalls.cpp.
+void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count = 1);
 
 /// What of a trace is wanted.
 enum class TraceParts : std::uint8_t {

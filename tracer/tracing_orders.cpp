@@ -11,6 +11,7 @@
 #include "platform/installation.h"
 #include "tracer/built_for_torch.h"
 #include "tracer/target_description.h"
+#include "tracer/trace.h"
 
 namespace optrace {
 namespace {
@@ -98,7 +99,7 @@ Json TracingOrders::meta(Json imported, const std::string& call) const {
   return checked_meta(std::move(meta));
 }
 
-Json TracingOrders::record() const {
+Json TracingOrders::record(std::uint64_t target_bytes) const {
   Json plans = Json::array();
   for (const std::filesystem::path& plan : plans_) plans.push_back(plan.string());
   return {{"order", "record"},
@@ -108,7 +109,7 @@ Json TracingOrders::record() const {
           {"cuda_calls_agent", cuda_calls_agent_.library.string()},
           {"use_jumps", probes_ == ProbeMode::jump},
           {"plans", std::move(plans)},
-          {"bytes", kRegionBytes}};
+          {"bytes", region_bytes(target_bytes)}};
 }
 
 std::vector<std::filesystem::path> TracingOrders::files() const {
@@ -136,6 +137,7 @@ void add_tables(Json& meta, Json message) {
 }
 
 void add_warnings(Json& meta, const Json& message) {
+  if (message.value("python_frames", Json()) == false) note_shortfall(meta, "python_frames_off");
   const auto found = message.find("warnings");
   if (found == message.end() || !found->is_array()) return;
   for (const Json& warning : *found) {

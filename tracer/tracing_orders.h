@@ -19,8 +19,14 @@
 
 namespace optrace {
 
-/// Bytes of memory that a process shares with the command for what it records.
-constexpr std::uint64_t kRegionBytes = 32ULL << 20;
+/// Bytes that tracing may take in a process, if nothing else is said.
+constexpr std::uint64_t kTargetBytes = 64ULL << 20;
+
+/// Bytes of them that it shares with the command for what it records. The rest is for names of
+/// Python functions, which are kept beside it and never take more.
+constexpr std::uint64_t region_bytes(std::uint64_t target_bytes) {
+  return target_bytes / 2;
+}
 
 /// What a process that has torch is told to do so that it is traced, and what its trace says of it.
 /// The process is not trusted.
@@ -41,7 +47,7 @@ class TracingOrders {
   nlohmann::json meta(nlohmann::json imported, const std::string& call) const;
 
   /// The message to the process: memory is to be shared, everything placed.
-  nlohmann::json record() const;
+  nlohmann::json record(std::uint64_t target_bytes) const;
 
   /// The files that the message names.
   std::vector<std::filesystem::path> files() const;
@@ -67,7 +73,8 @@ Descriptor receive_region(ProgramConnection& connection, nlohmann::json& meta);
 /// Adds the dispatch tables of the message "tables" to meta.
 void add_tables(nlohmann::json& meta, nlohmann::json message);
 
-/// Adds what is text in `message["warnings"]` to meta["warnings"].
+/// Adds what is text in `message["warnings"]` to meta["warnings"], and counts as a shortfall that
+/// `message["python_frames"]` is false.
 void add_warnings(nlohmann::json& meta, const nlohmann::json& message);
 
 }  // namespace optrace

@@ -108,6 +108,7 @@ def trace(
     op_records: bool = True,
     python_frames: bool = True,
     buffer_bytes: int = 33554432,
+    memory_bytes: int = 1073741824,
 ) -> Trace: ...
 def listen() -> str:
     """Lets `optrace attach` trace this process without ptrace, until it ends. The socket's path."""

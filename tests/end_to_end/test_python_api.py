@@ -217,7 +217,10 @@ def test_selection(program):
                 x.mul(2)
         with optrace.trace(op_records=False, python_frames=False) as bare:
             x.add(1)
-        print(json.dumps([t.to_json(), bare.to_json(), bare.report()]))
+        rules = ["never calls __main__.f", "never calls aten::tanh", "calls aten::add"]
+        check = bare.check(rules, allow_unknown=True)
+        print(json.dumps([t.to_json(), bare.to_json(), bare.report(),
+                          [rule["status"] for rule in check.rules], check.status, bool(check)]))
         """)
     frames = list(walk(json.loads(said[0])["roots"]))
     assert {frame["op"] for frame in frames if frame["op"]} >= {"aten::mul.Tensor"}
@@ -226,6 +229,10 @@ def test_selection(program):
     bare = list(walk(json.loads(said[1])["roots"]))
     assert "aten::add.Tensor" in {frame["op"] for frame in bare}
     assert "python" not in {frame["layer"] for frame in bare}
+    # What was switched off decides nothing.
+    lacks = {one["kind"] for one in json.loads(said[1])["shortfalls"]}
+    assert lacks - {"callers_inferred"} == {"python_frames_off", "op_records_missing"}
+    assert said[3:] == [["error", "error", "passed"], "error", False]
 
 
 def test_errors_say_what_to_do(program, tmp_path):
@@ -258,6 +265,7 @@ def test_errors_say_what_to_do(program, tmp_path):
         said["stopped"] = error(t.stop)
         said["format"] = error(lambda: t.report(format="<yaml>"))
         said["buffer"] = error(lambda: optrace.trace(buffer_bytes=3))
+        said["memory"] = error(lambda: optrace.trace(memory_bytes=3))
         said["no file"] = error(lambda: optrace.load("/nowhere/at.all"))
         said["no trace"] = error(lambda: optrace.load(sys.argv[1]))
         said["no folder"] = error(lambda: t.save("/nowhere/at.all"))

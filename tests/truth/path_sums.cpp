@@ -67,6 +67,8 @@ std::string name_of(const Trace& trace, const Step& step) {
     case PathKind::function:
     case PathKind::initial:
       return step.what == kNone ? "(unknown)" : trace.functions.at(step.what).symbol;
+    case PathKind::merged:
+      return "...";
     case PathKind::python:
       return trace.python_functions.at(step.what).name;
     case PathKind::node:

@@ -1,6 +1,7 @@
 #include "report/check.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <optional>
 #include <random>
@@ -15,6 +16,9 @@
 #include "indexer/index_writer.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
+#include "report/baseline.h"
+#include "report/combine.h"
+#include "report/json.h"
 
 using namespace optrace;
 using Status = CheckResult::Status;
@@ -114,7 +118,7 @@ class RuleFile {
 
 TEST_CASE("what was lost or inferred is no ground for a verdict that it could turn", "[check]") {
   Report report = example();
-  report.lost_events = 7;
+  report.shortfalls = {{"events_lost", 7}};
   for (const char* rule :
        {"ops <= 100", "never calls aten::conv2d", "calls aten::conv2d == 3",
         "no kernel of dtype float64", "conv2d uses cudnn", "conv2d never uses mkl"}) {
@@ -132,9 +136,110 @@ TEST_CASE("what was lost or inferred is no ground for a verdict that it could tu
   CHECK(one(report, "ops <= 1").status == Status::failed);
 
   report = example();
-  report.statistics.unprobed_callers = 2;
+  report.shortfalls = {{"callers_inferred", 2}};
   CHECK(one(report, "conv2d uses cudnn").status == Status::error);
   CHECK(one(report, "calls aten::conv2d <= 3").status == Status::passed);
+}
+
+TEST_CASE("each kind of shortfall leaves the verdicts that it can't turn", "[check]") {
+  // As one letter each: passed, failed, or it can't be told.
+  struct Case {
+    const char* rule;
+    const char* nothing;  // Without a shortfall.
+    const char *events, *children, *python, *records, *device, *paths, *callers;
+  };
+  constexpr auto kCases = std::to_array<Case>({
+      //                               -    event child pyth  recor devic paths callers
+      {"calls aten::conv2d >= 3", "p", "p", "p", "p", "p", "p", "p", "p"},
+      {"calls aten::conv2d >= 4", "f", "?", "?", "f", "?", "f", "f", "f"},
+      {"calls aten::conv2d <= 3", "p", "?", "?", "p", "?", "p", "p", "p"},
+      {"calls aten::conv2d < 3", "f", "f", "f", "f", "f", "f", "f", "f"},
+      {"calls aten::conv2d == 3", "p", "?", "?", "p", "?", "p", "p", "p"},
+      {"calls aten::conv2d == 2", "f", "f", "f", "f", "f", "f", "f", "f"},
+      {"calls aten::conv2d != 2", "p", "p", "p", "p", "p", "p", "p", "p"},
+      {"calls aten::conv2d != 4", "p", "?", "?", "p", "?", "p", "p", "p"},
+      {"never calls aten::conv2d", "f", "f", "f", "f", "f", "f", "f", "f"},
+      {"never calls aten::relu", "p", "?", "?", "p", "?", "p", "p", "p"},
+      {"never calls my.module.f", "p", "?", "?", "?", "?", "?", "p", "p"},
+      {"never calls at::native::relu", "p", "?", "?", "p", "p", "?", "p", "p"},
+      {"ops <= 100", "p", "?", "?", "p", "?", "p", "p", "p"},
+      {"kernels <= 100", "p", "?", "?", "p", "?", "p", "p", "p"},
+      {"kernels <= 3", "p", "?", "?", "p", "?", "p", "?", "p"},
+      {"kernels >= 1", "p", "p", "p", "p", "p", "p", "p", "p"},
+      {"library calls <= 100", "p", "?", "?", "p", "?", "p", "p", "p"},
+      {"library calls >= 3", "p", "p", "p", "p", "p", "p", "?", "p"},
+      {"launches <= 100", "p", "?", "?", "p", "p", "?", "p", "p"},
+      {"no kernel of dtype float64", "p", "?", "?", "p", "?", "p", "p", "p"},
+      {"no kernel of dtype float16", "f", "f", "f", "f", "f", "f", "f", "f"},
+      {"implicit copies <= 5", "p", "?", "?", "?", "?", "p", "?", "p"},
+      {"conv2d uses cudnn", "p", "?", "?", "p", "?", "?", "?", "?"},
+      {"conv2d uses mkl", "f", "?", "f", "f", "?", "?", "?", "?"},
+      {"conv2d never uses mkl", "p", "?", "?", "p", "?", "?", "?", "?"},
+      {"conv2d never uses cudnn", "f", "f", "f", "f", "f", "f", "?", "?"},
+  });
+  const auto verdict = [](const char* rule, const char* kind) {
+    Report report = example();
+    if (kind != nullptr) report.shortfalls = {{kind, 7}};
+    const CheckResult result = one(report, rule, {.allow_unknown = true});
+    CHECK(result.remedy.empty() == (result.status != Status::error));
+    return std::string(result.status == Status::passed   ? "p"
+                       : result.status == Status::failed ? "f"
+                                                         : "?");
+  };
+  for (const Case& it : kCases) {
+    INFO(it.rule);
+    CHECK(verdict(it.rule, nullptr) == it.nothing);
+    CHECK(verdict(it.rule, "events_lost") == it.events);
+    CHECK(verdict(it.rule, "texts_lost") == it.events);
+    CHECK(verdict(it.rule, "probes_failed") == it.events);
+    CHECK(verdict(it.rule, "of a newer optrace") == it.events);
+    CHECK(verdict(it.rule, "untraced_children") == it.children);
+    CHECK(verdict(it.rule, "processes_untraced") == it.children);
+    CHECK(verdict(it.rule, "exit_status") == it.children);
+    CHECK(verdict(it.rule, "python_frames_off") == it.python);
+    CHECK(verdict(it.rule, "python_functions_merged") == it.python);
+    CHECK(verdict(it.rule, "op_records_missing") == it.records);
+    CHECK(verdict(it.rule, "device_work_missing") == it.device);
+    CHECK(verdict(it.rule, "paths_merged") == it.paths);
+    CHECK(verdict(it.rule, "callers_inferred") == it.callers);
+  }
+}
+
+TEST_CASE("a report and what is written of it say what a trace lacks", "[check][report]") {
+  Trace trace;
+  trace.threads.emplace_back().lost = 5;
+  trace.threads.emplace_back().lost = 2;
+  trace.statistics.unprobed_callers = 3;
+  trace.op_records = {"{}"};
+  trace.meta = {{"probes", {{"failed", 4U}}}, {"untraced_children", true}};
+  note_shortfall(trace.meta, "python_frames_off");
+  note_shortfall(trace.meta, "python_frames_off", 2);
+  Report report = merge(trace, nullptr, {});
+  const auto counts = [](const std::vector<Shortfall>& shortfalls) {
+    std::string text;
+    for (const Shortfall& one : shortfalls)
+      text += one.kind + " " + std::to_string(one.count) + ", ";
+    return text;
+  };
+  const std::string expected =
+      "events_lost 7, probes_failed 4, untraced_children 1, python_frames_off 3, "
+      "callers_inferred 3, ";
+  CHECK(counts(report.shortfalls) == expected);
+  CHECK(counts(parse_report(to_json(report)).shortfalls) == expected);
+  CHECK(counts(parse_report(to_json(for_baseline(report))).shortfalls) == expected);
+  std::vector<Report> reports;
+  reports.push_back(merge(trace, nullptr, {}));
+  reports.push_back(std::move(report));
+  CHECK(counts(join(std::move(reports)).shortfalls).starts_with("events_lost 14, "));
+
+  // Each output of a check has the reason.
+  Report lossy = example();
+  lossy.shortfalls = {{"events_lost", 7}};
+  const std::vector<CheckResult> results = {one(lossy, "ops <= 100")};
+  for (const std::string& text :
+       {check_to_text(results, {}), check_to_json(lossy, results), check_to_junit(results),
+        check_to_sarif(results), check_to_github(results)})
+    CHECK(text.find("7 events were lost") != std::string::npos);
 }
 
 TEST_CASE("rules are sentences", "[check]") {
@@ -669,8 +774,8 @@ TEST_CASE("what the report leaves out is no ground for a verdict that it could t
   CHECK(verdict("never calls at::cuda::detail::*") == Status::failed);
 
   report = example();
-  for (const char* const missing : {"untraced_children", "exit_status", "python_missing"}) {
-    report.meta = {{missing, 1}};
+  for (const char* const missing : {"untraced_children", "exit_status"}) {
+    report.shortfalls = {{missing, 1}};
     CHECK(one(report, "ops <= 100").status == Status::error);
     CHECK(one(report, "no copy").status == Status::failed);
     CHECK(one(report, "calls aten::conv2d").status == Status::passed);

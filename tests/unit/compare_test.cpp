@@ -317,6 +317,34 @@ TEST_CASE("a baseline has what a comparison looks at", "[compare]") {
   CHECK(to_json(thin).find("4711") == std::string::npos);
 }
 
+TEST_CASE("what was not recorded is no ground to call two reports the same", "[compare]") {
+  const auto with = [](const char* kind) {
+    Report made = report(list(dispatcher("CPU")));
+    if (kind != nullptr) made.shortfalls = {{kind, 7}};
+    return made;
+  };
+  const Report whole = with(nullptr);
+  CHECK(compare(whole, whole).conclusive);
+  for (const char* const kind : {"events_lost", "untraced_children", "python_frames_off",
+                                 "op_records_missing", "paths_merged", "of a newer optrace"}) {
+    INFO(kind);
+    const Report lossy = with(kind);
+    CHECK_FALSE(compare(whole, lossy).conclusive);
+    CHECK_FALSE(compare(lossy, whole).conclusive);
+  }
+  CHECK(compare(whole, with("callers_inferred")).conclusive);
+
+  const Report lossy = with("events_lost");
+  const Comparison comparison = compare(whole, lossy);
+  const std::string text = comparison_to_text(whole, lossy, comparison, {}, {});
+  CHECK(text.find("incomplete: 7 events were lost") != std::string::npos);
+  CHECK(text.find("No difference in what was recorded") != std::string::npos);
+  const auto json = nlohmann::json::parse(comparison_to_json(whole, lossy, comparison));
+  CHECK(json["conclusive"] == false);
+  CHECK(json["first"]["shortfalls"].empty());
+  CHECK(json["second"]["shortfalls"][0]["count"] == 7);
+}
+
 TEST_CASE("trees that have nothing in common are compared in time", "[compare]") {
   const auto wide = [](const std::string& prefix) {
     std::vector<Frame> roots;

@@ -1,7 +1,9 @@
 #include "tracer/path_counter.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -121,6 +123,98 @@ TEST_CASE("what is remembered of a situation changes no path", "[path_counter]")
   CHECK(wanted.size() > 100);
   CHECK(counted == wanted);
   CHECK(t.trace.statistics == tree.statistics());
+}
+
+namespace {
+
+// How often each function was entered, whatever led to it.
+std::map<std::uint32_t, std::uint64_t> calls_by_function(const Trace& trace) {
+  std::map<std::uint32_t, std::uint64_t> calls;
+  for (const TracePath& path : trace.paths)
+    if (path.kind == PathKind::function && path.calls != 0) calls[path.what] += path.calls;
+  return calls;
+}
+
+// Calls below "..." paths.
+std::uint64_t merged_calls(const Trace& trace) {
+  std::uint64_t calls = 0;
+  for (const TracePath& path : trace.paths)
+    if (path.parent != kNone && trace.paths[path.parent].kind == PathKind::merged)
+      calls += path.calls;
+  return calls;
+}
+
+// Calls of six functions by each other, in no order and up to thirty deep.
+Trace varied_calls() {
+  TraceBuilder t;
+  std::uint64_t random = 11;
+  const auto below = [&random](std::uint64_t limit) {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<std::uint32_t>((random >> 33) % limit);
+  };
+  for (const char* name : {"a", "b", "c", "d", "e", kAddCall}) t.function(name);
+  std::vector<std::uint32_t> live;
+  for (int i = 0; i < 20'000; ++i) {
+    live.resize(std::min<std::size_t>(live.size(), below(30)));
+    const std::uint32_t function = below(6);
+    t.enter(function, live.empty() ? kNone : live.back(), 5000 - 10 * live.size(), live.size());
+    live.push_back(function);
+  }
+  return std::move(t.trace);
+}
+
+}  // namespace
+
+TEST_CASE("paths beyond the budget are counted by their functions", "[path_counter]") {
+  Trace whole = varied_calls();
+  count_paths(whole, {});
+  REQUIRE(whole.paths.size() > 5000);
+  CHECK_FALSE(whole.meta.contains("shortfalls"));
+
+  for (const std::size_t bytes : {std::size_t{1'000'000}, std::size_t{3'000'000}}) {
+    Trace small = varied_calls();
+    count_paths(small, {}, std::make_shared<MemoryBudget>(bytes));
+    INFO(small.paths.size());
+    CHECK(small.paths.size() < bytes / 1000);
+    CHECK(calls_by_function(small) == calls_by_function(whole));
+    REQUIRE(small.meta.contains("shortfalls"));
+    CHECK(small.meta["shortfalls"] == nlohmann::json{{"paths_merged", merged_calls(small)}});
+    for (std::size_t i = 0; i < small.paths.size(); ++i) {
+      const TracePath& path = small.paths[i];
+      CHECK((path.parent == kNone || path.parent < i));
+      if (path.kind == PathKind::merged) CHECK((path.what == kNone && path.calls != 0));
+    }
+  }
+
+  // A selection counts what it counts with any memory.
+  for (const std::size_t bytes : {std::size_t{1} << 30, std::size_t{1'000'000}}) {
+    Trace selected = varied_calls();
+    count_paths(selected, {.ops = "add*", .skip = 100, .count = 300},
+                std::make_shared<MemoryBudget>(bytes));
+    static const auto expected = calls_by_function(selected);
+    CHECK(expected.at(5) >= 300);
+    CHECK(calls_by_function(selected) == expected);
+  }
+
+  // Without any room there is a "..." alone, which says so.
+  Trace none = varied_calls();
+  count_paths(none, {}, std::make_shared<MemoryBudget>(0));
+  CHECK(none.paths.size() <= 2);
+  CHECK(none.meta["shortfalls"] == nlohmann::json{{"calls_unnamed", 20'000}});
+}
+
+TEST_CASE("recursion without end has an end in the trace", "[path_counter]") {
+  TraceBuilder t;
+  const auto f = t.function("f"), g = t.function("g");
+  constexpr std::uint64_t kDeep = 15'000;
+  for (std::uint64_t i = 0; i < kDeep; ++i)
+    t.enter(i % 2 == 0 ? f : g, i == 0 ? kNone : i % 2 == 0 ? g : f, 1'000'000 - 10 * i);
+  count_paths(t.trace, {});
+  CHECK(t.trace.paths.size() > 10'000);
+  CHECK(t.trace.paths.size() < 10'010);
+  CHECK(calls_by_function(t.trace) ==
+        std::map<std::uint32_t, std::uint64_t>{{f, kDeep / 2}, {g, kDeep / 2}});
+  CHECK(merged_calls(t.trace) > 4'900);
 }
 
 TEST_CASE("a selection of ops keeps what they do and what leads there", "[path_counter]") {

@@ -78,7 +78,8 @@ class _Tracing:
         connection.receive()
         hooked = agent.start_on_main_thread(order["patience"])
         try:
-            connection.send("started", warnings=shortfalls(agent.counters(), hooked))
+            connection.send("started", python_frames=hooked,
+                            warnings=shortfalls(agent.counters(), hooked))
             connection.receive()
         finally:
             agent.look_for_missing_python()

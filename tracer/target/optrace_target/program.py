@@ -86,7 +86,7 @@ class Program:
         descriptor = self._agent.share(size)
         try:
             hooked = self._agent.python(True)
-            connection.send("recording", descriptor,
+            connection.send("recording", descriptor, python_frames=hooked,
                             warnings=warnings + shortfalls(self._agent.counters(), hooked))
         finally:
             os.close(descriptor)

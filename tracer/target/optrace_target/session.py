@@ -115,6 +115,7 @@ class _Tracer:
             "sample_from": call.sample_from,
             "backward": backward is not None,
             "warnings": warnings,
+            "shortfalls": {} if prepared.hooked else {"python_frames_off": 1},
         }
         if prepared.comparison is not None:
             meta["comparison"] = prepared.comparison.outcome()

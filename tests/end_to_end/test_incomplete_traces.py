@@ -1,0 +1,146 @@
+"""What a trace lacks: events that were lost, paths and names that had no room. Nothing that this
+could turn is told."""
+import json
+
+import jsonschema
+import pytest
+
+DONE = 0
+FAILED = 1
+UNDECIDED = 2
+
+# Its parent is optrace, which stands still while the buffers run over.
+LOSING = """
+import os, signal, torch
+x = torch.ones(4)
+for i in range(6000):
+    if i == 1000:
+        os.kill(os.getppid(), signal.SIGSTOP)
+    if i == 5000:
+        os.kill(os.getppid(), signal.SIGCONT)
+    x + x
+    if 2990 < i < 3000:
+        x.sigmoid()
+"""
+
+# Each call has paths of its own, and a function that nobody will meet again.
+VARIED = """
+import torch
+x = torch.ones(2)
+for n in range(NUMBER):
+    scope = {"torch": torch, "__name__": "__main__"}
+    exec(f"def made_{n}(x):\\n    return torch.relu(x)\\n", scope)
+    scope[f"made_{n}"](x)
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(optrace, python, tmp_path_factory):
+    """A trace of a program, with what it printed."""
+    folder = tmp_path_factory.mktemp("incomplete")
+
+    def record(name, program, *options):
+        script = folder / f"{name}.py"
+        script.write_text(program)
+        result = optrace("run", "--python", python, *options, "--trace", folder / f"{name}.trace",
+                         "-o", folder / f"{name}.txt", script, timeout=300)
+        assert result.returncode == 0, result.stderr
+        report = folder / f"{name}.json"
+        trace = folder / f"{name}.trace"
+        assert optrace("report", trace, "--format", "json", "-o", report).returncode == 0
+        return trace, report, (folder / f"{name}.txt").read_text()
+    return record
+
+
+@pytest.fixture(scope="module")
+def lossy(recorded):
+    return recorded("lossy", LOSING, "--target-memory", "4M")
+
+
+@pytest.fixture(scope="module")
+def merged(recorded):
+    return recorded("merged", VARIED.replace("NUMBER", "700"), "--memory", "24M")
+
+
+def shortfalls(report):
+    return {one["kind"]: one["count"] for one in json.loads(report.read_text())["shortfalls"]}
+
+
+def verdicts(optrace, operand, *rules):
+    result = optrace("check", operand, "--format", "json", "--allow-unknown",
+                     *(word for rule in rules for word in ("--expect", rule)))
+    checked = json.loads(result.stdout)
+    return result.returncode, [rule["status"] for rule in checked["rules"]], checked
+
+
+def test_lost_events_decide_nothing(optrace, lossy, repository):
+    trace, report, text = lossy
+    lost = shortfalls(report)["events_lost"]
+    assert lost > 0 and f"{lost} events found no room" in text
+    for operand in (trace, report):
+        status, told, checked = verdicts(
+            optrace, operand, "ops <= 100000", "ops == 1", "never calls aten::tanh",
+            "calls aten::add <= 7000", "calls aten::add >= 10", "never calls aten::add", "no copy",
+            "add uses mkl")
+        assert status == UNDECIDED
+        assert told == ["error", "failed", "error", "error", "passed", "failed", "error", "error"]
+        assert f"{lost} events were lost" in checked["rules"][0]["found"]
+        schema = json.loads((repository / "report/check.schema.json").read_text())
+        jsonschema.validate(checked, schema)
+
+
+def test_two_that_lost_events_are_not_called_the_same(optrace, lossy, tmp_path, repository):
+    trace, report, _ = lossy
+    same = optrace("compare", trace, report)
+    assert same.returncode == UNDECIDED
+    assert "events were lost" in same.stdout and "can't be told" in same.stdout
+    compared = optrace("compare", trace, report, "--format", "json")
+    assert compared.returncode == UNDECIDED
+    comparison = json.loads(compared.stdout)
+    assert comparison["conclusive"] is False and comparison["first"]["shortfalls"]
+    jsonschema.validate(
+        comparison, json.loads((repository / "report/comparison.schema.json").read_text()))
+    baseline = tmp_path / "baseline.json"
+    refused = optrace("compare", trace, "--baseline", baseline, "--update")
+    assert refused.returncode == UNDECIDED and "events were lost" in refused.stderr
+    assert not baseline.exists()
+
+
+def test_paths_without_room_are_counted_by_name(optrace, merged, repository):
+    trace, report, text = merged
+    found = shortfalls(report)
+    assert found["paths_merged"] > 0 and set(found) <= {"paths_merged", "callers_inferred"}
+    assert f"{found['paths_merged']} calls are in '...' frames" in text
+    jsonschema.validate(json.loads(report.read_text()),
+                        json.loads((repository / "report/report.schema.json").read_text()))
+    # All of them are counted, so what goes by names is told.
+    status, told, _ = verdicts(
+        optrace, trace, "calls aten::relu == 700", "never calls aten::tanh", "ops <= 100000",
+        "calls __main__.made_650 == 1")
+    assert (status, told) == (DONE, ["passed"] * 4)
+    status, told, _ = verdicts(optrace, trace, "kernels <= 100000000", "relu never uses mkl",
+                               "kernels <= 10")
+    assert (status, told) == (UNDECIDED, ["passed", "error", "failed"])
+
+
+def test_names_without_room_are_called_alike(optrace, recorded):
+    # What the process may use for names is full before the program has made all of its functions.
+    trace, report, text = recorded("unnamed", VARIED.replace("NUMBER", "3000"),
+                                   "--target-memory", "4M")
+    found = shortfalls(report)
+    assert "python_functions_merged" in found and "texts_lost" not in found
+    assert "names had no room" in text
+    status, told, _ = verdicts(optrace, trace, "calls aten::relu == 3000",
+                               "never calls __main__.made_2999", "calls __main__.made_1 == 1",
+                               "never calls torch.tanh")
+    assert told[0] == "passed" and "passed" not in told[1::2]
+    assert status == UNDECIDED
+
+
+@pytest.mark.parametrize("option", ["--memory", "--target-memory"])
+@pytest.mark.parametrize("size", ["much", "1K", "-1", "0"])
+def test_sizes_that_are_none(optrace, option, size, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("import torch\n")
+    result = optrace("run", option, size, script)
+    assert result.returncode == 2 and option in result.stderr
