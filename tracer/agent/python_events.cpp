@@ -22,6 +22,8 @@ constexpr std::uint32_t kNamesPerBlock = 4096;
 constexpr std::uint32_t kMostBlocks = 4096;
 constexpr std::uint64_t kTextBlock = 256ULL * 1024;
 constexpr std::uint32_t kNoFunction = 0xFFFFFFFF;
+constexpr std::uint32_t kMergedFunction = 0;  // "...": all for which there was no room.
+constexpr std::uint64_t kNotForNames = 4;     // A quarter of the arena: op records need room, too.
 constexpr std::uint64_t kSmallestTable = 4096;
 constexpr std::uint64_t kLargestPositions = 1ULL << 20;  // Of a function: it then has no lines.
 constexpr int kMostHops = 4;  // Over frames of the interpreter's own, between two of Python code.
@@ -53,6 +55,7 @@ std::uint32_t name_count = 0;
 char* text_block = nullptr;
 std::uint64_t text_left = 0;
 
+std::uint64_t named_bytes = 0;       // What all functions take in an arena.
 std::uint32_t described_count = 0;   // Functions, from id 0, that are in
 std::uint32_t described_region = 0;  // the region of this serial.
 
@@ -165,8 +168,35 @@ bool describe_up_to(std::uint32_t id) {
   return true;
 }
 
+// Names take memory here and in the region, and each keeps an object of the program's alive: so
+// there is an end to them.
+bool has_room_for_name(std::uint64_t bytes) {
+  const std::uint64_t arena = current_region()->arena_size;
+  return named_bytes + bytes <= arena - arena / kNotForNames;
+}
+
+std::uint64_t bytes_described(std::uint64_t name_size, std::uint64_t positions_size) {
+  return sizeof(recording::SectionHeader) + sizeof(recording::PythonFunction) + name_size +
+         positions_size;
+}
+
+bool add_merged_function() {
+  NameBuffer name;
+  name.append("...");
+  PythonFunctionName function{};
+  function.name_size = name.size();
+  return add_name(name, function) == kMergedFunction;
+}
+
 std::uint32_t remember(std::uint64_t key, void* kept_alive, const NameBuffer& name,
                        const PythonFunctionName& function) {
+  if (name_count == 0 && !add_merged_function()) {
+    return kNoFunction;
+  }
+  const std::uint64_t bytes = bytes_described(name.size(), function.positions_size);
+  if (!has_room_for_name(bytes)) {
+    return kMergedFunction;
+  }
   if (!make_room_for_key()) {
     return kNoFunction;
   }
@@ -175,8 +205,15 @@ std::uint32_t remember(std::uint64_t key, void* kept_alive, const NameBuffer& na
     python.take_reference(kept_alive);
     place_of(known, key) = {key, id};
     ++known_count;
+    named_bytes += bytes;
   }
   return id;
+}
+
+// Whether it is no use to make another name: what is called often must not be named each time.
+bool names_are_full() {
+  constexpr std::uint64_t kSmall = 256;  // Bytes: few functions take less.
+  return name_count != 0 && !has_room_for_name(kSmall);
 }
 
 std::uint32_t find_known(std::uint64_t key) {
@@ -216,7 +253,10 @@ std::uint32_t new_python_function(void* frame, void* code) {
 std::uint32_t id_of_python_function(void* frame) {
   const PythonReference code(python, python.frame_code(frame));
   const std::uint32_t id = find_known(reinterpret_cast<std::uint64_t>(code.get()));
-  return id != kNoFunction ? id : new_python_function(frame, code.get());
+  if (id != kNoFunction) {
+    return id;
+  }
+  return names_are_full() ? kMergedFunction : new_python_function(frame, code.get());
 }
 
 std::uint32_t new_builtin(void* function, MethodDefinition* definition) {
@@ -239,7 +279,10 @@ std::uint32_t id_of_builtin(void* function) {
   }
   MethodDefinition* const definition = definition_of(python, function);
   const std::uint32_t id = find_known(reinterpret_cast<std::uint64_t>(definition));
-  return id != kNoFunction ? id : new_builtin(function, definition);
+  if (id != kNoFunction) {
+    return id;
+  }
+  return names_are_full() ? kMergedFunction : new_builtin(function, definition);
 }
 
 std::uint32_t line_of(void* frame) {
