@@ -292,8 +292,19 @@ int plumbing(int n) { return at::_ops::relu::call(n) * 5; }
   CHECK(trace.functions.at(events[1].what).tail_calls.empty());
 }
 
+namespace {
+
+/// What a file system notes of a change just now may look the same after another one, so nothing is
+/// kept of a file that is as new.
+void wait_until_settled() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+}
+
+}  // namespace
+
 TEST_CASE("what is probed does not depend on what was recorded before") {
   const Traced traced;
+  wait_until_settled();
   const auto raw = traced.folder.path() / "raw";
   std::vector<std::filesystem::path> first;
   {
@@ -336,11 +347,6 @@ TEST_CASE("a caller without a probe is an event of its own") {
 }
 
 namespace {
-
-/// What a file system notes of a change just now may look the same after another one.
-void wait_until_settled() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
-}
 
 std::size_t probes_in(const std::vector<std::filesystem::path>& plans) {
   std::size_t count = 0;
@@ -400,7 +406,9 @@ TEST_CASE("what is kept goes by a library's bytes and owner, not by its build-id
   CHECK(files_below(cache) == before);
   // As the process of another mount namespace has it.
   const auto root = std::filesystem::path("/proc") / std::to_string(::getpid()) / "root";
-  const auto inside = plans_of(root.string() + traced.library.string(), "inside");
+  ProbeSession session(traced.scratch("inside"));
+  session.modules().look_below(root);
+  const auto inside = session.initial_plans({traced.library});
   CHECK(inside.at(0).parent_path() == traced.folder.path() / "inside");
 }
 
