@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz bench sweep index format lint clean
+.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -13,6 +13,9 @@ help:
 	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make fuzz      every reader of hostile input under libFuzzer, FUZZ_SECONDS (60) each'
+	@echo 'make stress    threads, forks, signals and libraries that come and go, traced for ten minutes'
+	@echo 'make neighbours  profilers, debuggers, event loops, servers and frameworks, traced'
+	@echo 'make pytorch-tests  what PyTorch tests of itself, with and without optrace run, an hour or more'
 	@echo 'make bench     the measurements of the README'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
@@ -59,6 +62,19 @@ fuzz: packages
 	@[ -f build-fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz --target fuzzers -- -j $(JOBS) $(if $(CI),,--quiet)
 	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS) $(READERS)
+
+stress: build
+	@.venv/bin/python -B tests/stress/run_stress.py --python .venv/bin/python
+
+neighbours: build
+	@setup/make-venv.sh .venv-neighbours setup/requirements-reference.txt tests/neighbours/requirements.txt
+	@.venv/bin/python -B tests/neighbours/run_neighbours.py --python .venv-neighbours/bin/python
+
+pytorch-tests: build
+	@setup/make-venv.sh .venv-pytorch-tests setup/requirements-reference.txt tests/pytorch_tests/requirements.txt
+	@setup/fetch-source.sh
+	@.venv/bin/python -B tests/pytorch_tests/run_pytorch_tests.py \
+	  --python .venv-pytorch-tests/bin/python --source .source/pytorch-2.6.0
 
 bench: build
 	@bench/run.sh
