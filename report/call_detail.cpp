@@ -179,11 +179,9 @@ nlohmann::json CallDetails::record_at(std::uint32_t number) const {
 }
 
 void CallDetails::add_failed(const std::string& function, nlohmann::json record, Calls& result) {
-  auto failed = std::ranges::find(result.failed, function, &Failed::function);
-  if (failed == result.failed.end()) {
-    result.failed.push_back({.function = function, .calls = 0, .detail = {}});
-    failed = std::prev(result.failed.end());
-  }
+  const auto [place, added] = result.failed_places.emplace(function, result.failed.size());
+  if (added) result.failed.push_back({.function = function, .calls = 0, .detail = {}});
+  Failed* const failed = &result.failed[place->second];
   const auto calls = record["calls"].get<std::uint64_t>();
   // A refusal that fails too is told twice.
   failed->calls = record[kKind] == kFailed ? failed->calls + calls : std::max(failed->calls, calls);
@@ -198,11 +196,10 @@ void CallDetails::add(nlohmann::json record, std::size_t tally, Calls& result) {
     return;
   }
   const auto symbol = record[kKernel].get<std::string>();
-  auto launch = std::ranges::find(result.launches, symbol, &Launch::symbol);
-  if (launch == result.launches.end()) {
+  const auto [place, added] = result.launch_places.emplace(symbol, result.launches.size());
+  if (added)
     result.launches.push_back({.symbol = symbol, .calls = 0, .detail = {}, .first = tally});
-    launch = std::prev(result.launches.end());
-  }
+  Launch* const launch = &result.launches[place->second];
   for (const std::string_view known : {kCall, kKind, kKernel}) record.erase(known);
   launch->calls += record["calls"].get<std::uint64_t>();
   if (record.contains(kDuration)) add_duration(record[kDuration], launch->detail[kDuration]);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -40,6 +41,10 @@ class CallDetails {
     std::vector<Launch> launches;                    ///< By first launch.
     std::vector<Failed> failed;                      ///< Likewise.
     bool reads_device = false;                       ///< The host got values from device memory.
+
+   private:
+    friend CallDetails;
+    std::unordered_map<std::string, std::size_t> launch_places, failed_places;  // By name.
   };
 
   /// The trace must outlive the object.

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -378,13 +379,14 @@ class Merge {
   std::vector<std::uint64_t> calls_of_ops() {
     std::vector<std::uint64_t> calls(trace_.paths.size());
     std::vector<std::uint8_t> has_ops(trace_.paths.size());  // Those below which paths are merged.
-    for (const TracePath& op : trace_.paths) {
-      if (op.kind != PathKind::op) continue;
-      if (op.parent != kNone && trace_.paths[op.parent].kind == PathKind::merged)
-        has_ops[op.parent] = 1;
-      for (std::uint32_t up = op.parent; up != kNone && is_replaced(trace_.paths[up]);
-           up = trace_.paths[up].parent)
-        calls[up] += op.calls;
+    // Parents come before their children, so from the end every count is complete.
+    for (std::size_t i = trace_.paths.size(); i-- > 0;) {
+      const TracePath& path = trace_.paths[i];
+      if (path.parent == kNone) continue;
+      const bool is_op = path.kind == PathKind::op;
+      if (is_op && trace_.paths[path.parent].kind == PathKind::merged) has_ops[path.parent] = 1;
+      const std::uint64_t handed = is_op ? path.calls : calls[i];
+      if (handed != 0 && is_replaced(trace_.paths[path.parent])) calls[path.parent] += handed;
     }
     // There nobody knows which of the dispatcher's functions an op was called through.
     for (std::size_t i = 0; i < trace_.paths.size(); ++i) {
@@ -395,25 +397,44 @@ class Merge {
     return calls;
   }
 
-  // An op with a frame of its own stands for the dispatcher's functions that it was called through.
-  std::uint32_t take_place(const TracePath& op, Path& path) {
-    const TracePath* outermost = &op;
-    for (std::uint32_t up = op.parent; up != kNone && is_replaced(trace_.paths[up]);
-         up = outermost->parent) {
-      outermost = &trace_.paths[up];
-      if (path.boxed == kNone && is_boxed_step(outermost->what)) path.boxed = outermost->what;
+  // The dispatcher's functions that an op is called through, seen from the innermost.
+  struct Replaced {
+    std::uint32_t outermost =
+        kNone;                    // A path of the trace; none where there are no such functions.
+    std::uint32_t boxed = kNone;  // The function of the innermost boxed step.
+  };
+
+  // By path of the trace: itself and the ones above it.
+  std::vector<Replaced> replaced_paths() {
+    std::vector<Replaced> replaced(trace_.paths.size());
+    for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& path = trace_.paths[i];
+      if (!is_replaced(path)) continue;
+      if (path.parent != kNone) replaced[i] = replaced[path.parent];
+      if (replaced[i].outermost == kNone) replaced[i].outermost = i;
+      if (is_boxed_step(path.what)) replaced[i].boxed = path.what;
     }
+    return replaced;
+  }
+
+  // An op with a frame of its own stands for the dispatcher's functions that it was called through.
+  std::uint32_t take_place(const TracePath& op, const std::vector<Replaced>& replaced,
+                           Path& path) const {
+    const Replaced through = op.parent == kNone ? Replaced{} : replaced[op.parent];
+    path.boxed = through.boxed;
     if (options_.all) return op.parent;
-    path.tail_call = outermost->tail_call;
-    path.call = position_of(*outermost);
-    path.builtin = outermost->builtin;
-    return outermost->parent;
+    const TracePath& outermost = through.outermost == kNone ? op : trace_.paths[through.outermost];
+    path.tail_call = outermost.tail_call;
+    path.call = position_of(outermost);
+    path.builtin = outermost.builtin;
+    return outermost.parent;
   }
 
   // An autograd node is shown under the op that made it, wherever the engine ran it.
   void take_paths() {
-    const std::vector<std::uint64_t> replaced =
+    const std::vector<std::uint64_t> of_ops =
         options_.all ? std::vector<std::uint64_t>(trace_.paths.size()) : calls_of_ops();
+    const std::vector<Replaced> replaced = replaced_paths();
     std::vector<std::uint32_t> places;
     places.reserve(trace_.paths.size());
     every_path_.reserve(trace_.paths.size());
@@ -427,11 +448,11 @@ class Merge {
       path.builtin = traced.builtin;
       path.thread = traced.thread;
       path.threads = traced.thread_count;
-      path.calls = traced.calls - std::min(traced.calls, replaced[i]);
+      path.calls = traced.calls - std::min(traced.calls, of_ops[i]);
       path.traced = i;
       const bool made_by = traced.caused_by != kNone && traced.caused_by < i;
       std::uint32_t parent = made_by ? traced.caused_by : traced.parent;
-      if (path.kind == PathKind::op) parent = take_place(traced, path);
+      if (path.kind == PathKind::op) parent = take_place(traced, replaced, path);
       if (parent != kNone) path.parent = places[parent];
       places.push_back(every_path_.add(std::move(path)));
     }
@@ -440,19 +461,19 @@ class Merge {
   // oneDNN's interface is one function; which implementation ran is further down.
   void note_implementations() {
     std::vector<Path>& paths = every_path_.paths();
-    for (const Path& path : paths) {
-      if (path.kind != PathKind::function || path.what == kNone ||
-          !onednn_implementation(facts(path.what).name))
-        continue;
-      for (std::uint32_t up = path.parent; up != kNone; up = paths[up].parent) {
-        if (paths[up].kind != PathKind::function || paths[up].what == kNone ||
-            facts(paths[up].what).placement.layer != Layer::library)
-          break;
-        if (facts(paths[up].what).name != kOneDnnEntry) continue;
-        // Paths come in the order of calls: the first is the outermost implementation.
-        if (paths[up].implementation == kNone) paths[up].implementation = path.what;
-        break;
-      }
+    // By path: the innermost of oneDNN's entries above it, with nothing but libraries on the way.
+    std::vector<std::uint32_t> entries(paths.size(), kNone);
+    for (std::uint32_t i = 0; i < paths.size(); ++i) {
+      const Path& path = paths[i];
+      if (path.kind != PathKind::function || path.what == kNone) continue;
+      const FunctionFacts& function = facts(path.what);
+      const std::uint32_t entry = path.parent == kNone ? kNone : entries[path.parent];
+      // Paths come in the order of calls: the first is the outermost implementation.
+      if (entry != kNone && paths[entry].implementation == kNone &&
+          onednn_implementation(function.name))
+        paths[entry].implementation = path.what;
+      if (function.placement.layer == Layer::library)
+        entries[i] = function.name == kOneDnnEntry ? i : entry;
     }
   }
 
@@ -687,11 +708,12 @@ class Merge {
                       std::vector<std::uint32_t>& order) const {
     std::vector<OpTally> tallies;
     std::vector<std::uint32_t> of;  // The path of the trace that each is of.
+    std::unordered_map<std::uint32_t, std::size_t> places;  // In `tallies`, by record.
     for_each_traced_work(path, [&](const TracePath& one, std::uint32_t traced) {
       for (const OpTally& tally : one.ops) {
-        const auto same = std::ranges::find(tallies, tally.record, &OpTally::record);
-        if (same != tallies.end()) {
-          same->calls += tally.calls;
+        const auto [same, added] = places.emplace(tally.record, tallies.size());
+        if (!added) {
+          tallies[same->second].calls += tally.calls;
           continue;
         }
         tallies.push_back(tally);
@@ -754,17 +776,23 @@ class Merge {
   void hand_down_calls(const Path& path, Frame& frame) {
     if (!frame.detail.is_object() || !frame.detail.contains("calls")) return;
     nlohmann::json kept = nlohmann::json::array();
+    std::unordered_map<std::string_view, std::vector<std::size_t>> children;  // By name.
+    for (std::size_t i = 0; i < frame.children.size(); ++i)
+      children[frame.children[i].name].push_back(i);
     std::vector<Frame> made;
+    std::unordered_map<std::string, std::size_t> places;  // In `made`, by name.
     for (nlohmann::json& call : frame.detail["calls"]) {
       const std::string name = called_function(call);
-      const auto is_callee = [&](const Frame& child) { return child.name == name; };
-      const auto callees = name.empty() ? 0 : std::ranges::count_if(frame.children, is_callee);
+      const auto found = children.find(name);
+      const std::size_t callees = found == children.end() ? 0 : found->second.size();
       if (name.empty() || callees > 1 || (callees == 0 && frame.layer == Layer::library)) {
         kept.push_back(std::move(call));
         continue;
       }
-      Frame& callee = callees == 1 ? *std::ranges::find_if(frame.children, is_callee)
-                                   : called_frame(path, frame, name, made);
+      const auto [place, added] =
+          callees == 1 ? std::pair(places.end(), false) : places.emplace(name, made.size());
+      if (added) made.push_back(called_frame(path, frame, name));
+      Frame& callee = callees == 1 ? frame.children[found->second.front()] : made[place->second];
       if (callees == 0) callee.calls += count_at(call, "calls");
       if (text_at(call, "call") == name) call.erase("call");
       callee.detail["calls"].push_back(std::move(call));
@@ -775,12 +803,9 @@ class Merge {
     if (frame.detail.empty()) frame.detail = nullptr;
   }
 
-  // The frame of a library's function that has no entry in the trace, among those made so far.
-  Frame& called_frame(const Path& path, const Frame& caller, const std::string& name,
-                      std::vector<Frame>& made) {
-    const auto known = std::ranges::find(made, name, &Frame::name);
-    if (known != made.end()) return *known;
-    Frame& frame = made.emplace_back();
+  // A frame for a library's function that has no entry in the trace.
+  Frame called_frame(const Path& path, const Frame& caller, const std::string& name) {
+    Frame frame;
     frame.layer = Layer::library;
     frame.name = name;
     frame.symbol = name;
@@ -856,16 +881,16 @@ class Merge {
   // Which steps were seen to call a kernel without a stack.
   void note_unboxed() {
     calls_unboxed_.resize(trace_.paths.size());
-    for (const TracePath& path : trace_.paths) {
-      if (path.kind != PathKind::function || path.what == kNone || path.parent == kNone ||
-          !facts(path.what).name.starts_with(kUnboxedKernel))
-        continue;
-      std::uint32_t up = path.parent;
-      while (up != kNone && trace_.paths[up].kind == PathKind::function &&
-             trace_.paths[up].what != kNone &&
-             role_of(trace_.functions[trace_.paths[up].what].symbol).hands_op_on)
-        up = trace_.paths[up].parent;
-      if (up != kNone) calls_unboxed_[up] = 1;
+    // By path: itself, or the nearest above it that doesn't hand an op on.
+    std::vector<std::uint32_t> steps(trace_.paths.size(), kNone);
+    for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& path = trace_.paths[i];
+      const std::uint32_t above = path.parent == kNone ? kNone : steps[path.parent];
+      const bool is_function = path.kind == PathKind::function && path.what != kNone;
+      const bool hands_on = is_function && role_of(trace_.functions[path.what].symbol).hands_op_on;
+      steps[i] = hands_on ? above : i;
+      if (above != kNone && is_function && facts(path.what).name.starts_with(kUnboxedKernel))
+        calls_unboxed_[above] = 1;
     }
   }
 
@@ -917,18 +942,13 @@ class Merge {
     return step && step->op.empty() && step->redispatch;
   }
 
-  // A boxed redispatch does not say of which op, but hands on the one that it is part of.
-  std::optional<std::string> op_around(const Path& path, const Blocks<Frame>& frames) {
-    for (std::uint32_t up = path.parent; up != kNone; up = shown_paths_.paths()[up].parent)
-      if (frames[up].op && frames[up].layer == Layer::dispatcher) return frames[up].op;
-    return std::nullopt;
-  }
-
   std::vector<Frame> make_frames() {
     const std::vector<Path>& paths = shown_paths_.paths();
     Blocks<Frame> frames(paths.size());  // Gets shorter as they move into their parents.
     // The paths of the trace of what each frame launched, and of the frames that it calls.
     std::vector<std::vector<std::uint32_t>> launched(paths.size()), called(paths.size());
+    // By path: itself, or the nearest above it that is a dispatcher's frame of an op.
+    std::vector<std::uint32_t> steps(paths.size(), kNone);
     for (std::size_t i = 0; i < paths.size(); ++i) {
       const Path& path = paths[i];
       Frame& frame = frames[i];
@@ -949,8 +969,13 @@ class Merge {
         if (lines.size() > 1) frame.detail["call_lines"] = lines;
       }
       if (path.parent != kNone && !frame.op) frame.op = inherited_op(frame, frames[path.parent]);
-      if (path.kind == PathKind::function && !frame.op && is_boxed_redispatch(path.what))
-        frame.op = op_around(path, frames);
+      const std::uint32_t step = path.parent == kNone ? kNone : steps[path.parent];
+      // A boxed redispatch does not say of which op, but hands on the one that it is part of.
+      if (path.kind == PathKind::function && !frame.op && step != kNone &&
+          is_boxed_redispatch(path.what))
+        frame.op = frames[step].op;
+      steps[i] =
+          frame.op && frame.layer == Layer::dispatcher ? static_cast<std::uint32_t>(i) : step;
       if (options_.times) frame.detail["time"] = times_of(path);
     }
     std::vector<std::size_t> children(paths.size());

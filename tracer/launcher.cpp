@@ -315,16 +315,23 @@ Json strings(const std::vector<std::filesystem::path>& paths) {
 }  // namespace
 
 void TargetMessages::append(std::string_view bytes) {
+  if (begin_ > bytes_.size() / 2) {
+    bytes_.erase(0, begin_);
+    if (ready()) end_ -= begin_;
+    begin_ = 0;
+  }
+  const std::size_t searched = bytes_.size();
   bytes_.append(bytes);
-  if (bytes_.size() > kLongestLine && bytes_.find('\n') == std::string::npos) {
+  if (!ready()) end_ = bytes_.find('\n', searched);
+  if (!ready() && bytes_.size() - begin_ > kLongestLine) {
     throw Error(ExitStatus::failed, "the traced Python sent a message without end", kReport);
   }
 }
 
 Json TargetMessages::take() {
-  const std::size_t end = bytes_.find('\n');
-  const std::string line = bytes_.substr(0, end);
-  bytes_.erase(0, end + 1);
+  const std::string line = bytes_.substr(begin_, end_ - begin_);
+  begin_ = end_ + 1;
+  end_ = bytes_.find('\n', begin_);
   Json message = read_json(line);
   if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) {
     throw Error(ExitStatus::failed,

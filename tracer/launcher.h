@@ -124,13 +124,15 @@ class TargetMessages {
   void append(std::string_view bytes);
 
   /// True if a whole message is there.
-  bool ready() const { return bytes_.find('\n') != std::string::npos; }
+  bool ready() const { return end_ != std::string::npos; }
 
   /// Takes the next message out. Only when ready().
   nlohmann::json take();
 
  private:
   std::string bytes_;
+  std::size_t begin_ = 0;                // Of the next line. What is before it was taken.
+  std::size_t end_ = std::string::npos;  // Of the next line, if it is all there.
 };
 
 }  // namespace optrace

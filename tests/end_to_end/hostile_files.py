@@ -1,5 +1,6 @@
 """Traces made by hand, with a right checksum and wrong everything else (docs/trace-format.md)."""
 import ctypes
+import functools
 import json
 import struct
 
@@ -11,6 +12,7 @@ XXHASH.XXH3_64bits.restype = ctypes.c_uint64
 FUNCTION, PYTHON, OP = 0, 1, 4  # A path's kind.
 
 
+@functools.cache
 def number(value):
     digits = bytearray()
     while value >= 0x80:

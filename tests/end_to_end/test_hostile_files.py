@@ -5,11 +5,12 @@ the documented bounds allow and far below what the files asked for before there 
 """
 import json
 import os
+import random
 import resource
 
 import pytest
 
-from hostile_files import OP, function, path, python_function, trace
+from hostile_files import FUNCTION, OP, function, path, python_function, trace
 
 DONE, USAGE = 0, 2
 MEMORY, SECONDS = 768 << 20, 30
@@ -103,6 +104,53 @@ def traces():
                                     ), "a count is too large"
     yield "a long chain", trace(functions=[function("_ZN2at4_ops3add4callEv", 0)], paths=[
         path(0, parent=i - 1 if i else None) for i in range(20_000)]), None
+
+
+def chains():
+    """Traces in which a search from each path, or through each record, would take minutes."""
+    many = 100_000
+    padding = json.dumps({"x": random.Random(7).randbytes(200_000).hex()}).encode()
+
+    def below(symbols, below, last=0, records=(), **more):
+        """A chain of these functions by turns, and as many functions or ops below its end."""
+        chain = [path(i % symbols, parent=i - 1 if i else None) for i in range(many)]
+        ends = [path(last, below, parent=many - 1, line=i + 1, **more) for i in range(many)]
+        return chain + ends
+
+    def made(symbols, paths, **more):
+        return trace(meta=padding, functions=[function(symbol, 0) for symbol in symbols],
+                     paths=paths, **more)
+
+    op = [json.dumps({"op": "aten::x", "schema": "x", "arguments": []})]
+    steps = ["_ZNK3c1010Dispatcher9callBoxedERKNS_14OperatorHandleEPSt6vectorINS_6IValueESaIS5_EE",
+             "_ZNK3c1014OperatorHandle9callBoxedEPSt6vectorINS_6IValueESaIS2_EE"]
+    yield "ops below a long chain", made(steps, below(2, OP), op_records=op)
+    unboxed = "_ZN3c104impl28wrap_kernel_functor_unboxed_IiE4callEv"
+    yield "kernels below a long chain", made([steps[1], unboxed], below(1, FUNCTION, last=1))
+    again = "_ZNK3c1010Dispatcher15redispatchBoxedEv"
+    yield "redispatches in a long chain", made([again], [
+        path(0, parent=i - 1 if i else None) for i in range(many)] + [
+            path(0, OP, parent=many - 1)], op_records=op)
+    implementation = "_ZN4dnnl4impl3cpu3x647executeEv"
+    yield "implementations in a long chain", made([implementation], below(1, FUNCTION))
+    called = [json.dumps({"kind": "gemm", "call": f"f{i}", "library": "cuBLAS"})
+              for i in range(many)]
+    kernel, folded = "_ZN2at6native3addEv", "_ZN3c106detail1fEv"
+    for name, records in (
+            ("calls of many functions", called),
+            ("many kernels", [json.dumps({"kind": "kernel", "kernel": f"k{i}"})
+                              for i in range(many)]),
+            ("many functions that fail", [json.dumps({"kind": "failed", "call": f"f{i}"})
+                                          for i in range(many)])):
+        yield name, made([kernel, folded], [path(0)] + [
+            path(1, parent=0, line=i + 1, ops=range(i, min(i + 16, many)))
+            for i in range(1, many, 16)], op_records=["{}", *records[1:]])
+
+
+def test_what_is_searched_for_from_each_path(run):
+    for name, content in chains():
+        result = run("report", content, "--format", "json")
+        assert result.returncode == DONE, (name, result.stderr)
 
 
 @pytest.mark.parametrize("name, content, refused", [pytest.param(*t, id=t[0]) for t in traces()])

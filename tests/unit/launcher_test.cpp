@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <fstream>
 #include <random>
 #include <string>
@@ -69,6 +70,27 @@ TEST_CASE("messages are taken one line at a time, however they arrive") {
   REQUIRE(messages.ready());
   CHECK(messages.take()["message"] == "b");
   CHECK_FALSE(messages.ready());
+}
+
+TEST_CASE("a long line in small pieces, and many lines in one piece, take linear time") {
+  const std::clock_t start = std::clock();
+  TargetMessages messages;
+  const std::string part(32, ' ');
+  messages.append("{");
+  for (std::size_t size = 0; size < TargetMessages::kLongestLine / 2; size += part.size()) {
+    messages.append(part);
+    REQUIRE_FALSE(messages.ready());
+  }
+  messages.append("\"message\": \"a\"}\n");
+  REQUIRE(messages.ready());
+  CHECK(messages.take()["message"] == "a");
+  std::string lines;
+  for (int i = 0; i < 200'000; ++i) lines += "{\"message\": \"b\"}\n";
+  messages.append(lines);
+  int taken = 0;
+  for (; messages.ready(); ++taken) messages.take();
+  CHECK(taken == 200'000);
+  CHECK((std::clock() - start) / CLOCKS_PER_SEC < 10);
 }
 
 TEST_CASE("what is no message is refused") {
