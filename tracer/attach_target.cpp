@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tracer/elf_text.h"
 #include "tracer/processor.h"
 #include "tracer/read_at.h"
 #include "tracer/running_process.h"
@@ -34,6 +35,7 @@ constexpr std::size_t kVersionLimit = 1 << 16;
 constexpr std::size_t kCommandLineLimit = 1 << 12;
 /// CPython's table of dynamic symbols has 50 KB, that of what embeds it hardly more.
 constexpr std::uint64_t kTableLimit = std::uint64_t{16} << 20;
+constexpr std::size_t kLongestName = 256;  // The names that are looked for are much shorter.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kComparedCode = 32;
 constexpr std::string_view kDeleted = " (deleted)";
@@ -110,10 +112,8 @@ class ElfFile {
       const std::vector<std::byte> text = bytes(names->sh_offset, names->sh_size);
       for (std::uint64_t at = 0; const auto symbol = read_at<Elf64_Sym>(entries, at);
            at += sizeof(Elf64_Sym)) {
-        if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= text.size()) continue;
-        const char* name = reinterpret_cast<const char*>(text.data()) + symbol->st_name;
-        const std::size_t size = ::strnlen(name, text.size() - symbol->st_name);
-        found.emplace(std::string(name, size), symbol->st_value);
+        if (symbol->st_shndx == SHN_UNDEF) continue;
+        found.emplace(elf_text(text, symbol->st_name, kLongestName), symbol->st_value);
       }
       break;
     }

@@ -16,10 +16,13 @@
 
 #include "platform/error.h"
 #include "platform/mapped_file.h"
+#include "tracer/elf_text.h"
 #include "tracer/read_at.h"
 
 namespace optrace {
 namespace {
+
+constexpr std::size_t kLongestName = 4096;
 
 class ImportReader {
  public:
@@ -177,11 +180,7 @@ class ImportReader {
   std::string_view text(std::uint64_t offset) const {
     const auto table = segment_bytes(texts_);
     const std::uint64_t size = std::min<std::uint64_t>(table.size(), texts_size_);
-    if (offset >= size) return {};
-    const char* const start = reinterpret_cast<const char*>(table.data()) + offset;
-    const std::string_view rest(start, size - offset);
-    const std::size_t end = rest.find('\0');
-    return end == std::string_view::npos ? std::string_view() : rest.substr(0, end);
+    return elf_text(table.first(size), offset, kLongestName);
   }
 
   MappedFile file_;

@@ -21,7 +21,9 @@ struct Header {
   std::uint64_t checksum;  ///< XXH3_64bits of the candidates.
 };
 
-/// Starts of functions, and a coarse map of the code that tells quickly where none is near.
+/// Starts of functions, and a coarse map of the code that tells quickly where none is near. The map
+/// has a bit for 16 bytes, however far apart the starts are: two places that are a multiple of its
+/// size apart share one.
 class Starts {
  public:
   explicit Starts(const ModuleSymbols& module) {
@@ -30,28 +32,31 @@ class Starts {
     const auto repeated = std::ranges::unique(starts_);
     starts_.erase(repeated.begin(), repeated.end());
     if (starts_.empty()) return;
-    first_ = starts_.front();
-    near_.resize((starts_.back() - first_) / kBlock + 2);
+    std::uint64_t code_size = 0;
+    for (const auto& [address, code] : module.executable_segments()) code_size += code.size();
+    near_.resize(std::bit_ceil(code_size / kBlock + 2));
     for (const std::uint64_t start : starts_) {
-      near_[(start + 1 - first_) / kBlock] = true;
-      near_[(start + kJumpSize - 1 - first_) / kBlock] = true;
+      near_[bit_of(start + 1)] = true;
+      near_[bit_of(start + kJumpSize - 1)] = true;
     }
   }
 
   /// True when `target` is one of bytes 1 to 4 of a function.
   bool behind_entry(std::uint64_t target) const {
-    if (starts_.empty() || target < first_) return false;
-    const std::uint64_t block = (target - first_) / kBlock;
-    if (block >= near_.size() || !near_[block]) return false;
+    if (starts_.empty() || !near_[bit_of(target)]) return false;
     const auto after = std::ranges::lower_bound(starts_, target);
     return after != starts_.begin() && target - *std::prev(after) < kJumpSize;
   }
 
  private:
   static constexpr std::uint64_t kBlock = 16;
+
+  std::size_t bit_of(std::uint64_t address) const {
+    return (address / kBlock) & (near_.size() - 1);
+  }
+
   std::vector<std::uint64_t> starts_;
-  std::vector<bool> near_;
-  std::uint64_t first_ = 0;
+  std::vector<bool> near_;  // A power of two long.
 };
 
 std::uint64_t relative_target(std::uint64_t end, std::int64_t displacement) {

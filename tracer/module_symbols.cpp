@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "platform/error.h"
+#include "tracer/elf_text.h"
 #include "tracer/processor.h"
 #include "tracer/read_at.h"
 
@@ -21,6 +22,12 @@ std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64
   if (offset > bytes.size() || bytes.size() - offset < size) return {};
   return bytes.subspan(offset, size);
 }
+
+// A linker writes about ten segments. Each symbol is looked for in each of them.
+constexpr std::size_t kMostSegments = 256;
+
+constexpr std::size_t kLongestName =
+    32 << 10;  // Of a symbol; the longest of PyTorch 2.6.0 has 2,352 bytes.
 
 constexpr std::string_view kColdMark = ".cold";
 constexpr unsigned kNamesBetweenReleases = 1U << 12;
@@ -223,6 +230,7 @@ void ModuleSymbols::read_headers() {
     fail("it has no program headers");
   }
   std::vector<Elf64_Phdr> others;
+  std::uint64_t segment_bytes = 0;
   for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
     const auto entry = read_at<Elf64_Phdr>(
         file_.part(header->e_phoff + i * sizeof(Elf64_Phdr), sizeof(Elf64_Phdr)), 0);
@@ -235,6 +243,10 @@ void ModuleSymbols::read_headers() {
     if (content.size() != entry->p_filesz || entry->p_vaddr + entry->p_filesz < entry->p_vaddr) {
       fail("it is truncated: a segment lies outside the file");
     }
+    // The time to search the code must be linear in the file's size.
+    segment_bytes += entry->p_filesz;
+    if (segment_bytes > 2 * file_.size()) fail("its segments overlap");
+    if (segments_.size() == kMostSegments) fail("it has too many segments");
     segments_.push_back({entry->p_vaddr, content});
     if ((entry->p_flags & PF_X) != 0) executable_.emplace_back(entry->p_vaddr, content);
   }
@@ -247,10 +259,17 @@ void ModuleSymbols::read_headers() {
     }
   }
   for (const Elf64_Phdr& entry : others) {
-    if (entry.p_type == PT_NOTE) read_notes(file_.part(entry.p_offset, entry.p_filesz));
+    if (entry.p_type == PT_NOTE && tables_fit(entry.p_filesz))
+      read_notes(file_.part(entry.p_offset, entry.p_filesz));
     if (entry.p_type == PT_DYNAMIC) dynamic_ = file_.part(entry.p_offset, entry.p_filesz);
     if (entry.p_type == PT_GNU_EH_FRAME) read_frame_header(entry.p_vaddr, entry.p_filesz);
   }
+}
+
+bool ModuleSymbols::tables_fit(std::uint64_t size) {
+  if (size > 2 * file_.size() - table_bytes_) return false;
+  table_bytes_ += size;
+  return true;
 }
 
 void ModuleSymbols::read_notes(std::span<const std::byte> notes) {
@@ -311,13 +330,15 @@ void ModuleSymbols::read_sections() {
         (section->sh_type == SHT_DYNSYM && (!chosen || chosen->sh_type != SHT_SYMTAB))) {
       chosen = section;
     }
-    if (section->sh_type == SHT_NOTE) {
+    if (section->sh_type == SHT_NOTE && tables_fit(section->sh_size)) {
       read_notes(file_.part(section->sh_offset, section->sh_size));
     }
     if (section->sh_type == SHT_RELA) {
       const auto symbols = section_at(section->sh_link);
       const auto names = symbols ? section_at(symbols->sh_link) : std::nullopt;
-      if (!names || symbols->sh_type != SHT_DYNSYM || names->sh_type != SHT_STRTAB) continue;
+      if (!names || symbols->sh_type != SHT_DYNSYM || names->sh_type != SHT_STRTAB ||
+          !tables_fit(section->sh_size))
+        continue;
       relocations_.push_back({file_.part(section->sh_offset, section->sh_size),
                               file_.part(symbols->sh_offset, symbols->sh_size),
                               file_.part(names->sh_offset, names->sh_size)});
@@ -349,9 +370,7 @@ ModuleSymbols::Symbol ModuleSymbols::symbol(std::size_t index) const {
 }
 
 std::string_view ModuleSymbols::name(const Symbol& symbol) const {
-  if (symbol.name >= names_.size()) return {};
-  const auto* start = reinterpret_cast<const char*>(names_.data()) + symbol.name;
-  return {start, ::strnlen(start, names_.size() - symbol.name)};
+  return elf_text(names_, symbol.name, kLongestName);
 }
 
 bool ModuleSymbols::is_function(const Symbol& symbol) const {
@@ -735,8 +754,7 @@ std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) co
         const auto named =
             read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry->r_info) * sizeof(Elf64_Sym));
         if (!named || named->st_name >= table.names.size()) continue;
-        const auto* text = reinterpret_cast<const char*>(table.names.data()) + named->st_name;
-        const std::string_view name(text, ::strnlen(text, table.names.size() - named->st_name));
+        const std::string_view name = elf_text(table.names, named->st_name, kLongestName);
         slots_->emplace(entry->r_offset, name);
         if (named->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(named->st_info) == STT_FUNC)
           definitions_.emplace(name, named->st_value);

@@ -164,6 +164,9 @@ class ModuleSymbols {
 
   void read_headers();
   void read_sections();
+  /// Whether a table of this size can be read too. Those of a file that is sound have together at
+  /// most its size, but a header can name one table many times.
+  bool tables_fit(std::uint64_t size);
   void read_notes(std::span<const std::byte> notes);
   void read_frame_header(std::uint64_t address, std::uint64_t size);
   Symbol symbol(std::size_t index) const;
@@ -182,6 +185,7 @@ class ModuleSymbols {
   [[noreturn]] void fail(const char* reason) const;
 
   MappedFile file_;
+  std::uint64_t table_bytes_ = 0;  ///< Of the tables that were read.
   std::string build_id_;
   bool stripped_ = true;
   std::vector<Segment> segments_;

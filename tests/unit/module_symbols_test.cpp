@@ -228,6 +228,62 @@ TEST_CASE("what is no library of this processor is refused with a reason") {
   CHECK_THAT(refusal(folder.path() / "absent.so"), Contains("No such file"));
 }
 
+TEST_CASE("headers that name one part many times cost no more than the file's size") {
+  using Catch::Contains;
+  const PrivateFolder folder;
+  const std::string whole =
+      read_bytes(build_library(folder.path(), "steps.cpp", kSource)) + std::string(4 << 20, '\xE8');
+  const auto path = folder.path() / "changed.so";
+  Elf64_Ehdr header;
+  std::memcpy(&header, whole.data(), sizeof header);
+
+  std::string bytes = whole;
+  const auto add_segments = [&](std::size_t count, std::uint64_t size) {
+    std::vector<Elf64_Phdr> segments(header.e_phnum);
+    std::memcpy(segments.data(), bytes.data() + header.e_phoff,
+                segments.size() * sizeof(Elf64_Phdr));
+    for (std::size_t i = 0; i < count; ++i)
+      segments.push_back({PT_LOAD, PF_X, 0, 0x10000000 + i * 0x1000, 0, size, size, 0x1000});
+    Elf64_Ehdr changed = header;
+    changed.e_phoff = bytes.size();
+    changed.e_phnum = static_cast<Elf64_Half>(segments.size());
+    bytes.append(reinterpret_cast<const char*>(segments.data()),
+                 segments.size() * sizeof(Elf64_Phdr));
+    std::memcpy(bytes.data(), &changed, sizeof changed);
+    write_bytes(path, bytes);
+  };
+  add_segments(60000, whole.size());
+  CHECK_THAT(refusal(path), Contains("segments overlap"));
+  bytes = whole;
+  add_segments(60000, 0);
+  CHECK_THAT(refusal(path), Contains("too many segments"));
+
+  SECTION("code that lies far apart needs no larger map") {
+    bytes = whole;
+    add_segments(1, 16);
+    const ModuleSymbols module(path);
+    CHECK_NOTHROW(EntryLandings::search(module));
+  }
+  SECTION("a name is cut where it is longer than any that a compiler writes") {
+    bytes = whole;
+    Elf64_Shdr sections[64];
+    REQUIRE(header.e_shnum <= std::size(sections));
+    std::memcpy(sections, bytes.data() + header.e_shoff, header.e_shnum * sizeof *sections);
+    for (std::size_t i = 0; i < header.e_shnum; ++i) {
+      if (sections[i].sh_type != SHT_SYMTAB) continue;
+      Elf64_Shdr& names = sections[sections[i].sh_link];
+      names.sh_offset = whole.size() - (4 << 20);
+      names.sh_size = 4 << 20;
+    }
+    std::memcpy(bytes.data() + header.e_shoff, sections, header.e_shnum * sizeof *sections);
+    write_bytes(path, bytes);
+    const ModuleSymbols module(path);
+    REQUIRE(module.function_count() > 0);
+    for (std::size_t i = 0; i < module.function_count(); ++i)
+      CHECK(module.function(i).symbol.size() <= 32 << 10);
+  }
+}
+
 TEST_CASE("a spoiled library gives an error or some functions, never a crash") {
   const PrivateFolder folder;
   const auto library = build_library(folder.path(), "steps.cpp", kSource);
