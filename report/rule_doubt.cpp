@@ -121,6 +121,8 @@ RuleDoubt doubt_of(const Shortfall& shortfall, const Rule& rule, const NameMeani
       return without_device_work(rule, meaning);
     case ShortfallEffect::places:
       return without_places(rule, meaning, shortfall.count);
+    case ShortfallEffect::timeline:
+      return {};
     case ShortfallEffect::callers:
       return without_callers(rule, shortfall.count);
   }

@@ -54,6 +54,10 @@ constexpr auto kKinds = std::to_array<ShortfallKind>({
     {"callers_inferred", ShortfallEffect::callers, "the callers of {} calls had to be inferred",
      "Ask for what is called (`calls NAME`) instead: that does not depend on callers.",
      "for {} calls the caller had to be inferred; those frames may be in the wrong place."},
+    {"timeline_ends", ShortfallEffect::timeline, "the last {} events are not in the timeline",
+     kMoreMemory,
+     "The last {} events are not in the timeline, which had no room for them (--memory); they are "
+     "counted."},
 });
 
 constexpr ShortfallKind kUnknown = {
@@ -143,7 +147,8 @@ std::vector<std::string> shortfall_warnings(const std::vector<Shortfall>& shortf
 
 bool may_hide_differences(const std::vector<Shortfall>& shortfalls) {
   return std::ranges::any_of(shortfalls, [](const Shortfall& shortfall) {
-    return kind_of(shortfall).effect != ShortfallEffect::callers;
+    const ShortfallEffect effect = kind_of(shortfall).effect;
+    return effect != ShortfallEffect::callers && effect != ShortfallEffect::timeline;
   });
 }
 

@@ -14,13 +14,14 @@ namespace optrace {
 
 /// What of a trace something that it lacks can change.
 enum class ShortfallEffect : std::uint8_t {
-  calls,    ///< Whole calls are missing, with all that they led to.
-  frames,   ///< Anything may be missing, also inside of calls that are there.
-  python,   ///< Python functions may be missing.
-  records,  ///< What only op records tell of is missing: ops that are called boxed, arguments.
-  device,   ///< What devices did is missing.
-  places,   ///< All calls are counted, but some not where they belong.
-  callers,  ///< Likewise, but for few calls that are near where they belong.
+  calls,     ///< Whole calls are missing, with all that they led to.
+  frames,    ///< Anything may be missing, also inside of calls that are there.
+  python,    ///< Python functions may be missing.
+  records,   ///< What only op records tell of is missing: ops that are called boxed, arguments.
+  device,    ///< What devices did is missing.
+  places,    ///< All calls are counted, but some not where they belong.
+  callers,   ///< Likewise, but for few calls that are near where they belong.
+  timeline,  ///< Nothing that a report shows.
 };
 
 /// What a kind of shortfall means. All kinds are in one table, in shortfalls.cpp.

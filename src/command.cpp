@@ -39,9 +39,10 @@ void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& 
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
   constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
   constexpr std::uint64_t kLeastTarget = std::uint64_t{4} << 20;
-  add_size_option(command, "--memory", options.command, kLeast,
-                  "What optrace may take for distinct paths; those beyond\nare counted in '...' "
-                  "frames (1G)");
+  add_size_option(
+      command, "--memory", options.command, kLeast,
+      "What optrace may take for distinct paths and a timeline;\npaths beyond are counted "
+      "in '...' frames (1G)");
   add_size_option(command, "--target-memory", options.target, kLeastTarget,
                   "What it may take in each traced process (64M)");
 }

@@ -30,6 +30,7 @@
 #include "tracer/function_table.h"
 #include "tracer/recording.h"
 #include "tracer/tail_calls.h"
+#include "tracer/trace_format.h"
 
 namespace optrace {
 namespace {
@@ -255,7 +256,7 @@ struct Collector::State {
   State(int descriptor, ProbeSession& probe_session, CollectorOptions wanted)
       : region(descriptor),
         session(probe_session),
-        options(std::move(wanted)),
+        options(with_budget(std::move(wanted))),
         table(texts.modules, probe_session.modules(), trace),
         functions(trace, table, texts),
         counter(functions, options.selection, options.memory),
@@ -263,6 +264,11 @@ struct Collector::State {
     const recording::RegionHeader& header = region.header();
     start_ticks = header.start_ticks;
     start_nanoseconds = header.start_nanoseconds;
+  }
+
+  static CollectorOptions with_budget(CollectorOptions options) {
+    if (!options.memory) options.memory = std::make_shared<MemoryBudget>();
+    return options;
   }
 
   bool read(std::uint64_t until, bool last);
@@ -276,6 +282,7 @@ struct Collector::State {
   bool next_event(Reader& reader, bool last, recording::Event& event);
   void give_back(std::uint32_t chunk);
   bool read_event(const recording::Event& raw, Event& event);
+  void keep(std::uint32_t thread, const Event& event);
   void count_op(std::uint32_t record);
   void ask();
   std::uint64_t nanoseconds(std::uint64_t ticks) const;
@@ -288,6 +295,8 @@ struct Collector::State {
   std::vector<std::pair<std::size_t, std::uint64_t>> ranges;  // Probes and where their section is.
   std::size_t probes_added = 0;
   Trace trace;
+  std::uint64_t events_kept = 0;  // In the timeline.
+  std::uint64_t events_left_out = 0;
   FunctionTable table;
   LiveFunctions functions;
   PathCounter counter;
@@ -582,7 +591,7 @@ bool Collector::State::read(std::uint64_t until, bool last) {
       if (!pending.event && !resolve(pending)) return;
       counter.add(thread, *pending.event, key);
       if (pending.event->kind == EventKind::op_begin) count_op(pending.event->what);
-      if (options.timeline) trace.threads[thread].events.push_back(*pending.event);
+      if (options.timeline) keep(thread, *pending.event);
     }
     last_time = std::max(last_time, pending.time);
     ++events;
@@ -617,6 +626,20 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     if (!more) pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(first));
   }
   return any;
+}
+
+// Adds an event to the timeline, or counts it where there is no room: it ends there.
+void Collector::State::keep(std::uint32_t thread, const Event& event) {
+  // The list doubles as it grows, and writing the file makes a copy.
+  constexpr std::size_t kBytesPerEvent = 3 * sizeof(Event);
+  if (events_left_out != 0 || events_kept == trace_format::kMostEvents ||
+      !options.memory->has_room_for_event()) {
+    ++events_left_out;
+    return;
+  }
+  ++events_kept;
+  options.memory->take(kBytesPerEvent);
+  trace.threads[thread].events.push_back(event);
 }
 
 void Collector::State::count_op(std::uint32_t record) {
@@ -725,6 +748,7 @@ Trace Collector::take(nlohmann::json meta) {
   if (const std::uint64_t untied = state.counter.untied_activities(); untied != 0)
     note_shortfall(meta, "device_work_missing", untied);
   note_merged_paths(meta, state.counter);
+  if (state.events_left_out != 0) note_shortfall(meta, "timeline_ends", state.events_left_out);
   if (const std::uint64_t texts_lost = load(state.region.header().arena_lost); texts_lost != 0) {
     note_shortfall(meta, "texts_lost", texts_lost);
     meta["warnings"].push_back(fmt::format(

@@ -17,8 +17,9 @@ namespace optrace {
 
 struct CollectorOptions {
   TraceSelection selection;
-  bool timeline = false;  ///< Keep every event too (memory grows with the program's length).
-  /// What all processes' paths may take together; each its own of the default size where null.
+  bool timeline = false;  ///< Keep every event too, as long as the budget has room.
+  /// What all processes' paths and events may take together; each its own of the default size where
+  /// null.
   std::shared_ptr<MemoryBudget> memory{};
 };
 

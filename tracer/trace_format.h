@@ -61,6 +61,8 @@ struct SectionHeader {
 
 /// A reader refuses what claims more: no real trace comes near, a crafted one must not fill memory.
 constexpr std::uint64_t kMostDecodedBytes = std::uint64_t{1} << 30;  ///< All sections together.
+/// That a timeline keeps, of all threads: at 46 bytes at most, they leave room for the rest.
+constexpr std::uint64_t kMostEvents = std::uint64_t{1} << 24;
 constexpr std::uint64_t kMostMetaBytes = std::uint64_t{1} << 26;
 
 /// What a file may expand to grows with its size, so that a small file can't ask for much memory. A

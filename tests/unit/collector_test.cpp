@@ -1,6 +1,7 @@
 #include "tracer/collector.h"
 
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -215,6 +216,31 @@ TEST_CASE("a timeline keeps every event, of each thread in its order", "[collect
     for (std::size_t i = 1; i < 10; ++i) CHECK(thread.events[i].time > thread.events[i - 1].time);
   }
   CHECK(trace.paths.size() == 20);  // Ten deep on each.
+  CHECK_FALSE(trace.meta.contains("shortfalls"));
+}
+
+TEST_CASE("a timeline ends where its memory does, and all else is counted", "[collector]") {
+  const PrivateFolder folder;
+  ProbeSession session(folder.path());
+  const Region region;
+  region.python_function("f");
+  region.own(0, 1, 0);
+  for (std::uint32_t i = 0; i < 20; ++i)
+    region.events(0)[i] =
+        i % 2 == 0 ? Region::call(0, 900, 2000 + 20 * i) : Region::ends(0, 900, 2000 + 20 * i);
+  const auto budget = std::make_shared<MemoryBudget>(4096);
+  Collector collector(region.file(), session,
+                      {.selection = {}, .timeline = true, .memory = budget});
+  collector.drain();
+  collector.finish();
+  const Trace trace = collector.take({});
+  REQUIRE(trace.threads.size() == 1);
+  const std::size_t kept = trace.threads[0].events.size();
+  CHECK((kept > 0 && kept < 20));
+  CHECK(trace.meta["shortfalls"] == nlohmann::json{{"timeline_ends", 20 - kept}});
+  std::uint64_t calls = 0;
+  for (const TracePath& path : trace.paths) calls += path.calls;
+  CHECK(calls == 10);
 }
 
 TEST_CASE("the selection stops the recording once it has what it wants", "[collector]") {
