@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "platform/json_writer.h"
+
 namespace optrace {
 namespace {
 
@@ -137,6 +139,22 @@ class Printer {
 };
 
 }  // namespace
+
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  valid.reserve(text.size());
+  while (!text.empty()) {
+    const std::optional<Decoded> next = decode(text);
+    const std::size_t size = next ? next->bytes : 1;
+    const bool surrogate = next && next->character >= 0xD800 && next->character <= 0xDFFF;
+    if (next && !surrogate)
+      valid += text.substr(0, size);
+    else
+      valid += escape(next ? next->character : static_cast<unsigned char>(text.front()));
+    text.remove_prefix(size);
+  }
+  return valid;
+}
 
 std::string printable(std::string_view text) {
   return Printer(text, Kept::nothing).print();

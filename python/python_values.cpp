@@ -1,6 +1,7 @@
 #include "python/python_values.h"
 
 #include "platform/json_reader.h"
+#include "platform/json_writer.h"
 #include "platform/printable_text.h"
 
 namespace optrace {
@@ -8,8 +9,9 @@ namespace optrace {
 namespace py = pybind11;
 
 py::str text(const std::string& bytes) {
+  const std::string valid = valid_utf8(bytes);
   PyObject* const made =
-      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace");
+      PyUnicode_DecodeUTF8(valid.data(), static_cast<Py_ssize_t>(valid.size()), nullptr);
   if (made == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::str>(made);
 }
@@ -21,8 +23,7 @@ py::object text(const std::optional<std::string>& bytes) {
 
 // Through Python's own reader: a value may be deeper than this thread's stack, and that one checks.
 py::object to_python(const nlohmann::json& value) {
-  return py::module_::import("json").attr("loads")(
-      text(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+  return py::module_::import("json").attr("loads")(text(write_json(value)));
 }
 
 nlohmann::json to_json_value(const py::handle& value) {

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/json_writer.h"
 #include "platform/printable_text.h"
 #include "report/check.h"
 #include "report/json.h"
@@ -130,7 +131,7 @@ std::optional<std::string> source_line(const std::filesystem::path& file, std::u
 }
 
 std::string dumped(const Json& json) {
-  return printable_json(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
+  return printable_json(write_json(json, 1)) + "\n";
 }
 
 /// A file as an RFC 3986 URI: of an absolute path with the scheme `file`, else a relative

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/json_writer.h"
 #include "platform/printable_text.h"
 #include "report/call_difference.h"
 #include "report/json_fields.h"
@@ -956,7 +957,7 @@ std::string comparison_to_json(const Report& first, const Report& second,
       {"emulated_reads", comparison.emulated_reads},
       {"differences", to_json(comparison.differences)},
       {"not_known", to_json(comparison.not_known)}};
-  return printable_json(json.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
+  return printable_json(write_json(json, 1)) + "\n";
 }
 
 }  // namespace optrace

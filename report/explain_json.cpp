@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/json_writer.h"
 #include "platform/printable_text.h"
 #include "report/explain_output.h"
 #include "report/symbol_name.h"
@@ -200,16 +201,14 @@ class JsonWriter {
 
 std::string explain_json(const Explanation& explanation, const ExplanationSource& source,
                          bool compact) {
-  return printable_json(JsonWriter(explanation, source)
-                            .write()
-                            .dump(compact ? -1 : 1, ' ', false, json::error_handler_t::replace)) +
-         '\n';
+  const json all = JsonWriter(explanation, source).write();
+  return printable_json(write_json(all, compact ? -1 : 1)) + '\n';
 }
 
 std::string explain_error_json(std::string_view asked, std::string_view error,
                                std::string_view remedy) {
   const json all = {{"schema", kSchema}, {"asked", asked}, {"error", error}, {"remedy", remedy}};
-  return printable_json(all.dump(-1, ' ', false, json::error_handler_t::replace)) + '\n';
+  return printable_json(write_json(all)) + '\n';
 }
 
 }  // namespace optrace

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/json_writer.h"
 #include "platform/printable_text.h"
 #include "report/layers.h"
 #include "report/shortfalls.h"
@@ -60,9 +61,7 @@ class JsonWriter {
   }
 
  private:
-  void value(const nlohmann::json& json) {
-    text_ += json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
+  void value(const nlohmann::json& json) { text_ += write_json(json); }
   void string(std::string_view text) { value(nlohmann::json(text)); }
 
   void key(std::string_view name, const nlohmann::json& content) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/json_writer.h"
 #include "platform/printable_text.h"
 #include "report/symbol_name.h"
 
@@ -35,7 +36,7 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
 // `12,345`
 std::string grouped(std::size_t number) {
   std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
 }
 
@@ -144,7 +145,7 @@ std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& 
     }
     object["layers"].push_back(std::move(layer));
   }
-  return printable_json(object.dump(1, ' ', false, Json::error_handler_t::replace)) + '\n';
+  return printable_json(write_json(object, 1)) + '\n';
 }
 
 }  // namespace optrace

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/json_writer.h"
 #include "platform/printable_text.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
@@ -184,7 +185,7 @@ Json json_of(const LocateResult& result, const LocateSource& source) {
 
 // Bytes that are no UTF-8 become U+FFFD.
 std::string dumped(const Json& json, int indentation) {
-  return printable_json(json.dump(indentation, ' ', false, Json::error_handler_t::replace)) + '\n';
+  return printable_json(write_json(json, indentation)) + '\n';
 }
 
 }  // namespace

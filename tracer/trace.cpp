@@ -14,6 +14,7 @@
 
 #include "platform/error.h"
 #include "platform/json_reader.h"
+#include "platform/json_writer.h"
 #include "platform/mapped_file.h"
 #include "platform/output_file.h"
 #include "tracer/trace_format.h"
@@ -688,8 +689,7 @@ void write_trace(const Trace& trace, const std::filesystem::path& path) {
   BodyWriter writer(path);
   // A program's file names need not be UTF-8; the JSON text must be.
   const nlohmann::json meta = trace.meta.is_null() ? nlohmann::json::object() : trace.meta;
-  writer.add(SectionKind::meta,
-             meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  writer.add(SectionKind::meta, write_json(meta));
   writer.add(SectionKind::modules, write_modules(trace));
   writer.add(SectionKind::functions, write_functions(trace));
   writer.add(SectionKind::python_functions, write_python_functions(trace));

@@ -71,12 +71,14 @@ TEST_CASE("the report's JSON has the schema's keys, in its order", "[json_output
   CHECK(root["children"][1]["detail"].is_null());
 }
 
-TEST_CASE("bytes that are no UTF-8 do not break the JSON", "[json_output]") {
+TEST_CASE("bytes that are no UTF-8, and surrogates, are texts in the JSON", "[json_output]") {
   Report report = small();
-  report.roots[0].name = "bad \xff\xfe name \x1b[31m";
+  report.roots[0].name = "bad \xff\xfe name \xed\xb2\x80 \x1b[31m";
   report.roots[0].detail = {{"python_name", "\xc3\x28"}};
   const std::string text = to_json(report);
-  CHECK(json::parse(text)["roots"][0]["name"] == "bad \xef\xbf\xbd\xef\xbf\xbd name \x1b[31m");
+  const json root = json::parse(text)["roots"][0];
+  CHECK(root["name"] == "bad \\xff\\xfe name \\udc80 \x1b[31m");
+  CHECK(root["detail"]["python_name"] == "\\xc3(");
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
