@@ -1,4 +1,6 @@
-"""Traces made by hand, with a right checksum and wrong everything else (docs/trace-format.md)."""
+"""Traces and indexes made by hand, with a right checksum and wrong everything else
+(docs/trace-format.md, docs/index-format.md).
+"""
 import ctypes
 import functools
 import json
@@ -64,5 +66,25 @@ def trace(meta=b"{}", modules=(), functions=(), python_functions=(), paths=(), o
     for position, content in enumerate(sections):
         stored = compressed(content)
         body += struct.pack("<IIQQ", min(position + 1, 7), 0, len(stored), len(content)) + stored
-    checksum = XXHASH.XXH3_64bits(body, ctypes.c_size_t(len(body)))
-    return b"OPTRACE\0" + struct.pack("<IIQ", 4, len(sections), checksum) + body
+    return b"OPTRACE\0" + struct.pack("<IIQ", 4, len(sections), xxh3(body)) + body
+
+
+def xxh3(content):
+    return XXHASH.XXH3_64bits(content, ctypes.c_size_t(len(content)))
+
+
+def changed_index(content, changes):
+    """An index with texts replaced by others, which are not longer."""
+    head = struct.Struct("<8sIIQQQQ")
+    magic, version, count, size, start, blocks, _ = head.unpack_from(content)
+    data = content[start:]
+    for old, new in changes.items():
+        assert len(new) <= len(old) and old + b"\0" in data, old
+        data = data.replace(old + b"\0", new.ljust(len(old), b"x") + b"\0")
+    block = 32 << 10
+    checksums = b"".join(struct.pack("<Q", xxh3(data[at:at + block]))
+                         for at in range(0, len(data), block))
+    assert len(checksums) == 8 * blocks
+    table = content[head.size:head.size + 24 * count] + checksums
+    padding = content[head.size + len(table):start]
+    return head.pack(magic, version, count, size, start, blocks, xxh3(table)) + table + padding + data

@@ -10,10 +10,12 @@ import unicodedata
 import urllib.parse
 import xml.etree.ElementTree
 
+import html5lib
 import jsonschema
+import pydantic_sarif.model
 import pytest
 
-from hostile_files import OP, PYTHON, function, path, python_function, trace
+from hostile_files import OP, PYTHON, changed_index, function, path, python_function, trace
 
 PASSED, FAILED, USAGE = 0, 1, 2
 
@@ -104,6 +106,11 @@ def schema(repository, name):
     return json.loads((repository / "report" / f"{name}.schema.json").read_text())
 
 
+def in_json(text):
+    """JSON has no surrogate without its other half, but a text that tells which it was."""
+    return re.sub("[\ud800-\udfff]", lambda lone: f"\\u{ord(lone[0]):04x}", text)
+
+
 def frames_of(report):
     pending = list(report["roots"])
     while pending:
@@ -118,8 +125,8 @@ def test_json(run, check, repository, folder):
     jsonschema.validate(report, schema(repository, "report"))
     files = {frame["source"]["file"] for frame in frames_of(report)
              if frame["source"] and frame["source"]["file"]}
-    # The same value, but for bytes that are no UTF-8.
-    assert any(file.startswith(NAME.split("\udc80")[0]) for file in files), files
+    # The same value, but for bytes that are no UTF-8, and surrogates.
+    assert in_json(NAME) + "\\xff" in files, files
     (folder / "hostile.json").write_text(text)
     text = check("json")
     assert_harmless(text)
@@ -148,6 +155,8 @@ def test_junit(check):
 def test_sarif(check):
     text = check("sarif")
     assert_harmless(text)
+    pydantic_sarif.model.StaticAnalysisResultsFormatSarifVersion210JsonSchema.model_validate_json(
+        text)
     (run,) = json.loads(text)["runs"]
     assert run["columnKind"] == "utf16CodeUnits"
     uris = set()
@@ -202,6 +211,40 @@ def test_github(check):
         assert "##[" not in command
 
 
+# Files in the index, and what stands in their place.
+INDEXED = {
+    b"aten/src/ATen/native/Convolution.cpp": b"aten/\x1b[2J\xe2\x80\xae\xc2\x9b\xff\n::error::\xed\xb2\x80",
+    b"torch/nn/modules/conv.py": b"torch/\xf3\xa0\x81\x81\xef\xbf\xbf\r\n::x",
+}
+
+
+def test_answers_from_an_index(optrace, repository, build, tmp_path):
+    """The JSON of locate, explain and layers, of hostile names and from a hostile index."""
+    (shipped,) = (build / "share/optrace/indexes").glob("*.index")
+    (tmp_path / "torch-2.6.0.index").write_bytes(changed_index(shipped.read_bytes(), INDEXED))
+    names = b"\n".join([b"conv2d", b"at::native::conv2d", b"nn.Conv2d", b"aten::\x1b[2J",
+                        BYTES.replace(b"\n", b""), b"x" * 100_000, b"\xff\xed\xb2\x80", b"_Z\x9b"])
+    everything = ""
+    for command in ("locate", "explain"):
+        said = subprocess.run([*optrace.command, command, "-"], input=names, capture_output=True,
+                              env={**os.environ, "OPTRACE_INDEX_DIR": str(tmp_path)}, timeout=120)
+        text = said.stdout.decode()
+        assert_harmless(text)
+        assert_harmless(said.stderr.decode())
+        assert len(text.splitlines()) == 8, text
+        for line in text.splitlines():
+            jsonschema.validate(json.loads(line), schema(repository, command))
+        everything += text
+    for command in (["layers"], ["locate", "at::native::conv2d"], ["explain", "conv2d"]):
+        for kind in ("json", "text"):
+            said = optrace(*command, "--format", kind,
+                           environment={"OPTRACE_INDEX_DIR": tmp_path})
+            assert said.returncode == PASSED, said.stderr
+            assert_harmless(said.stdout)
+            everything += said.stdout
+    assert "\\u202e" in everything and "\\x1b[2J" in everything
+
+
 class Tags(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()
@@ -231,10 +274,70 @@ def test_html_and_errors_of_python(run_program, python, build, folder):
     assert shown.returncode == 0 and "missing" in shown.stderr, shown.stderr
     assert_harmless(shown.stderr)
     assert_harmless(shown.stdout)
+    html5lib.HTMLParser(strict=True).parseFragment(shown.stdout)
     tags = Tags()
     tags.feed(shown.stdout)
     tags.close()
     assert "script" not in tags.tags and "<script>" in tags.text and "\\u202e" in tags.text
+
+
+# A function and a file of these names, as a program gets one from os.listdir(), and a name that no
+# file can have.
+PROGRAM = """
+import types, torch
+def f(x):
+    return torch.relu(x)
+def renamed(name, file):
+    code = f.__code__.replace(co_name=name, co_filename=file)
+    if hasattr(code, "co_qualname"):
+        code = code.replace(co_qualname=name)
+    return types.FunctionType(code, {"torch": torch, "__name__": "__main__"})
+scope = {"torch": torch, "__name__": "__main__"}
+exec(compile("def in_file(x):\\n    return torch.relu(x)\\n", FILE, "exec"), scope)
+scope["in_file"](torch.ones(1))
+renamed(NAME, NAME)(torch.ones(1))
+"""
+
+
+def test_names_of_a_program(optrace, run_program, python, build, repository, tmp_path):
+    """What a program's functions and files are called is shown, all of it, wherever it is shown."""
+    file = os.fsdecode(b"/\xff\x80/") + NAME.replace("\x00", "") + ".py"
+    (tmp_path / "program.py").write_text(f"NAME = {ascii(NAME)}\nFILE = {ascii(file)}\n" + PROGRAM)
+    result = optrace("run", "--python", python, "--trace", "made.trace", "-o", "tree.txt",
+                     "program.py", cwd=tmp_path)
+    assert result.returncode == PASSED, result.stderr
+    assert_harmless(result.stderr)
+    tree = (tmp_path / "tree.txt").read_text(encoding="utf-8")
+    assert_harmless(tree)
+    shown_file = "/\\udcff\\udc80/" + LINE.replace("\\x00", "") + ".py"
+    assert LINE in tree and shown_file in tree, tree
+    report = optrace("report", "made.trace", "--format", "json", cwd=tmp_path).stdout
+    assert_harmless(report)
+    value = json.loads(report)
+    jsonschema.validate(value, schema(repository, "report"))
+    frames = list(frames_of(value))
+    names = {frame["name"] for frame in frames}
+    assert "__main__." + in_json(NAME) in names, names
+    files = {frame["source"]["file"] for frame in frames if frame["source"]}
+    assert {in_json(NAME), in_json(file)} <= files, files
+    (tmp_path / "made.json").write_text(report)
+    code = ("import optrace, sys; sys.stdout.buffer.write("
+            "optrace.load(sys.argv[1])._repr_html_().encode())")
+    for saved in ("made.trace", "made.json"):
+        shown = run_program([python, "-c", code, str(tmp_path / saved)],
+                            env={**os.environ, "PYTHONPATH": str(build / "python")})
+        assert shown.returncode == 0, shown.stderr
+        assert_harmless(shown.stdout)
+        tags = Tags()
+        tags.feed(shown.stdout)
+        tags.close()
+        assert LINE in tags.text
+    for kind in ("text", "json", "junit", "sarif", "github"):
+        said = optrace("check", "made.json", "--expect", "never calls aten::relu", "--format", kind,
+                       cwd=tmp_path)
+        assert said.returncode == FAILED, said.stderr
+        assert_harmless(said.stdout, commands=kind == "github")
+        assert "udcff" in said.stdout or "%ED%B3%BF" in said.stdout, (kind, said.stdout)
 
 
 @pytest.mark.parametrize("arguments", [
