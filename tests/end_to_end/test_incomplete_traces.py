@@ -33,6 +33,13 @@ for n in range(NUMBER):
     scope[f"made_{n}"](x)
 """
 
+LONG = """
+import torch
+x = torch.ones(2)
+for _ in range(3000):
+    x + x
+"""
+
 
 @pytest.fixture(scope="module")
 def recorded(optrace, python, tmp_path_factory):
@@ -121,6 +128,17 @@ def test_paths_without_room_are_counted_by_name(optrace, merged, repository):
     status, told, _ = verdicts(optrace, trace, "kernels <= 100000000", "relu never uses mkl",
                                "kernels <= 10")
     assert (status, told) == (UNDECIDED, ["passed", "error", "failed"])
+
+
+def test_a_timeline_without_room_ends_and_turns_no_verdict(optrace, recorded):
+    trace, report, text = recorded("timeline", LONG, "--timeline", "--memory", "16M")
+    found = shortfalls(report)
+    assert found["timeline_ends"] > 10_000 and set(found) <= {"timeline_ends", "callers_inferred"}
+    assert f"The last {found['timeline_ends']} events are not in the timeline" in text
+    status, told, _ = verdicts(optrace, trace, "calls aten::add == 3000", "never calls aten::relu",
+                               "ops <= 3100")
+    assert (status, told) == (DONE, ["passed"] * 3)
+    assert optrace("compare", trace, report).returncode == DONE
 
 
 def test_names_without_room_are_called_alike(optrace, recorded):
