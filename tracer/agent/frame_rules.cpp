@@ -123,17 +123,12 @@ class Bytes {
   bool good_ = true;
 };
 
-// Whether memory is mapped there: a module may have been unloaded since it was listed.
-bool is_mapped(std::uint64_t address) {
-  unsigned char resident = 0;
-  return system_call(SYS_mincore, page_floor(address), kPage, address_of(&resident)) == 0;
-}
-
+// A module may have been unloaded since it was listed.
 bool is_there(const FrameModule& module) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const table = reinterpret_cast<const std::uint64_t*>(module.table);
-  return is_mapped(module.table) && is_mapped(module.table + module.table_size - 1) &&
-         *table == module.mark;
+  return is_readable(module.table) &&
+         is_readable(page_floor(module.table + module.table_size - 1)) && *table == module.mark;
 }
 
 const FrameModule* find_module(std::uint64_t address) {

@@ -5,8 +5,6 @@
 #include <cstring>
 
 #include <link.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "tracer/agent/event_buffer.h"
 #include "tracer/agent/modules.h"
@@ -68,11 +66,11 @@ std::uint64_t word_at(std::uint64_t address) {
 
 // What may lie outside of all memory, as long as the layout is only assumed.
 bool read_carefully(std::uint64_t address, std::uint64_t& word) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  const iovec remote{reinterpret_cast<void*>(address), sizeof(word)};
-  const iovec local{&word, sizeof(word)};
-  return address % kWord == 0 &&
-         process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == ssize_t{sizeof(word)};
+  if (address % kWord != 0 || !is_readable(address)) {
+    return false;
+  }
+  word = word_at(address);
+  return true;
 }
 
 struct Interpreter {

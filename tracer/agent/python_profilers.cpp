@@ -6,8 +6,6 @@
 #include <cstring>
 
 #include <link.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "tracer/agent/import_redirect.h"
 #include "tracer/agent/modules.h"
@@ -460,15 +458,6 @@ void* set_profile_everywhere_builtin(void* self, void* argument) {
   return result;
 }
 
-// A table that somebody has made read-only stays as it is.
-bool is_writable(void* word) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, word, sizeof(value));
-  const iovec local{&value, sizeof(value)};
-  const iovec remote{word, sizeof(value)};
-  return process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == ssize_t{sizeof(value)};
-}
-
 MethodDefinition* builtin_of_sys(const char* name) {
   void* const function = python->system_object(name);
   if (function == nullptr || python->type(function) != python->function_type) {
@@ -481,8 +470,9 @@ MethodDefinition* builtin_of_sys(const char* name) {
 
 void lead(LedBuiltin& builtin) {
   MethodDefinition* const definition = builtin.definition;
+  // A table that somebody has made read-only stays as it is.
   if (definition != nullptr && definition->function != builtin.replacement &&
-      is_writable(static_cast<void*>(&definition->function))) {
+      is_writable(address_of(&definition->function))) {
     builtin.original = definition->function;
     __atomic_store_n(&definition->function, builtin.replacement, __ATOMIC_RELEASE);
   }

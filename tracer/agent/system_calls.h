@@ -11,18 +11,41 @@ namespace optrace::agent {
 
 /// What the kernel gave: -errno if it failed.
 inline long system_call(long number, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0,
-                        std::uint64_t d = 0) {
+                        std::uint64_t d = 0, std::uint64_t e = 0, std::uint64_t f = 0) {
   long result = number;                          // NOLINT(misc-const-correctness): asm writes it.
   register std::uint64_t fourth asm("r10") = d;  // NOLINT(misc-const-correctness)
+  register std::uint64_t fifth asm("r8") = e;    // NOLINT(misc-const-correctness)
+  register std::uint64_t sixth asm("r9") = f;    // NOLINT(misc-const-correctness)
   asm volatile("syscall"
                : "+a"(result)
-               : "D"(a), "S"(b), "d"(c), "r"(fourth)
+               : "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth), "r"(sixth)
                : "rcx", "r11", "memory");
   return result;
 }
 
 inline std::uint64_t address_of(const volatile void* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+constexpr std::uint64_t kKernelSignalSetSize = 8;
+
+/// Whether the 8 bytes at `address` can be read. To ask takes no system call that a sandbox kills a
+/// process for: a signal mask is read from there, for a purpose that there isn't.
+inline bool is_readable(std::uint64_t address) {
+  constexpr std::uint64_t kNoSuchPurpose = 0x7FFF'FFFF;
+  constexpr long kInvalid = -22;  // EINVAL; EFAULT where it can't be read.
+  return system_call(SYS_rt_sigprocmask, kNoSuchPurpose, address, 0, kKernelSignalSetSize) ==
+         kInvalid;
+}
+
+/// Whether the 4 bytes at `address`, a multiple of 4, can be written to: they are, with what they
+/// hold already.
+inline bool is_writable(std::uint64_t address) {
+  constexpr std::uint64_t kWakeAfterOr = 5 | 128;  // FUTEX_WAKE_OP, private.
+  constexpr std::uint64_t kOrZero = 2ULL << 28;    // FUTEX_OP_OR; compared with 0 for equality.
+  const std::uint32_t nobody_waits_here = 0;
+  return system_call(SYS_futex, address_of(&nobody_waits_here), kWakeAfterOr, 0, 0, address,
+                     kOrZero) >= 0;
 }
 
 /// While one lives, no signal handler runs on this thread but SIGTRAP's: a program that steps
@@ -45,7 +68,6 @@ class SignalsBlocked {
   static constexpr int kBlock = 0;
   static constexpr int kSetMask = 2;
   static constexpr int kTrapSignal = 5;
-  static constexpr std::uint64_t kKernelSignalSetSize = 8;
   std::uint64_t before_ = 0;
 };
 
