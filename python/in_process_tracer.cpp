@@ -14,7 +14,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "platform/descriptor.h"
@@ -26,6 +25,7 @@
 #include "tracer/op_agent.h"
 #include "tracer/op_records/op_records.h"
 #include "tracer/probe_session.h"
+#include "tracer/sealed_copy.h"
 #include "tracer/target_description.h"
 
 namespace optrace {
@@ -347,8 +347,7 @@ void InProcessTracer::start(const InProcessOptions& options) {
         !warning.empty())
       round.warnings.push_back(std::move(warning));
     state.place_plans();
-    const Descriptor region(::memfd_create("optrace", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!region) fail("making memory for what is recorded", -errno);
+    const Descriptor region = sealed_region(options.buffer_bytes);
     check("making memory for what is recorded",
           when_free([&] { return state.agent->share(region.get(), options.buffer_bytes); }));
     bool hooked = true;

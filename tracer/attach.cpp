@@ -297,14 +297,15 @@ class Attachment {
 
   void begin() {
     traps_.emplace(request_.process);
-    Json order = orders_.record(request_.target_bytes);
+    Json order = orders_.record();
     order["patience"] = std::chrono::duration<double>(request_.timeout).count();
-    if (sees_our_files())
-      connection_->send(order);
-    else
-      send_with_files(order);
-    const Descriptor region = receive_region(*connection_, meta_);
-    collector_ = std::make_unique<Collector>(region.get(), session_, request_.collector);
+    std::vector<Descriptor> descriptors;
+    descriptors.push_back(sealed_region(region_bytes(request_.target_bytes)));
+    if (!sees_our_files()) add_files(order, descriptors);
+    connection_->send(order, descriptors);
+    receive_recording(*connection_, meta_);
+    collector_ =
+        std::make_unique<Collector>(descriptors.front().get(), session_, request_.collector);
     connection_->send({{"order", "start"}});
     add_warnings(meta_, connection_->receive("started", request_.timeout + kAnswerLimit));
   }
@@ -312,14 +313,12 @@ class Attachment {
   bool sees_our_files() const { return target_.root.empty() && is_our_users(); }
 
   /// For a process that can't open our files by their names, and must not get at them.
-  void send_with_files(Json& order) {
-    std::vector<Descriptor> descriptors;
+  void add_files(Json& order, std::vector<Descriptor>& descriptors) const {
     order["files"] = Json::array();
     for (const std::filesystem::path& file : orders_.files()) {
       descriptors.push_back(sealed_copy(file));
       order["files"].push_back(file.string());
     }
-    connection_->send(order, descriptors);
   }
 
   /// False when the process has ended.

@@ -32,6 +32,7 @@
 #include "tracer/activity_agent.h"
 #include "tracer/probe_session.h"
 #include "tracer/program_socket.h"
+#include "tracer/sealed_copy.h"
 #include "tracer/target_description.h"
 #include "tracer/tracing_orders.h"
 
@@ -198,12 +199,13 @@ class ProcessFamily {
   void admit(ProgramConnection connection, Json greeting, bool first) {
     auto member = std::make_unique<Member>(connection, rank_in(greeting));
     guarded(*member, [&] {
-      if (first && !instruct(connection, greeting, *member)) return;
+      const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
+      if (first && !instruct(connection, greeting, *member, region)) return;
       if (!first) {
-        connection.send({{"order", "record"}, {"bytes", region_bytes(request_.target_bytes)}});
+        connection.send({{"order", "record"}}, {&region, 1});
         member->meta = meta_;
       }
-      const Descriptor region = receive_region(connection, member->meta);
+      receive_recording(connection, member->meta);
       member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
       connection.send({{"order", "start"}});
     });
@@ -212,7 +214,8 @@ class ProcessFamily {
 
   /// Plans while the process still imports torch, then tells it what to place. False when torch
   /// could not be imported: then there is nothing to trace, and nothing went wrong here.
-  bool instruct(ProgramConnection& connection, const Json& greeting, Member& member) {
+  bool instruct(ProgramConnection& connection, const Json& greeting, Member& member,
+                const Descriptor& region) {
     std::exception_ptr failure;
     try {
       orders_.plan(greeting);
@@ -227,7 +230,7 @@ class ProcessFamily {
     }
     if (failure) std::rethrow_exception(failure);
     member.meta = meta_ = orders_.meta(std::move(imported), command_line(request_));
-    connection.send(orders_.record(request_.target_bytes));
+    connection.send(orders_.record(), {&region, 1});
     return true;
   }
 

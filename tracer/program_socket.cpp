@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -23,7 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kReport =
     "Run the command again; if it stays so, report it with what is printed here.";
-constexpr std::size_t kMostDescriptors = 4;
 
 Error ended() {
   return {ExitStatus::failed, "a traced process closed the connection",
@@ -63,27 +63,10 @@ pid_t ProgramConnection::process() const {
 std::optional<nlohmann::json> ProgramConnection::poll() {
   while (!messages_.ready()) {
     std::array<char, 1 << 16> buffer;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control;
-    iovec part{buffer.data(), buffer.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t size = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    // Without room for descriptors: the system drops those that a process sends.
+    const ssize_t size = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
-    for (cmsghdr* header = size < 0 ? nullptr : CMSG_FIRSTHDR(&message); header != nullptr;
-         header = CMSG_NXTHDR(&message, header)) {
-      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-      const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (std::size_t i = 0; i < count; ++i) {
-        int number = -1;
-        std::memcpy(&number, CMSG_DATA(header) + i * sizeof(int), sizeof number);
-        Descriptor descriptor(number);
-        if (received_.size() < kMostDescriptors) received_.push_back(std::move(descriptor));
-      }
-    }
     if (size <= 0) throw ended();
     messages_.append({buffer.data(), static_cast<std::size_t>(size)});
   }
@@ -112,13 +95,6 @@ nlohmann::json ProgramConnection::receive(const char* kind, std::chrono::millise
                 fmt::format("a traced process sent '{}' where '{}' was due", got, kind), kReport);
   }
   return std::move(*message);
-}
-
-Descriptor ProgramConnection::take_descriptor() {
-  if (received_.empty()) return Descriptor();
-  Descriptor first = std::move(received_.front());
-  received_.erase(received_.begin());
-  return first;
 }
 
 namespace {

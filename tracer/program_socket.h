@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <sys/types.h>
@@ -16,7 +15,8 @@
 namespace optrace {
 
 /// What a traced process and the command say to each other: a JSON object a line, both ways, and
-/// descriptors that come with one. The process is not trusted (TargetMessages).
+/// descriptors that the command sends with one. The process is not trusted (TargetMessages), and
+/// hands over none.
 class ProgramConnection {
  public:
   explicit ProgramConnection(Descriptor socket) : socket_(std::move(socket)) {}
@@ -38,9 +38,6 @@ class ProgramConnection {
   /// and when it is another than this one. A "problem" is thrown as the error that it is.
   nlohmann::json receive(const char* kind, std::chrono::milliseconds limit);
 
-  /// A descriptor that came with the messages so far, the oldest one first; none left: negative.
-  Descriptor take_descriptor();
-
   /// Throws Error(failed) when the process is gone or takes nothing for seconds. `descriptors`, 250
   /// at most, come with the message's first byte.
   void send(const nlohmann::json& message, std::span<const Descriptor> descriptors = {});
@@ -48,7 +45,6 @@ class ProgramConnection {
  private:
   Descriptor socket_;
   TargetMessages messages_;
-  std::vector<Descriptor> received_;
 };
 
 /// The socket that traced processes connect to. Only this user's processes can: it lies in a

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -21,10 +22,14 @@ namespace {
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
 #endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
 
-Descriptor new_memory(const std::string& name) {
-  // Linux before 6.3 does not know MFD_EXEC; where it does, a system may refuse memory without it.
-  for (const unsigned int flags : {MFD_EXEC, 0U}) {
+/// `use`: MFD_EXEC or MFD_NOEXEC_SEAL.
+Descriptor new_memory(const std::string& name, unsigned int use) {
+  // Linux before 6.3 knows neither; where it does, a system may refuse memory without one.
+  for (const unsigned int flags : {use, 0U}) {
     Descriptor memory(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
     if (memory || errno != EINVAL) return memory;
   }
@@ -50,12 +55,35 @@ Descriptor sealed_copy(const std::filesystem::path& path) {
                 "Install optrace again.");
   }
   const XXH128_hash_t hash = XXH3_128bits(content->data(), content->size());
-  Descriptor memory = new_memory(fmt::format("optrace-{:016x}{:016x}", hash.high64, hash.low64));
+  Descriptor memory =
+      new_memory(fmt::format("optrace-{:016x}{:016x}", hash.high64, hash.low64), MFD_EXEC);
   constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   if (!memory || !write_all(memory, *content) || ::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
     throw Error(ExitStatus::failed,
                 fmt::format("cannot copy {} into memory: {}", path.string(), describe_errno(errno)),
                 "Close some programs and try again.");
+  }
+  return memory;
+}
+
+Descriptor sealed_region(std::uint64_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    throw Error(ExitStatus::failed,
+                fmt::format("the limit on the size of files, {} bytes, leaves no room for the {} "
+                            "bytes that are shared with a traced process",
+                            limit.rlim_cur, bytes),
+                "Raise it (ulimit -f unlimited), or share less (--target-memory, buffer_bytes).");
+  }
+  Descriptor memory = new_memory("optrace", MFD_NOEXEC_SEAL);
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("cannot make {} bytes of memory to share with a traced process: {}", bytes,
+                    describe_errno(errno)),
+        "Close some programs and try again, or share less (--target-memory, buffer_bytes).");
   }
   return memory;
 }

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include "platform/error.h"
@@ -99,7 +98,7 @@ Json TracingOrders::meta(Json imported, const std::string& call) const {
   return checked_meta(std::move(meta));
 }
 
-Json TracingOrders::record(std::uint64_t target_bytes) const {
+Json TracingOrders::record() const {
   Json plans = Json::array();
   for (const std::filesystem::path& plan : plans_) plans.push_back(plan.string());
   return {{"order", "record"},
@@ -108,8 +107,7 @@ Json TracingOrders::record(std::uint64_t target_bytes) const {
           {"activity_agent", activity_agent_.library.string()},
           {"cuda_calls_agent", cuda_calls_agent_.library.string()},
           {"use_jumps", probes_ == ProbeMode::jump},
-          {"plans", std::move(plans)},
-          {"bytes", region_bytes(target_bytes)}};
+          {"plans", std::move(plans)}};
 }
 
 std::vector<std::filesystem::path> TracingOrders::files() const {
@@ -118,15 +116,8 @@ std::vector<std::filesystem::path> TracingOrders::files() const {
   return files;
 }
 
-Descriptor receive_region(ProgramConnection& connection, Json& meta) {
+void receive_recording(ProgramConnection& connection, Json& meta) {
   add_warnings(meta, connection.receive("recording", kAnswerLimit));
-  Descriptor region = connection.take_descriptor();
-  const int seals = ::fcntl(region.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {  // To read what became smaller would kill us.
-    throw Error(ExitStatus::failed, "a traced process shares no memory that is safe to read",
-                kReport);
-  }
-  return region;
 }
 
 void add_tables(Json& meta, Json message) {

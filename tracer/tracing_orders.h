@@ -8,7 +8,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "platform/descriptor.h"
 #include "tracer/activity_agent.h"
 #include "tracer/cuda_calls_agent.h"
 #include "tracer/dry_run.h"
@@ -46,8 +45,9 @@ class TracingOrders {
   /// Error(failed).
   nlohmann::json meta(nlohmann::json imported, const std::string& call) const;
 
-  /// The message to the process: memory is to be shared, everything placed.
-  nlohmann::json record(std::uint64_t target_bytes) const;
+  /// The message to the process: everything is to be placed. The region for what it records comes
+  /// with it, as the first descriptor.
+  nlohmann::json record() const;
 
   /// The files that the message names.
   std::vector<std::filesystem::path> files() const;
@@ -66,9 +66,9 @@ class TracingOrders {
   CudaCallsAgent cuda_calls_agent_;
 };
 
-/// The memory that a process shares by its message "recording", whose "warnings" are added to
-/// meta. Throws Error(failed), also for memory that is not safe to read.
-Descriptor receive_region(ProgramConnection& connection, nlohmann::json& meta);
+/// Waits until a process uses its region, by its message "recording", whose "warnings" are added to
+/// meta. Throws Error(failed).
+void receive_recording(ProgramConnection& connection, nlohmann::json& meta);
 
 /// Adds the dispatch tables of the message "tables" to meta.
 void add_tables(nlohmann::json& meta, nlohmann::json message);

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tracer/agent/pages.h"
@@ -179,7 +180,13 @@ int use_shared_region(int fd, std::uint64_t bytes) {
   if (size < kSmallestShared || size > kLargestShared) {
     return -EINVAL;
   }
-  if (ftruncate(fd, static_cast<off_t>(size)) != 0) {
+  struct stat about = {};
+  if (fstat(fd, &about) != 0) {
+    return -errno;
+  }
+  // One that is long enough may be sealed, and longer than this process may make a file.
+  if (static_cast<std::uint64_t>(about.st_size) < size &&
+      ftruncate(fd, static_cast<off_t>(size)) != 0) {
     return -errno;
   }
   // Where it can be: a file that gets shorter would kill whoever writes behind its end.

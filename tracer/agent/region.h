@@ -54,7 +54,8 @@ bool limit_private_region(std::uint64_t bytes);
 /// Makes the agent's own region the current one. False without memory.
 bool use_private_region();
 
-/// Makes the file `bytes` long and a fresh region of it the current one. 0 or -errno.
+/// Makes the file at least `bytes` long and a fresh region of its first `bytes` the current one. 0
+/// or -errno.
 int use_shared_region(int fd, std::uint64_t bytes);
 
 /// Gives a shared region's memory back; recording takes a new one.

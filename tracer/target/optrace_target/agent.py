@@ -1,7 +1,6 @@
 """The agent's C interface (tracer/agent/agent.h) as Python calls."""
 import ctypes
 import errno
-import fcntl
 import os
 
 from .device_activity import DeviceActivity
@@ -148,19 +147,11 @@ class Agent:
             ctypes.cast(getattr(self._library, "optrace_agent_" + name), ctypes.c_void_p)
             for name, _ in _DeviceFunctions._fields_])
 
-    def share(self, size):
-        """A new descriptor of memory that what is recorded from the next start on goes to."""
-        descriptor = os.memfd_create("optrace", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        try:
-            self.check("sharing memory with the command",
-                       self._library.optrace_agent_share(descriptor, ctypes.c_uint64(size)))
-            # Whoever reads it would die if it became smaller.
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS,
-                        fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
+    def share(self, descriptor):
+        """What is recorded from the next start on goes to the memory that this leads to."""
+        size = ctypes.c_uint64(os.fstat(descriptor).st_size)
+        self.check("sharing memory with the command",
+                   self._library.optrace_agent_share(descriptor, size))
 
     def record_ops(self, path):
         """From the next start on, records ops too. What the trace lacks if not, in sentences."""

@@ -41,16 +41,16 @@ class _Tracing:
         connection = self._connection
         connection.send("program", arguments=list(getattr(sys, "orig_argv", sys.argv)))
         connection.send("imported", meta=of_torch(self._torch))
-        order, descriptors = connection.receive_with_descriptors()
+        order, descriptors = connection.receive_with_region()
         # Where this process can't see the command's files, they come open.
         files = {name: "/proc/self/fd/%d" % descriptor
-                 for name, descriptor in zip(order.get("files", ()), descriptors)}
+                 for name, descriptor in zip(order.get("files", ()), descriptors[1:])}
         try:
             agent = Agent(files.get(order["agent"], order["agent"]), order["use_jumps"],
                           keeps_gil=False)
             agent.enter(self._descriptor)
             try:
-                self._trace(agent, order, files)
+                self._trace(agent, order, files, descriptors[0])
             finally:
                 agent.leave()
         finally:
@@ -58,7 +58,7 @@ class _Tracing:
                 os.close(descriptor)
         connection.send("left")
 
-    def _trace(self, agent, order, files):
+    def _trace(self, agent, order, files, region):
         connection = self._connection
         for plan in order["plans"]:
             agent.place(plan, at_once=False, file=files.get(plan))
@@ -70,11 +70,8 @@ class _Tracing:
             warnings += agent.record_device_activity(order["activity_agent"], self._torch)
         if order["cuda_calls_agent"]:
             warnings += agent.record_cuda_calls(order["cuda_calls_agent"])
-        region = agent.share(order["bytes"])
-        try:
-            connection.send("recording", region, warnings=warnings)
-        finally:
-            os.close(region)
+        agent.share(region)
+        connection.send("recording", warnings=warnings)
         connection.receive()
         hooked = agent.start_on_main_thread(order["patience"])
         try:

@@ -6,7 +6,8 @@ import fcntl
 import gc
 import json
 import os
-import sys
+
+from .problem import FAILED, Problem
 
 _HIGH_DESCRIPTOR = 256  # Programs know the numbers of their own files.
 _MOST_DESCRIPTORS = 250
@@ -51,25 +52,32 @@ class Connection:
             raise
         return cls(socket)
 
-    def send(self, message, descriptor=None, **values):
+    def send(self, message, **values):
         values["message"] = message
         data = (json.dumps(values) + "\n").encode("ascii")
-        if descriptor is not None:
-            sent = self._socket.sendmsg(
-                [data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS,
-                          descriptor.to_bytes(4, sys.byteorder))], _socket.MSG_NOSIGNAL)
-            data = data[sent:]
         while data:
             data = data[self._socket.send(data, _socket.MSG_NOSIGNAL):]
 
     def receive(self):
-        message, descriptors = self.receive_with_descriptors()
+        message, descriptors = self._receive_with_descriptors()
         for descriptor in descriptors:
             os.close(descriptor)
         return message
 
-    def receive_with_descriptors(self):
-        """The next message, and the descriptors that came with it, which are the caller's."""
+    def receive_with_region(self):
+        """The next message, and the descriptors that came with it, which are the caller's.
+
+        The first is the memory that is shared with the command.
+        """
+        message, descriptors = self._receive_with_descriptors()
+        if len(descriptors) != 1 + len(message.get("files", ())):
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise Problem(FAILED, "the process can't take the files that the command hands over",
+                          "Let it have more files open (ulimit -n).")
+        return message, descriptors
+
+    def _receive_with_descriptors(self):
         descriptors = array.array("i")
         while b"\n" not in self._received:
             data, control, _, _ = self._socket.recvmsg(

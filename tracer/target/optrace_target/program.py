@@ -61,9 +61,14 @@ class Program:
     def _start(self, torch, late):
         connection = self._connection
         connection.send("imported", meta=of_torch(torch))
-        order = connection.receive()
-        if order["order"] != "record":
-            return
+        order, descriptors = connection.receive_with_region()
+        try:
+            self._place(connection, torch, late, order, descriptors[0])
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _place(self, connection, torch, late, order, region):
         self._agent = Agent(order["agent"], order["use_jumps"])
         # A jump takes more than one instruction's place: no other thread may be about to enter the
         # function. Nobody uses torch yet, and what of the interpreter is probed runs under its lock,
@@ -80,16 +85,13 @@ class Program:
         atexit.register(self.end)
         if self._children:
             os.register_at_fork(after_in_child=self._in_child)
-        self._record(connection, order["bytes"], warnings)
+        self._record(connection, region, warnings)
 
-    def _record(self, connection, size, warnings):
-        descriptor = self._agent.share(size)
-        try:
-            hooked = self._agent.python(True)
-            connection.send("recording", descriptor, python_frames=hooked,
-                            warnings=warnings + shortfalls(self._agent.counters(), hooked))
-        finally:
-            os.close(descriptor)
+    def _record(self, connection, region, warnings):
+        self._agent.share(region)
+        hooked = self._agent.python(True)
+        connection.send("recording", python_frames=hooked,
+                        warnings=warnings + shortfalls(self._agent.counters(), hooked))
         if connection.receive()["order"] == "start":
             self._disconnect()
             self._recording = True
@@ -110,10 +112,13 @@ class Program:
         self._connection = Connection.to(self._address, _PATIENCE)
         self._connection.send("program", process=self.process, parent=parent, forked=True,
                               rank=os.environ.get("RANK"))
-        order = self._connection.receive()
-        if order["order"] == "record":
+        _, descriptors = self._connection.receive_with_region()
+        try:
             self._agent.stop()  # What records ops does not know yet that it is in another process.
-            self._record(self._connection, order["bytes"], [])
+            self._record(self._connection, descriptors[0], [])
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def _try(self, step, *arguments):
         try:
