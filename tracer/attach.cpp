@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -36,6 +37,7 @@
 #include "tracer/sealed_copy.h"
 #include "tracer/stopped_thread.h"
 #include "tracer/target_description.h"
+#include "tracer/text_thread.h"
 #include "tracer/thread_control.h"
 #include "tracer/tracing_orders.h"
 
@@ -65,7 +67,7 @@ std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', true);
 }
 
-/// A running interpreter that is about to execute attach.py, and the way to talk to it.
+/// A running interpreter that is about to start a thread for attach.py, and the way to talk to it.
 class Foothold {
  public:
   Foothold(const RunningProcess& process, const AttachTarget& target)
@@ -97,7 +99,7 @@ class Foothold {
                             : why_not_allowed(target_.process, error);
     }
     put_text(thread);
-    thread.call(target_.add_pending_call, {target_.run_simple_string, page_});
+    thread.call(target_.add_pending_call, {page_, data()});
     return ProgramConnection(std::move(ours));
   }
 
@@ -116,30 +118,50 @@ class Foothold {
   }
 
   void put_text(StoppedThread& thread) {
-    const std::string source = read_source("attach.py");
-    const auto text = [&](std::uint64_t page) {
-      return fmt::format("exec({},{{\"descriptor\":{},\"page\":{},\"size\":{}}})", quoted(source),
-                         descriptor_, page, size_);
-    };
-    size_ = (text(~0ULL).size() + kPage) / kPage * kPage;
+    const std::string text = fmt::format("exec({},{{\"descriptor\":{}}})",
+                                         quoted(read_source("attach.py")), descriptor_);
+    const std::uint64_t size = kPage + (sizeof(TextThread) + text.size() + kPage) / kPage * kPage;
     const std::int64_t page = thread.system_call(
-        SYS_mmap, {0, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
+        SYS_mmap, {0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
     if (page <= 0) {
       thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
       refused("map memory", page);
     }
     page_ = static_cast<std::uint64_t>(page);
-    write(page_, text(page_));
+    const TextThread call{.system_call = code_.system_call,
+                          .start_thread = target_.start_thread,
+                          .ensure_gil = target_.ensure_gil,
+                          .release_gil = target_.release_gil,
+                          .run_text = target_.run_simple_string,
+                          .memory = page_,
+                          .size = size,
+                          .descriptor = static_cast<std::uint64_t>(descriptor_),
+                          .process = static_cast<std::uint64_t>(target_.process_inside)};
+    write(page_, text_thread_code());
+    write(data(), std::as_bytes(std::span(&call, 1)));
+    write(data() + sizeof call, std::as_bytes(std::span(text)));
+    const std::int64_t executable =
+        thread.system_call(SYS_mprotect, {page_, kPage, PROT_READ | PROT_EXEC});
+    if (executable != 0) {
+      thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
+      thread.system_call(SYS_munmap, {page_, size});
+      page_ = 0;
+      refused("execute memory", executable);
+    }
   }
 
-  // Nobody can take back what waits for the interpreter: so it gets something else to execute,
-  // which only clears up.
+  /// Where the TextThread is.
+  std::uint64_t data() const { return page_ + kPage; }
+
+  // Nobody can take back what waits for the interpreter: so it only clears up when it is called.
   void withdraw() {
     StoppedThread thread(target_.process, code_);
-    thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
-    write(page_, fmt::format("exec('import ctypes;ctypes.CDLL(None).munmap(ctypes.c_void_p({}),"
-                             "ctypes.c_size_t({}))',{{}})",
-                             page_, size_));
+    constexpr std::uint64_t kYes = 1;
+    std::uint64_t taken = 0;
+    write(data() + offsetof(TextThread, withdrawn), std::as_bytes(std::span(&kYes, 1)));
+    read(data() + offsetof(TextThread, taken), std::as_writable_bytes(std::span(&taken, 1)));
+    // Once it was called, the descriptor is its to close.
+    if (taken == 0) thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
   }
 
   [[noreturn]] void refused(const char* doing, std::int64_t result) const {
@@ -151,10 +173,10 @@ class Foothold {
         "the same.");
   }
 
-  void write(std::uint64_t address, const std::string& text) const {
-    const iovec from{const_cast<char*>(text.c_str()), text.size() + 1};
+  void write(std::uint64_t address, std::span<const std::byte> bytes) const {
+    const iovec from{const_cast<std::byte*>(bytes.data()), bytes.size()};
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
-    const iovec to{reinterpret_cast<void*>(address), text.size() + 1};
+    const iovec to{reinterpret_cast<void*>(address), bytes.size()};
     if (::process_vm_writev(target_.process, &from, 1, &to, 1, 0) < 0)
       throw why_not_allowed(target_.process, errno);
   }
@@ -171,8 +193,8 @@ class Foothold {
   const AttachTarget& target_;
   const RunningProcess& process_;
   const CallingCode code_;
-  std::uint64_t page_ = 0;  ///< In the process: the text, of size_ bytes.
-  std::uint64_t size_ = 0;
+  std::uint64_t page_ =
+      0;                 ///< In the process: text_thread_code(), then the TextThread and the text.
   int descriptor_ = -1;  ///< Its end of the connection.
   bool taken_ = false;
 };

@@ -50,6 +50,11 @@ struct VersionMark {
 };
 constexpr std::array<VersionMark, 3> kVersionMarks{
     {{10, "PyModule_AddObjectRef"}, {9, "PyObject_CallNoArgs"}, {8, "PyConfig_InitPythonConfig"}}};
+/// What is called in the process, in the order of find_functions().
+constexpr std::array<std::string_view, 5> kCalled{"Py_AddPendingCall", "PyRun_SimpleString",
+                                                  "PyThread_start_new_thread", "PyGILState_Ensure",
+                                                  "PyGILState_Release"};
+using CalledFunctions = std::array<std::uint64_t, kCalled.size()>;
 /// Exported where there is no GIL only (Include/refcount.h).
 constexpr std::string_view kFreeThreadedMark = "_Py_DecRefShared";
 
@@ -174,7 +179,7 @@ class Inspection {
   /// Where the functions are that attaching calls; their first bytes tell that the file is what is
   /// mapped, and that nobody has changed them.
   void find_functions(const ElfFile& file, const std::vector<std::uint64_t>& biases,
-                      const std::array<std::uint64_t, 2>& linked);
+                      const CalledFunctions& linked);
   bool is_mapped(const ElfFile& file, const Descriptor& memory, std::uint64_t bias,
                  std::uint64_t linked) const;
 
@@ -330,15 +335,18 @@ void Inspection::find_interpreter() {
       continue;
     }
     const auto exported = file.exported();
-    const auto add = exported.find("Py_AddPendingCall");
-    const auto run = exported.find("PyRun_SimpleString");
-    if (add == exported.end() || run == exported.end()) continue;
+    CalledFunctions linked{};
+    std::ranges::transform(kCalled, linked.begin(), [&exported](std::string_view function) {
+      const auto found = exported.find(function);
+      return found == exported.end() ? 0 : found->second;
+    });
+    if (std::ranges::find(linked, 0U) != linked.end()) continue;
     const std::vector<std::uint64_t> biases = possible_biases(path, file);
     if (biases.empty()) continue;
     target_.interpreter = path == link.text ? target_.executable : std::filesystem::path(path);
     find_version(file, exported);
     find_torch();
-    if (entrance_ == Entrance::ptrace) find_functions(file, biases, {add->second, run->second});
+    if (entrance_ == Entrance::ptrace) find_functions(file, biases, linked);
     return;
   }
   if (deleted_library) {
@@ -481,16 +489,21 @@ bool Inspection::is_mapped(const ElfFile& file, const Descriptor& memory, std::u
 }
 
 void Inspection::find_functions(const ElfFile& file, const std::vector<std::uint64_t>& biases,
-                                const std::array<std::uint64_t, 2>& linked) {
+                                const CalledFunctions& linked) {
   const Descriptor memory = process_.open("mem", O_RDONLY);
   if (!memory) fail_to_read(errno);
   for (const std::uint64_t bias : biases) {
-    if (!is_mapped(file, memory, bias, linked[0]) || !is_mapped(file, memory, bias, linked[1])) {
+    if (!std::ranges::all_of(linked, [&](std::uint64_t address) {
+          return is_mapped(file, memory, bias, address);
+        })) {
       continue;
     }
     target_.interpreter_bias = bias;
     target_.add_pending_call = bias + linked[0];
     target_.run_simple_string = bias + linked[1];
+    target_.start_thread = bias + linked[2];
+    target_.ensure_gil = bias + linked[3];
+    target_.release_gil = bias + linked[4];
     return;
   }
   if (process_.ended()) fail_to_read(ESRCH);

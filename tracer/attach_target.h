@@ -19,12 +19,15 @@ struct AttachTarget {
   /// under another root; else empty.
   std::filesystem::path root;
   std::filesystem::path executable;  ///< As it sees it.
-  /// The ELF file that defines Py_AddPendingCall and PyRun_SimpleString: libpython, or the
+  /// The ELF file that defines Py_AddPendingCall and the other functions: libpython, or the
   /// executable. As it sees it.
   std::filesystem::path interpreter;
   std::uint64_t interpreter_bias = 0;   ///< Of that file: run-time address minus address as linked.
   std::uint64_t add_pending_call = 0;   ///< Run-time address of Py_AddPendingCall.
   std::uint64_t run_simple_string = 0;  ///< Run-time address of PyRun_SimpleString.
+  std::uint64_t start_thread = 0;       ///< Run-time address of PyThread_start_new_thread.
+  std::uint64_t ensure_gil = 0;         ///< Run-time address of PyGILState_Ensure.
+  std::uint64_t release_gil = 0;        ///< Run-time address of PyGILState_Release.
   int python_minor = 0;                 ///< 3.N
   std::filesystem::path torch_folder;   ///< site-packages/torch, as it sees it.
 };

@@ -4,9 +4,12 @@ With OPTRACE_LISTEN=1, any Python executes this when it starts. So it imports no
 interpreter has anyway, does nothing that could wait for another process, and looks at no entry of
 the folder but its own: `optrace attach` removes what others left behind.
 """
+import _frozen_importlib
+import _imp
 import _thread
 import atexit
 import os
+import sys
 
 _ATTACHED = os.path.join(os.path.dirname(__file__), "share/optrace/target/attach.py")
 _listener = None
@@ -39,7 +42,7 @@ class _Listener:
             self._socket.setblocking(True)  # Whatever the program has as a default.
             self._bind(path)
             self._identity = self._identify()
-            _thread.start_new_thread(self._serve, ())
+            _start_thread(self._serve)
         except (ImportError, OSError, RuntimeError) as error:  # The last where there can be no thread.
             from ._error import Error
             raise Error(f"this process can't listen: {error}",
@@ -78,10 +81,16 @@ class _Listener:
                 time.sleep(1)  # Too many files are open.
                 continue
             if _is_ours(descriptor):
-                code = compile(self._text, "<optrace attach>", "exec")
-                exec(code, {"descriptor": descriptor, "page": 0, "size": 0})
+                self._answer(descriptor)
             else:
                 os.close(descriptor)
+
+    def _answer(self, descriptor):
+        try:
+            code = compile(self._text, "<optrace attach>", "exec")
+            _start_thread(exec, code, {"descriptor": descriptor})
+        except Exception:  # There can be no thread now: the command sees the connection end.
+            os.close(descriptor)
 
     def _identify(self):
         """Programs that close all descriptors may get another file under this number."""
@@ -102,6 +111,16 @@ class _Listener:
             os.unlink(self.path)
         except OSError:
             pass
+
+
+def _start_thread(function, *arguments):
+    """A thread of the system's, where gevent and the like put greenlets in the place of threads."""
+    module = _thread
+    # A new module has the interpreter's own function. Python 3.9 has no other one than the first.
+    if sys.version_info >= (3, 10):
+        module = _imp.create_builtin(_frozen_importlib.ModuleSpec("_thread", None))
+        _imp.exec_builtin(module)
+    module.start_new_thread(function, arguments)
 
 
 def _folder():

@@ -1,16 +1,15 @@
 """A running attached_program.py as the tests of `optrace attach` see it: its results, and what can
 be seen of it from outside."""
-import ctypes
 import errno
 import json
 import os
 import pathlib
 import re
 import signal
-import struct
 import subprocess
 import time
 
+import system_call_filter
 from report_frames import frames
 
 PROGRAM = pathlib.Path(__file__).with_name("attached_program.py")
@@ -184,20 +183,6 @@ def ops_in(report):
 
 def without_ptrace():
     """For a process that is about to be started: a seccomp filter, as sandboxes have it."""
-    class Filter(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
-
-    load, equal, give = 0x20, 0x15, 0x06  # BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JEQ; BPF_RET
-    refused = [101, 310, 311, 438]  # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd
-    refuse, allow = 0x00050000 | errno.EPERM, 0x7fff0000
-    code = struct.pack("HBBI", load, 0, 0, 0)  # The number of the system call.
-    for left, number in enumerate(reversed(refused)):
-        code = code[:8] + struct.pack("HBBI", equal, left + 1, 0, number) + code[8:]
-    code += struct.pack("HBBI", give, 0, 0, allow) + struct.pack("HBBI", give, 0, 0, refuse)
-    library = ctypes.CDLL(None, use_errno=True)
-    no_new_privileges, set_seccomp, by_filter = 38, 22, 2
-    filter_ = Filter(len(code) // 8, code)
-    for arguments in ((no_new_privileges, 1, 0, 0, 0),
-                      (set_seccomp, by_filter, ctypes.byref(filter_), 0, 0)):
-        if library.prctl(*arguments) != 0:
-            raise OSError(ctypes.get_errno(), "prctl")
+    system_call_filter.deny([system_call_filter.PTRACE, system_call_filter.PROCESS_VM_READV,
+                             system_call_filter.PROCESS_VM_WRITEV, system_call_filter.PIDFD_GETFD],
+                            system_call_filter.REFUSE + errno.EPERM)

@@ -11,13 +11,17 @@ import http.client
 import http.server
 import json
 import os
+import resource
 import runpy
+import signal
 import sys
 import threading
 import time
 import zlib
 
 import torch
+
+import system_call_filter
 
 PERIOD = int(sys.argv[3])
 THREADS = 4
@@ -72,11 +76,16 @@ class Answering:
 
 class Threads:
     """Threads that never rest share the process. As with gevent, new ones that are not the
-    program's own are not what they seem: here, its end."""
+    program's own are not what they seem: here, its end. So are system calls of debuggers, as in
+    sandboxes."""
 
     def __init__(self):
-        if sys.version_info >= (3, 10):
-            _thread.start_new_thread = lambda *_: os.abort()
+        _thread.start_new_thread = lambda *_: os.abort()
+        system_call_filter.deny(
+            [system_call_filter.PTRACE, system_call_filter.PROCESS_VM_READV,
+             system_call_filter.PROCESS_VM_WRITEV, system_call_filter.PERF_EVENT_OPEN,
+             system_call_filter.BPF, system_call_filter.USERFAULTFD, system_call_filter.MINCORE],
+            system_call_filter.KILL)
         self._answer = Answering()
         self._pool = concurrent.futures.ThreadPoolExecutor(THREADS)
 
@@ -86,9 +95,11 @@ class Threads:
 
 
 class Server:
-    """A web server with a thread for each connection, and those that ask it."""
+    """A web server with a thread for each connection, and those that ask it. It may make no file
+    that is larger than 1 MiB."""
 
     def __init__(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         answer = Answering()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -176,9 +187,11 @@ class Cuda:
 
 
 class Listening(Training):
-    """Training that listens for optrace."""
+    """Training that listens for optrace, where new threads are not what they seem."""
 
     def __init__(self):
+        if sys.version_info >= (3, 10):
+            _thread.start_new_thread = lambda *_: os.abort()
         import optrace
         optrace.listen()
 
@@ -228,9 +241,61 @@ class Profiled:
         return zlib.crc32(repr((result, self._seen)).encode())
 
 
+class Interrupted:
+    """An alarm comes a thousand times a second, whose handler raises. Each of these exceptions must
+    come to the program, and its profile function must see nothing but the program."""
+
+    class Alarm(Exception):
+        pass
+
+    def __init__(self):
+        self._answer = Answering()
+        self._armed = False
+        self._raised = self._caught = self._foreign = 0
+        signal.signal(signal.SIGALRM, self._on_alarm)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+
+    def _on_alarm(self, *_):
+        if self._armed:
+            self._armed = False
+            self._raised += 1
+            raise self.Alarm
+
+    def _note(self, frame, event, argument):
+        self._foreign += frame.f_code.co_filename != __file__
+
+    def _work(self):
+        for _ in range(10000):
+            if not self._armed:
+                break
+
+    def _be_interrupted(self):
+        for _ in range(10):
+            try:
+                self._armed = True
+                self._work()
+                self._armed = False
+            except self.Alarm:
+                self._caught += 1
+
+    def _be_profiled(self):
+        sys.setprofile(self._note)
+        for _ in range(10):
+            end = time.monotonic() + 0.001
+            while time.monotonic() < end:
+                pass
+        sys.setprofile(None)
+
+    def step(self, place):
+        self._be_interrupted()
+        self._be_profiled()
+        seen = self._raised - self._caught, self._foreign
+        return zlib.crc32(repr((self._answer(place), seen)).encode())
+
+
 KINDS = {kind.__name__.lower(): kind
          for kind in (Training, Resting, Threads, Server, Loader, Forking, Cuda, Listening,
-                      Profiled)}
+                      Profiled, Interrupted)}
 
 
 def say(text):
@@ -245,6 +310,7 @@ def main():
     while not os.path.exists(end):
         say(f"{iteration} {program.step(iteration % PERIOD):08x}")
         iteration += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)  # Nobody handles what comes after Python's end.
     own = [name for name in sys.modules if "optrace_attached" in name]
     say(json.dumps({"profile": repr(sys.getprofile()), "trace": repr(sys.gettrace()),
                     "threads": threading.active_count(), "modules": own}))

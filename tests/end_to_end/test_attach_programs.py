@@ -54,6 +54,16 @@ def test_it_is_traced_and_goes_on(optrace, python, tmp_path, kind, ops):
         end(target, undisturbed)
 
 
+def test_exceptions_of_signal_handlers_and_profile_functions_are_the_programs(optrace, python,
+                                                                              tmp_path):
+    with Target(python, tmp_path / "target", "interrupted") as target:
+        target.wait_for_lines(2 * PERIOD)
+        undisturbed = target.results()[:PERIOD]
+        for _ in range(20):
+            attach(optrace, target.pid, tmp_path, ops=1)
+        end(target, undisturbed)
+
+
 def trace_threads_of(optrace, python, folder):
     # That there is no NumPy is nobody's concern here.
     with Target(python, folder / "threads", "threads",

@@ -1,16 +1,13 @@
-"""What `optrace attach` has a running interpreter execute, between two of its instructions.
+"""What `optrace attach` has a running interpreter execute, on a thread that was made for it.
 
-The command sends the text and, as globals, `descriptor`, of a socket to it, and `page` and `size`,
-of the memory that the text came in; no page where a program that listens executes its own copy of
-this. The program goes on at once: a thread does everything else.
-Nothing may raise or print here.
+The command sends the text and, as a global, `descriptor`, of a socket to it; a program that listens
+executes its own copy of this. Nothing may raise or print here.
 """
 
 
-def _serve(descriptor, page, size):
+def _serve(descriptor):
     import _signal
     import _socket
-    import ctypes
     import json
     import sys
     import types
@@ -23,8 +20,6 @@ def _serve(descriptor, page, size):
     socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
     try:
         socket.setblocking(True)  # Whatever the program has as a default.
-        if page:
-            ctypes.CDLL(None).munmap(ctypes.c_void_p(page), ctypes.c_size_t(size))
         data = b""
         while not data.endswith(b"\n"):
             part = socket.recv(1 << 16)
@@ -50,26 +45,7 @@ def _serve(descriptor, page, size):
         socket.close()
 
 
-def _serve_quietly(*arguments):
-    try:
-        _serve(*arguments)
-    except Exception:
-        pass  # The command sees that the connection ended.
-
-
-def _start(*arguments):
-    module = __import__("_thread")
-    # gevent and the like put greenlets in the place of threads there. A new module has the
-    # interpreter's own function; Python 3.9 has no other module than the first.
-    if __import__("sys").version_info >= (3, 10):
-        builtin = __import__("_imp")
-        spec = __import__("_frozen_importlib").ModuleSpec("_thread", None)
-        module = builtin.create_builtin(spec)
-        builtin.exec_builtin(module)
-    module.start_new_thread(_serve_quietly, arguments)
-
-
 try:
-    _start(descriptor, page, size)
+    _serve(descriptor)
 except Exception:
-    __import__("os").close(descriptor)
+    pass  # The command sees that the connection ended.
