@@ -522,8 +522,7 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
   }
   event.stack_pointer = raw.stack_pointer;
   event.time = nanoseconds(raw.ticks);
-  if (of_python(raw))
-    return event.kind == EventKind::python_position || event.what < texts.python_functions.size();
+  if (of_python(raw)) return raw.return_address < texts.python_functions.size();
   if (raw.id < recording::kFirstPythonEvent) {
     if (!table.has_probe(raw.id)) return false;
     event.what = table.function_of_probe(raw.id);

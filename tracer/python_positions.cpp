@@ -114,15 +114,12 @@ Entry next_pair(Bytes& bytes, std::int64_t& line) {
 
 PythonPositions::PythonPositions() : positions_(1) {}
 
-void PythonPositions::add_function(std::uint32_t function, std::uint64_t code,
-                                   std::uint32_t minor_version, std::uint32_t first_line,
+void PythonPositions::add_function(std::uint32_t minor_version, std::uint32_t first_line,
                                    std::span<const std::byte> table) {
-  if (code == 0) return;
-  codes_[code] = {function,
-                  minor_version,
-                  first_line,
-                  std::string(reinterpret_cast<const char*>(table.data()), table.size()),
-                  {}};
+  codes_.push_back({minor_version,
+                    first_line,
+                    std::string(reinterpret_cast<const char*>(table.data()), table.size()),
+                    {}});
 }
 
 std::uint32_t PythonPositions::number_of(const CodePosition& position) {
@@ -165,13 +162,12 @@ void PythonPositions::read_table(Code& code) {
   }
 }
 
-PythonPositions::Place PythonPositions::at(std::uint64_t code, std::uint32_t offset) {
-  const auto found = codes_.find(code);
-  if (found == codes_.end()) return {};
-  Code& known = found->second;
+std::uint32_t PythonPositions::at(std::uint64_t function, std::uint32_t offset) {
+  if (function >= codes_.size()) return 0;
+  Code& known = codes_[function];
   if (!known.table.empty() || (known.minor_version < 10 && known.pieces.empty())) read_table(known);
   const auto piece = std::ranges::upper_bound(known.pieces, offset, {}, &Piece::end);
-  return {known.function, piece == known.pieces.end() ? 0 : piece->position};
+  return piece == known.pieces.end() ? 0 : piece->position;
 }
 
 void resolve_positions(Trace& trace, const PythonPositions& positions) {

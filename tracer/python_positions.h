@@ -5,7 +5,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace optrace {
@@ -27,17 +26,13 @@ class PythonPositions {
  public:
   PythonPositions();
 
-  /// What a recording says of a function: its code object's address, and the bytes of co_lnotab
-  /// (3.9) or co_linetable. Bytes that make no sense give no positions.
-  void add_function(std::uint32_t function, std::uint64_t code, std::uint32_t minor_version,
-                    std::uint32_t first_line, std::span<const std::byte> table);
+  /// What a recording says of the next function, from 0: the bytes of co_lnotab (3.9) or
+  /// co_linetable. Bytes that make no sense give no positions.
+  void add_function(std::uint32_t minor_version, std::uint32_t first_line,
+                    std::span<const std::byte> table);
 
-  struct Place {
-    std::uint32_t function = 0;
-    std::uint32_t position = 0;  ///< A number; 0: unknown.
-  };
-  /// Of the instruction `offset` bytes into a code object's.
-  Place at(std::uint64_t code, std::uint32_t offset);
+  /// The number of the position of the instruction `offset` bytes into a function's; 0: unknown.
+  std::uint32_t at(std::uint64_t function, std::uint32_t offset);
 
   /// The number of a position of which the line alone is known; 0 for line 0.
   std::uint32_t of_line(std::uint32_t line);
@@ -51,7 +46,6 @@ class PythonPositions {
     std::uint32_t position;
   };
   struct Code {
-    std::uint32_t function = 0;
     std::uint32_t minor_version = 0;
     std::uint32_t first_line = 0;
     std::string table;  // Until it is read.
@@ -61,7 +55,7 @@ class PythonPositions {
   std::uint32_t number_of(const CodePosition& position);
   void read_table(Code& code);
 
-  std::unordered_map<std::uint64_t, Code> codes_;
+  std::vector<Code> codes_;  // By function.
   std::vector<CodePosition> positions_;
   std::map<CodePosition, std::uint32_t> numbers_;
 };

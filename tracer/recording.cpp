@@ -156,8 +156,7 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
         malformed("a Python function is malformed");
       }
       function.first_line = raw.first_line;
-      positions.add_function(static_cast<std::uint32_t>(python_functions.size()), raw.code,
-                             raw.minor_version, raw.first_line, cursor.rest());
+      positions.add_function(raw.minor_version, raw.first_line, cursor.rest());
       python_functions.push_back(std::move(function));
       return true;
     }
@@ -187,14 +186,9 @@ Event python_event(const recording::Event& raw, PythonPositions& positions) {
   constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
   Event event;
   event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
-  if (raw.id == recording::kPythonPosition) {
-    const PythonPositions::Place place = positions.at(raw.return_address, raw.line);
-    event.what = place.position == 0 ? 0 : place.function;
-    event.line = place.position;
-  } else {
-    event.what = static_cast<std::uint32_t>(raw.return_address);
-    event.line = positions.of_line(raw.line);
-  }
+  event.what = static_cast<std::uint32_t>(raw.return_address);
+  event.line = raw.id == recording::kPythonPosition ? positions.at(raw.return_address, raw.line)
+                                                    : positions.of_line(raw.line);
   return event;
 }
 
@@ -252,8 +246,7 @@ void Recording::check_events() const {
       const recording::Event event = thread.events[i];
       if (recording::is_caller(event.id)) continue;
       if (event.id > recording::kLastKind) fail("an event is of an unknown kind");
-      if (event.id == recording::kPythonPosition) continue;  // Of a code object that has a name.
-      if (event.id > recording::kBuiltinReturn) {
+      if (event.id > recording::kBuiltinReturn && event.id != recording::kPythonPosition) {
         if (event.id != recording::kArguments && event.line != 0 &&
             event.line >= texts_.op_records.size()) {
           fail("an event names an unknown op record");

@@ -1,5 +1,6 @@
 """Python events of the agent, in every interpreter at hand."""
 import collections
+import functools
 import glob
 import json
 import os
@@ -18,6 +19,7 @@ Event = collections.namedtuple("Event", "kind name file line")
 PYTHON_POSITION = 0xF000000C
 
 
+@functools.lru_cache(maxsize=None)
 def line_at(table, first_line, minor_version, offset):
     """The line of an instruction, as this interpreter reads co_linetable of 3.11 and later. Before,
     there are pairs of bytes and lines (Objects/lnotab_notes.txt)."""
@@ -40,16 +42,16 @@ def python_events(path):
     """The Python events of the one thread in a raw recording (tracer/agent/recording_format.h)."""
     data = path.read_bytes()
     functions, events, kind, at = [], [], None, 48
-    tables = {}  # By code object: the table of lines, the first one, and the minor version.
+    tables = []  # By function: the table of lines, the first one, and the minor version.
     while at < len(data):
         kind, _, size = struct.unpack_from("<IIQ", data, at)
         section = data[at + 16:at + 16 + size]
         at += 16 + (size + 7) // 8 * 8
         if kind == 3:
-            first, name, file, table, code, minor, _ = struct.unpack_from("<IIIIQII", section)
-            functions.append((section[32:32 + name].decode(),
-                              section[32 + name:32 + name + file].decode()))
-            tables[code] = (section[32 + name + file:32 + name + file + table], first, minor)
+            first, name, file, table, minor, _ = struct.unpack_from("<IIIIII", section)
+            functions.append((section[24:24 + name].decode(),
+                              section[24 + name:24 + name + file].decode()))
+            tables.append((section[24 + name + file:24 + name + file + table], first, minor))
         elif kind == 4:
             _, lost, frames, count = struct.unpack_from("<QQQQ", section)
             assert lost == 0
@@ -186,3 +188,24 @@ def test_naming_runs_nothing_of_the_programs(repository, build, run_program, tmp
                  "somewhere.str.lower"):
         assert name in names, (name, names[:60])
     assert any(name.endswith("method") for name in names)
+
+
+@IN_EACH_INTERPRETER
+def test_functions_end_as_they_do_untraced(repository, build, run_program, tmp_path, interpreter):
+    if interpreter == "none":
+        pytest.skip("cannot run here: no interpreters of pyenv")
+    recording = tmp_path / "recording"
+    count = 10_000
+    program = repository / "tests/agent/ended_functions_program.py"
+    done = run_program([interpreter, "-B", str(program),
+                        str(build / "lib/optrace/liboptrace_agent.so"), str(recording), str(count)])
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    events = python_events(recording)
+    ours = [i for i, event in enumerate(events)
+            if (event.kind, event.file) == ("call", "<string>") and "<module>" not in event.name]
+    assert [events[i].name.split(".")[-1] for i in ours] == [f"f{i}" for i in range(count)]
+    for number, i in enumerate(ours):
+        assert (events[i + 1].kind, events[i + 1].name) == ("builtin call", "builtins.abs")
+        assert events[i + 1].line == 2 + number % 7, number
+    called = {event.name for event in events if event.kind == "builtin call"}
+    assert {"builtins.list.append", "first_at_address", "second_at_address"} <= called

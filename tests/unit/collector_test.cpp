@@ -77,7 +77,6 @@ class Region {
                                  .name_size = static_cast<std::uint32_t>(name.size()),
                                  .file_size = 0,
                                  .table_size = 0,
-                                 .code = 0,
                                  .minor_version = 0,
                                  .reserved = 0};
     section(r::SectionKind::python_function,

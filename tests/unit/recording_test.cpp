@@ -77,12 +77,11 @@ class RecordingWriter {
   }
 
   RecordingWriter& python(std::string_view name, std::string_view file, std::uint32_t line,
-                          std::uint64_t code = 0, std::string_view table = {}) {
+                          std::string_view table = {}) {
     const recording::PythonFunction raw{.first_line = line,
                                         .name_size = static_cast<std::uint32_t>(name.size()),
                                         .file_size = static_cast<std::uint32_t>(file.size()),
                                         .table_size = static_cast<std::uint32_t>(table.size()),
-                                        .code = code,
                                         .minor_version = 10,
                                         .reserved = 0};
     return section(recording::SectionKind::python_function,
@@ -175,13 +174,13 @@ std::string first_recording(const Traced& traced, const ProbePlan& plan) {
   return RecordingWriter()
       .module(*traced.module)
       .probes(10, plan)
-      .python("F.relu", "/torch/functional.py", 12, 0xc0de, "\x04\x01\x04\x02")
+      .python("F.relu", "/torch/functional.py", 12, "\x04\x01\x04\x02")
       .python("torch.relu", "", 0)
       .thread(99,
               {{0x7ffe00, 0x1111, traced.inside(kMorePlumbing)},
                {0x7fff00, 0x2222, traced.inside(kStart)}},
               {{recording::kPythonCall, 40, 0x7ffd80, 0, 1100},
-               {recording::kPythonPosition, 6, 0, 0xc0de, 1150},
+               {recording::kPythonPosition, 6, 0, 0, 1150},
                {recording::kBuiltinCall, 0, 0x7ffd80, 1, 1200},
                {call, 0, 0x7ffd00, traced.inside(kPlumbing), 1300},
                {kernel, 0, 0x7ffd00, traced.inside(kPlumbing), 1302},

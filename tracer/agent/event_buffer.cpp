@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "tracer/agent/python_functions.h"
 #include "tracer/agent/system_calls.h"
 
 using optrace::agent::PythonFrames;
@@ -641,23 +642,28 @@ Event* optrace_agent_refill(std::uint32_t round) {
   return slot;
 }
 
-// The frame stays, and is this thread's to read, while what it calls has not returned.
+// The frame stays, and is this thread's to read, while what it calls has not returned. The thread
+// has the GIL, so the known functions stay as they are.
 void optrace_agent_note_position(std::uint32_t round, std::uint64_t frame,
                                  std::uint64_t instruction) {
   using namespace optrace::agent;
   constexpr std::uint64_t kTag = 7;
   const PythonFrames& frames = optrace_agent_frames;
-  Event* const slot = optrace_agent_thread_buffer.round == kUnrecorded ? nullptr : take_slot(round);
-  if (slot == nullptr) {
+  if (optrace_agent_thread_buffer.round == kUnrecorded) {
     return;
   }
   const std::uint64_t code = word_at(frame + frames.code) & ~kTag;
+  const std::uint32_t function = known_function(code, kIsCode);
+  Event* const slot = function == kNoFunction ? nullptr : take_slot(round);
+  if (slot == nullptr) {
+    return;
+  }
   slot->id = optrace::recording::kPythonPosition;
   slot->line = frames.first_instruction != 0
                    ? static_cast<std::uint32_t>(instruction - code - frames.first_instruction)
                    : static_cast<std::uint32_t>(instruction) * frames.unit;
   slot->stack_pointer = 0;
-  slot->return_address = code;
+  slot->return_address = function;
   __atomic_store_n(&slot->ticks, ticks(), __ATOMIC_RELEASE);
   optrace_agent_thread_buffer.noted_frame = frame;
   optrace_agent_thread_buffer.noted_instruction = instruction;

@@ -18,7 +18,7 @@
 namespace optrace::recording {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'W', '\0', '\0'};
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 struct Header {
   char magic[8];
@@ -63,7 +63,7 @@ struct ProbeRange {
   std::uint32_t path_size;  // The plan's path follows.
 };
 
-// In the order of their ids, from 0. The position table says which instruction is where in the
+// In the order of their ids, from 0; no two are equal. The position table says which instruction is where in the
 // file: the bytes that the code object has for that, whose format the interpreter's minor version
 // decides (tracer/python_positions.h).
 struct PythonFunction {
@@ -71,7 +71,6 @@ struct PythonFunction {
   std::uint32_t name_size;
   std::uint32_t file_size;
   std::uint32_t table_size;
-  std::uint64_t code;  // By what kPythonPosition names it: its code object; of a builtin 0.
   std::uint32_t minor_version;
   std::uint32_t reserved;
 };
@@ -133,8 +132,8 @@ constexpr std::uint32_t kDeviceCall = kFirstPythonEvent + 10;
 // `return_address` the nanoseconds that it took.
 constexpr std::uint32_t kDeviceActivity = kFirstPythonEvent + 11;
 // The innermost Python frame that runs a described function is now at another instruction: `line`
-// is that instruction's offset in bytes, `return_address` the frame's code object. Comes before
-// what Python calls there, and not again while the frame stays there.
+// is that instruction's offset in bytes, `return_address` the id of the function. Comes before what
+// Python calls there, and not again while the frame stays there.
 constexpr std::uint32_t kPythonPosition = kFirstPythonEvent + 12;
 constexpr std::uint32_t kLastKind = kPythonPosition;
 // A function without a probe that led to the probe hit behind it, after any others like it, which
@@ -166,7 +165,7 @@ static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Even
 // accessed atomically.
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
-constexpr std::uint32_t kRegionVersion = 2;
+constexpr std::uint32_t kRegionVersion = 3;
 constexpr std::uint32_t kLongestPlanPath = 4096;
 constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 
