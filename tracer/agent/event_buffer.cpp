@@ -654,7 +654,8 @@ void optrace_agent_note_position(std::uint32_t round, std::uint64_t frame,
   }
   const std::uint64_t code = word_at(frame + frames.code) & ~kTag;
   const std::uint32_t function = known_function(code, kIsCode);
-  Event* const slot = function == kNoFunction ? nullptr : take_slot(round);
+  const bool has_positions = function != kNoFunction && function != kMergedFunction;
+  Event* const slot = has_positions ? take_slot(round) : nullptr;
   if (slot == nullptr) {
     return;
   }

@@ -21,7 +21,7 @@ constexpr std::uint64_t kBytesForAddress = 32;  // Of the arena: one address for
 
 std::uint32_t function_count = 0;   // In the region: the id of the next one.
 std::uint64_t described_bytes = 0;  // What they take there.
-bool full = false;                  // There was no room for one.
+bool full = false;                  // There was no memory for one.
 IdMap contents;                     // Ids by hash of the description; `check` is more of the hash.
 
 bool has_room(std::uint64_t bytes) {
@@ -68,7 +68,8 @@ IdMap::Entry hash_of(const FunctionDescription& function) {
   return {key, kNoFunction, static_cast<std::uint32_t>(whole.high64)};
 }
 
-// The id of the function that is described like this, which is new if there is none.
+// The id of the function that is described like this, which is new if there is none;
+// kMergedFunction where that has no room.
 std::uint32_t id_of(const FunctionDescription& function) {
   IdMap::Entry content = hash_of(function);
   const IdMap::Entry* const same = contents.find(content.key);
@@ -77,7 +78,7 @@ std::uint32_t id_of(const FunctionDescription& function) {
   }
   if (!has_room(sizeof(recording::SectionHeader) + section_size(function)) ||
       !write_section(function)) {
-    return kNoFunction;
+    return kMergedFunction;
   }
   content.id = function_count++;
   contents.set(content);
@@ -92,7 +93,10 @@ bool begin_region() {
     known_functions.region = serial;
   }
   constexpr FunctionDescription kMerged{.text = "...", .name_size = 3};
-  return function_count != 0 || id_of(kMerged) == kMergedFunction;
+  if (function_count == 0) {
+    id_of(kMerged);
+  }
+  return function_count != 0;
 }
 
 }  // namespace
@@ -109,8 +113,8 @@ std::uint32_t describe_function(std::uint64_t address, std::uint32_t check,
     return kNoFunction;
   }
   const std::uint32_t id = id_of(function);
-  full = id == kNoFunction || !known_functions.ids.set({address, id, check});
-  return id == kNoFunction ? kMergedFunction : id;
+  full = !known_functions.ids.set({address, id, check});
+  return id;
 }
 
 void forget_function(std::uint64_t address) {
