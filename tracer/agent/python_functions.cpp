@@ -11,7 +11,7 @@
 
 namespace optrace::agent {
 
-__attribute__((visibility("hidden"))) KnownFunctions known_functions;
+constinit KnownFunctions known_functions;
 
 namespace {
 
