@@ -3,7 +3,7 @@
 #include <random>
 #include <unordered_map>
 
-#include <catch2/catch_test_macros.hpp>
+#include <catch2/catch.hpp>
 
 using optrace::agent::IdMap;
 
