@@ -63,9 +63,9 @@ struct ProbeRange {
   std::uint32_t path_size;  // The plan's path follows.
 };
 
-// In the order of their ids, from 0; no two are equal. The position table says which instruction is where in the
-// file: the bytes that the code object has for that, whose format the interpreter's minor version
-// decides (tracer/python_positions.h).
+// In the order of their ids, from 0; no two are equal. The position table says which instruction is
+// where in the file: the bytes that the code object has for that, whose format the interpreter's
+// minor version decides (tracer/python_positions.h).
 struct PythonFunction {
   std::uint32_t first_line;
   std::uint32_t name_size;
