@@ -54,7 +54,7 @@ struct Rule {
 };
 
 /// What is checked at a time. To find out what a name means takes some milliseconds.
-constexpr std::size_t kMostRules = 1000;
+constexpr std::size_t kMostRules = 10'000;
 
 /// Throws Error(usage) for what is no rule, with what was expected in its place.
 Rule parse_rule(std::string_view sentence);
