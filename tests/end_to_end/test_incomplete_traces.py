@@ -143,13 +143,13 @@ def test_a_timeline_without_room_ends_and_turns_no_verdict(optrace, recorded):
 
 def test_names_without_room_are_called_alike(optrace, recorded):
     # What the process may use for names is full before the program has made all of its functions.
-    trace, report, text = recorded("unnamed", VARIED.replace("NUMBER", "3000"),
+    trace, report, text = recorded("unnamed", VARIED.replace("NUMBER", "12000"),
                                    "--target-memory", "4M")
     found = shortfalls(report)
     assert "python_functions_merged" in found and "texts_lost" not in found
     assert "names had no room" in text
-    status, told, _ = verdicts(optrace, trace, "calls aten::relu == 3000",
-                               "never calls __main__.made_2999", "calls __main__.made_1 == 1",
+    status, told, _ = verdicts(optrace, trace, "calls aten::relu == 12000",
+                               "never calls __main__.made_11999", "calls __main__.made_1 == 1",
                                "never calls torch.tanh")
     assert told[0] == "passed" and "passed" not in told[1::2]
     assert status == UNDECIDED
