@@ -86,7 +86,7 @@ NEIGHBOURS = {
 }
 
 # What differs between two runs of the same program, traced or not.
-_VARIES = re.compile(r"0x[0-9a-f]+|\b\d+\.\d+ ?s(econds)?\b|\bin \d+\.\d+s|pid[= ]\d+|LWP \d+|"
+_VARIES = re.compile(r"ERROR:\d{4}-\d\d-\d\d [\d:]+ [\d:]+|0x[0-9a-f]+|\b\d+\.\d+ ?s(econds)?\b|\bin \d+\.\d+s|pid[= ]\d+|LWP \d+|"
                      r"Thread 0x[0-9a-f]+")
 
 

@@ -123,7 +123,7 @@ def main():
             problems += trace_whole_run(options, library, folder)
         problems += attach_again_and_again(options, library, folder, time.monotonic() + half)
     for problem in problems:
-        print(problem)
+        print(problem, flush=True)
     return 1 if problems else 0
 
 

@@ -62,7 +62,7 @@ def work(thread):
     expected, calls, number = {}, 0, 0
     while not ended(number):
         seed = (thread * 7 + number) % 50
-        bits = deep(number % 40, seed)
+        bits = deep(number % 12, seed)
         calls += 1
         if expected.setdefault(seed, bits) != bits:
             with lock:
