@@ -24,15 +24,12 @@ LIMIT = 600
 
 
 def op_calls(frames, op):
-    """How often an op was called in a report's frames."""
-    calls, waiting = 0, list(frames)
+    """How often an op was called in a report's frames, also in those of merged paths ("...")."""
+    name, calls, waiting = f"at::_ops::{op}::call", 0, list(frames)
     while waiting:
         frame = waiting.pop()
-        # An op may have several frames on a path: dispatcher, autograd, kernel.
-        if frame["op"] == op:
-            calls += frame["calls"]
-        else:
-            waiting += frame["children"]
+        calls += frame["calls"] if frame["name"] == name else 0
+        waiting += frame["children"]
     return calls
 
 
@@ -47,10 +44,10 @@ def trace_whole_run(options, library, folder):
         return [f"a run ended with {ran.returncode}: {ran.stdout[-500:]} {ran.stderr[-1500:]}"]
     said = json.loads(ran.stdout.splitlines()[-1])
     shown = json.loads(report.read_text())
-    lost = shown.get("events", {}).get("lost", 0)
+    lost = sum(each["count"] for each in shown["shortfalls"] if each["kind"] == "events_lost")
     problems = list(said["wrong"])
     for name, calls in said["counts"].items():
-        seen = op_calls(shown["roots"], f"aten::{name}")
+        seen = op_calls(shown["roots"], name)
         if seen > calls or seen + lost < calls:
             problems.append(f"{calls} calls of {name}, {seen} in the report, {lost} events lost")
     print(f"a whole run: {sum(said['counts'].values())} calls counted, {lost} events lost, "
