@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "platform/error.h"
+#include "platform/private_folder.h"
 
 namespace optrace {
 namespace {
@@ -112,8 +113,7 @@ MappedFile::MappedFile(Descriptor file, std::filesystem::path path, Trust trust)
   if (!S_ISREG(status.st_mode) || status.st_size == 0)
     fail(path_, S_ISREG(status.st_mode) ? "it is empty" : "it is not a regular file");
   const auto size = static_cast<std::size_t>(status.st_size);
-  const bool ours = status.st_uid == 0 || status.st_uid == ::geteuid();
-  if (trust == Trust::by_owner && ours)
+  if (trust == Trust::by_owner && is_our_user(status.st_uid))
     map(file, size);
   else
     prepare_reading(std::move(file), size);

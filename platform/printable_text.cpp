@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "platform/json_writer.h"
-
 namespace optrace {
 namespace {
 
@@ -83,6 +81,13 @@ std::size_t own_sequence(std::string_view text) {
   return good && text.substr(at).starts_with(kEnd) ? at + kEnd.size() : 0;
 }
 
+/// How many bytes at the start of `text` are harmless whatever is around them.
+std::size_t plain_bytes(std::string_view text) {
+  const auto end = std::ranges::find_if(
+      text, [](char c) { return c <= ' ' || c >= 0x7F || c == '#' || c == ':'; });
+  return static_cast<std::size_t>(end - text.begin());
+}
+
 enum class Kept : std::uint8_t { nothing, lines, lines_and_sequences };
 
 class Printer {
@@ -98,6 +103,10 @@ class Printer {
 
  private:
   void next() {
+    if (const std::size_t size = plain_bytes(rest_); size != 0) {
+      at_start_ = false;
+      return take(size);
+    }
     if (kept_ != Kept::nothing && keep_line()) return;
     if (kept_ == Kept::lines_and_sequences)
       if (const std::size_t size = own_sequence(rest_); size != 0) return take(size);
@@ -172,6 +181,11 @@ std::string printable_json(std::string_view json) {
   std::string shown;
   shown.reserve(json.size());
   while (!json.empty()) {
+    if (const std::size_t size = plain_bytes(json); size != 0) {
+      shown += json.substr(0, size);
+      json.remove_prefix(size);
+      continue;
+    }
     const std::optional<Decoded> next = decode(json);
     const std::size_t size = next ? next->bytes : 1;
     // A CI runner takes that for a command, and here only a text can hold it.

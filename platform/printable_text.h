@@ -13,8 +13,7 @@ namespace optrace {
 // characters that turn the direction of writing or can't be seen (zero-width characters, soft
 // hyphens, word joiners, fillers, tags), other ends of lines, noncharacters, and bytes that are no
 // UTF-8, surrogates among them. Each becomes an escape that can be seen, as Python spells it:
-// `\x1b`, `\u202e`,
-// `\U000e0041`, `\xff`; a surrogate is `\udc80`.
+// `\x1b`, `\u202e`, `\U000e0041`, `\xff`; a surrogate is `\udc80`.
 
 /// `text` on one line: tabs and ends of lines become escapes too. So does `##[`, which GitHub's
 /// runner takes for a command wherever it is.
@@ -27,6 +26,10 @@ std::string printable_lines(std::string_view text);
 /// The same for a whole output of optrace's own, whose colours (SGR sequences) and links (OSC 8, to
 /// https) stay.
 std::string printable_output(std::string_view text);
+
+/// `text` with escapes that can be seen in place of bytes that are no UTF-8, as printable() has
+/// them, and all else as it is.
+std::string valid_utf8(std::string_view text);
 
 /// JSON text with the same characters as `\u` escapes, so that it is the same value. Bytes that are
 /// no UTF-8 must have been replaced before.

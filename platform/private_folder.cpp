@@ -32,6 +32,10 @@ PrivateFolder::~PrivateFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+bool is_our_user(uid_t user) {
+  return user == 0 || user == ::geteuid();
+}
+
 namespace {
 
 /// Where the cache is to be, and which folder must be there already: nobody means that a home is to

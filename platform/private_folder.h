@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include <sys/types.h>
+
 namespace optrace {
 
 /// A temporary folder that only this user can enter (0700, unpredictable name), gone with the
@@ -20,6 +22,9 @@ class PrivateFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// Whether what belongs to this user may be trusted as our own: the command's user, or root.
+bool is_our_user(uid_t user);
 
 /// The folder for what optrace may lose at any time and make again (probe plans, say):
 /// $OPTRACE_CACHE_DIR, else $XDG_CACHE_HOME/optrace, else ~/.cache/optrace. Made with mode 0700,

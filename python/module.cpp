@@ -152,21 +152,22 @@ class PythonTrace {
   std::unique_ptr<RecordedTrace> recorded_;
 };
 
+void require_size(std::string_view name, std::uint64_t bytes, std::string_view usual) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 36;
+  if (bytes >= kLeast && bytes <= kMost) return;
+  throw Error(
+      ExitStatus::usage, fmt::format("{}={} is no size", name, bytes),
+      fmt::format("Give at least 1 << 20 (1 MiB) and at most 1 << 36; {} is the default.", usual));
+}
+
 std::unique_ptr<PythonTrace> make_trace(const std::optional<std::string>& ops,
                                         const std::optional<std::string>& from_module,
                                         std::uint64_t skip, std::uint64_t count, bool timeline,
                                         bool op_records, bool python_frames,
                                         std::uint64_t buffer_bytes, std::uint64_t memory_bytes) {
-  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 36;
-  if (buffer_bytes < kLeast || buffer_bytes > kMost) {
-    throw Error(ExitStatus::usage, fmt::format("buffer_bytes={} is no size", buffer_bytes),
-                "Give at least 1 << 20 (1 MiB) and at most 1 << 36; 32 << 20 is the default.");
-  }
-  if (memory_bytes < kLeast || memory_bytes > kMost) {
-    throw Error(ExitStatus::usage, fmt::format("memory_bytes={} is no size", memory_bytes),
-                "Give at least 1 << 20 (1 MiB) and at most 1 << 36; 1 << 30 is the default.");
-  }
+  require_size("buffer_bytes", buffer_bytes, "32 << 20");
+  require_size("memory_bytes", memory_bytes, "1 << 30");
   InProcessOptions options;
   options.collector.memory = std::make_shared<MemoryBudget>(memory_bytes);
   options.collector.selection = {ops.value_or(""), from_module.value_or(""), skip, count};

@@ -131,7 +131,7 @@ std::optional<std::string> source_line(const std::filesystem::path& file, std::u
 }
 
 std::string dumped(const Json& json) {
-  return printable_json(write_json(json, 1)) + "\n";
+  return write_json(json, 1) + "\n";
 }
 
 /// A file as an RFC 3986 URI: of an absolute path with the scheme `file`, else a relative

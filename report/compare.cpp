@@ -957,7 +957,7 @@ std::string comparison_to_json(const Report& first, const Report& second,
       {"emulated_reads", comparison.emulated_reads},
       {"differences", to_json(comparison.differences)},
       {"not_known", to_json(comparison.not_known)}};
-  return printable_json(write_json(json, 1)) + "\n";
+  return write_json(json, 1) + "\n";
 }
 
 }  // namespace optrace

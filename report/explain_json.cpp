@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/json_writer.h"
-#include "platform/printable_text.h"
 #include "report/explain_output.h"
 #include "report/symbol_name.h"
 
@@ -202,13 +201,13 @@ class JsonWriter {
 std::string explain_json(const Explanation& explanation, const ExplanationSource& source,
                          bool compact) {
   const json all = JsonWriter(explanation, source).write();
-  return printable_json(write_json(all, compact ? -1 : 1)) + '\n';
+  return write_json(all, compact ? -1 : 1) + '\n';
 }
 
 std::string explain_error_json(std::string_view asked, std::string_view error,
                                std::string_view remedy) {
   const json all = {{"schema", kSchema}, {"asked", asked}, {"error", error}, {"remedy", remedy}};
-  return printable_json(write_json(all)) + '\n';
+  return write_json(all) + '\n';
 }
 
 }  // namespace optrace

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/json_writer.h"
-#include "platform/printable_text.h"
 #include "report/layers.h"
 #include "report/shortfalls.h"
 
@@ -57,7 +56,7 @@ class JsonWriter {
     text_ += ",\n \"roots\": [";
     frames(report.roots);
     text_ += "]}\n";
-    return printable_json(text_);
+    return std::move(text_);
   }
 
  private:

@@ -10,8 +10,7 @@
 namespace optrace {
 
 /// The report as optrace.report/1 (report.schema.json): keys in the schema's order, one frame a
-/// line, UTF-8 (bytes that are none are replaced by U+FFFD) with what
-/// can't be seen as `\u` escapes (printable_json()), a newline at the end.
+/// line, UTF-8 as write_json() has it, a newline at the end.
 std::string to_json(const Report& report);
 
 /// What `call_range` is in all of optrace's JSON: an object, or null.

@@ -145,7 +145,7 @@ std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& 
     }
     object["layers"].push_back(std::move(layer));
   }
-  return printable_json(write_json(object, 1)) + '\n';
+  return write_json(object, 1) + '\n';
 }
 
 }  // namespace optrace

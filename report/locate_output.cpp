@@ -183,9 +183,8 @@ Json json_of(const LocateResult& result, const LocateSource& source) {
   return object;
 }
 
-// Bytes that are no UTF-8 become U+FFFD.
 std::string dumped(const Json& json, int indentation) {
-  return printable_json(write_json(json, indentation)) + '\n';
+  return write_json(json, indentation) + '\n';
 }
 
 }  // namespace

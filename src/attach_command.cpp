@@ -7,8 +7,8 @@
 
 #include "platform/error.h"
 #include "platform/interrupt.h"
+#include "platform/json_writer.h"
 #include "platform/output_file.h"
-#include "platform/printable_text.h"
 #include "src/command.h"
 #include "src/live_table.h"
 #include "src/report_command.h"
@@ -37,8 +37,7 @@ void write_line(const AttachProgress& progress, bool done) {
       {"ops", nlohmann::ordered_json::array()}};
   for (const OpCount& op : progress.ops)
     line["ops"].push_back({{"op", op.name}, {"calls", op.calls}});
-  using Handler = nlohmann::ordered_json::error_handler_t;
-  write_standard_output(printable_json(line.dump(-1, ' ', false, Handler::replace)) + "\n");
+  write_standard_output(write_json(line) + "\n");
 }
 
 /// A length of time: a number that is neither endless nor none.

@@ -8,6 +8,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "tracer/memory_budget.h"
+#include "tracer/tracing_orders.h"
+
 namespace optrace {
 
 // Each adds one subcommand, with its options and help, to the command line. The subcommand runs in
@@ -22,8 +25,8 @@ CLI::Validator whole_number(std::uint64_t least);
 
 /// How much memory a trace of a program may take.
 struct MemoryOptions {
-  std::uint64_t command = std::uint64_t{1} << 30;  ///< Here, in bytes;
-  std::uint64_t target = std::uint64_t{64} << 20;  ///< in each traced process.
+  std::uint64_t command = MemoryBudget::kDefault;  ///< Here, in bytes;
+  std::uint64_t target = kTargetBytes;             ///< in each traced process.
 };
 
 /// Adds --memory SIZE and --target-memory SIZE: `2G`, `500M`. `options` must outlive `command`.

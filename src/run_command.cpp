@@ -100,10 +100,6 @@ std::optional<std::uint64_t> own_rank() {
   return text == nullptr ? std::nullopt : rank_number(text);
 }
 
-void complain(const std::string& what, const std::string& remedy = {}) {
-  write_message(what, remedy);
-}
-
 /// One line on the terminal, wiped at the end. The program may be writing there as well, so the
 /// cursor goes back to where a line begins: what it writes next goes over ours.
 class LiveLine {
@@ -186,30 +182,31 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
   for (const TracedProcess& process : result.processes) {
     ops += process.counted.ops;
     if (process.problem.empty()) continue;
-    complain(fmt::format("{} was not traced: {}",
-                         process.id == 0   ? "a process"
-                         : process.is_main ? "the program"
-                                           : fmt::format("process {}", process.id),
-                         process.problem),
-             process.remedy);
+    write_message(fmt::format("{} was not traced: {}",
+                              process.id == 0   ? "a process"
+                              : process.is_main ? "the program"
+                                                : fmt::format("process {}", process.id),
+                              process.problem),
+                  process.remedy);
   }
   if (crashed(result.wait_status) && !result.processes.empty()) {
-    complain(fmt::format("the program was {}; the report has what it did until then",
-                         describe_wait_status(result.wait_status)));
+    write_message(fmt::format("the program was {}; the report has what it did until then",
+                              describe_wait_status(result.wait_status)));
   }
   if (result.processes.empty()) {
-    complain(kNoTorch, look_at_children(options, result));
+    write_message(kNoTorch, look_at_children(options, result));
   } else if (ops == 0 && !selection.ops.empty()) {
-    complain(fmt::format("no op that was called matches --ops '{}'", selection.ops),
-             "Names look like aten::conv2d; `optrace explain OP` knows them. * stands for any "
-             "characters.");
+    write_message(fmt::format("no op that was called matches --ops '{}'", selection.ops),
+                  "Names look like aten::conv2d; `optrace explain OP` knows them. * stands for any "
+                  "characters.");
   } else if (ops == 0 && !selection.from_module.empty()) {
-    complain(fmt::format("no op was called from a module named {}", selection.from_module),
-             "Give the name that its functions have, package and all; for the script itself it is "
-             "__main__.");
+    write_message(
+        fmt::format("no op was called from a module named {}", selection.from_module),
+        "Give the name that its functions have, package and all; for the script itself it is "
+        "__main__.");
   } else if (const std::string remedy = look_at_children(options, result);
              ops == 0 && !remedy.empty()) {
-    complain("the program's own process called no op", remedy);
+    write_message("the program's own process called no op", remedy);
   }
 }
 
@@ -221,7 +218,7 @@ class Steps {
     try {
       step();
     } catch (const Error& error) {
-      complain(error.what(), error.remedy());
+      write_message(error.what(), error.remedy());
       if (status_ == ExitStatus::done) {
         const bool interrupted = error.status() == ExitStatus::interrupted;
         status_ = interrupted ? ExitStatus::interrupted : ExitStatus::failed;
@@ -296,7 +293,7 @@ ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files)
         const std::filesystem::path& file = written[i];
         write_trace(trace, file);
         if (file != options.trace_file) {
-          complain(fmt::format("the trace of process {} is in {}", process.id, file.string()));
+          write_message(fmt::format("the trace of process {} is in {}", process.id, file.string()));
         }
       });
     }
@@ -311,7 +308,8 @@ DryRun dry_run_of(const RunOptions& options) {
   const InterruptGuard guard;
   auto dry_run = prepare_dry_run(options.request.python, options.dry_run.emulated_part(),
                                  [](std::string_view text) {
-                                   if (::isatty(STDERR_FILENO) == 1) complain(std::string(text));
+                                   if (::isatty(STDERR_FILENO) == 1)
+                                     write_message(std::string(text));
                                  });
   if (!dry_run) {
     throw Error(ExitStatus::usage,

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "platform/printable_text.h"
+#include "platform/json_writer.h"
 #include "report/completeness.h"
 #include "report/source_link.h"
 #include "report/symbol_name.h"
@@ -169,8 +169,7 @@ std::string as_json(const IndexChoice& choice, const Checked& checked) {
         {"not_built", as_json(checked.kernels.not_built)},
         {"missing", as_json(checked.kernels.missing)}}},
       {"libraries", libraries}};
-  return printable_json(report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) +
-         "\n";
+  return write_json(report, 2) + "\n";
 }
 
 void check_source(const CheckOptions& options) {

@@ -29,10 +29,6 @@ bool write_stream(int descriptor, std::string_view name, std::string_view text) 
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 /// A message of several lines can't look like several messages.
 std::string indented(const std::string& text) {
   std::string lines;

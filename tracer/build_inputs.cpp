@@ -165,9 +165,7 @@ bool inputs_are_the_same(const std::filesystem::path& library,
   }
   if (any_new) {
     try {
-      OutputFile file(inputs_path(library));
-      file.write(text_of(*inputs, *hash));
-      file.commit();
+      write_file(inputs_path(library), text_of(*inputs, *hash));
     } catch (const Error&) {
       return true;  // The contents are compared again in the next run.
     }

@@ -229,12 +229,6 @@ std::string distrust_of_any(const std::vector<std::filesystem::path>& inputs) {
   return {};
 }
 
-void write_whole(const std::filesystem::path& path, std::string_view content) {
-  OutputFile file(path);
-  file.write(content);
-  file.commit();
-}
-
 }  // namespace
 
 std::optional<std::filesystem::path> kept_library(const BuildPlace& place) {
@@ -258,8 +252,8 @@ BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
   try {
     const auto kept = place.cache / place.name;
     // The list tells which library it is for: without it nobody uses the library.
-    write_whole(kept, content_of(built.path).value_or(""));
-    write_whole(inputs_path(kept), list);
+    write_file(kept, content_of(built.path).value_or(""));
+    write_file(inputs_path(kept), list);
     return {.path = kept, .failure = {}, .folder = {}, .not_kept = {}};
   } catch (const Error&) {
     return built;  // A full disk costs the same time again in the next run, nothing else.

@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "platform/descriptor.h"
+#include "platform/private_folder.h"
 
 namespace optrace {
 namespace {
@@ -25,10 +26,6 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
 
 std::int64_t nanoseconds(const timespec& time) {
   return std::int64_t{time.tv_sec} * kNanoseconds + time.tv_nsec;
-}
-
-bool is_our_user(uid_t user) {
-  return user == 0 || user == ::geteuid();
 }
 
 /// Whether nobody but root and the command's own user is in a group.

@@ -33,8 +33,9 @@ bool is_settled(const FileState& state);
 /// In one word.
 std::string text_of(const FileState& state);
 
-/// 32 hex digits that tell the bytes of the file from any others (XXH3, 128 bits); nothing if it
-/// can't be read. Takes about 0.1 s a GB.
+/// 32 hex digits that tell the bytes of the file from others (XXH3, 128 bits); nothing if it can't
+/// be read. Who writes two files can give both the same digits on purpose, so this is for files of
+/// ours only. Takes about 0.1 s a GB.
 std::optional<std::string> content_hash(const std::filesystem::path& path);
 
 /// Whether a file belongs to the command's own user or to root.

@@ -29,6 +29,8 @@ constexpr std::size_t kMostSegments = 256;
 constexpr std::size_t kLongestName =
     32 << 10;  // Of a symbol; the longest of PyTorch 2.6.0 has 2,352 bytes.
 
+constexpr std::size_t kLongestPath = 4096;  // Of a library that is needed.
+
 constexpr std::string_view kColdMark = ".cold";
 constexpr unsigned kNamesBetweenReleases = 1U << 12;
 
@@ -574,11 +576,9 @@ std::vector<std::string_view> ModuleSymbols::needed() const {
   std::vector<std::string_view> names;
   for (const std::uint64_t offset : offsets) {
     if (offset >= texts.size()) continue;
-    constexpr std::size_t kLongestName = 4096;
     const auto place = texts.subspan(offset);
-    const auto name = file_.load(place.first(std::min(place.size(), kLongestName)));
-    const auto* const text = reinterpret_cast<const char*>(name.data());
-    names.emplace_back(text, ::strnlen(text, name.size()));
+    names.push_back(
+        elf_text(file_.load(place.first(std::min(place.size(), kLongestPath))), 0, kLongestPath));
   }
   return names;
 }

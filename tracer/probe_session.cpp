@@ -41,12 +41,6 @@ std::filesystem::path cache_subfolder(const char* name) {
   return error ? std::filesystem::path() : folder;
 }
 
-void write_file(const std::filesystem::path& path, std::string_view bytes) {
-  OutputFile file(path);
-  file.write(bytes);
-  file.commit();
-}
-
 /// A full disk or a read-only cache costs time in the next run, nothing else.
 bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
   try {

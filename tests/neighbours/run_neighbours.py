@@ -142,10 +142,9 @@ def recorded_an_op(folder):
 
 
 class Runner:
-    def __init__(self, optrace, python, show):
+    def __init__(self, optrace, python):
         self.optrace = str(pathlib.Path(optrace).absolute())
         self.python = str(pathlib.Path(python).absolute())
-        self.show = show
 
     def run(self, neighbour, mode, rounds):
         folder = tempfile.mkdtemp(prefix="neighbours-")
@@ -271,7 +270,7 @@ def main():
     if unknown:
         print(f"There is no program {unknown[0]!r}. There are: {', '.join(NEIGHBOURS)}.", file=sys.stderr)
         return 2
-    runner = Runner(options.optrace, options.python, print)
+    runner = Runner(options.optrace, options.python)
     wrong = sum(compare(runner, name, options.mode or MODES)
                 for name in options.names or NEIGHBOURS)
     print(f"{wrong} differ")

@@ -5,17 +5,21 @@
 Half of the time goes to runs under `optrace run`, each of which must count every call of some ops
 unless the trace says how many events were lost; the other half to one process that is attached to
 again and again. Exit status 0: no result was wrong, nothing was lost that was not counted, every
-trace was made, and the process looked in the end as it did before.
+trace was made, and no byte of the process's code was other than in its file in the end.
 """
 import argparse
 import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "end_to_end"))
+from attach_target import changed_code  # noqa: E402  It is found only now.
 
 PROGRAM = pathlib.Path(__file__).with_name("stress_program.py")
 ROUNDS = 40
@@ -55,13 +59,6 @@ def trace_whole_run(options, library, folder):
     return problems
 
 
-def state_of(pid):
-    """What must be as before when nobody is attached: descriptors and threads."""
-    return (sorted(os.readlink(f"/proc/{pid}/fd/{name}").split(":")[0]
-                   for name in os.listdir(f"/proc/{pid}/fd") if int(name) < 3),
-            len(os.listdir(f"/proc/{pid}/task")))
-
-
 def attach_again_and_again(options, library, folder, end_time):
     """What was wrong while attaching to one process until `end_time`."""
     end, problems, traces = folder / "end", [], 0
@@ -84,6 +81,10 @@ def attach_again_and_again(options, library, folder, end_time):
             else:
                 problems.append(f"attach ended with {attached.returncode}: "
                                 f"{attached.stderr[-800:] or 'an empty report'}")
+        if process.poll() is None:
+            process.send_signal(signal.SIGSTOP)  # Its libraries come and go.
+            problems += [f"the code is not as it was: {place}" for place in changed_code(process.pid)]
+            process.send_signal(signal.SIGCONT)
         end.touch()
         try:
             process.wait(LIMIT)

@@ -22,6 +22,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <link.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -673,6 +674,80 @@ TEST_CASE("a handler may enter a probed function between any two instructions of
   CHECK(steps > 20 * calls);
   const std::string bytes = write_recording();
   CHECK(RawRecording(bytes).event_count() == step_calls + calls);
+}
+
+namespace {
+
+std::uint64_t late_step = 0;  // At this one the thread waits.
+std::atomic<bool> late_waits = false;
+std::atomic<bool> late_goes_on = false;
+
+void on_step_before_late_event(int, siginfo_t*, void*) {
+  if (++steps != late_step) return;
+  late_waits = true;
+  while (!late_goes_on) sched_yield();
+}
+
+}  // namespace
+
+TEST_CASE("an event may come while the recording is written") {
+  constexpr std::uint64_t kCalls = 1500;  // The slot of the last is read after a write.
+  constexpr int kPipeSize = 4096;
+  struct sigaction stepping{};
+  struct sigaction before{};
+  stepping.sa_sigaction = on_step_before_late_event;
+  stepping.sa_flags = SA_SIGINFO;
+  REQUIRE(sigaction(SIGTRAP, &stepping, &before) == 0);
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  REQUIRE(agent().place(file.path(), 1) > 0);
+  bool waited = true;
+  std::uint64_t least = kCalls + 1;
+  std::uint64_t most = kCalls;
+  for (late_step = 1; waited; ++late_step) {
+    late_waits = late_goes_on = false;
+    steps = 0;
+    REQUIRE(agent().start() == 0);
+    std::atomic<bool> over = false;
+    std::thread late([&over] {
+      for (std::uint64_t i = 0; i < kCalls; ++i) targets().plain(1);
+      step_through_plain();
+      over = true;
+    });
+    while (!late_waits && !over) std::this_thread::yield();
+    waited = late_waits;
+    const int stopped = agent().stop();
+    std::array<int, 2> ends{};
+    const bool piped = ::pipe(ends.data()) == 0 && ::fcntl(ends[1], F_SETPIPE_SZ, kPipeSize) > 0;
+    int written = -1;
+    std::thread writer([&] {
+      written = agent().write(ends[1]);
+      ::close(ends[1]);
+    });
+    // The events have been counted when anything is written.
+    int waiting = 0;
+    while (waiting < kPipeSize) ::ioctl(ends[0], FIONREAD, &waiting);
+    late_goes_on = true;
+    late.join();
+    std::string bytes;
+    std::array<char, kPipeSize> part{};
+    for (ssize_t size = 0; (size = ::read(ends[0], part.data(), part.size())) > 0;)
+      bytes.append(part.data(), static_cast<std::size_t>(size));
+    writer.join();
+    ::close(ends[0]);
+    CAPTURE(late_step);
+    REQUIRE(piped);
+    REQUIRE(stopped == 0);
+    REQUIRE(written == 0);
+    const std::uint64_t count = RawRecording(bytes).event_count();
+    least = std::min(least, count);
+    most = std::max(most, count);
+  }
+  REQUIRE(agent().remove() == 0);
+  sigaction(SIGTRAP, &before, nullptr);
+  CHECK(late_step > 20);
+  CHECK(least == kCalls);
+  CHECK(most == kCalls + 1);
 }
 
 namespace {

@@ -177,6 +177,21 @@ TEST_CASE("each kind of shortfall leaves the verdicts that it can't turn", "[che
       {"conv2d never uses mkl", "p", "?", "?", "p", "?", "?", "?", "?"},
       {"conv2d never uses cudnn", "f", "f", "f", "f", "f", "f", "?", "?"},
   });
+  constexpr auto kKinds = std::to_array<std::pair<const char*, const char * Case::*>>({
+      {"events_lost", &Case::events},
+      {"texts_lost", &Case::events},
+      {"probes_failed", &Case::events},
+      {"of a newer optrace", &Case::events},
+      {"untraced_children", &Case::children},
+      {"processes_untraced", &Case::children},
+      {"exit_status", &Case::children},
+      {"python_frames_off", &Case::python},
+      {"python_functions_merged", &Case::python},
+      {"op_records_missing", &Case::records},
+      {"device_work_missing", &Case::device},
+      {"paths_merged", &Case::paths},
+      {"callers_inferred", &Case::callers},
+  });
   const auto verdict = [](const char* rule, const char* kind) {
     Report report = example();
     if (kind != nullptr) report.shortfalls = {{kind, 7}};
@@ -189,19 +204,10 @@ TEST_CASE("each kind of shortfall leaves the verdicts that it can't turn", "[che
   for (const Case& it : kCases) {
     INFO(it.rule);
     CHECK(verdict(it.rule, nullptr) == it.nothing);
-    CHECK(verdict(it.rule, "events_lost") == it.events);
-    CHECK(verdict(it.rule, "texts_lost") == it.events);
-    CHECK(verdict(it.rule, "probes_failed") == it.events);
-    CHECK(verdict(it.rule, "of a newer optrace") == it.events);
-    CHECK(verdict(it.rule, "untraced_children") == it.children);
-    CHECK(verdict(it.rule, "processes_untraced") == it.children);
-    CHECK(verdict(it.rule, "exit_status") == it.children);
-    CHECK(verdict(it.rule, "python_frames_off") == it.python);
-    CHECK(verdict(it.rule, "python_functions_merged") == it.python);
-    CHECK(verdict(it.rule, "op_records_missing") == it.records);
-    CHECK(verdict(it.rule, "device_work_missing") == it.device);
-    CHECK(verdict(it.rule, "paths_merged") == it.paths);
-    CHECK(verdict(it.rule, "callers_inferred") == it.callers);
+    for (const auto& [kind, expected] : kKinds) {
+      INFO(kind);
+      CHECK(verdict(it.rule, kind) == it.*expected);
+    }
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <tuple>
 
@@ -12,6 +11,7 @@
 
 #include "platform/error.h"
 #include "platform/mapped_file.h"
+#include "platform/output_file.h"
 #include "platform/private_folder.h"
 #include "tracer/trace_format.h"
 
@@ -122,10 +122,6 @@ bool same(const Trace& a, const Trace& b) {
 std::string read_file(const std::filesystem::path& path) {
   const MappedFile file(path);
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
-void write_file(const std::filesystem::path& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 /// Makes the checksum fit again, so that what lies behind it is put to the test.

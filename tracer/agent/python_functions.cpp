@@ -58,7 +58,7 @@ bool write_section(const FunctionDescription& function) {
   return true;
 }
 
-IdMap::Entry hash_of(const FunctionDescription& function) {
+IdEntry hash_of(const FunctionDescription& function) {
   const XXH128_hash_t parts[] = {
       XXH3_128bits(function.text, text_size(function)),
       XXH3_128bits(function.positions, function.positions_size),
@@ -71,8 +71,8 @@ IdMap::Entry hash_of(const FunctionDescription& function) {
 // The id of the function that is described like this, which is new if there is none;
 // kMergedFunction where that has no room.
 std::uint32_t id_of(const FunctionDescription& function) {
-  IdMap::Entry content = hash_of(function);
-  const IdMap::Entry* const same = contents.find(content.key);
+  IdEntry content = hash_of(function);
+  const IdEntry* const same = contents.find(content.key);
   if (same != nullptr && same->check == content.check) {
     return same->id;
   }

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tracer/agent/id_map.h"
+#include "tracer/agent/key_map.h"
 #include "tracer/agent/region.h"
 
 namespace optrace::agent {
@@ -41,7 +41,7 @@ inline std::uint32_t known_function(std::uint64_t address, std::uint32_t check) 
   if (known_functions.region != current_region()->serial) {
     return kNoFunction;
   }
-  const IdMap::Entry* const entry = known_functions.ids.find(address);
+  const IdEntry* const entry = known_functions.ids.find(address);
   return entry != nullptr && entry->check == check ? entry->id : kNoFunction;
 }
 

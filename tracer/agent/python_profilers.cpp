@@ -8,8 +8,8 @@
 #include <link.h>
 
 #include "tracer/agent/import_redirect.h"
+#include "tracer/agent/key_map.h"
 #include "tracer/agent/modules.h"
-#include "tracer/agent/pages.h"
 #include "tracer/agent/python_names.h"
 #include "tracer/agent/system_calls.h"
 
@@ -24,11 +24,10 @@ using ProfileFunction = PythonInterface::ProfileFunction;
 constexpr std::uint64_t kFirstSearched = 16;
 constexpr std::uint64_t kLastSearched = 160;
 constexpr std::uint64_t kObjectBehindFunction = 16;
-constexpr std::uint64_t kSmallestTable = 256;
 
 // What is known of a thread that is listened to.
 struct Listening {
-  std::uint64_t thread;      // The thread state; 0: this place is free.
+  std::uint64_t key;         // The address of the thread state.
   std::uint64_t id;          // Tells it from one that was made later at the same address.
   ProfileFunction function;  // The program's; null: it has none.
   std::uint64_t open_calls;  // Of builtins, that this function saw and whose end it has not.
@@ -40,8 +39,7 @@ const PythonInterface* python = nullptr;
 ProfileListener listen = nullptr;
 bool listening = false;
 std::uint64_t slot_offset = 0;  // Of c_profilefunc in a thread state; 0: not known.
-PageArray<Listening> threads;   // Open addressing, half full at most; nothing is taken out.
-std::uint64_t thread_count = 0;
+KeyMap<Listening> threads;      // Nothing is taken out.
 bool any_shown = false;
 
 int on_event(void* self, void* frame, int event, void* argument);
@@ -64,50 +62,18 @@ bool is_ours(ProfileFunction function) {
   return function == on_event || function == on_event_in_front;
 }
 
-Listening& place_of(const PageArray<Listening>& table, std::uint64_t thread) {
-  std::uint64_t i = (thread * 0x9E37'79B9'7F4A'7C15ULL) >> 20 & (table.count - 1);
-  while (table[i].thread != 0 && table[i].thread != thread) {
-    i = (i + 1) & (table.count - 1);
-  }
-  return table[i];
-}
-
-bool make_room() {
-  if ((thread_count + 1) * 2 <= threads.count) {
-    return true;
-  }
-  PageArray<Listening> larger;
-  if (!larger.allocate(threads.count == 0 ? kSmallestTable : threads.count * 2)) {
-    return false;
-  }
-  for (std::uint64_t i = 0; i < threads.count; ++i) {
-    if (threads[i].thread != 0) {
-      place_of(larger, threads[i].thread) = threads[i];
-    }
-  }
-  threads.release();
-  threads = larger;
-  return true;
-}
-
 // Null where the thread was never listened to.
 Listening* find(void* thread) {
-  if (threads.count == 0) {
-    return nullptr;
-  }
-  Listening& place = place_of(threads, address_of(thread));
-  return place.thread != 0 && place.id == python->thread_id(thread) ? &place : nullptr;
+  Listening* const known = threads.find(address_of(thread));
+  return known != nullptr && known->id == python->thread_id(thread) ? known : nullptr;
 }
 
 // The same, added where it is missing; null without memory.
 Listening* find_or_add(void* thread) {
-  if (Listening* const known = find(thread); known != nullptr || !make_room()) {
+  if (Listening* const known = find(thread); known != nullptr) {
     return known;
   }
-  Listening& place = place_of(threads, address_of(thread));
-  thread_count += place.thread == 0 ? 1 : 0;
-  place = {address_of(thread), python->thread_id(thread), nullptr, 0, false, false};
-  return &place;
+  return threads.set({address_of(thread), python->thread_id(thread), nullptr, 0, false, false});
 }
 
 template <typename Act>

@@ -216,9 +216,10 @@ InitialStack write_arena(Output& output, const Region& region) {
 
 // What the chunks of a recording hold: `next` and `last` link those of one thread, by index.
 struct CollectedChunk {
-  std::uint32_t events;
-  std::uint32_t next;  // kNoChunk: none.
-  std::uint32_t last;  // In a thread's first one.
+  std::uint64_t has_event[recording::kEventsPerChunk / 64 + 1];  // A bit for each slot.
+  std::uint32_t events;                                          // How many of them are set.
+  std::uint32_t next;                                            // kNoChunk: none.
+  std::uint32_t last;                                            // In a thread's first one.
 };
 
 class Chunks {
@@ -238,8 +239,8 @@ class Chunks {
       if (!is_of_recording(i)) {
         continue;
       }
-      collected_[i] = {0, kNoChunk, i};
-      for_each_event(i, [this, i](const recording::Event&) { ++collected_[i].events; });
+      collected_[i] = {{}, 0, kNoChunk, i};
+      find_events(i);
       const std::uint32_t first = region_.chunk(i)->first;
       if (first != i) {
         collected_[collected_[first].last].next = i;
@@ -252,14 +253,13 @@ class Chunks {
   bool begins_thread(std::uint32_t index) const {
     return is_of_recording(index) && region_.chunk(index)->first == index;
   }
-  // The same ones every time: an event that comes late has a time behind the end.
-  template <typename Visit>
-  void for_each_event(std::uint32_t index, Visit visit) const {
-    const recording::Event* const slots = events_of(region_.chunk(index));
+  // The ones that were there in collect(): a thread that was in a probe when the recording stopped
+  // may have completed its event since.
+  void put_events(std::uint32_t index, Output& output) const {
     for (std::uint32_t i = 0; i < recording::kEventsPerChunk; ++i) {
       recording::Event event;
-      if (read_slot(slots[i], header_.start_ticks, header_.stop_ticks, event)) {
-        visit(event);
+      if ((collected_[index].has_event[i / 64] >> i % 64 & 1) != 0 && read(index, i, event)) {
+        output.put_value(event);
       }
     }
   }
@@ -271,6 +271,20 @@ class Chunks {
   // A chunk may be taken by a thread that has not come to use it.
   bool is_of_recording(std::uint32_t index) const {
     return __atomic_load_n(&region_.chunk(index)->round, __ATOMIC_ACQUIRE) == last_started_round();
+  }
+
+  bool read(std::uint32_t index, std::uint32_t slot, recording::Event& event) const {
+    return read_slot(events_of(region_.chunk(index))[slot], header_.start_ticks, header_.stop_ticks,
+                     event);
+  }
+  void find_events(std::uint32_t index) {
+    for (std::uint32_t i = 0; i < recording::kEventsPerChunk; ++i) {
+      recording::Event event;
+      if (read(index, i, event)) {
+        collected_[index].has_event[i / 64] |= std::uint64_t{1} << i % 64;
+        ++collected_[index].events;
+      }
+    }
   }
 
   const Region& region_;
@@ -287,7 +301,7 @@ void put_thread(Output& output, const recording::Thread& thread,
   output.put_value(thread);
   output.put(frames, thread.initial_count * sizeof(recording::InitialFrame));
   for (std::uint32_t i = first; i != kNoChunk; i = chunks[i].next) {
-    chunks.for_each_event(i, [&](const recording::Event& event) { output.put_value(event); });
+    chunks.put_events(i, output);
   }
   output.end_section();
 }

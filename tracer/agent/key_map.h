@@ -6,37 +6,34 @@
 
 namespace optrace::agent {
 
-/// Numbers by key: open addressing, half full at most. Nothing in it is locked. A look-up takes no
-/// memory, calls nothing and uses general registers only, so the record routine can make one.
-class IdMap {
+/// Entries by their member `key`, which is not 0: open addressing, half full at most. Nothing in it
+/// is locked. A look-up takes no memory, calls nothing and uses general registers only, so the
+/// record routine can make one.
+template <typename Entry>
+class KeyMap {
  public:
-  struct Entry {
-    std::uint64_t key;  ///< Not 0.
-    std::uint32_t id;
-    std::uint32_t check;  ///< Whatever else is to be known of the key.
-  };
-
   std::uint64_t size() const { return size_; }
 
-  /// Null where there is none.
-  const Entry* find(std::uint64_t key) const {
+  /// Null where there is none. Good until an entry is set or erased.
+  Entry* find(std::uint64_t key) const {
     if (table_.count == 0) {
       return nullptr;
     }
-    const Entry& place = table_[place_of(table_, key)];
+    Entry& place = table_[place_of(table_, key)];
     return place.key == key ? &place : nullptr;
   }
 
-  /// Adds an entry, or puts it in the place of the one with its key. False without memory.
-  bool set(const Entry& entry) {
+  /// Adds an entry, or puts it in the place of the one with its key. Null without memory.
+  Entry* set(const Entry& entry) {
     if (find(entry.key) == nullptr) {
       if (!make_room()) {
-        return false;
+        return nullptr;
       }
       ++size_;
     }
-    table_[place_of(table_, entry.key)] = entry;
-    return true;
+    Entry& place = table_[place_of(table_, entry.key)];
+    place = entry;
+    return &place;
   }
 
   void erase(std::uint64_t key) {
@@ -105,5 +102,13 @@ class IdMap {
   Table table_;
   std::uint64_t size_ = 0;
 };
+
+struct IdEntry {
+  std::uint64_t key;
+  std::uint32_t id;
+  std::uint32_t check;  ///< Whatever else is to be known of the key.
+};
+
+using IdMap = KeyMap<IdEntry>;
 
 }  // namespace optrace::agent

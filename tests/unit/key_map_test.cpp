@@ -1,22 +1,23 @@
-#include "tracer/agent/id_map.h"
+#include "tracer/agent/key_map.h"
 
 #include <random>
 #include <unordered_map>
 
 #include <catch2/catch.hpp>
 
+using optrace::agent::IdEntry;
 using optrace::agent::IdMap;
 
 namespace {
 
 bool has(const IdMap& map, std::uint64_t key, std::uint32_t id) {
-  const IdMap::Entry* const entry = map.find(key);
+  const IdEntry* const entry = map.find(key);
   return entry != nullptr && entry->key == key && entry->id == id && entry->check == id + 1;
 }
 
 }  // namespace
 
-TEST_CASE("a map of ids has what was put into it and not taken out", "[id_map]") {
+TEST_CASE("a map of ids has what was put into it and not taken out", "[key_map]") {
   IdMap map;
   CHECK(map.find(1) == nullptr);
   map.erase(1);
