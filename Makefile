@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests bench sweep index format lint clean
+.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -51,7 +51,7 @@ sanitize: setup sanitized-build
 
 # What is fetched and what is built leave each other room.
 test:
-	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build
+	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
 
@@ -67,11 +67,13 @@ stress: build
 	@.venv/bin/python -B tests/stress/run_stress.py --python .venv/bin/python
 
 neighbours: build
-	@setup/make-venv.sh .venv-neighbours setup/requirements-reference.txt tests/neighbours/requirements.txt
+	@BASE=.venv setup/make-venv.sh .venv-neighbours tests/neighbours/requirements.txt
 	@.venv/bin/python -B tests/neighbours/run_neighbours.py --python .venv-neighbours/bin/python
 
-pytorch-tests: build
-	@setup/make-venv.sh .venv-pytorch-tests setup/requirements-reference.txt tests/pytorch_tests/requirements.txt
+pytorch-tests-venv: setup
+	@BASE=.venv setup/make-venv.sh .venv-pytorch-tests tests/pytorch_tests/requirements.txt
+
+pytorch-tests: build pytorch-tests-venv
 	@setup/fetch-source.sh
 	@.venv/bin/python -B tests/pytorch_tests/run_pytorch_tests.py \
 	  --python .venv-pytorch-tests/bin/python --source .source/pytorch-2.6.0

@@ -28,9 +28,15 @@ namespace {
 void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& bytes,
                      std::uint64_t least, const std::string& what) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+  const auto check = [least](const std::string& given) {
+    std::uint64_t size = 0;
+    const bool good = CLI::detail::lexical_cast(given, size) && size >= least && size <= kMost;
+    return good ? std::string()
+                : fmt::format("{} bytes is not a size from {}M to 1T", given, least >> 20U);
+  };
   command.add_option(name, bytes, what)
       ->transform(CLI::AsSizeValue(false).description(""))
-      ->check(CLI::Range(least, kMost).description(""))
+      ->check(CLI::Validator(check, ""))
       ->type_name("SIZE");
 }
 

@@ -230,6 +230,7 @@ bool ProbePlanner::plan_trap(Slot& slot, std::span<const std::byte> code) const 
 }
 
 bool ProbePlanner::add(std::uint64_t address) {
+  if (added_.contains(address)) return true;
   constexpr std::uint64_t kLongestPatch = kJumpSize - 1 + ZYDIS_MAX_INSTRUCTION_LENGTH;
   const auto function = module_.find_piece(address);
   if (!function || function->address != address || function->resolver) return false;
@@ -260,21 +261,10 @@ bool ProbePlanner::add(std::uint64_t address) {
       static_cast<std::uint8_t>(std::min<std::size_t>(code.size(), sizeof probe.original));
   std::memcpy(probe.original, code.data(), probe.original_size);
   probes_.push_back(probe);
+  added_.insert(address);
   fixups_.insert(fixups_.end(), slot.fixups.begin(), slot.fixups.end());
   code_ += slot.code;
   return true;
-}
-
-void ProbePlanner::add(const ProbePlan& plan) {
-  for (const Probe& old : plan.probes()) {
-    Probe probe = old;
-    const auto fixups = plan.fixups(old);
-    probe.code_offset = static_cast<std::uint32_t>(code_.size());
-    probe.first_fixup = static_cast<std::uint32_t>(fixups_.size());
-    fixups_.insert(fixups_.end(), fixups.begin(), fixups.end());
-    code_ += plan.code(old);
-    probes_.push_back(probe);
-  }
 }
 
 std::string ProbePlanner::bytes(const std::filesystem::path& module_path) const {

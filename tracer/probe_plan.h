@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "platform/mapped_file.h"
@@ -22,12 +23,9 @@ class ProbePlanner {
   /// Both must outlive the planner.
   ProbePlanner(const ModuleSymbols& module, const EntryLandings& landings);
 
-  /// Adds a probe at the entry of the function at `address` (as linked). False when its first
-  /// instruction can't be moved: then it can't be probed.
+  /// Adds a probe at the entry of the function at `address` (as linked), once: a function may have
+  /// several names. False when its first instruction can't be moved: then it can't be probed.
   bool add(std::uint64_t address);
-
-  /// Takes over the probes of an earlier plan of the same module.
-  void add(const class ProbePlan& plan);
 
   /// Has forks wait for a mutex of the module; 0: none.
   void set_fork_lock(std::uint64_t address) { fork_lock_ = address; }
@@ -44,6 +42,7 @@ class ProbePlanner {
 
   const ModuleSymbols& module_;
   const EntryLandings& landings_;
+  std::unordered_set<std::uint64_t> added_;
   std::vector<plan::Probe> probes_;
   std::vector<plan::Fixup> fixups_;
   std::string code_;

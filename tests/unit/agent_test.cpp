@@ -450,6 +450,24 @@ TEST_CASE("int3s become jumps once no other thread can be in their way") {
   CHECK(text_of(as_pointer(targets().plain)) == text_before);
 }
 
+TEST_CASE("placing waits for a thread that blocks SIGTRAP for a moment") {
+  const ProbesGoAtTheEnd guard;
+  const PlanFile file(all_targets());
+  std::atomic<bool> blocked = false;
+  std::thread other([&blocked] {
+    sigset_t trap;
+    sigemptyset(&trap);
+    sigaddset(&trap, SIGTRAP);
+    pthread_sigmask(SIG_BLOCK, &trap, nullptr);
+    blocked = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  });
+  while (!blocked) std::this_thread::yield();
+  const int placed = agent().place(file.path(), 0);
+  other.join();
+  CHECK(placed == 11);
+}
+
 TEST_CASE("probes come and go while threads run through them") {
   const ProbesGoAtTheEnd guard;
   const std::string text_before = text_of(as_pointer(targets().plain));

@@ -135,8 +135,9 @@ bool others_make_system_calls() {
 }
 
 bool all_take_traps() {
+  constexpr int kMostTries = 1000;
   bool all = false;
-  for (int tries = 0; tries < kMostWaits && !all; ++tries) {
+  for (int tries = 0; tries < kMostTries && !all; ++tries) {
     if (tries > 0) {
       const timespec pause{0, kWaitNanoseconds};
       nanosleep(&pause, nullptr);

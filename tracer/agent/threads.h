@@ -13,7 +13,8 @@ void wait_for_pending_traps();
 bool others_make_system_calls();
 
 /// Whether no thread blocks SIGTRAP: the kernel ends a process in which one that does meets an
-/// int3.
+/// int3. Waits two seconds for that or somewhat longer, because a thread blocks all signals while
+/// it starts another thread or a program, which takes a while on a busy machine.
 bool all_take_traps();
 
 }  // namespace optrace::agent

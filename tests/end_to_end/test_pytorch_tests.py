@@ -1,0 +1,32 @@
+"""A fixed tenth of some of PyTorch's own tests has under `optrace run` the outcome that it has alone."""
+import json
+import os
+import sys
+
+import pytest
+
+FILES = ("test_view_ops", "test_python_dispatch")
+EVERY = 10
+
+
+@pytest.fixture(scope="module")
+def venv_python(repository):
+    path = repository / ".venv-pytorch-tests/bin/python"
+    if not os.access(path, os.X_OK):
+        pytest.skip(f"{path} is missing; make it with `make pytorch-tests-venv`")
+    return path
+
+
+def test_the_outcomes_are_the_same(optrace, run_program, repository, venv_python, tmp_path):
+    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
+    assert fetched.returncode == 0, fetched.stderr
+    table = tmp_path / "table.json"
+    ran = run_program([sys.executable, "-B", repository / "tests/pytorch_tests/run_pytorch_tests.py",
+                       "--optrace", *optrace.command, "--python", venv_python,
+                       "--source", repository / ".source/pytorch-2.6.0",
+                       "--every", str(EVERY), "--json", table, *FILES], timeout=900)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = json.loads(table.read_text())
+    assert [row["file"] for row in rows] == list(FILES)
+    for row in rows:
+        assert row["passed"] > 5 and row["ran"] == row["tests"], row
