@@ -29,7 +29,9 @@ rm -f "$stamp"
 [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
 if [ -n "$base" ]; then
   site_packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
-  site_packages "$base" >"$(site_packages "$folder")/base.pth"
+  # With the .pth files in there.
+  printf 'import site; site.addsitedir(r"%s")\n' "$(site_packages "$base")" \
+    >"$(site_packages "$folder")/base.pth"
 fi
 requirements=()
 for file in "$@"; do requirements+=(--requirement "$file"); done
