@@ -23,9 +23,9 @@
 
 #include "platform/private_folder.h"
 #include "tests/agent/plan_builder.h"
-#include "tracer/agent/agent.h"
-#include "tracer/agent/event_buffer.h"
-#include "tracer/agent/plan_reader.h"
+#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/event_buffer.h"
+#include "tracer/in_process/agent/plan_reader.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "tracer/probe_session.h"
+#include "tracer/probes/probe_session.h"
 
 int main(int count, char** arguments) try {
   if (count < 3) {

@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #include "platform/private_folder.h"
-#include "tracer/module_symbols.h"
-#include "tracer/probe_session.h"
+#include "tracer/elf/module_symbols.h"
+#include "tracer/probes/probe_session.h"
 
 namespace {
 

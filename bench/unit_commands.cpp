@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "indexer/code_generation.h"
-#include "indexer/python_installation.h"
-#include "indexer/source_tree.h"
+#include "indexer/catalogue/code_generation.h"
+#include "indexer/sources/python_installation.h"
+#include "indexer/sources/source_tree.h"
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/output_file.h"

@@ -84,10 +84,4 @@ void OutputFile::commit() {
   temporary_.clear();
 }
 
-void write_file(const std::filesystem::path& path, std::string_view content) {
-  OutputFile file(path);
-  file.write(content);
-  file.commit();
-}
-
 }  // namespace optrace

@@ -34,7 +34,4 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-/// The whole file at once. Throws as OutputFile does.
-void write_file(const std::filesystem::path& path, std::string_view content);
-
 }  // namespace optrace

@@ -20,13 +20,13 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/private_folder.h"
-#include "tracer/agent/agent.h"
-#include "tracer/built_for_torch.h"
-#include "tracer/op_agent.h"
-#include "tracer/op_records/op_records.h"
-#include "tracer/probe_session.h"
-#include "tracer/sealed_copy.h"
-#include "tracer/target_description.h"
+#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/op_records/op_records.h"
+#include "tracer/launch/sealed_copy.h"
+#include "tracer/launch/target_description.h"
+#include "tracer/probes/probe_session.h"
+#include "tracer/runtime_build/built_for_torch.h"
+#include "tracer/runtime_build/op_agent.h"
 
 namespace optrace {
 namespace {
@@ -63,7 +63,7 @@ class Library {
   void* handle_;
 };
 
-/// tracer/agent/agent.h as loaded.
+/// tracer/in_process/agent/agent.h as loaded.
 struct Agent {
   explicit Agent(const Library& library) {
     library.find(place, "optrace_agent_place");
@@ -102,7 +102,7 @@ struct Agent {
   decltype(optrace_agent_read_counters)* read_counters = nullptr;
 };
 
-/// tracer/op_records/op_records.h as loaded.
+/// tracer/in_process/op_records/op_records.h as loaded.
 struct OpRecorder {
   OpRecorder(const Library& library, const Agent& agent) {
     decltype(optrace_ops_use)* use = nullptr;

@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tracer/collector.h"
-#include "tracer/trace.h"
+#include "tracer/calltree/collector.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

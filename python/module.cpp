@@ -18,7 +18,7 @@
 #include "python/python_check.h"
 #include "python/python_values.h"
 #include "python/recorded_trace.h"
-#include "report/layers.h"
+#include "report/model/layers.h"
 
 namespace optrace {
 namespace {

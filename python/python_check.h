@@ -7,7 +7,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "report/check.h"
+#include "report/check/check.h"
 
 namespace optrace {
 

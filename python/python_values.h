@@ -8,7 +8,7 @@
 #include <pybind11/pybind11.h>
 
 #include "platform/error.h"
-#include "report/report.h"
+#include "report/model/report.h"
 
 namespace optrace {
 

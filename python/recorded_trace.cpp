@@ -4,14 +4,14 @@
 #include <span>
 #include <vector>
 
-#include "indexer/index_catalogue.h"
+#include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
-#include "report/html.h"
-#include "report/json.h"
-#include "report/json_fields.h"
-#include "report/read_report.h"
-#include "report/trace_index.h"
-#include "report/tree.h"
+#include "report/merge/trace_index.h"
+#include "report/model/json_fields.h"
+#include "report/model/read_report.h"
+#include "report/output/html.h"
+#include "report/output/json.h"
+#include "report/output/tree.h"
 
 namespace optrace {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "report/check.h"
-#include "report/report.h"
-#include "tracer/trace.h"
+#include "report/check/check.h"
+#include "report/model/report.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

@@ -6,9 +6,9 @@ cd "$(dirname "$0")/.."
 build=${1:-build}
 git ls-files '*.cpp' '*.h' '*.hpp' | xargs clang-format-19 --dry-run --Werror
 # What is built against a wheel's headers, where it is used, is in no list of compile commands.
-git ls-files '*.cpp' ':!tracer/op_records' |
+git ls-files '*.cpp' ':!tracer/in_process/op_records' |
   xargs --max-procs="$(nproc)" --max-args=1 clang-tidy-19 -p "$build" --quiet --warnings-as-errors='*' \
     --extra-arg=-Wno-ignored-gch 2>/dev/null  # Precompiled headers are g++'s.
-clang-tidy-19 tracer/op_records/op_records.cpp --quiet --warnings-as-errors='*' -- \
+clang-tidy-19 tracer/in_process/op_records/op_records.cpp --quiet --warnings-as-errors='*' -- \
   -std=c++20 -DNDEBUG -I. -isystem .venv/lib/python*/site-packages/torch/include 2>/dev/null
 echo 'No formatting or clang-tidy finding.'

@@ -13,7 +13,7 @@
 #include "src/live_table.h"
 #include "src/report_command.h"
 #include "src/standard_output.h"
-#include "tracer/attach.h"
+#include "tracer/attach/attach.h"
 
 namespace optrace {
 namespace {

@@ -8,11 +8,11 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 
-#include "indexer/index_catalogue.h"
+#include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
-#include "report/check.h"
-#include "report/json_fields.h"
-#include "report/render.h"
+#include "report/check/check.h"
+#include "report/model/json_fields.h"
+#include "report/output/render.h"
 #include "src/command.h"
 #include "src/destination.h"
 #include "src/operand.h"

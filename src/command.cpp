@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "report/op_spelling.h"
+#include "report/locate/op_spelling.h"
 
 namespace optrace {
 

@@ -8,8 +8,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "tracer/memory_budget.h"
-#include "tracer/tracing_orders.h"
+#include "tracer/calltree/memory_budget.h"
+#include "tracer/launch/tracing_orders.h"
 
 namespace optrace {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "report/terminal_text.h"
+#include "platform/printable_text.h"
 
 namespace optrace {
 

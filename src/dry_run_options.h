@@ -4,7 +4,7 @@
 
 #include <CLI/App.hpp>
 
-#include "tracer/dry_run.h"
+#include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
 

@@ -9,7 +9,7 @@
 
 #include "platform/child_process.h"
 #include "platform/error.h"
-#include "report/terminal_text.h"
+#include "platform/printable_text.h"
 #include "src/command_words.h"
 #include "src/standard_output.h"
 

@@ -11,11 +11,11 @@
 
 #include <fmt/format.h>
 
-#include "indexer/index_catalogue.h"
-#include "indexer/on_demand.h"
+#include "indexer/making/on_demand.h"
+#include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
-#include "report/source_link.h"
-#include "report/terminal_text.h"
+#include "platform/printable_text.h"
+#include "report/model/source_link.h"
 #include "src/standard_output.h"
 
 namespace optrace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "indexer/index_store.h"
-#include "report/locate_output.h"
+#include "indexer/store/index_store.h"
+#include "report/locate/locate_output.h"
 #include "src/python_choice.h"
 
 namespace optrace {

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "report/layer_map.h"
-#include "report/layer_map_output.h"
-#include "report/render.h"
+#include "report/locate/layer_map.h"
+#include "report/locate/layer_map_output.h"
+#include "report/output/render.h"
 #include "src/command.h"
 #include "src/destination.h"
 #include "src/index_choice.h"

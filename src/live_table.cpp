@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "report/terminal_text.h"
+#include "platform/printable_text.h"
 
 namespace optrace {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tracer/attach.h"
+#include "tracer/attach/attach.h"
 
 namespace optrace {
 

@@ -18,7 +18,7 @@
 
 #include "platform/error.h"
 #include "platform/mapped_file.h"
-#include "report/terminal_text.h"
+#include "platform/printable_text.h"
 #include "src/command.h"
 #include "src/run_command.h"
 #include "src/standard_output.h"

@@ -24,17 +24,16 @@
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "platform/printable_text.h"
-#include "report/locate.h"
-#include "report/op_spelling.h"
-#include "report/source_indexes.h"
-#include "report/terminal_text.h"
+#include "report/locate/locate.h"
+#include "report/locate/op_spelling.h"
+#include "report/locate/source_indexes.h"
 #include "src/command.h"
 #include "src/dry_run_options.h"
 #include "src/index_choice.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
-#include "tracer/launcher.h"
-#include "tracer/trace.h"
+#include "tracer/launch/launcher.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tracer/trace.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

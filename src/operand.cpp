@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "report/combine.h"
-#include "report/read_report.h"
-#include "report/terminal_text.h"
-#include "report/trace_index.h"
+#include "platform/printable_text.h"
+#include "report/merge/combine.h"
+#include "report/merge/trace_index.h"
+#include "report/model/read_report.h"
 #include "src/traced_command.h"
 
 namespace optrace {

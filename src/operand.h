@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "report/report.h"
-#include "tracer/trace.h"
+#include "report/model/report.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "indexer/file_text.h"
 #include "platform/child_process.h"
 #include "platform/error.h"
 #include "platform/json_reader.h"
 #include "platform/private_folder.h"
+#include "platform/whole_file.h"
 
 namespace optrace {
 namespace {
@@ -129,7 +129,7 @@ std::optional<Located> inspect_python_name(const std::filesystem::path& python,
                 "Name something of PyTorch's, which needs no Python.");
   }
   if (*status != 0) return std::nullopt;  // A module that fails to import.
-  const auto answer = read_json(file_text(answer_file));
+  const auto answer = read_json(read_file(answer_file).value_or(""));
   if (!answer.is_object()) return std::nullopt;
   const auto text = [&](const char* key) {
     const auto found = answer.find(key);

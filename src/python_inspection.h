@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "report/locate.h"
+#include "report/locate/locate.h"
 
 namespace optrace {
 

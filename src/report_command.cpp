@@ -14,7 +14,7 @@
 #include "platform/error.h"
 #include "platform/output_file.h"
 #include "platform/printable_text.h"
-#include "report/trace_index.h"
+#include "report/merge/trace_index.h"
 #include "src/command.h"
 #include "src/standard_output.h"
 

@@ -5,8 +5,8 @@
 
 #include <CLI/App.hpp>
 
-#include "report/render.h"
-#include "tracer/trace.h"
+#include "report/output/render.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

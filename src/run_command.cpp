@@ -24,14 +24,14 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
-#include "report/terminal_text.h"
+#include "platform/printable_text.h"
 #include "src/command.h"
 #include "src/dry_run_options.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
 #include "src/standard_output.h"
-#include "tracer/program_launch.h"
-#include "tracer/trace.h"
+#include "tracer/launch/program_launch.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <CLI/App.hpp>
 
-#include "tracer/trace.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

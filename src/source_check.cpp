@@ -17,14 +17,14 @@
 
 #include "platform/error.h"
 #include "platform/json_writer.h"
-#include "report/completeness.h"
-#include "report/source_link.h"
-#include "report/symbol_name.h"
-#include "report/terminal_text.h"
+#include "platform/printable_text.h"
+#include "report/model/completeness.h"
+#include "report/model/source_link.h"
+#include "report/model/symbol_name.h"
 #include "src/command.h"
 #include "src/destination.h"
 #include "src/index_choice.h"
-#include "tracer/module_symbols.h"
+#include "tracer/elf/module_symbols.h"
 
 namespace optrace {
 namespace {

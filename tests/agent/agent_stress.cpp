@@ -29,9 +29,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tracer/agent/agent.h"
-#include "tracer/agent/event_buffer.h"
-#include "tracer/agent/region.h"
+#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/event_buffer.h"
+#include "tracer/in_process/agent/region.h"
 
 namespace {
 

@@ -161,7 +161,7 @@ def assert_path(report, expected):
 @pytest.fixture(scope="module")
 def report(optrace, python, repository):
     """report(*arguments): the command's JSON, validated; each call is traced once."""
-    schema = json.loads((repository / "report/report.schema.json").read_text())
+    schema = json.loads((repository / "report/schemas/report.schema.json").read_text())
     validator = jsonschema.validators.validator_for(schema)(schema)
 
     @functools.lru_cache(maxsize=None)

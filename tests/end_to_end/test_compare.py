@@ -31,7 +31,7 @@ def traces(optrace, python, tmp_path_factory):
 @pytest.fixture(scope="module")
 def compare(optrace, repository):
     """compare(A, B) -> the comparison, which is as its schema says."""
-    schema = json.loads((repository / "report/comparison.schema.json").read_text())
+    schema = json.loads((repository / "report/schemas/comparison.schema.json").read_text())
 
     def run(first, second):
         result = optrace("compare", first, second, "--format", "json")

@@ -33,7 +33,7 @@ def dispatched(request, optrace, repository, tmp_path_factory):
                      truth, timeout=400)
     assert result.returncode == 0, result.stderr
     document = json.loads(report.read_text())
-    schema = json.loads((repository / "report/report.schema.json").read_text())
+    schema = json.loads((repository / "report/schemas/report.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(document)
     return document, json.loads(truth.read_text())
 

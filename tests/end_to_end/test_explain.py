@@ -255,7 +255,7 @@ def test_the_text_reads_well(explain):
 
 
 def test_json_keeps_to_its_schema(explain, repository):
-    schema = json.loads((repository / "report/explain.schema.json").read_text())
+    schema = json.loads((repository / "report/schemas/explain.schema.json").read_text())
     for op in ("conv2d", "add.out", "t", "split.Tensor", "cudnn_convolution", "aten::set_data"):
         jsonschema.validate(explain(op, "--device", "cpu", parsed=True), schema)
 

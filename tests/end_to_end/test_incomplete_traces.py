@@ -92,7 +92,7 @@ def test_lost_events_decide_nothing(optrace, lossy, repository):
         assert status == UNDECIDED
         assert told == ["error", "failed", "error", "error", "passed", "failed", "error", "error"]
         assert f"{lost} events were lost" in checked["rules"][0]["found"]
-        schema = json.loads((repository / "report/check.schema.json").read_text())
+        schema = json.loads((repository / "report/schemas/check.schema.json").read_text())
         jsonschema.validate(checked, schema)
 
 
@@ -106,7 +106,7 @@ def test_two_that_lost_events_are_not_called_the_same(optrace, lossy, tmp_path, 
     comparison = json.loads(compared.stdout)
     assert comparison["conclusive"] is False and comparison["first"]["shortfalls"]
     jsonschema.validate(
-        comparison, json.loads((repository / "report/comparison.schema.json").read_text()))
+        comparison, json.loads((repository / "report/schemas/comparison.schema.json").read_text()))
     baseline = tmp_path / "baseline.json"
     refused = optrace("compare", trace, "--baseline", baseline, "--update")
     assert refused.returncode == UNDECIDED and "events were lost" in refused.stderr
@@ -119,7 +119,7 @@ def test_paths_without_room_are_counted_by_name(optrace, merged, repository):
     assert found["paths_merged"] > 0 and set(found) <= {"paths_merged", "callers_inferred"}
     assert f"{found['paths_merged']} calls are in '...' frames" in text
     jsonschema.validate(json.loads(report.read_text()),
-                        json.loads((repository / "report/report.schema.json").read_text()))
+                        json.loads((repository / "report/schemas/report.schema.json").read_text()))
     # All of them are counted, so what goes by names is told.
     status, told, _ = verdicts(
         optrace, trace, "calls aten::relu == 700", "never calls aten::tanh", "ops <= 100000",

@@ -48,7 +48,7 @@ def names(report):
 
 @pytest.fixture(scope="module")
 def schema(repository):
-    text = (repository / "report/report.schema.json").read_text()
+    text = (repository / "report/schemas/report.schema.json").read_text()
     return jsonschema.Draft202012Validator(json.loads(text))
 
 

@@ -88,7 +88,7 @@ def test_reports_of_other_versions(program, optrace, files, repository, tmp_path
     """fixtures/reports/first.json is as the first version wrote it."""
     first = repository / "fixtures/reports/first.json"
     jsonschema.validate(json.loads(first.read_text()),
-                        json.loads((repository / "report/report.schema.json").read_text()))
+                        json.loads((repository / "report/schemas/report.schema.json").read_text()))
     newer = json.loads((files / "a.json").read_text())
     newer["added"] = {"later": [1]}
     newer["torch"]["added"] = 1

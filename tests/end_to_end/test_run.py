@@ -455,7 +455,7 @@ def test_ranks_of_a_job(traced, optrace, python, script, tmp_path, repository, i
     assert "cosh" in only
     report = json.loads(optrace("report", "--format", "json", *traces).stdout)
     jsonschema.validate(report, json.loads(
-        (repository / "report/report.schema.json").read_text()))
+        (repository / "report/schemas/report.schema.json").read_text()))
     assert [process["rank"] for process in report["processes"]] == [0, 1]
     both, = [frame for frame in frames(report)
              if frame["op"] == "aten::mul.Tensor"

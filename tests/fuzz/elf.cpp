@@ -1,10 +1,10 @@
 // ELF files, as libraries of a traced process are: names, bounds of functions, relocations, and the
 // code that is decoded to plan probes.
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/dynamic_imports.h"
-#include "tracer/entry_landings.h"
-#include "tracer/module_symbols.h"
-#include "tracer/probe_plan.h"
+#include "tracer/elf/dynamic_imports.h"
+#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/module_symbols.h"
+#include "tracer/probes/probe_plan.h"
 
 using namespace optrace;
 

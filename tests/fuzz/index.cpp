@@ -1,9 +1,9 @@
 // Indexes; version and checksums are put right here, so that a fuzzer gets behind them.
 #include <xxhash.h>
 
-#include "indexer/index_format.h"
-#include "indexer/index_store.h"
-#include "indexer/op_facts.h"
+#include "indexer/store/index_format.h"
+#include "indexer/store/index_store.h"
+#include "indexer/store/op_facts.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace optrace;

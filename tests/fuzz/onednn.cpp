@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/op_records/onednn_calls.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "tracer/in_process/op_records/onednn_calls.cpp"  // NOLINT(bugprone-suspicious-include)
 
 namespace optrace_ops {
 

@@ -5,9 +5,9 @@
 #include <xxhash.h>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/agent/plan_reader.h"
-#include "tracer/entry_landings.h"
-#include "tracer/probe_plan.h"
+#include "tracer/elf/entry_landings.h"
+#include "tracer/in_process/agent/plan_reader.h"
+#include "tracer/probes/probe_plan.h"
 
 using namespace optrace;
 

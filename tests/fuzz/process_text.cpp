@@ -1,6 +1,6 @@
 // /proc/PID/maps and /proc/PID/status.
+#include "platform/running_process.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/running_process.h"
 
 using namespace optrace;
 

@@ -1,6 +1,6 @@
 // What a traced process sends, a JSON object a line.
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/launcher.h"
+#include "tracer/launch/launcher.h"
 
 using namespace optrace;
 

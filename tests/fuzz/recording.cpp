@@ -1,8 +1,8 @@
 // The agent's raw recording. Its version is put right here: a new one needs no new corpus.
-#include "tracer/recording.h"
+#include "tracer/trace/recording.h"
 
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/agent/recording_format.h"
+#include "tracer/in_process/agent/recording_format.h"
 
 using namespace optrace;
 

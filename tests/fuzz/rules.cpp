@@ -1,5 +1,5 @@
 // Rules of `optrace check`: a file of them, and one sentence.
-#include "report/check_rules.h"
+#include "report/check/check_rules.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace optrace;

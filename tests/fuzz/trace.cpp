@@ -1,13 +1,13 @@
 // Trace files, and the reports that are made of them. An input is the sections' contents, each with
 // its size before it: compressed and sealed here, so that a fuzzer gets behind the checksum.
-#include "tracer/trace.h"
+#include "tracer/trace/trace.h"
 
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "report/render.h"
+#include "report/output/render.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/trace_format.h"
+#include "tracer/trace/trace_format.h"
 
 using namespace optrace;
 

@@ -52,7 +52,7 @@ UNWRITTEN = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empt
 def list_calls(python):
     """What there is to call in this Python's torch: {"torch", "calls"}."""
     listed = subprocess.run(
-        [python, "-B", REPOSITORY / "tests/sweep/list_ops.py", REPOSITORY / "tracer/target"],
+        [python, "-B", REPOSITORY / "tests/sweep/list_ops.py", REPOSITORY / "tracer/in_process/python"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if listed.returncode != 0:
         raise RuntimeError(listed.stderr[-2000:])

@@ -17,11 +17,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "indexer/index_catalogue.h"
+#include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
-#include "report/report.h"
-#include "tracer/launcher.h"
+#include "report/model/report.h"
+#include "tracer/launch/launcher.h"
 
 namespace {
 

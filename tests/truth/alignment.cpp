@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tracer/trace.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

@@ -37,9 +37,10 @@
 #include "platform/child_process.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
-#include "tracer/call_tree.h"
-#include "tracer/probe_session.h"
-#include "tracer/trace.h"
+#include "tracer/calltree/call_tree.h"
+#include "tracer/calltree/recorded_trace.h"
+#include "tracer/probes/probe_session.h"
+#include "tracer/trace/trace.h"
 #include "truth/alignment.h"
 #include "truth/path_sums.h"
 #include "truth/truth_file.h"
@@ -398,8 +399,8 @@ Trace record(Workloads& workloads, const std::string& workload, bool python_even
   std::uint64_t jump_count = 0;
   std::uint64_t trap_count = 0;
   std::istringstream(workloads.order({{"order", "count"}})) >> jump_count >> trap_count;
-  return session.finish(
-      raw, {{"op", workload}, {"probes", {{"jumps", jump_count}, {"traps", trap_count}}}});
+  return read_recorded_trace(
+      session, raw, {{"op", workload}, {"probes", {{"jumps", jump_count}, {"traps", trap_count}}}});
 }
 
 // Steps and records `wanted` in one process. Returns the one at which the process died, if it did.

@@ -6,8 +6,8 @@
 #include <iostream>
 #include <string>
 
-#include "indexer/index_store.h"
-#include "indexer/symbol_key.h"
+#include "indexer/store/index_store.h"
+#include "indexer/store/symbol_key.h"
 
 int main(int argc, char** argv) {
   try {

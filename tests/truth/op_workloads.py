@@ -1,14 +1,14 @@
 """Workloads of PyTorch's own OpInfo database: `op:add`, or `op:add+backward`.
 
 An op is called with its first sample, on the CPU and in float32 where it has that; the samples and
-what is run backward are those of optrace's own target (tracer/target).
+what is run backward are those of optrace's own target (tracer/in_process/python).
 """
 import pathlib
 import sys
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tracer/target"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tracer/in_process/python"))
 
 from optrace_target.call import Backward, Call  # noqa: E402
 from optrace_target.opinfo import OpInfoDatabase  # noqa: E402

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tracer/trace.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

@@ -20,9 +20,9 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
-#include "report/json.h"
-#include "report/report.h"
-#include "tracer/launcher.h"
+#include "report/model/report.h"
+#include "report/output/json.h"
+#include "tracer/launch/launcher.h"
 #include "truth/path_sums.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "tracer/trace.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

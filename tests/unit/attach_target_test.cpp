@@ -1,4 +1,4 @@
-#include "tracer/attach_target.h"
+#include "tracer/attach/attach_target.h"
 
 #include <array>
 #include <cerrno>
@@ -33,9 +33,9 @@
 
 #include "platform/child_process.h"
 #include "platform/private_folder.h"
+#include "platform/running_process.h"
 #include "tests/unit/small_library.h"
-#include "tracer/attach_refusal.h"
-#include "tracer/running_process.h"
+#include "tracer/attach/attach_refusal.h"
 
 using namespace optrace;
 using namespace optrace::test;

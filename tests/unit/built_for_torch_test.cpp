@@ -1,14 +1,14 @@
 // What is compiled for a torch: what it depends on, whom it may come from, and what it may cost.
-#include "tracer/built_for_torch.h"
+#include "tracer/runtime_build/built_for_torch.h"
 
 #include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "platform/file_trust.h"
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/build_inputs.h"
-#include "tracer/file_trust.h"
+#include "tracer/runtime_build/build_inputs.h"
 
 namespace optrace {
 namespace {

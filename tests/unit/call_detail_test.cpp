@@ -1,4 +1,4 @@
-#include "report/call_detail.h"
+#include "report/model/call_detail.h"
 
 #include <string>
 #include <utility>
@@ -6,10 +6,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "report/check.h"
-#include "report/failures.h"
-#include "report/report.h"
-#include "report/tree.h"
+#include "report/check/check.h"
+#include "report/model/report.h"
+#include "report/output/failures.h"
+#include "report/output/tree.h"
 #include "trace_builder.h"
 
 using namespace optrace;

@@ -1,4 +1,4 @@
-#include "tracer/call_tree.h"
+#include "tracer/calltree/call_tree.h"
 
 #include <string>
 #include <vector>

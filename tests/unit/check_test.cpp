@@ -1,4 +1,4 @@
-#include "report/check.h"
+#include "report/check/check.h"
 
 #include <algorithm>
 #include <array>
@@ -13,12 +13,12 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "indexer/index_writer.h"
+#include "indexer/store/index_writer.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
-#include "report/baseline.h"
-#include "report/combine.h"
-#include "report/json.h"
+#include "report/compare/baseline.h"
+#include "report/merge/combine.h"
+#include "report/output/json.h"
 
 using namespace optrace;
 using Status = CheckResult::Status;

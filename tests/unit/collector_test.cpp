@@ -1,4 +1,4 @@
-#include "tracer/collector.h"
+#include "tracer/calltree/collector.h"
 
 #include <cstring>
 #include <memory>
@@ -12,7 +12,7 @@
 
 #include "platform/error.h"
 #include "platform/private_folder.h"
-#include "tracer/agent/recording_format.h"
+#include "tracer/in_process/agent/recording_format.h"
 
 using namespace optrace;
 

@@ -1,4 +1,4 @@
-#include "report/compare.h"
+#include "report/compare/compare.h"
 
 #include <fstream>
 #include <string>
@@ -9,9 +9,9 @@
 
 #include "platform/error.h"
 #include "platform/private_folder.h"
-#include "report/baseline.h"
-#include "report/json.h"
-#include "report/read_report.h"
+#include "report/compare/baseline.h"
+#include "report/model/read_report.h"
+#include "report/output/json.h"
 
 using namespace optrace;
 using Kind = Difference::Kind;

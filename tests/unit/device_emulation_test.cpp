@@ -1,4 +1,4 @@
-#include "tracer/device_emulation.h"
+#include "tracer/runtime_build/device_emulation.h"
 
 #include <cstdlib>
 #include <optional>

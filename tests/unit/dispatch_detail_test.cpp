@@ -1,4 +1,4 @@
-#include "report/dispatch_detail.h"
+#include "report/model/dispatch_detail.h"
 
 #include <random>
 #include <set>
@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "tracer/op_agent.h"
+#include "tracer/runtime_build/op_agent.h"
 
 using namespace optrace;
 using nlohmann::json;

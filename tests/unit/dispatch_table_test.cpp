@@ -1,4 +1,4 @@
-#include "report/dispatch_table.h"
+#include "report/explain/dispatch_table.h"
 
 #include <string>
 #include <vector>

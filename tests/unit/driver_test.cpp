@@ -1,4 +1,4 @@
-#include "indexer/driver.h"
+#include "indexer/frontend/driver.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "tracer/dynamic_imports.h"
+#include "tracer/elf/dynamic_imports.h"
 
 #include <algorithm>
 #include <random>
@@ -9,7 +9,7 @@
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/device_libraries.h"
+#include "tracer/runtime_build/device_libraries.h"
 
 using namespace optrace;
 using namespace optrace::test;

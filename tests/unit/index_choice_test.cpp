@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "indexer/index_writer.h"
+#include "indexer/store/index_writer.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "src/python_inspection.h"

@@ -1,4 +1,4 @@
-#include "indexer/index_store.h"
+#include "indexer/store/index_store.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,9 +10,9 @@
 #include <catch2/catch.hpp>
 #include <xxhash.h>
 
-#include "indexer/index_format.h"
-#include "indexer/index_writer.h"
-#include "indexer/symbol_key.h"
+#include "indexer/store/index_format.h"
+#include "indexer/store/index_writer.h"
+#include "indexer/store/symbol_key.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
 

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "report/json.h"
-#include "report/report.h"
+#include "report/model/report.h"
+#include "report/output/json.h"
 #include "trace_builder.h"
 
 using nlohmann::json;

@@ -1,4 +1,4 @@
-#include "tracer/launcher.h"
+#include "tracer/launch/launcher.h"
 
 #include <chrono>
 #include <cstdint>

@@ -1,11 +1,11 @@
-#include "report/layer_map.h"
+#include "report/locate/layer_map.h"
 
 #include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "indexer/index_writer.h"
+#include "indexer/store/index_writer.h"
 #include "platform/private_folder.h"
 
 using namespace optrace;

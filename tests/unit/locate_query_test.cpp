@@ -1,4 +1,4 @@
-#include "report/locate_query.h"
+#include "report/locate/locate_query.h"
 
 #include <random>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "indexer/symbol_key.h"
+#include "indexer/store/symbol_key.h"
 #include "platform/error.h"
 
 using namespace optrace;

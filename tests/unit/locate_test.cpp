@@ -1,4 +1,4 @@
-#include "report/locate.h"
+#include "report/locate/locate.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,11 +7,11 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "indexer/index_writer.h"
-#include "indexer/op_facts.h"
+#include "indexer/store/index_writer.h"
+#include "indexer/store/op_facts.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
-#include "report/locate_output.h"
+#include "report/locate/locate_output.h"
 
 using namespace optrace;
 

@@ -4,12 +4,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "indexer/index_writer.h"
-#include "indexer/symbol_key.h"
+#include "indexer/store/index_writer.h"
+#include "indexer/store/symbol_key.h"
 #include "platform/private_folder.h"
-#include "report/layers.h"
-#include "report/report.h"
-#include "report/source_link.h"
+#include "report/model/layers.h"
+#include "report/model/report.h"
+#include "report/model/source_link.h"
 #include "trace_builder.h"
 
 using optrace::canonical_symbol;

@@ -1,4 +1,4 @@
-#include "tracer/module_symbols.h"
+#include "tracer/elf/module_symbols.h"
 
 #include <cstring>
 #include <fstream>
@@ -11,10 +11,10 @@
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/entry_landings.h"
-#include "tracer/function_jumps.h"
-#include "tracer/probe_plan.h"
-#include "tracer/probe_selection.h"
+#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/function_jumps.h"
+#include "tracer/probes/probe_plan.h"
+#include "tracer/probes/probe_selection.h"
 
 using namespace optrace;
 using namespace optrace::test;

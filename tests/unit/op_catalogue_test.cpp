@@ -1,11 +1,11 @@
-#include "indexer/op_catalogue.h"
+#include "indexer/catalogue/op_catalogue.h"
 
 #include <random>
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "indexer/op_facts.h"
+#include "indexer/store/op_facts.h"
 #include "platform/error.h"
 
 using namespace optrace;

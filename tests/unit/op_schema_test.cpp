@@ -1,4 +1,4 @@
-#include "report/op_schema.h"
+#include "report/explain/op_schema.h"
 
 #include <random>
 #include <string>

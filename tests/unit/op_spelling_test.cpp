@@ -1,11 +1,11 @@
-#include "report/op_spelling.h"
+#include "report/locate/op_spelling.h"
 
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "indexer/index_writer.h"
+#include "indexer/store/index_writer.h"
 #include "platform/private_folder.h"
 
 using namespace optrace;

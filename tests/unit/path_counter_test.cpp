@@ -1,4 +1,4 @@
-#include "tracer/path_counter.h"
+#include "tracer/calltree/path_counter.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "tracer/probe_plan.h"
+#include "tracer/probes/probe_plan.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,8 +11,8 @@
 
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/entry_landings.h"
-#include "tracer/probe_selection.h"
+#include "tracer/elf/entry_landings.h"
+#include "tracer/probes/probe_selection.h"
 
 using namespace optrace;
 using namespace optrace::test;

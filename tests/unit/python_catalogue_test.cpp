@@ -1,4 +1,4 @@
-#include "indexer/python_catalogue.h"
+#include "indexer/catalogue/python_catalogue.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "tracer/python_positions.h"
+#include "tracer/trace/python_positions.h"
 
 #include <cstddef>
 #include <random>

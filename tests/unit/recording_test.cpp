@@ -1,4 +1,4 @@
-#include "tracer/recording.h"
+#include "tracer/trace/recording.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -14,10 +14,11 @@
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/module_symbols.h"
-#include "tracer/probe_plan.h"
-#include "tracer/probe_session.h"
-#include "tracer/process_map.h"
+#include "tracer/calltree/recorded_trace.h"
+#include "tracer/elf/module_symbols.h"
+#include "tracer/probes/probe_plan.h"
+#include "tracer/probes/probe_session.h"
+#include "tracer/probes/process_map.h"
 
 using namespace optrace;
 using namespace optrace::test;
@@ -203,7 +204,7 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
 
   const auto raw = traced.folder.path() / "raw";
   write_bytes(raw, first_recording(traced, *plan));
-  const Trace trace = session.finish(raw, {{"op", "aten::relu"}});
+  const Trace trace = read_recorded_trace(session, raw, {{"op", "aten::relu"}});
   CHECK(trace.meta["op"] == "aten::relu");
   CHECK(trace.meta["probes"] == nlohmann::json({{"placed", 2}, {"failed", 0}}));
   REQUIRE(trace.modules.size() == 1);
@@ -284,7 +285,7 @@ int plumbing(int n) { return at::_ops::relu::call(n) * 5; }
                                {{call, 0, 0x7ffd00, traced.inside(kPlumbing), 1300},
                                 {kernel, 0, 0x7ffd00, traced.inside(kPlumbing), 1302}})
                        .finish());
-  const Trace trace = session.finish(raw, {});
+  const Trace trace = read_recorded_trace(session, raw, {});
   REQUIRE(trace.threads.at(0).events.size() == 2);
   const auto& events = trace.threads[0].events;
   CHECK(trace.functions.at(events[0].what).tail_calls == std::vector{events[1].what});
@@ -311,7 +312,7 @@ TEST_CASE("what is probed does not depend on what was recorded before") {
     first = session.initial_plans({traced.library});
     REQUIRE(first.size() == 1);
     write_bytes(raw, first_recording(traced, *ProbePlan::open(first[0])));
-    session.finish(raw, {});
+    read_recorded_trace(session, raw, {});
   }
   CHECK(ProbeSession(traced.scratch("second")).initial_plans({traced.library}) == first);
 }
@@ -333,7 +334,7 @@ TEST_CASE("a caller without a probe is an event of its own") {
                                 {recording::kCaller, 0x1234, 0x7ffe00, 0x5678, 1250},
                                 {call, 0, 0x7ffd00, inside, 1300}})
                        .finish());
-  const Trace trace = session.finish(raw, {});
+  const Trace trace = read_recorded_trace(session, raw, {});
   const auto& events = trace.threads.at(0).events;
   REQUIRE(events.size() == 2);  // Nothing is known about an address in no module.
   CHECK(events[0].kind == EventKind::caller);
@@ -456,7 +457,7 @@ TEST_CASE("a spoiled recording gives an error or a trace, never a crash") {
   const auto plan = ProbePlan::open(session.initial_plans({traced.library}).at(0));
   const std::string whole = first_recording(traced, *plan);
   const auto raw = traced.folder.path() / "raw";
-  CHECK_THROWS_AS(session.finish(traced.folder.path() / "absent", {}), Error);
+  CHECK_THROWS_AS(read_recorded_trace(session, traced.folder.path() / "absent", {}), Error);
   std::mt19937 engine(11);
   const auto below = [&](std::size_t limit) {
     return std::uniform_int_distribution<std::size_t>(0, limit - 1)(engine);
@@ -473,7 +474,7 @@ TEST_CASE("a spoiled recording gives an error or a trace, never a crash") {
     if (round % 5 == 0) bytes.resize(below(bytes.size()) + 1);
     write_bytes(raw, bytes);
     try {
-      const Trace trace = session.finish(raw, {});
+      const Trace trace = read_recorded_trace(session, raw, {});
       CHECK(trace.threads.size() <= 1);
     } catch (const Error& error) {
       CHECK(error.status() == ExitStatus::failed);

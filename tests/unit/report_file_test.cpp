@@ -1,4 +1,4 @@
-#include "report/report_file.h"
+#include "report/model/report_file.h"
 
 #include <algorithm>
 #include <fstream>
@@ -12,11 +12,11 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
-#include "report/check.h"
-#include "report/compare.h"
-#include "report/html.h"
-#include "report/json.h"
-#include "report/tree.h"
+#include "report/check/check.h"
+#include "report/compare/compare.h"
+#include "report/output/html.h"
+#include "report/output/json.h"
+#include "report/output/tree.h"
 
 using namespace optrace;
 using nlohmann::json;

@@ -1,4 +1,4 @@
-#include "tracer/situation_memory.h"
+#include "tracer/calltree/situation_memory.h"
 
 #include <map>
 #include <random>

@@ -1,4 +1,4 @@
-#include "indexer/source_tree.h"
+#include "indexer/sources/source_tree.h"
 
 #include <algorithm>
 #include <fstream>

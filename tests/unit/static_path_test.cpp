@@ -1,4 +1,4 @@
-#include "report/static_path.h"
+#include "report/explain/static_path.h"
 
 #include <string>
 #include <vector>
@@ -6,10 +6,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "indexer/index_writer.h"
+#include "indexer/store/index_writer.h"
 #include "platform/private_folder.h"
-#include "report/explain.h"
-#include "report/explain_output.h"
+#include "report/explain/explain.h"
+#include "report/explain/explain_output.h"
 
 using namespace optrace;
 

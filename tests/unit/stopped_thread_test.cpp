@@ -1,4 +1,4 @@
-#include "tracer/stopped_thread.h"
+#include "tracer/attach/stopped_thread.h"
 
 #include <array>
 #include <cerrno>

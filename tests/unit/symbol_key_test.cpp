@@ -1,4 +1,4 @@
-#include "indexer/symbol_key.h"
+#include "indexer/store/symbol_key.h"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "report/symbol_name.h"
+#include "report/model/symbol_name.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "tracer/text_thread.h"
+#include "tracer/attach/text_thread.h"
 
 #include <cstring>
 #include <string>
@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tracer/running_process.h"
-#include "tracer/stopped_thread.h"
+#include "platform/running_process.h"
+#include "tracer/attach/stopped_thread.h"
 
 using namespace optrace;
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "report/report.h"
-#include "tracer/path_counter.h"
-#include "tracer/trace.h"
+#include "report/model/report.h"
+#include "tracer/calltree/path_counter.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 

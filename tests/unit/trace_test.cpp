@@ -1,4 +1,4 @@
-#include "tracer/trace.h"
+#include "tracer/trace/trace.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,8 @@
 #include "platform/mapped_file.h"
 #include "platform/output_file.h"
 #include "platform/private_folder.h"
-#include "tracer/trace_format.h"
+#include "platform/whole_file.h"
+#include "tracer/trace/trace_format.h"
 
 using namespace optrace;
 
@@ -117,11 +118,6 @@ bool same(const Trace& a, const Trace& b) {
          std::ranges::equal(a.functions, b.functions, functions) &&
          std::ranges::equal(a.python_functions, b.python_functions, python) &&
          std::ranges::equal(a.threads, b.threads, threads);
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
 /// Makes the checksum fit again, so that what lies behind it is put to the test.
@@ -252,7 +248,7 @@ TEST_CASE("what is no trace is refused with a reason and a remedy") {
   CHECK_THAT(message_of(folder.path()), Contains("not a regular file"));
 
   write_trace(example_trace(), path);
-  const std::string whole = read_file(path);
+  const std::string whole = read_file(path).value();
   std::string bytes = whole;
   bytes[offsetof(trace_format::FileHeader, version)] = 9;
   write_file(path, bytes);
@@ -292,7 +288,7 @@ TEST_CASE("a spoiled trace gives an error or the same trace, never a crash") {
   const auto path = folder.path() / "spoiled.trace";
   const Trace trace = example_trace();
   write_trace(trace, path);
-  const std::string whole = read_file(path);
+  const std::string whole = read_file(path).value();
   FlawMaker flaws;
   std::size_t refused = 0;
   constexpr std::size_t kRounds = 2000;
@@ -315,7 +311,7 @@ TEST_CASE("a crafted trace with a right checksum gives an error or a trace that 
   const PrivateFolder folder;
   const auto path = folder.path() / "crafted.trace";
   write_trace(example_trace(), path);
-  const std::string whole = read_file(path);
+  const std::string whole = read_file(path).value();
   const Sections parts = take_apart(whole);
   FlawMaker flaws;
   std::size_t refused = 0;

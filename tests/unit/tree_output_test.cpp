@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "report/render.h"
-#include "report/report.h"
-#include "report/terminal_text.h"
-#include "report/tree.h"
+#include "report/model/report.h"
+#include "report/output/render.h"
+#include "report/output/terminal_text.h"
+#include "report/output/tree.h"
 #include "trace_builder.h"
 
 using Catch::Contains;

@@ -1,4 +1,4 @@
-#include "indexer/unit_cache.h"
+#include "indexer/frontend/unit_cache.h"
 
 #include <chrono>
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "indexer/file_text.h"
 #include "platform/private_folder.h"
+#include "platform/whole_file.h"
 
 using namespace optrace;
 
@@ -65,7 +65,7 @@ TEST_CASE("unit cache: another identity, source or header is another result") {
   const auto digest = kept.keep().digest();
   CHECK_FALSE(kept.find(8));
   for (const char* name : {"a.cpp", "a.h"}) {
-    const std::string text = file_text(kept.path(name));
+    const std::string text = read_file(kept.path(name)).value_or("");
     kept.write(name, "changed");
     CHECK_FALSE(kept.find());
     CHECK(kept.keep().digest() != digest);
@@ -94,7 +94,7 @@ TEST_CASE("unit cache: a file that was written while it may have been read is no
 TEST_CASE("unit cache: a broken entry is none") {
   const Kept kept;
   kept.keep();
-  const std::string whole = file_text(kept.entry());
+  const std::string whole = read_file(kept.entry()).value_or("");
   REQUIRE(whole.size() > 40);
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string broken = whole;

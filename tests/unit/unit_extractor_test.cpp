@@ -11,9 +11,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "indexer/driver.h"
-#include "indexer/symbol_key.h"
-#include "indexer/worker_protocol.h"
+#include "indexer/frontend/driver.h"
+#include "indexer/frontend/worker_protocol.h"
+#include "indexer/store/symbol_key.h"
 #include "platform/private_folder.h"
 
 using namespace optrace;

@@ -1,4 +1,4 @@
-#include "indexer/worker_protocol.h"
+#include "indexer/frontend/worker_protocol.h"
 
 #include <functional>
 #include <random>

@@ -44,7 +44,7 @@ std::string write_forwarders(const DeviceFamily& family, std::span<const std::st
         prototype.name);
   }
   std::string text = write_includes(headers) + std::string(kRecordingPreamble) +
-                     "\n#include \"tracer/cuda_calls/forwards.h\"\n";
+                     "\n#include \"tracer/in_process/cuda_calls/forwards.h\"\n";
   if (rows.empty()) return text;
   return text + fmt::format(
                     "\nnamespace {{\n{}{}\nconst optrace_agent_redirection all[] = {{\n{}}};\n"

@@ -1,10 +1,10 @@
 #pragma once
 
 // The emulated CUDA device: what its libraries share. It is shipped as source and built for the
-// torch at hand against the headers of the nvidia wheels (tracer/device_emulation.h), one library
-// for each that torch's own libraries need (libcudart.so.12, libcudnn.so.9, ...), with the same
-// SONAME and symbol versions, so that the loader takes them for the real ones. This header is
-// liboptrace_device.so, which all of them link.
+// torch at hand against the headers of the nvidia wheels (tracer/runtime_build/device_emulation.h),
+// one library for each that torch's own libraries need (libcudart.so.12, libcudnn.so.9, ...), with
+// the same SONAME and symbol versions, so that the loader takes them for the real ones. This header
+// is liboptrace_device.so, which all of them link.
 //
 // Rules for every function that stands in for one of CUDA's: its outputs are filled or it fails;
 // what nobody has thought about calls unthought() and fails; nothing succeeds silently.
@@ -14,7 +14,7 @@
 #include <string>
 
 #include "tracer/emulated_device/device_parts.h"
-#include "tracer/op_records/json_text.h"
+#include "tracer/in_process/op_records/json_text.h"
 
 #define OPTRACE_DEVICE_EXPORT __attribute__((visibility("default")))
 
@@ -123,8 +123,8 @@ OPTRACE_DEVICE_EXPORT void library_wrote(const void* pointer);
 
 extern "C" {
 
-/// The in-process agent's functions, as tracer/agent/agent.h has them. From then on calls are
-/// recorded whenever the agent records. 0, or -EINVAL.
+/// The in-process agent's functions, as tracer/in_process/agent/agent.h has them. From then on
+/// calls are recorded whenever the agent records. 0, or -EINVAL.
 struct optrace_device_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
   std::uint32_t (*new_record)(void);

@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tracer/agent/recording_format.h"
 #include "tracer/emulated_device/device.h"
 #include "tracer/emulated_device/device_fork.h"
 #include "tracer/emulated_device/device_streams.h"
+#include "tracer/in_process/agent/recording_format.h"
 
 namespace optrace::emulated {
 namespace {
@@ -92,7 +92,7 @@ bool is_answer(const char* function, int error) {
 }
 
 /// Where optrace follows emulated devices as it does real ones, their work is told of by CUPTI, and
-/// what libraries are asked for by what stands before them (tracer/cuda_calls/).
+/// what libraries are asked for by what stands before them (tracer/in_process/cuda_calls/).
 bool is_told_elsewhere(const char* kind) {
   static const bool follows = [] {
     const char* const wish = std::getenv("OPTRACE_DEVICE_ACTIVITY");

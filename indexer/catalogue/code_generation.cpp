@@ -1,0 +1,28 @@
+#include "indexer/catalogue/code_generation.h"
+
+#include "platform/error.h"
+
+namespace optrace {
+
+void generate_code(const SourceTree& tree, const PythonInstallation& python,
+                   const std::filesystem::path& folder) {
+  const std::filesystem::path aten = folder / "build/aten/src/ATen";
+  const std::filesystem::path shims = folder / "torch/csrc/inductor/aoti_torch/generated";
+  std::filesystem::create_directories(aten);
+  std::filesystem::create_directories(shims);
+  // Every install folder is given: the defaults of some lie in the source tree. The same for the
+  // C shims, which torchgen otherwise compares with a copy beside its output.
+  run_python(
+      python.python,
+      {"-m", "torchgen.gen", "--source-path", "aten/src/ATen", "--install-dir", aten.string(),
+       "--aoti-install-dir", shims.string(), "--update-aoti-c-shim", "--per-operator-headers"},
+      tree.folder, "generating the ATen code with torchgen");
+  run_python(
+      python.python,
+      {"-m", "tools.setup_helpers.generate_code", "--gen-dir", folder.string(),
+       "--native-functions-path", "aten/src/ATen/native/native_functions.yaml", "--tags-path",
+       "aten/src/ATen/native/tags.yaml", "--gen-lazy-ts-backend", "--per-operator-headers"},
+      tree.folder, "generating the autograd code and the Python bindings");
+}
+
+}  // namespace optrace

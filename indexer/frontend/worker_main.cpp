@@ -1,0 +1,220 @@
+// The index worker: a process of its own because a compiler front end may crash, hang or exhaust
+// memory on a unit. It reads tasks from standard input and answers on standard output. With
+// --clang-version it says which libclang it has.
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <clang-c/Index.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "indexer/frontend/unit_extractor.h"
+#include "indexer/frontend/worker_protocol.h"
+#include "platform/error.h"
+#include "platform/output_file.h"
+
+namespace {
+
+using namespace optrace;
+
+using ClangIndex = std::unique_ptr<std::remove_pointer_t<CXIndex>, decltype(&clang_disposeIndex)>;
+using ClangUnit = std::unique_ptr<std::remove_pointer_t<CXTranslationUnit>,
+                                  decltype(&clang_disposeTranslationUnit)>;
+
+PathMap path_map(const WorkerSetup& setup) {
+  return [setup](std::string_view path) -> std::optional<std::string> {
+    const std::string normal = std::filesystem::path(path).lexically_normal().string();
+    const auto lies_in = [&](const std::string& folder) {
+      return normal.size() > folder.size() + 1 && normal.starts_with(folder) &&
+             normal[folder.size()] == '/';
+    };
+    for (const auto& folder : setup.left_out) {
+      if (lies_in(folder)) {
+        return std::nullopt;
+      }
+    }
+    for (const auto& [folder, name] : setup.folders) {
+      if (lies_in(folder)) {
+        std::string inside = normal.substr(folder.size() + 1);
+        return name.empty() ? inside : fmt::format("{}/{}", name, inside);
+      }
+    }
+    return std::nullopt;
+  };
+}
+
+void count_errors(CXTranslationUnit unit, UnitStatus& status) {
+  for (unsigned number = 0; number < clang_getNumDiagnostics(unit); ++number) {
+    const std::unique_ptr<void, decltype(&clang_disposeDiagnostic)> diagnostic(
+        clang_getDiagnostic(unit, number), &clang_disposeDiagnostic);
+    if (clang_getDiagnosticSeverity(diagnostic.get()) < CXDiagnostic_Error) {
+      continue;
+    }
+    if (++status.errors == 1) {
+      const CXString text =
+          clang_formatDiagnostic(diagnostic.get(), CXDiagnostic_DisplaySourceLocation);
+      status.first_error = clang_getCString(text);
+      clang_disposeString(text);
+    }
+  }
+}
+
+// The files that a unit read; those that its precompiled header read are the header's.
+void append_inclusions(CXTranslationUnit unit, std::string& text) {
+  clang_getInclusions(
+      unit,
+      [](CXFile file, CXSourceLocation*, unsigned, CXClientData client) {
+        const CXString name = clang_getFileName(file);
+        append_inclusion(clang_getCString(name), *static_cast<std::string*>(client));
+        clang_disposeString(name);
+      },
+      &text);
+}
+
+// What to say when memory runs out, made before it does.
+std::string& last_words() {
+  static std::string line;
+  return line;
+}
+
+[[noreturn]] void end_out_of_memory() {
+  const std::string& line = last_words();
+  const ssize_t written = ::write(STDOUT_FILENO, line.data(), line.size());
+  ::_exit(written < 0 ? 1 : static_cast<int>(ExitStatus::failed));
+}
+
+// Bounds what the process may hold beside the files that it maps, precompiled headers among them.
+void limit_memory(std::uint64_t bytes) {
+  if (bytes == 0) {
+    return;
+  }
+  const rlimit limit{bytes, bytes};
+  if (::setrlimit(RLIMIT_DATA, &limit) != 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot limit a worker's memory: {}", describe_errno(errno)),
+                "Try again without a memory limit.");
+  }
+  std::set_new_handler(&end_out_of_memory);
+}
+
+// What RLIMIT_DATA counts, in bytes.
+std::uint64_t memory_held() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::uint64_t kilobytes = 0;
+  while (status >> word) {
+    if (word == "VmData:" && status >> kilobytes) {
+      break;
+    }
+  }
+  return kilobytes * 1024;
+}
+
+class Worker {
+ public:
+  explicit Worker(const WorkerSetup& setup)
+      : index_(clang_createIndex(/*excludeDeclarationsFromPCH=*/1, /*displayDiagnostics=*/0),
+               &clang_disposeIndex),
+        extractor_(
+            path_map(setup),
+            [this](const IndexContents::Function& function) { append_function(function, found_); },
+            [this](const IndexContents::Registration& registration) {
+              append_registration(registration, found_);
+            }),
+        memory_limit_(setup.memory_limit) {
+    limit_memory(memory_limit_);
+  }
+
+  UnitStatus run(const UnitTask& task) {
+    UnitStatus status;
+    status.number = task.number;
+    status.outcome = UnitOutcome::out_of_memory;
+    last_words() = to_line(status);
+    status.outcome = UnitOutcome::not_parsed;
+    std::vector<const char*> arguments;
+    arguments.reserve(task.arguments.size());
+    for (const auto& argument : task.arguments) {
+      arguments.push_back(argument.c_str());
+    }
+    // Incomplete: instances of function templates are not made, which is a third of the time. Only
+    // the templates themselves are walked.
+    unsigned options = CXTranslationUnit_KeepGoing | CXTranslationUnit_Incomplete;
+    if (!task.precompiled.empty()) {
+      options |= CXTranslationUnit_ForSerialization;
+    }
+    CXTranslationUnit parsed = nullptr;
+    clang_parseTranslationUnit2(index_.get(), task.source.c_str(), arguments.data(),
+                                static_cast<int>(arguments.size()), nullptr, 0, options, &parsed);
+    const ClangUnit unit(parsed, &clang_disposeTranslationUnit);
+    if (parsed == nullptr) {
+      // Where malloc fails rather than `new`, libclang gives up on the unit; what it held is lost.
+      if (memory_limit_ != 0 && memory_held() > memory_limit_ / 2) {
+        status.outcome = UnitOutcome::out_of_memory;
+      }
+      return status;
+    }
+    count_errors(parsed, status);
+    found_.clear();
+    extractor_.extract(parsed);
+    append_inclusions(parsed, found_);
+    OutputFile result(task.result);
+    result.write(found_);
+    result.commit();
+    status.outcome = UnitOutcome::done;
+    if (!task.precompiled.empty() &&
+        clang_saveTranslationUnit(parsed, task.precompiled.c_str(),
+                                  clang_defaultSaveOptions(parsed)) != CXSaveError_None) {
+      status.outcome = UnitOutcome::not_saved;
+    }
+    return status;
+  }
+
+ private:
+  ClangIndex index_;
+  std::string found_;
+  UnitExtractor extractor_;
+  std::uint64_t memory_limit_;
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count > 1 && std::string_view(arguments[1]) == "--clang-version") {
+    const CXString version = clang_getClangVersion();
+    std::cout << clang_getCString(version) << '\n';
+    clang_disposeString(version);
+    return static_cast<int>(ExitStatus::done);
+  }
+  // The command's end is the worker's, however it comes.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  try {
+    std::string line;
+    if (!std::getline(std::cin, line)) {
+      return static_cast<int>(ExitStatus::failed);
+    }
+    Worker worker(parse_setup(line));
+    while (std::getline(std::cin, line)) {
+      const UnitStatus status = worker.run(parse_task(line));
+      std::cout << to_line(status) << std::flush;
+      if (status.outcome == UnitOutcome::out_of_memory) {
+        return static_cast<int>(ExitStatus::failed);
+      }
+    }
+    return static_cast<int>(ExitStatus::done);
+  } catch (const std::exception& error) {
+    std::cerr << "optrace-index-worker: " << error.what() << '\n';
+    return static_cast<int>(ExitStatus::failed);
+  }
+}

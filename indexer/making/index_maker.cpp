@@ -1,0 +1,79 @@
+#include "indexer/making/index_maker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include "indexer/making/tree_work.h"
+#include "indexer/sources/progress_reporter.h"
+#include "indexer/sources/source_tree.h"
+#include "indexer/store/index_catalogue.h"
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "platform/output_file.h"
+
+namespace optrace {
+namespace {
+
+bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
+  return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& pattern) {
+           return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+         });
+}
+
+// Those that fit `only`, the large ones first, so that no worker sits alone over one at the end.
+std::vector<SourceUnit> wanted_units(std::vector<SourceUnit> units,
+                                     const std::vector<std::string>& only) {
+  std::erase_if(units, [&](const SourceUnit& unit) { return !is_wanted(unit.name, only); });
+  if (units.empty()) {
+    throw Error(ExitStatus::usage, "no unit of the source tree fits --only",
+                "Patterns are those of a shell and name files from the top of the tree: "
+                "--only 'aten/src/ATen/native/Conv*.cpp'.");
+  }
+  std::stable_sort(units.begin(), units.end(), [](const auto& left, const auto& right) {
+    return std::filesystem::file_size(left.path) > std::filesystem::file_size(right.path);
+  });
+  return units;
+}
+
+}  // namespace
+
+MadeIndex make_index(const MakeIndexOptions& options) {
+  SourceTree tree = open_source_tree(options.source);
+  const std::filesystem::path path =
+      options.output.empty() ? own_index_path(tree.version) : options.output;
+  // Before the work rather than after it.
+  {
+    const OutputFile trial(path);
+  }
+
+  const InterruptGuard guard;
+  ProgressReporter progress;
+  TreeWork work(std::move(tree), options.python, progress);
+  work.prepare();
+  const std::vector<SourceUnit> units = wanted_units(work.units(), options.only);
+  ParsedUnits parsed =
+      work.parse(units, {.jobs = options.jobs, .worker_memory = options.worker_memory});
+  IndexContents contents = merge_findings(parsed.units, parsed.headers);
+  if (contents.functions.empty()) {
+    throw Error(ExitStatus::failed,
+                fmt::format("no unit could be indexed; the first failure: {}: {}",
+                            parsed.failed.empty() ? "none" : parsed.failed.front().name,
+                            parsed.failed.empty() ? "" : parsed.failed.front().reason),
+                "Build or install optrace again, or free some memory.");
+  }
+  work.write(std::move(contents),
+             {{"units", std::to_string(units.size())},
+              {"units_failed", std::to_string(parsed.failed.size())},
+              {"partial", options.only.empty() ? "" : "yes"}},
+             path);
+  return {.path = path,
+          .torch_version = work.tree().version,
+          .units = units.size(),
+          .parsed = parsed.parsed_now,
+          .failed = std::move(parsed.failed)};
+}
+
+}  // namespace optrace

@@ -1,0 +1,149 @@
+#include "indexer/making/tree_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "indexer/catalogue/code_generation.h"
+#include "indexer/catalogue/op_catalogue.h"
+#include "indexer/catalogue/python_catalogue.h"
+#include "indexer/sources/source_fetch.h"
+#include "indexer/store/index_writer.h"
+#include "platform/error.h"
+#include "platform/installation.h"
+#include "platform/whole_file.h"
+
+namespace optrace {
+namespace {
+
+void check_versions(const SourceTree& tree, const PythonInstallation& python) {
+  if (python.torch_version != tree.version) {
+    throw Error(
+        ExitStatus::usage,
+        fmt::format("the source in {} is of PyTorch {}, the torch of {} is {}",
+                    tree.folder.string(), tree.version, python.python.string(),
+                    python.torch_version),
+        fmt::format("The wheel's headers are read with the source: name a Python that has torch {} "
+                    "with --python, or give the source of {}.",
+                    tree.version, python.torch_version));
+  }
+}
+
+// The wheel's commit, where the tree is a checkout of it, or no checkout and its catalogue of ops
+// is the wheel's to the byte.
+std::string git_version(const SourceTree& tree, const PythonInstallation& python) {
+  if (const std::string commit = checked_out_commit(tree.folder); !commit.empty()) {
+    return commit == python.git_version ? commit : "";
+  }
+  const std::string shipped = read_file(python.torch_folder.parent_path() /
+                                        "torchgen/packaged/ATen/native/native_functions.yaml")
+                                  .value_or("");
+  const std::string here =
+      read_file(tree.folder / "aten/src/ATen/native/native_functions.yaml").value_or("");
+  return !shipped.empty() && shipped == here ? python.git_version : "";
+}
+
+// Everything that the generators read.
+std::uint64_t generator_inputs(const SourceTree& tree, FileHashes& hashes) {
+  Digest digest;
+  for (const char* part :
+       {"torchgen", "tools", "aten/src/ATen/native/native_functions.yaml",
+        "aten/src/ATen/native/tags.yaml", "aten/src/ATen/native/ts_native_functions.yaml",
+        "aten/src/ATen/templates", "torch/csrc/lazy", "torch/csrc/inductor/aoti_torch/generated",
+        "version.txt"}) {
+    digest.add(part).add(hashes.of_all(tree.folder / part));
+  }
+  return digest.value();
+}
+
+PythonInstallation fitting_python(const SourceTree& tree, const std::filesystem::path& python) {
+  PythonInstallation found = examine_python(python);
+  check_versions(tree, found);
+  return found;
+}
+
+}  // namespace
+
+TreeWork::TreeWork(SourceTree tree, const std::filesystem::path& python, ProgressReporter& progress)
+    : tree_(std::move(tree)),
+      python_(fitting_python(tree_, python)),
+      progress_(progress),
+      work_(tree_.folder, python_.torch_folder) {}
+
+void TreeWork::prepare() {
+  FileHashes hashes;
+  const std::uint64_t input = generator_inputs(tree_, hashes);
+  work_.make_once("generated", input, [&](const std::filesystem::path& folder) {
+    progress_.begin("Generating the code that PyTorch's build generates");
+    generate_code(tree_, python_, folder);
+  });
+  const auto ops_program = data_folder() / "catalogue/ops.py";
+  work_.make_once("ops", Digest().add(input).add(hashes.of_all(ops_program)).value(),
+                  [&](const std::filesystem::path& file) {
+                    progress_.begin("Reading what native_functions.yaml and derivatives.yaml say");
+                    write_ops(tree_.folder, python_.python, file);
+                  });
+  const auto names_program = data_folder() / "catalogue/python_names.py";
+  work_.make_once("python_names",
+                  Digest()
+                      .add(hashes.of_all(names_program))
+                      .add(hashes.of(python_.torch_folder / "version.py"))
+                      .value(),
+                  [&](const std::filesystem::path& file) {
+                    progress_.begin("Listing the names of the Python API");
+                    write_python_names(python_.python, file);
+                  });
+  ops_ = parse_ops(read_file(work_.path() / "ops").value_or(""));
+  hashes_ = FileHashes();
+}
+
+std::vector<SourceUnit> TreeWork::units() const {
+  std::vector<SourceUnit> units = list_units(tree_.folder);
+  for (auto& unit : list_units(generated())) {
+    units.push_back(std::move(unit));
+  }
+  return units;
+}
+
+UnitsToParse TreeWork::units_to_parse(const std::vector<SourceUnit>& sources) const {
+  UnitsToParse wanted;
+  for (const UnitGroup group : kUnitGroups) {
+    if (std::none_of(sources.begin(), sources.end(),
+                     [&](const SourceUnit& unit) { return unit.group == group; })) {
+      continue;
+    }
+    for (const auto& source : sources) {
+      if (source.group == group) {
+        wanted.units.push_back({source.path, source.name, wanted.groups.size()});
+      }
+    }
+    wanted.groups.push_back(
+        {group_name(group),
+         compiler_arguments(group, tree_, generated(), python_, data_folder() / "stand_ins"),
+         precompiled_text(group)});
+  }
+  const auto include = python_.torch_folder / "include";
+  wanted.setup.folders = {{tree_.folder.string(), ""},
+                          {generated().string(), ""},
+                          {(include / "ATen").string(), "build/aten/src/ATen"}};
+  wanted.setup.left_out = {(tree_.folder / "third_party").string()};
+  return wanted;
+}
+
+ParsedUnits TreeWork::parse(const std::vector<SourceUnit>& units, const ParseOptions& options) {
+  return parse_units(units_to_parse(units), work_, hashes_, options, progress_);
+}
+
+void TreeWork::write(IndexContents contents, const std::map<std::string, std::string>& notes,
+                     const std::filesystem::path& path) const {
+  progress_.begin("Writing the index");
+  contents.ops = ops_;
+  contents.python_names = parse_python_names(read_file(work_.path() / "python_names").value_or(""));
+  bind_python_names(contents, {tree_.folder, generated()});
+  contents.meta = {{"torch_version", tree_.version}, {"git_version", git_version(tree_, python_)}};
+  contents.meta.insert(notes.begin(), notes.end());
+  write_index(std::move(contents), path);
+}
+
+}  // namespace optrace

@@ -1,0 +1,82 @@
+#include "indexer/sources/progress_reporter.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "platform/printable_text.h"
+
+namespace optrace {
+namespace {
+
+std::string duration(double seconds) {
+  const long whole = std::lround(seconds);
+  return whole < 60 ? fmt::format("{} s", whole)
+                    : fmt::format("{} min {:02} s", whole / 60, whole % 60);
+}
+
+// Below one a second, how long one takes says more.
+std::string pace(double rate) {
+  return rate >= 1 ? fmt::format("{:.1f} a second", rate) : fmt::format("{:.1f} s each", 1 / rate);
+}
+
+}  // namespace
+
+ProgressReporter::ProgressReporter() : terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+ProgressReporter::~ProgressReporter() {
+  clear_bar();
+}
+
+void ProgressReporter::clear_bar() {
+  if (bar_shown_) {
+    fmt::print(stderr, "\r\033[K");
+    bar_shown_ = false;
+  }
+}
+
+void ProgressReporter::begin(const std::string& step) {
+  clear_bar();
+  step_ = step;
+  started_ = Clock::now();
+  drawn_ = {};
+  tenths_ = 0;
+  fmt::print(stderr, "{}\n", printable_lines(step));
+}
+
+void ProgressReporter::update(std::size_t done, std::size_t total) {
+  if (total == 0) {
+    return;
+  }
+  const auto now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - started_).count();
+  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  std::string how_long;
+  if (done == total) {
+    how_long = "in " + duration(seconds);
+  } else if (rate > 0) {
+    how_long = fmt::format("{}, {} left", pace(rate),
+                           duration(std::ceil(static_cast<double>(total - done) / rate)));
+  }
+  if (!terminal_) {
+    if (done * 10 / total > tenths_) {
+      tenths_ = done * 10 / total;
+      fmt::print(stderr, "  {} of {} ({})\n", done, total, how_long);
+    }
+    return;
+  }
+  if (now - drawn_ < std::chrono::milliseconds(100) && done < total) {
+    return;
+  }
+  drawn_ = now;
+  constexpr std::size_t kWidth = 30;
+  const std::size_t filled = done * kWidth / total;
+  fmt::print(stderr, "\r\033[K  [{:#<{}}{:.<{}}] {}/{}  {}", "", filled, "", kWidth - filled, done,
+             total, how_long);
+  std::fflush(stderr);
+  bar_shown_ = true;
+}
+
+}  // namespace optrace

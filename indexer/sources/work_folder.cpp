@@ -1,0 +1,171 @@
+#include "indexer/sources/work_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "indexer/sources/file_hashes.h"
+#include "platform/error.h"
+#include "platform/output_file.h"
+#include "platform/whole_file.h"
+
+namespace optrace {
+namespace {
+
+constexpr const char* kLock = "lock";
+constexpr const char* kAbout = "about";  // The tree's path and the torch's, a line each.
+
+std::filesystem::path kept_work_folder() {
+  const auto cache = cache_folder();
+  return cache.empty() ? cache : cache / "source";
+}
+
+std::filesystem::path key_path(const std::filesystem::path& folder, const std::string& name) {
+  return folder / (name + ".made");
+}
+
+// Of what a step made: an entry whose file was truncated since is no entry.
+std::string key_text(const std::filesystem::path& made, std::uint64_t key) {
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(made, error);
+  const auto size = is_folder ? 0 : std::filesystem::file_size(made, error);
+  return error ? "" : fmt::format("{:016x} {}\n", key, size);
+}
+
+void write_text(const std::filesystem::path& path, std::string_view text) {
+  OutputFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+// -1 when another process holds it.
+int try_lock(const std::filesystem::path& folder) {
+  const int file = ::open((folder / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) {
+    throw Error(ExitStatus::failed,
+                fmt::format("cannot write {}: {}", folder.string(), describe_errno(errno)),
+                "Free some space, or set OPTRACE_CACHE_DIR to another folder.");
+  }
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    ::close(file);
+    return -1;
+  }
+  return file;
+}
+
+std::uint64_t size_of(const std::filesystem::path& folder) {
+  std::uint64_t size = 0;
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code ignored;
+    if (at->is_regular_file(ignored)) {
+      const auto bytes = at->file_size(ignored);
+      size += ignored ? 0 : bytes;
+    }
+  }
+  return size;
+}
+
+}  // namespace
+
+WorkFolder::WorkFolder(const std::filesystem::path& tree,
+                       const std::filesystem::path& torch_folder) {
+  const auto kept = kept_work_folder();
+  if (kept.empty()) {
+    temporary_ = std::make_unique<PrivateFolder>();
+    path_ = temporary_->path();
+    return;
+  }
+  Digest digest;
+  digest.add(tree.string()).add(torch_folder.string());
+  path_ = kept / fmt::format("{:016x}", digest.value());
+  std::error_code error;
+  std::filesystem::create_directories(path_, error);
+  lock_ = try_lock(path_);
+  if (lock_ < 0) {
+    throw Error(ExitStatus::usage, fmt::format("another optrace is indexing {}", tree.string()),
+                "Wait until it has finished; what it has done is used then.");
+  }
+  try {
+    write_text(path_ / kAbout, fmt::format("{}\n{}\n", tree.string(), torch_folder.string()));
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+WorkFolder::~WorkFolder() {
+  if (lock_ >= 0) {
+    ::close(lock_);
+  }
+}
+
+bool WorkFolder::is_made(const std::string& name, std::uint64_t key) const {
+  const std::string text = key_text(path_ / name, key);
+  return !text.empty() && read_file(key_path(path_, name)).value_or("") == text;
+}
+
+void WorkFolder::note_made(const std::string& name, std::uint64_t key) const {
+  write_text(key_path(path_, name), key_text(path_ / name, key));
+}
+
+void WorkFolder::forget_made(const std::string& name) const {
+  std::error_code ignored;
+  std::filesystem::remove(key_path(path_, name), ignored);
+}
+
+bool WorkFolder::make_once(const std::string& name, std::uint64_t key,
+                           const std::function<void(const std::filesystem::path&)>& make) const {
+  if (is_made(name, key)) {
+    return false;
+  }
+  forget_made(name);
+  const std::filesystem::path made = path_ / name;
+  const std::filesystem::path half = path_ / (name + ".half");
+  std::filesystem::remove_all(half);
+  make(half);
+  std::filesystem::remove_all(made);
+  std::filesystem::rename(half, made);
+  note_made(name, key);
+  return true;
+}
+
+std::vector<KeptWork> list_kept_work() {
+  std::vector<KeptWork> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(kept_work_folder(), error), end; !error && at != end;
+       at.increment(error)) {
+    KeptWork work{.path = at->path(), .tree = {}, .torch_folder = {}};
+    std::ifstream about(at->path() / kAbout);
+    std::string tree;
+    std::string torch;
+    std::getline(about, tree);
+    std::getline(about, torch);
+    std::error_code ignored;
+    if (!std::filesystem::exists(tree, ignored) || !std::filesystem::exists(torch, ignored)) {
+      if (const int lock = try_lock(at->path()); lock >= 0) {
+        std::filesystem::remove_all(at->path(), ignored);
+        ::close(lock);
+      }
+      continue;
+    }
+    work.tree = tree;
+    work.torch_folder = torch;
+    work.size = size_of(at->path());
+    found.push_back(std::move(work));
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& left, const auto& right) { return left.tree < right.tree; });
+  return found;
+}
+
+}  // namespace optrace

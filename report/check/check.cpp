@@ -1,0 +1,673 @@
+#include "report/check/check.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/error.h"
+#include "report/check/check_backends.h"
+#include "report/check/device_copies.h"
+#include "report/check/graph_breaks.h"
+#include "report/check/rule_doubt.h"
+#include "report/model/call_detail.h"
+#include "report/model/json_fields.h"
+#include "report/model/layers.h"
+#include "report/model/shortfalls.h"
+#include "report/model/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Status = CheckResult::Status;
+using Path = std::vector<const Frame*>;
+
+std::string times(std::uint64_t count) {
+  return fmt::format("{} time{}", count, count == 1 ? "" : "s");
+}
+
+/// The frame as people name it.
+std::string shown_name(const Frame& frame) {
+  const bool step = !text_at(frame.detail, "step").empty();
+  return step && frame.op ? *frame.op : short_name(frame.name);
+}
+
+/// Each tensor among an op's arguments and results, and of the other kinds of its calls.
+template <typename Visit>
+void each_tensor(const Json& value, const Visit& visit) {
+  // Op records are bounded in depth by those who read them.
+  std::vector<const Json*> pending{&value};
+  while (!pending.empty()) {
+    const Json& at = *pending.back();
+    pending.pop_back();
+    if (!at.is_structured()) continue;
+    if (at.is_object() && at.contains("tensor") && at["tensor"].is_object()) visit(at["tensor"]);
+    for (const Json& part : at) pending.push_back(&part);
+  }
+}
+
+/// Calls of an op with a tensor of that dtype among their arguments, or their results.
+std::uint64_t calls_on_dtype(const Frame& frame, const std::string& dtype) {
+  if (!frame.detail.is_object()) return 0;
+  const auto has = [&](const char* key, const Json& call) {
+    bool found = false;
+    if (const auto values = call.find(key); values != call.end())
+      each_tensor(*values,
+                  [&](const Json& tensor) { found = found || text_at(tensor, "dtype") == dtype; });
+    return found;
+  };
+  if (has("results", frame.detail)) return frame.calls;
+  const auto variants = frame.detail.find("variants");
+  if (variants == frame.detail.end() || !variants->is_array())
+    return has("arguments", frame.detail) ? frame.calls : 0;
+  std::uint64_t calls = 0;
+  for (const Json& variant : *variants)
+    if (variant.is_object() && has("arguments", variant)) calls += count_at(variant, "calls");
+  return calls;
+}
+
+bool has_op_record(const Frame& frame) {
+  return frame.detail.is_object() && frame.detail.contains("arguments");
+}
+
+/// Calls of an op on that device: cpu, cuda, or any if empty.
+std::uint64_t calls_on(const Frame& frame, const std::string& device, const Report& report) {
+  if (device.empty()) return frame.calls;
+  const auto amount = [&](bool cuda, std::uint64_t calls) {
+    return cuda == (device == "cuda") ? calls : 0;
+  };
+  if (!frame.detail.is_object() || !frame.detail.contains("key_set"))
+    return amount(report.device == "cuda", frame.calls);
+  if (const auto variants = frame.detail.find("variants");
+      variants != frame.detail.end() && variants->is_array()) {
+    std::uint64_t calls = 0;
+    for (const Json& variant : *variants) {
+      bool cuda = false;
+      if (variant.is_object())
+        each_tensor(variant, [&](const Json& tensor) {
+          cuda = cuda || text_at(tensor, "device").starts_with("cuda");
+        });
+      calls += amount(cuda, count_at(variant, "calls"));
+    }
+    return calls;
+  }
+  const Json& keys = frame.detail["key_set"];
+  const bool cuda = keys.is_array() && std::any_of(keys.begin(), keys.end(), [](const Json& key) {
+                      return key.is_string() &&
+                             key.get_ref<const std::string&>().find("CUDA") != std::string::npos;
+                    });
+  return amount(cuda, frame.calls);
+}
+
+bool is_innermost_library(const Frame& frame) {
+  return frame.layer == Layer::library &&
+         std::ranges::none_of(frame.children,
+                              [](const Frame& child) { return child.layer == Layer::library; });
+}
+
+std::uint64_t calls_of_kind(const Frame& frame, std::string_view kind) {
+  if (!frame.detail.is_object() || !frame.detail.contains("calls")) return 0;
+  const Json& calls = frame.detail["calls"];
+  if (!calls.is_array()) return 0;
+  std::uint64_t count = 0;
+  for (const Json& call : calls)
+    if (text_at(call, "kind") == kind) count += count_at(call, "calls");
+  return count;
+}
+
+bool is_call_of(const Frame& frame, std::string_view op) {
+  return is_op_call(frame) && frame.op && *frame.op == op;
+}
+
+/// What copies all tensors of a list with kernels of its own, and calls aten::copy_ for none.
+bool is_fused_copy(const Frame& frame) {
+  if (!is_call_of(frame, "aten::_foreach_copy_")) return false;
+  std::vector<const Frame*> pending{&frame};
+  while (!pending.empty()) {
+    const Frame* const one = pending.back();
+    pending.pop_back();
+    if (is_call_of(*one, "aten::copy_")) return false;
+    for (const Frame& child : one->children) pending.push_back(&child);
+  }
+  return true;
+}
+
+/// How much of `measure` the last frame of the path is.
+std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& breaks) {
+  const Frame& frame = *path.back();
+  const Frame* const parent = path.size() > 1 ? path[path.size() - 2] : nullptr;
+  switch (measure) {
+    case Measure::ops:
+      return is_op_call(frame) ? frame.calls : 0;
+    case Measure::kernels:
+      return frame.layer == Layer::kernel && parent != nullptr &&
+                     !text_at(parent->detail, "step").empty()
+                 ? frame.calls
+                 : 0;
+    case Measure::launches:
+      return frame.layer == Layer::device ? frame.calls : 0;
+    case Measure::library_calls:
+      return is_innermost_library(frame) ? frame.calls : 0;
+    case Measure::copies: {
+      const auto is_copy = [](const Frame* one) { return is_call_of(*one, "aten::copy_"); };
+      if (is_copy(&frame) || is_fused_copy(frame)) return frame.calls;
+      const bool counted = std::any_of(path.begin(), path.end() - 1, is_copy);
+      return counted ? 0 : calls_of_kind(frame, "copy");
+    }
+    case Measure::synchronisations:
+      return frame.layer == Layer::library && (matches_pattern(frame.name, "cuda*Synchronize") ||
+                                               matches_pattern(frame.name, "cu*Synchronize"))
+                 ? frame.calls
+                 : 0;
+    case Measure::graph_breaks: {
+      const auto found = breaks.at.find(&frame);
+      return found == breaks.at.end() ? 0 : found->second;
+    }
+    case Measure::cpu_fallbacks:
+      return frame.name == "at::native::cpu_fallback" ? frame.calls : 0;
+    case Measure::implicit_copies:
+      return implicit_copies(path);
+    case Measure::failures: {
+      const auto failure = call_failure(frame.detail);
+      return failure ? failure->calls : 0;
+    }
+  }
+  return 0;
+}
+
+/// Calls of a library's function that were noted inside of the frame and have none of their own.
+std::uint64_t calls_inside(const NameMeaning& meaning, const Frame& frame) {
+  if (!frame.detail.is_object()) return 0;
+  const auto calls = frame.detail.find("calls");
+  if (calls == frame.detail.end() || !calls->is_array()) return 0;
+  const auto has_frame = [&](const std::string& name) {
+    return std::ranges::find(frame.children, name, &Frame::name) != frame.children.end();
+  };
+  std::uint64_t count = 0;
+  for (const Json& call : *calls)
+    if (const std::string name = text_at(call, "call"); !name.empty() &&
+                                                        text_at(call, "library") != "oneDNN" &&
+                                                        meaning.names(name) && !has_frame(name))
+      count += count_at(call, "calls");
+  return count;
+}
+
+/// A frame of PyTorch's that an index or Python could have told the source of.
+bool lacks_source(const Frame& frame) {
+  const bool told = frame.layer == Layer::python || frame.layer == Layer::binding ||
+                    frame.layer == Layer::dispatcher || frame.layer == Layer::autograd ||
+                    frame.layer == Layer::kernel;
+  return told && (!frame.source || frame.source->file.empty());
+}
+
+/// What is counted for one rule while the tree is walked.
+struct Tally {
+  std::uint64_t found = 0;
+  std::optional<Path> first;
+  std::vector<CheckPlace> places;  // By first occurrence.
+  std::map<std::pair<std::string_view, std::uint32_t>, std::size_t> known_places;
+  // uses: ops that did, those of which it can't be told, and what the others used instead.
+  std::uint64_t good = 0;
+  std::uint64_t doubtful = 0;
+  std::set<std::string> instead;
+};
+
+class Check {
+ public:
+  Check(const Report& report, const KnownNames& names, const std::vector<Rule>& rules,
+        const CheckOptions& options)
+      : report_(report),
+        names_(names),
+        rules_(rules),
+        options_(options),
+        tallies_(rules.size()),
+        breaks_(find_graph_breaks(report)) {
+    if (rules.size() > kMostRules)
+      throw Error(ExitStatus::usage,
+                  fmt::format("there are {} rules, more than {}", rules.size(), kMostRules),
+                  "Check fewer at a time.");
+    for (const Rule& rule : rules) meanings_.push_back(meaning_of(rule));
+  }
+
+  std::vector<CheckResult> run() {
+    walk();
+    count_what_is_not_shown();
+    std::vector<CheckResult> results;
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      CheckResult& result = results.emplace_back();
+      result.rule = rules_[i];
+      if (report_.roots.empty()) {
+        result.status = Status::failed;
+        result.found = "nothing: the report is empty";
+        continue;
+      }
+      Tally& tally = tallies_[i];
+      judge(tally, meanings_[i], result);
+      if (tally.first) result.path = steps_of(*tally.first);
+      result.places = std::move(tally.places);
+      std::ranges::stable_sort(result.places, std::ranges::greater(), &CheckPlace::count);
+    }
+    return results;
+  }
+
+ private:
+  NameMeaning meaning_of(const Rule& rule) const {
+    switch (rule.kind) {
+      case Rule::Kind::calls:
+        return names_.meaning_of(rule.pattern);
+      case Rule::Kind::uses:
+      case Rule::Kind::never_uses:
+        return names_.ops_meant_by(rule.pattern);
+      default:
+        return {};
+    }
+  }
+
+  /// Reports leave out what leads to nothing that they show.
+  void count_what_is_not_shown() {
+    for (std::size_t i = 0; i < rules_.size(); ++i)
+      if (rules_[i].kind == Rule::Kind::calls)
+        tallies_[i].found = std::max(tallies_[i].found, names_.recorded_calls(meanings_[i]));
+  }
+
+  /// Trees may be deeper than a stack.
+  void walk() {
+    std::vector<std::pair<const Frame*, std::size_t>> pending;  // With how many are above.
+    for (auto root = report_.roots.rbegin(); root != report_.roots.rend(); ++root)
+      pending.emplace_back(&*root, 0);
+    Path path;
+    while (!pending.empty()) {
+      const auto [frame, above] = pending.back();
+      pending.pop_back();
+      path.resize(above);
+      path.push_back(frame);
+      own_.resize(above);
+      own_.push_back(own_place(path));
+      python_.resize(above);
+      python_.push_back(above == 0 ? std::string_view() : inside_of(*path[above - 1]));
+      note_records(*frame);
+      for (std::size_t i = 0; i < rules_.size(); ++i) note(i, path);
+      for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
+        pending.emplace_back(&*child, path.size());
+    }
+  }
+
+  /// The innermost Python function at a frame, whose entry in `python_` is the last.
+  std::string_view inside_of(const Frame& frame) const {
+    return frame.layer == Layer::python ? std::string_view(frame.name) : python_.back();
+  }
+
+  void note_records(const Frame& frame) {
+    if (!is_op_call(frame)) return;
+    records_ = records_ || has_op_record(frame);
+    if (!frame.detail.is_object()) return;
+    const std::uint64_t left_out = count_at(frame.detail, "variants_left_out");
+    left_out_ += left_out;
+    if (may_copy_to_another_device(frame)) left_out_copies_ += left_out;
+  }
+
+  void note(std::size_t number, const Path& path) {
+    const Rule& rule = rules_[number];
+    const NameMeaning& meaning = meanings_[number];
+    Tally& tally = tallies_[number];
+    const Frame& frame = *path.back();
+    std::uint64_t more = 0;
+    switch (rule.kind) {
+      case Rule::Kind::calls:
+        more = meaning.names(frame, python_.back()) ? frame.calls : calls_inside(meaning, frame);
+        break;
+      case Rule::Kind::measure:
+        more = amount(rule.measure, path, breaks_);
+        break;
+      case Rule::Kind::no_dtype:
+        more = is_op_call(frame) ? calls_on_dtype(frame, rule.dtype) : 0;
+        break;
+      case Rule::Kind::has_sources:
+        more = lacks_source(frame) ? 1 : 0;
+        break;
+      case Rule::Kind::uses:
+      case Rule::Kind::never_uses:
+        note_use(rule, meaning, tally, path);
+        return;
+    }
+    if (more == 0) return;
+    tally.found += more;
+    if (!tally.first) tally.first = path;
+    note_place(tally, path, more);
+  }
+
+  /// How far out the innermost Python frame of the program itself is, whose place `own_` gets for
+  /// the last frame; where there is none, that of another package than torch.
+  std::size_t own_place(const Path& path) const {
+    const Frame& frame = *path.back();
+    const std::size_t above = path.size() - 1;
+    const std::size_t before = above == 0 ? kNoneOwn : own_.back();
+    const bool better = is_own(frame) &&
+                        (before == kNoneOwn || !is_installed(frame) || is_installed(*path[before]));
+    return better ? above : before;
+  }
+
+  /// A Python frame of the program itself, not of torch.
+  static bool is_own(const Frame& frame) {
+    return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
+           frame.source->line != 0 && !frame.source->file.starts_with("torch/");
+  }
+
+  /// Of the interpreter's library, or of an installed package.
+  static bool is_installed(const Frame& frame) {
+    return frame.source && (frame.source->file.starts_with('<') ||
+                            frame.source->file.find("/lib/python3") != std::string::npos);
+  }
+
+  /// Null where the way has no such frame, or the frame no source.
+  static const FrameSource* source_at(const Path& path, std::size_t at) {
+    if (at >= path.size()) return nullptr;
+    const Frame& frame = *path[at];
+    return frame.source ? &*frame.source : nullptr;
+  }
+
+  void note_place(Tally& tally, const Path& path, std::uint64_t count) const {
+    const std::size_t at = own_.back();
+    const FrameSource* const source = at == kNoneOwn ? nullptr : source_at(path, at);
+    if (source == nullptr) return;
+    const FrameSource* const next = source_at(path, at + 1);
+    const std::uint32_t line = next != nullptr && next->call_line ? *next->call_line : source->line;
+    const std::optional<CallRange> range = next != nullptr ? next->call_range : std::nullopt;
+    const auto [known, is_new] =
+        tally.known_places.try_emplace({source->file, line}, tally.places.size());
+    if (is_new)
+      tally.places.push_back(
+          {.function = shown_name(*path[at]), .file = source->file, .line = line, .range = range});
+    CheckPlace& place = tally.places[known->second];
+    place.count += count;
+    if (place.range != range) place.range.reset();
+  }
+
+  /// `first` becomes the way to what breaks the rule: the backend that is not to be, or the one
+  /// that took its place.
+  void note_use(const Rule& rule, const NameMeaning& meaning, Tally& tally, const Path& path) {
+    const Frame& op = *path.back();
+    if (!is_op_call(op) || !op.op || !meaning.names_operator(*op.op)) return;
+    const std::uint64_t calls = calls_on(op, rule.device, report_);
+    if (calls == 0) return;
+    tally.found += calls;
+    Path good;
+    Path other;
+    std::uint64_t good_calls = 0;  // Of the backend, each of which can be one op's.
+    std::size_t good_depth = path.size();
+    std::vector<std::pair<const Frame*, std::size_t>> pending{{&op, path.size() - 1}};
+    Path way = path;
+    while (!pending.empty()) {
+      const auto [frame, above] = pending.back();
+      pending.pop_back();
+      way.resize(above);
+      way.push_back(frame);
+      if (way.size() <= good_depth) good_depth = std::numeric_limits<std::size_t>::max();
+      if (is_work_of(*frame, rule.backend)) {
+        if (good.empty()) good = way;
+        // What the backend calls of its own is no other call of it.
+        if (way.size() < good_depth) {
+          good_calls += frame->calls;
+          good_depth = way.size();
+        }
+      }
+      if (frame->layer == Layer::library && !is_library_bookkeeping(frame->name)) {
+        if (const std::string library = text_at(frame->detail, "library");
+            !library.empty() && library != "CUDA" && !is_work_of(*frame, rule.backend)) {
+          tally.instead.insert(library);
+          if (other.empty()) other = way;
+        }
+      }
+      for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
+        pending.emplace_back(&*child, way.size());
+    }
+    const bool never = rule.kind == Rule::Kind::never_uses;
+    // Calls on another device took the same path: the backend may have worked for those.
+    const bool cuda_only = is_of_cuda(rule.backend);
+    const std::uint64_t elsewhere = cuda_only ? 0 : op.calls - std::min(op.calls, calls);
+    const std::uint64_t most = cuda_only && rule.device == "cpu" ? 0 : std::min(good_calls, calls);
+    const std::uint64_t least = std::min(most, good_calls - std::min(good_calls, elsewhere));
+    tally.good += least;
+    tally.doubtful += most - least;
+    const std::uint64_t bad = never ? least : calls - most;
+    if (bad == 0) return;
+    note_place(tally, path, bad);
+    if (!tally.first) tally.first = never ? good : !other.empty() ? other : own_work(path);
+  }
+
+  /// Where no library was called, the way to the first device kernel, or else to the op.
+  static Path own_work(const Path& op) {
+    Path way = op;
+    std::vector<std::pair<const Frame*, std::size_t>> pending{{op.back(), op.size() - 1}};
+    while (!pending.empty()) {
+      const auto [frame, above] = pending.back();
+      pending.pop_back();
+      way.resize(above);
+      way.push_back(frame);
+      if (frame->layer == Layer::device) return way;
+      for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
+        pending.emplace_back(&*child, way.size());
+    }
+    return op;
+  }
+
+  void judge(const Tally& tally, const NameMeaning& meaning, CheckResult& result) const {
+    const Rule& rule = result.rule;
+    if (const std::string why = cannot_tell(rule, meaning, tally, result.remedy); !why.empty()) {
+      result.status = Status::error;
+      result.found = why;
+      return;
+    }
+    bool good = false;
+    switch (rule.kind) {
+      case Rule::Kind::calls:
+        good = holds(tally.found, rule.relation, rule.bound);
+        result.found = tally.found == 0 ? "never called" : "called " + times(tally.found);
+        break;
+      case Rule::Kind::measure:
+        good = holds(tally.found, rule.relation, rule.bound);
+        result.found = std::to_string(tally.found);
+        break;
+      case Rule::Kind::no_dtype:
+        good = tally.found == 0;
+        result.found =
+            good ? "none"
+                 : fmt::format("ops called {} on tensors of {}", times(tally.found), rule.dtype);
+        break;
+      case Rule::Kind::has_sources:
+        good = tally.found == 0;
+        result.found = good ? "none" : fmt::format("{} of them", tally.found);
+        break;
+      case Rule::Kind::uses:
+      case Rule::Kind::never_uses: {
+        const bool never = rule.kind == Rule::Kind::never_uses;
+        good =
+            never ? tally.good == 0 : tally.found > 0 && tally.good + tally.doubtful == tally.found;
+        result.found = tally.found == 0
+                           ? never_called(rule)
+                           : fmt::format("{} of {} call{} {} {}", tally.good, tally.found,
+                                         tally.found == 1 ? "" : "s",
+                                         tally.good == 1 ? "uses" : "use", rule.backend);
+        if (!never && !good && !tally.instead.empty())
+          result.found += fmt::format("; it came to {}", fmt::join(tally.instead, ", "));
+        break;
+      }
+    }
+    result.status = good ? Status::passed : Status::failed;
+    if (good && tally.doubtful != 0)
+      cannot_tell_because(
+          fmt::format("{} of them took the same path as calls on another device", tally.doubtful),
+          "Call the op from another line, or in another function, for each device.", result);
+    else if (const Shortfall* const shortfall = what_could_turn(rule, meaning, tally, good))
+      cannot_tell_because(sentence_of(*shortfall), std::string(kind_of(*shortfall).remedy), result);
+  }
+
+  /// Something that the report lacks and that could turn the verdict; null if nothing could.
+  const Shortfall* what_could_turn(const Rule& rule, const NameMeaning& meaning, const Tally& tally,
+                                   bool good) const {
+    const auto found = std::ranges::find_if(report_.shortfalls, [&](const Shortfall& shortfall) {
+      return can_turn(doubt_of(shortfall, rule, meaning), rule, tally.found, good);
+    });
+    return found == report_.shortfalls.end() ? nullptr : &*found;
+  }
+
+  static void cannot_tell_because(const std::string& why, std::string remedy, CheckResult& result) {
+    result.status = Status::error;
+    result.found += fmt::format(", but {}, so the rule can't be told", why);
+    result.remedy = std::move(remedy);
+  }
+
+  /// Why a rule means nothing for this report; empty where it does.
+  std::string cannot_tell(const Rule& rule, const NameMeaning& meaning, const Tally& tally,
+                          std::string& remedy) const {
+    switch (rule.kind) {
+      case Rule::Kind::calls:
+      case Rule::Kind::uses:
+      case Rule::Kind::never_uses:
+        return tally.found > 0 || options_.allow_unknown ? ""
+                                                         : why_never_found(rule, meaning, remedy);
+      case Rule::Kind::measure:
+        if (rule.measure == Measure::graph_breaks && !breaks_.compiled) {
+          remedy = "Trace a program that runs what torch.compile gave.";
+          return "nothing was compiled by torch.compile here";
+        }
+        if (rule.measure != Measure::implicit_copies) return {};
+        [[fallthrough]];
+      case Rule::Kind::no_dtype:
+        if (records_) return why_incomplete(rule, tally, remedy);
+        remedy = "Trace where a C++ compiler is installed: op records take one.";
+        return "the report has no arguments of ops";
+      case Rule::Kind::has_sources:
+        if (!report_.source_version.empty()) return {};
+        remedy = "Make an index of PyTorch's source: optrace source fetch.";
+        return "no index of PyTorch's source was at hand when the report was made";
+    }
+    return {};
+  }
+
+  /// Why calls whose arguments are not in the report could turn the verdict; empty where none can.
+  std::string why_incomplete(const Rule& rule, const Tally& tally, std::string& remedy) const {
+    const bool dtype = rule.kind == Rule::Kind::no_dtype;
+    const std::uint64_t left_out = dtype ? left_out_ : left_out_copies_;
+    const bool good = dtype ? tally.found == 0 : holds(tally.found, rule.relation, rule.bound);
+    if (left_out == 0 || !can_turn({.more = true}, rule, tally.found, good)) return {};
+    remedy = "Trace less at a time (--ops, --count), or a part of the program.";
+    return fmt::format(
+        "the arguments of {} call{} of ops are not in the report, which keeps {} kinds "
+        "of calls for each path",
+        left_out, left_out == 1 ? "" : "s", kMostTallies);
+  }
+
+  /// Why it means nothing that no call was found; empty where it does mean something.
+  std::string why_never_found(const Rule& rule, const NameMeaning& meaning,
+                              std::string& remedy) const {
+    const Knowledge known = names_.knowledge_of(meaning);
+    if (known == Knowledge::none) {
+      remedy = why_unknown(rule.pattern);
+      return fmt::format("nothing is known that matches {}, so the rule could never fail",
+                         rule.pattern);
+    }
+    if (known == Knowledge::unrecorded) {
+      remedy =
+          "Ask for a function that does its work, or an op. --allow-unknown (in Python "
+          "allow_unknown=True) takes it as it is.";
+      return fmt::format("no trace tells of {}: {}", rule.pattern,
+                         meaning.why_untold.empty()
+                             ? "it is a type, or a function that is compiled into others or that "
+                               "optrace does not record"
+                             : meaning.why_untold);
+    }
+    if (known == Knowledge::by_record && !records_) {
+      remedy = "Trace where a C++ compiler is installed: op records take one.";
+      return fmt::format("only op records tell of {}, and the report has none", rule.pattern);
+    }
+    if (known == Knowledge::unshown && !names_.has_traces()) {
+      remedy = "Check the trace (--trace FILE) itself, which has all calls.";
+      return fmt::format("reports leave {} out where it calls nothing that they show",
+                         rule.pattern);
+    }
+    if (rule.kind != Rule::Kind::never_uses) return {};
+    remedy =
+        "Trace a program that calls it, on a GPU or with --dry-run where that is meant. "
+        "--allow-unknown (in Python allow_unknown=True) takes it as it is.";
+    return never_called(rule) + ", so the rule says nothing";
+  }
+
+  static std::string never_called(const Rule& rule) {
+    return fmt::format("{} was never called{}{}", rule.pattern, rule.device.empty() ? "" : " on ",
+                       rule.device);
+  }
+
+  std::string why_unknown(const std::string& pattern) const {
+    if (!names_.complete())
+      return "There is no index of PyTorch's source, which knows what was not called "
+             "(optrace source fetch makes one). --allow-unknown (in Python allow_unknown=True) "
+             "takes it as it is.";
+    constexpr std::size_t kMost = 3;
+    // Looking for names that are alike takes long; after so many, rules are wrong altogether.
+    constexpr std::size_t kMostCorrected = 10;
+    const std::vector<std::string> near =
+        corrected_++ < kMostCorrected ? names_.near(pattern, kMost) : std::vector<std::string>();
+    return fmt::format("{}--allow-unknown (in Python allow_unknown=True) takes it as it is.",
+                       near.empty() ? "Correct the name: `optrace locate NAME` and `optrace "
+                                      "explain OP` know them. "
+                                    : fmt::format("Did you mean {}? ", fmt::join(near, ", ")));
+  }
+
+  static std::vector<CheckStep> steps_of(const Path& path) {
+    std::vector<CheckStep> steps;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      const Frame& frame = *path[i];
+      CheckStep& step = steps.emplace_back();
+      step.layer = frame.layer;
+      step.name = shown_name(frame);
+      if (!frame.source) continue;
+      step.file = frame.source->file;
+      step.line = frame.source->line;
+      if (const FrameSource* const next = source_at(path, i + 1);
+          next != nullptr && next->call_line)
+        step.line = *next->call_line;
+    }
+    return steps;
+  }
+
+  const Report& report_;
+  const KnownNames& names_;
+  const std::vector<Rule>& rules_;
+  const CheckOptions& options_;
+  std::vector<Tally> tallies_;
+  static constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> own_;  // For each frame of the way: the innermost of the program's own.
+  std::vector<NameMeaning> meanings_;     // Of each rule.
+  std::vector<std::string_view> python_;  // For each frame of the way: the Python function above.
+  mutable std::size_t corrected_ = 0;     // Unknown names for which others were looked for.
+  GraphBreaks breaks_;
+  bool records_ = false;  // Some op has a record.
+  // Calls of ops that have none, and of those that copy to another device among them.
+  std::uint64_t left_out_ = 0;
+  std::uint64_t left_out_copies_ = 0;
+};
+
+}  // namespace
+
+std::vector<CheckResult> check(const Report& report, const KnownNames& names,
+                               const std::vector<Rule>& rules, const CheckOptions& options) {
+  return Check(report, names, rules, options).run();
+}
+
+CheckResult::Status status_of(const std::vector<CheckResult>& results) {
+  Status worst = Status::passed;
+  for (const CheckResult& result : results) worst = std::max(worst, result.status);
+  return worst;
+}
+
+}  // namespace optrace

@@ -1,0 +1,125 @@
+#include "report/check/graph_breaks.h"
+
+#include <cstddef>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "report/model/json_fields.h"
+#include "report/model/layers.h"
+
+namespace optrace {
+namespace {
+
+// What torch.compile puts around a function, and around what Dynamo is to leave alone: graphs, and
+// functions under torch.compiler.disable. torch/_dynamo/eval_frame.py.
+constexpr std::string_view kCompiled =
+    "torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>.";
+constexpr std::string_view kLeftAlone = "torch._dynamo.eval_frame.DisableContext.";
+constexpr std::string_view kDynamo = "torch._dynamo.";
+// Compiles what is called: ops below are tried out, not run. torch/_dynamo/convert_frame.py.
+constexpr std::string_view kCompiler = "torch._dynamo.convert_frame.";
+// What goes on behind a break. torch/_dynamo/resume_execution.py.
+constexpr std::string_view kResumed = "torch_dynamo_resume_in_";
+// Hands a frame of the interpreter to Dynamo, as nothing in a graph does. torch/csrc/dynamo.
+constexpr std::string_view kFrameHook = "dynamo_*custom_eval_frame*";
+// The file of a graph's code. torch/fx/graph_module.py.
+constexpr std::string_view kGraphCode = "<eval_with_key>";
+// What stands above every module's forward().
+constexpr std::string_view kModuleCalls = "torch.nn.modules.module.Module._*call_impl";
+
+constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
+
+/// A frame below a compiled function.
+struct Node {
+  const Frame* frame;
+  std::size_t parent;       // A node before this one.
+  bool graph = false;       // In a graph.
+  bool left_alone = false;  // The Python function around it is kLeftAlone.
+  bool runs_ops = false;    // Outside of graphs, itself or below.
+  bool resumed = false;     // What goes on behind a break is below.
+  bool counted = false;     // A function above tells of it.
+};
+
+/// Code of a graph's, or of what a backend made of it.
+bool is_graph_code(const Frame& frame, bool left_alone) {
+  if (frame.name.starts_with("torch._functorch.") || frame.name.starts_with("torch._inductor."))
+    return true;
+  if (!frame.source) return false;
+  // A backend that came from elsewhere: PyTorch's own files are relative to its folder.
+  return frame.source->file.starts_with(kGraphCode) ||
+         (left_alone && frame.source->file.find("/site-packages/") != std::string::npos);
+}
+
+/// Trees may be deeper than a stack. Nodes come in the order of calls, parents first.
+std::vector<Node> nodes_below(const Frame& compiled) {
+  std::vector<Node> nodes;
+  std::vector<std::pair<const Frame*, std::size_t>> pending{{&compiled, kNowhere}};
+  while (!pending.empty()) {
+    const auto [frame, parent] = pending.back();
+    pending.pop_back();
+    Node node{.frame = frame, .parent = parent};
+    if (parent != kNowhere) {
+      node.graph = nodes[parent].graph;
+      node.left_alone = nodes[parent].left_alone;
+    }
+    if (frame->layer == Layer::python) {
+      if (frame->name.starts_with(kCompiler)) continue;
+      node.graph = node.graph || is_graph_code(*frame, node.left_alone);
+      node.left_alone = frame->name.starts_with(kLeftAlone);
+      node.resumed = frame->name.find(kResumed) != std::string::npos;
+    } else if (matches_pattern(frame->name, kFrameHook)) {
+      node.graph = false;
+    }
+    node.runs_ops = !node.graph && text_at(frame->detail, "step") == "call";
+    for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
+      pending.emplace_back(&*child, nodes.size());
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+void count_breaks(const Frame& compiled, GraphBreaks& found) {
+  std::vector<Node> nodes = nodes_below(compiled);
+  for (std::size_t i = nodes.size(); i-- > 1;) {
+    Node& parent = nodes[nodes[i].parent];
+    parent.runs_ops = parent.runs_ops || nodes[i].runs_ops;
+    parent.resumed = parent.resumed || nodes[i].resumed;
+  }
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    Node& node = nodes[i];
+    node.counted = nodes[node.parent].counted;
+    const Frame& frame = *node.frame;
+    if (frame.layer != Layer::python || frame.name.starts_with(kDynamo)) continue;
+    if (frame.name.find(kResumed) != std::string::npos) {
+      found.at[&frame] += frame.calls;
+    } else if (node.runs_ops && !node.resumed && !node.counted && !node.graph &&
+               !matches_pattern(frame.name, kModuleCalls)) {
+      node.counted = true;
+      found.at[&frame] += frame.calls;
+    }
+    // What ran between a break and what goes on behind it is told of by that.
+    node.counted = node.counted || node.resumed;
+  }
+}
+
+}  // namespace
+
+GraphBreaks find_graph_breaks(const Report& report) {
+  GraphBreaks found;
+  std::vector<const Frame*> pending;
+  for (const Frame& root : report.roots) pending.push_back(&root);
+  while (!pending.empty()) {
+    const Frame& frame = *pending.back();
+    pending.pop_back();
+    if (frame.layer == Layer::python && frame.name.starts_with(kCompiled)) {
+      found.compiled = true;
+      count_breaks(frame, found);
+      continue;
+    }
+    for (const Frame& child : frame.children) pending.push_back(&child);
+  }
+  return found;
+}
+
+}  // namespace optrace

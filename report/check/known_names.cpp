@@ -1,0 +1,558 @@
+#include "report/check/known_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "indexer/store/symbol_key.h"
+#include "platform/error.h"
+#include "report/check/device_copies.h"
+#include "report/locate/locate.h"
+#include "report/locate/op_spelling.h"
+#include "report/locate/wheel_symbols.h"
+#include "report/model/json_fields.h"
+#include "report/model/layers.h"
+#include "report/model/symbol_name.h"
+#include "tracer/calltree/path_counter.h"
+#include "tracer/probes/probe_selection.h"
+
+namespace optrace {
+namespace {
+
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+// Words of qualified names that mangled ones spell otherwise.
+constexpr auto kUnmangled = std::to_array<std::string_view>({"std", "anonymous", "namespace"});
+
+/// The identifiers of a pattern that every mangled name holds that it can match.
+std::vector<std::string_view> words_of(std::string_view pattern) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = 0; at < pattern.size();) {
+    std::size_t end = at;
+    while (end < pattern.size() && is_word(pattern[end])) ++end;
+    const std::string_view word = pattern.substr(at, end - at);
+    if (!word.empty() && std::ranges::find(kUnmangled, word) == kUnmangled.end())
+      words.push_back(word);
+    at = std::max(end, at + 1);
+  }
+  return words;
+}
+
+/// The pattern up to what only a run can tell: template arguments, lambdas, operators.
+std::string statically_known(std::string_view pattern) {
+  const std::size_t end =
+      std::min({pattern.find('<'), pattern.find("::{"), pattern.find("::operator")});
+  if (end == std::string_view::npos || end == 0) return std::string(pattern);
+  return std::string(pattern.substr(0, end)) + "*";
+}
+
+/// An index has one of the functions that are compiled for each CPU capability.
+std::string with_one_capability(std::string_view pattern) {
+  std::string folded;
+  while (true) {
+    const std::size_t end = pattern.find("::");
+    if (end == std::string_view::npos) return folded + std::string(pattern);
+    const std::string_view part = pattern.substr(0, end);
+    folded += is_cpu_capability(part) ? std::string_view("*") : part;
+    folded += "::";
+    pattern.remove_prefix(end + 2);
+  }
+}
+
+/// `at::native::f` of `at::native::f<int>`.
+std::string without_templates(std::string_view name) {
+  std::string kept;
+  std::size_t depth = 0;
+  for (const char c : name) {
+    if (c == '<') ++depth;
+    if (depth == 0) kept += c;
+    if (c == '>' && depth > 0) --depth;
+  }
+  return kept;
+}
+
+bool names_symbol(std::string_view pattern, const std::vector<std::string_view>& words,
+                  std::string_view symbol) {
+  const auto holds = [&](std::string_view word) {
+    return symbol.find(word) != std::string_view::npos;
+  };
+  return std::ranges::all_of(words, holds) && names_function(pattern, qualified_name(symbol));
+}
+
+// What a folder's file or a namespace's name is called there.
+std::string_view last_part(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool is_member(std::string_view function, std::string_view type) {
+  return function.size() > type.size() && function.starts_with(type) &&
+         function[type.size()] == '.';
+}
+
+bool is_path(std::string_view pattern) {
+  return pattern.find('.') != std::string_view::npos;
+}
+
+/// `sgesdd_` of `SGESDD`, `sgesdd` and `sgesdd_`, as people and libraries spell one function of
+/// BLAS and LAPACK. Empty for what is none.
+std::string fortran_name(std::string_view name) {
+  std::string folded;
+  for (const char c : name.substr(0, name.find_last_not_of('_') + 1)) {
+    if (!is_word(c) && c != '*') return {};
+    folded += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  folded += "_";
+  return library_name(folded) == "BLAS/LAPACK" ? folded : std::string();
+}
+
+bool names_fortran(std::string_view pattern, std::string_view function) {
+  const std::string wanted = fortran_name(pattern);
+  return !wanted.empty() && matches_op_pattern(fortran_name(function), wanted);
+}
+
+/// What a trace has of a name, whether a report shows it or not.
+class RecordedCalls {
+ public:
+  RecordedCalls(const Trace& trace, const NameMeaning& meaning) : trace_(trace), meaning_(meaning) {
+    for (const TraceFunction& function : trace.functions) {
+      const std::string name = qualified_name(function.symbol);
+      functions_.push_back(!function.symbol.empty() && meaning.names(name));
+      bindings_.push_back(meaning.names_binding(function.symbol, function.source_file));
+    }
+    for (const PythonFunction& function : trace.python_functions)
+      python_.push_back(meaning.names(function.name));
+  }
+
+  std::uint64_t count() const {
+    std::uint64_t calls = 0;
+    for (const TracePath& path : trace_.paths)
+      if (is_named(path)) calls += path.calls;
+    return calls;
+  }
+
+ private:
+  bool is_named(const TracePath& path) const {
+    if (path.kind == PathKind::python && path.what != kNone)
+      return python_.at(path.what) ||
+             meaning_.names_method(trace_.python_functions[path.what].name, python_above(path));
+    if (path.kind != PathKind::function) return false;
+    if (path.builtin != kNone && python_.at(path.builtin)) return true;
+    if (path.what == kNone) return false;
+    const std::uint32_t builtin = builtin_of(path);
+    if (builtin == kNone) return functions_[path.what] || bindings_[path.what];
+    // What Python called it as decides, and has been counted where it is meant.
+    return functions_[path.what] && !python_.at(builtin);
+  }
+
+  /// The name as which Python called a function: its own, or that of a caller that nothing names.
+  std::uint32_t builtin_of(const TracePath& path) const {
+    if (path.builtin != kNone || path.parent == kNone) return path.builtin;
+    const TracePath& above = trace_.paths[path.parent];
+    return above.kind == PathKind::function && above.what == kNone ? above.builtin : kNone;
+  }
+
+  std::string_view python_above(const TracePath& path) const {
+    for (std::uint32_t above = path.parent; above != kNone; above = trace_.paths[above].parent)
+      if (trace_.paths[above].kind == PathKind::python && trace_.paths[above].what != kNone)
+        return trace_.python_functions.at(trace_.paths[above].what).name;
+    return {};
+  }
+
+  const Trace& trace_;
+  const NameMeaning& meaning_;
+  std::vector<bool> functions_, bindings_, python_;
+};
+
+/// The library whose functions start as the pattern does, up to its first `*`.
+std::string_view library_of(std::string_view pattern) {
+  const std::string_view start = pattern.substr(0, std::min(pattern.find('*'), pattern.size()));
+  const std::string_view library = library_name(start);
+  return library == "BLAS/LAPACK" ? std::string_view() : library;
+}
+
+}  // namespace
+
+bool names_function(std::string_view pattern, std::string_view qualified_name) {
+  if (matches_op_pattern(qualified_name, pattern)) return true;
+  if (qualified_name.find('<') != std::string_view::npos &&
+      matches_op_pattern(without_templates(qualified_name), pattern))
+    return true;
+  return qualified_name.find("::") != std::string_view::npos &&
+         matches_op_pattern(short_name(qualified_name), pattern);
+}
+
+bool names_op(std::string_view pattern, std::string_view op) {
+  // Python calls the overload without a name `default`.
+  const std::size_t dot = op.find('.');
+  const std::string_view whole = op.substr(0, dot);
+  const std::string full =
+      dot == std::string_view::npos ? std::string(op) + ".default" : std::string(op);
+  const std::size_t scope = whole.find("::");
+  const std::size_t base = scope == std::string_view::npos ? 0 : scope + 2;
+  return std::ranges::any_of(
+      std::array{op, whole, std::string_view(full)}, [&](std::string_view name) {
+        return matches_op_pattern(name, pattern) || matches_op_pattern(name.substr(base), pattern);
+      });
+}
+
+bool NameMeaning::names(std::string_view function) const {
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return names_function(pattern, function); });
+}
+
+bool NameMeaning::names_operator(std::string_view op) const {
+  return std::ranges::any_of(patterns,
+                             [&](const std::string& pattern) { return names_op(pattern, op); });
+}
+
+bool NameMeaning::names_method(std::string_view function, std::string_view inside) const {
+  return std::ranges::any_of(classes, [&](const std::string& type) {
+    return is_member(function, type) && !is_member(inside, type);
+  });
+}
+
+bool NameMeaning::names_binding(std::string_view symbol, std::string_view file) const {
+  if (bindings.empty()) return false;
+  const std::string canonical = canonical_symbol(symbol);
+  return std::ranges::any_of(bindings, [&](const Binding& binding) {
+    return binding.symbol == canonical &&
+           (binding.file.empty() || file.empty() || last_part(binding.file) == last_part(file));
+  });
+}
+
+bool NameMeaning::names(const Frame& frame, std::string_view inside) const {
+  if (names(frame.name)) return true;
+  if (frame.op && is_op_call(frame) && names_operator(*frame.op)) return true;
+  const std::string python_name = text_at(frame.detail, "python_name");
+  for (const std::string& name : {python_name, text_at(frame.detail, "implementation")})
+    if (!name.empty() && names(name)) return true;
+  switch (frame.layer) {
+    case Layer::python:
+      return names_method(frame.name, inside);
+    case Layer::library:
+      return std::ranges::any_of(
+          patterns, [&](const std::string& pattern) { return names_fortran(pattern, frame.name); });
+    case Layer::binding:
+      return python_name.empty() && frame.symbol &&
+             names_binding(*frame.symbol, frame.source ? std::string_view(frame.source->file) : "");
+    default:
+      return false;
+  }
+}
+
+KnownNames::KnownNames(std::span<const Trace> traces, const Index* index)
+    : traces_(traces), index_(index) {}
+
+KnownNames::~KnownNames() = default;
+
+Locator& KnownNames::locator() const {
+  if (!locator_) locator_ = std::make_unique<Locator>(*index_);
+  return *locator_;
+}
+
+const std::vector<PythonName>& KnownNames::python_names() const {
+  if (!python_names_) python_names_ = index_->python_names();
+  return *python_names_;
+}
+
+const std::vector<OpEntry>& KnownNames::ops() const {
+  if (!ops_) ops_ = index_->ops();
+  return *ops_;
+}
+
+const std::vector<Registration>& KnownNames::registrations() const {
+  if (!registrations_) registrations_ = index_->registrations();
+  return *registrations_;
+}
+
+NameMeaning KnownNames::meaning_of(std::string_view pattern) const {
+  NameMeaning meaning;
+  meaning.patterns.emplace_back(pattern);
+  if (auto op = of_torch_ops(pattern)) meaning.patterns.push_back(*std::move(op));
+  if (index_ == nullptr || pattern.find("::") != std::string_view::npos) return meaning;
+  if (pattern.find('*') != std::string_view::npos) {
+    add_matching_python_names(pattern, meaning);
+  } else if (is_path(pattern) || knowledge_of_pattern(pattern) == Knowledge::none) {
+    // A single word is an op's or a function's name unless there is none.
+    add_python_names(pattern, meaning);
+  }
+  return meaning;
+}
+
+void KnownNames::add_python_names(std::string_view pattern, NameMeaning& meaning) const {
+  try {
+    for (const PythonName& name : locator().python_names(pattern)) {
+      if (name.kind == PythonKind::module_)
+        meaning.why_untold =
+            fmt::format("{} is a module; {}.* is what it has", name.name, name.name);
+      else
+        meaning.why_untold = why_untold(pattern, name, locator());
+      // What a method of another class is called for is not known.
+      if (meaning.why_untold.empty() || name.kind == PythonKind::class_)
+        add_python_name(name, meaning);
+    }
+  } catch (const Error&) {
+    return;  // It can be no name of Python's.
+  }
+}
+
+void KnownNames::add_matching_python_names(std::string_view pattern, NameMeaning& meaning) const {
+  if (!is_path(pattern)) return;
+  for (const PythonName& name : python_names()) {
+    if (!matches_op_pattern(name.name, pattern)) continue;
+    if (name.kind != PythonKind::alias) {
+      add_python_name(name, meaning);
+      continue;
+    }
+    // A class that a module has from elsewhere (torch.nn.functional.Tensor) is none of its own.
+    const std::string_view holder = name.name.substr(0, name.name.rfind('.') + 1);
+    for (const PythonName& same : locator().python_names(name.name))
+      if (same.kind != PythonKind::class_ || same.name.starts_with(holder))
+        add_python_name(same, meaning);
+  }
+}
+
+void KnownNames::add_python_name(const PythonName& name, NameMeaning& meaning) {
+  if (name.kind == PythonKind::class_) meaning.classes.emplace_back(name.name);
+  const bool is_function = name.kind == PythonKind::function || name.kind == PythonKind::builtin;
+  if (is_function && !meaning.names(name.name)) meaning.patterns.emplace_back(name.name);
+  if (name.kind == PythonKind::builtin && !name.target.empty())
+    meaning.bindings.push_back({std::string(name.target), std::string(name.location.file)});
+}
+
+NameMeaning KnownNames::ops_meant_by(std::string_view pattern) const {
+  const NameMeaning all = meaning_of(pattern);
+  NameMeaning meaning;
+  for (const std::string& one : all.patterns)
+    if (knowledge_of_ops(one) != Knowledge::none) meaning.patterns.push_back(one);
+  for (const NameMeaning::Binding& binding : all.bindings)
+    if (auto op = op_bound_by(binding.symbol)) meaning.patterns.push_back(*std::move(op));
+  if (!meaning.patterns.empty()) return meaning;
+  if (knowledge_of(all) != Knowledge::none) meaning.why_untold = "it is no op";
+  meaning.patterns.emplace_back(pattern);
+  return meaning;
+}
+
+std::optional<std::string> KnownNames::op_bound_by(std::string_view binding) const {
+  constexpr std::string_view kBinding = "THPVariable_";
+  const std::string name = qualified_name(binding);
+  const std::size_t at = name.rfind(kBinding);
+  if (at == std::string::npos) return std::nullopt;
+  std::string op = "aten::" + name.substr(at + kBinding.size());
+  return knowledge_of_ops(op) == Knowledge::none ? std::nullopt : std::optional(std::move(op));
+}
+
+std::string KnownNames::why_untold(std::string_view asked, const PythonName& name,
+                                   const Locator& locator) const {
+  if (name.kind == PythonKind::class_) return why_unseen(name.name, locator);
+  if (name.kind != PythonKind::function) return {};
+  if (is_made_by_call(name))
+    return fmt::format("it is made by a call, in line {} of {}, and its frames have another name",
+                       name.location.line, name.location.file);
+  return why_inherited(asked, name.name, locator);
+}
+
+bool KnownNames::is_made_by_call(const PythonName& function) const {
+  for (const Trace& trace : traces_) {
+    const std::string folder = text_at(trace.meta, "torch_folder");
+    if (folder.empty()) continue;
+    std::ifstream source(std::filesystem::path(folder).parent_path() / function.location.file);
+    std::string line;
+    for (std::uint32_t i = 0; i < function.location.line && source; ++i) std::getline(source, line);
+    return source && line.find("def ") == std::string::npos;
+  }
+  return false;
+}
+
+std::string KnownNames::why_unseen(std::string_view type, const Locator& locator) const {
+  const std::string prefix = std::string(type) + ".";
+  if (std::ranges::none_of(python_names(), [&](const PythonName& name) {
+        return name.kind == PythonKind::function && name.name.starts_with(prefix);
+      }))
+    return fmt::format("{} has no Python code of its own", type);
+  if (index_->find_python_name(prefix + "forward")) return {};
+  for (const PythonName& inherited : locator.python_names(prefix + "forward"))
+    return fmt::format("{} has its forward() from elsewhere, {}", type, inherited.name);
+  return {};
+}
+
+std::string KnownNames::why_inherited(std::string_view asked, std::string_view found,
+                                      const Locator& locator) const {
+  const std::string_view owner = asked.substr(0, asked.rfind('.'));
+  if (owner.size() == asked.size()) return {};
+  for (const PythonName& type : locator.python_names(owner)) {
+    const std::string own = std::string(type.name) + std::string(asked.substr(owner.size()));
+    if (type.kind == PythonKind::class_ && !found.starts_with(std::string(type.name) + ".") &&
+        !index_->find_python_name(own) && !index_->find_python_name(asked))
+      return fmt::format(
+          "{} has it from elsewhere, and frames of {} don't tell of which class the "
+          "object is",
+          type.name, found);
+  }
+  return {};
+}
+
+bool KnownNames::any_matches(std::string_view pattern) const {
+  return knowledge_of(meaning_of(pattern)) != Knowledge::none;
+}
+
+Knowledge KnownNames::knowledge_of(const NameMeaning& meaning) const {
+  if (!meaning.why_untold.empty()) return Knowledge::unrecorded;
+  Knowledge best = meaning.classes.empty() ? Knowledge::none : Knowledge::recorded;
+  for (const std::string& pattern : meaning.patterns)
+    best = std::max(best, knowledge_of_pattern(pattern));
+  return best;
+}
+
+Knowledge KnownNames::knowledge_of_pattern(std::string_view pattern) const {
+  const auto [known, is_new] = known_.try_emplace(std::string(pattern), Knowledge::none);
+  if (is_new) known->second = find_knowledge(pattern);
+  return known->second;
+}
+
+Knowledge KnownNames::find_knowledge(std::string_view pattern) const {
+  Knowledge best = knowledge_of_ops(pattern);
+  for (const auto& more : {&KnownNames::knowledge_of_python, &KnownNames::knowledge_of_functions})
+    if (best != Knowledge::recorded) best = std::max(best, (this->*more)(pattern));
+  return best;
+}
+
+Knowledge KnownNames::knowledge_of_ops(std::string_view pattern) const {
+  for (const Trace& trace : traces_)
+    if (trace.meta.is_object() && trace.meta.contains("op_names"))
+      for (const nlohmann::json& name : trace.meta["op_names"])
+        if (name.is_string() && names_op(pattern, name.get_ref<const std::string&>()))
+          return Knowledge::recorded;
+  if (index_ == nullptr) return Knowledge::none;
+  for (const OpEntry& op : ops())
+    if (names_op(pattern, op.name)) return Knowledge::recorded;
+  // Ops that no yaml has: TORCH_LIBRARY's.
+  for (const Registration& registration : registrations())
+    if (registration.name.find("::") != std::string_view::npos &&
+        names_op(pattern, registration.name))
+      return Knowledge::by_record;
+  return Knowledge::none;
+}
+
+Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
+  for (const Trace& trace : traces_)
+    for (const PythonFunction& function : trace.python_functions)
+      if (matches_op_pattern(function.name, pattern)) return Knowledge::recorded;
+  Knowledge best = Knowledge::none;
+  if (index_ == nullptr) return best;
+  for (const PythonName& name : python_names()) {
+    if (!matches_op_pattern(name.name, pattern)) continue;
+    if (name.kind == PythonKind::function) return Knowledge::recorded;
+    // Functions bound in C++ are seen as their binding, if that has a probe.
+    const bool seen = name.kind == PythonKind::builtin && selecting_rule(name.target);
+    best = std::max(best, !seen                      ? Knowledge::unrecorded
+                          : op_bound_by(name.target) ? Knowledge::recorded
+                                                     : Knowledge::unshown);
+  }
+  return best;
+}
+
+Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
+  const std::string pattern = with_one_capability(statically_known(wanted));
+  const std::vector<std::string_view> words = words_of(pattern);
+  // All that a library has is not known, but that there is such a library is.
+  if (pattern.find('*') != std::string::npos && !library_of(pattern).empty())
+    return Knowledge::recorded;
+  if (const std::string fortran = fortran_name(pattern);
+      !fortran.empty() && selecting_rule(fortran))
+    return Knowledge::recorded;
+  for (const Trace& trace : traces_)
+    for (const TraceFunction& function : trace.functions)
+      if (names_symbol(pattern, words, function.symbol)) return Knowledge::recorded;
+  if (is_library_function(pattern) && selecting_rule(pattern)) return Knowledge::recorded;
+  if (index_ == nullptr || words.empty()) return Knowledge::none;
+  const std::string_view longest = *std::ranges::max_element(words, {}, &std::string_view::size);
+  Knowledge best = Knowledge::none;
+  index_->each_symbol_with(longest, [&](std::string_view symbol) {
+    if (symbol.find('#') != std::string_view::npos || !names_symbol(pattern, words, symbol))
+      return true;
+    best = std::max(best, knowledge_of_symbol(symbol));
+    return best != Knowledge::recorded;
+  });
+  // What the compiler put into its callers has no symbol, and so no probe.
+  const auto has_probe = [&](std::string_view symbol) {
+    return names_symbol(pattern, words, symbol) && selecting_rule(symbol);
+  };
+  if (best == Knowledge::recorded || best == Knowledge::unshown)
+    for (const Trace& trace : traces_)
+      if (const std::string folder = text_at(trace.meta, "torch_folder");
+          !folder.empty() && library_of(pattern).empty() && !names_device_kernel(pattern, words) &&
+          !WheelSymbols(std::filesystem::path(folder) / "lib").any_with(longest, has_probe))
+        return Knowledge::unrecorded;
+  return best;
+}
+
+Knowledge KnownNames::knowledge_of_symbol(std::string_view symbol) const {
+  const auto definition = index_->find_definition(symbol);
+  const auto kind = definition ? definition->kind : DefinitionKind::function;
+  if (kind == DefinitionKind::device_kernel) return Knowledge::recorded;
+  const std::string name = qualified_name(symbol);
+  // C++ overloads that a library's header declares have the name of its function of C.
+  if (kind != DefinitionKind::function || (!selecting_rule(symbol) && !selecting_rule(name)))
+    return Knowledge::unrecorded;
+  return place(name, "").shown == Shown::always ? Knowledge::recorded : Knowledge::unshown;
+}
+
+bool KnownNames::names_device_kernel(std::string_view pattern,
+                                     const std::vector<std::string_view>& words) const {
+  bool found = false;
+  index_->each_symbol_with(
+      *std::ranges::max_element(words, {}, &std::string_view::size), [&](std::string_view symbol) {
+        if (symbol.find('#') != std::string_view::npos || !names_symbol(pattern, words, symbol))
+          return true;
+        const auto definition = index_->find_definition(symbol);
+        found = definition && definition->kind == DefinitionKind::device_kernel;
+        return !found;
+      });
+  return found;
+}
+
+std::uint64_t KnownNames::recorded_calls(const NameMeaning& meaning) const {
+  std::uint64_t calls = 0;
+  for (const Trace& trace : traces_) calls += RecordedCalls(trace, meaning).count();
+  return calls;
+}
+
+std::vector<std::string> KnownNames::near(std::string_view wanted, std::size_t limit) const {
+  if (index_ == nullptr) return {};
+  std::string pattern = statically_known(wanted);
+  std::erase(pattern, '*');
+  if (library_of(pattern).empty()) {
+    // What is no name at all has none that is near.
+    try {
+      const LocateResult located = locator().locate(pattern, {.limit = limit});
+      std::vector<std::string> names = located.suggestions;
+      for (const Located& answer : located.answers) names.push_back(answer.name);
+      std::erase(names, wanted);
+      if (names.size() > limit) names.resize(limit);
+      return names;
+    } catch (const Error&) {
+      return {};
+    }
+  }
+  // Functions of the same library that PyTorch calls.
+  constexpr std::size_t kPrefix = 4;  // `cudn`, `cubl`, `nccl`.
+  std::set<std::string> called;
+  index_->each_symbol_with(pattern.substr(0, kPrefix), [&](std::string_view symbol) {
+    std::string name = qualified_name(symbol);
+    if (library_of(name) == library_of(pattern)) called.insert(std::move(name));
+    return true;
+  });
+  return near_names(pattern, {called.begin(), called.end()}, limit);
+}
+
+}  // namespace optrace

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "report/locate/layer_map.h"
+#include "report/locate/locate_output.h"
+
+namespace optrace {
+
+/// The map for people.
+std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+                    const LocateTextOptions& options);
+
+/// The map as optrace.layers/1 (layers.schema.json), indented, a newline at the end.
+std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& source);
+
+}  // namespace optrace

@@ -1,0 +1,214 @@
+#include "report/locate/locate_output.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/json_writer.h"
+#include "platform/printable_text.h"
+#include "report/model/source_link.h"
+#include "report/model/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSchema = "optrace.locate/1";
+
+// ---- text ----
+
+constexpr std::string_view kDim = "2";
+constexpr std::string_view kBold = "1";
+constexpr std::size_t kIndent = 2;        // Columns a level.
+constexpr std::size_t kLongestName = 96;  // Where nothing else limits it.
+constexpr std::size_t kShortestName = 24;
+
+struct Row {
+  std::size_t level = 0;
+  std::string label;
+  std::string name;
+  std::string location;
+  std::string url;
+};
+
+// `CPU, CUDA` of a kernel; `called from` of a caller; what an answer is.
+std::string label_of(const Located& located) {
+  if (!located.key.empty()) return located.key;
+  if (!located.role.empty()) return located.role;
+  return std::string(name_of(located.kind));
+}
+
+std::string display_name(const Located& located) {
+  return located.symbol.empty() ? located.name : short_name(located.name);
+}
+
+// `(Tensor, optional<Tensor>, long)`: what tells overloads apart, without what all of them have.
+std::string brief(std::string parameters) {
+  for (const std::string_view said : {"at::", "c10::", "std::", "torch::", " const", "&"})
+    for (std::size_t at = parameters.find(said); at != std::string::npos;
+         at = parameters.find(said, at))
+      parameters.erase(at, said.size());
+  return parameters;
+}
+
+class TextWriter {
+ public:
+  TextWriter(const LocateSource& source, const LocateTextOptions& options)
+      : source_(source), options_(options) {}
+
+  std::string write(const LocateResult& result) {
+    std::map<std::string, int> names;
+    for (const Located& answer : result.answers) ++names[display_name(answer)];
+    for (const Located& answer : result.answers)
+      add(answer, 0, names[display_name(answer)] > 1 && !answer.parameters.empty());
+    std::string text = lines();
+    if (result.total > result.answers.size()) {
+      text += options_.style.paint(
+          fmt::format("{} more; --all shows them", result.total - result.answers.size()), kDim);
+      text += '\n';
+    }
+    return text;
+  }
+
+ private:
+  void add(const Located& located, std::size_t level, bool with_parameters) {
+    Row row;
+    row.level = level;
+    row.label = printable(label_of(located));
+    row.name =
+        printable(display_name(located) + (with_parameters ? brief(located.parameters) : ""));
+    // Where a builtin is, its binding's line says.
+    const bool said_below = !located.parts.empty() && located.parts.front().role == "binding";
+    if (!located.file.empty() && !said_below)
+      row.location = fmt::format("{}{}:{}", source_.exact || !located.path.empty() ? "" : "~",
+                                 printable(located.file), located.line);
+    if (located.file.empty()) row.location = printable(located.library);
+    row.url = located.url;
+    rows_.push_back(std::move(row));
+    for (const Located& part : located.parts) {
+      // Kernels of devices that this source has not got, such as MPS on Linux.
+      if (part.file.empty() && part.role == "kernel" && !options_.all) continue;
+      add(part, level + 1, false);
+    }
+  }
+
+  std::string lines() const {
+    std::size_t labels = 0;
+    std::size_t names = 0;
+    std::size_t locations = 0;
+    for (const Row& row : rows_) {
+      labels = std::max(labels, row.level * kIndent + columns(row.label));
+      names = std::max(names, columns(row.name));
+      locations = std::max(locations, columns(row.location));
+    }
+    std::size_t room = kLongestName;
+    // What a terminal's lines have left for the names; a location is never cut.
+    const std::size_t taken = labels + 2 + 2 + locations;
+    if (options_.width > taken) room = std::max(kShortestName, options_.width - taken);
+    if (options_.width != 0 && options_.width <= taken) room = kShortestName;
+    names = std::min(names, room);
+    std::string text;
+    for (const Row& row : rows_) {
+      std::string line(row.level * kIndent, ' ');
+      line += options_.style.paint(row.label, row.level == 0 ? "36" : kDim);
+      line.append(labels + 2 - row.level * kIndent - columns(row.label), ' ');
+      const std::string name = shorten_middle(row.name, room);
+      line += options_.style.paint(name, row.level == 0 ? kBold : "");
+      if (!row.location.empty()) {
+        line.append(names > columns(name) ? names - columns(name) : 0, ' ');
+        line += "  " + options_.style.link(row.location, row.url);
+      }
+      text += line + '\n';
+    }
+    return text;
+  }
+
+  const LocateSource& source_;
+  const LocateTextOptions& options_;
+  std::vector<Row> rows_;
+};
+
+// ---- JSON ----
+
+Json or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+Json place_of(const Located& located) {
+  if (located.file.empty()) return {};
+  return {{"file", located.file},
+          {"line", located.line},
+          {"generated", is_generated_source(located.file)},
+          {"path", or_null(located.path)},
+          {"url", or_null(located.url)}};
+}
+
+Json json_of(const Located& located) {
+  Json object;
+  object["kind"] = name_of(located.kind);
+  object["role"] = or_null(located.role);
+  object["key"] = or_null(located.key);
+  object["name"] = located.name;
+  object["parameters"] = or_null(located.parameters);
+  object["symbol"] = or_null(located.symbol);
+  object["source"] = place_of(located);
+  object["library"] = or_null(located.library);
+  object["parts"] = Json::array();
+  for (const Located& part : located.parts) object["parts"].push_back(json_of(part));
+  return object;
+}
+
+Json head(std::string_view query, const LocateSource& source) {
+  Json object;
+  object["schema"] = kSchema;
+  object["query"] = query;
+  object["torch"] = source.torch_version.empty()
+                        ? Json()
+                        : Json{{"version", source.torch_version},
+                               {"git_version", or_null(source.torch_git_version)}};
+  object["source"] = {{"version", source.version}, {"exact", source.exact}};
+  return object;
+}
+
+Json json_of(const LocateResult& result, const LocateSource& source) {
+  Json object = head(result.query, source);
+  object["total"] = result.total;
+  object["answers"] = Json::array();
+  for (const Located& answer : result.answers) object["answers"].push_back(json_of(answer));
+  return object;
+}
+
+std::string dumped(const Json& json, int indentation) {
+  return write_json(json, indentation) + '\n';
+}
+
+}  // namespace
+
+std::string to_text(const LocateResult& result, const LocateSource& source,
+                    const LocateTextOptions& options) {
+  return TextWriter(source, options).write(result);
+}
+
+std::string to_json(const LocateResult& result, const LocateSource& source) {
+  return dumped(json_of(result, source), 1);
+}
+
+std::string to_json_line(const LocateResult& result, const LocateSource& source) {
+  return dumped(json_of(result, source), -1);
+}
+
+std::string error_to_json_line(std::string_view query, std::string_view error,
+                               const std::vector<std::string>& suggestions,
+                               const LocateSource& source) {
+  Json object = head(query, source);
+  object["error"] = error;
+  object["suggestions"] = suggestions;
+  return dumped(object, -1);
+}
+
+}  // namespace optrace

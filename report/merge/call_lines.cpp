@@ -1,0 +1,143 @@
+#include "report/merge/call_lines.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <set>
+#include <system_error>
+#include <unordered_set>
+
+#include "indexer/store/symbol_key.h"
+
+namespace optrace {
+namespace {
+
+// Dispatcher entries are never inlined into their callers: what lies behind one is behind a frame.
+bool is_dispatcher_entry(std::string_view symbol) {
+  return symbol.starts_with("_ZN2at4_ops");
+}
+
+// How at::_ops::X::call hands over: aten/src/ATen/core/dispatch/Dispatcher.h.
+bool is_handover(std::string_view symbol) {
+  return symbol.find("OperatorHandle") != std::string_view::npos &&
+         (symbol.find("4callE") != std::string_view::npos ||
+          symbol.find("10redispatchE") != std::string_view::npos);
+}
+
+// aten/src/ATen/native/DispatchStub.h.
+bool is_stub(std::string_view symbol) {
+  return symbol == "_ZN2at6native12DispatchStubclE";
+}
+
+// A key without parameters, `_ZN5ideep6tensor9to_publicE`, taken apart.
+struct NameParts {
+  std::string_view scope;  // `_ZN5ideep6tensor`; empty if that is no more than one namespace.
+  std::string_view name;   // `9to_public`; empty for constructors, operators and the like.
+};
+
+NameParts parts_of(std::string_view key) {
+  constexpr std::string_view kStart = "_ZN";
+  if (!key.starts_with(kStart) || !key.ends_with('E')) return {};
+  key.remove_suffix(1);
+  std::size_t at = kStart.size();
+  for (unsigned depth = 0;; ++depth) {
+    std::size_t size = 0;
+    const auto [end, error] = std::from_chars(key.data() + at, key.data() + key.size(), size);
+    const auto digits = static_cast<std::size_t>(end - key.data()) - at;
+    if (error != std::errc() || size > key.size() - at - digits) return {};
+    if (at + digits + size == key.size())
+      return {depth > 1 ? key.substr(0, at) : std::string_view(), key.substr(at)};
+    at += digits + size;
+  }
+}
+
+void add_line(std::vector<std::uint32_t>& lines, std::uint32_t line) {
+  const auto at = std::lower_bound(lines.begin(), lines.end(), line);
+  if (at == lines.end() || *at != line) lines.insert(at, line);
+}
+
+}  // namespace
+
+const std::vector<CallSite>& CallLines::calls_of(std::string_view symbol,
+                                                 const IndexedFunction& beside) {
+  const auto [at, added] =
+      calls_.try_emplace({std::string(symbol), beside.source_file + '\n' + beside.library});
+  if (added) at->second = index_.calls_of(symbol, beside.source_file, beside.library);
+  return at->second;
+}
+
+std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
+                                           const IndexedFunction& callee) {
+  if (caller.symbol.empty() || callee.symbol.empty()) return {};
+  const auto [cached, added] = found_.try_emplace(
+      {caller.symbol + '\n' + caller.source_file + '\n' + caller.library, callee.symbol});
+  std::vector<std::uint32_t>& lines = cached->second;
+  if (!added) return lines;
+  const std::string callee_key = function_key(callee.symbol);
+  const auto is_callee = [&](const CallSite& site) {
+    return site.callee == callee_key || site.callee == callee.symbol;
+  };
+
+  struct Reached {
+    std::string_view symbol;
+    std::uint32_t first_line;
+  };
+  std::vector<Reached> level;
+  std::unordered_set<std::string_view> visited{caller.symbol};
+  for (const CallSite& site : calls_of(caller.symbol, caller)) {
+    if (is_callee(site)) add_line(lines, site.location.line);
+    level.push_back({site.callee, site.location.line});
+  }
+  for (unsigned depth = 1; depth < kDeepest && lines.empty(); ++depth) {
+    std::vector<Reached> next;
+    for (const Reached& reached : level) {
+      if (is_dispatcher_entry(reached.symbol) || !visited.insert(reached.symbol).second) continue;
+      if (visited.size() > kMostVisited) break;
+      for (const CallSite& site : calls_of(reached.symbol, caller)) {
+        if (is_callee(site)) add_line(lines, reached.first_line);
+        next.push_back({site.callee, reached.first_line});
+      }
+    }
+    level = std::move(next);
+  }
+  return lines;
+}
+
+template <typename Wanted>
+std::vector<std::uint32_t> CallLines::lines_of_calls(const IndexedFunction& caller, Wanted wanted) {
+  std::vector<std::uint32_t> lines;
+  for (const CallSite& site : calls_of(caller.symbol, caller))
+    if (wanted(site.callee)) add_line(lines, site.location.line);
+  return lines;
+}
+
+std::vector<std::uint32_t> CallLines::find_dispatch(const IndexedFunction& step) {
+  return lines_of_calls(step, is_handover);
+}
+
+std::vector<std::uint32_t> CallLines::find_by_name(const IndexedFunction& caller,
+                                                   const IndexedFunction& callee, bool foreign) {
+  const std::string key = template_key(callee.symbol).value_or("");
+  const NameParts wanted = parts_of(key);
+  std::vector<std::uint32_t> named;
+  std::vector<std::uint32_t> of_class;
+  std::set<std::string> members;
+  for (const CallSite& site : calls_of(caller.symbol, caller)) {
+    const std::string site_key = template_key(site.callee).value_or(std::string(site.callee));
+    const NameParts site_parts = parts_of(site_key);
+    if (!wanted.name.empty() && site_parts.name == wanted.name) add_line(named, site.location.line);
+    if (!wanted.scope.empty() && site_parts.scope == wanted.scope) {
+      add_line(of_class, site.location.line);
+      members.insert(site_key);
+    }
+  }
+  return named.empty() && foreign && members.size() == 1 ? of_class : named;
+}
+
+std::vector<std::uint32_t> CallLines::find_stub(const IndexedFunction& caller) {
+  std::vector<std::uint32_t> lines = lines_of_calls(caller, is_stub);
+  if (lines.size() > 1) lines.clear();
+  return lines;
+}
+
+}  // namespace optrace

@@ -1,0 +1,188 @@
+#include "report/model/completeness.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "indexer/store/symbol_key.h"
+
+namespace optrace {
+namespace {
+
+// Parts of the dispatch keys of devices whose sources are in no Linux x86-64 build of a wheel.
+constexpr auto kOtherDevices = std::to_array<std::string_view>(
+    {"MPS", "XPU", "Vulkan", "Metal", "MTIA", "HPU", "IPU", "VE", "PrivateUse", "MAIA"});
+
+bool is_of_other_device(std::string_view key) {
+  return std::any_of(kOtherDevices.begin(), kOtherDevices.end(),
+                     [&](auto part) { return key.find(part) != std::string_view::npos; });
+}
+
+// The names of a qualified C++ name as a template_key has them: `2at6native7add_out`.
+std::string encoded(std::string_view qualified) {
+  std::string key;
+  while (!qualified.empty()) {
+    const std::string_view part = qualified.substr(0, qualified.find("::"));
+    key += std::to_string(part.size());
+    key += part;
+    qualified.remove_prefix(std::min(part.size() + 2, qualified.size()));
+  }
+  return key;
+}
+
+std::string names_only(std::string_view symbol) {
+  return template_key(symbol).value_or(std::string(symbol));
+}
+
+// A structured kernel is a class whose `impl` holds the code (TORCH_IMPL_FUNC).
+std::string key_of(const OpFacts::Kernel& kernel) {
+  return "_ZN" + encoded(kernel.name) + (kernel.structured ? "4impl" : "") + "E";
+}
+
+/// Whether what is registered for an op leads to one of the kernel's definitions.
+bool is_reached(const Index& index, const std::vector<Registration>& registrations,
+                const OpFacts::Kernel& kernel, const std::string& wanted) {
+  for (const Registration& registration : registrations) {
+    if (registration.key != kernel.key || registration.function.empty()) continue;
+    if (names_only(registration.function) == wanted) return true;
+    for (const CallSite& site : index.calls_of(registration.function, registration.location.file))
+      if (names_only(site.callee) == wanted && index.find_definition(site.callee)) return true;
+  }
+  return false;
+}
+
+struct Namespace {
+  std::string_view name;
+  bool (*holds)(std::string_view symbol);  // Canonical.
+};
+
+bool in(std::string_view symbol, std::string_view scope) {
+  return symbol.starts_with("_ZN" + std::string(scope)) ||
+         symbol.starts_with("_ZNK" + std::string(scope));
+}
+
+bool is_wrapper(std::string_view symbol) {
+  return in(symbol, "2at12_GLOBAL__N_1") && symbol.find("wrapper_") != std::string_view::npos;
+}
+
+bool is_binding(std::string_view symbol) {
+  return symbol.find("THPVariable_") != std::string_view::npos && in(symbol, "5torch8autograd");
+}
+
+// The first that holds a symbol is its class.
+constexpr auto kNamespaces = std::to_array<Namespace>({
+    {"at::native", [](std::string_view symbol) { return in(symbol, "2at6native"); }},
+    {"at::_ops", [](std::string_view symbol) { return in(symbol, "2at4_ops"); }},
+    {"wrappers", is_wrapper},
+    {"bindings", is_binding},
+    {"torch::autograd", [](std::string_view symbol) { return in(symbol, "5torch8autograd"); }},
+});
+
+// The type information's name of the class that a constructor, destructor or assignment is of.
+std::optional<std::string> class_of_special_member(std::string_view symbol) {
+  const std::string key = names_only(symbol);
+  constexpr std::string_view kStart = "_ZN";
+  for (const std::string_view member : {"C1E", "D1E", "aSE"}) {
+    if (key.starts_with(kStart) && key.ends_with(member))
+      return "_ZTIN" + key.substr(kStart.size(), key.size() - kStart.size() - member.size()) + "E";
+  }
+  return std::nullopt;
+}
+
+// Of a function or, with its static invoker, of a namespace.
+bool is_lambda(std::string_view symbol) {
+  return symbol.starts_with("_ZZ") || symbol.find("4_FUNE") != std::string_view::npos;
+}
+
+void count(const Index& index, std::string_view symbol, std::string_view source_file,
+           LibraryCoverage::Class& counted) {
+  ++counted.functions.all;
+  if (index.find_definition(symbol, source_file)) {
+    ++counted.functions.known;
+    return;
+  }
+  const auto type = class_of_special_member(symbol);
+  if (type && index.find_definition(*type)) {
+    ++counted.functions.known;
+    ++counted.implicit;
+    return;
+  }
+  counted.missing.emplace_back(symbol);
+}
+
+}  // namespace
+
+double Share::percent() const {
+  return all == 0 ? 100.0 : 100.0 * static_cast<double>(known) / static_cast<double>(all);
+}
+
+Share KernelCoverage::available() const {
+  return {pairs.known, pairs.all - not_built.size()};
+}
+
+KernelCoverage kernel_coverage(const Index& index) {
+  std::unordered_set<std::string> defined;
+  index.each_definition([&](const Definition& definition) {
+    if (definition.kind == DefinitionKind::function) defined.insert(names_only(definition.symbol));
+  });
+  KernelCoverage coverage;
+  for (const OpEntry& op : index.ops()) {
+    const OpFacts facts = index.facts_of(op);
+    const std::vector<Registration> registrations = index.registrations_of(op.name);
+    for (const OpFacts::Kernel& kernel : facts.kernels) {
+      ++coverage.pairs.all;
+      const std::string wanted = key_of(kernel);
+      if (is_reached(index, registrations, kernel, wanted)) {
+        ++coverage.pairs.known;
+        ++coverage.by_registration;
+      } else if (defined.contains(wanted)) {
+        ++coverage.pairs.known;
+      } else {
+        auto& missing = is_of_other_device(kernel.key) ? coverage.not_built : coverage.missing;
+        missing.push_back({op.name, kernel.key, kernel.name});
+      }
+    }
+  }
+  return coverage;
+}
+
+Share LibraryCoverage::functions() const {
+  Share sum;
+  for (const Class& of : classes) {
+    sum.known += of.functions.known;
+    sum.all += of.functions.all;
+  }
+  return sum;
+}
+
+LibraryCoverage library_coverage(const Index& index, const ModuleSymbols& library) {
+  LibraryCoverage coverage;
+  coverage.library = library.path().filename().string();
+  coverage.lambdas.name = "lambdas";
+  for (const Namespace& space : kNamespaces)
+    coverage.classes.push_back({std::string(space.name), {}, 0, {}});
+  std::unordered_set<std::string> seen;
+  library.for_each_name([&](std::uint64_t, std::string_view name) {
+    const std::string symbol = canonical_symbol(name);
+    if (!seen.insert(symbol).second) return;
+    if (is_lambda(symbol)) {
+      const auto function = enclosing_function(symbol);
+      if (lambda_key(symbol) && function && index.find_definition(*function))
+        count(index, symbol, {}, coverage.lambdas);
+      return;
+    }
+    for (std::size_t at = 0; at < kNamespaces.size(); ++at) {
+      if (!kNamespaces.at(at).holds(symbol)) continue;
+      if (function_key(symbol) == symbol) count(index, symbol, {}, coverage.classes[at]);
+      return;
+    }
+  });
+  std::erase_if(coverage.classes, [](const auto& of) { return of.functions.all == 0; });
+  return coverage;
+}
+
+}  // namespace optrace

@@ -1,0 +1,218 @@
+#include "report/model/report_file.h"
+
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "platform/json_reader.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLargest = std::size_t{1} << 30;  // Bytes.
+constexpr std::string_view kSchema = "optrace.report/1";
+
+// In the order of Layer.
+constexpr std::array<std::string_view, 8> kLayerNames = {
+    "python", "binding", "dispatcher", "autograd", "kernel", "library", "device", "runtime"};
+
+Layer layer_named(const std::string& name) {
+  for (std::size_t i = 0; i < kLayerNames.size(); ++i)
+    if (kLayerNames[i] == name) return static_cast<Layer>(i);
+  throw ReportError("a frame is of no layer that is known");
+}
+
+/// What copies a value goes down into it: nothing that optrace writes is deeper than this.
+bool is_too_deep(const Json& json) {
+  constexpr std::size_t kDeepest = 64;
+  std::vector<std::pair<const Json*, std::size_t>> pending{{&json, 1}};
+  while (!pending.empty()) {
+    const auto [value, depth] = pending.back();
+    pending.pop_back();
+    if (!value->is_structured()) continue;
+    if (depth > kDeepest) return true;
+    for (const Json& part : *value) pending.emplace_back(&part, depth + 1);
+  }
+  return false;
+}
+
+ReportError unlike(const char* key, const char* what) {
+  return ReportError(std::string("`") + key + "` is not " + what);
+}
+
+/// The value of a key; null for a key that is missing, which an older version did not write.
+const Json& value_at(const Json& object, const char* key) {
+  static const Json kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::optional<std::string> text_in(const Json& object, const char* key) {
+  const Json& value = value_at(object, key);
+  if (value.is_null()) return std::nullopt;
+  if (!value.is_string()) throw unlike(key, "a text");
+  return value.get<std::string>();
+}
+
+std::string text_or_empty(const Json& object, const char* key) {
+  return text_in(object, key).value_or(std::string());
+}
+
+template <typename Number>
+std::optional<Number> number_in(const Json& object, const char* key) {
+  const Json& value = value_at(object, key);
+  if (value.is_null()) return std::nullopt;
+  // As all that is larger than 64 bits, which is read as a fraction.
+  if (!value.is_number_unsigned() ||
+      value.get<std::uint64_t>() > std::numeric_limits<Number>::max())
+    throw unlike(key, "a whole number that fits");
+  return value.get<Number>();
+}
+
+Json structure_in(const Json& object, const char* key, Json::value_t type, const char* what) {
+  const Json& value = value_at(object, key);
+  if (value.is_null()) return {};
+  if (value.type() != type) throw unlike(key, what);
+  if (is_too_deep(value)) throw ReportError(std::string("`") + key + "` is nested too deep");
+  return value;
+}
+
+Json object_in(const Json& object, const char* key) {
+  return structure_in(object, key, Json::value_t::object, "an object");
+}
+
+const Json& list_in(const Json& object, const char* key) {
+  const Json& value = value_at(object, key);
+  if (!value.is_array()) throw ReportError(std::string("the list `") + key + "` is missing");
+  return value;
+}
+
+/// A frame without its children.
+Frame frame_of(const Json& json) {
+  if (!json.is_object()) throw ReportError("a frame is no object");
+  Frame frame;
+  const std::string layer = text_or_empty(json, "layer");
+  frame.name = text_or_empty(json, "name");
+  if (layer.empty() || frame.name.empty()) throw ReportError("a frame lacks its layer or name");
+  frame.layer = layer_named(layer);
+  frame.symbol = text_in(json, "symbol");
+  frame.library = text_in(json, "library");
+  frame.op = text_in(json, "op");
+  frame.thread = number_in<std::uint64_t>(json, "thread").value_or(frame.thread);
+  frame.calls = number_in<std::uint64_t>(json, "calls").value_or(frame.calls);
+  frame.detail = object_in(json, "detail");
+  if (const Json source = object_in(json, "source"); !source.is_null()) {
+    FrameSource& known = frame.source.emplace();
+    known.file = text_or_empty(source, "file");
+    known.line = number_in<std::uint32_t>(source, "line").value_or(0);
+    known.call_line = number_in<std::uint32_t>(source, "call_line");
+    known.url = text_or_empty(source, "url");
+    if (const Json range = object_in(source, "call_range"); !range.is_null()) {
+      const auto number = [&](const char* key) {
+        return number_in<std::uint32_t>(range, key).value_or(0);
+      };
+      known.call_range = {number("column"), number("end_line"), number("end_column")};
+    }
+  }
+  return frame;
+}
+
+std::vector<Shortfall> shortfalls_in(const Json& report) {
+  const Json list = structure_in(report, "shortfalls", Json::value_t::array, "a list");
+  std::vector<Shortfall> shortfalls;
+  if (list.is_null()) return shortfalls;
+  for (const Json& one : list) {
+    if (!one.is_object()) throw ReportError("a shortfall is no object");
+    Shortfall shortfall{text_or_empty(one, "kind"),
+                        number_in<std::uint64_t>(one, "count").value_or(1)};
+    if (shortfall.kind.empty()) throw ReportError("a shortfall lacks its kind");
+    shortfalls.push_back(std::move(shortfall));
+  }
+  return shortfalls;
+}
+
+/// Trees may be deeper than a stack: children wait in a list of their own.
+std::vector<Frame> frames_of(const Json& report) {
+  struct Level {
+    const Json* list;
+    std::size_t next;
+    std::vector<Frame> made;
+  };
+  std::vector<Level> open;
+  open.push_back({&list_in(report, "roots"), 0, {}});
+  while (true) {
+    Level& level = open.back();
+    if (level.next < level.list->size()) {
+      const Json& json = (*level.list)[level.next++];
+      level.made.push_back(frame_of(json));
+      open.push_back({&list_in(json, "children"), 0, {}});
+      continue;
+    }
+    std::vector<Frame> made = std::move(level.made);
+    open.pop_back();
+    if (open.empty()) return made;
+    open.back().made.back().children = std::move(made);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Layer layer) {
+  return kLayerNames[static_cast<std::size_t>(layer)];
+}
+
+Frame::~Frame() {
+  // Takes the tree apart from the top, so that no destructor meets children.
+  while (!children.empty()) {
+    Frame last = std::move(children.back());
+    children.pop_back();
+    children.insert(children.end(), std::make_move_iterator(last.children.begin()),
+                    std::make_move_iterator(last.children.end()));
+    last.children.clear();
+  }
+}
+
+WrittenReport parse_report(std::string_view text) {
+  if (text.size() > kLargest) throw ReportError("it is larger than a GiB");
+  const Json json = read_json(text, text.size());
+  if (!json.is_object()) throw ReportError("it is no JSON object");
+  const std::string schema = text_or_empty(json, "schema");
+  if (schema.empty()) throw ReportError("it names no schema");
+  if (schema != kSchema) {
+    constexpr std::size_t kShown = 60;  // Of what may be any text.
+    throw ReportError("its schema is " + schema.substr(0, kShown) + ", not " +
+                      std::string(kSchema));
+  }
+  WrittenReport report;
+  if (Json torch = object_in(json, "torch"); !torch.is_null()) report.torch = std::move(torch);
+  report.device = text_or_empty(json, "device");
+  report.dry_run = object_in(json, "dry_run");
+  report.processes = structure_in(json, "processes", Json::value_t::array, "a list");
+  if (const Json source = object_in(json, "source"); !source.is_null()) {
+    report.source_version = text_or_empty(source, "version");
+    const Json& exact = value_at(source, "exact");
+    if (!exact.is_null() && !exact.is_boolean()) throw unlike("exact", "true or false");
+    report.source_exact = exact == true;
+  }
+  report.shortfalls = shortfalls_in(json);
+  report.roots = frames_of(json);
+  return report;
+}
+
+WrittenReport parse_report(std::istream& stream) {
+  std::string text;
+  std::array<char, std::size_t{1} << 16> piece;
+  while (text.size() <= kLargest && stream) {
+    stream.read(piece.data(), piece.size());
+    text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+  }
+  if (stream.bad() || (text.empty() && !stream.eof()))
+    throw ReportError("the stream can't be read");
+  return parse_report(std::string_view(text));
+}
+
+}  // namespace optrace

@@ -1,0 +1,163 @@
+#include "report/model/shortfalls.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "report/model/json_fields.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::string_view kLess =
+    "Trace less at a time (--ops, --count), or on a machine that is less busy.";
+constexpr std::string_view kMoreMemory =
+    "Trace a part of the program (--ops, --from-module, --count), or with a larger --memory.";
+
+// A new kind is a row here, and a call of note_shortfall() where it is noticed.
+constexpr auto kKinds = std::to_array<ShortfallKind>({
+    {"events_lost", ShortfallEffect::frames, "{} events were lost while recording", kLess,
+     "{} events found no room; frames are missing from the tree."},
+    {"texts_lost", ShortfallEffect::frames, "{} names or op records found no room while recording",
+     kLess, ""},
+    {"probes_failed", ShortfallEffect::frames, "{} functions could not be probed",
+     "The report's warnings say why. Trace with --probes int3, or with more free memory.", ""},
+    {"processes_untraced", ShortfallEffect::calls, "{} processes of the program were not traced",
+     "What `optrace run` printed says why.", ""},
+    {"untraced_children", ShortfallEffect::calls,
+     "the program started other processes, which were not traced",
+     "Trace them too: optrace run --children.", ""},
+    {"exit_status", ShortfallEffect::calls,
+     "the program failed, and what it did until then is not what it was to do",
+     "Its own messages say why. Trace it again when it works.", ""},
+    {"python_frames_off", ShortfallEffect::python,
+     "Python functions were not recorded, or not all the time",
+     "Trace with Python frames, and without another profiler in the program.", ""},
+    {"python_functions_merged", ShortfallEffect::python,
+     "{} calls are of Python functions whose names had no room in the traced process",
+     "Trace with a larger --target-memory.",
+     "{} calls are of Python functions whose names had no room in the traced process "
+     "(--target-memory). They are called '...'."},
+    {"op_records_missing", ShortfallEffect::records, "ops were not recorded",
+     "Trace where a C++ compiler is installed, with op records on.", ""},
+    {"device_work_missing", ShortfallEffect::device,
+     "kernels, copies or fills of the device are missing", "The report's warnings say why.", ""},
+    {"paths_merged", ShortfallEffect::places,
+     "{} calls are in '...' frames, because their paths had no room in memory", kMoreMemory,
+     "{} calls are in '...' frames: their paths had no room (--memory), or were too deep. They are "
+     "counted, but not where they were."},
+    {"calls_unnamed", ShortfallEffect::frames,
+     "{} calls are in '...' frames, and nobody knows of which functions", kMoreMemory,
+     "{} calls are in '...' frames without their functions: there was no room for these either "
+     "(--memory)."},
+    {"callers_inferred", ShortfallEffect::callers, "the callers of {} calls had to be inferred",
+     "Ask for what is called (`calls NAME`) instead: that does not depend on callers.",
+     "for {} calls the caller had to be inferred; those frames may be in the wrong place."},
+    {"timeline_ends", ShortfallEffect::timeline, "the last {} events are not in the timeline",
+     kMoreMemory,
+     "The last {} events are not in the timeline, which had no room for them (--memory); they are "
+     "counted."},
+});
+
+constexpr ShortfallKind kUnknown = {
+    "", ShortfallEffect::frames, "the trace lacks something that this optrace does not know of",
+    "Use the optrace that recorded it.",
+    "The trace lacks something that this optrace does not know of."};
+
+std::string with_count(std::string_view text, std::uint64_t count) {
+  return fmt::format(fmt::runtime(text), count);
+}
+
+bool says(const nlohmann::json& meta, const char* key) {
+  return meta.is_object() && meta.contains(key);
+}
+
+// Of Python functions for which the agent had no room (kMergedFunction in python_events.cpp).
+std::uint64_t calls_without_name(const Trace& trace) {
+  const auto merged = std::ranges::find(trace.python_functions, "...", &PythonFunction::name);
+  if (merged == trace.python_functions.end()) return 0;
+  const auto function = static_cast<std::uint32_t>(merged - trace.python_functions.begin());
+  std::uint64_t calls = 0;
+  for (const TracePath& path : trace.paths)
+    if (path.kind == PathKind::python ? path.what == function : path.builtin == function)
+      calls += path.calls;
+  return calls;
+}
+
+// What the trace's own numbers and keys say, whoever recorded it.
+std::uint64_t found_in(const Trace& trace, std::string_view kind) {
+  if (kind == "events_lost") {
+    std::uint64_t lost = 0;
+    for (const ThreadRecord& thread : trace.threads) lost += thread.lost;
+    return lost;
+  }
+  if (kind == "op_records_missing")
+    return trace.op_records.empty() || trace.op_records[0].empty() ? 1 : 0;
+  if (kind == "python_functions_merged") return calls_without_name(trace);
+  if (kind == "callers_inferred") return trace.statistics.unprobed_callers;
+  if (kind == "probes_failed")
+    return says(trace.meta, "probes") ? count_at(trace.meta["probes"], "failed") : 0;
+  if (kind == "untraced_children") return says(trace.meta, "untraced_children") ? 1 : 0;
+  if (kind == "exit_status") return says(trace.meta, "exit_status") ? 1 : 0;
+  return 0;
+}
+
+}  // namespace
+
+const ShortfallKind& kind_of(const Shortfall& shortfall) {
+  const auto found = std::ranges::find(kKinds, shortfall.kind, &ShortfallKind::kind);
+  return found == kKinds.end() ? kUnknown : *found;
+}
+
+std::string sentence_of(const Shortfall& shortfall) {
+  return with_count(kind_of(shortfall).sentence, shortfall.count);
+}
+
+std::vector<Shortfall> shortfalls_of(const Trace& trace) {
+  std::vector<Shortfall> shortfalls;
+  for (const ShortfallKind& kind : kKinds)
+    if (const std::uint64_t count = found_in(trace, kind.kind); count != 0)
+      shortfalls.push_back({std::string(kind.kind), count});
+  if (says(trace.meta, "shortfalls") && trace.meta["shortfalls"].is_object())
+    for (const auto& [kind, count] : trace.meta["shortfalls"].items())
+      if (count.is_number_unsigned() && count != 0)
+        add_shortfall(shortfalls, {kind, count.get<std::uint64_t>()});
+  std::ranges::stable_sort(shortfalls, {}, [](const Shortfall& one) {
+    return std::ranges::find(kKinds, one.kind, &ShortfallKind::kind) - kKinds.begin();
+  });
+  return shortfalls;
+}
+
+void add_shortfall(std::vector<Shortfall>& shortfalls, const Shortfall& more) {
+  const auto known = std::ranges::find(shortfalls, more.kind, &Shortfall::kind);
+  if (known == shortfalls.end())
+    shortfalls.push_back(more);
+  else
+    known->count += more.count;
+}
+
+std::vector<std::string> shortfall_warnings(const std::vector<Shortfall>& shortfalls) {
+  std::vector<std::string> warnings;
+  for (const Shortfall& shortfall : shortfalls)
+    if (const std::string_view warning = kind_of(shortfall).warning; !warning.empty())
+      warnings.push_back(with_count(warning, shortfall.count));
+  return warnings;
+}
+
+bool may_hide_differences(const std::vector<Shortfall>& shortfalls) {
+  return std::ranges::any_of(shortfalls, [](const Shortfall& shortfall) {
+    const ShortfallEffect effect = kind_of(shortfall).effect;
+    return effect != ShortfallEffect::callers && effect != ShortfallEffect::timeline;
+  });
+}
+
+nlohmann::json shortfalls_json(const std::vector<Shortfall>& shortfalls) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Shortfall& shortfall : shortfalls)
+    list.push_back(
+        {{"kind", shortfall.kind}, {"count", shortfall.count}, {"what", sentence_of(shortfall)}});
+  return list;
+}
+
+}  // namespace optrace

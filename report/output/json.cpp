@@ -1,0 +1,148 @@
+#include "report/output/json.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "platform/json_writer.h"
+#include "report/model/layers.h"
+#include "report/model/shortfalls.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::string_view kSchema = "optrace.report/1";
+
+// Trees may be deeper than an indentation is helpful.
+constexpr std::size_t kDeepestIndentation = 60;
+
+class JsonWriter {
+ public:
+  std::string write(const Report& report) {
+    text_ += "{\"schema\": ";
+    string(kSchema);
+    text_ += ",\n \"torch\": {";
+    bool first = true;
+    for (const char* const key : {"version", "git_version", "cuda", "debug"}) {
+      if (!first) text_ += ", ";
+      first = false;
+      string(key);
+      text_ += ": ";
+      value(report.torch.value(key, nlohmann::json()));
+    }
+    text_ += "},\n \"device\": ";
+    string(report.device);
+    text_ += ", \"dry_run\": ";
+    value(report.dry_run);
+    text_ += ",\n \"source\": {\"version\": ";
+    if (report.source_version.empty())
+      text_ += "null";
+    else
+      string(report.source_version);
+    text_ += ", \"exact\": ";
+    text_ += report.source_exact ? "true" : "false";
+    text_ += '}';
+    if (!report.processes.is_null()) {
+      text_ += ",\n \"processes\": ";
+      value(report.processes);
+    }
+    text_ += ",\n \"shortfalls\": ";
+    value(shortfalls_json(report.shortfalls));
+    text_ += ",\n \"roots\": [";
+    frames(report.roots);
+    text_ += "]}\n";
+    return std::move(text_);
+  }
+
+ private:
+  void value(const nlohmann::json& json) { text_ += write_json(json); }
+  void string(std::string_view text) { value(nlohmann::json(text)); }
+
+  void key(std::string_view name, const nlohmann::json& content) {
+    text_ += ", \"";
+    text_ += name;
+    text_ += "\": ";
+    value(content);
+  }
+  static nlohmann::json or_null(const std::optional<std::string>& content) {
+    return content ? nlohmann::json(*content) : nlohmann::json();
+  }
+
+  void source(const std::optional<FrameSource>& source) {
+    if (!source) {
+      key("source", nlohmann::json());
+      return;
+    }
+    const auto if_known = [](bool known, nlohmann::json content) {
+      return known ? std::move(content) : nlohmann::json();
+    };
+    text_ += ", \"source\": {\"file\": ";
+    value(if_known(!source->file.empty(), source->file));
+    key("line", if_known(source->line != 0, source->line));
+    key("call_line", if_known(source->call_line.has_value(), source->call_line.value_or(0)));
+    key("call_range", call_range_json(source->call_range));
+    key("url", if_known(!source->url.empty(), source->url));
+    text_ += '}';
+  }
+
+  // All but the end: children follow.
+  void open(const Frame& frame) {
+    text_ += '\n';
+    text_.append(std::min(open_.size(), kDeepestIndentation) + 1, ' ');
+    text_ += "{\"layer\": ";
+    string(name_of(frame.layer));
+    key("name", frame.name);
+    key("symbol", or_null(frame.symbol));
+    key("library", or_null(frame.library));
+    source(frame.source);
+    key("op", or_null(frame.op));
+    key("thread", frame.thread);
+    key("calls", frame.calls);
+    key("detail", frame.detail);
+    text_ += ", \"children\": [";
+  }
+
+  void frames(const std::vector<Frame>& roots) {
+    open_.push_back({&roots, 0});
+    while (true) {
+      Level& level = open_.back();
+      if (level.next == level.frames->size()) {
+        open_.pop_back();
+        if (open_.empty()) return;
+        text_ += "]}";
+        continue;
+      }
+      if (level.next != 0) text_ += ',';
+      const Frame& frame = (*level.frames)[level.next++];
+      open(frame);
+      open_.push_back({&frame.children, 0});
+    }
+  }
+
+  struct Level {
+    const std::vector<Frame>* frames;
+    std::size_t next;
+  };
+
+  std::string text_;
+  std::vector<Level> open_;
+};
+
+}  // namespace
+
+nlohmann::json call_range_json(const std::optional<CallRange>& range) {
+  if (!range) return {};
+  return {
+      {"column", range->column}, {"end_line", range->end_line}, {"end_column", range->end_column}};
+}
+
+std::string to_json(const Report& report) {
+  return JsonWriter().write(report);
+}
+
+}  // namespace optrace

@@ -1,0 +1,26 @@
+#include "report/output/terminal_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace optrace {
+std::size_t columns(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
+std::string TerminalStyle::paint(std::string_view text, std::string_view sgr) const {
+  if (!colour || sgr.empty() || text.empty()) return std::string(text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", sgr, text);
+}
+
+std::string TerminalStyle::link(std::string_view text, std::string_view url) const {
+  const bool safe = url.starts_with("https://") &&
+                    std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < 0x7F; });
+  if (!links || !safe || text.empty()) return std::string(text);
+  return fmt::format("\x1b]8;;{}\x1b\\{}\x1b]8;;\x1b\\", url, text);
+}
+
+}  // namespace optrace

@@ -1,0 +1,456 @@
+#include "tracer/attach/attach.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "platform/descriptor.h"
+#include "platform/error.h"
+#include "platform/file_trust.h"
+#include "platform/installation.h"
+#include "platform/interrupt.h"
+#include "platform/private_folder.h"
+#include "platform/running_process.h"
+#include "platform/whole_file.h"
+#include "tracer/attach/attach_target.h"
+#include "tracer/attach/listening.h"
+#include "tracer/attach/stopped_thread.h"
+#include "tracer/attach/text_thread.h"
+#include "tracer/attach/thread_control.h"
+#include "tracer/calltree/path_counter.h"
+#include "tracer/launch/program_socket.h"
+#include "tracer/launch/sealed_copy.h"
+#include "tracer/launch/target_description.h"
+#include "tracer/launch/tracing_orders.h"
+#include "tracer/probes/probe_session.h"
+#include "tracer/runtime_build/activity_agent.h"
+#include "tracer/runtime_build/built_for_torch.h"
+#include "tracer/runtime_build/dry_run.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAnswerLimit = std::chrono::seconds(60);
+constexpr int kDrainMilliseconds = 2;
+constexpr std::uint64_t kPage = 4096;
+
+std::string read_source(const char* name) {
+  const std::filesystem::path path = data_folder() / "target" / name;
+  const std::optional<std::string> text = read_file(path);
+  if (!text) {
+    throw Error(ExitStatus::failed, fmt::format("{} can't be read", path.string()),
+                "Install optrace again.");
+  }
+  return *text;
+}
+
+/// Text as a Python literal, which JSON's is too.
+std::string quoted(const std::string& text) {
+  return Json(text).dump(-1, ' ', true);
+}
+
+/// A running interpreter that is about to start a thread for attach.py, and the way to talk to it.
+class Foothold {
+ public:
+  Foothold(const RunningProcess& process, const AttachTarget& target)
+      : target_(target), process_(process), code_(find_calling_code(process)) {}
+
+  /// Leaves nothing of ours in the process if its interpreter has not come by yet.
+  ~Foothold() {
+    if (page_ == 0 || taken_) return;
+    try {
+      withdraw();
+    } catch (const Error&) {
+      page_ = 0;  // It has ended, and all of it is gone.
+    }
+  }
+  Foothold(const Foothold&) = delete;
+  Foothold& operator=(const Foothold&) = delete;
+
+  ProgramConnection gain() {
+    StoppedThread thread(target_.process, code_);
+    const std::array<int, 2> ends = make_sockets(thread);
+    Descriptor ours(static_cast<int>(::syscall(SYS_pidfd_getfd, process_.handle(), ends[0], 0)));
+    const int error = errno;
+    thread.system_call(SYS_close, {static_cast<std::uint64_t>(ends[0])});
+    descriptor_ = ends[1];
+    if (!ours) {
+      thread.system_call(SYS_close, {static_cast<std::uint64_t>(ends[1])});
+      throw error == ENOSYS ? Error(ExitStatus::failed, "this Linux has no pidfd_getfd",
+                                    "Attaching takes Linux 5.6 or later; or use `optrace run`.")
+                            : why_not_allowed(target_.process, error);
+    }
+    put_text(thread);
+    thread.call(target_.add_pending_call, {page_, data()});
+    return ProgramConnection(std::move(ours));
+  }
+
+  /// The interpreter executes it: what was put there is its to clear away.
+  void taken() { taken_ = true; }
+
+ private:
+  std::array<int, 2> make_sockets(StoppedThread& thread) {
+    const std::uint64_t place = thread.scratch();
+    const std::int64_t made =
+        thread.system_call(SYS_socketpair, {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, place});
+    std::array<int, 2> ends{};
+    if (made == 0) read(place, std::as_writable_bytes(std::span(ends)));
+    if (made != 0) refused("make a socket", made);
+    return ends;
+  }
+
+  void put_text(StoppedThread& thread) {
+    const std::string text = fmt::format("exec({},{{\"descriptor\":{}}})",
+                                         quoted(read_source("attach.py")), descriptor_);
+    const std::uint64_t size = kPage + (sizeof(TextThread) + text.size() + kPage) / kPage * kPage;
+    const std::int64_t page = thread.system_call(
+        SYS_mmap, {0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
+    if (page <= 0) {
+      thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
+      refused("map memory", page);
+    }
+    page_ = static_cast<std::uint64_t>(page);
+    const TextThread call{.system_call = code_.system_call,
+                          .start_thread = target_.start_thread,
+                          .ensure_gil = target_.ensure_gil,
+                          .release_gil = target_.release_gil,
+                          .run_text = target_.run_simple_string,
+                          .memory = page_,
+                          .size = size,
+                          .descriptor = static_cast<std::uint64_t>(descriptor_),
+                          .process = static_cast<std::uint64_t>(target_.process_inside)};
+    write(page_, text_thread_code());
+    write(data(), std::as_bytes(std::span(&call, 1)));
+    write(data() + sizeof call, std::as_bytes(std::span(text)));
+    const std::int64_t executable =
+        thread.system_call(SYS_mprotect, {page_, kPage, PROT_READ | PROT_EXEC});
+    if (executable != 0) {
+      thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
+      thread.system_call(SYS_munmap, {page_, size});
+      page_ = 0;
+      refused("execute memory", executable);
+    }
+  }
+
+  /// Where the TextThread is.
+  std::uint64_t data() const { return page_ + kPage; }
+
+  // Nobody can take back what waits for the interpreter: so it only clears up when it is called.
+  void withdraw() {
+    StoppedThread thread(target_.process, code_);
+    constexpr std::uint64_t kYes = 1;
+    std::uint64_t taken = 0;
+    write(data() + offsetof(TextThread, withdrawn), std::as_bytes(std::span(&kYes, 1)));
+    read(data() + offsetof(TextThread, taken), std::as_writable_bytes(std::span(&taken, 1)));
+    // Once it was called, the descriptor is its to close.
+    if (taken == 0) thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
+  }
+
+  [[noreturn]] void refused(const char* doing, std::int64_t result) const {
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("process {} can't {}: {}", target_.process, doing,
+                    describe_errno(static_cast<int>(-result))),
+        "Its limits (ulimit, cgroup, seccomp) leave no room for tracing; `optrace run` needs "
+        "the same.");
+  }
+
+  void write(std::uint64_t address, std::span<const std::byte> bytes) const {
+    const iovec from{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    const iovec to{reinterpret_cast<void*>(address), bytes.size()};
+    if (::process_vm_writev(target_.process, &from, 1, &to, 1, 0) < 0)
+      throw why_not_allowed(target_.process, errno);
+  }
+
+  void read(std::uint64_t address, std::span<std::byte> bytes) const {
+    const iovec to{bytes.data(), bytes.size()};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    const iovec from{reinterpret_cast<void*>(address), bytes.size()};
+    if (::process_vm_readv(target_.process, &to, 1, &from, 1, 0) !=
+        static_cast<ssize_t>(bytes.size()))
+      throw why_not_allowed(target_.process, errno);
+  }
+
+  const AttachTarget& target_;
+  const RunningProcess& process_;
+  const CallingCode code_;
+  std::uint64_t page_ =
+      0;                 ///< In the process: text_thread_code(), then the TextThread and the text.
+  int descriptor_ = -1;  ///< Its end of the connection.
+  bool taken_ = false;
+};
+
+/// The modules that attach.py loads, each after those that it imports.
+Json sources() {
+  Json list = Json::array();
+  for (const char* const name : {"problem", "connection", "op_records", "device_activity", "agent",
+                                 "description", "attached"}) {
+    list.push_back({name, read_source(fmt::format("optrace_target/{}.py", name).c_str())});
+  }
+  return list;
+}
+
+/// One process, from the first look at it until it is left alone.
+class Attachment {
+ public:
+  Attachment(const AttachRequest& request, const AttachListener& progress)
+      : request_(request),
+        progress_(progress),
+        connection_(connect_to_listening(request.process)),
+        target_(inspect_attach_target(request.process,
+                                      connection_ ? Entrance::socket : Entrance::ptrace)) {}
+
+  AttachResult run() {
+    orders_.plan({{"torch", target_.torch_folder.string()},
+                  {"modules", {target_.interpreter.string()}},
+                  {"cuda", uses_cuda()}});
+    connect();
+    begin();
+    const bool alive = watch();
+    return end(alive);
+  }
+
+ private:
+  /// Whether a driver is loaded, a real or an emulated one.
+  bool uses_cuda() const {
+    return std::ranges::any_of(process_.mapped_parts(), [](const MappedPart& part) {
+      return std::filesystem::path(part.path).filename().string().starts_with("libcuda.so");
+    });
+  }
+
+  /// Whether the command's own user runs it, with no other user's rights.
+  bool is_our_users() const {
+    const auto users = process_.status().users;
+    return std::ranges::all_of(users, [](auto user) { return user == ::geteuid(); });
+  }
+
+  /// Why nothing is compiled from the headers that the process has, nor loaded into it; empty where
+  /// it may be. What a compiler makes of them runs with the command's rights one day.
+  std::string why_no_agents() const {
+    if (!target_.root.empty()) {
+      return "Op records are missing: the process lives in a container, whose torch optrace builds "
+             "nothing for. Run optrace in there to have them.";
+    }
+    if (!is_our_users()) {
+      return "Op records are missing, and records of what devices do: the process belongs to "
+             "another user, whose torch optrace builds nothing for. Run optrace as that user to "
+             "have them.";
+    }
+    for (const char* const part : {"include", "lib/libc10.so", "version.py"}) {
+      const auto path = target_.torch_folder / part;
+      std::error_code error;
+      if (!std::filesystem::exists(path, error)) continue;
+      if (const std::string wrong = distrust_of(path); !wrong.empty()) {
+        return fmt::format(
+            "Op records are missing, and records of what devices do: optrace builds nothing for a "
+            "torch that others can change, and {}.",
+            shown(wrong));
+      }
+    }
+    return {};
+  }
+
+  void connect() {
+    if (connection_) {
+      connection_->send(sources());
+      wait_for_answer("The process listens, but its Python does not run: a call keeps the GIL.");
+    } else {
+      Foothold foothold(process_, target_);
+      connection_ = std::make_unique<ProgramConnection>(foothold.gain());
+      connection_->send(sources());
+      wait_for_answer("It sleeps, waits, or is inside of a long call.");
+      foothold.taken();
+    }
+    const Json greeting = connection_->receive("program", kAnswerLimit);
+    meta_ = orders_.meta(connection_->receive("imported", kAnswerLimit), command_line(greeting));
+    meta_["process"] = {{"id", static_cast<std::uint64_t>(request_.process)}};
+  }
+
+  /// Until the interpreter has come by and says something, or a signal came to us.
+  void wait_for_answer(const char* reason) const {
+    if (connection_->wait(request_.timeout)) return;
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("the main thread of process {} ran no Python code for {:g} seconds",
+                    request_.process, std::chrono::duration<double>(request_.timeout).count()),
+        fmt::format("{} Attach when it runs, or give it more time with --timeout SECONDS. It was "
+                    "left as it was.",
+                    reason));
+  }
+
+  /// Whether the process is gone, which it may be a moment after its connection.
+  bool has_ended() const {
+    constexpr int kMostPauses = 100;
+    for (int i = 0; i < kMostPauses && !process_.ended(); ++i)
+      std::this_thread::sleep_for(milliseconds(10));
+    return process_.ended();
+  }
+
+  static std::string command_line(const Json& greeting) {
+    std::string line;
+    const auto arguments = greeting.find("arguments");
+    if (arguments == greeting.end() || !arguments->is_array()) return "python";
+    for (const Json& argument : *arguments) {
+      if (!argument.is_string()) continue;
+      if (!line.empty()) line += ' ';
+      line += shown(argument.get<std::string>());
+    }
+    return line;
+  }
+
+  void begin() {
+    traps_.emplace(request_.process);
+    Json order = orders_.record();
+    order["patience"] = std::chrono::duration<double>(request_.timeout).count();
+    std::vector<Descriptor> descriptors;
+    descriptors.push_back(sealed_region(region_bytes(request_.target_bytes)));
+    if (!sees_our_files()) add_files(order, descriptors);
+    connection_->send(order, descriptors);
+    receive_recording(*connection_, meta_);
+    collector_ =
+        std::make_unique<Collector>(descriptors.front().get(), session_, request_.collector);
+    connection_->send({{"order", "start"}});
+    add_warnings(meta_, connection_->receive("started", request_.timeout + kAnswerLimit));
+  }
+
+  bool sees_our_files() const { return target_.root.empty() && is_our_users(); }
+
+  /// For a process that can't open our files by their names, and must not get at them.
+  void add_files(Json& order, std::vector<Descriptor>& descriptors) const {
+    order["files"] = Json::array();
+    for (const std::filesystem::path& file : orders_.files()) {
+      descriptors.push_back(sealed_copy(file));
+      order["files"].push_back(file.string());
+    }
+  }
+
+  /// False when the process has ended.
+  bool watch() {
+    start_ = Clock::now();
+    Clock::time_point shown = start_;
+    constexpr std::chrono::seconds kShowEvery{1};
+    while (true) {
+      const bool ended = process_.ended();  // Asked first: what was recorded before is there then.
+      const bool any = collector_->drain();
+      if (ended) return false;
+      const Clock::time_point now = Clock::now();
+      if (enough(now - start_)) return true;
+      if (InterruptGuard::interrupted()) {
+        InterruptGuard::forget();  // It ends the trace; a second one ends what follows, too.
+        return true;
+      }
+      if (now - shown >= kShowEvery) {
+        shown = now;
+        tell(false);
+      }
+      pollfd watched{connection_->descriptor(), POLLIN, 0};
+      if (::poll(&watched, 1, any ? 1 : kDrainMilliseconds) <= 0) continue;
+      try {
+        if (!connection_->poll()) continue;
+      } catch (const Error&) {
+        if (has_ended()) return false;
+        throw;
+      }
+      throw Error(ExitStatus::failed, "the process says something that it was not asked for",
+                  "Run the command again; if it stays so, report it.");
+    }
+  }
+
+  void tell(bool done) const {
+    progress_({Clock::now() - start_, collector_->progress(), collector_->op_counts()}, done);
+  }
+
+  bool enough(std::chrono::duration<double> time) {
+    if (const std::uint64_t count = request_.collector.selection.count; count != 0) {
+      // The last of them is over when another begins; none may come.
+      constexpr milliseconds kLastOp{500};
+      const std::uint64_t ops = collector_->progress().ops;
+      if (ops < count) last_op_.reset();
+      if (ops >= count && !last_op_) last_op_ = Clock::now();
+      if (ops > count || (last_op_ && Clock::now() - *last_op_ > kLastOp)) return true;
+    }
+    if (request_.duration && time >= *request_.duration) return true;
+    if (request_.until_op.empty()) return false;
+    const std::vector<OpCount> ops = collector_->op_counts();
+    return std::ranges::any_of(
+        ops, [this](const OpCount& op) { return matches_op_pattern(op.name, request_.until_op); });
+  }
+
+  AttachResult end(bool alive) {
+    AttachResult result;
+    try {
+      if (alive) stop();
+    } catch (const Error& error) {
+      if (error.status() == ExitStatus::interrupted) throw;
+      alive = false;
+    }
+    if (!alive) {
+      result.ended = fmt::format(
+          "process {} ended while it was traced; this is what it did until "
+          "then",
+          request_.process);
+      collector_->finish();
+    }
+    tell(true);
+    result.trace = collector_->take(std::move(meta_));
+    if (dry_run_) describe_dry_run(*dry_run_, result.trace);
+    keep_names_that_occur(result.trace);
+    add_activity_warnings(result.trace);
+    return result;
+  }
+
+  void stop() {
+    connection_->send({{"order", "stop"}});
+    connection_->receive("stopped", kAnswerLimit);
+    collector_->finish();
+    connection_->send({{"order", "tables"}, {"ops", collector_->ops()}});
+    add_tables(meta_, connection_->receive("tables", kAnswerLimit));
+    connection_->receive("left", kAnswerLimit);
+    // Its thread closes the connection last of all.
+    connection_->wait(kAnswerLimit);
+  }
+
+  const AttachRequest& request_;
+  const AttachListener& progress_;
+  std::optional<UnblockedTraps> traps_;
+  std::unique_ptr<ProgramConnection> connection_;
+  const AttachTarget target_;
+  const RunningProcess process_{request_.process};
+  PrivateFolder scratch_;
+  ProbeSession session_{scratch_.path()};
+  const std::optional<DryRun> dry_run_ = dry_run_of(process_);
+  TracingOrders orders_{session_, ProbeMode::jump, dry_run_ ? &*dry_run_ : nullptr, target_.root,
+                        why_no_agents()};
+  Json meta_;
+  std::unique_ptr<Collector> collector_;
+  Clock::time_point start_;                   ///< Of recording.
+  std::optional<Clock::time_point> last_op_;  ///< When the last op that was asked for was seen.
+};
+
+}  // namespace
+
+AttachResult attach(const AttachRequest& request, const AttachListener& progress) {
+  return Attachment(request, progress).run();
+}
+
+}  // namespace optrace

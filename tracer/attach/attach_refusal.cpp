@@ -1,0 +1,258 @@
+#include "tracer/attach/attach_refusal.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tracer/attach/attach_target.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::size_t kTextLimit = 1 << 16;
+
+bool has_capability(std::uint64_t set, int capability) {
+  return (set >> capability & 1) != 0;
+}
+
+bool all_are(const std::array<std::uint32_t, 4>& ids, std::uint32_t id) {
+  // The fourth, of file access, doesn't count for the one that is traced.
+  return std::all_of(ids.begin(), ids.begin() + 3,
+                     [id](std::uint32_t found) { return found == id; });
+}
+
+std::string described(const ProcessStatus& process) {
+  return fmt::format("process {} ({})", process.process, shown(process.name));
+}
+
+std::string user_name(std::uint32_t user) {
+  std::string buffer(kTextLimit, '\0');
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
+    return fmt::format("{}", user);
+  }
+  return shown(found->pw_name);
+}
+
+/// The first line of a file of the system's; empty where there is none.
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return shown(line);
+}
+
+std::string user_namespace_of(const RunningProcess& process) {
+  const RunningProcess::Text link = process.read_link("ns/user");
+  return link.error == 0 ? link.text : std::string();
+}
+
+/// Root of a container often has not got the capability.
+std::string container_advice(const TracingRights& rights) {
+  return rights.in_container ? " In a container that was started without the right to trace, start "
+                               "it with --cap-add=SYS_PTRACE (Kubernetes: "
+                               "securityContext.capabilities.add: [SYS_PTRACE])."
+                             : "";
+}
+
+std::string name_of_yama_scope(int scope) {
+  return fmt::format("Yama's kernel.yama.ptrace_scope is {} here", scope);
+}
+
+Error without_capability(const TracingRights& rights, const std::string& target) {
+  const std::uint32_t us = rights.ours.users[0];
+  const std::string as_root =
+      "Run it as root (sudo optrace attach ...)." + container_advice(rights);
+  if (rights.target.users[0] == us && !all_are(rights.target.users, us)) {
+    return {ExitStatus::failed,
+            fmt::format("{} runs set-user-ID: for user {} (user ID {}), started by us", target,
+                        rights.target_user_name, rights.target.users[1]),
+            "Only a process with CAP_SYS_PTRACE may trace it. " + as_root};
+  }
+  if (!all_are(rights.target.users, us)) {
+    return {ExitStatus::failed,
+            fmt::format("{} is another user's: it runs as {} (user ID {}), and we are {} (user ID "
+                        "{})",
+                        target, rights.target_user_name, rights.target.users[1],
+                        rights.our_user_name, us),
+            fmt::format("Run optrace as that user (sudo -u '#{}' optrace attach ...), or as root.",
+                        rights.target.users[1]) +
+                container_advice(rights)};
+  }
+  if (!rights.same_user_namespace) {
+    return {ExitStatus::failed, fmt::format("{} lives in another user namespace", target),
+            "Run optrace in the namespace that it was started in (a rootless container: `podman "
+            "unshare`, or inside of the container), or as root outside of both."};
+  }
+  if (!all_are(rights.target.groups, rights.ours.groups[0])) {
+    return {ExitStatus::failed,
+            fmt::format("{} runs with other groups: real {}, effective {}, and we have {}", target,
+                        rights.target.groups[0], rights.target.groups[1], rights.ours.groups[0]),
+            fmt::format("It was started set-group-ID or by `sg`. Run optrace with that group (sg), "
+                        "or as root (sudo optrace attach ...).{}",
+                        container_advice(rights))};
+  }
+  if ((rights.target.permitted & ~rights.ours.permitted) != 0) {
+    return {ExitStatus::failed,
+            fmt::format("{} has capabilities that optrace has not: {:#x}, and we have {:#x}",
+                        target, rights.target.permitted, rights.ours.permitted),
+            "Only a process with CAP_SYS_PTRACE may trace it. " + as_root};
+  }
+  if (!rights.dumpable) {
+    return {ExitStatus::failed,
+            fmt::format("{} has made itself not dumpable (it changed its user, was a file that we "
+                        "may not read, or called prctl(PR_SET_DUMPABLE)), and we have not got "
+                        "CAP_SYS_PTRACE",
+                        target),
+            as_root};
+  }
+  if (rights.yama == 2) {
+    return {ExitStatus::failed,
+            fmt::format("{} may not be traced: {}, so only processes with CAP_SYS_PTRACE may "
+                        "trace others",
+                        target, name_of_yama_scope(2)),
+            "Run it as root (sudo optrace attach ...), or have root set it: sysctl "
+            "kernel.yama.ptrace_scope=0." +
+                container_advice(rights)};
+  }
+  if (rights.yama == 1) {
+    return {ExitStatus::failed,
+            fmt::format("{} may not be traced: {}, so only a process's parents, and processes "
+                        "with CAP_SYS_PTRACE, may trace it",
+                        target, name_of_yama_scope(1)),
+            "Run it as root (sudo optrace attach ...), or have root set it: sysctl "
+            "kernel.yama.ptrace_scope=0. Or let the target allow it: "
+            "prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)." +
+                container_advice(rights)};
+  }
+  if (rights.in_container) {
+    return {ExitStatus::failed,
+            fmt::format("{} may not be traced: we run in a container that has not got the right "
+                        "to (CAP_SYS_PTRACE)",
+                        target),
+            "Start the container with --cap-add=SYS_PTRACE (Kubernetes: "
+            "securityContext.capabilities.add: [SYS_PTRACE]), or run optrace as root outside of "
+            "it."};
+  }
+  return {ExitStatus::failed,
+          fmt::format("{} may not be traced by us: we have not got CAP_SYS_PTRACE", target),
+          as_root};
+}
+
+}  // namespace
+
+Error explain_refusal(const TracingRights& rights, int error) {
+  const std::string target = described(rights.target);
+  if (error == ESRCH || rights.target.ended()) {
+    return {ExitStatus::failed, fmt::format("{} has ended meanwhile", target),
+            "Attach to one that runs."};
+  }
+  if (rights.target.tracer != 0) {
+    return {ExitStatus::failed,
+            fmt::format("{} is traced already, by process {} ({}): a process can have one tracer "
+                        "or debugger only",
+                        target, rights.target.tracer, shown(rights.tracer_command)),
+            fmt::format("End it or let it detach (gdb: detach; strace: Ctrl-C), then attach "
+                        "again: kill {} ends it.",
+                        rights.target.tracer)};
+  }
+  if (rights.ptrace_filter) {
+    return {ExitStatus::failed,
+            fmt::format("optrace runs under a seccomp filter that refuses ptrace: {}",
+                        describe_errno(*rights.ptrace_filter)),
+            "Run it outside of that sandbox; a container: start it with --cap-add=SYS_PTRACE, or "
+            "--security-opt seccomp=unconfined."};
+  }
+  if (rights.yama == 3) {
+    return {
+        ExitStatus::failed,
+        fmt::format("{} may not be traced: {}, so no process may trace another, not even "
+                    "root's",
+                    target, name_of_yama_scope(3)),
+        "It can't be undone before the next boot: have root set kernel.yama.ptrace_scope=0 in "
+        "/etc/sysctl.d and restart the machine. Until then start the program with optrace run."};
+  }
+  if (!has_capability(rights.ours.effective, CAP_SYS_PTRACE)) {
+    return without_capability(rights, target);
+  }
+  if (!rights.same_user_namespace) {
+    return {ExitStatus::failed,
+            fmt::format("{} lives in another user namespace, where our CAP_SYS_PTRACE doesn't "
+                        "count",
+                        target),
+            "Run optrace as root outside of our own user namespace (rootless container, unshare "
+            "-U), or inside of the target's."};
+  }
+  if (!rights.security_label.empty() && rights.security_label != "unconfined") {
+    return {ExitStatus::failed,
+            fmt::format("{} may not be traced by us ({}), though we have CAP_SYS_PTRACE: most "
+                        "likely the security policy for {} (AppArmor or SELinux) forbids it",
+                        target, describe_errno(error), rights.security_label),
+            "Look for the refusal in the kernel's log (dmesg, or ausearch -m avc), and run optrace "
+            "outside of that policy; a container: --security-opt apparmor=unconfined. SELinux: "
+            "setsebool deny_ptrace off."};
+  }
+  return {ExitStatus::failed,
+          fmt::format("{} may not be traced by us, though we have CAP_SYS_PTRACE: {}", target,
+                      describe_errno(error)),
+          "A security module (Landlock, say) or a sandbox forbids it: run optrace outside of it" +
+              std::string(rights.target.seccomp != 0
+                              ? ". The target runs under a seccomp filter of its own."
+                              : ".")};
+}
+
+Error why_not_allowed(pid_t process, int error) {
+  TracingRights rights;
+  try {
+    const RunningProcess us(::getpid());
+    const RunningProcess target(process);
+    rights.ours = us.status();
+    rights.target = target.status();
+    struct stat owner{};
+    // Its folder is always its user's; what is in there is root's unless it is dumpable.
+    const Descriptor status = target.open("status", O_RDONLY);
+    rights.dumpable =
+        !status || ::fstat(status.get(), &owner) != 0 || owner.st_uid == rights.target.users[1];
+    const std::string our_namespace = user_namespace_of(us);
+    const std::string its_namespace = user_namespace_of(target);
+    rights.same_user_namespace =
+        its_namespace.empty() || our_namespace.empty()
+            ? us.read("uid_map", kTextLimit).text == target.read("uid_map", kTextLimit).text
+            : our_namespace == its_namespace;
+    const RunningProcess::Text label = us.read("attr/current", kTextLimit);
+    if (label.error == 0) {
+      rights.security_label =
+          shown(label.text.substr(0, label.text.find_first_of(std::string_view("\n\0", 2))));
+    }
+  } catch (const Error&) {
+    return {ExitStatus::failed, fmt::format("process {} has ended meanwhile", process),
+            "Attach to one that runs."};
+  }
+  rights.our_user_name = user_name(rights.ours.users[0]);
+  rights.target_user_name = user_name(rights.target.users[1]);
+  if (rights.target.tracer != 0) {
+    rights.tracer_command = first_line(fmt::format("/proc/{}/comm", rights.target.tracer).c_str());
+  }
+  const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
+  if (scope.size() == 1 && scope[0] >= '0' && scope[0] <= '3') rights.yama = scope[0] - '0';
+  // We trace nobody: where ptrace may be called at all it says so (ESRCH) and does nothing.
+  if (::ptrace(PTRACE_DETACH, ::getpid(), nullptr, nullptr) != 0 && errno != ESRCH) {
+    rights.ptrace_filter = errno;
+  }
+  rights.in_container = ::access("/.dockerenv", F_OK) == 0 ||
+                        ::access("/run/.containerenv", F_OK) == 0 ||
+                        ::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
+  return explain_refusal(rights, error);
+}
+
+}  // namespace optrace

@@ -1,0 +1,531 @@
+#include "tracer/attach/attach_target.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "platform/running_process.h"
+#include "tracer/elf/elf_text.h"
+#include "tracer/elf/processor.h"
+#include "tracer/elf/read_at.h"
+
+namespace optrace {
+namespace {
+
+constexpr int kOldestPython = 9;
+constexpr int kNewestPython = 14;
+constexpr std::pair kOldestTorch{2, 6};
+constexpr std::size_t kMapsLimit = RunningProcess::kMapsLimit;
+constexpr std::size_t kVersionLimit = 1 << 16;
+constexpr std::size_t kCommandLineLimit = 1 << 12;
+/// CPython's table of dynamic symbols has 50 KB, that of what embeds it hardly more.
+constexpr std::uint64_t kTableLimit = std::uint64_t{16} << 20;
+constexpr std::size_t kLongestName = 256;  // The names that are looked for are much shorter.
+constexpr std::uint64_t kPage = 4096;
+constexpr std::size_t kComparedCode = 32;
+constexpr std::string_view kDeleted = " (deleted)";
+constexpr std::string_view kPythons =
+    "optrace attaches to CPython 3.9 to 3.14 for x86-64 Linux that has imported torch 2.6 or newer";
+
+/// A function that a version of CPython brought along and the one before hasn't got; Py_Version,
+/// which tells it by itself, is there from 3.11. From Doc/data/stable_abi.dat and Include/cpython.
+struct VersionMark {
+  int minor;
+  std::string_view symbol;
+};
+constexpr std::array<VersionMark, 3> kVersionMarks{
+    {{10, "PyModule_AddObjectRef"}, {9, "PyObject_CallNoArgs"}, {8, "PyConfig_InitPythonConfig"}}};
+/// What is called in the process, in the order of find_functions().
+constexpr std::array<std::string_view, 5> kCalled{"Py_AddPendingCall", "PyRun_SimpleString",
+                                                  "PyThread_start_new_thread", "PyGILState_Ensure",
+                                                  "PyGILState_Release"};
+using CalledFunctions = std::array<std::uint64_t, kCalled.size()>;
+/// Exported where there is no GIL only (Include/refcount.h).
+constexpr std::string_view kFreeThreadedMark = "_Py_DecRefShared";
+
+[[noreturn]] void refuse(const std::string& what_was_wrong, const std::string& remedy) {
+  throw Error(ExitStatus::usage, what_was_wrong, remedy);
+}
+
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+/// The file that a path of /proc leads to was removed or replaced by another of its name.
+bool is_deleted(std::string_view path) {
+  return path.ends_with(kDeleted);
+}
+
+/// An ELF file that somebody else can change at any time, so that it is read, not mapped.
+class ElfFile {
+ public:
+  explicit ElfFile(Descriptor file) : file_(std::move(file)) {
+    const std::optional<Elf64_Ehdr> header = read<Elf64_Ehdr>(0);
+    elf_ = header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
+    if (elf_) header_ = *header;
+  }
+
+  bool is_elf() const { return elf_; }
+  bool is_ours() const {
+    return elf_ && header_.e_ident[EI_CLASS] == ELFCLASS64 &&
+           header_.e_ident[EI_DATA] == ELFDATA2LSB && header_.e_machine == EM_X86_64;
+  }
+  /// What it was built for, where that isn't 64-bit x86-64. e_machine is where it is in 32-bit
+  /// files too.
+  std::string processor() const {
+    if (header_.e_ident[EI_DATA] != ELFDATA2LSB) return "a big-endian processor";
+    if (header_.e_machine == EM_X86_64) return "x86-64 with 32-bit addresses (x32)";
+    return processor_name(header_.e_machine);
+  }
+
+  std::vector<Elf64_Phdr> loaded() const {
+    std::vector<Elf64_Phdr> segments;
+    if (header_.e_phentsize != sizeof(Elf64_Phdr)) return segments;
+    for (std::uint64_t index = 0; index < header_.e_phnum; ++index) {
+      const auto segment = read<Elf64_Phdr>(header_.e_phoff + index * sizeof(Elf64_Phdr));
+      if (segment && segment->p_type == PT_LOAD) segments.push_back(*segment);
+    }
+    return segments;
+  }
+
+  /// The addresses as linked of what is in .dynsym, functions and data alike; empty where there is
+  /// no such table.
+  std::map<std::string, std::uint64_t, std::less<>> exported() const {
+    std::map<std::string, std::uint64_t, std::less<>> found;
+    if (header_.e_shentsize != sizeof(Elf64_Shdr)) return found;
+    for (std::uint64_t index = 0; index < header_.e_shnum; ++index) {
+      const auto table = section(index);
+      if (!table || table->sh_type != SHT_DYNSYM) continue;
+      const auto names = section(table->sh_link);
+      if (!names) break;
+      const std::vector<std::byte> entries = bytes(table->sh_offset, table->sh_size);
+      const std::vector<std::byte> text = bytes(names->sh_offset, names->sh_size);
+      for (std::uint64_t at = 0; const auto symbol = read_at<Elf64_Sym>(entries, at);
+           at += sizeof(Elf64_Sym)) {
+        if (symbol->st_shndx == SHN_UNDEF) continue;
+        found.emplace(elf_text(text, symbol->st_name, kLongestName), symbol->st_value);
+      }
+      break;
+    }
+    return found;
+  }
+
+  /// `size` bytes that are in memory from `address`, as linked, on; fewer or none where the file
+  /// has no more.
+  std::vector<std::byte> at_address(std::uint64_t address, std::uint64_t size) const {
+    for (const Elf64_Phdr& segment : loaded()) {
+      const std::uint64_t within = address - segment.p_vaddr;
+      if (address < segment.p_vaddr || within >= segment.p_filesz) continue;
+      return bytes(segment.p_offset + within, std::min(size, segment.p_filesz - within));
+    }
+    return {};
+  }
+
+ private:
+  template <typename T>
+  std::optional<T> read(std::uint64_t offset) const {
+    return read_at<T>(bytes(offset, sizeof(T)), 0);
+  }
+
+  std::optional<Elf64_Shdr> section(std::uint64_t index) const {
+    return read<Elf64_Shdr>(header_.e_shoff + index * sizeof(Elf64_Shdr));
+  }
+
+  std::vector<std::byte> bytes(std::uint64_t offset, std::uint64_t size) const {
+    if (size > kTableLimit) return {};
+    std::vector<std::byte> result(size);
+    const ssize_t got =
+        ::pread(file_.get(), result.data(), result.size(), static_cast<off_t>(offset));
+    result.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return result;
+  }
+
+  Descriptor file_;
+  Elf64_Ehdr header_{};
+  bool elf_ = false;
+};
+
+/// What the looking at one process goes through, in the order of inspect().
+class Inspection {
+ public:
+  Inspection(pid_t process, Entrance entrance) : process_(process), entrance_(entrance) {}
+
+  AttachTarget inspect();
+
+ private:
+  void check_state();
+  void find_executable();
+  void find_root();
+  void find_interpreter();
+  void find_version(const ElfFile& file,
+                    const std::map<std::string, std::uint64_t, std::less<>>& exported);
+  void find_torch();
+  void check_torch_version();
+  /// Where the functions are that attaching calls; their first bytes tell that the file is what is
+  /// mapped, and that nobody has changed them.
+  void find_functions(const ElfFile& file, const std::vector<std::uint64_t>& biases,
+                      const CalledFunctions& linked);
+  bool is_mapped(const ElfFile& file, const Descriptor& memory, std::uint64_t bias,
+                 std::uint64_t linked) const;
+
+  /// Run-time address minus address as linked, by each mapping of the file: a program may have
+  /// mapped it to read it, too.
+  std::vector<std::uint64_t> possible_biases(const std::string& path, const ElfFile& file) const;
+  std::string described() const {
+    return fmt::format("process {} ({})", process_.id(), shown(status_.name));
+  }
+  /// For what can't be read: it ended, or that is not allowed.
+  [[noreturn]] void fail_to_read(int error) const { throw why_not_allowed(process_.id(), error); }
+
+  RunningProcess process_;
+  Entrance entrance_;
+  ProcessStatus status_;
+  std::vector<MappedPart> parts_;
+  AttachTarget target_;
+};
+
+void Inspection::check_state() {
+  status_ = process_.status();
+  target_.process = process_.id();
+  target_.process_inside = status_.ids.empty() ? process_.id() : status_.ids.back();
+  if (status_.ended()) {
+    refuse(status_.threads > 1
+               ? fmt::format("the main thread of {} has ended, and Python with it", described())
+               : fmt::format("{} has ended and waits for its parent to notice (a zombie)",
+                             described()),
+           "Give the PID of a Python that runs.");
+  }
+  if (process_.id() == ::getpid()) {
+    refuse(fmt::format("{} is optrace itself", process_.id()),
+           "Give the PID of a running Python (in a shell, $! is the last one that was started in "
+           "the background, and $$ the shell).");
+  }
+  if (!status_.has_memory) {
+    refuse(fmt::format("{} is a thread of the kernel", described()),
+           fmt::format("Give the PID of a running Python: {}.", kPythons));
+  }
+  if (status_.tracer != 0) fail_to_read(EPERM);
+  if (status_.state == 'T') {
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("{} is stopped (Ctrl-Z, or SIGSTOP), so that it can't take part", described()),
+        fmt::format("Let it go on first: kill -CONT {}, or `fg` in its shell.", process_.id()));
+  }
+  if (status_.seccomp == 1) {
+    throw Error(ExitStatus::failed,
+                fmt::format("{} runs under seccomp's strict mode: it may only read, write and end",
+                            described()),
+                "Start it outside of that sandbox.");
+  }
+}
+
+void Inspection::find_executable() {
+  const RunningProcess::Text link = process_.read_link("exe");
+  if (link.error != 0) fail_to_read(link.error);
+  // Opened by this link it is the right file even where its name is another's by now.
+  const ElfFile file(process_.open("exe", O_RDONLY));
+  std::string path = link.text;
+  if (is_deleted(path)) path.resize(path.size() - kDeleted.size());
+  target_.executable = path;
+  const std::string name = file_name(path);
+  if (name.starts_with("qemu-")) {
+    refuse(
+        fmt::format("{} is a program for another processor, run by {}", described(), shown(name)),
+        fmt::format("{}.", kPythons));
+  }
+  if (file.is_elf() && !file.is_ours()) {
+    refuse(fmt::format("{} is a program for another processor: {} is built for {}", described(),
+                       shown(path), file.processor()),
+           fmt::format("{}.", kPythons));
+  }
+}
+
+void Inspection::find_root() {
+  const RunningProcess us(::getpid());
+  const auto about_root = [](const RunningProcess& process) {
+    struct stat about{};
+    const Descriptor root = process.open("root", O_PATH | O_DIRECTORY);
+    if (!root || ::fstat(root.get(), &about) != 0) about = {};
+    return std::pair(about.st_dev, about.st_ino);
+  };
+  const RunningProcess::Text its = process_.read_link("ns/mnt");
+  if (its.error != 0) fail_to_read(its.error);
+  if (its.text != us.read_link("ns/mnt").text || about_root(process_) != about_root(us)) {
+    target_.root = fmt::format("/proc/{}/root", process_.id());
+  }
+}
+
+std::vector<std::uint64_t> Inspection::possible_biases(const std::string& path,
+                                                       const ElfFile& file) const {
+  std::vector<std::uint64_t> biases;
+  const std::vector<Elf64_Phdr> segments = file.loaded();
+  // What is executable stands for its segment only; the rest is for text that was moved to large
+  // pages, which have no file.
+  for (const bool executable : {true, false}) {
+    for (const MappedPart& part : parts_) {
+      if (part.path != path || part.executable != executable) continue;
+      for (const Elf64_Phdr& segment : segments) {
+        const bool segment_executable = (segment.p_flags & PF_X) != 0;
+        const std::uint64_t offset = segment.p_offset / kPage * kPage;
+        if (segment_executable != executable || part.offset < offset ||
+            part.offset - offset > segment.p_filesz) {
+          continue;
+        }
+        biases.push_back(part.start - segment.p_vaddr / kPage * kPage - (part.offset - offset));
+      }
+    }
+  }
+  return biases;
+}
+
+void Inspection::find_interpreter() {
+  const RunningProcess::Text maps = process_.read("maps", kMapsLimit);
+  if (maps.error == EFBIG) {
+    throw Error(ExitStatus::failed,
+                fmt::format("{} has more than {} MiB of mappings", described(), kMapsLimit >> 20),
+                "No Python looks like that; look at its /proc/PID/maps.");
+  }
+  if (maps.error != 0) fail_to_read(maps.error);
+  parts_ = parse_process_maps(maps.text);
+
+  // As the dynamic linker looks names up: the executable is before any library. Most other
+  // libraries needn't be opened, as libpython is called that.
+  const RunningProcess::Text link = process_.read_link("exe");
+  std::vector<std::string> files;
+  for (const MappedPart& part : parts_) files.push_back(part.path);
+  std::ranges::sort(files);
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  std::ranges::stable_sort(files, {}, [&link](const std::string& path) {
+    if (path == link.text) return 0;
+    return file_name(path).starts_with("libpython") ? 1 : 2;
+  });
+  std::optional<std::string> foreign;
+  bool deleted_library = false;
+  for (const std::string& path : files) {
+    const std::string name = file_name(path);
+    if (name.starts_with("libpypy") || name.starts_with("pypy")) {
+      refuse(fmt::format("{} is PyPy, not CPython: it runs {}", described(), shown(path)),
+             fmt::format("{}.", kPythons));
+    }
+    Descriptor opened =
+        path == link.text ? process_.open("exe", O_RDONLY) : process_.open_inside(path);
+    if (!opened) {
+      deleted_library |= name.starts_with("libpython") && is_deleted(path);
+      continue;
+    }
+    const ElfFile file(std::move(opened));
+    if (!file.is_elf()) continue;
+    if (!file.is_ours()) {
+      foreign = path;
+      continue;
+    }
+    const auto exported = file.exported();
+    CalledFunctions linked{};
+    std::ranges::transform(kCalled, linked.begin(), [&exported](std::string_view function) {
+      const auto found = exported.find(function);
+      return found == exported.end() ? 0 : found->second;
+    });
+    if (std::ranges::find(linked, 0U) != linked.end()) continue;
+    const std::vector<std::uint64_t> biases = possible_biases(path, file);
+    if (biases.empty()) continue;
+    target_.interpreter = path == link.text ? target_.executable : std::filesystem::path(path);
+    find_version(file, exported);
+    find_torch();
+    if (entrance_ == Entrance::ptrace) find_functions(file, biases, linked);
+    return;
+  }
+  if (deleted_library) {
+    refuse(fmt::format("the Python that {} runs was removed or replaced since it started (an "
+                       "upgrade)",
+                       described()),
+           "Start the program again, then attach.");
+  }
+  const std::string what = fmt::format("it runs {}", shown(target_.executable.string()));
+  if (target_.executable.filename().string().starts_with("python")) {
+    refuse(fmt::format("{} is a static Python that exports no C API: {} (neither it nor a library "
+                       "has Py_AddPendingCall)",
+                       described(), what),
+           fmt::format("Use a usual build of CPython. {}.", kPythons));
+  }
+  if (foreign) {
+    refuse(fmt::format("{} runs code for another processor: {}", described(), shown(*foreign)),
+           fmt::format("{}.", kPythons));
+  }
+  refuse(fmt::format("{} is not Python: {}", described(), what),
+         fmt::format("Give the PID of a running Python (a launcher, a shell or torchrun is the "
+                     "parent of the one that is meant: `pgrep -P {}` lists its children). {}.",
+                     process_.id(), kPythons));
+}
+
+void Inspection::find_version(const ElfFile& file,
+                              const std::map<std::string, std::uint64_t, std::less<>>& exported) {
+  int major = 3;
+  int minor = 0;
+  if (const auto version = exported.find("Py_Version"); version != exported.end()) {
+    // PY_VERSION_HEX, 0x030B07F0: major, minor, micro, level and serial.
+    const auto hex =
+        read_at<std::uint64_t>(file.at_address(version->second, sizeof(std::uint64_t)), 0);
+    major = static_cast<int>(hex.value_or(0) >> 24 & 0xFF);
+    minor = static_cast<int>(hex.value_or(0) >> 16 & 0xFF);
+  } else {
+    for (const VersionMark& mark : kVersionMarks) {
+      if (!exported.contains(mark.symbol)) continue;
+      minor = mark.minor;
+      break;
+    }
+  }
+  if (major != 3 || minor < kOldestPython || minor > kNewestPython) {
+    const std::string version =
+        major == 3 && minor == 0 ? "older than 3.8" : fmt::format("{}.{}", major, minor);
+    refuse(fmt::format("{} runs CPython {} ({})", described(), version,
+                       shown(target_.interpreter.string())),
+           fmt::format("{}.", kPythons));
+  }
+  target_.python_minor = minor;
+  if (exported.contains(kFreeThreadedMark)) {
+    refuse(fmt::format("{} runs a free-threaded build of CPython 3.{} ({})", described(), minor,
+                       shown(target_.interpreter.string())),
+           "optrace relies on the GIL where it attaches: use the usual build (python3, not "
+           "python3t), or start the program with optrace run.");
+  }
+}
+
+void Inspection::find_torch() {
+  for (const MappedPart& part : parts_) {
+    std::string path = part.path;
+    const bool deleted = is_deleted(path);
+    if (deleted) path.resize(path.size() - kDeleted.size());
+    const std::filesystem::path library = path;
+    if (library.filename() != "libtorch_python.so" || library.parent_path().filename() != "lib") {
+      continue;
+    }
+    // A file may be called so.
+    if (deleted && !process_.open_inside(part.path)) {
+      refuse(fmt::format("the torch that {} has loaded was removed or replaced since ({})",
+                         described(), shown(path)),
+             "Start the program again, then attach.");
+    }
+    target_.torch_folder = library.parent_path().parent_path();
+    return check_torch_version();
+  }
+  refuse(fmt::format("{} is a Python (3.{}) that has not imported torch", described(),
+                     target_.python_minor),
+         "Attach when it has (or import torch earlier in it), or start it with optrace run. A "
+         "launcher's children are found with `pgrep -P`.");
+}
+
+/// Up to the first two numbers of `__version__ = '2.6.0+cu124'`.
+std::optional<std::pair<int, int>> torch_version_in(std::string_view text, std::string& shown_as) {
+  constexpr std::string_view kName = "__version__";
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (!line.starts_with(kName)) continue;
+    const std::size_t open = line.find_first_of("'\"");
+    if (line.find('=') >= open || open == std::string_view::npos) continue;
+    line.remove_prefix(open + 1);
+    line = line.substr(0, line.find_first_of("'\""));
+    shown_as = shown(line);
+    std::pair<int, int> version;
+    const char* const last = line.data() + line.size();
+    const auto major = std::from_chars(line.data(), last, version.first);
+    if (major.ec != std::errc{} || major.ptr == last || *major.ptr != '.') return std::nullopt;
+    const auto minor = std::from_chars(major.ptr + 1, last, version.second);
+    if (minor.ec != std::errc{}) return std::nullopt;
+    return version;
+  }
+  return std::nullopt;
+}
+
+void Inspection::check_torch_version() {
+  const std::filesystem::path path = target_.torch_folder / "version.py";
+  const Descriptor file = process_.open_inside(path);
+  const RunningProcess::Text text =
+      file ? read_all(file, kVersionLimit) : RunningProcess::Text{.text = {}, .error = errno};
+  if (text.error != 0) {
+    refuse(fmt::format("the version of the torch that {} has loaded can't be read: {}: {}",
+                       described(), shown(path.string()), describe_errno(text.error)),
+           "A release wheel (pip install torch) has that file beside its lib folder, readable.");
+  }
+  std::string version;
+  const auto numbers = torch_version_in(text.text, version);
+  if (!numbers) {
+    refuse(
+        fmt::format("the version of the torch that {} has loaded can't be read: {} says \"{}\"",
+                    described(), shown(path.string()), version),
+        "A release wheel (pip install torch) has a line like __version__ = '2.6.0+cu124' there.");
+  }
+  if (*numbers < kOldestTorch) {
+    refuse(fmt::format("{} has loaded torch {} ({})", described(), version,
+                       shown(target_.torch_folder.string())),
+           fmt::format("{}.", kPythons));
+  }
+}
+
+bool Inspection::is_mapped(const ElfFile& file, const Descriptor& memory, std::uint64_t bias,
+                           std::uint64_t linked) const {
+  const std::vector<std::byte> expected = file.at_address(linked, kComparedCode);
+  std::vector<std::byte> found(expected.size());
+  const ssize_t size =
+      ::pread(memory.get(), found.data(), found.size(), static_cast<off_t>(bias + linked));
+  if (size < 0 && errno != EIO && errno != EINVAL) fail_to_read(errno);
+  return !expected.empty() && found == expected;
+}
+
+void Inspection::find_functions(const ElfFile& file, const std::vector<std::uint64_t>& biases,
+                                const CalledFunctions& linked) {
+  const Descriptor memory = process_.open("mem", O_RDONLY);
+  if (!memory) fail_to_read(errno);
+  for (const std::uint64_t bias : biases) {
+    if (!std::ranges::all_of(linked, [&](std::uint64_t address) {
+          return is_mapped(file, memory, bias, address);
+        })) {
+      continue;
+    }
+    target_.interpreter_bias = bias;
+    target_.add_pending_call = bias + linked[0];
+    target_.run_simple_string = bias + linked[1];
+    target_.start_thread = bias + linked[2];
+    target_.ensure_gil = bias + linked[3];
+    target_.release_gil = bias + linked[4];
+    return;
+  }
+  if (process_.ended()) fail_to_read(ESRCH);
+  refuse(fmt::format("the Python in {} is not what {} has: the file was replaced since it started, "
+                     "or another tool has patched its code",
+                     described(), shown(target_.interpreter.string())),
+         "Start the program again, without such a tool, then attach.");
+}
+
+AttachTarget Inspection::inspect() {
+  check_state();
+  find_executable();
+  find_root();
+  find_interpreter();
+  if (process_.ended()) fail_to_read(ESRCH);
+  return std::move(target_);
+}
+
+}  // namespace
+
+AttachTarget inspect_attach_target(pid_t process, Entrance entrance) {
+  return Inspection(process, entrance).inspect();
+}
+
+}  // namespace optrace

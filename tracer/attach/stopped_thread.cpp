@@ -1,0 +1,391 @@
+#include "tracer/attach/stopped_thread.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "platform/descriptor.h"
+#include "platform/error.h"
+#include "tracer/attach/attach_target.h"
+#include "tracer/attach/thread_control.h"
+
+namespace optrace {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int kStopMilliseconds = 100;
+constexpr int kCallMilliseconds = 1000;
+constexpr std::uint64_t kRedZone = 128;    // Below RSP, a function's own (System V ABI, 3.2.2).
+constexpr std::uint64_t kRestoreSize = 9;  // mov $15,%rax; syscall
+constexpr int kSystemCallStop = 0x80;      // PTRACE_O_TRACESYSGOOD
+const std::set kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+
+Error ended(pid_t process) {
+  return {ExitStatus::failed, fmt::format("process {} ended while it was attached to", process),
+          "Start it again, and attach once it has imported torch."};
+}
+
+Error not_stopped(pid_t process, const char* why) {
+  return {ExitStatus::failed, fmt::format("process {} can't be attached to: {}", process, why),
+          "Try again in a moment."};
+}
+
+// In a system call: /proc/PID/task/TID/syscall begins with its number then.
+bool in_system_call(pid_t process, pid_t thread) {
+  std::ifstream file(fmt::format("/proc/{}/task/{}/syscall", process, thread));
+  const int first = file.get();
+  return first >= '0' && first <= '9';
+}
+
+// The kernel's own codes for system calls that a stop has interrupted (include/linux/errno.h).
+constexpr std::int64_t kRestartAfterSignal = -512;  // ERESTARTSYS
+constexpr std::int64_t kRestartAlways = -513;       // ERESTARTNOINTR
+constexpr std::int64_t kRestartNoHandler = -514;    // ERESTARTNOHAND
+constexpr std::int64_t kRestartByBlock = -516;      // ERESTART_RESTARTBLOCK
+constexpr std::uint64_t kSystemCallSize = 2;
+
+// What the kernel would make of the registers when the thread goes on and no signal came.
+user_regs_struct after_restart(user_regs_struct registers) {
+  if (static_cast<std::int64_t>(registers.orig_rax) < 0) return registers;
+  switch (static_cast<std::int64_t>(registers.rax)) {
+    case kRestartAfterSignal:
+    case kRestartAlways:
+    case kRestartNoHandler:
+      registers.rax = registers.orig_rax;
+      registers.rip -= kSystemCallSize;
+      break;
+    case kRestartByBlock:
+      registers.rax = SYS_restart_syscall;
+      registers.rip -= kSystemCallSize;
+      break;
+    default:
+      break;
+  }
+  return registers;
+}
+
+}  // namespace
+
+CallingCode find_calling_code(const RunningProcess& process) {
+  constexpr std::array<unsigned char, 3> kSystemCall = {0x0f, 0x05, 0xc3};
+  constexpr std::array<unsigned char, kRestoreSize> kRestore = {0x48, 0xc7, 0xc0, 0x0f, 0,
+                                                                0,    0,    0x0f, 0x05};
+  constexpr std::uint64_t kMostCode = 16 << 20;
+  CallingCode found;
+  const Descriptor memory = process.open("mem", O_RDONLY | O_CLOEXEC);
+  if (!memory) throw why_not_allowed(process.id(), errno);
+  for (const MappedPart& part : process.mapped_parts()) {
+    if (!part.executable) continue;
+    const std::string name = std::filesystem::path(part.path).filename();
+    const bool has_locks = name.starts_with("libc.") || name.starts_with("libc-") ||
+                           name.starts_with("ld-") || name.starts_with("libpthread");
+    if (!has_locks) continue;
+    found.locking.push_back({part.start, part.end});
+    std::vector<unsigned char> code(std::min(part.end - part.start, kMostCode));
+    const ssize_t got =
+        ::pread(memory.get(), code.data(), code.size(), static_cast<off_t>(part.start));
+    code.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const auto look_for = [&](std::span<const unsigned char> bytes, std::uint64_t& address) {
+      const auto at = std::search(code.begin(), code.end(), bytes.begin(), bytes.end());
+      if (address == 0 && at != code.end())
+        address = part.start + static_cast<std::uint64_t>(at - code.begin());
+    };
+    look_for(kSystemCall, found.system_call);
+    look_for(kRestore, found.restore);
+  }
+  if (found.system_call == 0 || found.restore == 0) {
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("the C library of process {} is none that optrace can call", process.id()),
+        "Start the program with `optrace run` instead.");
+  }
+  return found;
+}
+
+StoppedThread::StoppedThread(pid_t process, CallingCode code)
+    : process_(process), code_(std::move(code)) {
+  const auto end = Clock::now() + std::chrono::milliseconds(kStopMilliseconds);
+  do {
+    const std::vector<pid_t> threads = threads_of(process);
+    for (const bool any_code : {false, true}) {
+      for (const pid_t thread : threads) {
+        if (Clock::now() >= end) break;
+        if ((any_code || in_system_call(process, thread)) && stop(thread, any_code)) return;
+      }
+    }
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  } while (Clock::now() < end);
+  throw not_stopped(process, "no thread of it comes to where its interpreter may be called");
+}
+
+StoppedThread::~StoppedThread() {
+  try {
+    if (called_ && !gone_) come_back();
+  } catch (const Error&) {
+    called_ = false;  // It has ended, or a call failed: the signal frame does the rest.
+  }
+  if (!gone_) detach();
+}
+
+// Seizes the thread and stops it. False when it is no place for a call, and the thread runs again.
+bool StoppedThread::stop(pid_t thread, bool any_code) {
+  if (trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) {
+    const int error = errno;
+    // Ended, or one of the kernel's workers; the main thread tells what holds for all.
+    if (thread != process_) return false;
+    throw error == ESRCH ? ended(process_) : why_not_allowed(process_, error);
+  }
+  thread_ = thread;
+  const auto end = Clock::now() + std::chrono::milliseconds(kStopMilliseconds);
+  const WaitedFor came = interrupt_thread(thread, status_, end);
+  if (came == WaitedFor::end) {
+    gone_ = true;
+    throw ended(process_);
+  }
+  if (came == WaitedFor::nothing) {
+    detach();
+    return false;
+  }
+  if (WSTOPSIG(status_) != SIGTRAP) {
+    detach();
+    throw Error(ExitStatus::failed, fmt::format("process {} is stopped", process_),
+                fmt::format("Continue it first: kill -CONT {}", process_));
+  }
+  if (trace(PTRACE_GETREGS, thread, 0, address_of(before_)) != 0) throw ended(process_);
+  const bool interrupted_call = static_cast<std::int64_t>(before_.orig_rax) >= 0;
+  const bool in_busy_code = std::ranges::any_of(code_.locking, [this](const auto& range) {
+    return before_.rip >= range.first && before_.rip < range.last;
+  });
+  if (!interrupted_call && (!any_code || in_busy_code)) {
+    detach();
+    return false;
+  }
+  keep_state();
+  write_signal_frame();
+  return true;
+}
+
+void StoppedThread::keep_state() {
+  constexpr std::size_t kMost = 1 << 16;
+  extended_.resize(kMost);
+  iovec buffer{extended_.data(), extended_.size()};
+  if (trace(PTRACE_GETREGSET, thread_, NT_X86_XSTATE, address_of(buffer)) != 0 ||
+      trace(PTRACE_GETSIGMASK, thread_, sizeof mask_, address_of(mask_)) != 0) {
+    const int error = errno;
+    detach();
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("the state of process {} can't be read: {}", process_, describe_errno(error)),
+        "Attaching takes Linux 5.6 or later on x86-64.");
+  }
+  extended_.resize(buffer.iov_len);
+}
+
+// What rt_sigreturn takes the thread's state from (arch/x86/include/asm/sigframe.h: struct
+// rt_sigframe), with the return address of what is called as its first word.
+void StoppedThread::write_signal_frame() {
+  constexpr std::uint32_t kMagic1 = 0x46505853, kMagic2 = 0x46505845;
+  constexpr std::size_t kSoftwareBytes = 464;  // Of the FXSAVE area; ptrace has XCR0 there.
+  struct SoftwareBytes {
+    std::uint32_t magic, extended_size;
+    std::uint64_t features;
+    std::uint32_t state_size, padding[7];
+  };
+  constexpr std::uint64_t kContextFlags = 1 | 2 | 4;  // XSTATE, SIGCONTEXT_SS, STRICT_RESTORE_SS
+  struct KernelFrame {
+    std::uint64_t return_address;
+    std::uint64_t flags, link;
+    std::uint64_t stack, stack_flags, stack_size;
+    std::array<std::uint64_t, 23> registers;
+    std::uint64_t extended;
+    std::array<std::uint64_t, 8> reserved;
+    std::uint64_t mask;
+    std::array<std::uint64_t, 16> information;
+  };
+  const user_regs_struct state = after_restart(before_);
+  std::vector<std::byte> extended = extended_;
+  const std::size_t size = extended.size();
+  SoftwareBytes software{};
+  std::memcpy(&software.features, &extended[kSoftwareBytes], sizeof software.features);
+  software.magic = kMagic1;
+  software.extended_size = static_cast<std::uint32_t>(size + sizeof kMagic2);
+  software.state_size = static_cast<std::uint32_t>(size);
+  std::memcpy(&extended[kSoftwareBytes], &software, sizeof software);
+  extended.resize(size + sizeof kMagic2);
+  std::memcpy(&extended[size], &kMagic2, sizeof kMagic2);
+
+  scratch_ = (before_.rsp - kRedZone - kScratchBytes) & ~std::uint64_t{63};
+  const std::uint64_t extended_at = (scratch_ - extended.size()) & ~std::uint64_t{63};
+  const std::uint64_t frame = ((extended_at - sizeof(KernelFrame)) & ~std::uint64_t{15}) - 8;
+  KernelFrame made{};
+  made.return_address = code_.restore;
+  made.flags = kContextFlags;
+  made.stack_flags = 0xFFFF;  // Nonsense, so that the alternative signal stack is left as it is.
+  made.extended = extended_at;
+  made.mask = mask_;
+  auto& registers = made.registers;
+  registers[REG_R8] = state.r8;
+  registers[REG_R9] = state.r9;
+  registers[REG_R10] = state.r10;
+  registers[REG_R11] = state.r11;
+  registers[REG_R12] = state.r12;
+  registers[REG_R13] = state.r13;
+  registers[REG_R14] = state.r14;
+  registers[REG_R15] = state.r15;
+  registers[REG_RDI] = state.rdi;
+  registers[REG_RSI] = state.rsi;
+  registers[REG_RBP] = state.rbp;
+  registers[REG_RBX] = state.rbx;
+  registers[REG_RDX] = state.rdx;
+  registers[REG_RAX] = state.rax;
+  registers[REG_RCX] = state.rcx;
+  registers[REG_RSP] = state.rsp;
+  registers[REG_RIP] = state.rip;
+  registers[REG_EFL] = state.eflags;
+  registers[REG_CSGSFS] = state.cs | state.gs << 16 | state.fs << 32 | state.ss << 48;
+  registers[REG_OLDMASK] = mask_;
+
+  std::vector<std::byte> bytes(before_.rsp - kRedZone - frame);
+  std::memcpy(bytes.data(), &made, sizeof made);
+  std::memcpy(&bytes[extended_at - frame], extended.data(), extended.size());
+  const iovec from{bytes.data(), bytes.size()};
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  const iovec to{reinterpret_cast<void*>(frame), bytes.size()};
+  if (::process_vm_writev(process_, &from, 1, &to, 1, 0) != static_cast<ssize_t>(bytes.size()))
+    throw not_stopped(process_, "its stack has no room");
+  frame_ = frame;
+}
+
+// Resumes the thread, unless it runs already, until it stops again; false when it has not within
+// `milliseconds`. A signal that could not wait is kept for later.
+bool StoppedThread::resume_until_stop(int request, int milliseconds) {
+  const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
+  if (!running_) trace(request, thread_, 0, 0);
+  running_ = true;
+  while (wait_for_stop(end)) {
+    running_ = false;
+    const int signal = WSTOPSIG(status_);
+    if (status_ >> 16 == PTRACE_EVENT_STOP || signal == (SIGTRAP | kSystemCallStop)) return true;
+    if (kFaults.contains(signal)) {
+      throw Error(ExitStatus::failed,
+                  fmt::format("a call in process {} failed with signal {}", process_, signal),
+                  "Report it with this line and the version of its Python.");
+    }
+    signals_.push_back(signal);
+    trace(request, thread_, 0, 0);
+    running_ = true;
+  }
+  return false;
+}
+
+bool StoppedThread::at_restoring_call() const {
+  user_regs_struct registers{};
+  return status_ >> 8 == (SIGTRAP | kSystemCallStop) &&
+         trace(PTRACE_GETREGS, thread_, 0, address_of(registers)) == 0 &&
+         registers.orig_rax == SYS_rt_sigreturn && registers.rip == code_.restore + kRestoreSize;
+}
+
+void StoppedThread::run(std::uint64_t address, user_regs_struct registers) {
+  registers.rsp = frame_;
+  registers.rip = address;
+  registers.orig_rax = ~0ULL;  // It is in no system call.
+  constexpr std::uint64_t kDirectionFlag = 1 << 10;
+  registers.eflags &= ~kDirectionFlag;
+  std::uint64_t mask = ~0ULL;
+  for (const int fault : kFaults) mask &= ~(1ULL << (fault - 1));
+  if (trace(PTRACE_SETREGS, thread_, 0, address_of(registers)) != 0 ||
+      trace(PTRACE_SETSIGMASK, thread_, sizeof mask, address_of(mask)) != 0)
+    throw ended(process_);
+  called_ = true;
+  const auto end = Clock::now() + std::chrono::milliseconds(kCallMilliseconds);
+  do {
+    if (!resume_until_stop(PTRACE_SYSCALL, kCallMilliseconds)) break;
+    user_regs_struct now{};
+    if (trace(PTRACE_GETREGS, thread_, 0, address_of(now)) != 0) throw ended(process_);
+    if (now.rip == code_.system_call + kSystemCallSize)
+      result_ = static_cast<std::int64_t>(now.rax);
+    if (at_restoring_call()) return;
+  } while (Clock::now() < end);
+  throw not_stopped(process_, "a function of its interpreter does not return");
+}
+
+void StoppedThread::call(std::uint64_t address, std::initializer_list<std::uint64_t> arguments) {
+  user_regs_struct registers = before_;
+  const std::array places = {&registers.rdi, &registers.rsi, &registers.rdx,
+                             &registers.rcx, &registers.r8,  &registers.r9};
+  auto place = places.begin();
+  for (const std::uint64_t argument : arguments) **place++ = argument;
+  registers.rax = 0;  // No floating-point arguments.
+  run(address, registers);
+}
+
+std::int64_t StoppedThread::system_call(long number,
+                                        std::initializer_list<std::uint64_t> arguments) {
+  user_regs_struct registers = before_;
+  const std::array places = {&registers.rdi, &registers.rsi, &registers.rdx,
+                             &registers.r10, &registers.r8,  &registers.r9};
+  auto place = places.begin();
+  for (const std::uint64_t argument : arguments) **place++ = argument;
+  registers.rax = static_cast<std::uint64_t>(number);
+  run(code_.system_call, registers);
+  return result_;
+}
+
+// To a stop in which the kernel looks for signals and for system calls to go on with, with all as
+// it was before. At every moment until then the signal frame would do the same, more coarsely.
+void StoppedThread::come_back() {
+  if (at_restoring_call()) {
+    user_regs_struct registers{};
+    trace(PTRACE_GETREGS, thread_, 0, address_of(registers));
+    registers.orig_rax = ~0ULL;
+    registers.rip = code_.restore;
+    trace(PTRACE_SETREGS, thread_, 0, address_of(registers));
+  }
+  do {  // Another stop takes the one that was asked for with it.
+    trace(PTRACE_INTERRUPT, thread_, 0, 0);
+    if (!resume_until_stop(PTRACE_CONT, kCallMilliseconds)) return;
+  } while (status_ >> 16 != PTRACE_EVENT_STOP);
+  iovec extended{extended_.data(), extended_.size()};
+  trace(PTRACE_SETREGSET, thread_, NT_X86_XSTATE, address_of(extended));
+  trace(PTRACE_SETSIGMASK, thread_, sizeof mask_, address_of(mask_));
+  trace(PTRACE_SETREGS, thread_, 0, address_of(before_));
+}
+
+void StoppedThread::detach() {
+  trace(PTRACE_DETACH, thread_, 0, 0);
+  for (const int signal : std::exchange(signals_, {}))
+    ::syscall(SYS_tgkill, process_, thread_, signal);
+}
+
+// False when the thread has not stopped by `end`. Throws when it is gone.
+bool StoppedThread::wait_for_stop(Clock::time_point end) {
+  const WaitedFor came = wait_for_thread(thread_, status_, end);
+  if (came != WaitedFor::end) return came == WaitedFor::stop;
+  gone_ = true;
+  throw ended(process_);
+}
+
+}  // namespace optrace

@@ -1,0 +1,80 @@
+#include "tracer/attach/text_thread.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+namespace optrace {
+
+// The memory outlives the first thread's part: the second one waits for the GIL, which the first
+// holds until it has returned. The system call that unmaps the code returns past it.
+static_assert(offsetof(TextThread, withdrawn) == 80 && sizeof(TextThread) == 88);
+static_assert(SYS_close == 3 && SYS_munmap == 11 && SYS_madvise == 28 && SYS_getpid == 39);
+static_assert(MADV_DONTFORK == 10);
+asm(R"(
+  .pushsection .rodata
+  .balign 16
+optrace_text_thread_begin:
+  push %rbx
+  mov %rdi, %rbx
+  mov $1, %eax
+  xchg %rax, 72(%rbx)
+  cmpq $0, 80(%rbx)
+  jne 2f
+  mov $39, %eax
+  call *(%rbx)
+  cmp %eax, 64(%rbx)
+  jne 1f
+  lea 3f(%rip), %rdi
+  mov %rbx, %rsi
+  call *8(%rbx)
+  cmp $-1, %rax
+  je 1f
+  xor %eax, %eax
+  pop %rbx
+  ret
+1:
+  mov 56(%rbx), %edi
+  mov $3, %eax
+  call *(%rbx)
+2:
+  mov 40(%rbx), %rdi
+  mov 48(%rbx), %rsi
+  mov $11, %eax
+  mov (%rbx), %rdx
+  pop %rbx
+  jmp *%rdx
+3:
+  push %rbx
+  mov %rdi, %rbx
+  sub $16, %rsp
+  call *16(%rbx)
+  mov %eax, (%rsp)
+  mov 40(%rbx), %rdi
+  mov 48(%rbx), %rsi
+  mov $10, %edx
+  mov $28, %eax
+  call *(%rbx)
+  lea 88(%rbx), %rdi
+  call *32(%rbx)
+  mov (%rsp), %edi
+  call *24(%rbx)
+  add $16, %rsp
+  jmp 2b
+optrace_text_thread_end:
+  .popsection
+)");
+
+}  // namespace optrace
+
+extern "C" {
+extern const std::byte optrace_text_thread_begin[];
+extern const std::byte optrace_text_thread_end[];
+}
+
+namespace optrace {
+
+std::span<const std::byte> text_thread_code() {
+  return {optrace_text_thread_begin, optrace_text_thread_end};
+}
+
+}  // namespace optrace

@@ -1,0 +1,105 @@
+#include "tracer/attach/thread_control.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "platform/interrupt.h"
+#include "platform/running_process.h"
+
+namespace optrace {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::uint64_t kTrap = 1ULL << (SIGTRAP - 1);
+
+ProcessStatus status_of(pid_t thread) {
+  std::ifstream file(fmt::format("/proc/{}/status", thread));
+  return parse_process_status(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+/// Has a thread block SIGTRAP from now on, or not. False when it is not to be stopped.
+bool block_traps(pid_t thread, bool block) {
+  constexpr std::chrono::milliseconds kLimit{100};
+  if (trace(PTRACE_SEIZE, thread, 0, 0) != 0) return false;
+  int status = 0;
+  const WaitedFor came = interrupt_thread(thread, status, Clock::now() + kLimit);
+  std::uint64_t mask = 0;
+  bool done = false;
+  if (came == WaitedFor::stop &&
+      trace(PTRACE_GETSIGMASK, thread, sizeof mask, address_of(mask)) == 0) {
+    mask = block ? mask | kTrap : mask & ~kTrap;
+    done = trace(PTRACE_SETSIGMASK, thread, sizeof mask, address_of(mask)) == 0;
+  }
+  if (came != WaitedFor::end) trace(PTRACE_DETACH, thread, 0, 0);
+  return done;
+}
+
+}  // namespace
+
+long trace(int request, pid_t thread, std::uint64_t address, std::uint64_t data) {
+  return ::syscall(SYS_ptrace, request, thread, address, data);
+}
+
+std::vector<pid_t> threads_of(pid_t process) {
+  std::vector<pid_t> threads = {process};
+  std::error_code ignored;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), ignored)) {
+    const auto thread =
+        static_cast<pid_t>(std::strtol(entry.path().filename().c_str(), nullptr, 10));
+    if (thread > 0 && thread != process) threads.push_back(thread);
+  }
+  return threads;
+}
+
+WaitedFor wait_for_thread(pid_t thread, int& status, Clock::time_point limit) {
+  constexpr timespec kPause{0, 20'000};
+  while (true) {
+    const pid_t got = ::waitpid(thread, &status, __WALL | WNOHANG);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 || (got > 0 && !WIFSTOPPED(status))) return WaitedFor::end;
+    if (got > 0) return WaitedFor::stop;
+    if (Clock::now() > limit) return WaitedFor::nothing;
+    ::nanosleep(&kPause, nullptr);
+  }
+}
+
+WaitedFor interrupt_thread(pid_t thread, int& status, Clock::time_point limit) {
+  trace(PTRACE_INTERRUPT, thread, 0, 0);
+  while (true) {
+    const WaitedFor came = wait_for_thread(thread, status, limit);
+    if (came != WaitedFor::stop || status >> 16 == PTRACE_EVENT_STOP) return came;
+    trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));  // A signal.
+  }
+}
+
+UnblockedTraps::UnblockedTraps(pid_t process) : process_(process) {
+  for (const pid_t thread : threads_of(process)) {
+    if (InterruptGuard::interrupted()) break;  // Whoever waits next ends it all.
+    const bool blocks = (status_of(thread).blocked & kTrap) != 0;
+    if (blocks && block_traps(thread, false)) threads_.push_back(thread);
+  }
+}
+
+UnblockedTraps::~UnblockedTraps() {
+  // Another process may have got the number of one that has ended.
+  for (const pid_t thread : threads_)
+    if (status_of(thread).process == process_) block_traps(thread, true);
+}
+
+}  // namespace optrace

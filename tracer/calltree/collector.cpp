@@ -1,0 +1,761 @@
+#include "tracer/calltree/collector.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <ctime>
+#include <deque>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "platform/error.h"
+#include "tracer/calltree/function_table.h"
+#include "tracer/calltree/tail_calls.h"
+#include "tracer/elf/function_jumps.h"
+#include "tracer/trace/recording.h"
+#include "tracer/trace/trace_format.h"
+
+namespace optrace {
+namespace {
+
+using recording::ChunkState;
+using recording::SectionKind;
+
+constexpr std::uint64_t kMostRegionBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kEverything = std::numeric_limits<std::uint64_t>::max();
+
+// A slot near the end of a sealed chunk whose thread was interrupted while it filled it.
+constexpr int kMostWaitsForSlot = 50;  // Rounds.
+
+[[noreturn]] void refuse(const char* reason) {
+  throw Error(ExitStatus::failed,
+              fmt::format("what the traced process shares with optrace is corrupt: {}", reason),
+              "Run it again; if it stays so, report it with this line.");
+}
+
+template <typename T>
+T load(const T& word, std::memory_order order = std::memory_order_acquire) {
+  return std::atomic_ref(const_cast<T&>(word)).load(order);
+}
+
+std::uint64_t ticks_now() {
+  return __builtin_ia32_rdtsc();
+}
+
+std::uint64_t nanoseconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// The mapped region. What the other side wrote about its layout is read once and checked.
+class Region {
+ public:
+  explicit Region(int descriptor) {
+    struct stat status{};
+    if (fstat(descriptor, &status) != 0) refuse("it has no size");
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    if (size < sizeof(recording::RegionHeader) || size > kMostRegionBytes) refuse("its size");
+    void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED) {
+      throw Error(
+          ExitStatus::failed,
+          fmt::format("cannot map what the traced process shares: {}", describe_errno(errno)),
+          "Free some memory or address space.");
+    }
+    base_ = static_cast<std::byte*>(memory);
+    size_ = size;
+    const recording::RegionHeader& written = header();
+    arena_offset_ = written.arena_offset;
+    arena_size_ = written.arena_size;
+    chunks_offset_ = written.chunks_offset;
+    chunk_count_ = written.chunk_count;
+    const bool sound =
+        std::memcmp(written.magic, recording::kRegionMagic, sizeof written.magic) == 0 &&
+        arena_offset_ >= sizeof(recording::RegionHeader) && arena_offset_ <= size &&
+        arena_size_ <= size - arena_offset_ && chunks_offset_ >= arena_offset_ + arena_size_ &&
+        chunks_offset_ <= size && chunks_offset_ % alignof(recording::Event) == 0 &&
+        arena_offset_ % alignof(recording::SectionHeader) == 0 &&
+        chunk_count_ <= (size - chunks_offset_) / recording::kChunkSize;
+    if (!sound || written.version != recording::kRegionVersion) {
+      munmap(memory, size);
+      refuse("its header");
+    }
+  }
+  ~Region() { munmap(base_, size_); }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  recording::RegionHeader& header() const {
+    return *reinterpret_cast<recording::RegionHeader*>(base_);
+  }
+  std::uint32_t chunk_count() const { return chunk_count_; }
+  recording::ChunkHeader& chunk(std::uint32_t index) const {
+    return *reinterpret_cast<recording::ChunkHeader*>(base_ + chunks_offset_ +
+                                                      index * recording::kChunkSize);
+  }
+  recording::Event* events(std::uint32_t index) const {
+    return reinterpret_cast<recording::Event*>(&chunk(index)) + 1;
+  }
+  std::span<std::byte> arena() const { return {base_ + arena_offset_, arena_size_}; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::uint64_t size_ = 0;
+  std::uint64_t arena_offset_ = 0;
+  std::uint64_t arena_size_ = 0;
+  std::uint64_t chunks_offset_ = 0;
+  std::uint32_t chunk_count_ = 0;
+};
+
+/// What is known of functions while they turn up.
+class LiveFunctions : public PathFunctions {
+ public:
+  LiveFunctions(const Trace& trace, const FunctionTable& table, const RecordedTexts& texts)
+      : trace_(trace), table_(table), texts_(texts), ops_(texts.op_records) {}
+
+  std::uint32_t identity(std::uint32_t function) const override { return function; }
+  bool probed(std::uint32_t function) const override { return trace_.functions[function].probed; }
+  bool enters_itself(std::uint32_t function) const override {
+    return jumps(function).enters_itself;
+  }
+  bool is_evaluation_loop(std::uint32_t function) const override {
+    return role(function).evaluation_loop;
+  }
+  bool is_agent(std::uint32_t function) const override {
+    const std::uint32_t module = trace_.functions[function].module;
+    return module != kNone && is_own_library(trace_.modules[module].path);
+  }
+  bool is_plumbing(std::uint32_t function) const override {
+    const std::uint32_t module = trace_.functions[function].module;
+    while (plumbing_.size() < trace_.modules.size())
+      plumbing_.push_back(is_plumbing_library(trace_.modules[plumbing_.size()].path));
+    return module != kNone && plumbing_[module];
+  }
+  bool begins_threads(std::uint32_t function) const override {
+    const std::uint32_t module = trace_.functions[function].module;
+    return optrace::begins_threads(
+        table_.located(function).function.symbol,
+        module == kNone ? std::string_view() : std::string_view(trace_.modules[module].path));
+  }
+  bool runs_nodes(std::uint32_t function) const override { return role(function).runs_nodes; }
+  bool can_jump(std::uint32_t from, std::uint32_t to) const override {
+    return jumps(from).jumps_indirectly || jumps_directly(from, to);
+  }
+  bool jump_is_indirect(std::uint32_t from, std::uint32_t to) const override {
+    return jumps(from).jumps_indirectly && !jumps_directly(from, to);
+  }
+  bool calls_by_name(const Event& entry, std::uint32_t called) const override {
+    return entry.caller != kNone &&
+           optrace::calls_by_name(table_.located(entry.caller), entry.return_address,
+                                  table_.located(called), called, names(called));
+  }
+  const FunctionRole& role(std::uint32_t function) const override {
+    // Symbols stay in their files' mappings, whatever becomes of the trace's copies.
+    while (roles_.size() <= function)
+      roles_.push_back(
+          role_of(table_.located(static_cast<std::uint32_t>(roles_.size())).function.symbol));
+    return roles_[function];
+  }
+  std::string_view python_name(std::uint32_t function) const override {
+    return texts_.python_functions[function].name;
+  }
+  OpStep op_step(std::uint32_t function, std::uint32_t record) const override {
+    return step_of(role(function), op_name(record));
+  }
+  std::uint32_t op_of(std::uint32_t record) const override { return ops_.at(record).first; }
+  std::string_view op_name(std::uint32_t record) const override { return ops_.at(record).name; }
+
+ private:
+  const FunctionJumps& jumps(std::uint32_t function) const {
+    const auto [known, is_new] = jumps_.try_emplace(function);
+    if (is_new) known->second = table_.find_jumps(function);
+    return known->second;
+  }
+
+  bool jumps_directly(std::uint32_t from, std::uint32_t to) const {
+    const FunctionJumps& found = jumps(from);
+    const LocatedFunction& target = table_.located(to);
+    if (table_.located(from).symbols == target.symbols &&
+        std::ranges::count(found.tail_calls, target.function.address) != 0)
+      return true;
+    return std::ranges::any_of(found.named_tail_calls, [&](std::string_view name) {
+      if (name == target.function.symbol) return true;
+      const NamedFunctions& known = names(to);
+      const auto named = known.find(name);
+      return named != known.end() && std::ranges::count(named->second, to) != 0;
+    });
+  }
+
+  // A search through all symbols, so that it is made anew only once there is much more to know.
+  const NamedFunctions& names(std::uint32_t function) const {
+    if (function >= named_ || table_.size() > named_ + named_ / 4 + 64) {
+      named_ = table_.size();
+      names_ = names_of(table_);
+    }
+    return names_;
+  }
+
+  const Trace& trace_;
+  const FunctionTable& table_;
+  const RecordedTexts& texts_;
+  mutable std::map<std::uint32_t, FunctionJumps> jumps_;
+  mutable std::deque<FunctionRole> roles_;
+  mutable std::vector<bool> plumbing_;  // By module.
+  mutable OpNames ops_;
+  mutable NamedFunctions names_;
+  mutable std::size_t named_ = 0;
+};
+
+// Tells the program that its reader lives while that does something long.
+class Heart {
+ public:
+  explicit Heart(recording::RegionHeader& header)
+      : thread_([&header](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any stopped;
+          constexpr std::chrono::milliseconds kBeat{100};
+          while (!stopped.wait_for(lock, stop, kBeat, [&stop] { return stop.stop_requested(); }))
+            std::atomic_ref(header.heartbeat).fetch_add(1);
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace
+
+struct Collector::State {
+  // A thread's chunks in their order, and how far they are read.
+  struct Reader {
+    std::uint32_t index = 0;  // Of the thread in the trace and the counter.
+    std::map<std::uint64_t, std::uint32_t> chunks;
+    std::uint32_t at = 0;  // The next event in the first of them.
+    int waits = 0;         // Rounds in which a slot in a sealed chunk stayed empty.
+  };
+
+  State(int descriptor, ProbeSession& probe_session, CollectorOptions wanted)
+      : region(descriptor),
+        session(probe_session),
+        options(with_budget(std::move(wanted))),
+        table(texts.modules, probe_session.modules(), trace),
+        functions(trace, table, texts),
+        counter(functions, options.selection, options.memory),
+        known_chunks(region.chunk_count()) {
+    const recording::RegionHeader& header = region.header();
+    start_ticks = header.start_ticks;
+    start_nanoseconds = header.start_nanoseconds;
+  }
+
+  static CollectorOptions with_budget(CollectorOptions options) {
+    if (!options.memory) options.memory = std::make_shared<MemoryBudget>();
+    return options;
+  }
+
+  bool read(std::uint64_t until, bool last);
+  void read_arena();
+  void plan_for_loaded(std::uint32_t told);
+  void read_section(SectionKind kind, std::span<const std::byte> bytes);
+  void add_initial_stack(std::span<const std::byte> bytes);
+  void find_chunks();
+  void open_readers();
+  Reader& reader_of(const recording::ChunkHeader& header);
+  bool next_event(Reader& reader, bool last, recording::Event& event);
+  void give_back(std::uint32_t chunk);
+  bool read_event(const recording::Event& raw, Event& event);
+  void keep(std::uint32_t thread, const Event& event);
+  void count_op(std::uint32_t record);
+  void ask();
+  std::uint64_t nanoseconds(std::uint64_t ticks) const;
+  void measure_clock();
+
+  Region region;
+  ProbeSession& session;
+  const CollectorOptions options;
+  RecordedTexts texts;
+  std::vector<std::pair<std::size_t, std::uint64_t>> ranges;  // Probes and where their section is.
+  std::size_t probes_added = 0;
+  Trace trace;
+  std::uint64_t events_kept = 0;  // In the timeline.
+  std::uint64_t events_left_out = 0;
+  FunctionTable table;
+  LiveFunctions functions;
+  PathCounter counter;
+  std::map<std::uint64_t, Reader> readers;  // By thread and first chunk.
+  std::vector<std::uint8_t> known_chunks;
+  std::map<std::uint32_t, recording::ChunkHeader> found_chunks;  // Whose readers are to be opened.
+  std::map<std::uint32_t, std::vector<recording::InitialFrame>> waiting_initial;  // By gettid.
+  std::uint64_t arena_read = 0;
+  std::uint64_t start_ticks = 0, start_nanoseconds = 0;
+  double nanoseconds_per_tick = 0;
+  std::vector<std::uint64_t> op_calls;  // By op record.
+  std::uint64_t events = 0;
+  std::uint64_t last_time = 0;
+  std::vector<std::filesystem::path> plans_to_place;
+  std::uint32_t plans_asked = 0;
+  std::uint32_t modules_told = 0;            // As the agent last said.
+  std::optional<std::size_t> modules_known;  // Of those listed: planned, or there from the start.
+  std::set<std::string> plans_of_loaded;
+  bool finished = false;
+  bool lacks_positions = false;  // Some event did.
+};
+
+void Collector::State::measure_clock() {
+  const recording::RegionHeader& header = region.header();
+  std::uint64_t ticks = load(header.stop_ticks);
+  std::uint64_t nanoseconds = load(header.stop_nanoseconds);
+  if (ticks == 0 || nanoseconds == 0) {
+    ticks = ticks_now();
+    nanoseconds = nanoseconds_now();
+  }
+  if (ticks <= start_ticks || nanoseconds <= start_nanoseconds) return;
+  const double ratio = static_cast<double>(nanoseconds - start_nanoseconds) /
+                       static_cast<double>(ticks - start_ticks);
+  if (std::isfinite(ratio)) nanoseconds_per_tick = ratio;
+}
+
+std::uint64_t Collector::State::nanoseconds(std::uint64_t ticks) const {
+  if (ticks <= start_ticks) return 0;
+  constexpr double kMost = 9e18;
+  return static_cast<std::uint64_t>(
+      std::min(static_cast<double>(ticks - start_ticks) * nanoseconds_per_tick, kMost));
+}
+
+void Collector::State::read_arena() {
+  const std::uint32_t told = load(region.header().modules_told);  // Before: of those, all is there.
+  // All that is told at the start is there, the modules last.
+  const bool begun = load(region.header().recording) != 0 || load(region.header().stop_ticks) != 0;
+  const std::span<std::byte> arena = region.arena();
+  const std::uint64_t used =
+      std::min<std::uint64_t>(load(region.header().arena_used), arena.size());
+  while (arena_read + sizeof(recording::SectionHeader) <= used) {
+    const auto& shared =
+        *reinterpret_cast<const recording::SectionHeader*>(arena.data() + arena_read);
+    const SectionKind kind = load(shared.kind);
+    if (static_cast<std::uint32_t>(kind) == 0) break;  // Being written.
+    const std::uint64_t size = shared.size;
+    const std::uint64_t room = used - arena_read - sizeof(recording::SectionHeader);
+    if (size > room) refuse("a section is larger than what holds it");
+    // Copied, so that what is checked stays as it was.
+    const std::byte* const content = arena.data() + arena_read + sizeof(recording::SectionHeader);
+    const std::vector<std::byte> bytes(content, content + size);
+    read_section(kind, bytes);
+    if (kind == SectionKind::probes) ranges.emplace_back(texts.probes.size() - 1, arena_read);
+    arena_read += sizeof(recording::SectionHeader) + (size + 7) / 8 * 8;
+  }
+  // A plan is told of before its module is.
+  for (; begun && probes_added < texts.probes.size(); ++probes_added) {
+    const PlacedProbes& placed = texts.probes[probes_added];
+    const bool late = events != 0 && !plans_of_loaded.contains(placed.plan_path);
+    table.add_probes(placed, session.plan_of(placed), late);
+  }
+  if (begun) plan_for_loaded(told);
+}
+
+// The modules that were loaded since recording began wait for their probes.
+void Collector::State::plan_for_loaded(std::uint32_t told) {
+  if (!modules_known) modules_known = told == 0 ? texts.modules.size() : 0;
+  if (told == modules_told) return;
+  modules_told = told;
+  const Heart heart(region.header());
+  for (; *modules_known < texts.modules.size(); ++*modules_known) {
+    const LoadedModule& module =
+        *std::next(texts.modules.begin(), static_cast<std::ptrdiff_t>(*modules_known));
+    std::filesystem::path plan = session.plan_for_loaded(module);
+    if (plan.empty()) continue;
+    plans_of_loaded.insert(plan.string());
+    plans_to_place.push_back(std::move(plan));
+  }
+}
+
+void Collector::State::read_section(SectionKind kind, std::span<const std::byte> bytes) {
+  if (kind == SectionKind::initial_stack) {
+    add_initial_stack(bytes);
+    return;
+  }
+  if (!texts.read(kind, bytes)) refuse("a section is of an unknown kind");
+  if (kind != SectionKind::probes) return;
+  const PlacedProbes& placed = texts.probes.back();
+  const std::uint64_t end = std::uint64_t{placed.first_id} + placed.count;
+  if (end > recording::kFirstPythonEvent) refuse("its probes' numbers");
+  for (const PlacedProbes& other : texts.probes) {
+    if (&other != &placed && placed.first_id < std::uint64_t{other.first_id} + other.count &&
+        other.first_id < end)
+      refuse("its probes overlap");
+  }
+}
+
+void Collector::State::add_initial_stack(std::span<const std::byte> bytes) {
+  recording::Thread thread{};
+  if (bytes.size() < sizeof thread) refuse("an initial stack is malformed");
+  std::memcpy(&thread, bytes.data(), sizeof thread);
+  bytes = bytes.subspan(sizeof thread);
+  if (bytes.size() % sizeof(recording::InitialFrame) != 0 ||
+      thread.initial_count != bytes.size() / sizeof(recording::InitialFrame)) {
+    refuse("an initial stack is malformed");
+  }
+  std::vector<recording::InitialFrame>& frames =
+      waiting_initial[static_cast<std::uint32_t>(thread.id)];
+  frames.resize(thread.initial_count);
+  if (!frames.empty()) std::memcpy(frames.data(), bytes.data(), bytes.size());
+}
+
+Collector::State::Reader& Collector::State::reader_of(const recording::ChunkHeader& header) {
+  const std::uint64_t key = std::uint64_t{header.thread} << 32 | header.first;
+  const auto [place, is_new] = readers.try_emplace(key);
+  Reader& reader = place->second;
+  if (is_new) {
+    reader.index = counter.add_thread();
+    trace.threads.emplace_back().id = header.thread;
+    if (const auto waiting = waiting_initial.find(header.thread);
+        waiting != waiting_initial.end()) {
+      for (std::size_t i = waiting->second.size(); i-- > 0;) {
+        const recording::InitialFrame& raw = waiting->second[i];
+        // What an unwinder gives for a waiting frame is the address behind its call.
+        const InitialFrame frame{table.caller(raw.instruction), raw.stack_pointer,
+                                 table.as_linked(raw.return_address)};
+        counter.add_initial(reader.index, frame);
+        if (options.timeline) trace.threads.back().initial_stack.push_back(frame);
+      }
+      waiting_initial.erase(waiting);
+    }
+  }
+  return reader;
+}
+
+void Collector::State::find_chunks() {
+  for (std::uint32_t i = 0; i < region.chunk_count(); ++i) {
+    if (known_chunks[i] != 0) continue;
+    recording::ChunkHeader& header = region.chunk(i);
+    if (load(header.state) == static_cast<std::uint32_t>(ChunkState::free)) continue;
+    // Owned, and its owner has said whose it is once an event is complete.
+    if (load(region.events(i)->ticks) == 0 &&
+        load(header.state) != static_cast<std::uint32_t>(ChunkState::sealed))
+      continue;
+    recording::ChunkHeader& copy = found_chunks[i];
+    std::memcpy(&copy, &header, sizeof copy);
+    known_chunks[i] = 1;
+  }
+}
+
+void Collector::State::open_readers() {
+  for (const auto& [index, header] : std::exchange(found_chunks, {})) {
+    Reader& reader = reader_of(header);
+    trace.threads[reader.index].lost += header.lost;
+    reader.chunks.emplace(header.order, index);
+  }
+}
+
+void Collector::State::give_back(std::uint32_t index) {
+  recording::ChunkHeader& header = region.chunk(index);
+  std::memset(static_cast<void*>(region.events(index)), 0,
+              recording::kChunkSize - sizeof(recording::ChunkHeader));
+  known_chunks[index] = 0;
+  std::atomic_ref(header.state)
+      .store(static_cast<std::uint32_t>(ChunkState::free), std::memory_order_release);
+  recording::RegionHeader& shared = region.header();
+  std::atomic_ref(shared.freed).fetch_add(1);
+  if (load(shared.waiting) != 0)
+    syscall(SYS_futex, &shared.freed, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// The thread's next event, left where it is.
+bool Collector::State::next_event(Reader& reader, bool last, recording::Event& event) {
+  while (!reader.chunks.empty()) {
+    const std::uint32_t index = reader.chunks.begin()->second;
+    const bool sealed =
+        load(region.chunk(index).state) == static_cast<std::uint32_t>(ChunkState::sealed);
+    recording::Event* const slots = region.events(index);
+    if (reader.at < recording::kEventsPerChunk) {
+      if (load(slots[reader.at].ticks) != 0) {
+        std::memcpy(&event, &slots[reader.at], sizeof event);
+        reader.waits = 0;
+        return true;
+      }
+      if (!sealed && !last) return false;
+      // Taken and not filled yet, or never taken.
+      const bool more = std::any_of(slots + reader.at + 1, slots + recording::kEventsPerChunk,
+                                    [](const auto& later) { return load(later.ticks) != 0; });
+      constexpr std::uint32_t kNearEnd = 8;  // Signal handlers may have taken those behind it.
+      const bool suspicious = more || reader.at + kNearEnd >= recording::kEventsPerChunk;
+      if (!last && suspicious && reader.waits++ < kMostWaitsForSlot) return false;
+      if (more) {
+        ++reader.at;
+        continue;
+      }
+    } else if (!sealed && !last) {
+      return false;
+    }
+    if (sealed) give_back(index);
+    reader.chunks.erase(reader.chunks.begin());
+    reader.at = 0;
+    reader.waits = 0;
+  }
+  return false;
+}
+
+// What the recorded event is to the trace. False for what it can't be.
+bool Collector::State::read_event(const recording::Event& raw, Event& event) {
+  event = {};
+  if (of_python(raw)) {
+    lacks_positions = lacks_positions || lacks_position(raw);
+    event = python_event(raw, texts.positions);
+  }
+  event.stack_pointer = raw.stack_pointer;
+  event.time = nanoseconds(raw.ticks);
+  if (of_python(raw)) return raw.return_address < texts.python_functions.size();
+  if (raw.id < recording::kFirstPythonEvent) {
+    if (!table.has_probe(raw.id)) return false;
+    event.what = table.function_of_probe(raw.id);
+    const FunctionTable::Caller caller = table.find_caller(raw.return_address);
+    event.caller = caller.function;
+    event.return_address = caller.return_address;
+    return true;
+  }
+  if (recording::is_caller(raw.id)) return table.read_caller(raw, event);
+  if (raw.id > recording::kLastKind) return false;
+  constexpr auto kFirst = static_cast<std::uint32_t>(EventKind::python_call);
+  event.kind = static_cast<EventKind>(raw.id - recording::kFirstPythonEvent + kFirst);
+  event.return_address = raw.return_address;
+  if (raw.id == recording::kArguments) {
+    event.what = 0;
+    event.line = raw.line;
+  } else {
+    event.what = raw.line < texts.op_records.size() ? raw.line : 0;
+  }
+  return true;
+}
+
+bool Collector::State::read(std::uint64_t until, bool last) {
+  find_chunks();
+  read_arena();  // Behind: what an event names was kept before it.
+  open_readers();
+  measure_clock();
+  bool any = false;
+  struct Pending {
+    Reader* reader = nullptr;
+    recording::Event raw{};
+    std::optional<Event> event{};  // Once somebody had to know.
+    std::uint64_t time = 0;
+    std::uint64_t due = 0;
+  };
+  const auto resolve = [&](Pending& pending) {
+    Event event;
+    if (!read_event(pending.raw, event)) return false;
+    pending.event = event;
+    return true;
+  };
+  const auto fetch = [&](Pending& pending) {
+    pending.event.reset();
+    while (next_event(*pending.reader, last, pending.raw)) {
+      if (pending.raw.ticks > until) return false;
+      pending.due = pending.time = nanoseconds(pending.raw.ticks);
+      const bool wanted = pending.raw.ticks >= start_ticks;
+      if (wanted && !options.timeline && !counter.may_wait(pending.reader->index)) return true;
+      if (wanted && resolve(pending)) {
+        pending.due += counter.patience(pending.reader->index, *pending.event);
+        return true;
+      }
+      ++pending.reader->at;
+    }
+    return false;
+  };
+  const auto add = [&](Pending& pending) {
+    const recording::Event& raw = pending.raw;
+    const EventKey key{raw.id, raw.line, raw.stack_pointer, raw.return_address};
+    const std::uint32_t thread = pending.reader->index;
+    const bool repeats =
+        (raw.id < recording::kFirstPythonEvent || of_python(raw) || recording::is_caller(raw.id)) &&
+        !options.timeline;
+    if (!repeats || !counter.add_known(thread, key, pending.time)) {
+      if (!pending.event && !resolve(pending)) return;
+      counter.add(thread, *pending.event, key);
+      if (pending.event->kind == EventKind::op_begin) count_op(pending.event->what);
+      if (options.timeline) keep(thread, *pending.event);
+    }
+    last_time = std::max(last_time, pending.time);
+    ++events;
+    any = true;
+  };
+  std::vector<Pending> pending;
+  for (auto& [key, reader] : readers) {
+    if (reader.chunks.empty()) continue;
+    Pending next{.reader = &reader};
+    if (fetch(next)) pending.push_back(next);
+  }
+  const std::uint64_t now = until == kEverything ? kEverything : nanoseconds(until);
+  while (!pending.empty()) {
+    std::size_t first = 0;
+    std::uint64_t second = kEverything;
+    for (std::size_t i = 1; i < pending.size(); ++i) {
+      if (pending[i].due < pending[first].due) {
+        second = std::min(second, pending[first].due);
+        first = i;
+      } else {
+        second = std::min(second, pending[i].due);
+      }
+    }
+    Pending& next = pending[first];
+    if (next.due > now) break;  // Others may yet have something before it.
+    bool more = true;
+    do {
+      add(next);
+      ++next.reader->at;
+      more = fetch(next);
+    } while (more && next.due <= second && next.due <= now);
+    if (!more) pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+  return any;
+}
+
+// Adds an event to the timeline, or counts it where there is no room: it ends there.
+void Collector::State::keep(std::uint32_t thread, const Event& event) {
+  // The list doubles as it grows, and writing the file makes a copy.
+  constexpr std::size_t kBytesPerEvent = 3 * sizeof(Event);
+  if (events_left_out != 0 || events_kept == trace_format::kMostEvents ||
+      !options.memory->has_room_for_event()) {
+    ++events_left_out;
+    return;
+  }
+  ++events_kept;
+  options.memory->take(kBytesPerEvent);
+  trace.threads[thread].events.push_back(event);
+}
+
+void Collector::State::count_op(std::uint32_t record) {
+  if (record >= op_calls.size()) op_calls.resize(texts.op_records.size() + 1);
+  ++op_calls[record];
+}
+
+// Says to the agent what is wanted of it, one thing after the other.
+void Collector::State::ask() {
+  recording::RegionHeader& shared = region.header();
+  if (counter.enough()) std::atomic_ref(shared.stop).store(1);
+  if (load(shared.plan_done) != plans_asked) return;
+  if (plans_to_place.empty()) {
+    std::atomic_ref(shared.modules_seen).store(modules_told);
+    return;
+  }
+  const std::string path = plans_to_place.front().string();
+  plans_to_place.erase(plans_to_place.begin());
+  if (path.size() >= recording::kLongestPlanPath) return;
+  std::memcpy(shared.plan_path, path.c_str(), path.size() + 1);
+  std::atomic_ref(shared.plan_wanted).store(++plans_asked);
+}
+
+Collector::Collector(int region, ProbeSession& session, CollectorOptions options)
+    : state_(std::make_unique<State>(region, session, std::move(options))) {}
+
+Collector::~Collector() = default;
+
+bool Collector::drain() {
+  std::atomic_ref(state_->region.header().heartbeat).fetch_add(1);
+  const bool any = state_->read(ticks_now(), false);
+  state_->ask();
+  return any;
+}
+
+void Collector::finish() {
+  if (std::exchange(state_->finished, true)) return;
+  const std::uint64_t stop = load(state_->region.header().stop_ticks);
+  state_->read(stop == 0 ? kEverything : stop, true);
+}
+
+CollectorProgress Collector::progress() const {
+  CollectorProgress progress;
+  progress.events = state_->events;
+  progress.ops = state_->counter.ops();
+  progress.paths = state_->counter.paths();
+  progress.lost = load(state_->region.header().lost);
+  for (const ThreadRecord& thread : state_->trace.threads) progress.lost += thread.lost;
+  return progress;
+}
+
+std::vector<std::string> Collector::ops() const {
+  std::set<std::string> ops;
+  for (std::uint32_t record = 0; record < state_->texts.op_records.size(); ++record)
+    ops.emplace(state_->functions.op_name(record));
+  ops.erase(std::string());
+  return {ops.begin(), ops.end()};
+}
+
+std::vector<OpCount> Collector::op_counts() const {
+  std::map<std::string_view, std::uint64_t> calls;
+  for (std::uint32_t record = 0; record < state_->op_calls.size(); ++record) {
+    if (state_->op_calls[record] == 0) continue;
+    const std::string_view name = state_->functions.op_name(record);
+    if (!name.empty()) calls[name] += state_->op_calls[record];
+  }
+  std::vector<OpCount> counts;
+  counts.reserve(calls.size());
+  for (const auto& [name, number] : calls) counts.push_back({std::string(name), number});
+  return counts;
+}
+
+Trace Collector::take(nlohmann::json meta) {
+  State& state = *state_;
+  Trace trace = std::move(state.trace);
+  state.trace.functions = {};
+  trace.paths = state.counter.take(state.last_time);
+  trace.statistics = state.counter.statistics();
+  resolve_positions(trace, state.texts.positions);
+  if (state.options.timeline) add_jumps(trace, state.table);
+  trace.python_functions = std::move(state.texts.python_functions);
+  trace.op_records = std::move(state.texts.op_records);
+  const std::uint64_t lost = load(state.region.header().lost);
+  if (lost != 0) trace.threads.emplace_back().lost = lost;
+  if (!meta.is_object()) meta = nlohmann::json::object();
+  std::uint64_t placed = 0, failed = 0;
+  for (const auto& [index, at] : state.ranges) {
+    recording::ProbeRange range{};
+    std::memcpy(&range, state.region.arena().data() + at + sizeof(recording::SectionHeader),
+                sizeof range);
+    const std::uint32_t count = state.texts.probes[index].count;
+    const std::uint32_t now = std::min(range.placed, count);
+    placed += now;
+    failed += count - now;
+  }
+  if (!meta["probes"].is_object()) meta["probes"] = nlohmann::json::object();
+  meta["probes"]["placed"] = placed;
+  meta["probes"]["failed"] = failed;
+  if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
+  for (const std::string& warning : state.session.warnings()) meta["warnings"].push_back(warning);
+  if (state.lacks_positions) meta["warnings"].push_back(positions_warning());
+  note_missing_python(meta, load(state.region.header().python_missing));
+  if (std::string warning = untied_activities_warning(state.counter.untied_activities());
+      !warning.empty())
+    meta["warnings"].push_back(std::move(warning));
+  if (const std::uint64_t untied = state.counter.untied_activities(); untied != 0)
+    note_shortfall(meta, "device_work_missing", untied);
+  note_merged_paths(meta, state.counter);
+  if (state.events_left_out != 0) note_shortfall(meta, "timeline_ends", state.events_left_out);
+  if (const std::uint64_t texts_lost = load(state.region.header().arena_lost); texts_lost != 0) {
+    note_shortfall(meta, "texts_lost", texts_lost);
+    meta["warnings"].push_back(fmt::format(
+        "{} names or op records found no room; frames without them are missing or nameless.",
+        texts_lost));
+  }
+  trace.meta = std::move(meta);
+  return trace;
+}
+
+}  // namespace optrace

@@ -1,0 +1,208 @@
+#include "tracer/elf/dynamic_imports.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/mapped_file.h"
+#include "tracer/elf/elf_text.h"
+#include "tracer/elf/read_at.h"
+
+namespace optrace {
+namespace {
+
+constexpr std::size_t kLongestName = 4096;
+
+class ImportReader {
+ public:
+  explicit ImportReader(const std::filesystem::path& path) : file_(path) {}
+
+  DynamicImports read() {
+    read_headers();
+    read_dynamic_section();
+    read_versions();
+    DynamicImports imports;
+    for (const std::uint64_t offset : needed_)
+      if (const auto name = text(offset); !name.empty()) imports.needed.emplace_back(name);
+    const std::uint64_t count = symbol_count();
+    for (std::uint64_t i = 1; i < count; ++i) {
+      const auto symbol = at<Elf64_Sym>(symbols_ + i * sizeof(Elf64_Sym));
+      if (!symbol) fail("its symbol table lies outside the file");
+      const unsigned binding = ELF64_ST_BIND(symbol->st_info);
+      const std::string_view name = text(symbol->st_name);
+      if (symbol->st_shndx != SHN_UNDEF || name.empty() ||
+          (binding != STB_GLOBAL && binding != STB_WEAK))
+        continue;
+      DynamicImport import{
+          .name = std::string(name), .version = {}, .library = {}, .weak = binding == STB_WEAK};
+      if (version_numbers_ != 0) {
+        const auto number = at<Elf64_Half>(version_numbers_ + i * sizeof(Elf64_Half));
+        const auto version = versions_.find(number.value_or(0) & kVersionMask);
+        if (version != versions_.end()) std::tie(import.version, import.library) = version->second;
+      }
+      imports.symbols.push_back(std::move(import));
+    }
+    return imports;
+  }
+
+ private:
+  static constexpr unsigned kVersionMask = 0x7FFF;  // The highest bit hides a symbol.
+
+  [[noreturn]] void fail(const char* reason) const {
+    throw Error(ExitStatus::usage,
+                fmt::format("cannot read the library {}: {}", file_.path().string(), reason),
+                "Reinstall the package that it belongs to.");
+  }
+
+  void read_headers() {
+    const auto header = read_at<Elf64_Ehdr>(file_.bytes(), 0);
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) fail("it is no ELF file");
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
+        header->e_machine != EM_X86_64)
+      fail("it is not for x86-64");
+    if (header->e_phentsize != sizeof(Elf64_Phdr)) fail("it has no program headers");
+    for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+      const auto entry =
+          read_at<Elf64_Phdr>(file_.bytes(), header->e_phoff + i * sizeof(Elf64_Phdr));
+      if (!entry) fail("its program headers lie outside the file");
+      if (entry->p_type == PT_LOAD) segments_.push_back(*entry);
+      if (entry->p_type == PT_DYNAMIC) dynamic_ = *entry;
+    }
+    if (!dynamic_) fail("it is not linked dynamically");
+  }
+
+  void read_dynamic_section() {
+    for (std::uint64_t i = 0; i < dynamic_->p_filesz / sizeof(Elf64_Dyn); ++i) {
+      const auto entry =
+          read_at<Elf64_Dyn>(file_.bytes(), dynamic_->p_offset + i * sizeof(Elf64_Dyn));
+      if (!entry || entry->d_tag == DT_NULL) break;
+      const std::uint64_t value = entry->d_un.d_val;
+      switch (entry->d_tag) {
+        case DT_NEEDED:
+          needed_.push_back(value);
+          break;
+        case DT_STRTAB:
+          texts_ = value;
+          break;
+        case DT_STRSZ:
+          texts_size_ = value;
+          break;
+        case DT_SYMTAB:
+          symbols_ = value;
+          break;
+        case DT_HASH:
+          hash_ = value;
+          break;
+        case DT_GNU_HASH:
+          gnu_hash_ = value;
+          break;
+        case DT_VERSYM:
+          version_numbers_ = value;
+          break;
+        case DT_VERNEED:
+          version_needs_ = value;
+          break;
+        case DT_VERNEEDNUM:
+          version_need_count_ = value;
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  /// (version, file) by the number that symbols have.
+  void read_versions() {
+    if (version_needs_ == 0) return;
+    std::uint64_t need_at = version_needs_;
+    std::uint64_t left = segment_bytes(need_at).size() / sizeof(Elf64_Vernaux);
+    for (std::uint64_t i = 0; i < version_need_count_ && left > 0; ++i, --left) {
+      const auto need = at<Elf64_Verneed>(need_at);
+      if (!need) fail("its version needs lie outside the file");
+      const std::string library(text(need->vn_file));
+      std::uint64_t version_at = need_at + need->vn_aux;
+      for (unsigned j = 0; j < need->vn_cnt && left > 0; ++j, --left) {
+        const auto version = at<Elf64_Vernaux>(version_at);
+        if (!version) fail("its version needs lie outside the file");
+        versions_[version->vna_other & kVersionMask] = {std::string(text(version->vna_name)),
+                                                        library};
+        if (version->vna_next == 0) break;
+        version_at += version->vna_next;
+      }
+      if (need->vn_next == 0) break;
+      need_at += need->vn_next;
+    }
+  }
+
+  /// How many entries the symbol table has: told by the hash table. The GNU kind has no undefined
+  /// symbols in it; they come before the first that is.
+  std::uint64_t symbol_count() const {
+    const std::uint64_t most = segment_bytes(symbols_).size() / sizeof(Elf64_Sym);
+    std::uint64_t count = 0;
+    if (hash_ != 0) {
+      count = at<Elf64_Word>(hash_ + sizeof(Elf64_Word)).value_or(0);
+    } else if (gnu_hash_ != 0) {
+      count = at<Elf64_Word>(gnu_hash_ + sizeof(Elf64_Word)).value_or(0);
+    }
+    if (count > most) fail("its symbol table lies outside the file");
+    return count;
+  }
+
+  /// The bytes of the file from `address` to the end of its segment.
+  std::span<const std::byte> segment_bytes(std::uint64_t address) const {
+    const auto bytes = file_.bytes();
+    for (const Elf64_Phdr& segment : segments_) {
+      if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz) continue;
+      if (segment.p_offset > bytes.size() || bytes.size() - segment.p_offset < segment.p_filesz)
+        fail("it is truncated: a segment lies outside the file");
+      return bytes.subspan(segment.p_offset, segment.p_filesz).subspan(address - segment.p_vaddr);
+    }
+    return {};
+  }
+
+  template <typename T>
+  std::optional<T> at(std::uint64_t address) const {
+    return read_at<T>(segment_bytes(address), 0);
+  }
+
+  /// Of the table of names; empty where that has none.
+  std::string_view text(std::uint64_t offset) const {
+    const auto table = segment_bytes(texts_);
+    const std::uint64_t size = std::min<std::uint64_t>(table.size(), texts_size_);
+    return elf_text(table.first(size), offset, kLongestName);
+  }
+
+  MappedFile file_;
+  std::vector<Elf64_Phdr> segments_;
+  std::optional<Elf64_Phdr> dynamic_;
+  // Addresses, 0 where the file has none:
+  std::vector<std::uint64_t> needed_;
+  std::uint64_t texts_ = 0;
+  std::uint64_t texts_size_ = 0;
+  std::uint64_t symbols_ = 0;
+  std::uint64_t hash_ = 0;
+  std::uint64_t gnu_hash_ = 0;
+  std::uint64_t version_numbers_ = 0;
+  std::uint64_t version_needs_ = 0;
+  std::uint64_t version_need_count_ = 0;
+  std::map<unsigned, std::pair<std::string, std::string>> versions_;
+};
+
+}  // namespace
+
+DynamicImports read_dynamic_imports(const std::filesystem::path& path) {
+  return ImportReader(path).read();
+}
+
+}  // namespace optrace

@@ -1,0 +1,203 @@
+#include "tracer/elf/entry_landings.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <Zydis/Zydis.h>
+#include <emmintrin.h>
+#include <xxhash.h>
+
+namespace optrace {
+namespace {
+
+constexpr char kMagic[8] = {'O', 'P', 'T', 'L', 'A', 'N', 'D', '\0'};
+constexpr std::uint32_t kVersion = 1;
+
+struct Header {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t count;
+  std::uint64_t checksum;  ///< XXH3_64bits of the candidates.
+};
+
+/// Starts of functions, and a coarse map of the code that tells quickly where none is near. The map
+/// has a bit for 16 bytes, however far apart the starts are: two places that are a multiple of its
+/// size apart share one.
+class Starts {
+ public:
+  explicit Starts(const ModuleSymbols& module) {
+    module.for_each_start([&](std::uint64_t start) { starts_.push_back(start); });
+    std::ranges::sort(starts_);
+    const auto repeated = std::ranges::unique(starts_);
+    starts_.erase(repeated.begin(), repeated.end());
+    if (starts_.empty()) return;
+    std::uint64_t code_size = 0;
+    for (const auto& [address, code] : module.executable_segments()) code_size += code.size();
+    near_.resize(std::bit_ceil(code_size / kBlock + 2));
+    for (const std::uint64_t start : starts_) {
+      near_[bit_of(start + 1)] = true;
+      near_[bit_of(start + kJumpSize - 1)] = true;
+    }
+  }
+
+  /// True when `target` is one of bytes 1 to 4 of a function.
+  bool behind_entry(std::uint64_t target) const {
+    if (starts_.empty() || !near_[bit_of(target)]) return false;
+    const auto after = std::ranges::lower_bound(starts_, target);
+    return after != starts_.begin() && target - *std::prev(after) < kJumpSize;
+  }
+
+ private:
+  static constexpr std::uint64_t kBlock = 16;
+
+  std::size_t bit_of(std::uint64_t address) const {
+    return (address / kBlock) & (near_.size() - 1);
+  }
+
+  std::vector<std::uint64_t> starts_;
+  std::vector<bool> near_;  // A power of two long.
+};
+
+std::uint64_t relative_target(std::uint64_t end, std::int64_t displacement) {
+  return end + static_cast<std::uint64_t>(displacement);
+}
+
+/// Calls `visit(offset)` for each byte that may be the last opcode byte of a near branch: E8 call,
+/// E9 jmp, and 80 to 8F (jcc, behind 0F).
+template <typename Visit>
+void for_each_near_branch(std::span<const std::byte> code, Visit visit) {
+  constexpr std::size_t kStep = sizeof(__m128i);
+  const __m128i call_or_jump = _mm_set1_epi8(static_cast<char>(0xE8));
+  const __m128i low_bit = _mm_set1_epi8(static_cast<char>(0xFE));
+  const __m128i conditional = _mm_set1_epi8(static_cast<char>(0x80));
+  const __m128i high_half = _mm_set1_epi8(static_cast<char>(0xF0));
+  const __m128i escape = _mm_set1_epi8(0x0F);
+  const auto* bytes = reinterpret_cast<const char*>(code.data());
+  std::size_t at = 1;
+  for (; at + kStep <= code.size(); at += kStep) {
+    const __m128i here = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + at));
+    const __m128i before = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + at - 1));
+    const __m128i is_call = _mm_cmpeq_epi8(_mm_and_si128(here, low_bit), call_or_jump);
+    const __m128i is_jcc =
+        _mm_and_si128(_mm_cmpeq_epi8(_mm_and_si128(here, high_half), conditional),
+                      _mm_cmpeq_epi8(before, escape));
+    auto hits = static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(is_call, is_jcc)));
+    for (; hits != 0; hits &= hits - 1) {
+      visit(at + static_cast<unsigned>(std::countr_zero(hits)));
+    }
+  }
+  // The last bytes, and the first one, which the loop leaves out.
+  const auto check = [&](std::size_t offset) {
+    const auto byte = static_cast<unsigned char>(bytes[offset]);
+    const bool is_jcc = offset > 0 && (byte & 0xF0) == 0x80 && bytes[offset - 1] == 0x0F;
+    if ((byte & 0xFE) == 0xE8 || is_jcc) visit(offset);
+  };
+  if (!code.empty()) check(0);
+  for (; at < code.size(); ++at) check(at);
+}
+
+/// Whether the instructions from the last start of a function on (and through the padding behind
+/// it) have a branch to `target` that ends at `end`. What can't be decoded counts as one.
+bool is_branch(const ModuleSymbols& module, std::uint64_t end, std::uint64_t target) {
+  const auto start = module.last_start(end - 1);
+  if (!start) return true;
+  ZydisDecoder decoder;
+  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  auto code = module.code(*start, end - *start + ZYDIS_MAX_INSTRUCTION_LENGTH);
+  std::uint64_t at = *start;
+  while (at < end) {
+    ZydisDecodedInstruction instruction;
+    if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code.data(), code.size(),
+                                                    &instruction))) {
+      return true;
+    }
+    at += instruction.length;
+    code = code.subspan(instruction.length);
+    if (at == end) {
+      return instruction.raw.imm[0].is_relative != 0 &&
+             relative_target(end, instruction.raw.imm[0].value.s) == target;
+    }
+  }
+  return false;
+}
+
+bool is_short_branch(unsigned char opcode) {
+  return (opcode & 0xF0) == 0x70 || opcode == 0xEB || (opcode & 0xFC) == 0xE0;
+}
+
+}  // namespace
+
+EntryLandings EntryLandings::search(const ModuleSymbols& module) {
+  EntryLandings result;
+  const Starts starts(module);
+  for (const auto& [address, code] : module.executable_segments()) {
+    for_each_near_branch(code, [&, start = address, bytes = code](std::size_t opcode) {
+      std::int32_t displacement = 0;
+      if (bytes.size() - opcode - 1 < sizeof displacement) return;
+      std::memcpy(&displacement, bytes.data() + opcode + 1, sizeof displacement);
+      const std::uint64_t end = start + opcode + 1 + sizeof displacement;
+      const std::uint64_t target = relative_target(end, displacement);
+      if (starts.behind_entry(target)) result.candidates_.push_back({target, end});
+    });
+  }
+  std::ranges::sort(result.candidates_, {}, &Candidate::target);
+  return result;
+}
+
+std::optional<EntryLandings> EntryLandings::from_bytes(std::span<const std::byte> bytes) {
+  Header header;
+  if (bytes.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto content = bytes.subspan(sizeof header);
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.version != kVersion ||
+      content.size() % sizeof(Candidate) != 0 ||
+      content.size() / sizeof(Candidate) != header.count ||
+      XXH3_64bits(content.data(), content.size()) != header.checksum) {
+    return std::nullopt;
+  }
+  EntryLandings result;
+  result.candidates_.resize(header.count);
+  if (!content.empty()) std::memcpy(result.candidates_.data(), content.data(), content.size());
+  if (!std::ranges::is_sorted(result.candidates_, {}, &Candidate::target)) return std::nullopt;
+  return result;
+}
+
+std::string EntryLandings::to_bytes() const {
+  const std::span<const Candidate> candidates(candidates_);
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kVersion;
+  header.count = static_cast<std::uint32_t>(candidates.size());
+  header.checksum = XXH3_64bits(candidates.data(), candidates.size_bytes());
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  bytes.append(reinterpret_cast<const char*>(candidates.data()), candidates.size_bytes());
+  return bytes;
+}
+
+bool EntryLandings::any_in(const ModuleSymbols& module, std::uint64_t entry) const {
+  for (auto candidate = std::ranges::lower_bound(candidates_, entry + 1, {}, &Candidate::target);
+       candidate != candidates_.end() && candidate->target - entry < kJumpSize; ++candidate) {
+    if (is_branch(module, candidate->end, candidate->target)) return true;
+  }
+  // A short branch to bytes 1 to 4 ends at most 127 bytes before them or 128 behind.
+  constexpr std::uint64_t kReach = 128;
+  const std::uint64_t window = entry > kReach ? entry - kReach : 0;
+  std::uint64_t first = window;
+  auto code = module.code(window, 2 * kReach + kJumpSize + 1);
+  if (code.empty()) {  // The entry is near the start of its segment.
+    first = entry;
+    code = module.code(entry, kReach + kJumpSize + 1);
+  }
+  for (std::size_t at = 0; at + 1 < code.size(); ++at) {
+    if (!is_short_branch(std::to_integer<unsigned char>(code[at]))) continue;
+    const std::uint64_t end = first + at + 2;
+    const auto displacement =
+        static_cast<signed char>(std::to_integer<unsigned char>(code[at + 1]));
+    const std::uint64_t target = relative_target(end, displacement);
+    if (target > entry && target - entry < kJumpSize && is_branch(module, end, target)) return true;
+  }
+  return false;
+}
+
+}  // namespace optrace

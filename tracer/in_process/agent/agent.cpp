@@ -1,0 +1,740 @@
+#include "tracer/in_process/agent/agent.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <new>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tracer/in_process/agent/callers.h"
+#include "tracer/in_process/agent/event_buffer.h"
+#include "tracer/in_process/agent/fork_lock.h"
+#include "tracer/in_process/agent/frame_modules.h"
+#include "tracer/in_process/agent/import_redirect.h"
+#include "tracer/in_process/agent/initial_stack.h"
+#include "tracer/in_process/agent/op_record_store.h"
+#include "tracer/in_process/agent/placed_plan.h"
+#include "tracer/in_process/agent/python_events.h"
+#include "tracer/in_process/agent/reader_wishes.h"
+#include "tracer/in_process/agent/recording_writer.h"
+#include "tracer/in_process/agent/region.h"
+#include "tracer/in_process/agent/safe_point.h"
+#include "tracer/in_process/agent/system_calls.h"
+#include "tracer/in_process/agent/text_patch.h"
+#include "tracer/in_process/agent/threads.h"
+#include "tracer/in_process/agent/trap_handler.h"
+#include "tracer/in_process/agent/trap_table.h"
+
+using namespace optrace;
+using namespace optrace::agent;
+
+namespace {
+
+constexpr std::uint32_t kMostPlans = 1024;
+
+// No object in here has a destructor: threads may be in probes until the process is gone.
+PlacedPlan plans[kMostPlans];
+std::uint32_t plan_count = 0;
+std::uint32_t next_id = 0;
+std::uint32_t plan_done = 0;  // The reader's plan_wanted that was served last.
+
+recording::Header recording_header{};
+recording::InitialFrame initial_frames[kMostInitialFrames];
+bool recording_waits = false;  // Started, not written yet,
+pid_t recording_process = 0;   // by this process: a child that was forked past libc has neither.
+
+std::atomic<bool> entered = false;  // optrace_agent_enter,
+int entered_with = -1;              // and with this descriptor.
+
+std::atomic_flag busy = ATOMIC_FLAG_INIT;
+
+// One call at a time. A caller is turned away, not kept waiting: it may have been put into this
+// process by a debugger while the thread that has the lock is stopped.
+class OnlyCall {
+ public:
+  OnlyCall() : entered_(!busy.test_and_set(std::memory_order_acquire)) {}
+  ~OnlyCall() {
+    if (entered_) {
+      busy.clear(std::memory_order_release);
+    }
+  }
+  OnlyCall(const OnlyCall&) = delete;
+  OnlyCall& operator=(const OnlyCall&) = delete;
+
+  explicit operator bool() const { return entered_; }
+
+ private:
+  bool entered_;
+};
+
+// Text changes: a child that was forked in the middle would have probes that nobody knows of. So
+// forking waits, except in a signal handler on the thread that does it.
+std::atomic<pid_t> patching_thread = 0;
+
+void begin_patching() {
+  constexpr timespec kPause{0, 100'000};
+  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
+  for (pid_t nobody = 0; !patching_thread.compare_exchange_weak(nobody, self); nobody = 0) {
+    if (nobody == self) {
+      return;
+    }
+    nanosleep(&kPause, nullptr);
+  }
+}
+
+void end_patching() {
+  patching_thread = 0;
+}
+
+class Patching {
+ public:
+  Patching() { begin_patching(); }
+  ~Patching() { end_patching(); }
+  Patching(const Patching&) = delete;
+  Patching& operator=(const Patching&) = delete;
+};
+
+void before_fork() {
+  begin_patching();
+  lock_for_fork();
+}
+
+void after_fork_in_parent() {
+  unlock_after_fork();
+  end_patching();
+}
+
+// A forked child records nothing and has no recording. It keeps the probes, unless nobody is there
+// who would take them out. Its lock is free even if another thread of the parent had it.
+void after_fork_in_child() {
+  unlock_after_fork();
+  end_patching();
+  end_round();
+  recording_waits = false;
+  busy.clear();
+  if (entered.exchange(false)) {
+    close(entered_with);
+    forget_python_events();
+    optrace_agent_remove();
+    drop_shared_region();
+  }
+}
+
+bool watch_forks() {
+  static bool watching = false;
+  if (!watching) {
+    watching = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+  }
+  return watching;
+}
+
+void read_clocks(std::uint64_t& tick, std::uint64_t& nanoseconds) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  tick = ticks();
+  nanoseconds = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// The entry of `plans` that holds the same plan for the same module, or null.
+PlacedPlan* find_plan(const PlanView& view, const LoadedModule& module) {
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    if (plans[i].module.bias == module.bias && plans[i].module.build_id == module.build_id &&
+        std::memcmp(plans[i].view.header, view.header, sizeof(plan::Header)) == 0) {
+      return &plans[i];
+    }
+  }
+  return nullptr;
+}
+
+bool set_path(PlacedPlan& plan, const char* path) {
+  const std::size_t size = std::strlen(path) + 1;
+  PageArray<char> copy;
+  if (!copy.allocate(size)) {
+    return false;
+  }
+  std::memcpy(copy.data, path, size);
+  plan.path.release();
+  plan.path = copy;
+  return true;
+}
+
+// Fills a new entry of `plans` from what was loaded, up to and with its slots; takes `bytes` over.
+int prepare_plan(const PageArray<std::uint8_t>& bytes, const PlanView& view,
+                 const LoadedModule& module, const char* path, PlacedPlan*& prepared) {
+  const std::uint32_t probes = view.header->probe_count;
+  if (plan_count == kMostPlans || probes >= recording::kFirstPythonEvent - next_id) {
+    return -ENOSPC;
+  }
+  PlacedPlan& plan = plans[plan_count];
+  plan = PlacedPlan{};
+  if (!set_path(plan, path)) {
+    return -ENOMEM;
+  }
+  const int result = write_slots(view, module, next_id, plan.slab);
+  if (result != 0) {
+    plan.path.release();
+    return result;
+  }
+  plan.bytes = bytes;
+  plan.view = view;
+  plan.module = module;
+  plan.first_id = next_id;
+  next_id += probes;
+  ++plan_count;
+  prepared = &plan;
+  return 0;
+}
+
+std::uint32_t count_placed(const PlacedPlan& plan) {
+  std::uint32_t placed = 0;
+  for (std::uint32_t i = 0; i < plan.view.header->probe_count; ++i) {
+    const ProbeState state = plan.slab.slots[i].state;
+    placed += state == ProbeState::trap || state == ProbeState::jump ? 1 : 0;
+  }
+  return placed;
+}
+
+// Says to whoever reads the region which events are the plan's.
+void describe(PlacedPlan& plan, Region& region) {
+  if (plan.described_region != region.serial) {
+    const auto path_size = static_cast<std::uint32_t>(std::strlen(plan.path.data));
+    const SignalsBlocked guard;
+    void* const section = begin_section(region, sizeof(recording::ProbeRange) + path_size);
+    if (section == nullptr) {
+      return;
+    }
+    plan.range = new (section) recording::ProbeRange{plan.first_id, plan.view.header->probe_count,
+                                                     plan.placed_count, path_size};
+    std::memcpy(static_cast<char*>(section) + sizeof(recording::ProbeRange), plan.path.data,
+                path_size);
+    complete_section(section, recording::SectionKind::probes);
+    plan.described_region = region.serial;
+  }
+  __atomic_store_n(&plan.range->placed, plan.placed_count, __ATOMIC_RELEASE);
+}
+
+void describe_if_recording(PlacedPlan& plan) {
+  if (running_round() != 0) {
+    describe(plan, *current_region());
+  }
+}
+
+void put_initial_stack(Region& region, std::uint32_t round) {
+  const std::uint32_t count = take_initial_stack(initial_frames, kMostInitialFrames);
+  const recording::Thread thread{static_cast<std::uint64_t>(syscall(SYS_gettid)), 0, count, 0};
+  const std::uint64_t frames_size = count * sizeof(recording::InitialFrame);
+  const SignalsBlocked guard;
+  void* const section = begin_section(region, sizeof(thread) + frames_size);
+  if (section != nullptr) {
+    std::memcpy(section, &thread, sizeof(thread));
+    std::memcpy(static_cast<char*>(section) + sizeof(thread), initial_frames, frames_size);
+    complete_section(section, recording::SectionKind::initial_stack, round);
+  }
+}
+
+// Makes the region that the next recording goes into ready. False without memory.
+bool prepare_region() {
+  Region* const region = current_region();
+  if ((region == nullptr || !region->shared || !region_is_usable()) && !use_private_region()) {
+    return false;
+  }
+  if (!current_region()->shared) {
+    clear_region(*current_region());
+  }
+  return true;
+}
+
+void stop_recording() {
+  end_round();
+  recording::RegionHeader& header = *current_region()->header;
+  recording::Header& clocks = recording_header;
+  read_clocks(clocks.stop_ticks, clocks.stop_nanoseconds);
+  __atomic_store_n(&header.stop_nanoseconds, clocks.stop_nanoseconds, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_ticks, clocks.stop_ticks, __ATOMIC_RELEASE);
+  if (current_region()->shared) {
+    put_modules(*current_region());
+  }
+  __atomic_store_n(&header.recording, 0, __ATOMIC_RELEASE);
+}
+
+int patch_in(PlacedPlan& plan, Jumps jumps) {
+  plan.placed_count = 0;
+  describe_if_recording(plan);  // Before there can be events of it.
+  const std::uint32_t probes = plan.view.header->probe_count;
+  if (jumps != Jumps::at_once && !all_take_traps()) {
+    return -EPERM;
+  }
+  const Patching guard;
+  if (!reserve_traps(probes)) {
+    return -ENOMEM;
+  }
+  for (std::uint32_t i = 0; i < probes; ++i) {
+    if (plan.slab.slots[i].offset != 0) {
+      add_trap(plan.view.probes[i].address + plan.module.bias, plan.slab.address(i));
+    }
+  }
+  int result = install_trap_handler();
+  if (result == 0) {
+    plan.pin = dlopen(plan.module.name, RTLD_LAZY | RTLD_NOLOAD);
+    result = place_probes(plan.view, plan.module, jumps, plan.slab);
+  }
+  if (result != 0) {
+    return result;
+  }
+  plan.placed = true;
+  plan.placed_count = count_placed(plan);
+  if (plan.view.header->fork_lock != 0) {
+    wait_for_when_forking(plan.module, plan.view.header->fork_lock);
+  }
+  describe_if_recording(plan);
+  return static_cast<int>(plan.placed_count);
+}
+
+void unpin(PlacedPlan& plan) {
+  if (plan.pin != nullptr) {
+    dlclose(plan.pin);
+    plan.pin = nullptr;
+  }
+}
+
+int place_plan(const char* file, const char* plan_path, Jumps jumps) {
+  PageArray<std::uint8_t> bytes;
+  PlanView view;
+  int result = load_plan(file, bytes, view);
+  if (result != 0) {
+    return result;
+  }
+  LoadedModule module;
+  if (!make_switch() || !make_caller_tables() || !watch_forks()) {
+    result = -ENOMEM;
+  } else if (!find_module(view.header->build_id, view.header->build_id_size, view.path,
+                          view.header->path_size, module)) {
+    result = -ENXIO;
+  }
+  PlacedPlan* plan = result == 0 ? find_plan(view, module) : nullptr;
+  if (plan != nullptr) {
+    result = plan->placed ? -EEXIST : 0;
+    result = result == 0 && !set_path(*plan, plan_path) ? -ENOMEM : result;
+    bytes.release();
+  } else if (result == 0) {
+    result = prepare_plan(bytes, view, module, plan_path, plan);
+  }
+  if (result != 0) {
+    bytes.release();
+    return result;
+  }
+  return patch_in(*plan, jumps);
+}
+
+// A plan that the reader has seen the path of, for as long as it takes.
+void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
+  char path[recording::kLongestPlanPath];
+  for (std::uint32_t i = 0; i < sizeof(path); ++i) {
+    path[i] = __atomic_load_n(&header.plan_path[i], __ATOMIC_RELAXED);
+  }
+  path[sizeof(path) - 1] = '\0';
+  header.plan_result = place_plan(path, path, Jumps::when_safe);
+  plan_done = wanted;
+  __atomic_store_n(&header.plan_done, wanted, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+namespace optrace::agent {
+
+bool reader_wants_something() {
+  if (frame_modules_outdated()) {
+    list_frame_modules();
+  }
+  const Region* const region = current_region();
+  return region != nullptr && region->shared && running_round() != 0 &&
+         (__atomic_load_n(&region->header->stop, __ATOMIC_ACQUIRE) != 0 ||
+          __atomic_load_n(&region->header->plan_wanted, __ATOMIC_ACQUIRE) != plan_done);
+}
+
+int serve_reader() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  if (!reader_wants_something()) {
+    return 0;
+  }
+  recording::RegionHeader& header = *current_region()->header;
+  if (__atomic_load_n(&header.stop, __ATOMIC_ACQUIRE) != 0) {
+    stop_recording();
+    return 0;
+  }
+  const Unrecorded guard;
+  place_wanted(header, __atomic_load_n(&header.plan_wanted, __ATOMIC_ACQUIRE));
+  return header.plan_result;
+}
+
+void tell_loaded_modules() {
+  Region* const region = current_region();
+  if (region == nullptr || !region->shared || running_round() == 0 || !put_new_modules(*region)) {
+    return;
+  }
+  recording::RegionHeader& header = *region->header;
+  const std::uint32_t told = __atomic_add_fetch(&header.modules_told, 1, __ATOMIC_RELEASE);
+  constexpr int kMostNaps = 2000;  // Of a millisecond each.
+  constexpr int kMostStill = 1000;
+  std::uint32_t heartbeat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
+  for (int naps = 0, still = 0; naps < kMostNaps && still < kMostStill; ++naps) {
+    if (reader_wants_something()) {
+      serve_reader();
+    }
+    if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == told) {
+      return;
+    }
+    const timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+    const std::uint32_t beat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
+    still = beat == heartbeat ? still + 1 : 0;
+    heartbeat = beat;
+  }
+}
+
+}  // namespace optrace::agent
+
+void PlacedPlan::release() {
+  slab.release();
+  bytes.release();
+  path.release();
+  *this = PlacedPlan{};
+}
+
+int optrace_agent_place(const char* plan_path, int use_jumps) {
+  return optrace_agent_place_from(plan_path, plan_path, use_jumps);
+}
+
+int optrace_agent_place_from(const char* file, const char* plan_path, int use_jumps) {
+  const OnlyCall call;
+  const Jumps jumps = use_jumps == 0   ? Jumps::none
+                      : use_jumps == 2 ? Jumps::when_safe
+                                       : Jumps::at_once;
+  return call ? place_plan(file, plan_path, jumps) : -EBUSY;
+}
+
+int optrace_agent_start() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  if (running_round() != 0) {
+    return -EALREADY;
+  }
+  if (!make_switch() || !make_caller_tables() || !watch_forks() || !prepare_region() ||
+      !list_frame_modules()) {
+    return -ENOMEM;
+  }
+  forget_callers();
+  Region& region = *current_region();
+  const std::uint32_t round = next_round();
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    if (plans[i].placed) {
+      describe(plans[i], region);
+    }
+  }
+  put_initial_stack(region, round);
+  if (region.shared) {
+    put_op_records(region);
+    put_modules(region);
+  }
+  recording_header = {};
+  std::memcpy(recording_header.magic, recording::kMagic, sizeof(recording::kMagic));
+  recording_header.version = recording::kVersion;
+  read_clocks(recording_header.start_ticks, recording_header.start_nanoseconds);
+  recording::RegionHeader& header = *region.header;
+  __atomic_store_n(&header.start_ticks, recording_header.start_ticks, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.start_nanoseconds, recording_header.start_nanoseconds, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_ticks, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_nanoseconds, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.python_missing, python_events_failed() ? recording::kNoPythonEvents : 0,
+                   __ATOMIC_RELAXED);
+  __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.recording, 1, __ATOMIC_RELEASE);
+  recording_process = getpid();
+  recording_waits = !region.shared;
+  begin_round();
+  return 0;
+}
+
+int optrace_agent_stop() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  if (running_round() == 0) {
+    return -EALREADY;
+  }
+  stop_recording();
+  return 0;
+}
+
+int optrace_agent_write(int fd) {
+  const OnlyCall call;
+  if (!call || running_round() != 0) {
+    return -EBUSY;
+  }
+  if (!recording_waits || recording_process != getpid()) {
+    return -ENODATA;
+  }
+  Region& region = *current_region();
+  recording_header.python_missing = region.header->python_missing;
+  const int result = write_recording(fd, recording_header, region);
+  recording_waits = false;
+  const std::uint64_t lost = region.lost;
+  clear_region(region);
+  region.lost = lost;
+  return result;
+}
+
+int optrace_agent_share(int fd, std::uint64_t bytes) {
+  const OnlyCall call;
+  if (!call || running_round() != 0) {
+    return -EBUSY;
+  }
+  int result = 0;
+  if (fd >= 0) {
+    result = use_shared_region(fd, bytes);
+    plan_done = result == 0 ? 0 : plan_done;
+  } else if (current_region() != nullptr) {
+    result = use_private_region() ? 0 : -ENOMEM;
+  }
+  recording_waits = recording_waits && result != 0;
+  return result;
+}
+
+int optrace_agent_note(std::uint32_t kind, std::uint32_t record, std::uint64_t number,
+                       std::uint64_t thread) {
+  if ((kind < recording::kOpBegin || kind > recording::kNodeEnd) &&
+      (kind < recording::kCallRecord || kind > recording::kDeviceActivity)) {
+    return -EINVAL;
+  }
+  const std::uint32_t round = running_round();
+  if (round == 0) {
+    return -ENODATA;
+  }
+  record_event(round, kind, record, number, thread);
+  return 0;
+}
+
+std::uint32_t optrace_agent_new_record() {
+  return new_op_record();
+}
+
+std::uint32_t optrace_agent_recording() {
+  return running_round();
+}
+
+int optrace_agent_keep_record(std::uint32_t id, const char* text, std::uint64_t size) {
+  return keep_op_record(id, text, size) ? 0 : -ENOSPC;
+}
+
+std::uint32_t optrace_agent_pause_thread() {
+  return pause_thread();
+}
+
+void optrace_agent_resume_thread(std::uint32_t paused) {
+  resume_thread(paused);
+}
+
+int optrace_agent_serve() {
+  return serve_reader();
+}
+
+int optrace_agent_python(int on) {
+  const OnlyCall call;
+  return call ? set_python_events(on != 0) : -EBUSY;
+}
+
+int optrace_agent_python_missing() {
+  const OnlyCall call;
+  return call ? look_for_missing_python() : -EBUSY;
+}
+
+int optrace_agent_python_frames() {
+  const OnlyCall call;
+  return call ? record_live_python() : -EBUSY;
+}
+
+int optrace_agent_redirect(const void* inside, const optrace_agent_redirection* redirections,
+                           std::uint32_t count) {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  return watch_forks() ? redirect_imports(inside, redirections, count) : -ENOMEM;
+}
+
+int optrace_agent_restore(const optrace_agent_redirection* redirections, std::uint32_t count) {
+  const OnlyCall call;
+  return call ? restore_imports(redirections, count) : -EBUSY;
+}
+
+int optrace_agent_remove() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  const Patching guard;
+  const int restored = restore_imports(nullptr, 0);
+  if (restored < 0) {
+    return restored;
+  }
+  bool all_out = restored == 0;
+  // In reverse: a later plan may have been placed over what an earlier one left.
+  for (std::uint32_t i = plan_count; i-- > 0;) {
+    PlacedPlan& plan = plans[i];
+    if (!plan.placed) {
+      continue;
+    }
+    if (still_loaded(plan.module)) {
+      const int result = remove_probes(plan.view, plan.module, plan.slab);
+      if (result != 0) {
+        return result;
+      }
+      for (std::uint32_t j = 0; j < plan.view.header->probe_count; ++j) {
+        all_out = all_out && plan.slab.slots[j].state != ProbeState::left_behind;
+      }
+    }
+    plan.placed = false;
+    unpin(plan);
+  }
+  if (!all_out) {
+    return -EBUSY;
+  }
+  restore_trap_handler(false);
+  const bool idle = !recording_waits && running_round() == 0;
+  if (idle) {
+    forget_op_records();
+  }
+  if (idle && only_thread()) {
+    forget_traps();
+    release_region();
+    while (plan_count > 0) {
+      plans[--plan_count].release();
+    }
+    next_id = 0;
+  }
+  return 0;
+}
+
+int optrace_agent_enter(int fd) {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  bool others = running_round() != 0;
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    others = others || plans[i].placed;
+  }
+  if (others || !watch_forks()) {
+    return others ? -EBUSY : -ENOMEM;
+  }
+  if (entered) {
+    return -EBUSY;
+  }
+  entered_with = fd;
+  entered = true;
+  return 0;
+}
+
+int optrace_agent_leave() {
+  {
+    const OnlyCall call;
+    if (!call || !entered) {
+      return call ? -EINVAL : -EBUSY;
+    }
+    if (running_round() != 0) {
+      stop_recording();
+    }
+  }
+  const int removed = optrace_agent_remove();
+  {
+    const OnlyCall call;
+    if (!call) {
+      return -EBUSY;
+    }
+    drop_shared_region();
+    if (removed == 0) {
+      restore_trap_handler(others_make_system_calls());
+    }
+    set_python_events(false);
+    entered = false;
+  }
+  return removed;
+}
+
+namespace {
+
+int (*start_wanted)() = nullptr;
+
+int start_with_python() {
+  const bool hooked = set_python_events(true) == 0;
+  const int started = start_wanted();
+  if (started < 0) {
+    set_python_events(false);
+    return started;
+  }
+  if (hooked) {
+    record_live_python();
+  }
+  return hooked ? 1 : 0;
+}
+
+}  // namespace
+
+int optrace_agent_start_on_main_thread(int (*start)(void), std::uint64_t milliseconds) {
+  start_wanted = start;
+  leave_this_thread_out();
+  return call_at_safe_point(start_with_python, milliseconds);
+}
+
+int optrace_agent_limit(std::uint64_t bytes) {
+  const OnlyCall call;
+  return call && limit_private_region(bytes) ? 0 : -EBUSY;
+}
+
+int optrace_agent_callers(int on) {
+  const OnlyCall call;
+  if (!call || running_round() != 0) {
+    return -EBUSY;
+  }
+  record_callers(on != 0);
+  return 0;
+}
+
+int optrace_agent_read_counters(optrace_agent_counters* counters) {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  *counters = {};
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    const PlacedPlan& plan = plans[i];
+    for (std::uint32_t j = 0; j < plan.view.header->probe_count; ++j) {
+      const ProbeState state = plan.slab.slots[j].state;
+      counters->left_behind += state == ProbeState::left_behind ? 1 : 0;
+      if (plan.placed) {
+        counters->jumps += state == ProbeState::jump ? 1 : 0;
+        counters->traps += state == ProbeState::trap ? 1 : 0;
+        counters->bytes_differ += state == ProbeState::bytes_differ ? 1 : 0;
+        counters->no_room += state == ProbeState::no_room ? 1 : 0;
+        counters->outside_text += state == ProbeState::outside_text ? 1 : 0;
+        counters->overlapping += state == ProbeState::overlapping ? 1 : 0;
+      }
+    }
+  }
+  counters->left_behind += imports_left_behind();
+  const Region* const region = current_region();
+  counters->lost = region == nullptr ? 0 : __atomic_load_n(&region->lost, __ATOMIC_RELAXED);
+  return 0;
+}

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tracer/in_process/agent/agent.h"
+
+namespace optrace::agent {
+
+/// As optrace_agent_redirect and optrace_agent_restore say it. One call at a time.
+int redirect_imports(const void* inside, const optrace_agent_redirection* redirections,
+                     std::uint32_t count);
+int restore_imports(const optrace_agent_redirection* redirections, std::uint32_t count);
+
+/// Entries that somebody else had changed when they were to be restored.
+std::uint64_t imports_left_behind();
+
+}  // namespace optrace::agent

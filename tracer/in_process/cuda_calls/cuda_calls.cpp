@@ -1,0 +1,97 @@
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <link.h>
+#include <unistd.h>
+
+#include "tracer/emulated_device/device.h"
+#include "tracer/in_process/cuda_calls/forwards.h"
+
+namespace optrace::emulated {
+
+// Device graphs are real here: what was captured runs without anyone being asked.
+void capture_library_call(const std::string&) {}
+
+}  // namespace optrace::emulated
+
+namespace optrace::cuda_calls {
+namespace {
+
+using Redirect = int (*)(const void* inside, const optrace_agent_redirection* redirections,
+                         std::uint32_t count);
+
+/// Never destroyed: the agent puts them back at a process's very end.
+std::vector<optrace_agent_redirection>& redirections() {
+  static auto* const all = new std::vector<optrace_agent_redirection>;
+  return *all;
+}
+
+/// What the agent answers; another thread in it is waited for, a tenth of a second at most.
+int redirect_in(const void* inside, Redirect redirect) {
+  constexpr int kMostTries = 200;
+  constexpr unsigned kMicroseconds = 500;
+  int result = -EBUSY;
+  for (int i = 0; result == -EBUSY && i < kMostTries; ++i) {
+    if (i != 0) ::usleep(kMicroseconds);
+    result =
+        redirect(inside, redirections().data(), static_cast<std::uint32_t>(redirections().size()));
+  }
+  return result;
+}
+
+/// A module's name and an address inside of it.
+struct Module {
+  std::string name;
+  const void* inside;
+};
+
+int add_module(dl_phdr_info* info, std::size_t, void* modules) {
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    static_cast<std::vector<Module>*>(modules)->push_back(
+        {info->dlpi_name == nullptr ? "" : info->dlpi_name,
+         reinterpret_cast<const void*>(info->dlpi_addr + segment.p_vaddr)});
+    break;
+  }
+  return 0;
+}
+
+/// CUDA's libraries call each other: only what they were asked for from outside is a call of them.
+bool is_of_cuda(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  for (const char* const start : {"libcu", "libnv", "libnccl", "liboptrace_"})
+    if (name.rfind(start, 0) == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+bool add(Forwards forwards) {
+  redirections().insert(redirections().end(), forwards.first, forwards.first + forwards.count);
+  return true;
+}
+
+}  // namespace optrace::cuda_calls
+
+extern "C" int optrace_cuda_calls_start(
+    const optrace_device_functions* functions,
+    int (*redirect)(const void* inside, const optrace_agent_redirection* redirections,
+                    std::uint32_t count)) {
+  using namespace optrace::cuda_calls;
+  if (redirect == nullptr) return -EINVAL;
+  if (const int refused = optrace_device_use(functions); refused != 0) return refused;
+  std::vector<Module> modules;
+  ::dl_iterate_phdr(add_module, &modules);
+  int changed = 0;
+  for (const Module& module : modules) {
+    if (is_of_cuda(module.name)) continue;
+    const int entries = redirect_in(module.inside, redirect);
+    if (entries < 0) return entries;
+    changed += entries;
+  }
+  return changed;
+}

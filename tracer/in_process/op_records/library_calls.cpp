@@ -1,0 +1,34 @@
+#include "tracer/in_process/op_records/library_calls.h"
+
+#include <cerrno>
+
+#include <unistd.h>
+
+#include "tracer/in_process/op_records/blas_calls.h"
+#include "tracer/in_process/op_records/onednn_calls.h"
+
+namespace optrace_ops {
+
+int redirect(const optrace_op_functions& agent, const void* inside_torch,
+             const optrace_agent_redirection* redirections, std::size_t count) {
+  constexpr int kMostTries = 200;
+  constexpr unsigned kMicroseconds = 500;
+  int result = -EBUSY;
+  for (int i = 0; result == -EBUSY && i < kMostTries; ++i) {
+    if (i != 0) usleep(kMicroseconds);
+    result = agent.redirect(inside_torch, redirections, static_cast<std::uint32_t>(count));
+  }
+  return result;
+}
+
+void watch_library_calls(const optrace_op_functions& agent, const void* inside_torch) {
+  watch_blas_calls(agent, inside_torch);
+  watch_onednn_calls(agent, inside_torch);
+}
+
+void leave_library_calls(const optrace_op_functions& agent) {
+  leave_onednn_calls();
+  leave_blas_calls(agent);
+}
+
+}  // namespace optrace_ops

@@ -1,0 +1,1106 @@
+#include "tracer/in_process/op_records/op_records.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/function_schema.h>
+#include <ATen/record_function.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <pthread.h>
+
+#include "tracer/in_process/agent/recording_format.h"
+#include "tracer/in_process/op_records/fingerprint.h"
+#include "tracer/in_process/op_records/json_text.h"
+#include "tracer/in_process/op_records/library_calls.h"
+
+// What a callback may do in the middle of somebody's op: look. It calls no op and no tensor method
+// that could dispatch or reach Python, takes no GIL, keeps no reference beyond its own return, lets
+// no exception out and leaves errno alone.
+
+namespace optrace_ops {
+namespace {
+
+using optrace::recording::kCallRecord;
+using optrace::recording::kNodeBegin;
+using optrace::recording::kNodeEnd;
+using optrace::recording::kOpBegin;
+using optrace::recording::kOpEnd;
+
+constexpr std::uint32_t kMostRecords = 65536;
+constexpr std::size_t kMostText = 32UL << 20U;  // Bytes of all records together.
+constexpr std::size_t kMostSchemas = 16384;     // torch 2.6 has 3,400, and all are small.
+constexpr std::size_t kMostElements = 64;       // Of a list, as far as a record shows it.
+constexpr std::size_t kMostCharacters = 200;    // Of a string, likewise.
+constexpr std::size_t kMostTracked = 32;  // Tensors among the arguments, held against results.
+// A value that is another one in every call (a step's number) must not fill the table: an op with
+// this many records is told apart without numbers and strings, then without shapes.
+constexpr std::uint32_t kManyRecords = 512;
+constexpr std::uint32_t kTooManyRecords = 2048;
+
+// Both are no const members in torch 2.6.
+std::uint64_t raw(c10::DispatchKeySet keys) {
+  return keys.raw_repr();
+}
+c10::ScalarType scalar_type(caffe2::TypeMeta type) {
+  return type.toScalarType();
+}
+
+enum class Precision : std::uint8_t { everything = 0, no_values = 1, no_shapes = 2 };
+
+// What an integer of a schema stands for.
+enum class ArgumentKind : std::uint8_t { plain, dtype, layout, memory_format };
+
+struct ArgumentName {
+  std::string name;
+  ArgumentKind kind = ArgumentKind::plain;
+};
+
+// A function that RecordFunction names: an op, or what only has a name (a custom autograd
+// function).
+struct Callee {
+  std::string name;    // `aten::add.Tensor`
+  std::string schema;  // Empty for what only has a name.
+  std::vector<ArgumentName> arguments;
+  std::size_t results = 0;
+  std::atomic<std::uint32_t> records{0};
+
+  Precision precision() const {
+    const std::uint32_t count = records.load(std::memory_order_relaxed);
+    return count < kManyRecords      ? Precision::everything
+           : count < kTooManyRecords ? Precision::no_values
+                                     : Precision::no_shapes;
+  }
+};
+
+struct FingerprintHash {
+  std::size_t operator()(const Fingerprint& fingerprint) const { return fingerprint.low(); }
+};
+
+optrace_op_functions agent{};
+std::atomic<bool> usable{false};
+std::atomic<std::uint32_t> recording_number{0};  // Counts calls of enable; odd while enabled.
+
+// Keeps what the callback itself runs out of the recording, and errno as it was.
+class Unseen {
+ public:
+  Unseen() : errno_(errno), paused_(agent.pause_thread()) {}
+  ~Unseen() {
+    agent.resume_thread(paused_);
+    errno = errno_;
+  }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+
+ private:
+  int errno_;
+  std::uint32_t paused_;
+};
+
+// Everything that threads share. Never destroyed: threads may run ops until the very end.
+class Table {
+ public:
+  static Table& get() {
+    static Table& table = *new Table;
+    return table;
+  }
+
+  // Forgets the records of an earlier recording, whose ids mean nothing in this one.
+  void restart() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ids_.clear();
+    text_size_ = 0;
+    for (auto& [name, callee] : callees_) callee->records = 0;
+  }
+
+  // The id of the record with this fingerprint; what `write` writes becomes its text if it is new.
+  // 0 where there is no room.
+  template <typename Write>
+  std::uint32_t id_of(const Fingerprint& fingerprint, Callee* callee, Write write) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = ids_.find(fingerprint);
+    if (found != ids_.end()) return found->second;
+    if (ids_.size() >= kMostRecords) return 0;
+    JsonText json;
+    write(json);
+    const std::string& text = json.text();
+    if (text_size_ + text.size() > kMostText) return 0;
+    const std::uint32_t id = agent.new_record();
+    if (agent.keep_record(id, text.data(), text.size()) != 0) return 0;
+    ids_.emplace(fingerprint, id);
+    text_size_ += text.size();
+    if (callee != nullptr) callee->records.fetch_add(1, std::memory_order_relaxed);
+    return id;
+  }
+
+  // The op that `function` calls; null where there is no room for another.
+  Callee* callee_of(const at::RecordFunction& function) {
+    const char* const name = function.name();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // A schema's name stays where it is for as long as the op is registered, so its address knows
+    // the op without comparing overloads. What only has a name has it anywhere.
+    const auto known = ops_.find(name);
+    if (known != ops_.end() && is_overload_of(*known->second, name)) return known->second;
+    if (callees_.size() >= kMostSchemas) return nullptr;
+    const auto schema = function.operator_schema();
+    Callee*& callee = schema ? ops_[name] : functions_[name];
+    if (schema || callee == nullptr) {
+      auto made = schema ? describe(*schema) : std::make_unique<Callee>();
+      if (!schema) made->name = name;
+      std::unique_ptr<Callee>& kept = callees_[made->name];
+      if (kept == nullptr || kept->schema != made->schema) {
+        // Of an op that was registered anew, the old description may still be in use.
+        if (kept != nullptr) outdated_.push_back(std::move(kept));
+        kept = std::move(made);
+      }
+      callee = kept.get();
+    }
+    return callee;
+  }
+
+  static bool is_overload_of(const Callee& callee, const char* name) {
+    const std::size_t size = std::strlen(name);
+    return callee.name.compare(0, size, name) == 0 &&
+           (callee.name.size() == size || callee.name[size] == '.');
+  }
+
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  static std::unique_ptr<Callee> describe(const c10::FunctionSchema& schema) {
+    auto callee = std::make_unique<Callee>();
+    callee->name = schema.name();
+    if (!schema.overload_name().empty()) callee->name += "." + schema.overload_name();
+    callee->schema = c10::toString(schema);
+    callee->results = schema.returns().size();
+    for (const c10::Argument& argument : schema.arguments()) {
+      ArgumentKind kind = ArgumentKind::plain;
+      const std::string type = argument.real_type()->str();
+      if (type.rfind("ScalarType", 0) == 0) kind = ArgumentKind::dtype;
+      if (type.rfind("Layout", 0) == 0) kind = ArgumentKind::layout;
+      if (type.rfind("MemoryFormat", 0) == 0) kind = ArgumentKind::memory_format;
+      callee->arguments.push_back({argument.name(), kind});
+    }
+    return callee;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<Fingerprint, std::uint32_t, FingerprintHash> ids_;
+  std::size_t text_size_ = 0;
+  std::unordered_map<const char*, Callee*> ops_;        // By where the schema's name lies.
+  std::unordered_map<std::string, Callee*> functions_;  // What only has a name.
+  std::unordered_map<std::string, std::unique_ptr<Callee>> callees_;
+  std::vector<std::unique_ptr<Callee>> outdated_;
+};
+
+// What one thread has looked up, so that a call like an earlier one takes no lock.
+class ThreadCache {
+ public:
+  // Null while the thread is being taken down.
+  static ThreadCache* get() {
+    static thread_local ThreadCache* cache = nullptr;
+    static thread_local bool gone = false;
+    if (cache == nullptr && !gone) {
+      struct Owner {
+        ~Owner() {
+          delete cache;
+          cache = nullptr;
+          gone = true;
+        }
+      };
+      static thread_local Owner owner;
+      static_cast<void>(&owner);
+      cache = new ThreadCache;
+    }
+    return cache;
+  }
+
+  template <typename Write>
+  std::uint32_t id_of(const Fingerprint& fingerprint, std::uint32_t recording, Callee* callee,
+                      Write write) {
+    Known& known = known_[fingerprint.high() % kKnown];
+    if (known.recording == recording && known.fingerprint == fingerprint) return known.id;
+    const std::uint32_t id = Table::get().id_of(fingerprint, callee, write);
+    known = {fingerprint, recording, id};
+    return id;
+  }
+
+  Callee* callee_of(const at::RecordFunction& function) {
+    const char* const name = function.name();
+    KnownOp& known = ops_[(reinterpret_cast<std::uintptr_t>(name) >> 4U) % kKnownOps];
+    if (known.name == name && Table::is_overload_of(*known.callee, name)) return known.callee;
+    Callee* const callee = Table::get().callee_of(function);
+    if (callee != nullptr && !callee->schema.empty()) known = {name, callee};
+    return callee;
+  }
+
+ private:
+  static constexpr std::size_t kKnown = 1024;
+  static constexpr std::size_t kKnownOps = 256;
+  struct Known {
+    Fingerprint fingerprint;
+    std::uint32_t recording = 0;
+    std::uint32_t id = 0;
+  };
+  struct KnownOp {
+    const char* name = nullptr;
+    Callee* callee = nullptr;
+  };
+
+  Known known_[kKnown];
+  KnownOp ops_[kKnownOps];
+};
+
+// Members of TensorImpl that only derived classes may name.
+struct TensorMembers : c10::TensorImpl {
+  static bool custom_sizes(const c10::TensorImpl& tensor) {
+    return (tensor.*(&TensorMembers::matches_policy))(SizesStridesPolicy::CustomSizes);
+  }
+  static bool custom_strides(const c10::TensorImpl& tensor) {
+    return (tensor.*(&TensorMembers::matches_policy))(SizesStridesPolicy::CustomStrides);
+  }
+  static std::optional<c10::Device> device(const c10::TensorImpl& tensor) {
+    return tensor.*(&TensorMembers::device_opt_);
+  }
+};
+
+struct TensorFacts {
+  explicit TensorFacts(const c10::TensorImpl& tensor)
+      : keys(tensor.key_set()),
+        dtype(tensor.dtype()),
+        device(TensorMembers::device(tensor)),
+        requires_grad(tensor.requires_grad()) {
+    if (tensor.has_symbolic_sizes_strides()) return;
+    // With a policy of their own, tensors may ask Python, or compute. What torch's own wrappers
+    // keep in the usual place is right all the same.
+    const bool wrapper =
+        keys.has(c10::DispatchKey::Functionalize) || keys.has(c10::DispatchKey::FuncTorchBatched);
+    has_shape = wrapper || !TensorMembers::custom_sizes(tensor);
+    has_strides = wrapper || !TensorMembers::custom_strides(tensor);
+    if (has_shape) shape = tensor.sizes_default();
+    if (has_strides) strides = tensor.strides_default();
+  }
+
+  void add_to(Fingerprint& fingerprint, Precision precision) const {
+    fingerprint.add(raw(keys));
+    const std::uint64_t where =
+        device ? (static_cast<std::uint64_t>(static_cast<std::uint8_t>(device->type())) << 8U) |
+                     static_cast<std::uint8_t>(device->index())
+               : 0xFFFF;
+    const std::uint64_t type =
+        dtype.isScalarType() ? static_cast<std::uint64_t>(scalar_type(dtype)) : 0xFF;
+    const bool shaped = precision < Precision::no_shapes;
+    fingerprint.add((where << 48U) | (type << 32U) |
+                    (static_cast<std::uint64_t>(requires_grad) << 31U) |
+                    (static_cast<std::uint64_t>(has_shape) << 30U) |
+                    (static_cast<std::uint64_t>(has_strides) << 29U) | shape.size());
+    if (!shaped) return;
+    for (const std::int64_t size : shape) fingerprint.add(static_cast<std::uint64_t>(size));
+    for (const std::int64_t stride : strides) fingerprint.add(static_cast<std::uint64_t>(stride));
+  }
+
+  void write(JsonText& json, Precision precision) const;
+
+  c10::DispatchKeySet keys;
+  caffe2::TypeMeta dtype;
+  std::optional<c10::Device> device;
+  bool requires_grad;
+  bool has_shape = false;
+  bool has_strides = false;
+  c10::IntArrayRef shape;
+  c10::IntArrayRef strides;
+};
+
+// As Python spells it.
+std::string dtype_name(c10::ScalarType type) {
+  static const std::unordered_map<std::string, const char*> names{{"Byte", "uint8"},
+                                                                  {"Char", "int8"},
+                                                                  {"Short", "int16"},
+                                                                  {"Int", "int32"},
+                                                                  {"Long", "int64"},
+                                                                  {"Half", "float16"},
+                                                                  {"Float", "float32"},
+                                                                  {"Double", "float64"},
+                                                                  {"ComplexHalf", "complex32"},
+                                                                  {"ComplexFloat", "complex64"},
+                                                                  {"ComplexDouble", "complex128"}};
+  std::string name = c10::toString(type);
+  const auto found = names.find(name);
+  if (found != names.end()) return found->second;
+  for (char& letter : name)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return name;
+}
+
+const char* layout_name(c10::Layout layout) {
+  switch (layout) {
+    case c10::Layout::Strided:
+      return "strided";
+    case c10::Layout::Sparse:
+      return "sparse_coo";
+    case c10::Layout::SparseCsr:
+      return "sparse_csr";
+    case c10::Layout::SparseCsc:
+      return "sparse_csc";
+    case c10::Layout::SparseBsr:
+      return "sparse_bsr";
+    case c10::Layout::SparseBsc:
+      return "sparse_bsc";
+    case c10::Layout::Mkldnn:
+      return "_mkldnn";
+    case c10::Layout::Jagged:
+      return "jagged";
+    default:
+      return "unknown";
+  }
+}
+
+const char* memory_format_name(c10::MemoryFormat format) {
+  switch (format) {
+    case c10::MemoryFormat::Contiguous:
+      return "contiguous_format";
+    case c10::MemoryFormat::Preserve:
+      return "preserve_format";
+    case c10::MemoryFormat::ChannelsLast:
+      return "channels_last";
+    case c10::MemoryFormat::ChannelsLast3d:
+      return "channels_last_3d";
+    default:
+      return "unknown";
+  }
+}
+
+void write_sizes(JsonText& json, bool known, c10::IntArrayRef sizes) {
+  if (!known) {
+    json.null();
+    return;
+  }
+  json.open('[');
+  for (const std::int64_t size : sizes) json.number(size);
+  json.close(']');
+}
+
+void TensorFacts::write(JsonText& json, Precision precision) const {
+  const bool shaped = precision < Precision::no_shapes;
+  json.key("tensor");
+  json.open('{');
+  json.key("shape");
+  write_sizes(json, has_shape && shaped, shape);
+  json.key("strides");
+  write_sizes(json, has_strides && shaped, strides);
+  json.key("dtype");
+  if (dtype.isScalarType())
+    json.string(dtype_name(scalar_type(dtype)));
+  else
+    json.null();
+  json.key("device");
+  if (device)
+    json.string(device->str());
+  else
+    json.null();
+  json.key("requires_grad");
+  json.boolean(requires_grad);
+  json.key("keys");
+  json.number(raw(keys));
+  json.close('}');
+}
+
+// Null for an undefined tensor, which stands for "none given".
+const c10::TensorImpl* tensor_in(const c10::IValue& value) {
+  const c10::TensorImpl* const tensor = value.unsafeToTensorImpl();
+  return tensor == c10::UndefinedTensorImpl::singleton() ? nullptr : tensor;
+}
+
+void write_typed(JsonText& json, const char* type) {
+  json.open('{');
+  json.key("type");
+  json.string(type);
+  json.close('}');
+}
+
+void write_named(JsonText& json, const char* type, const std::string& value) {
+  json.open('{');
+  json.key("type");
+  json.string(type);
+  json.key("value");
+  json.string(value);
+  json.close('}');
+}
+
+bool is_scalar(const c10::IValue& value) {
+  return value.isInt() || value.isDouble() || value.isBool() || value.isString() ||
+         value.isComplexDouble();
+}
+
+void write_scalar(JsonText& json, const c10::IValue& value, ArgumentKind kind,
+                  Precision precision) {
+  if (value.isInt() && kind == ArgumentKind::dtype) {
+    write_named(json, "dtype", dtype_name(static_cast<c10::ScalarType>(value.toInt())));
+  } else if (value.isInt() && kind == ArgumentKind::layout) {
+    write_named(json, "layout", layout_name(static_cast<c10::Layout>(value.toInt())));
+  } else if (value.isInt() && kind == ArgumentKind::memory_format) {
+    write_named(json, "memory_format",
+                memory_format_name(static_cast<c10::MemoryFormat>(value.toInt())));
+  } else if (value.isBool()) {
+    json.boolean(value.toBool());
+  } else if (precision >= Precision::no_values) {
+    write_typed(json, value.isInt()      ? "int"
+                      : value.isDouble() ? "float"
+                      : value.isString() ? "str"
+                                         : "complex");
+  } else if (value.isInt()) {
+    json.number(value.toInt());
+  } else if (value.isDouble()) {
+    json.number(value.toDouble());
+  } else if (value.isString()) {
+    const std::string& text = value.toStringRef();
+    json.string(text.size() <= kMostCharacters ? text : text.substr(0, kMostCharacters) + "...");
+  } else {
+    const auto number = value.toComplexDouble();
+    write_named(json, "complex",
+                std::to_string(number.real()) + (number.imag() < 0 ? "" : "+") +
+                    std::to_string(number.imag()) + "j");
+  }
+}
+
+void add_scalar(Fingerprint& fingerprint, const c10::IValue& value, ArgumentKind kind,
+                Precision precision) {
+  const bool valued = precision < Precision::no_values || value.isBool() ||
+                      (kind != ArgumentKind::plain && value.isInt());
+  if (value.isInt()) {
+    fingerprint.add('i');
+    if (valued) fingerprint.add(static_cast<std::uint64_t>(value.toInt()));
+  } else if (value.isDouble()) {
+    fingerprint.add('d');
+    std::uint64_t bits = 0;
+    const double number = value.toDouble();
+    std::memcpy(&bits, &number, sizeof bits);
+    if (valued) fingerprint.add(bits);
+  } else if (value.isBool()) {
+    fingerprint.add(value.toBool() ? 't' : 'f');
+  } else if (value.isString()) {
+    fingerprint.add('s');
+    const std::string& text = value.toStringRef();
+    if (valued)
+      fingerprint.add(text.data(),
+                      text.size() < kMostCharacters + 1 ? text.size() : kMostCharacters + 1);
+  } else {
+    fingerprint.add('c');
+    const auto number = value.toComplexDouble();
+    std::uint64_t bits[2] = {};
+    static_assert(sizeof bits == sizeof number);
+    std::memcpy(bits, &number, sizeof bits);
+    if (valued) fingerprint.add(bits[0]);
+    if (valued) fingerprint.add(bits[1]);
+  }
+}
+
+// A tensor among the arguments, to be known again among the results. Never followed.
+struct TrackedTensor {
+  const c10::TensorImpl* tensor;
+  const c10::StorageImpl* storage;
+  std::uint32_t argument;
+};
+
+const c10::StorageImpl* storage_of(const c10::TensorImpl& tensor) {
+  return tensor.unsafe_storage() ? tensor.unsafe_storage().unsafeGetStorageImpl() : nullptr;
+}
+
+// An op between its begin and its end.
+class RunningOp final : public at::ObserverContext {
+ public:
+  explicit RunningOp(std::uint32_t recording) : recording_(recording) {}
+
+  std::uint32_t recording() const { return recording_; }
+  Callee* callee() const { return callee_; }
+  void set_callee(Callee* callee) { callee_ = callee; }
+
+  void track(const c10::TensorImpl& tensor, std::uint32_t argument) {
+    if (count_ == kMostTracked) {
+      all_tracked_ = false;
+      return;
+    }
+    const c10::StorageImpl* const storage = storage_of(tensor);
+    if (storage == nullptr) all_tracked_ = false;
+    tracked_[count_++] = {&tensor, storage, argument};
+  }
+
+  struct Relation {
+    const char* name = nullptr;  // Null where nothing tells.
+    std::uint32_t argument = 0;
+  };
+
+  Relation relation_of(const c10::TensorImpl& result) const {
+    for (std::uint32_t i = 0; i < count_; ++i)
+      if (tracked_[i].tensor == &result) return {kAlias, tracked_[i].argument};
+    const c10::StorageImpl* const storage = storage_of(result);
+    if (storage == nullptr) return {};
+    for (std::uint32_t i = 0; i < count_; ++i)
+      if (tracked_[i].storage == storage) return {kView, tracked_[i].argument};
+    // A tensor without storage (sparse, say) may have given the result a part of itself.
+    return {all_tracked_ ? kFresh : nullptr, 0};
+  }
+
+  static constexpr const char* kAlias = "alias";
+  static constexpr const char* kView = "view";
+  static constexpr const char* kFresh = "fresh";
+
+ private:
+  std::uint32_t recording_;
+  std::uint32_t count_ = 0;
+  bool all_tracked_ = true;
+  Callee* callee_ = nullptr;
+  TrackedTensor tracked_[kMostTracked];  // NOLINT: the first `count_` are set.
+};
+
+// Goes over the values of a call: their fingerprint first, and their text only if that is new.
+class Arguments {
+ public:
+  Arguments(c10::ArrayRef<const c10::IValue> values, const Callee* callee, Precision precision)
+      : callee_(callee), precision_(precision) {
+    // A boxed call hands over the whole stack, with its arguments on top.
+    const std::size_t count = callee == nullptr || callee->schema.empty()
+                                  ? values.size()
+                                  : std::min(values.size(), callee->arguments.size());
+    values_ = values.slice(values.size() - count);
+  }
+
+  void add_to(Fingerprint& fingerprint, RunningOp* op) {
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      add(fingerprint, values_[i], static_cast<std::uint32_t>(i), op, true);
+  }
+
+  void write(JsonText& json) const {
+    json.key("arguments");
+    json.open('[');
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      json.open('{');
+      json.key("name");
+      if (callee_ != nullptr && i < callee_->arguments.size())
+        json.string(callee_->arguments[i].name);
+      else
+        json.null();
+      json.key("value");
+      write(json, values_[i], kind_of(i), true);
+      json.close('}');
+    }
+    json.close(']');
+  }
+
+  // Of all tensors and generators, as DispatchKeyExtractor.h has it.
+  c10::DispatchKeySet keys() const { return keys_; }
+
+ private:
+  ArgumentKind kind_of(std::size_t argument) const {
+    return callee_ != nullptr && argument < callee_->arguments.size()
+               ? callee_->arguments[argument].kind
+               : ArgumentKind::plain;
+  }
+
+  void add(Fingerprint& fingerprint, const c10::IValue& value, std::uint32_t argument,
+           RunningOp* op, bool outermost) {
+    if (value.isTensor()) {
+      const c10::TensorImpl* const tensor = tensor_in(value);
+      if (tensor == nullptr) {
+        fingerprint.add('u');
+        return;
+      }
+      const TensorFacts facts(*tensor);
+      keys_ = keys_ | facts.keys;
+      fingerprint.add('T');
+      facts.add_to(fingerprint, precision_);
+      if (op != nullptr) op->track(*tensor, argument);
+    } else if (value.isNone()) {
+      fingerprint.add('n');
+    } else if (is_scalar(value)) {
+      add_scalar(fingerprint, value, kind_of(argument), precision_);
+    } else if (value.isList() && outermost) {
+      const auto elements = value.toListRef();
+      fingerprint.add('l');
+      fingerprint.add(precision_ < Precision::no_values ? elements.size() : 0);
+      std::size_t left = kMostElements;
+      for (const c10::IValue& element : elements) {
+        // Without values, a list is known by its first element.
+        if (left == 0 || (precision_ >= Precision::no_values && left < kMostElements)) {
+          pass_over(element, argument, op);
+          continue;
+        }
+        --left;
+        add(fingerprint, element, argument, op, false);
+      }
+      fingerprint.add(raw(keys_));
+    } else if (value.isGenerator()) {
+      const at::Generator generator = value.toGenerator();
+      if (generator.defined()) keys_ = keys_ | generator.key_set();
+      fingerprint.add('g');
+    } else if (value.isDevice()) {
+      fingerprint.add('v');
+      const c10::Device device = value.toDevice();
+      fingerprint.add((static_cast<std::uint64_t>(device.type()) << 8U) |
+                      static_cast<std::uint8_t>(device.index()));
+    } else {
+      const std::string kind = value.tagKind();
+      fingerprint.add(kind.data(), kind.size());
+    }
+  }
+
+  // An element of a list beyond those that a record shows.
+  void pass_over(const c10::IValue& element, std::uint32_t argument, RunningOp* op) {
+    if (!element.isTensor()) return;
+    const c10::TensorImpl* const tensor = tensor_in(element);
+    if (tensor == nullptr) return;
+    keys_ = keys_ | tensor->key_set();
+    if (op != nullptr) op->track(*tensor, argument);
+  }
+
+  void write(JsonText& json, const c10::IValue& value, ArgumentKind kind, bool outermost) const {
+    if (value.isTensor()) {
+      const c10::TensorImpl* const tensor = tensor_in(value);
+      if (tensor == nullptr) {
+        json.null();
+        return;
+      }
+      json.open('{');
+      TensorFacts(*tensor).write(json, precision_);
+      json.close('}');
+    } else if (value.isNone()) {
+      json.null();
+    } else if (is_scalar(value)) {
+      write_scalar(json, value, kind, precision_);
+    } else if (value.isList() && outermost) {
+      json.open('[');
+      const auto elements = value.toListRef();
+      std::size_t left = precision_ < Precision::no_values ? kMostElements : 1;
+      for (const c10::IValue& element : elements) {
+        if (left-- == 0) break;
+        write(json, element, kind, false);
+      }
+      const std::size_t shown = precision_ < Precision::no_values ? kMostElements : 1;
+      if (precision_ >= Precision::no_values) {
+        write_typed(json, "more");
+      } else if (elements.size() > shown) {
+        write_named(json, "more", std::to_string(elements.size() - shown));
+      }
+      json.close(']');
+    } else if (value.isDevice()) {
+      write_named(json, "Device", value.toDevice().str());
+    } else {
+      write_typed(json, value.tagKind().c_str());
+    }
+  }
+
+  c10::ArrayRef<const c10::IValue> values_;
+  const Callee* callee_;
+  Precision precision_;
+  c10::DispatchKeySet keys_;
+};
+
+// What of the thread, apart from the arguments, has a say in what the dispatcher chooses.
+struct ThreadState {
+  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  bool grad_mode = c10::GradMode::is_enabled();
+  bool inference_mode = c10::InferenceMode::is_enabled();
+  std::int64_t dispatch_modes = c10::impl::TorchDispatchModeTLS::stack_len();
+};
+
+std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& cache,
+                             RunningOp& op) {
+  Callee* const callee = cache.callee_of(function);
+  if (callee == nullptr) return 0;
+  op.set_callee(callee);
+  const Precision precision = callee->precision();
+  Arguments arguments(function.inputs(), callee, precision);
+  const ThreadState thread;
+  Fingerprint fingerprint;
+  fingerprint.add(reinterpret_cast<std::uintptr_t>(callee));
+  fingerprint.add(static_cast<std::uint64_t>(precision));
+  arguments.add_to(fingerprint, &op);
+  fingerprint.add(raw(thread.keys.included_));
+  fingerprint.add(raw(thread.keys.excluded_));
+  fingerprint.add((static_cast<std::uint64_t>(thread.dispatch_modes) << 2U) |
+                  (thread.grad_mode ? 2U : 0U) | (thread.inference_mode ? 1U : 0U));
+  return cache.id_of(fingerprint, op.recording(), callee, [&](JsonText& json) {
+    json.open('{');
+    json.key("op");
+    json.string(callee->name);
+    json.key("schema");
+    if (callee->schema.empty())
+      json.null();
+    else
+      json.string(callee->schema);
+    arguments.write(json);
+    if (!callee->schema.empty()) {
+      json.key("included");
+      json.number(raw(thread.keys.included_));
+      json.key("excluded");
+      json.number(raw(thread.keys.excluded_));
+      json.key("key_set");
+      json.number(raw((arguments.keys() | thread.keys.included_) - thread.keys.excluded_));
+    }
+    json.key("grad_mode");
+    json.boolean(thread.grad_mode);
+    json.key("inference_mode");
+    json.boolean(thread.inference_mode);
+    json.key("dispatch_modes");
+    json.number(thread.dispatch_modes);
+    if (precision != Precision::everything) {
+      json.key("varies");
+      json.boolean(true);
+    }
+    json.close('}');
+  });
+}
+
+// Goes over what an op gave back, likewise.
+class Results {
+ public:
+  Results(c10::ArrayRef<c10::IValue> values, const RunningOp& op, Precision precision)
+      : op_(op), precision_(precision) {
+    const std::size_t count = std::min(values.size(), op.callee()->results);
+    values_ = values.slice(values.size() - count);
+  }
+
+  void add_to(Fingerprint& fingerprint) const {
+    for (const c10::IValue& value : values_) add(fingerprint, value, true);
+  }
+
+  void write(JsonText& json) const {
+    json.open('{');
+    json.key("results");
+    json.open('[');
+    for (const c10::IValue& value : values_) write(json, value, true);
+    json.close(']');
+    json.close('}');
+  }
+
+ private:
+  void add(Fingerprint& fingerprint, const c10::IValue& value, bool outermost) const {
+    if (value.isTensor()) {
+      const c10::TensorImpl* const tensor = tensor_in(value);
+      if (tensor == nullptr) {
+        fingerprint.add('u');
+        return;
+      }
+      TensorFacts(*tensor).add_to(fingerprint, precision_);
+      const RunningOp::Relation relation = op_.relation_of(*tensor);
+      fingerprint.add(relation.name == nullptr ? 0 : static_cast<std::uint64_t>(*relation.name));
+      fingerprint.add(relation.argument);
+    } else if (is_scalar(value)) {
+      // Of a number that an op computed, the type is enough.
+      add_scalar(fingerprint, value, ArgumentKind::plain, Precision::no_values);
+    } else if (value.isList() && outermost) {
+      const auto elements = value.toListRef();
+      fingerprint.add('l');
+      fingerprint.add(elements.size());
+      std::size_t left = kMostElements;
+      for (const c10::IValue& element : elements) {
+        if (left-- == 0) break;
+        add(fingerprint, element, false);
+      }
+    } else {
+      const std::string kind = value.tagKind();
+      fingerprint.add(kind.data(), kind.size());
+    }
+  }
+
+  void write(JsonText& json, const c10::IValue& value, bool outermost) const {
+    if (value.isTensor()) {
+      const c10::TensorImpl* const tensor = tensor_in(value);
+      if (tensor == nullptr) {
+        json.null();
+        return;
+      }
+      json.open('{');
+      TensorFacts(*tensor).write(json, precision_);
+      const RunningOp::Relation relation = op_.relation_of(*tensor);
+      json.key("relation");
+      if (relation.name == nullptr)
+        json.null();
+      else
+        json.string(relation.name);
+      if (relation.name == RunningOp::kAlias || relation.name == RunningOp::kView) {
+        json.key("of");
+        json.string(relation.argument < op_.callee()->arguments.size()
+                        ? op_.callee()->arguments[relation.argument].name
+                        : "");
+      }
+      json.close('}');
+    } else if (is_scalar(value)) {
+      write_scalar(json, value, ArgumentKind::plain, Precision::no_values);
+    } else if (value.isList() && outermost) {
+      const auto elements = value.toListRef();
+      json.open('[');
+      std::size_t left = kMostElements;
+      for (const c10::IValue& element : elements) {
+        if (left-- == 0) break;
+        write(json, element, false);
+      }
+      if (elements.size() > kMostElements)
+        write_named(json, "more", std::to_string(elements.size() - kMostElements));
+      json.close(']');
+    } else {
+      write_typed(json, value.tagKind().c_str());
+    }
+  }
+
+  c10::ArrayRef<c10::IValue> values_;
+  const RunningOp& op_;
+  Precision precision_;
+};
+
+std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache& cache,
+                                const RunningOp& op) {
+  // What only has a name tells no results, and an op that throws has none.
+  Callee* const callee = op.callee();
+  if (callee == nullptr || callee->schema.empty() || callee->results == 0 ||
+      function.outputs().empty())
+    return 0;
+  const Precision precision = callee->precision();
+  const Results results(function.outputs(), op, precision);
+  Fingerprint fingerprint;
+  fingerprint.add(reinterpret_cast<std::uintptr_t>(callee) + 1);
+  fingerprint.add(static_cast<std::uint64_t>(precision));
+  results.add_to(fingerprint);
+  return cache.id_of(fingerprint, op.recording(), callee,
+                     [&](JsonText& json) { results.write(json); });
+}
+
+std::uint32_t record_of_node(const at::RecordFunction& function, ThreadCache& cache,
+                             std::uint32_t recording) {
+  const char* const name = function.name();
+  Fingerprint fingerprint;
+  fingerprint.add('N');
+  fingerprint.add(name, std::strlen(name));
+  return cache.id_of(fingerprint, recording, nullptr, [&](JsonText& json) {
+    json.open('{');
+    json.key("node");
+    json.string(name);
+    json.close('}');
+  });
+}
+
+// What the engine wraps around each node, which tells of itself.
+bool is_passed_over(const at::RecordFunction& function) {
+  constexpr char kWrapper[] = "autograd::engine::";
+  return std::strncmp(function.name(), kWrapper, sizeof kWrapper - 1) == 0;
+}
+
+bool is_node(const at::RecordFunction& function) {
+  return function.scope() == at::RecordScope::BACKWARD_FUNCTION;
+}
+
+// A RecordFunction's thread and where it is on the stack, as kOpBegin has them. Few have others
+// made than those in the frame that dispatches.
+std::uint64_t whereabouts(const at::RecordFunction& function) {
+  constexpr std::uintptr_t kNear = 1U << 16U;
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  const auto there = reinterpret_cast<std::uintptr_t>(&function);
+  const std::uint64_t place = there > here && there - here < kNear ? there >> 3U : 0;
+  return (place << 32U) | (function.threadId() & 0xFFFF'FFFFU);
+}
+
+std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
+  const std::uint32_t recording = recording_number.load(std::memory_order_acquire);
+  if (recording % 2 == 0) return nullptr;
+  if (is_passed_over(function)) return nullptr;
+  std::unique_ptr<RunningOp> op;
+  std::uint32_t record = 0;
+  try {
+    const Unseen unseen;  // Not of the note: a paused thread records nothing.
+    op = std::make_unique<RunningOp>(recording);
+    if (ThreadCache* const cache = ThreadCache::get())
+      record = is_node(function) ? record_of_node(function, *cache, recording)
+                                 : record_of_call(function, *cache, *op);
+  } catch (...) {
+    record = 0;  // No memory, or a torch that is stranger than thought: the call is still counted.
+  }
+  const auto number = static_cast<std::uint64_t>(function.seqNr());
+  if (is_node(function))
+    agent.note(kNodeBegin, record, number, function.forwardThreadId());
+  else
+    agent.note(kOpBegin, record, number, whereabouts(function));
+  return op;
+}
+
+void end(const at::RecordFunction& function, at::ObserverContext* context) {
+  // Whatever began while another recording, or none, ran is not this one's.
+  const auto* const op = static_cast<const RunningOp*>(context);
+  if (op == nullptr || op->recording() != recording_number.load(std::memory_order_acquire)) return;
+  std::uint32_t record = 0;
+  try {
+    const Unseen unseen;
+    ThreadCache* const cache = is_node(function) ? nullptr : ThreadCache::get();
+    if (cache != nullptr) record = record_of_results(function, *cache, *op);
+  } catch (...) {
+    record = 0;
+  }
+  agent.note(is_node(function) ? kNodeEnd : kOpEnd, record,
+             static_cast<std::uint64_t>(function.seqNr()),
+             is_node(function) ? function.threadId() : whereabouts(function));
+}
+
+// Record 0: the names of all keys. A DispatchKeySet has a bit for each backend, lowest first, then
+// one for each functionality, in order of rising priority (c10/core/DispatchKeySet.h). Of a
+// functionality that each backend has for itself, the name is the backend's: AutogradCPU.
+std::string describe_keys() {
+  JsonText json;
+  json.open('{');
+  json.key("key_names");
+  json.open('{');
+  json.key("backends");
+  json.number(static_cast<std::uint64_t>(c10::num_backends));
+  json.key("functionalities");
+  json.open('[');
+  constexpr auto kEnd = static_cast<std::uint16_t>(c10::DispatchKey::EndOfFunctionalityKeys);
+  for (std::uint16_t i = 1; i < kEnd; ++i) {
+    const auto functionality = static_cast<c10::DispatchKey>(i);
+    if (!c10::isPerBackendFunctionalityKey(functionality)) {
+      json.string(c10::toString(functionality));
+      continue;
+    }
+    json.open('{');
+    json.key("name");
+    json.string(c10::toString(functionality));
+    json.key("keys");
+    json.open('[');
+    for (std::uint8_t backend = 1; backend <= c10::num_backends; ++backend)
+      json.string(c10::toString(c10::toRuntimePerBackendFunctionalityKey(
+          functionality, static_cast<c10::BackendComponent>(backend))));
+    json.close(']');
+    json.close('}');
+  }
+  json.close(']');
+  json.close('}');
+  json.close('}');
+  return json.text();
+}
+
+at::CallbackHandle callbacks = at::INVALID_CALLBACK_HANDLE;
+
+// A child of fork() has no recording of its own until it asks for one, and must not find the table
+// locked by a thread that it has not got.
+void watch_forks() {
+  static const int result = pthread_atfork(
+      [] { Table::get().lock(); }, [] { Table::get().unlock(); },
+      [] {
+        Table::get().unlock();
+        const std::uint32_t recording = recording_number.load(std::memory_order_relaxed);
+        recording_number.store(recording + recording % 2, std::memory_order_relaxed);
+      });
+  static_cast<void>(result);
+}
+
+int enable() {
+  if (recording_number.load() % 2 != 0) return -EALREADY;
+  Table::get().restart();
+  const std::string keys = describe_keys();
+  agent.keep_record(0, keys.data(), keys.size());
+  watch_forks();
+  if (callbacks != at::INVALID_CALLBACK_HANDLE) at::removeCallback(callbacks);  // A forked child's.
+  recording_number.fetch_add(1);
+  callbacks = at::addGlobalCallback(
+      at::RecordFunctionCallback(begin, end)
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  watch_library_calls(agent, reinterpret_cast<const void*>(&at::removeCallback));
+  return 0;
+}
+
+int disable() {
+  if (recording_number.load() % 2 == 0) return -EALREADY;
+  leave_library_calls(agent);
+  recording_number.fetch_add(1);
+  at::removeCallback(callbacks);
+  callbacks = at::INVALID_CALLBACK_HANDLE;
+  return 0;
+}
+
+template <typename Function>
+int without_exceptions(Function function) {
+  if (!usable.load()) return -EINVAL;
+  const Unseen unseen;
+  try {
+    return function();
+  } catch (...) {
+    return -ENOMEM;
+  }
+}
+
+}  // namespace
+
+void note_library_call(const Fingerprint& fingerprint, std::uint64_t stack_pointer,
+                       const std::function<void(JsonText&)>& write) {
+  const std::uint32_t recording = recording_number.load(std::memory_order_acquire);
+  if (recording % 2 == 0) return;
+  std::uint32_t record = 0;
+  try {
+    const Unseen unseen;
+    if (ThreadCache* const cache = ThreadCache::get())
+      record = cache->id_of(fingerprint, recording, nullptr, [&](JsonText& json) {
+        json.open('{');
+        write(json);
+        json.close('}');
+      });
+  } catch (...) {
+    record = 0;
+  }
+  agent.note(kCallRecord, record, stack_pointer, 0);
+}
+
+}  // namespace optrace_ops
+
+extern "C" {
+
+int optrace_ops_use(const optrace_op_functions* functions) {
+  if (functions == nullptr || functions->note == nullptr || functions->keep_record == nullptr ||
+      functions->pause_thread == nullptr || functions->resume_thread == nullptr ||
+      functions->start == nullptr || functions->stop == nullptr || functions->redirect == nullptr ||
+      functions->restore == nullptr)
+    return -EINVAL;
+  optrace_ops::agent = *functions;
+  optrace_ops::usable.store(true);
+  return 0;
+}
+
+int optrace_ops_enable() {
+  return optrace_ops::without_exceptions(optrace_ops::enable);
+}
+
+int optrace_ops_disable() {
+  return optrace_ops::without_exceptions(optrace_ops::disable);
+}
+
+int optrace_ops_start() {
+  if (!optrace_ops::usable.load()) return -EINVAL;
+  const int started = optrace_ops::agent.start();
+  if (started != 0) return started;
+  const int enabled = optrace_ops_enable();
+  if (enabled != 0) optrace_ops::agent.stop();
+  return enabled;
+}
+
+int optrace_ops_stop() {
+  if (!optrace_ops::usable.load()) return -EINVAL;
+  optrace_ops_disable();
+  return optrace_ops::agent.stop();
+}
+
+}  // extern "C"

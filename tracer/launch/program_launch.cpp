@@ -1,0 +1,511 @@
+#include "tracer/launch/program_launch.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "platform/child_process.h"
+#include "platform/descriptor.h"
+#include "platform/error.h"
+#include "platform/installation.h"
+#include "platform/private_folder.h"
+#include "platform/signal_forwarder.h"
+#include "tracer/launch/program_socket.h"
+#include "tracer/launch/sealed_copy.h"
+#include "tracer/launch/target_description.h"
+#include "tracer/launch/tracing_orders.h"
+#include "tracer/probes/probe_session.h"
+#include "tracer/runtime_build/activity_agent.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr const char* kReport =
+    "Run the command again; if it stays so, report it with what is printed here.";
+constexpr std::size_t kMostProcesses = 4096;
+constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
+constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
+constexpr milliseconds kDrainPause{2};
+constexpr milliseconds kBusyPause{1};  // What comes meanwhile fits many times over.
+
+/// Tells when a process has ended, whoever its parent is.
+class ProcessWatch {
+ public:
+  explicit ProcessWatch(pid_t process)
+      : process_(process), end_(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))) {}
+
+  bool ended() const {
+    if (!end_) return ::kill(process_, 0) != 0 && errno == ESRCH;  // Before Linux 5.3.
+    pollfd watched{end_.get(), POLLIN, 0};
+    return ::poll(&watched, 1, 0) > 0;
+  }
+
+  /// Negative where the system has no such thing.
+  int descriptor() const { return end_.get(); }
+
+ private:
+  pid_t process_;
+  Descriptor end_;
+};
+
+/// Whether a process that has ended, and was not waited for yet, waited for others: then it has
+/// their page faults (cminflt, the 11th field of proc_pid_stat(5)).
+bool waited_for_children(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  // The second field, a name in brackets, may have anything in it.
+  std::istringstream rest(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  constexpr int kFieldsBetween = 8;
+  std::string field;
+  for (int i = 0; i < kFieldsBetween; ++i) rest >> field;
+  std::uint64_t faults = 0;
+  return rest >> faults && faults != 0;
+}
+
+std::string command_line(const ProgramRequest& request) {
+  std::string line = "python";
+  for (const std::string& argument : request.arguments) {
+    const std::size_t end = argument.find('\n');  // Code has lines.
+    line +=
+        " " + shell_word(end == std::string::npos ? argument : argument.substr(0, end) + " ...");
+  }
+  return line;
+}
+
+std::optional<std::uint64_t> rank_in(const Json& message) {
+  const auto found = message.find("rank");
+  if (found == message.end() || !found->is_string()) return std::nullopt;
+  return rank_number(found->get_ref<const std::string&>());
+}
+
+/// A process that imported torch, and those that it forks afterwards: they have its probes, so one
+/// session plans for all of them. Everything happens on one thread of its own.
+class ProcessFamily {
+ public:
+  ProcessFamily(const ProgramRequest& request, pid_t program, ProgramConnection connection,
+                Json greeting)
+      : request_(request),
+        program_(program),
+        first_(connection.process()),
+        thread_([this, mine = std::move(connection), said = std::move(greeting)]() mutable {
+          run(std::move(mine), std::move(said));
+        }) {}
+
+  ~ProcessFamily() { close(); }
+  ProcessFamily(const ProcessFamily&) = delete;
+  ProcessFamily& operator=(const ProcessFamily&) = delete;
+
+  /// Whether this process is one of the family, ended or not.
+  bool has(pid_t process) const {
+    const std::lock_guard lock(mutex_);
+    return process == first_ || std::find(forked_.begin(), forked_.end(), process) != forked_.end();
+  }
+
+  /// Takes what a process of the family has begun to say: that it ended, or that it was forked.
+  void hear(ProgramConnection connection, Json message) {
+    const std::lock_guard lock(mutex_);
+    if (message["message"] == "program") forked_.push_back(connection.process());
+    heard_.emplace_back(std::move(connection), std::move(message));
+    woken_.notify_one();
+  }
+
+  /// Reads what is left of all processes, whether they still run or not.
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      woken_.notify_one();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  /// What became of the processes. After close().
+  std::vector<TracedProcess> take() { return std::move(done_); }
+
+  void add_to(ProgramProgress& sum) const {
+    const std::lock_guard lock(mutex_);
+    sum.processes += 1 + forked_.size();
+    sum.counted.events += counted_.events;
+    sum.counted.ops += counted_.ops;
+    sum.counted.paths += counted_.paths;
+    sum.counted.lost += counted_.lost;
+  }
+
+ private:
+  /// A process that records.
+  struct Member {
+    Member(const ProgramConnection& connection, std::optional<std::uint64_t> its_rank)
+        : id(connection.process()), rank(its_rank), watch(id) {}
+
+    pid_t id;
+    std::optional<std::uint64_t> rank;
+    ProcessWatch watch;
+    std::unique_ptr<Collector> collector;  ///< None before it shares its memory.
+    Json meta;
+  };
+
+  void run(ProgramConnection connection, Json greeting) {
+    admit(std::move(connection), std::move(greeting), true);
+    while (true) {
+      std::vector<std::pair<ProgramConnection, Json>> heard;
+      bool closing = false;
+      {
+        std::unique_lock lock(mutex_);
+        const auto called = [this] { return closing_ || !heard_.empty(); };
+        if (members_.empty())
+          woken_.wait(lock, called);
+        else
+          woken_.wait_for(lock, busy_ ? kBusyPause : kDrainPause, called);
+        heard = std::move(heard_);
+        heard_.clear();
+        closing = closing_;
+      }
+      for (auto& [from, message] : heard) {
+        if (message["message"] == "ended")
+          farewell(from);
+        else
+          admit(std::move(from), std::move(message), false);
+      }
+      drain(closing);
+      if (closing && members_.empty()) return;
+    }
+  }
+
+  /// Has a process begin to record. One that can't be traced runs on without.
+  void admit(ProgramConnection connection, Json greeting, bool first) {
+    auto member = std::make_unique<Member>(connection, rank_in(greeting));
+    guarded(*member, [&] {
+      const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
+      if (first && !instruct(connection, greeting, *member, region)) return;
+      if (!first) {
+        connection.send({{"order", "record"}}, {&region, 1});
+        member->meta = meta_;
+      }
+      receive_recording(connection, member->meta);
+      member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
+      connection.send({{"order", "start"}});
+    });
+    if (member->collector) members_.push_back(std::move(member));
+  }
+
+  /// Plans while the process still imports torch, then tells it what to place. False when torch
+  /// could not be imported: then there is nothing to trace, and nothing went wrong here.
+  bool instruct(ProgramConnection& connection, const Json& greeting, Member& member,
+                const Descriptor& region) {
+    std::exception_ptr failure;
+    try {
+      orders_.plan(greeting);
+    } catch (const std::exception&) {
+      failure = std::current_exception();  // Told once torch is there.
+    }
+    Json imported;
+    try {
+      imported = connection.receive("imported", kImportLimit);
+    } catch (const Error&) {
+      return false;
+    }
+    if (failure) std::rethrow_exception(failure);
+    member.meta = meta_ = orders_.meta(std::move(imported), command_line(request_));
+    connection.send(orders_.record(), {&region, 1});
+    return true;
+  }
+
+  /// An orderly end: the process still answers.
+  void farewell(ProgramConnection& connection) {
+    const pid_t process = connection.process();
+    const auto found = std::find_if(members_.begin(), members_.end(),
+                                    [process](const auto& one) { return one->id == process; });
+    if (found == members_.end()) return;
+    Member& member = **found;
+    guarded(member, [&] {
+      member.collector->finish();
+      try {
+        connection.send({{"order", "tables"}, {"ops", member.collector->ops()}});
+        add_tables(member.meta, connection.receive("tables", kAnswerLimit));
+      } catch (const Error&) {
+        // Killed in this very moment: the trace is complete but for the tables.
+        member.meta["warnings"].push_back(
+            "What the dispatcher would do for other keys is not known.");
+      }
+      conclude(member);
+    });
+    members_.erase(found);
+  }
+
+  void drain(bool closing) {
+    bool any = false;
+    for (std::size_t i = 0; i < members_.size();) {
+      Member& member = *members_[i];
+      bool over = true;
+      guarded(member, [&] {
+        // Asked first: what was recorded before the end is there then.
+        over = member.watch.ended() || closing;
+        any = member.collector->drain() || any;
+        if (!over) return;
+        member.collector->finish();
+        conclude(member);
+      });
+      if (over)
+        members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(i));
+      else
+        ++i;
+    }
+    busy_ = any;
+    CollectorProgress sum = finished_;
+    for (const auto& member : members_) add(sum, member->collector->progress());
+    const std::lock_guard lock(mutex_);
+    counted_ = sum;
+  }
+
+  void conclude(Member& member) {
+    TracedProcess process;
+    process.counted = member.collector->progress();
+    add(finished_, process.counted);
+    member.meta["process"] = {{"id", static_cast<std::uint64_t>(member.id)}};
+    if (member.rank) member.meta["process"]["rank"] = *member.rank;
+    process.trace = member.collector->take(std::move(member.meta));
+    keep_names_that_occur(*process.trace);
+    if (request_.dry_run) describe_dry_run(*request_.dry_run, *process.trace);
+    add_activity_warnings(*process.trace);
+    finish(member, std::move(process));
+  }
+
+  static void add(CollectorProgress& sum, const CollectorProgress& more) {
+    sum.events += more.events;
+    sum.ops += more.ops;
+    sum.paths += more.paths;
+    sum.lost += more.lost;
+  }
+
+  void finish(const Member& member, TracedProcess process) {
+    process.id = member.id;
+    process.is_main = member.id == program_;
+    process.rank = member.rank;
+    done_.push_back(std::move(process));
+  }
+
+  /// What fails ends the tracing of this process, and of no other.
+  template <typename Step>
+  void guarded(Member& member, const Step& step) {
+    TracedProcess failed;
+    try {
+      step();
+      return;
+    } catch (const Error& error) {
+      failed.problem = error.what();
+      failed.remedy = error.remedy();
+    } catch (const std::exception& error) {
+      failed.problem = error.what();
+      failed.remedy = kReport;
+    }
+    member.collector.reset();
+    finish(member, std::move(failed));
+  }
+
+  const ProgramRequest& request_;
+  const pid_t program_;
+  const pid_t first_;
+
+  mutable std::mutex mutex_;  // Guards these, which both threads use:
+  std::condition_variable woken_;
+  std::vector<pid_t> forked_;
+  std::vector<std::pair<ProgramConnection, Json>> heard_;
+  CollectorProgress counted_;
+  bool closing_ = false;
+
+  // The thread's own, until it has ended.
+  PrivateFolder scratch_;
+  ProbeSession session_{scratch_.path()};
+  TracingOrders orders_{session_, request_.probes, request_.dry_run ? &*request_.dry_run : nullptr};
+  Json meta_;
+  std::vector<std::unique_ptr<Member>> members_;
+  CollectorProgress finished_;
+  bool busy_ = false;
+  std::vector<TracedProcess> done_;
+
+  std::thread thread_;  // Last: it uses all of them.
+};
+
+/// Everybody who connects, and the family that he belongs to.
+class TracedProgram {
+ public:
+  TracedProgram(const ProgramRequest& request, const ProgramListener& listener, pid_t program)
+      : request_(request), listener_(listener), program_(program) {}
+
+  /// Takes what there is to take, without waiting. Whoever says nonsense is sent away.
+  void listen() {
+    try {
+      while (std::optional<ProgramConnection> connection = listener_.accept()) {
+        if (strangers_.size() < kMostProcesses) strangers_.push_back(std::move(*connection));
+      }
+    } catch (const Error& error) {
+      complain(error);
+    }
+    for (std::size_t i = 0; i < strangers_.size();) {
+      try {
+        std::optional<Json> message = strangers_[i].poll();
+        if (!message) {
+          ++i;
+          continue;
+        }
+        introduce(std::move(strangers_[i]), std::move(*message));
+      } catch (const Error& error) {
+        complain(error);
+      }
+      strangers_.erase(strangers_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  /// What to watch for listen() to have something to do.
+  void add_descriptors(std::vector<pollfd>& watched) const {
+    watched.push_back({listener_.descriptor(), POLLIN, 0});
+    for (const ProgramConnection& stranger : strangers_) {
+      watched.push_back({stranger.descriptor(), POLLIN, 0});
+    }
+  }
+
+  ProgramProgress progress() const {
+    ProgramProgress sum;
+    for (const auto& family : families_) family->add_to(sum);
+    return sum;
+  }
+
+  std::vector<TracedProcess> finish() {
+    std::vector<TracedProcess> all = std::move(failed_);
+    for (const auto& family : families_) {
+      family->close();
+      for (TracedProcess& process : family->take()) all.push_back(std::move(process));
+    }
+    // Which of several connected first is chance.
+    std::ranges::stable_sort(all, {}, [](const TracedProcess& one) {
+      return std::tuple(!one.is_main, one.rank, one.id);
+    });
+    return all;
+  }
+
+ private:
+  void introduce(ProgramConnection connection, Json message) {
+    const Json kind = message["message"];
+    const bool forked = message.value("forked", Json()) == true;
+    const auto parent = message.value("parent", Json());
+    const pid_t relative = kind == "ended" ? connection.process()
+                           : parent.is_number_unsigned()
+                               ? static_cast<pid_t>(parent.get<std::uint64_t>())
+                               : 0;
+    // The youngest: a process that became another program by exec is in two.
+    for (auto family = families_.rbegin(); family != families_.rend(); ++family) {
+      if ((kind == "ended" || forked) && (*family)->has(relative)) {
+        (*family)->hear(std::move(connection), std::move(message));
+        return;
+      }
+    }
+    if (kind != "program" || forked || families_.size() >= kMostProcesses) return;
+    families_.push_back(std::make_unique<ProcessFamily>(request_, program_, std::move(connection),
+                                                        std::move(message)));
+  }
+
+  void complain(const Error& error) {
+    if (!failed_.empty()) return;  // Once is enough.
+    TracedProcess& process = failed_.emplace_back();
+    process.problem = error.what();
+    process.remedy = error.remedy();
+  }
+
+  const ProgramRequest& request_;
+  const ProgramListener& listener_;
+  pid_t program_;
+  std::vector<ProgramConnection> strangers_;
+  std::vector<std::unique_ptr<ProcessFamily>> families_;
+  std::vector<TracedProcess> failed_;
+};
+
+ChildProcess::Options how_to_start(const ProgramRequest& request,
+                                   const std::filesystem::path& socket) {
+  ChildProcess::Options options;
+  options.arguments = request.arguments;
+  options.arguments.insert(options.arguments.begin(), request.python.string());
+  options.own_process_group = false;
+  options.keeps_ignored = true;
+  std::string path = std::filesystem::canonical(data_folder() / "target/run_site").string();
+  options.environment.emplace_back("OPTRACE_RUN", socket.string());
+  if (const char* before = std::getenv("PYTHONPATH"); before != nullptr) {
+    options.environment.emplace_back("OPTRACE_RUN_PYTHONPATH", before);
+    // An empty entry would mean the working folder; an empty variable means nothing.
+    if (*before != '\0') path.append(":").append(before);
+  }
+  options.environment.emplace_back("PYTHONPATH", std::move(path));
+  if (request.children) options.environment.emplace_back("OPTRACE_RUN_CHILDREN", "1");
+  if (request.dry_run) {
+    for (auto& variable : request.dry_run->environment())
+      options.environment.push_back(std::move(variable));
+  }
+  return options;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> rank_number(std::string_view text) {
+  constexpr std::size_t kMostDigits = 9;
+  if (text.empty() || text.size() > kMostDigits ||
+      text.find_first_not_of("0123456789") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  return std::stoull(std::string(text));
+}
+
+ProgramResult run_program(const ProgramRequest& request,
+                          const std::function<void(const ProgramProgress&)>& progress) {
+  const PrivateFolder folder;
+  const ProgramListener listener(folder.path() / "socket");
+  const SignalForwarder signals;
+  ChildProcess child(how_to_start(request, folder.path() / "socket"));
+  SignalForwarder::forward_to(child.id());
+  const ProcessWatch watch(child.id());
+  TracedProgram program(request, listener, child.id());
+  Clock::time_point shown = Clock::now();
+  while (!watch.ended()) {
+    std::vector<pollfd> watched;
+    program.add_descriptors(watched);
+    watched.push_back({watch.descriptor(), POLLIN, 0});
+    const int slice = watch.descriptor() < 0 ? 10 : 200;  // Milliseconds.
+    ::poll(watched.data(), watched.size(), slice);
+    program.listen();
+    if (Clock::now() - shown >= std::chrono::seconds(1)) {
+      shown = Clock::now();
+      progress(program.progress());
+    }
+  }
+  SignalForwarder::forward_to(0);  // Before its number can be another's.
+  ProgramResult result;
+  result.had_children = waited_for_children(child.id());
+  result.wait_status = child.wait();
+  program.listen();  // Who connected in the last moment.
+  result.processes = program.finish();
+  return result;
+}
+
+}  // namespace optrace

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "platform/mapped_file.h"
+#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/module_symbols.h"
+#include "tracer/in_process/agent/plan_format.h"
+
+namespace optrace {
+
+/// Makes the content of a plan file (agent/plan_format.h): for each function how its entry may be
+/// patched, and its first instructions in a form that runs elsewhere.
+class ProbePlanner {
+ public:
+  /// Both must outlive the planner.
+  ProbePlanner(const ModuleSymbols& module, const EntryLandings& landings);
+
+  /// Adds a probe at the entry of the function at `address` (as linked), once: a function may have
+  /// several names. False when its first instruction can't be moved: then it can't be probed.
+  bool add(std::uint64_t address);
+
+  /// Has forks wait for a mutex of the module; 0: none.
+  void set_fork_lock(std::uint64_t address) { fork_lock_ = address; }
+
+  std::size_t probe_count() const noexcept { return probes_.size(); }
+
+  /// The plan's bytes, for a module that the process knows as `module_path`.
+  std::string bytes(const std::filesystem::path& module_path) const;
+
+ private:
+  struct Slot;
+  bool plan_jump(Slot& slot, std::span<const std::byte> code, std::uint64_t size) const;
+  bool plan_trap(Slot& slot, std::span<const std::byte> code) const;
+
+  const ModuleSymbols& module_;
+  const EntryLandings& landings_;
+  std::unordered_set<std::uint64_t> added_;
+  std::vector<plan::Probe> probes_;
+  std::vector<plan::Fixup> fixups_;
+  std::string code_;
+  std::uint64_t fork_lock_ = 0;
+};
+
+/// A plan file that was checked: sums, sizes, and that every probe's code and fixups are inside.
+class ProbePlan {
+ public:
+  /// Nothing when the file is absent, truncated, corrupt, or of another version.
+  static std::optional<ProbePlan> open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const noexcept { return file_.path(); }
+  const std::string& build_id() const noexcept { return build_id_; }
+  const std::string& module_path() const noexcept { return module_path_; }
+  const std::vector<plan::Probe>& probes() const noexcept { return probes_; }
+  std::span<const plan::Fixup> fixups(const plan::Probe& probe) const;
+  std::string_view code(const plan::Probe& probe) const;
+
+ private:
+  explicit ProbePlan(MappedFile file) : file_(std::move(file)) {}
+  bool parse();
+
+  MappedFile file_;
+  std::string build_id_;
+  std::string module_path_;
+  std::vector<plan::Probe> probes_;
+  std::vector<plan::Fixup> fixups_;
+  std::string_view code_;
+};
+
+}  // namespace optrace

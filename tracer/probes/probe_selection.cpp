@@ -1,0 +1,332 @@
+#include "tracer/probes/probe_selection.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include "tracer/probes/function_roles.h"
+
+namespace optrace {
+namespace {
+
+using Kind = SelectionRule::Kind;
+
+// Where PyTorch puts the steps of an op's path; names as in its source and in what torchgen
+// generates (torchgen/gen.py, tools/autograd). The table need not be complete: a function that is
+// missing here and calls a probed one is found on the stack (agent/callers.h).
+constexpr auto kRules = std::to_array<SelectionRule>({
+    // Dispatcher entries (Operators_*.cpp) and the unboxed kernels behind them.
+    {Kind::scope, "at::_ops", "4callE"},
+    {Kind::scope, "at::_ops", "10redispatchE"},
+    {Kind::scope, "c10::Dispatcher", "9callBoxedE"},
+    {Kind::scope, "c10::Dispatcher", "15redispatchBoxedE"},
+    {Kind::scope, "c10::Dispatcher", "27callWithDispatchKeySlowPath"},
+    {Kind::scope, "c10::impl::wrap_kernel_functor_unboxed_", "4callE"},
+
+    // Kernels: wrappers of RegisterCPU.cpp and its like, structured kernels, native functions.
+    {Kind::scope, "at::_GLOBAL__N_1", "wrapper_"},
+    {Kind::scope, "at::_GLOBAL__N_1", "structured_"},
+    {Kind::scope, "at::native", ""},
+    {Kind::scope, "at::meta", ""},
+    {Kind::scope, "at::cpu", ""},
+    {Kind::scope, "at::cuda::blas", ""},
+    {Kind::scope, "at::cuda::solver", ""},
+    {Kind::directly, "at::cuda", ""},
+    {Kind::scope, "at::sparsecpu", ""},
+    {Kind::scope, "at::sparsecsrcpu", ""},
+    {Kind::scope, "at::compositeexplicitautograd", ""},
+    {Kind::scope, "at::compositeexplicitautogradnonfunctional", ""},
+    {Kind::scope, "at::compositeimplicitautograd", ""},
+    {Kind::scope, "at::autocast", ""},
+    {Kind::scope, "at::functorch", ""},
+    {Kind::directly, "at", ""},
+
+    // Autograd, forward and backward.
+    {Kind::scope, "torch::autograd::VariableType", ""},
+    {Kind::scope, "torch::ADInplaceOrView", ""},
+    {Kind::scope, "torch::TraceType", ""},
+    {Kind::scope, "torch::autograd::generated::details", ""},
+    {Kind::scope, "torch::autograd::Engine", ""},
+    {Kind::scope, "torch::autograd", "5applyE"},
+    {Kind::scope, "torch::autograd", "nodeclE"},
+    {Kind::scope, "torch::autograd", "NodeclE"},
+
+    // Python bindings (python_torch_functions.cpp, python_variable_methods.cpp and their like).
+    {Kind::scope, "torch::autograd", "THPVariable_"},
+    {Kind::scope, "torch::autograd::python", ""},
+    {Kind::directly, "torch::autograd", ""},
+    {Kind::function, "THP", ""},
+
+    // What the call tree goes by: CPython's evaluation loop, the boxed ways into ops, what opens
+    // OpenMP's regions, as GCC and clang compile them, and what their threads run.
+    {Kind::c_function, "_PyEval_EvalFrameDefault", ""},
+    {Kind::scope, "c10::Dispatcher", "callBoxed"},
+    {Kind::scope, "c10::Dispatcher", "redispatchBoxed"},
+    {Kind::c_function, "GOMP_parallel", ""},
+    {Kind::c_function, "__kmpc_fork_call$", ""},
+    {Kind::part, "._omp_fn.", ""},
+    {Kind::part, ".omp_outlined", ""},
+
+    // oneDNN: the C interface, and the implementation that it chose.
+    {Kind::c_function, "dnnl_primitive_execute$", ""},
+    {Kind::c_function, "dnnl_sgemm$", ""},
+    {Kind::scope, "dnnl::impl", "execute"},
+    {Kind::scope, "ideep", ""},
+
+    // BLAS, LAPACK and MKL as ATen/native/CPUBlas.cpp, BatchLinearAlgebraKernel.cpp and mkl/ call
+    // them. `?` is one of s, d, c, z, `@` a capital letter.
+    {Kind::c_function, "?gemm_$", ""},
+    {Kind::c_function, "?gemv_$", ""},
+    {Kind::c_function, "?dot_$", ""},
+    {Kind::c_function, "?dotu_$", ""},
+    {Kind::c_function, "?dotc_$", ""},
+    {Kind::c_function, "?axpy_$", ""},
+    {Kind::c_function, "?scal_$", ""},
+    {Kind::c_function, "?copy_$", ""},
+    {Kind::c_function, "?trsm_$", ""},
+    {Kind::c_function, "?getrf_$", ""},
+    {Kind::c_function, "?getrs_$", ""},
+    {Kind::c_function, "?getri_$", ""},
+    {Kind::c_function, "?geqrf_$", ""},
+    {Kind::c_function, "?orgqr_$", ""},
+    {Kind::c_function, "?ungqr_$", ""},
+    {Kind::c_function, "?ormqr_$", ""},
+    {Kind::c_function, "?unmqr_$", ""},
+    {Kind::c_function, "?potrf_$", ""},
+    {Kind::c_function, "?potri_$", ""},
+    {Kind::c_function, "?potrs_$", ""},
+    {Kind::c_function, "?syevd_$", ""},
+    {Kind::c_function, "?heevd_$", ""},
+    {Kind::c_function, "?geev_$", ""},
+    {Kind::c_function, "?gesdd_$", ""},
+    {Kind::c_function, "?gels_$", ""},
+    {Kind::c_function, "?gelsd_$", ""},
+    {Kind::c_function, "?gelss_$", ""},
+    {Kind::c_function, "?gelsy_$", ""},
+    {Kind::c_function, "?sytrf_$", ""},
+    {Kind::c_function, "?hetrf_$", ""},
+    {Kind::c_function, "?sytrs_$", ""},
+    {Kind::c_function, "?hetrs_$", ""},
+    {Kind::c_function, "cblas_", "gemm"},
+    {Kind::c_function, "mkl_blas_?gemm$", ""},
+    {Kind::c_function, "mkl_sparse_", ""},
+    {Kind::c_function, "DftiCompute", ""},
+    {Kind::c_function, "vm?@", ""},
+    {Kind::c_function, "nnp_convolution_", ""},
+
+    // What quantised and mobile kernels call (ATen/native/quantized/cpu/, ATen/native/xnnpack/).
+    {Kind::scope, "fbgemm", "12fbgemmPacked"},
+    {Kind::scope, "fbgemm", "10fbgemmConv"},
+    {Kind::scope, "fbgemm", "18cblas_gemm_compute"},
+    {Kind::scope, "fbgemm", "22GenerateEmbeddingSpMDM"},
+    {Kind::scope, "fbgemm", "8QuantizeI"},
+    {Kind::scope, "fbgemm", "10DequantizeI"},
+    {Kind::directly, "qnnpack", ""},
+    {Kind::c_function, "pytorch_qnnp_run_operator$", ""},
+    {Kind::c_function, "xnn_run_operator", ""},
+    {Kind::c_function, "xnn_invoke_runtime$", ""},
+
+    // CUDA's libraries, by what they export.
+    {Kind::c_function, "cudnn", ""},
+    {Kind::c_function, "cublas", ""},
+    {Kind::c_function, "cusolver", ""},
+    {Kind::c_function, "cusparse", ""},
+    {Kind::c_function, "cufft", ""},
+    {Kind::c_function, "curand", ""},
+    {Kind::c_function, "nccl", ""},
+    // What fails most: shown only where it does.
+    {Kind::c_function, "cudaMalloc", ""},
+    {Kind::c_function, "cudaHostAlloc$", ""},
+    {Kind::c_function, "cudaSetDevice$", ""},
+    {Kind::c_function, "cuMemCreate$", ""},
+    {Kind::c_function, "cudaLaunch", ""},
+    {Kind::c_function, "__cudaLaunch", ""},
+    {Kind::c_function, "cudaGraphLaunch", ""},
+    {Kind::c_function, "cudaMemcpy", ""},
+    {Kind::c_function, "cudaMemset", ""},
+    {Kind::c_function, "cudaStreamSynchronize", ""},
+    {Kind::c_function, "cudaEventSynchronize", ""},
+    {Kind::c_function, "cudaDeviceSynchronize", ""},
+    {Kind::c_function, "cuLaunch", ""},
+    {Kind::c_function, "cuMemcpy", ""},
+    {Kind::c_function, "cuMemset", ""},
+    {Kind::c_function, "cuModuleLoad", ""},
+    {Kind::c_function, "nvrtcCompileProgram", ""},
+});
+
+/// `at::native` as the Itanium ABI spells it: `2at6native`.
+std::string mangled_scope(std::string_view scope) {
+  std::string mangled;
+  while (!scope.empty()) {
+    const std::size_t end = std::min(scope.find("::"), scope.size());
+    mangled += fmt::format("{}{}", end, scope.substr(0, end));
+    scope.remove_prefix(std::min(end + 2, scope.size()));
+  }
+  return mangled;
+}
+
+struct CompiledRule {
+  SelectionRule rule;
+  std::string scope;  ///< Mangled, for rules about scopes.
+  std::size_t components = 0;
+};
+
+const std::vector<CompiledRule>& compiled_rules() {
+  static const std::vector<CompiledRule> rules = [] {
+    std::vector<CompiledRule> compiled;
+    for (const SelectionRule& rule : kRules) {
+      const auto separators = std::ranges::count(rule.name, ':') / 2;
+      compiled.push_back(
+          {rule, mangled_scope(rule.name), static_cast<std::size_t>(separators) + 1});
+    }
+    return compiled;
+  }();
+  return rules;
+}
+
+/// The start of a mangled name, as far as it is plain identifiers: `_ZZN2at6nativeL3addEvENKUlvE_`
+/// has the identifiers at, native, add, starting at "2at".
+struct QualifiedName {
+  std::string_view from_first;  ///< The mangled text from the first identifier on.
+  std::size_t identifiers = 0;  ///< How many follow each other.
+  std::string_view first;       ///< Without its length.
+  bool nested = false;
+};
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+std::optional<QualifiedName> parse(std::string_view symbol) {
+  if (!symbol.starts_with("_Z")) return std::nullopt;
+  std::size_t at = 2;
+  QualifiedName name;
+  // Z: a local entity; N: nested; the rest qualify a member function.
+  while (at < symbol.size() && std::string_view("ZNKVrROL").find(symbol[at]) != symbol.npos) {
+    name.nested |= symbol[at] == 'N';
+    ++at;
+  }
+  name.from_first = symbol.substr(at);
+  while (at < symbol.size()) {
+    if (symbol[at] == 'L') ++at;
+    std::size_t length = 0;
+    const std::size_t digits = at;
+    while (at < symbol.size() && is_digit(symbol[at]) && length < symbol.size()) {
+      length = length * 10 + static_cast<std::size_t>(symbol[at++] - '0');
+    }
+    if (at == digits || length == 0 || length > symbol.size() - at) break;
+    if (name.identifiers++ == 0) name.first = symbol.substr(at, length);
+    at += length;
+    if (!name.nested) break;
+  }
+  if (name.identifiers == 0) return std::nullopt;
+  return name;
+}
+
+bool is_destructor(std::string_view symbol) {
+  return symbol.ends_with("D0Ev") || symbol.ends_with("D1Ev") || symbol.ends_with("D2Ev");
+}
+
+/// Compares with a pattern in which `?` is one of s, d, c, z, `@` is a capital letter, and a final
+/// `$` is the end.
+bool matches_c_name(std::string_view symbol, std::string_view pattern) {
+  const bool whole = pattern.ends_with('$');
+  if (whole) pattern.remove_suffix(1);
+  if (symbol.size() < pattern.size() || (whole && symbol.size() != pattern.size())) return false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool same = pattern[i] == '?'   ? std::string_view("sdcz").find(symbol[i]) != symbol.npos
+                      : pattern[i] == '@' ? symbol[i] >= 'A' && symbol[i] <= 'Z'
+                                          : pattern[i] == symbol[i];
+    if (!same) return false;
+  }
+  return true;
+}
+
+bool matches(const CompiledRule& compiled, std::string_view symbol,
+             const std::optional<QualifiedName>& name) {
+  const SelectionRule& rule = compiled.rule;
+  switch (rule.kind) {
+    case Kind::scope:
+      if (!name || !name->nested || !name->from_first.starts_with(compiled.scope)) return false;
+      break;
+    case Kind::directly:
+      if (!name || !name->nested || name->identifiers != compiled.components + 1 ||
+          !name->from_first.starts_with(compiled.scope)) {
+        return false;
+      }
+      break;
+    case Kind::function:
+      if (!name || name->nested || !name->first.starts_with(rule.name)) return false;
+      break;
+    case Kind::c_function:
+      if (name || !matches_c_name(symbol, rule.name)) return false;
+      break;
+    case Kind::part:
+      if (symbol.find(rule.name) == symbol.npos) return false;
+      break;
+  }
+  return rule.text.empty() || symbol.find(rule.text) != symbol.npos;
+}
+
+}  // namespace
+
+std::span<const SelectionRule> selection_rules() {
+  return kRules;
+}
+
+std::optional<std::size_t> selecting_rule(std::string_view symbol) {
+  if (is_destructor(symbol)) return std::nullopt;
+  const auto name = parse(symbol);
+  const auto& rules = compiled_rules();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (matches(rules[i], symbol, name)) return i;
+  }
+  return std::nullopt;
+}
+
+bool takes_dispatch_keys(std::string_view symbol) {
+  // at::_ops::add_Tensor::redispatch(c10::DispatchKeySet, ...): torchgen/gen.py.
+  return symbol.starts_with("_ZN2at4_ops") &&
+         symbol.find("10redispatchEN3c1014DispatchKeySetE") != symbol.npos;
+}
+
+bool has_telling_arguments(std::string_view symbol) {
+  return takes_dispatch_keys(symbol) || role_of(symbol).region_data;
+}
+
+std::vector<std::uint64_t> select_functions(const ModuleSymbols& module) {
+  std::vector<std::uint64_t> addresses;
+  module.for_each_name([&](std::uint64_t address, std::string_view symbol) {
+    if (selecting_rule(symbol)) addresses.push_back(address);
+  });
+  std::ranges::sort(addresses);
+  const auto repeated = std::ranges::unique(addresses);
+  addresses.erase(repeated.begin(), repeated.end());
+  return addresses;
+}
+
+std::optional<std::uint64_t> fork_lock_of(const ModuleSymbols& module) {
+  // at::(anonymous namespace)::GlobalCallbackManager::get()::manager: a version (std::size_t), a
+  // vector of callbacks and a mutex, one after the other (ATen/record_function.cpp, 2.6 to 2.15).
+  constexpr std::string_view kManager =
+      "_ZZN2at12_GLOBAL__N_121GlobalCallbackManager3getEvE7manager";
+  constexpr std::size_t kMutex = sizeof(std::size_t) + sizeof(std::vector<int>);
+  const auto manager = module.find_object(kManager);
+  if (!manager || manager->size != kMutex + sizeof(pthread_mutex_t)) return std::nullopt;
+  return manager->address + kMutex;
+}
+
+std::string stripped_warning(const ModuleSymbols& module) {
+  const std::string file = module.path().filename().string();
+  if (!module.stripped() || !file.starts_with("libtorch")) return {};
+  return fmt::format(
+      "{} is stripped: only functions that it exports have names. Static functions, wrappers such "
+      "as wrapper_CPU_* and most kernels are missing from the tree. Install PyTorch's own wheel, "
+      "or build without stripping, to see them.",
+      file);
+}
+
+}  // namespace optrace

@@ -1,0 +1,286 @@
+#include "tracer/probes/probe_session.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/file_trust.h"
+#include "platform/interrupt.h"
+#include "platform/output_file.h"
+#include "platform/private_folder.h"
+#include "platform/whole_file.h"
+#include "tracer/elf/entry_landings.h"
+#include "tracer/probes/function_roles.h"
+#include "tracer/probes/probe_plan.h"
+#include "tracer/probes/probe_selection.h"
+#include "tracer/probes/process_map.h"
+#include "tracer/trace/recording.h"
+
+namespace optrace {
+namespace {
+
+/// A folder below the cache, made when needed; empty when there is none.
+std::filesystem::path cache_subfolder(const char* name) {
+  std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  folder /= name;
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);
+  return error ? std::filesystem::path() : folder;
+}
+
+/// A full disk or a read-only cache costs time in the next run, nothing else.
+bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
+  try {
+    write_file(path, bytes);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+struct ProbeSession::State {
+  /// What is known about one module, whatever paths lead to it.
+  struct ModuleProbes {
+    std::optional<EntryLandings> landings;
+    std::optional<std::string> cached_name;     ///< See find_cached_name().
+    std::unordered_set<std::uint64_t> planned;  ///< Addresses as linked.
+  };
+
+  /// By build-id, or by path for a module that has none.
+  static std::string key_of(const std::string& build_id, const std::string& path) {
+    return build_id.empty() ? path : build_id;
+  }
+  ModuleProbes& probes_of(const ModuleSymbols& module) {
+    return probes[key_of(module.build_id(), module.path().string())];
+  }
+
+  /// How the cache calls what it keeps of a module; empty where nothing may be kept.
+  std::string find_cached_name(const ModuleSymbols& module) const;
+  /// The file of that kind in the cache, which need not be there yet; empty where none may be.
+  std::filesystem::path cached_file(const ModuleSymbols& module, std::string_view what);
+  const EntryLandings& landings_of(const ModuleSymbols& module);
+  std::filesystem::path initial_plan(const ModuleSymbols& module);
+  std::filesystem::path remember(ProbePlan plan, ModuleProbes& module);
+  std::filesystem::path scratch_file(std::string_view what);
+  const ProbePlan& plan_of(const PlacedProbes& probes) const;
+
+  std::filesystem::path scratch;
+  ModuleStore store;
+  std::map<std::string, ModuleProbes> probes;
+  std::map<std::string, ProbePlan> plans;  ///< By path.
+  std::vector<std::string> warnings;
+  unsigned files_made = 0;
+  const std::int64_t began = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::system_clock::now().time_since_epoch())
+                                 .count();
+};
+
+std::filesystem::path ProbeSession::State::scratch_file(std::string_view what) {
+  return scratch / fmt::format("{}-{}.plan", what, ++files_made);
+}
+
+std::filesystem::path ProbeSession::State::remember(ProbePlan plan, ModuleProbes& module) {
+  module.planned.reserve(module.planned.size() + plan.probes().size());
+  for (const plan::Probe& probe : plan.probes()) module.planned.insert(probe.address);
+  const std::filesystem::path path = plan.path();
+  plans.insert_or_assign(path.string(), std::move(plan));
+  return path;
+}
+
+// A build-id is what a file says of itself, and another file may say the same. So its bytes name
+// what is kept of it; reading them all takes a while and is done once for each state of the file.
+std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) const {
+  const std::filesystem::path& path = module.path();
+  // What belongs to somebody else, or lies in a container, is not what the next run should see.
+  if (store.looks_below()) return {};
+  const std::optional<FileState> state = state_of(path);
+  if (!state || !is_ours(*state)) return {};
+  // The module was mapped after the session began: no change since then.
+  if (!is_settled(*state) || state->changed >= began) return {};
+  const std::filesystem::path folder = cache_subfolder("plans");
+  if (folder.empty()) return {};
+  const std::filesystem::path known = folder / (text_of(*state) + ".content");
+  constexpr std::size_t kDigits = 32;
+  if (auto hash = read_file(known);
+      hash && hash->size() == kDigits &&
+      hash->find_first_not_of("0123456789abcdef") == std::string::npos)
+    return *hash;
+  auto hash = content_hash(path);
+  if (!hash || state_of(path) != state) return {};
+  try_write_file(known, *hash);
+  return *hash;
+}
+
+std::filesystem::path ProbeSession::State::cached_file(const ModuleSymbols& module,
+                                                       std::string_view what) {
+  std::optional<std::string>& name = probes_of(module).cached_name;
+  if (!name) name = find_cached_name(module);
+  if (name->empty()) return {};
+  const std::filesystem::path folder = cache_subfolder("plans");
+  return folder.empty() ? folder : folder / fmt::format("{}{}", *name, what);
+}
+
+const EntryLandings& ProbeSession::State::landings_of(const ModuleSymbols& module) {
+  std::optional<EntryLandings>& landings = probes_of(module).landings;
+  if (landings) return *landings;
+  const std::filesystem::path path = cached_file(module, ".landings");
+  if (!path.empty()) {
+    try {
+      landings = EntryLandings::from_bytes(MappedFile(path).bytes());
+    } catch (const Error&) {
+      landings.reset();  // Not there yet.
+    }
+  }
+  if (!landings) {
+    landings = EntryLandings::search(module);
+    if (!path.empty() && !module.was_cut()) try_write_file(path, landings->to_bytes());
+  }
+  return *landings;
+}
+
+std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& module) {
+  ModuleProbes& known = probes_of(module);
+  std::filesystem::path path =
+      cached_file(module, fmt::format("-{}.{}.plan", kSelectionVersion, plan::kVersion));
+  const bool keep = !path.empty();
+  if (keep) {
+    auto kept = ProbePlan::open(path);
+    if (kept && kept->build_id() == module.build_id() &&
+        (!module.build_id().empty() || kept->module_path() == module.path().string()))
+      return remember(std::move(*kept), known);
+  }
+  ProbePlanner planner(module, landings_of(module));
+  for (const std::uint64_t address : select_functions(module)) planner.add(address);
+  planner.set_fork_lock(fork_lock_of(module).value_or(0));
+  const std::string bytes = planner.bytes(module.path());
+  if (!keep || module.was_cut() || !try_write_file(path, bytes)) {
+    path = scratch_file("initial");
+    write_file(path, bytes);
+  }
+  auto plan = ProbePlan::open(path);
+  if (!plan) {
+    throw Error(ExitStatus::failed, fmt::format("the probe plan {} was spoiled", path.string()),
+                "Check the disk that it is on.");
+  }
+  return remember(std::move(*plan), known);
+}
+
+const ProbePlan& ProbeSession::State::plan_of(const PlacedProbes& recorded) const {
+  const auto plan = plans.find(recorded.plan_path);
+  if (plan == plans.end() || plan->second.probes().size() != recorded.count) {
+    throw Error(ExitStatus::failed,
+                fmt::format("the recording names a probe plan that was not made for it: {}",
+                            recorded.plan_path),
+                "Run the trace again.");
+  }
+  return plan->second;
+}
+
+ProbeSession::ProbeSession(std::filesystem::path scratch_folder)
+    : state_(std::make_unique<State>()) {
+  state_->scratch = std::move(scratch_folder);
+}
+
+ProbeSession::~ProbeSession() = default;
+
+std::vector<std::filesystem::path> ProbeSession::initial_plans(
+    const std::vector<std::filesystem::path>& modules) {
+  std::vector<std::filesystem::path> plans;
+  const auto add = [&](const std::filesystem::path& plan) {
+    const auto made = state_->plans.find(plan.string());
+    if (made != state_->plans.end() && !made->second.probes().empty()) plans.push_back(plan);
+  };
+  std::set<std::string> done;
+  std::vector<std::filesystem::path> beside;
+  for (const std::filesystem::path& path : modules) {
+    InterruptGuard::throw_if_interrupted();
+    const ModuleSymbols& module = state_->store.open(path);
+    if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
+    if (auto warning = stripped_warning(module); !warning.empty()) {
+      state_->warnings.push_back(std::move(warning));
+    }
+    add(state_->initial_plan(module));
+    // Read now, while the target is still busy, what the first recording will need.
+    module.function_count();
+    for (const std::string_view name : module.needed()) {
+      beside.push_back(module.path().parent_path() / name);
+    }
+  }
+  // A wheel's own libgomp lies beside libtorch and is loaded with it.
+  for (const std::filesystem::path& path : beside) {
+    if (!state_->store.has(path)) continue;
+    InterruptGuard::throw_if_interrupted();
+    const ModuleSymbols& module = state_->store.open(path);
+    if (!done.insert(State::key_of(module.build_id(), path.string())).second) continue;
+    add(state_->initial_plan(module));
+  }
+  return plans;
+}
+
+namespace {
+
+/// Whether an extension's function is its own: not what headers have put into it.
+bool is_of_extension(std::string_view symbol) {
+  constexpr std::array<std::string_view, 9> kOfHeaders = {
+      "St", "9__gnu_cxx", "3c10", "8pybind11", "2at", "5torch", "6caffe2", "3fmt", "S"};
+  if (!symbol.starts_with("_Z")) return !symbol.starts_with('_');
+  symbol.remove_prefix(2);
+  symbol.remove_prefix(std::min(symbol.find_first_not_of("ZNKVrRTWhvL"), symbol.size()));
+  return std::ranges::none_of(kOfHeaders, [&](auto start) { return symbol.starts_with(start); });
+}
+
+bool is_linked_with_torch(const ModuleSymbols& module) {
+  return std::ranges::any_of(module.needed(), [](std::string_view name) {
+    return name.starts_with("libtorch") || name.starts_with("libc10");
+  });
+}
+
+}  // namespace
+
+std::filesystem::path ProbeSession::plan_for_loaded(const LoadedModule& loaded) {
+  if (!loaded.path.starts_with('/') || is_own_library(loaded.path)) return {};
+  const ModuleSymbols* const module = state_->store.find(loaded);
+  if (module == nullptr || !is_linked_with_torch(*module) ||
+      !state_->probes_of(*module).planned.empty())
+    return {};
+  ProbePlanner planner(*module, state_->landings_of(*module));
+  const bool of_torch = module->path().filename().string().starts_with("libtorch");
+  module->for_each_name([&](std::uint64_t address, std::string_view symbol) {
+    if (selecting_rule(symbol) || (!of_torch && is_of_extension(symbol))) planner.add(address);
+  });
+  if (planner.probe_count() == 0) return {};
+  const std::filesystem::path path = state_->scratch_file("loaded");
+  write_file(path, planner.bytes(module->path()));
+  auto plan = ProbePlan::open(path);
+  if (!plan) return {};
+  return state_->remember(std::move(*plan), state_->probes_of(*module));
+}
+
+const ProbePlan& ProbeSession::plan_of(const PlacedProbes& probes) const {
+  return state_->plan_of(probes);
+}
+
+ModuleStore& ProbeSession::modules() {
+  return state_->store;
+}
+
+std::vector<std::string> ProbeSession::warnings() const {
+  std::vector<std::string> all = state_->warnings;
+  const auto more = state_->store.warnings();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace optrace

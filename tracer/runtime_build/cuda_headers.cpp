@@ -1,0 +1,126 @@
+#include "tracer/runtime_build/cuda_headers.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace optrace {
+namespace {
+
+void add_folder(const std::filesystem::path& folder, std::vector<std::filesystem::path>& folders) {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) folders.push_back(folder);
+}
+
+// Where headers that were not found were looked for.
+std::string looked_for_headers() {
+  std::string places;
+  for (const auto& folder : system_header_folders())
+    places += fmt::format("{}{}", places.empty() ? "" : " or ", folder.string());
+  return fmt::format("neither in the nvidia wheels beside torch nor in {}", places);
+}
+
+}  // namespace
+
+std::optional<std::string> value_in(const std::string& version_file, std::string_view name) {
+  std::istringstream lines(version_file);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(name) || line.size() == name.size() ||
+        std::string_view(" :=").find(line[name.size()]) == std::string_view::npos)
+      continue;
+    const std::size_t start = line.find_first_of("'\"");
+    const std::size_t end = line.find_first_of("'\"", start + 1);
+    if (start == std::string::npos || end == std::string::npos) return std::nullopt;
+    return line.substr(start + 1, end - start - 1);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::filesystem::path> system_header_folders() {
+  if (const char* const home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0')
+    return {std::filesystem::path(home) / "include"};
+  return {"/usr/local/cuda/include", "/usr/include"};
+}
+
+HeaderFolders::HeaderFolders(const std::filesystem::path& torch_folder) {
+  const std::filesystem::path packages = torch_folder.parent_path();
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(packages / "nvidia", error))
+    add_folder(entry.path() / "include", wheels_);
+  add_folder(packages / "cusparselt" / "include", wheels_);
+  std::sort(wheels_.begin(), wheels_.end());
+  const std::vector<std::filesystem::path> found = wheels_;
+  for (const auto& folder : found) add_folder(folder / "cccl", wheels_);
+  for (const auto& folder : system_header_folders()) add_folder(folder, system_);
+}
+
+std::optional<std::filesystem::path> HeaderFolders::folder_of(std::string_view header) const {
+  for (const auto* const folders : {&wheels_, &system_}) {
+    for (const auto& folder : *folders) {
+      std::error_code error;
+      if (std::filesystem::exists(folder / header, error)) return folder;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> HeaderFolders::arguments(
+    const std::set<std::filesystem::path>& used) const {
+  std::vector<std::string> result;
+  for (const auto& folder : wheels_) {
+    result.emplace_back("-isystem");
+    result.push_back(folder.string());
+  }
+  for (const auto& folder : system_) {
+    if (!used.contains(folder)) continue;
+    result.emplace_back("-idirafter");
+    result.push_back(folder.string());
+  }
+  return result;
+}
+
+std::string requirement(const std::filesystem::path& torch_folder, const DeviceFamily& family,
+                        const std::string& cuda) {
+  const std::string wheel = fmt::format("nvidia-{}", family.wheel);
+  std::string toolkit;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(torch_folder.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("torch-") || !name.ends_with(".dist-info")) continue;
+    std::ifstream metadata(entry.path() / "METADATA");
+    constexpr std::string_view kKey = "Requires-Dist: ";
+    for (std::string line; std::getline(metadata, line) && !line.empty();) {
+      if (!line.starts_with(kKey)) continue;
+      std::string asked = line.substr(kKey.size(), line.find(';') - kKey.size());
+      std::erase_if(asked, [](char c) { return c == '(' || c == ')' || c == ' '; });
+      if (asked.starts_with(wheel) && (asked.size() == wheel.size() || asked[wheel.size()] == '-' ||
+                                       asked[wheel.size()] == '='))
+        return asked;
+      if (asked.starts_with("cuda-toolkit[")) toolkit = asked;
+    }
+  }
+  if (!toolkit.empty()) return toolkit;
+  return fmt::format("{}-cu{}", wheel, cuda.substr(0, cuda.find('.')));
+}
+
+std::string lacking_headers(const std::vector<const DeviceFamily*>& families,
+                            const std::filesystem::path& torch_folder, const std::string& cuda) {
+  std::vector<std::string_view> headers;
+  std::vector<std::string> wheels;
+  for (const DeviceFamily* const family : families) {
+    headers.push_back(family->headers.front());
+    std::string wheel = fmt::format("'{}'", requirement(torch_folder, *family, cuda));
+    if (std::find(wheels.begin(), wheels.end(), wheel) == wheels.end())
+      wheels.push_back(std::move(wheel));
+  }
+  return fmt::format("{} {} {}: pip install {}", fmt::join(headers, ", "),
+                     headers.size() == 1 ? "is" : "are", looked_for_headers(),
+                     fmt::join(wheels, " "));
+}
+
+}  // namespace optrace

@@ -1,0 +1,90 @@
+#include "tracer/runtime_build/device_libraries.h"
+
+#include <algorithm>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tracer/elf/dynamic_imports.h"
+
+namespace optrace {
+namespace {
+
+void add_libraries_in(const std::filesystem::path& folder, std::string_view starts,
+                      std::vector<std::filesystem::path>& libraries) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(starts) && name.find(".so") != std::string::npos &&
+        entry.is_regular_file(ignored))
+      libraries.push_back(entry.path());
+  }
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> files_of_torch(const std::filesystem::path& torch_folder) {
+  std::vector<std::filesystem::path> libraries;
+  add_libraries_in(torch_folder / "lib", "lib", libraries);
+  add_libraries_in(torch_folder, "_C", libraries);
+  std::sort(libraries.begin(), libraries.end());
+  return libraries;
+}
+
+std::vector<DeviceLibrary> device_libraries(const std::vector<std::filesystem::path>& libraries) {
+  std::map<std::string, DeviceLibrary> found;
+  const auto add = [&](const DeviceFamily& family, const std::string& soname) -> DeviceLibrary& {
+    return found.emplace(soname, DeviceLibrary{&family, soname, {}}).first->second;
+  };
+  std::set<std::string> unversioned;
+  for (const auto& path : libraries) {
+    const DynamicImports imports = read_dynamic_imports(path);
+    for (const std::string& soname : imports.needed)
+      if (const DeviceFamily* const family = family_of_library(soname)) add(*family, soname);
+    for (const DynamicImport& symbol : imports.symbols) {
+      if (symbol.weak) continue;
+      if (const DeviceFamily* const family = family_of_library(symbol.library)) {
+        add(*family, symbol.library).functions[symbol.version].insert(symbol.name);
+      } else if (symbol.version.empty()) {
+        unversioned.insert(symbol.name);
+      }
+    }
+  }
+  for (const DeviceFamily& family : device_families())
+    if (!family.always.empty()) add(family, std::string(family.always));
+  for (const std::string& name : unversioned) {
+    const DeviceFamily* const family = family_of_function(name);
+    if (family == nullptr) continue;
+    for (auto& [soname, library] : found)
+      if (library.family == family) library.functions[""].insert(name);
+  }
+  std::vector<DeviceLibrary> result;
+  for (auto& [soname, library] : found) result.push_back(std::move(library));
+  return result;
+}
+
+std::string version_script(const DeviceLibrary& library) {
+  // The version of whatever else the library has: the one that is named like the file.
+  std::string main;
+  for (const auto& [version, functions] : library.functions)
+    if (!version.empty() && (main.empty() || version == library.soname)) main = version;
+  std::string text = main.empty() ? "{\n  global:\n" : fmt::format("{} {{\n  global:\n", main);
+  for (const std::string_view prefix : library.family->prefixes)
+    if (!prefix.empty()) text += fmt::format("    {}*;\n", prefix);
+  for (const auto& [version, functions] : library.functions)
+    if (version == main || version.empty())
+      for (const std::string& name : functions) text += fmt::format("    {};\n", name);
+  text += "  local: *;\n};\n";
+  for (const auto& [version, functions] : library.functions) {
+    if (version == main || version.empty()) continue;
+    text += fmt::format("{} {{\n  global:\n", version);
+    for (const std::string& name : functions) text += fmt::format("    {};\n", name);
+    text += "};\n";
+  }
+  return text;
+}
+
+}  // namespace optrace

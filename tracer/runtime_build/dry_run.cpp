@@ -1,0 +1,218 @@
+#include "tracer/runtime_build/dry_run.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <set>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <unistd.h>
+
+#include "platform/child_process.h"
+#include "platform/descriptor.h"
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "platform/json_reader.h"
+#include "tracer/emulated_device/device_parts.h"
+
+namespace optrace {
+namespace {
+
+// What a dry run's processes, and their children, have in their environment.
+constexpr const char* kPreload = "LD_PRELOAD";
+constexpr const char* kModel = "OPTRACE_DRY_RUN";
+constexpr const char* kDevices = "OPTRACE_DRY_RUN_DEVICES";
+
+constexpr int kAnswerDescriptor = 3;  // The pipe's number in the Python that is asked.
+// Standard output may have been written to by what site imports; nothing that is imported stays.
+// Nothing may be imported from the current folder, which comes first with -c; sys is built in.
+constexpr const char* kQuestion =
+    "import sys\n"
+    "sys.path[:] = [folder for folder in sys.path if folder]\n"
+    "import importlib.util, os\n"
+    "found = importlib.util.find_spec('torch')\n"
+    "os.write(3, os.fsencode(os.path.dirname(found.origin)) if found and found.origin else b'')\n";
+
+/// What a Python writes to a pipe until it closes it.
+std::string read_all(const Descriptor& pipe) {
+  constexpr std::size_t kLongest = 4096;
+  constexpr std::chrono::seconds kPatience{60};
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  std::string text;
+  while (text.size() < kLongest && std::chrono::steady_clock::now() < end) {
+    InterruptGuard::throw_if_interrupted();
+    pollfd watched{pipe.get(), POLLIN, 0};
+    if (::poll(&watched, 1, 100) <= 0) continue;
+    std::array<char, kLongest> buffer;
+    const ssize_t size = ::read(pipe.get(), buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(size));
+  }
+  return text;
+}
+
+/// site-packages/torch of a Python; empty where there is none, or no Python.
+std::filesystem::path find_torch(const std::filesystem::path& python) {
+  std::array<int, 2> numbers{};
+  if (::pipe2(numbers.data(), O_CLOEXEC) != 0) return {};
+  const Descriptor answer(numbers[0]);
+  Descriptor theirs(numbers[1]);
+  const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  try {
+    // The environment stays, which may say where torch is (PYTHONPATH, the user's site-packages);
+    // an empty part of PYTHONPATH means the working folder. The Python is named from there.
+    const bool is_path = python.has_parent_path();
+    ChildProcess child(
+        {.arguments = {(is_path ? std::filesystem::absolute(python) : python).string(), "-c",
+                       kQuestion},
+         .environment = {{"PYTHONSAFEPATH", "1"}},
+         .descriptors = {{theirs.get(), kAnswerDescriptor},
+                         {nothing.get(), STDIN_FILENO},
+                         {nothing.get(), STDOUT_FILENO},
+                         {nothing.get(), STDERR_FILENO}},
+         .working_folder = "/"});
+    theirs.close();
+    return read_all(answer);
+  } catch (const Error& error) {
+    if (error.status() == ExitStatus::interrupted) throw;
+    return {};
+  }
+}
+
+/// The products whose names begin most like that one; a few where none does.
+std::vector<std::string> models_like(const std::string& wanted) {
+  constexpr std::size_t kMost = 12;
+  const std::string key = emulated::model_key(wanted.substr(0, wanted.find(',')));
+  const auto alike = [&key](const std::string& model) {
+    return std::ranges::mismatch(key, model).in1 - key.begin();
+  };
+  std::vector<std::string> models = emulated_gpu_models();
+  std::ranges::stable_sort(models, std::greater<>(), alike);
+  models.resize(std::min(models.size(), kMost));
+  return models;
+}
+
+emulated::Part part_of(const std::string& model) {
+  const emulated::PartChoice choice = emulated::choose_part(model);
+  if (choice.wrong.empty()) return choice.part;
+  throw Error(
+      ExitStatus::usage, choice.wrong,
+      fmt::format("Choose an architecture ({}) or a product such as {}.",
+                  fmt::join(emulated_architectures(), ", "), fmt::join(models_like(model), ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> emulated_architectures() {
+  std::vector<std::string> names;
+  for (const emulated::Architecture& architecture : emulated::kArchitectures)
+    names.emplace_back(architecture.name);
+  return names;
+}
+
+std::vector<std::string> emulated_gpu_models() {
+  std::vector<std::string> keys;
+  for (const emulated::GpuModel& model : emulated::kGpuModels) keys.emplace_back(model.key);
+  return keys;
+}
+
+void require_gpu_model(const std::string& model) {
+  part_of(model);
+}
+
+std::string usual_gpu_model() {
+  return emulated::kUsualModel;
+}
+
+bool has_gpu() {
+  std::error_code ignored;
+  return std::filesystem::exists("/dev/nvidiactl", ignored) ||
+         std::filesystem::exists("/dev/dxg", ignored);  // Windows' Linux has the latter.
+}
+
+std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
+  const char* const before = std::getenv(kPreload);
+  std::string preload = before == nullptr ? "" : before;
+  for (const std::filesystem::path& library : emulation.libraries)
+    preload += fmt::format("{}{}", preload.empty() ? "" : ":", library.string());
+  return {{kPreload, std::move(preload)},
+          {kModel, part.model},
+          {kDevices, std::to_string(part.devices)},
+          // Triton's own way to the driver.
+          {"TRITON_LIBCUDA_PATH", emulation.libraries.front().parent_path().string()}};
+}
+
+std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const EmulatedPart& part,
+                                      const std::function<void(std::string_view)>& progress) {
+  require_gpu_model(part.model);
+  const std::filesystem::path torch = find_torch(python);
+  if (torch.empty()) return std::nullopt;
+  DryRun dry_run{part, find_or_build_device_emulation(torch, progress)};
+  if (!dry_run.emulation.libraries.empty()) return dry_run;
+  throw Error(ExitStatus::usage, fmt::format("the torch of {} can't be run dry", python.string()),
+              dry_run.emulation.missing);
+}
+
+std::optional<DryRun> dry_run_of(const RunningProcess& process) {
+  constexpr std::size_t kLimit = std::size_t{1} << 22;
+  const std::string environment = process.read("environ", kLimit).text;
+  const auto variable = [&environment](std::string_view name) -> std::string_view {
+    std::string_view rest = environment;
+    while (!rest.empty()) {
+      const std::string_view entry = rest.substr(0, rest.find('\0'));
+      rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+      if (entry.starts_with(name) && entry.substr(name.size()).starts_with('='))
+        return entry.substr(name.size() + 1);
+    }
+    return {};
+  };
+  DryRun dry_run;
+  dry_run.part.model = variable(kModel);
+  if (!emulated::choose_part(dry_run.part.model).wrong.empty()) return std::nullopt;
+  const std::string_view devices = variable(kDevices);
+  std::from_chars(devices.data(), devices.data() + devices.size(), dry_run.part.devices);
+  const std::string preloaded = fmt::format(":{}:", variable(kPreload));
+  std::set<std::string> libraries;
+  for (const MappedPart& part : process.mapped_parts())
+    if (preloaded.find(fmt::format(":{}:", part.path)) != std::string::npos)
+      libraries.insert(part.path);
+  dry_run.emulation.libraries.assign(libraries.begin(), libraries.end());
+  if (libraries.empty()) return std::nullopt;
+  return dry_run;
+}
+
+void describe_dry_run(const DryRun& dry_run, Trace& trace) {
+  const emulated::Part part = part_of(dry_run.part.model);
+  const std::size_t settings = dry_run.part.model.find(',');
+  trace.meta["dry_run"] = {
+      {"arch", part.arch},
+      {"part", settings == std::string::npos
+                   ? std::string(part.name)
+                   : fmt::format("{} with {}", part.name, dry_run.part.model.substr(settings + 1))},
+      {"devices", dry_run.part.devices},
+      {"libraries", nlohmann::json::array()}};
+  for (const std::filesystem::path& library : dry_run.emulation.libraries)
+    trace.meta["dry_run"]["libraries"].push_back(library.filename().string());
+  std::set<std::string> unknown;
+  for (const std::string& record : trace.op_records) {
+    const auto json = read_json(record);
+    if (!json.is_object() || json.value("kind", nlohmann::json()) != "unthought") continue;
+    const auto call = json.find("call");
+    if (call != json.end() && call->is_string()) unknown.insert(call->get<std::string>());
+  }
+  for (const std::string& function : unknown)
+    trace.meta["warnings"].push_back(
+        fmt::format("{} is not emulated and was made to fail.", function));
+}
+
+}  // namespace optrace
