@@ -24,8 +24,8 @@
 #include "platform/private_folder.h"
 #include "tests/agent/plan_builder.h"
 #include "tracer/in_process/agent/agent.h"
-#include "tracer/in_process/agent/event_buffer.h"
-#include "tracer/in_process/agent/plan_reader.h"
+#include "tracer/in_process/agent/probes/plan_reader.h"
+#include "tracer/in_process/agent/recording/event_buffer.h"
 
 namespace {
 

@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 #include "tracer/in_process/agent/agent.h"
-#include "tracer/in_process/agent/event_buffer.h"
-#include "tracer/in_process/agent/region.h"
+#include "tracer/in_process/agent/recording/event_buffer.h"
+#include "tracer/in_process/agent/recording/region.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <elf.h>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/emulated_device/device.h"
-#include "tracer/emulated_device/device_images.h"
+#include "tracer/emulated_device/device/device.h"
+#include "tracer/emulated_device/device/device_images.h"
 
 using namespace optrace;
 

@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/elf/entry_landings.h"
-#include "tracer/in_process/agent/plan_reader.h"
+#include "tracer/in_process/agent/probes/plan_reader.h"
 #include "tracer/probes/probe_plan.h"
 
 using namespace optrace;

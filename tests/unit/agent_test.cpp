@@ -35,8 +35,8 @@
 #include "tests/agent/plan_builder.h"
 #include "tests/agent/raw_recording.h"
 #include "tests/agent/region_reader.h"
-#include "tracer/in_process/agent/plan_reader.h"
-#include "tracer/in_process/agent/recording_format.h"
+#include "tracer/in_process/agent/probes/plan_reader.h"
+#include "tracer/in_process/agent/recording/recording_format.h"
 
 using optrace::test::agent;
 using optrace::test::open_library;

@@ -1,4 +1,4 @@
-#include "tracer/emulated_device/byte_ranges.h"
+#include "tracer/emulated_device/device/byte_ranges.h"
 
 #include <cstddef>
 #include <random>

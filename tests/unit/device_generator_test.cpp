@@ -164,7 +164,7 @@ extern "C" const char* take() {
   // In two files, as a hand-written function takes the place of a generated one.
   write_bytes(folder.path() / "device.cpp",
               "#include <curand.h>\n"
-              "#include \"tracer/emulated_device/device.h\"\n" +
+              "#include \"tracer/emulated_device/device/device.h\"\n" +
                   source);
   const auto library =
       build_library(folder.path(), "all.cpp", "",

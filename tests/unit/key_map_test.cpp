@@ -1,4 +1,4 @@
-#include "tracer/in_process/agent/key_map.h"
+#include "tracer/in_process/agent/process/key_map.h"
 
 #include <random>
 #include <unordered_map>

@@ -15,7 +15,7 @@ std::string parameter_name(const Parameter& parameter, std::size_t position) {
 
 // `Type<T>` makes any type, a function pointer's too, one that a name can follow.
 const std::string_view kRecordingPreamble = R"(
-#include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/device/device.h"
 
 namespace {
 

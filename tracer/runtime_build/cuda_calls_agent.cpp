@@ -32,12 +32,9 @@ constexpr std::array kFamilies = {"cublas", "cublaslt", "cudnn",    "cufft",
 
 // What those that are written by hand consist of.
 constexpr std::array kSources = {
-    "in_process/cuda_calls/cuda_calls.cpp",
-    "in_process/cuda_calls/cublaslt_calls.cpp",
-    "in_process/cuda_calls/cudnn_graph_calls.cpp",
-    "emulated_device/cublaslt_product.cpp",
-    "emulated_device/cudnn_graph.cpp",
-    "emulated_device/device_records.cpp",
+    "in_process/cuda_calls/cuda_calls.cpp",        "in_process/cuda_calls/cublaslt_calls.cpp",
+    "in_process/cuda_calls/cudnn_graph_calls.cpp", "emulated_device/libraries/cublaslt_product.cpp",
+    "emulated_device/libraries/cudnn_graph.cpp",   "emulated_device/device/device_records.cpp",
 };
 
 constexpr std::size_t kCompilersAtOnce = 4;

@@ -206,12 +206,20 @@ class Builder {
     return {};
   }
 
-  /// The source files of a family, or of the device itself.
-  std::vector<std::filesystem::path> sources_of(std::string_view name) const {
+  /// The source files of the device itself.
+  std::vector<std::filesystem::path> device_sources() const { return sources("device", "device"); }
+
+  /// The source files of a family of libraries.
+  std::vector<std::filesystem::path> sources_of(std::string_view family) const {
+    return sources("libraries", family);
+  }
+
+  /// NAME.cpp and NAME_*.cpp of a folder.
+  std::vector<std::filesystem::path> sources(std::string_view folder, std::string_view name) const {
     std::vector<std::filesystem::path> found;
     std::error_code error;
     for (const auto& entry :
-         std::filesystem::directory_iterator(sources_ / "tracer" / "emulated_device", error)) {
+         std::filesystem::directory_iterator(sources_ / "tracer/emulated_device" / folder, error)) {
       const std::string stem = entry.path().stem().string();
       if (entry.path().extension() == ".cpp" &&
           (stem == name || stem.starts_with(fmt::format("{}_", name))))
@@ -270,7 +278,7 @@ class Builder {
     std::vector<BuildStep> compile;
     std::vector<std::string> compiled;  // The names of the sources.
     std::map<std::string, std::vector<std::filesystem::path>> objects;
-    for (const auto& source : sources_of("device")) {
+    for (const auto& source : device_sources()) {
       const auto object = folder / source.filename().replace_extension(".o");
       compile.push_back(compile_step(source, object, {"-fvisibility=hidden"}));
       compiled.push_back(source.filename());

@@ -6,8 +6,8 @@
 
 #include <cublasLt.h>
 
-#include "tracer/emulated_device/cublaslt_product.h"
-#include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/device/device.h"
+#include "tracer/emulated_device/libraries/cublaslt_product.h"
 #include "tracer/in_process/cuda_calls/forwards.h"
 
 namespace {

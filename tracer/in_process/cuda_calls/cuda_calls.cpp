@@ -7,7 +7,7 @@
 #include <link.h>
 #include <unistd.h>
 
-#include "tracer/emulated_device/device.h"
+#include "tracer/emulated_device/device/device.h"
 #include "tracer/in_process/cuda_calls/forwards.h"
 
 namespace optrace::emulated {

@@ -9,7 +9,7 @@
 
 #include <cudnn.h>
 
-#include "tracer/emulated_device/cudnn_graph.h"
+#include "tracer/emulated_device/libraries/cudnn_graph.h"
 #include "tracer/in_process/cuda_calls/forwards.h"
 
 namespace {

@@ -28,9 +28,9 @@ extern "C" {
 struct optrace_device_functions;
 
 /// From now on, until the agent puts back what it redirected, calls out of all modules but CUDA's
-/// own are recorded through `functions` (tracer/emulated_device/device.h) while the agent records.
-/// `redirect` is optrace_agent_redirect. How many entries of import tables were changed, or what
-/// that gave.
+/// own are recorded through `functions` (tracer/emulated_device/device/device.h) while the agent
+/// records. `redirect` is optrace_agent_redirect. How many entries of import tables were changed,
+/// or what that gave.
 OPTRACE_AGENT_EXPORT int optrace_cuda_calls_start(
     const struct optrace_device_functions* functions,
     int (*redirect)(const void* inside, const struct optrace_agent_redirection* redirections,

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "tracer/in_process/agent/agent.h"
-#include "tracer/in_process/agent/recording_format.h"
+#include "tracer/in_process/agent/recording/recording_format.h"
 #include "tracer/in_process/op_records/fingerprint.h"
 #include "tracer/in_process/op_records/json_text.h"
 

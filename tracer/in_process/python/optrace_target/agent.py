@@ -82,7 +82,7 @@ class Counters(ctypes.Structure):
 
 
 class _DeviceFunctions(ctypes.Structure):
-    """struct optrace_device_functions (tracer/emulated_device/device.h)."""
+    """struct optrace_device_functions (tracer/emulated_device/device/device.h)."""
 
     _fields_ = [(name, ctypes.c_void_p)
                 for name in ("note", "new_record", "keep_record", "recording")]

@@ -1,0 +1,67 @@
+#pragma once
+
+// Keys and values of call records, and refusals.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracer/emulated_device/device/device.h"
+
+namespace optrace::emulated {
+
+using optrace_ops::JsonText;
+
+inline void put(JsonText& json, const char* key, std::int64_t value) {
+  json.key(key);
+  json.number(value);
+}
+inline void put(JsonText& json, const char* key, int value) {
+  put(json, key, static_cast<std::int64_t>(value));
+}
+inline void put(JsonText& json, const char* key, std::size_t value) {
+  json.key(key);
+  json.number(static_cast<std::uint64_t>(value));
+}
+inline void put(JsonText& json, const char* key, double value) {
+  json.key(key);
+  json.number(value);
+}
+inline void put(JsonText& json, const char* key, bool value) {
+  json.key(key);
+  json.boolean(value);
+}
+inline void put(JsonText& json, const char* key, const std::string& value) {
+  json.key(key);
+  json.string(value);
+}
+inline void put(JsonText& json, const char* key, const char* value) {
+  json.key(key);
+  json.string(value);
+}
+template <typename Integer>
+void put(JsonText& json, const char* key, const std::vector<Integer>& values) {
+  json.key(key);
+  json.open('[');
+  for (const Integer value : values) json.number(static_cast<std::int64_t>(value));
+  json.close(']');
+}
+
+/// "8.9" of the part; 89 is what arch() says.
+inline int arch() {
+  return 10 * part().major + part().minor;
+}
+
+/// Records that the call is refused as the real library would, `why`, and what it answers: the
+/// library's status by number and name (empty: unknown).
+inline void record_refusal(const char* function, const std::string& why, int status,
+                           std::string_view name) {
+  Call call(function, "refused");
+  put(call.json(), "why", why);
+  put(call.json(), "error", status);
+  if (!name.empty()) put(call.json(), "status", std::string(name));
+  call.record();
+}
+
+}  // namespace optrace::emulated

@@ -1,0 +1,107 @@
+#include "tracer/emulated_device/device/device.h"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "tracer/emulated_device/device/device_fork.h"
+#include "tracer/emulated_device/device_parts.h"
+
+namespace optrace::emulated {
+namespace {
+
+constexpr int kMaxDevices = 64;
+
+Part chosen_part() {
+  const char* const wanted = std::getenv("OPTRACE_DRY_RUN");
+  const PartChoice choice = choose_part(wanted == nullptr ? "" : wanted);
+  if (choice.wrong.empty()) return choice.part;
+  // The command refuses what it doesn't know; this is a child that was started otherwise.
+  std::fprintf(stderr, "optrace: OPTRACE_DRY_RUN: %s: emulating %s\n", choice.wrong.c_str(),
+               kUsualModel);
+  return choose_part(kUsualModel).part;
+}
+
+int chosen_count() {
+  const char* const wanted = std::getenv("OPTRACE_DRY_RUN_DEVICES");
+  if (wanted == nullptr) return 1;
+  char* end = nullptr;
+  const long count = std::strtol(wanted, &end, 10);
+  return end != wanted && *end == '\0' && count >= 1 && count <= kMaxDevices
+             ? static_cast<int>(count)
+             : 1;
+}
+
+std::mutex unthought_mutex;
+const HeldAcrossFork<unthought_mutex> unthought_held;
+std::atomic<std::uint64_t> unthought_count{0};
+
+/// Whether `function` is told of for the first time.
+bool first_of(const char* function) {
+  // Never destroyed: CUDA is called until a process's very end.
+  static auto* const told = new std::set<std::string>;
+  const std::lock_guard lock(unthought_mutex);
+  return told->insert(function).second;
+}
+
+thread_local int the_current_device = 0;
+
+/// "11.8" as 11080; 0 for what is no version.
+int version_number(const char* text) {
+  int major = 0;
+  int minor = 0;
+  int end = 0;
+  constexpr int kMajor = 1000;
+  constexpr int kMinor = 10;
+  if (std::sscanf(text, "%2d.%2d%n", &major, &minor, &end) != 2 || text[end] != '\0') return 0;
+  return major < 0 || minor < 0 ? 0 : kMajor * major + kMinor * minor;
+}
+
+}  // namespace
+
+int driver_version(int usual) {
+  static const char* const wanted = std::getenv("OPTRACE_DRY_RUN_DRIVER");
+  const int version = wanted == nullptr ? 0 : version_number(wanted);
+  return version > 0 && version < usual ? version : usual;
+}
+
+const Part& part() {
+  static const Part chosen = chosen_part();
+  return chosen;
+}
+
+int device_count() {
+  static const int count = chosen_count();
+  return count;
+}
+
+void unthought(const char* function) {
+  ++unthought_count;
+  Call call(function, "unthought");
+  call.record();
+  if (!first_of(function)) return;
+  std::fprintf(stderr, "optrace: the emulated CUDA device does not know %s: the call fails\n",
+               function);
+}
+
+int current_device() {
+  return the_current_device;
+}
+void* context_of(int device) {
+  constexpr int kMostDevices = 64;
+  static int contexts[kMostDevices];
+  return &contexts[device];
+}
+void set_current_device(int device) {
+  the_current_device = device;
+}
+
+}  // namespace optrace::emulated
+
+extern "C" std::uint64_t optrace_device_unthought(void) {
+  return optrace::emulated::unthought_count;
+}

@@ -1,0 +1,173 @@
+#pragma once
+
+// Streams, events and graphs, which the runtime and the driver share. All work is done by the time
+// that it is submitted, so nothing ever waits; what a capturing stream gets goes into its graph
+// instead.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tracer/emulated_device/device/device.h"
+#include "tracer/emulated_device/device/device_observer.h"
+
+namespace optrace::emulated {
+
+/// Numbered as cudaError_t and CUresult, which agree in these.
+enum class Status : int {
+  success = 0,
+  invalid_value = 1,
+  out_of_memory = 2,
+  not_initialized = 3,
+  invalid_configuration = 9,  ///< The runtime's; the driver says invalid_value.
+  insufficient_driver = 35,
+  invalid_device = 101,
+  invalid_image = 200,
+  no_binary_for_device = 209,
+  not_ready = 600,
+  peer_access_already_enabled = 704,
+  peer_access_not_enabled = 705,
+  invalid_handle = 400,
+  illegal_state = 401,
+  not_found = 500,
+  launch_out_of_resources = 701,
+  not_supported = 801,
+  capture_unsupported = 900,
+  capture_invalidated = 901,
+  capture_unmatched = 903,
+  capture_unjoined = 904,
+  capture_isolation = 905,
+  capture_implicit = 906,
+  captured_event = 907,
+  capture_wrong_thread = 908,
+};
+
+/// Whether this process may use the devices: not after a fork() of one that has used them.
+OPTRACE_DEVICE_EXPORT Status use_devices();
+
+/// Numbered as cudaStreamCaptureMode.
+enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
+
+/// Numbered as cudaGraphNodeType.
+enum class NodeKind : int {
+  kernel = 0,
+  copy = 1,
+  fill = 2,
+  host = 3,
+  child = 4,
+  empty = 5,
+  event_wait = 6,
+  event_record = 7,
+  allocate = 10,
+  release = 11,
+  conditional = 13,
+};
+
+/// What a stream does, or a graph's node. When it is replayed, `run` runs and then it is recorded
+/// as a call of the launching function with what `describe` adds; either may be empty.
+struct Operation {
+  NodeKind node = NodeKind::empty;
+  const char* kind = nullptr;  ///< As Call's; null: not recorded when it is replayed.
+  std::function<void()> run;
+  std::function<void(Call&)> describe;
+  std::optional<Work> work = std::nullopt;  ///< As a profiler sees it.
+};
+
+struct Stream;
+struct Event;
+struct Graph;
+struct GraphExec;
+
+struct GraphNode {
+  Operation operation;
+  std::vector<GraphNode*> dependencies;
+  Graph* graph = nullptr;
+  std::shared_ptr<Graph> child;  ///< Run behind the operation.
+  std::vector<std::shared_ptr<Graph>> bodies;
+};
+
+// Streams. A handle is what cudaStream_t holds: null and 1 are the legacy default stream of the
+// current device, 2 the thread's own default stream. Handles that aren't a live stream's give
+// invalid_handle.
+
+OPTRACE_DEVICE_EXPORT Status create_stream(void** handle, unsigned flags, int priority);
+OPTRACE_DEVICE_EXPORT Status destroy_stream(void* handle);
+/// The least and the greatest priority: 0 and a negative number.
+constexpr int kLeastPriority = 0;
+constexpr int kGreatestPriority = -5;
+
+struct StreamState {
+  int device;
+  unsigned flags;
+  int priority;
+  std::uint64_t number;  ///< 0: the default streams; the others count from 1.
+  bool legacy;           ///< The legacy default stream.
+  bool capturing;
+  bool invalidated;  ///< What it captures can't be used any more.
+  std::uint64_t capture_id;
+  Graph* graph;
+  std::vector<GraphNode*> leaves;  ///< What the next node depends on.
+};
+OPTRACE_DEVICE_EXPORT Status stream_state(void* handle, StreamState& state);
+
+/// Runs the operation and records it as a call of `function`; on a stream that captures, it becomes
+/// a node of the graph instead (`node`, if asked for; else null).
+OPTRACE_DEVICE_EXPORT Status submit(void* stream, const char* function, Operation operation,
+                                    GraphNode** node = nullptr);
+/// Whether the stream captures. invalid_handle, or capture_implicit where the legacy stream would
+/// wait for one that does.
+OPTRACE_DEVICE_EXPORT Status capturing(void* stream, bool& answer, std::uint64_t* number = nullptr);
+
+/// Waiting: fails for a stream that captures.
+OPTRACE_DEVICE_EXPORT Status synchronize_stream(void* handle);
+OPTRACE_DEVICE_EXPORT Status synchronize_device();
+
+/// Capturing threads forbid calls that might wait (cudaMalloc, ...) by their mode.
+OPTRACE_DEVICE_EXPORT Status check_unsafe_call();
+OPTRACE_DEVICE_EXPORT CaptureMode exchange_capture_mode(CaptureMode mode);
+
+OPTRACE_DEVICE_EXPORT Status begin_capture(void* stream, CaptureMode mode, Graph* into,
+                                           const std::vector<GraphNode*>& dependencies);
+OPTRACE_DEVICE_EXPORT Status end_capture(void* stream, Graph** graph);
+OPTRACE_DEVICE_EXPORT Status set_capture_dependencies(void* stream,
+                                                      const std::vector<GraphNode*>& nodes,
+                                                      bool replace);
+
+/// A library's work became part of the capture that this thread has begun, if any: on a GPU it
+/// would be one or more nodes of the graph.
+void capture_library_call(const std::string& record);
+
+// Events.
+
+OPTRACE_DEVICE_EXPORT Status create_event(void** handle, unsigned flags);
+OPTRACE_DEVICE_EXPORT Status destroy_event(void* handle);
+OPTRACE_DEVICE_EXPORT Status record_event(void* event, void* stream, bool external);
+OPTRACE_DEVICE_EXPORT Status wait_event(void* stream, void* event, bool external);
+/// Success when there is nothing to wait for, which is always so outside of captures.
+OPTRACE_DEVICE_EXPORT Status query_event(void* event);
+OPTRACE_DEVICE_EXPORT Status elapsed_time(void* start, void* end, float& milliseconds);
+
+// Graphs.
+
+OPTRACE_DEVICE_EXPORT Graph* create_graph();
+OPTRACE_DEVICE_EXPORT Status destroy_graph(Graph* graph);
+OPTRACE_DEVICE_EXPORT Status add_node(Graph* graph, const std::vector<GraphNode*>& dependencies,
+                                      Operation operation, GraphNode** node);
+/// A graph that the node has and that doesn't run with it: the body of a conditional one.
+OPTRACE_DEVICE_EXPORT Status add_body(GraphNode* node, Graph** body);
+OPTRACE_DEVICE_EXPORT Status graph_nodes(Graph* graph, std::vector<GraphNode*>& nodes);
+OPTRACE_DEVICE_EXPORT Status node_dependencies(GraphNode* node, std::vector<GraphNode*>& nodes);
+/// Keeps something alive as long as the graph and what is made of it.
+OPTRACE_DEVICE_EXPORT Status keep_with_graph(Graph* graph, std::shared_ptr<void> kept);
+OPTRACE_DEVICE_EXPORT Status clone_graph(Graph* original, Graph** clone);
+OPTRACE_DEVICE_EXPORT Status instantiate(Graph* graph, GraphExec** exec);
+OPTRACE_DEVICE_EXPORT Status destroy_exec(GraphExec* exec);
+/// Replaces what it runs by a graph of the same shape; false if it has another shape.
+OPTRACE_DEVICE_EXPORT Status update_exec(GraphExec* exec, Graph* graph, bool& same_shape);
+OPTRACE_DEVICE_EXPORT Status launch_graph(GraphExec* exec, void* stream, const char* function);
+
+}  // namespace optrace::emulated

@@ -1,0 +1,39 @@
+#pragma once
+
+// The runtime's errors: each thread remembers its last one.
+
+#include <cuda_runtime_api.h>
+
+#include "tracer/emulated_device/device/device_streams.h"
+
+namespace optrace::emulated {
+
+/// Remembers an error as the thread's last one, records it as the failure of the function that
+/// calls this, or of `function`, and returns it.
+cudaError_t result(cudaError_t error, const char* function = __builtin_FUNCTION());
+inline cudaError_t result(Status status, const char* function = __builtin_FUNCTION()) {
+  return result(static_cast<cudaError_t>(status), function);
+}
+
+/// As many of `from` as `count` has room for; `count` becomes how many there are (`to` null) or
+/// were given.
+template <typename Node>
+void give_nodes(const std::vector<GraphNode*>& from, Node* to, std::size_t* count) {
+  if (to == nullptr) {
+    *count = from.size();
+    return;
+  }
+  const std::size_t given = from.size() < *count ? from.size() : *count;
+  for (std::size_t i = 0; i < *count; ++i)
+    to[i] = i < given ? reinterpret_cast<Node>(from[i]) : nullptr;
+  *count = given;
+}
+
+inline std::vector<GraphNode*> nodes_of(const cudaGraphNode_t* nodes, std::size_t count) {
+  std::vector<GraphNode*> result;
+  for (std::size_t i = 0; nodes != nullptr && i < count; ++i)
+    result.push_back(reinterpret_cast<GraphNode*>(nodes[i]));
+  return result;
+}
+
+}  // namespace optrace::emulated

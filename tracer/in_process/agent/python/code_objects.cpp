@@ -1,0 +1,60 @@
+#include "tracer/in_process/agent/python/code_objects.h"
+
+#include "tracer/in_process/agent/process/system_calls.h"
+#include "tracer/in_process/agent/python/python_functions.h"
+
+namespace optrace::agent {
+
+namespace {
+
+// tp_dealloc in PyTypeObject (Include/cpython/object.h), behind the header; the same from 3.9 to
+// 3.14.
+constexpr std::uint64_t kTypeEnd = 32;
+constexpr std::uint32_t kOwnLocks = 12;  // From 3.12 on a subinterpreter may have a GIL of its own.
+
+using End = void (*)(void* object);
+
+const PythonInterface* python = nullptr;
+End original = nullptr;
+bool watching = false;
+
+End& end_of(void* type) {
+  return *reinterpret_cast<End*>(static_cast<char*>(type) + python->header_size + kTypeEnd);
+}
+
+// Only functions of the main interpreter are described, under its GIL.
+bool is_main_interpreter() {
+  return python->minor < kOwnLocks || !python->has_threads() ||
+         python->interpreter_of(python->current_thread()) == python->main_interpreter();
+}
+
+// Comes before the code object's own end, which gives its memory back.
+void end_code_object(void* code) {
+  if (is_main_interpreter()) {
+    forget_function(address_of(code));
+  }
+  original(code);
+}
+
+}  // namespace
+
+void watch_code_objects(const PythonInterface& interface) {
+  if (watching) {
+    return;
+  }
+  python = &interface;
+  End& end = end_of(python->code_type);
+  original = end;
+  __atomic_store_n(&end, &end_code_object, __ATOMIC_RELEASE);
+  watching = true;
+}
+
+void leave_code_objects() {
+  // Somebody else's may lead to ours by now: then it stays, and has nothing to forget.
+  if (watching && end_of(python->code_type) == end_code_object) {
+    __atomic_store_n(&end_of(python->code_type), original, __ATOMIC_RELEASE);
+    watching = false;
+  }
+}
+
+}  // namespace optrace::agent

@@ -1,0 +1,384 @@
+#include "tracer/in_process/agent/python/python_events.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "tracer/in_process/agent/process/system_calls.h"
+#include "tracer/in_process/agent/python/code_objects.h"
+#include "tracer/in_process/agent/python/python_frames.h"
+#include "tracer/in_process/agent/python/python_functions.h"
+#include "tracer/in_process/agent/python/python_interface.h"
+#include "tracer/in_process/agent/python/python_names.h"
+#include "tracer/in_process/agent/python/python_profilers.h"
+#include "tracer/in_process/agent/recording/event_buffer.h"
+#include "tracer/in_process/agent/recording/reader_wishes.h"
+#include "tracer/in_process/agent/recording/recording_format.h"
+
+namespace optrace::agent {
+
+namespace {
+
+constexpr std::uint64_t kLargestPositions = 1ULL << 20;  // Of a function: it then has no lines.
+constexpr int kMostHops = 4;  // Over frames of the interpreter's own, between two of Python code.
+
+PythonInterface python;
+bool python_found = false;
+
+// All below is read and written under the GIL only.
+
+bool failed = false;              // The last call to set them on.
+std::uint64_t newest_thread = 0;  // All up to this id have been looked at.
+
+std::atomic<void*> left_out = nullptr;  // A thread that is the tracer's own.
+
+// The bytes that say which instruction of the code is where in its file.
+void add_positions(void* code, FunctionDescription& function) {
+  void* const table = field_of_code(python, code, python.minor < 10 ? "co_lnotab" : "co_linetable");
+  if (table == nullptr || python.type(table) != python.bytes_type) {
+    return;
+  }
+  const std::int64_t size = python.bytes_size(table);
+  if (size > 0 && static_cast<std::uint64_t>(size) <= kLargestPositions) {
+    function.positions = python.bytes(table);
+    function.positions_size = static_cast<std::uint32_t>(size);
+  }
+}
+
+std::uint32_t new_python_function(void* frame, void* code) {
+  watch_code_objects(python);
+  NameBuffer name;
+  name_python_function(python, frame, code, name);
+  FunctionDescription function;
+  function.text = name.data();
+  function.name_size = name.size();
+  append_text(python, field_of_code(python, code, "co_filename"), name);
+  function.file_size = name.size() - function.name_size;
+  const int first_line = number_in_code(python, code, "co_firstlineno");
+  function.first_line = first_line > 0 ? static_cast<std::uint32_t>(first_line) : 0;
+  function.minor_version = python.minor;
+  add_positions(code, function);
+  return describe_function(address_of(code), kIsCode, function);
+}
+
+std::uint32_t id_of_python_function(void* frame) {
+  const PythonReference code(python, python.frame_code(frame));
+  const std::uint32_t id = known_function(address_of(code.get()), kIsCode);
+  if (id != kNoFunction) {
+    return id;
+  }
+  return functions_are_full() ? kMergedFunction : new_python_function(frame, code.get());
+}
+
+std::uint32_t new_builtin(void* function, MethodDefinition* definition, std::uint32_t check) {
+  const char* const type_name = type_name_of_builtin(python, function);
+  listen_to_builtin(definition, type_name == nullptr ? "" : type_name);
+  NameBuffer name;
+  name_builtin(python, function, name);
+  FunctionDescription named;
+  named.text = name.data();
+  named.name_size = name.size();
+  return describe_function(address_of(definition), check, named);
+}
+
+// Most definitions are in libraries and stay. pybind11 makes one for each function, and nothing
+// says when that ends: another one at its address has another name, or is called the same.
+std::uint32_t check_of(const MethodDefinition* definition) {
+  const char* const name = definition->name == nullptr ? "" : definition->name;
+  std::uint32_t hash = 2166136261U;  // FNV-1a: names are short.
+  for (const char* at = name; *at != '\0'; ++at) {
+    hash = (hash ^ static_cast<unsigned char>(*at)) * 16777619U;
+  }
+  return hash == kIsCode ? kIsCode + 1 : hash;
+}
+
+std::uint32_t id_of_builtin(void* function) {
+  if (function == nullptr || python.is_subtype(python.type(function), python.function_type) == 0) {
+    return kNoFunction;
+  }
+  MethodDefinition* const definition = definition_of(python, function);
+  const std::uint32_t check = check_of(definition);
+  const std::uint32_t id = known_function(address_of(definition), check);
+  if (id != kNoFunction) {
+    return id;
+  }
+  return functions_are_full() ? kMergedFunction : new_builtin(function, definition, check);
+}
+
+std::uint32_t line_of(void* frame) {
+  const int line = frame == nullptr ? 0 : python.frame_line(frame);
+  return line > 0 ? static_cast<std::uint32_t>(line) : 0;
+}
+
+std::uint32_t line_of_caller(void* frame) {
+  const PythonReference back(python, python.frame_back(frame));
+  return line_of(back.get());
+}
+
+// The nearest frame, from this one outwards, that runs a function that is known; 0 if there is none
+// near.
+std::uint64_t nearest_known(std::uint64_t frame) {
+  for (int hops = 0; frame != 0 && hops < kMostHops; ++hops) {
+    if (known_function(code_of_frame(frame), kIsCode) != kNoFunction) {
+      return frame;
+    }
+    frame = calling_frame(frame);
+  }
+  return 0;
+}
+
+// The frame that calls with this event, of a thread whose frames can be read; 0 if there is none.
+std::uint64_t frame_that_calls(void* frame, bool builtin) {
+  const std::uint64_t from = builtin ? innermost_frame() : calling_frame(innermost_frame());
+  if (from == 0) {
+    return 0;
+  }
+  if (const std::uint64_t nearest = nearest_known(from); nearest != 0) {
+    return nearest;
+  }
+  // Live since before recording began, perhaps.
+  const PythonReference back(python, builtin ? nullptr : python.frame_back(frame));
+  void* const caller = builtin ? frame : back.get();
+  return caller != nullptr && id_of_python_function(caller) != kNoFunction ? nearest_known(from)
+                                                                           : 0;
+}
+
+// What was missed cannot be got back, but is said.
+void regain_and_say() {
+  const std::uint32_t regained = regain_threads();
+  Region* const region = current_region();
+  if (regained != 0 && region != nullptr && region_is_usable()) {
+    __atomic_fetch_add(&region->header->python_missing, regained, __ATOMIC_RELAXED);
+  }
+}
+
+// Looks at the threads that are younger than those looked at before, and listens to them.
+void look_at_younger_threads() {
+  if (!python.has_threads()) {
+    return;
+  }
+  void* const current = python.current_thread();
+  void* const interpreter = python.interpreter_of(current);
+  if (interpreter != python.main_interpreter()) {
+    return;  // A subinterpreter counts its threads for itself.
+  }
+  regain_and_say();
+  const std::uint64_t looked_at = newest_thread;
+  for (void* thread = python.first_thread(interpreter); thread != nullptr;
+       thread = python.next_thread(thread)) {
+    const std::uint64_t id = python.thread_id(thread);
+    if (id > looked_at && thread != current && thread != left_out) {
+      listen_to(thread);
+    }
+    newest_thread = id > newest_thread ? id : newest_thread;
+  }
+}
+
+// Whether a builtin that has returned may have made a thread: the functions of `_thread`.
+bool starts_threads(void* function) {
+  const char* const name = definition_of(python, function)->name;
+  return name != nullptr && name[0] == 's' &&
+         (std::strcmp(name, "start_new_thread") == 0 || std::strcmp(name, "start_new") == 0 ||
+          std::strcmp(name, "start_joinable_thread") == 0);
+}
+
+// Whether a builtin that has returned may have loaded a library: the import system's, and ctypes'.
+bool loads_libraries(void* function) {
+  const char* const name = definition_of(python, function)->name;
+  return name != nullptr &&
+         (std::strcmp(name, "create_dynamic") == 0 || std::strcmp(name, "dlopen") == 0);
+}
+
+// A ProfileListener.
+void record_profile_event(void* frame, int event, void* argument, std::uint64_t stack_pointer) {
+  const std::uint32_t round = running_round();
+  if (round == 0) {
+    return;
+  }
+  if (reader_wants_something()) {
+    const Unrecorded guard;
+    serve_reader();
+  }
+  const bool builtin = event >= kBuiltinCall && event <= kBuiltinReturn;
+  if (!builtin && event != kCall && event != kReturn) {
+    return;
+  }
+  std::uint32_t function = kNoFunction;
+  std::uint32_t line = 0;
+  std::uint64_t calling = 0;
+  {
+    // Python's functions may be probed themselves; what they do here is not the program's doing.
+    const Unrecorded guard;
+    function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
+    if (event == kCall || event == kBuiltinCall) {
+      if (enter_python_frames(python, frame)) {
+        calling = frame_that_calls(frame, builtin);
+      } else {
+        line = builtin ? line_of(frame) : line_of_caller(frame);
+      }
+    } else if (event == kBuiltinReturn && function != kNoFunction && starts_threads(argument)) {
+      look_at_younger_threads();  // The new one waits for the GIL, which is ours.
+    } else if (event == kBuiltinReturn && function != kNoFunction && loads_libraries(argument)) {
+      listen_to_new_libraries();
+      tell_loaded_modules();
+    }
+  }
+  if (calling != 0) {
+    note_python_position(round, calling);
+  } else if (event == kCall) {
+    thread_buffer().noted_frame = 0;  // The new one may have the place of the one noted last.
+  }
+  if (function == kNoFunction) {
+    return;
+  }
+  switch (event) {
+    case kCall:
+      record_event(round, recording::kPythonCall, line, stack_pointer, function);
+      break;
+    case kReturn:
+      record_event(round, recording::kPythonReturn, line, stack_pointer, function);
+      break;
+    case kBuiltinCall:
+      record_event(round, recording::kBuiltinCall, line, stack_pointer, function);
+      break;
+    default:
+      record_event(round, recording::kBuiltinReturn, line, stack_pointer, function);
+      break;
+  }
+}
+
+class GilHeld {
+ public:
+  GilHeld() : state_(python.gil_ensure()) {}
+  ~GilHeld() { python.gil_release(state_); }
+  GilHeld(const GilHeld&) = delete;
+  GilHeld& operator=(const GilHeld&) = delete;
+
+ private:
+  int state_;
+};
+
+bool is_free_threaded() {
+  NameBuffer flags;
+  append_text(python, python.system_object("abiflags"), flags);
+  return std::memchr(flags.data(), 't', flags.size()) != nullptr;
+}
+
+}  // namespace
+
+int record_live_python() {
+  const std::uint32_t round = running_round();
+  if (round == 0) {
+    return -ENODATA;
+  }
+  if (!python_found || python.is_initialized() == 0) {
+    return -ENOSYS;
+  }
+  constexpr int kMostFrames = 256;
+  static constexpr char kImporting[] = "<frozen importlib";
+  void* frames[kMostFrames];  // Innermost first; new references.
+  std::uint32_t functions[kMostFrames];
+  int count = 0;
+  int outside = 0;  // Of the outermost import.
+  const GilHeld gil;
+  {
+    const Unrecorded unrecorded;
+    void* frame = python.current_frame();
+    if (frame != nullptr) {
+      python.take_reference(frame);
+    }
+    for (; frame != nullptr && count < kMostFrames; frame = python.frame_back(frame)) {
+      frames[count] = frame;
+      functions[count] = id_of_python_function(frame);
+      const PythonReference code(python, python.frame_code(frame));
+      NameBuffer file;
+      append_text(python, field_of_code(python, code.get(), "co_filename"), file);
+      ++count;
+      if (file.size() >= sizeof(kImporting) - 1 &&
+          std::memcmp(file.data(), kImporting, sizeof(kImporting) - 1) == 0) {
+        outside = count;
+      }
+    }
+    python.drop_reference(frame);
+  }
+  for (int i = count; i-- > outside;) {
+    std::uint32_t line = 0;
+    if (i + 1 < count) {
+      const Unrecorded unrecorded;
+      line = line_of(frames[i + 1]);
+    }
+    if (functions[i] != kNoFunction) {
+      // The innermost runs in the loop that called us. Where the others run is not known: they have
+      // no stack pointer.
+      const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+      record_event(round, recording::kPythonCall, line, i == 0 ? here : 0, functions[i]);
+    }
+  }
+  const Unrecorded unrecorded;
+  for (int i = 0; i < count; ++i) {
+    python.drop_reference(frames[i]);
+  }
+  return 0;
+}
+
+void leave_this_thread_out() {
+  python_found = python_found || python.find();
+  left_out = python_found && python.has_threads() ? python.calling_thread() : nullptr;
+}
+
+void forget_python_events() {
+  forget_listening();
+  leave_code_objects();
+  forget_functions();
+}
+
+bool python_events_failed() {
+  return failed;
+}
+
+int look_for_missing_python() {
+  if (python_found && python.is_initialized() != 0) {
+    const GilHeld gil;
+    regain_and_say();
+  }
+  return 0;
+}
+
+namespace {
+
+int listen() {
+  prepare_python_frames(python);
+  const int result = listen_here(python, record_profile_event);
+  if (result == 0) {
+    newest_thread = 0;
+    look_at_younger_threads();
+  }
+  return result;
+}
+
+}  // namespace
+
+int set_python_events(bool on) {
+  failed = on;
+  python_found = python_found || python.find();
+  if (!python_found || python.is_initialized() == 0) {
+    return -ENOSYS;
+  }
+  const GilHeld gil;
+  if (is_free_threaded()) {
+    return -ENOTSUP;
+  }
+  if (!on) {
+    regain_and_say();
+    end_listening();
+    leave_code_objects();
+    forget_functions();
+    left_out = nullptr;
+    return 0;
+  }
+  const int result = listen();
+  failed = result != 0;
+  return result;
+}
+
+}  // namespace optrace::agent

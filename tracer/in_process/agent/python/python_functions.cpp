@@ -1,0 +1,137 @@
+#include "tracer/in_process/agent/python/python_functions.h"
+
+#include <cstring>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "tracer/in_process/agent/process/system_calls.h"
+#include "tracer/in_process/agent/recording/event_buffer.h"
+#include "tracer/in_process/agent/recording/recording_format.h"
+
+namespace optrace::agent {
+
+constinit KnownFunctions known_functions;
+
+namespace {
+
+constexpr std::uint64_t kNotForNames = 4;      // A quarter of the arena: op records need room, too.
+constexpr std::uint64_t kSmallFunction = 256;  // Bytes: few take less.
+constexpr std::uint64_t kBytesForAddress = 32;  // Of the arena: one address for so many.
+
+std::uint32_t function_count = 0;   // In the region: the id of the next one.
+std::uint64_t described_bytes = 0;  // What they take there.
+bool full = false;                  // There was no memory for one.
+IdMap contents;                     // Ids by hash of the description; `check` is more of the hash.
+
+bool has_room(std::uint64_t bytes) {
+  const std::uint64_t arena = current_region()->arena_size;
+  return described_bytes + bytes <= arena - arena / kNotForNames;
+}
+
+std::uint64_t text_size(const FunctionDescription& function) {
+  return std::uint64_t{function.name_size} + function.file_size;
+}
+
+std::uint64_t section_size(const FunctionDescription& function) {
+  return sizeof(recording::PythonFunction) + text_size(function) + function.positions_size;
+}
+
+// The n-th in a region is the one with the id n. False when there is no room for it.
+bool write_section(const FunctionDescription& function) {
+  const recording::PythonFunction header{function.first_line,    function.name_size,
+                                         function.file_size,     function.positions_size,
+                                         function.minor_version, 0};
+  const SignalsBlocked guard;
+  void* const section = begin_section(*current_region(), section_size(function));
+  if (section == nullptr) {
+    return false;
+  }
+  std::memcpy(section, &header, sizeof(header));
+  char* const text = static_cast<char*>(section) + sizeof(header);
+  std::memcpy(text, function.text, text_size(function));
+  if (function.positions_size != 0) {
+    std::memcpy(text + text_size(function), function.positions, function.positions_size);
+  }
+  complete_section(section, recording::SectionKind::python_function);
+  described_bytes += sizeof(recording::SectionHeader) + section_size(function);
+  return true;
+}
+
+IdEntry hash_of(const FunctionDescription& function) {
+  const XXH128_hash_t parts[] = {
+      XXH3_128bits(function.text, text_size(function)),
+      XXH3_128bits(function.positions, function.positions_size),
+      {std::uint64_t{function.name_size} << 32 | function.first_line, function.minor_version}};
+  const XXH128_hash_t whole = XXH3_128bits(parts, sizeof(parts));
+  const std::uint64_t key = whole.low64 == 0 ? 1 : whole.low64;
+  return {key, kNoFunction, static_cast<std::uint32_t>(whole.high64)};
+}
+
+// The id of the function that is described like this, which is new if there is none;
+// kMergedFunction where that has no room.
+std::uint32_t id_of(const FunctionDescription& function) {
+  IdEntry content = hash_of(function);
+  const IdEntry* const same = contents.find(content.key);
+  if (same != nullptr && same->check == content.check) {
+    return same->id;
+  }
+  if (!has_room(sizeof(recording::SectionHeader) + section_size(function)) ||
+      !write_section(function)) {
+    return kMergedFunction;
+  }
+  content.id = function_count++;
+  contents.set(content);
+  return content.id;
+}
+
+// False where not even that has room.
+bool begin_region() {
+  const std::uint32_t serial = current_region()->serial;
+  if (known_functions.region != serial) {
+    forget_functions();
+    known_functions.region = serial;
+  }
+  constexpr FunctionDescription kMerged{.text = "...", .name_size = 3};
+  if (function_count == 0) {
+    id_of(kMerged);
+  }
+  return function_count != 0;
+}
+
+}  // namespace
+
+bool functions_are_full() {
+  return known_functions.region == current_region()->serial && function_count != 0 &&
+         (full || !has_room(kSmallFunction) ||
+          known_functions.ids.size() >= current_region()->arena_size / kBytesForAddress);
+}
+
+std::uint32_t describe_function(std::uint64_t address, std::uint32_t check,
+                                const FunctionDescription& function) {
+  if (!begin_region()) {
+    return kNoFunction;
+  }
+  const std::uint32_t id = id_of(function);
+  full = !known_functions.ids.set({address, id, check});
+  return id;
+}
+
+void forget_function(std::uint64_t address) {
+  if (known_functions.ids.find(address) != nullptr) {
+    const Unrecorded guard;
+    known_functions.ids.erase(address);
+  }
+}
+
+void forget_functions() {
+  const Unrecorded guard;
+  known_functions.region = 0;
+  known_functions.ids.release();
+  contents.release();
+  function_count = 0;
+  described_bytes = 0;
+  full = false;
+}
+
+}  // namespace optrace::agent
