@@ -23,7 +23,7 @@
 
 #include "platform/private_folder.h"
 #include "tests/agent/plan_builder.h"
-#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/interface/agent.h"
 #include "tracer/in_process/agent/probes/plan_reader.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
 

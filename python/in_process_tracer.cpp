@@ -20,7 +20,7 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/private_folder.h"
-#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/interface/agent.h"
 #include "tracer/in_process/op_records/op_records.h"
 #include "tracer/launch/sealed_copy.h"
 #include "tracer/launch/target_description.h"
@@ -63,7 +63,7 @@ class Library {
   void* handle_;
 };
 
-/// tracer/in_process/agent/agent.h as loaded.
+/// tracer/in_process/agent/interface/agent.h as loaded.
 struct Agent {
   explicit Agent(const Library& library) {
     library.find(place, "optrace_agent_place");

@@ -29,7 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/interface/agent.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
 #include "tracer/in_process/agent/recording/region.h"
 

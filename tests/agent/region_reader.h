@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "tests/agent/raw_recording.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
+#include "tracer/in_process/agent/interface/recording_format.h"
 
 namespace optrace::test {
 

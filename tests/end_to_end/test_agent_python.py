@@ -39,7 +39,7 @@ def line_at(table, first_line, minor_version, offset):
 
 
 def python_events(path):
-    """The Python events of the one thread in a raw recording (tracer/in_process/agent/recording/recording_format.h)."""
+    """The Python events of the one thread in a raw recording (tracer/in_process/agent/interface/recording_format.h)."""
     data = path.read_bytes()
     functions, events, kind, at = [], [], None, 48
     tables = []  # By function: the table of lines, the first one, and the minor version.

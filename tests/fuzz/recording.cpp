@@ -2,7 +2,7 @@
 #include "tracer/trace/recording.h"
 
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
+#include "tracer/in_process/agent/interface/recording_format.h"
 
 using namespace optrace;
 

@@ -5,7 +5,7 @@
 #include "platform/private_folder.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/calltree/collector.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
+#include "tracer/in_process/agent/interface/recording_format.h"
 
 using namespace optrace;
 namespace r = optrace::recording;

@@ -1,4 +1,4 @@
-#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/interface/agent.h"
 
 #include <algorithm>
 #include <array>
@@ -35,8 +35,8 @@
 #include "tests/agent/plan_builder.h"
 #include "tests/agent/raw_recording.h"
 #include "tests/agent/region_reader.h"
+#include "tracer/in_process/agent/interface/recording_format.h"
 #include "tracer/in_process/agent/probes/plan_reader.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
 
 using optrace::test::agent;
 using optrace::test::open_library;

@@ -12,7 +12,7 @@
 #include "platform/mapped_file.h"
 #include "tracer/elf/entry_landings.h"
 #include "tracer/elf/module_symbols.h"
-#include "tracer/in_process/agent/probes/plan_format.h"
+#include "tracer/in_process/agent/interface/plan_format.h"
 
 namespace optrace {
 

@@ -123,8 +123,8 @@ OPTRACE_DEVICE_EXPORT void library_wrote(const void* pointer);
 
 extern "C" {
 
-/// The in-process agent's functions, as tracer/in_process/agent/agent.h has them. From then on
-/// calls are recorded whenever the agent records. 0, or -EINVAL.
+/// The in-process agent's functions, as tracer/in_process/agent/interface/agent.h has them. From
+/// then on calls are recorded whenever the agent records. 0, or -EINVAL.
 struct optrace_device_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
   std::uint32_t (*new_record)(void);

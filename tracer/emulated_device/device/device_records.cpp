@@ -12,7 +12,7 @@
 #include "tracer/emulated_device/device/device.h"
 #include "tracer/emulated_device/device/device_fork.h"
 #include "tracer/emulated_device/device/device_streams.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
+#include "tracer/in_process/agent/interface/recording_format.h"
 
 namespace optrace::emulated {
 namespace {

@@ -1,4 +1,4 @@
-#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/interface/agent.h"
 
 #include <atomic>
 #include <cerrno>

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/interface/agent.h"
 
 namespace optrace::cuda_calls {
 

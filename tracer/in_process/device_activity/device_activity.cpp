@@ -25,8 +25,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "tracer/in_process/agent/agent.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
+#include "tracer/in_process/agent/interface/agent.h"
+#include "tracer/in_process/agent/interface/recording_format.h"
 #include "tracer/in_process/op_records/fingerprint.h"
 #include "tracer/in_process/op_records/json_text.h"
 

@@ -21,8 +21,8 @@ struct optrace_agent_redirection;
 
 extern "C" {
 
-/// The in-process agent's functions, as tracer/in_process/agent/agent.h has them; `start` and
-/// `stop` may be those of the op-record agent, which do more.
+/// The in-process agent's functions, as tracer/in_process/agent/interface/agent.h has them; `start`
+/// and `stop` may be those of the op-record agent, which do more.
 struct optrace_activity_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
   std::uint32_t (*new_record)(void);

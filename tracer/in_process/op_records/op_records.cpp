@@ -25,7 +25,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pthread.h>
 
-#include "tracer/in_process/agent/recording/recording_format.h"
+#include "tracer/in_process/agent/interface/recording_format.h"
 #include "tracer/in_process/op_records/fingerprint.h"
 #include "tracer/in_process/op_records/json_text.h"
 #include "tracer/in_process/op_records/library_calls.h"

@@ -10,13 +10,13 @@
 
 #include <cstdint>
 
-#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/interface/agent.h"
 
 #define OPTRACE_OPS_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
 
-/// The in-process agent's functions, as tracer/in_process/agent/agent.h has them.
+/// The in-process agent's functions, as tracer/in_process/agent/interface/agent.h has them.
 struct optrace_op_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
   std::uint32_t (*new_record)(void);

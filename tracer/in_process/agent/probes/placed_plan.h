@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
+#include "tracer/in_process/agent/interface/recording_format.h"
 #include "tracer/in_process/agent/probes/plan_reader.h"
 #include "tracer/in_process/agent/probes/probe_slots.h"
 #include "tracer/in_process/agent/process/modules.h"
 #include "tracer/in_process/agent/process/pages.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
 
 namespace optrace::agent {
 

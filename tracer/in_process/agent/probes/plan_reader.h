@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/in_process/agent/probes/plan_format.h"
+#include "tracer/in_process/agent/interface/plan_format.h"
 #include "tracer/in_process/agent/process/pages.h"
 
 namespace optrace::agent {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tracer/in_process/agent/agent.h"
+#include "tracer/in_process/agent/interface/agent.h"
 
 namespace optrace::agent {
 

@@ -1,7 +1,7 @@
 #include "tracer/in_process/agent/python/code_objects.h"
 
 #include "tracer/in_process/agent/process/system_calls.h"
-#include "tracer/in_process/agent/python/python_functions.h"
+#include "tracer/in_process/agent/recording/python_functions.h"
 
 namespace optrace::agent {
 

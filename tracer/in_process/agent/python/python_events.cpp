@@ -4,16 +4,16 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tracer/in_process/agent/interface/recording_format.h"
 #include "tracer/in_process/agent/process/system_calls.h"
 #include "tracer/in_process/agent/python/code_objects.h"
 #include "tracer/in_process/agent/python/python_frames.h"
-#include "tracer/in_process/agent/python/python_functions.h"
 #include "tracer/in_process/agent/python/python_interface.h"
 #include "tracer/in_process/agent/python/python_names.h"
 #include "tracer/in_process/agent/python/python_profilers.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
+#include "tracer/in_process/agent/recording/python_functions.h"
 #include "tracer/in_process/agent/recording/reader_wishes.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
 
 namespace optrace::agent {
 

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 
 #include "tracer/in_process/agent/process/system_calls.h"
-#include "tracer/in_process/agent/python/python_functions.h"
+#include "tracer/in_process/agent/recording/python_functions.h"
 
 using optrace::agent::PythonFrames;
 using optrace::agent::Switch;

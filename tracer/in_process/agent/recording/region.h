@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tracer/in_process/agent/recording/recording_format.h"
+#include "tracer/in_process/agent/interface/recording_format.h"
 
 namespace optrace::agent {
 

@@ -1,4 +1,4 @@
-"""The agent's C interface (tracer/in_process/agent/agent.h) as Python calls."""
+"""The agent's C interface (tracer/in_process/agent/interface/agent.h) as Python calls."""
 import ctypes
 import errno
 import os

@@ -1,13 +1,13 @@
-#include "tracer/in_process/agent/python/python_functions.h"
+#include "tracer/in_process/agent/recording/python_functions.h"
 
 #include <cstring>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "tracer/in_process/agent/interface/recording_format.h"
 #include "tracer/in_process/agent/process/system_calls.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
-#include "tracer/in_process/agent/recording/recording_format.h"
 
 namespace optrace::agent {
 
