@@ -15,7 +15,7 @@ constexpr std::string_view kAnonymousNamespace = "_GLOBAL__N_1";
 constexpr std::string_view kDeviceStub = "__device_stub__";
 constexpr std::string_view kBaselineCapability = "DEFAULT";
 
-// The namespaces under which ATen compiles one source file several times (cmake/Codegen.cmake).
+// The namespaces under which ATen compiles one source file several times (Codegen.cmake).
 // CPU_CAPABILITY is the macro for them; where the build leaves it undefined it is the name.
 constexpr std::array<std::string_view, 6> kCapabilities = {"AVX2",    "AVX512", "VSX",
                                                            "ZVECTOR", "SVE256", "CPU_CAPABILITY"};

@@ -47,7 +47,7 @@ bool is_wrapper(std::string_view name) {
 }
 
 // ATen compiles files of aten/src/ATen/native/cpu once for each CPU capability, as copies named
-// `add_kernel.cpp.AVX2.cpp` (cmake/Codegen.cmake).
+// `add_kernel.cpp.AVX2.cpp` (Codegen.cmake).
 std::optional<std::string> cpu_capability(std::string_view source_file) {
   for (const std::string_view capability : {"DEFAULT", "AVX2", "AVX512", "AMX"}) {
     const std::string ending = fmt::format(".{}.cpp", capability);
