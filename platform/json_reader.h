@@ -10,7 +10,7 @@
 namespace optrace {
 
 /// Levels of nesting. Nothing that optrace writes is deeper, but for the frames of a report.
-constexpr std::size_t kDeepestJson = 64;
+constexpr std::size_t kMaxJsonDepth = 64;
 
 /// Whether the brackets of JSON text are nested deeper than `deepest`.
 inline bool is_nested_deeper(std::string_view text, std::size_t deepest) {
@@ -37,7 +37,7 @@ inline bool is_nested_deeper(std::string_view text, std::size_t deepest) {
 /// the text's size, and the value takes at most 48 bytes of memory for each byte of text. All
 /// foreign JSON is read through this function or the next: nlohmann's parser with a callback takes
 /// quadratic time, and values that are nested too deep overflow the stack of what copies them.
-inline nlohmann::json read_json(std::string_view text, std::size_t deepest = kDeepestJson) {
+inline nlohmann::json read_json(std::string_view text, std::size_t deepest = kMaxJsonDepth) {
   if (is_nested_deeper(text, deepest)) return nlohmann::json::value_t::discarded;
   return nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
 }
@@ -45,7 +45,7 @@ inline nlohmann::json read_json(std::string_view text, std::size_t deepest = kDe
 /// The same, for readers that report what is wrong: throws nlohmann::json::exception where the text
 /// is malformed or nested too deep.
 inline nlohmann::json read_json_or_throw(std::string_view text) {
-  if (is_nested_deeper(text, kDeepestJson))
+  if (is_nested_deeper(text, kMaxJsonDepth))
     throw nlohmann::json::out_of_range::create(408, "nested too deep",
                                                static_cast<nlohmann::json*>(nullptr));
   return nlohmann::json::parse(text.begin(), text.end());

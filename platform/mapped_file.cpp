@@ -28,8 +28,8 @@ struct Guarded {
   std::atomic<std::uintptr_t> end = 0;
   std::atomic<bool> cut = false;
 };
-constexpr std::size_t kMostGuarded = 4096;
-std::array<Guarded, kMostGuarded> guarded;
+constexpr std::size_t kMaxGuarded = 4096;
+std::array<Guarded, kMaxGuarded> guarded;
 std::atomic<std::size_t> guarded_count = 0;  ///< Those behind it were never used.
 std::mutex guarded_mutex;                    ///< For taking and giving back.
 struct sigaction unguarded{};                ///< What happened without us.

@@ -6,10 +6,10 @@
 namespace optrace {
 namespace {
 
-constexpr int kMostSignals = 64;
+constexpr int kMaxSignals = 64;
 
 std::atomic<pid_t> receiver = 0;
-std::atomic<bool> waiting[kMostSignals];
+std::atomic<bool> waiting[kMaxSignals];
 
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
@@ -49,7 +49,7 @@ SignalForwarder::~SignalForwarder() {
 void SignalForwarder::forward_to(pid_t process) noexcept {
   receiver = process;
   if (process <= 0) return;
-  for (int signal = 1; signal < kMostSignals; ++signal) {
+  for (int signal = 1; signal < kMaxSignals; ++signal) {
     if (waiting[signal].exchange(false)) ::kill(process, signal);
   }
 }

@@ -126,9 +126,9 @@ struct OpRecorder {
 /// plan.
 template <typename Call>
 int when_free(const Call& call) {
-  constexpr int kMostTries = 20000;
+  constexpr int kMaxTries = 20000;
   int result = call();
-  for (int i = 0; result == -EBUSY && i < kMostTries; ++i) {
+  for (int i = 0; result == -EBUSY && i < kMaxTries; ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     result = call();
   }

@@ -14,8 +14,8 @@ CLI::Validator one_of(const std::set<std::string>& choices) {
 
 CLI::Validator whole_number(std::uint64_t least) {
   return {[least](const std::string& text) {
-            constexpr std::size_t kMostDigits = 18;
-            const bool good = !text.empty() && text.size() <= kMostDigits &&
+            constexpr std::size_t kMaxDigits = 18;
+            const bool good = !text.empty() && text.size() <= kMaxDigits &&
                               text.find_first_not_of("0123456789") == std::string::npos &&
                               std::stoull(text) >= least;
             return good ? std::string() : fmt::format("{} is no number from {} on", text, least);

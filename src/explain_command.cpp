@@ -28,7 +28,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kLongestName = 200;  // Bytes; the longest of torch 2.6 has 75.
+constexpr std::size_t kMaxNameLength = 200;  // Bytes; the longest of torch 2.6 has 75.
 
 struct ExplainOptions {
   std::string op;
@@ -53,7 +53,7 @@ std::string overload_names(const std::vector<std::string>& overloads) {
 
 SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
                   const std::string& overload) {
-  if (spelling.empty() || spelling.size() > kLongestName) {
+  if (spelling.empty() || spelling.size() > kMaxNameLength) {
     throw Error(ExitStatus::usage,
                 spelling.empty() ? "no op named" : "the op's name is longer than any",
                 "Name one, such as `optrace explain conv2d`.");
@@ -123,7 +123,7 @@ void explain_lines(const ExplainOptions& options) {
   say_notices(choice);
   const SourceIndexes index(choice.index, choice.projects);
   const ExplanationSource source = explanation_source(choice);
-  const auto lines = std::make_unique<InputLines>(kLongestName);
+  const auto lines = std::make_unique<InputLines>(kMaxNameLength);
   while (const auto line = lines->next()) {
     std::string answer;
     try {

@@ -24,15 +24,15 @@ namespace {
 using std::filesystem::path;
 
 // torch/version.py has some 300 bytes, pyvenv.cfg as many.
-constexpr std::size_t kLongestFile = 64 << 10;
-constexpr std::size_t kLongestVersion = 100;
+constexpr std::size_t kMaxFileLength = 64 << 10;
+constexpr std::size_t kMaxVersionLength = 100;
 
 // The first bytes of a regular file; empty where there is none.
 std::string small_file(const path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return {};
   std::ifstream stream(file, std::ios::binary);
-  std::string text(kLongestFile, '\0');
+  std::string text(kMaxFileLength, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   return text;
@@ -69,7 +69,8 @@ std::string quoted(std::string_view value) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view(".+-_").find(c) != std::string_view::npos;
   };
-  if (text.size() > kLongestVersion || !std::all_of(text.begin(), text.end(), is_plain)) return {};
+  if (text.size() > kMaxVersionLength || !std::all_of(text.begin(), text.end(), is_plain))
+    return {};
   return std::string(text);
 }
 

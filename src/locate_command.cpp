@@ -38,9 +38,9 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kLongestLine = 64 << 10;  // Bytes; parse_name's limit.
-constexpr std::size_t kLongestFunction = 500;   // Bytes, of those looked for in source.
-constexpr std::size_t kShownOfName = 100;       // Characters of a name that is quoted in an error.
+constexpr std::size_t kMaxLineLength = 64 << 10;  // Bytes; parse_name's limit.
+constexpr std::size_t kMaxFunctionLength = 500;   // Bytes, of those looked for in source.
+constexpr std::size_t kShownOfName = 100;  // Characters of a name that is quoted in an error.
 constexpr auto kPatienceWithPython = std::chrono::seconds(60);
 
 struct LocateCommandOptions {
@@ -177,7 +177,7 @@ std::vector<std::string> function_names(const std::string& name) {
   const bool is_name = std::all_of(function.begin(), function.end(), [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '_' || letter == ':' || letter == '.';
   });
-  if (function.empty() || function.size() > kLongestFunction || !is_name) return {};
+  if (function.empty() || function.size() > kMaxFunctionLength || !is_name) return {};
   return {function};
 }
 
@@ -229,11 +229,11 @@ std::string answer_line(Locator& locator, const InputLines::Line& line, const Lo
                         const LocateOptions& options) {
   const auto failed = [&](const std::string& error, const std::vector<std::string>& suggestions) {
     const std::string query =
-        line.text.size() > kLongestLine ? line.text.substr(0, kShownOfName) : line.text;
+        line.text.size() > kMaxLineLength ? line.text.substr(0, kShownOfName) : line.text;
     return error_to_json_line(query, error, suggestions, source);
   };
   if (line.cut)
-    return failed(fmt::format("a name of more than {} bytes is no name", kLongestLine), {});
+    return failed(fmt::format("a name of more than {} bytes is no name", kMaxLineLength), {});
   LocateResult result;
   try {
     result = locator.locate(line.text, options);
@@ -256,7 +256,7 @@ void locate_lines(const LocateCommandOptions& options) {
   const std::optional<WheelSymbols> wheel = wheel_symbols(choice);
   Locator locator(choice.index, projects_of(choice), wheel ? &*wheel : nullptr);
   const LocateSource source = source_of(choice);
-  const auto lines = std::make_unique<InputLines>(kLongestLine);
+  const auto lines = std::make_unique<InputLines>(kMaxLineLength);
   while (const auto line = lines->next())
     if (!destination.write(answer_line(locator, *line, source, options.answers))) return;
   destination.commit();

@@ -89,8 +89,8 @@ OpCall call_of(const OpOptions& options) {
     throw Error(ExitStatus::usage, "--input and --shape exclude each other",
                 "Write the shapes into --input: 'torch.randn(2, 3)'.");
   }
-  constexpr std::size_t kLongestInput = 100'000;  // Bytes; one line of a command is not longer.
-  if (call.input && call.input->size() > kLongestInput) {
+  constexpr std::size_t kMaxInputLength = 100'000;  // Bytes; one line of a command is not longer.
+  if (call.input && call.input->size() > kMaxInputLength) {
     throw Error(ExitStatus::usage, "--input is longer than any call's arguments",
                 "Trace a program that makes the call with `optrace run`.");
   }
@@ -117,8 +117,8 @@ std::string device_of(const OpOptions& options) {
 
 /// Throws Error(usage) for a name that no op has.
 void require_op(const OpOptions& options) {
-  constexpr std::size_t kLongestName = 200;  // Bytes; the longest of torch 2.6 has 75.
-  if (options.op.empty() || options.op.size() > kLongestName) {
+  constexpr std::size_t kMaxNameLength = 200;  // Bytes; the longest of torch 2.6 has 75.
+  if (options.op.empty() || options.op.size() > kMaxNameLength) {
     throw Error(ExitStatus::usage,
                 options.op.empty() ? "no op named" : "the op's name is longer than any",
                 "Name one, such as `optrace conv2d`. `optrace --help` has examples.");

@@ -18,7 +18,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kLongestName = 1000;
+constexpr std::size_t kMaxNameLength = 1000;
 
 // The line of `def` or `class`, not of the decorators above it.
 constexpr const char* kQuestion = R"(
@@ -91,7 +91,7 @@ class OwnedDescriptor {
 }  // namespace
 
 bool is_dotted_python_name(std::string_view name) {
-  if (name.size() > kLongestName || name.find('.') == std::string_view::npos) return false;
+  if (name.size() > kMaxNameLength || name.find('.') == std::string_view::npos) return false;
   bool at_start = true;
   for (const char c : name) {
     const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;

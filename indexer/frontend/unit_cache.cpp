@@ -26,7 +26,7 @@ constexpr std::size_t kHeader = 4 * sizeof(std::uint64_t);
 constexpr const char* kExtension = ".unit";
 
 // More than any unit gives (100 MB), and what a machine can hold.
-constexpr std::uint64_t kMostFindings = std::uint64_t{1} << 31;
+constexpr std::uint64_t kMaxFindings = std::uint64_t{1} << 31;
 
 // Speed matters here and size hardly: all entries are small beside the precompiled headers.
 constexpr int kCompressionLevel = 1;
@@ -55,7 +55,7 @@ std::string compress(std::string_view text) {
 
 std::optional<std::string> decompress(std::string_view compressed) {
   const auto size = ZSTD_getFrameContentSize(compressed.data(), compressed.size());
-  if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > kMostFindings) {
+  if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR || size > kMaxFindings) {
     return std::nullopt;
   }
   std::string text(static_cast<std::size_t>(size), '\0');
@@ -125,7 +125,7 @@ std::optional<CachedUnit> UnitCache::find(std::string_view name, std::uint64_t i
   const auto first = static_cast<std::size_t>(number_at(bytes, 24));
   const auto dependencies = decompress(bytes.substr(kHeader, first));
   const std::string_view findings = bytes.substr(kHeader + first);
-  if (!dependencies || ZSTD_getFrameContentSize(findings.data(), findings.size()) > kMostFindings) {
+  if (!dependencies || ZSTD_getFrameContentSize(findings.data(), findings.size()) > kMaxFindings) {
     return std::nullopt;
   }
   Digest digest;

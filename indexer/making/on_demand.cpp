@@ -23,9 +23,9 @@ namespace {
 
 // So that the answer comes within about three seconds on two processors: of the units that define
 // the names, and of those that define what they call, through that many calls.
-constexpr std::size_t kMostUnits = 12;
-constexpr std::size_t kMostUnitsOfCallees = 6;
-constexpr int kMostLevels = 8;
+constexpr std::size_t kMaxUnits = 12;
+constexpr std::size_t kMaxUnitsOfCallees = 6;
+constexpr int kMaxLevels = 8;
 
 // Notes of such an index: the tree; the units that it holds and the names that it was asked for,
 // one a line.
@@ -255,10 +255,10 @@ class OnDemand {
     }
     look_for_definitions(wanted);
     AddedOnDemand added;
-    std::size_t left = kMostUnits;
-    std::size_t callees_left = kMostUnitsOfCallees;
+    std::size_t left = kMaxUnits;
+    std::size_t callees_left = kMaxUnitsOfCallees;
     Wanted seen = wanted;
-    for (int level = 0; level < kMostLevels && !wanted.empty(); ++level) {
+    for (int level = 0; level < kMaxLevels && !wanted.empty(); ++level) {
       std::vector<std::string> units = units_that_define(wanted);
       // What is chosen already is read for the sake of what it calls, and takes no room.
       const auto fresh = std::stable_partition(

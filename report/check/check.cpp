@@ -231,9 +231,9 @@ class Check {
         options_(options),
         tallies_(rules.size()),
         breaks_(find_graph_breaks(report)) {
-    if (rules.size() > kMostRules)
+    if (rules.size() > kMaxRules)
       throw Error(ExitStatus::usage,
-                  fmt::format("there are {} rules, more than {}", rules.size(), kMostRules),
+                  fmt::format("there are {} rules, more than {}", rules.size(), kMaxRules),
                   "Check fewer at a time.");
     for (const Rule& rule : rules) meanings_.push_back(meaning_of(rule));
   }
@@ -564,7 +564,7 @@ class Check {
     return fmt::format(
         "the arguments of {} call{} of ops are not in the report, which keeps {} kinds "
         "of calls for each path",
-        left_out, left_out == 1 ? "" : "s", kMostTallies);
+        left_out, left_out == 1 ? "" : "s", kMaxTallies);
   }
 
   /// Why it means nothing that no call was found; empty where it does mean something.
@@ -614,9 +614,9 @@ class Check {
              "takes it as it is.";
     constexpr std::size_t kMost = 3;
     // Looking for names that are alike takes long; after so many, rules are wrong altogether.
-    constexpr std::size_t kMostCorrected = 10;
+    constexpr std::size_t kMaxCorrected = 10;
     const std::vector<std::string> near =
-        corrected_++ < kMostCorrected ? names_.near(pattern, kMost) : std::vector<std::string>();
+        corrected_++ < kMaxCorrected ? names_.near(pattern, kMost) : std::vector<std::string>();
     return fmt::format("{}--allow-unknown (in Python allow_unknown=True) takes it as it is.",
                        near.empty() ? "Correct the name: `optrace locate NAME` and `optrace "
                                       "explain OP` know them. "

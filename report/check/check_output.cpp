@@ -214,8 +214,8 @@ std::string check_to_text(const std::vector<CheckResult>& results, const Termina
                                      printable(step->name + place_of(*step))) +
               "\n";
     }
-    constexpr std::size_t kMostLines = 30;
-    const std::vector<std::string> lines = lines_of_places(result, kMostLines);
+    constexpr std::size_t kMaxLines = 30;
+    const std::vector<std::string> lines = lines_of_places(result, kMaxLines);
     if (!lines.empty()) text += indent + style.paint("by line:", "2") + "\n";
     for (const std::string& line : lines) text += fmt::format("{}  {}\n", indent, printable(line));
   }

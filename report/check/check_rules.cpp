@@ -20,8 +20,8 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kLongestFile = 1 << 20;  // Bytes.
-constexpr std::size_t kLongestSentence = 2000;
+constexpr std::size_t kMaxFileLength = 1 << 20;  // Bytes.
+constexpr std::size_t kMaxSentenceLength = 2000;
 constexpr const char* kExamples =
     "Rules look like 'calls aten::mm', 'never calls *slow_conv*', 'launches <= 12', "
     "'conv2d@cuda uses cudnn', 'no graph break'; docs/check-format.md has all.";
@@ -219,8 +219,8 @@ class RuleFile {
 
  private:
   void require_short(std::size_t size) const {
-    if (size > kLongestFile)
-      throw refuse(0, fmt::format("it is larger than {} MiB", kLongestFile >> 20U));
+    if (size > kMaxFileLength)
+      throw refuse(0, fmt::format("it is larger than {} MiB", kMaxFileLength >> 20U));
   }
 
   std::size_t line_of(const YAML::Mark& mark) const {
@@ -257,7 +257,7 @@ class RuleFile {
   }
 
   std::string text_of(const YAML::Node& node, std::string_view what) const {
-    if (!node.IsScalar() || node.Scalar().size() > kLongestSentence)
+    if (!node.IsScalar() || node.Scalar().size() > kMaxSentenceLength)
       throw refuse(line_of(node.Mark()), fmt::format("{} is no short text", what));
     return node.Scalar();
   }
@@ -272,8 +272,8 @@ class RuleFile {
     const YAML::Node list = root["rules"];
     if (!list || !list.IsSequence() || list.size() == 0)
       throw refuse(0, "the list `rules` is missing or empty");
-    if (list.size() > kMostRules)
-      throw refuse(line_of(list.Mark()), fmt::format("it has more than {} rules", kMostRules));
+    if (list.size() > kMaxRules)
+      throw refuse(line_of(list.Mark()), fmt::format("it has more than {} rules", kMaxRules));
     std::vector<Rule> rules;
     for (const YAML::Node& entry : list) rules.push_back(rule_of(entry));
     return rules;
@@ -342,7 +342,7 @@ Rule parse_rule(std::string_view sentence) {
   Rule rule;
   std::vector<std::string> words = words_of(sentence);
   if (words.empty()) throw refused(sentence, "it is empty");
-  if (sentence.size() > kLongestSentence) throw refused(sentence, "it is longer than any rule");
+  if (sentence.size() > kMaxSentenceLength) throw refused(sentence, "it is longer than any rule");
   rule.text = join(words, 0, words.size());
   rule.name = rule.text;
   const auto word = [&](std::size_t i) {

@@ -54,14 +54,14 @@ struct Rule {
 };
 
 /// What is checked at a time. To find out what a name means takes some milliseconds.
-constexpr std::size_t kMostRules = 10'000;
+constexpr std::size_t kMaxRules = 10'000;
 
 /// Throws Error(usage) for what is no rule, with what was expected in its place.
 Rule parse_rule(std::string_view sentence);
 
 /// Reads a file of rules, YAML or JSON. Everything in it is hostile.
 /// Throws Error(usage) for a file that can't be read or is too large, an unknown key, a rule that
-/// is none, more than kMostRules: with the line.
+/// is none, more than kMaxRules: with the line.
 std::vector<Rule> read_rules(const std::filesystem::path& path);
 
 /// The rules of what could be such a file, in memory: none of them has a file or line.

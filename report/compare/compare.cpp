@@ -799,7 +799,7 @@ std::string enumerated(const std::vector<std::string>& names, std::size_t most) 
 
 /// What a difference says of a step, without the way to it.
 std::string statement(const Difference& difference) {
-  constexpr std::size_t kMostReached = 4;
+  constexpr std::size_t kMaxReached = 4;
   std::string line = printable(difference.path.back());
   switch (difference.kind) {
     case Difference::Kind::changed:
@@ -814,7 +814,7 @@ std::string statement(const Difference& difference) {
       break;
   }
   if (difference.frames > 1) line += fmt::format(", and {} below", difference.frames - 1);
-  const std::string reached = enumerated(difference.reaches, kMostReached);
+  const std::string reached = enumerated(difference.reaches, kMaxReached);
   return reached.empty() ? line : fmt::format("{}: {}", line, reached);
 }
 
@@ -861,14 +861,14 @@ std::vector<Group> grouped(const std::vector<Difference>& differences) {
 std::string listed(const std::vector<Difference>& differences, const TerminalStyle& style) {
   constexpr std::array<std::string_view, 4> kColours = {"31", "32", "33", "36"};
   constexpr std::size_t kColumns = 10;
-  constexpr std::size_t kMostNames = 6;
+  constexpr std::size_t kMaxNames = 6;
   std::string text;
   for (const Group& group : grouped(differences)) {
     const std::string_view name = name_of(group.first->kind);
     const std::string line =
         group.names.size() == 1
             ? statement(*group.first)
-            : fmt::format("{}  {}", enumerated(group.names, kMostNames), decision(*group.first));
+            : fmt::format("{}  {}", enumerated(group.names, kMaxNames), decision(*group.first));
     text += fmt::format("{}{}{}\n",
                         style.paint(name, kColours[static_cast<std::size_t>(group.first->kind)]),
                         std::string(kColumns - name.size(), ' '), line);

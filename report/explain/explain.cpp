@@ -190,14 +190,14 @@ class Explainer {
   // A ufunc's kernels are generated around a function that somebody wrote, at::native::ufunc::NAME
   // (torchgen/dest/ufunc.py): what runs for each element.
   void add_inner_loops(std::string_view key, std::vector<KernelFunction>& functions) const {
-    constexpr std::size_t kMostVisited = 60;
+    constexpr std::size_t kMaxVisited = 60;
     std::vector<std::pair<std::string, std::string>> queue;  // Symbol and file.
     for (const KernelFunction& one : functions)
       if (last_name(one.name) == "impl" &&
           one.name.find("::structured_ufunc_") != std::string::npos)
         queue.emplace_back(one.symbol, one.location.file);
     std::set<std::string_view> seen;
-    for (std::size_t at = 0; at < queue.size() && at < kMostVisited; ++at) {
+    for (std::size_t at = 0; at < queue.size() && at < kMaxVisited; ++at) {
       const auto [symbol, file] = queue[at];
       for (const CallSite& site : index_.calls_of(symbol, file)) {
         if (site.callee.find("ufunc") == std::string_view::npos &&

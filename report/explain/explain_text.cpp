@@ -25,9 +25,9 @@ constexpr std::string_view kLibrary = "31";
 
 constexpr std::size_t kFieldColumns = 12;
 constexpr std::size_t kNameColumns = 46;  // Names are padded to this.
-constexpr std::size_t kMostWaysDown = 4;  // For one device, if not all are asked for.
-constexpr std::size_t kMostOps = 6;       // Of a backward's.
-constexpr std::size_t kMostStubs = 3;
+constexpr std::size_t kMaxWaysDown = 4;   // For one device, if not all are asked for.
+constexpr std::size_t kMaxOps = 6;        // Of a backward's.
+constexpr std::size_t kMaxStubs = 3;
 
 constexpr std::string_view kDerivatives = "tools/autograd/derivatives.yaml";
 
@@ -259,8 +259,8 @@ class TextWriter {
     title("Stubs");
     std::size_t shown = 0;
     for (const ExplainedStub& stub : it_.stubs) {
-      if (!options_.all && shown++ == kMostStubs) {
-        line(paint(fmt::format("  and {} more: --all", it_.stubs.size() - kMostStubs), kDim));
+      if (!options_.all && shown++ == kMaxStubs) {
+        line(paint(fmt::format("  and {} more: --all", it_.stubs.size() - kMaxStubs), kDim));
         return;
       }
       row(2, printable(short_name(stub.name)), kOp, place(stub.location));
@@ -300,7 +300,7 @@ class TextWriter {
         if (options_.all || !op.housekeeping)
           ops.push_back(fmt::format("{} (:{}{})", op.name, source_.exact ? "" : "~", op.line));
       if (ops.empty()) continue;
-      const std::size_t shown = options_.all ? ops.size() : std::min(ops.size(), kMostOps);
+      const std::size_t shown = options_.all ? ops.size() : std::min(ops.size(), kMaxOps);
       std::string text = fmt::format(
           "{}", fmt::join(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
       if (shown < ops.size()) text += fmt::format(" and {} more", ops.size() - shown);
@@ -399,7 +399,7 @@ class TextWriter {
         chosen.push_back(&path);
         continue;
       }
-      if (chosen.size() == kMostWaysDown) break;
+      if (chosen.size() == kMaxWaysDown) break;
       const std::vector<std::string_view> own = branch(path);
       // Kernels of PyTorch's own, what the CUDA runtime copies and clears, and detours say less
       // than what the branch has already.

@@ -15,8 +15,8 @@ namespace optrace {
 namespace {
 
 // Longer schemas, and types nested deeper, exist nowhere.
-constexpr std::size_t kLongestSchema = 1 << 16;
-constexpr int kDeepestType = 16;
+constexpr std::size_t kMaxSchemaLength = 1 << 16;
+constexpr int kMaxTypeDepth = 16;
 
 // What parentheses behind other types enclose is an alias set.
 constexpr auto kGenericTypes =
@@ -29,7 +29,7 @@ bool is_word_character(char c) {
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {
-    if (text.size() > kLongestSchema) fail("nothing so long");
+    if (text.size() > kMaxSchemaLength) fail("nothing so long");
   }
 
   OpSchema parse() {
@@ -141,7 +141,7 @@ class Parser {
 
   // Returns the type; what it and the types in it say of aliases goes to `alias`.
   std::string type(std::optional<AliasSet>& alias, int depth = 0) {
-    if (depth > kDeepestType) fail("a type that is not nested so deep");
+    if (depth > kMaxTypeDepth) fail("a type that is not nested so deep");
     std::string text;
     if (take("(")) {  // A tuple.
       text = fmt::format("({})", types(alias, depth));

@@ -404,7 +404,7 @@ struct StaticPaths::Search {
     stems = stems_of(split_op_name(op).base);
     through_housekeeping = through_housekeeping || is_housekeeping_op(op);
     add({StepKind::op, std::string(op), "", "", kNone, 0, 0});
-    while (!queue.empty() && visited.size() < kMostVisited) {
+    while (!queue.empty() && visited.size() < kMaxVisited) {
       const std::size_t at = queue.top().second;
       queue.pop();
       if (!visited.insert(mark_of(nodes[at].kind, nodes[at].symbol)).second) continue;
@@ -636,7 +636,7 @@ struct StaticPaths::Search {
     const DispatchEntry entry = paths.table(nodes[op].symbol).entry(key);
     if (!entry.registration) return std::string("no kernel is registered for ").append(key);
     const auto kernel = own_kernel(op);
-    if (!kernel) return fmt::format("the search ends after {} functions and ops", kMostVisited);
+    if (!kernel) return fmt::format("the search ends after {} functions and ops", kMaxVisited);
     if (!paths.index_.find_definition(nodes[*kernel].symbol, nodes[*kernel].source_file))
       return "the index has no definition of this kernel";
     for (const CallSite& site :
@@ -652,7 +652,7 @@ struct StaticPaths::Search {
       if (visited.contains(mark_of(nodes[at].kind, nodes[at].symbol))) continue;
       for (std::size_t above = at; above != kNone; above = nodes[above].parent)
         if (above == op)
-          return fmt::format("the search ends after {} functions and ops", kMostVisited);
+          return fmt::format("the search ends after {} functions and ops", kMaxVisited);
     }
     return "no library call, launch or stub is known below it";
   }

@@ -81,7 +81,7 @@ class StaticPaths {
   /// The op that `at::_ops::X::call` or `redispatch` calls; empty if the symbol is another's.
   std::string op_of(std::string_view symbol) const;
 
-  static constexpr std::size_t kMostVisited = 1000;  ///< Functions and ops, for one search.
+  static constexpr std::size_t kMaxVisited = 1000;  ///< Functions and ops, for one search.
 
  private:
   struct Search;

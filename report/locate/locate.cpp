@@ -20,10 +20,10 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kMostCandidates = 200000;
-constexpr std::size_t kMostCallers = 8;  // Unless all are asked for.
+constexpr std::size_t kMaxCandidates = 200000;
+constexpr std::size_t kMaxCallers = 8;  // Unless all are asked for.
 constexpr std::size_t kSuggestions = 5;
-constexpr std::size_t kDeepestAlias = 16;
+constexpr std::size_t kMaxAliasDepth = 16;
 constexpr std::string_view kBinding = "THPVariable_";
 
 constexpr std::array<std::string_view, 11> kKindNames = {
@@ -195,7 +195,7 @@ struct Locator::State {
     const std::string symint = word + "_symint";
     parts.push_back(fmt::format("{}{}", symint.size(), symint));
     for (const std::string& part : parts) {
-      for (const Definition& definition : owner.find_definitions_with(part, kMostCandidates)) {
+      for (const Definition& definition : owner.find_definitions_with(part, kMaxCandidates)) {
         // Most have the word in their parameters only.
         if (!may_name(definition.symbol, part)) continue;
         Candidate candidate{definition, symbol_components(definition.symbol)};
@@ -240,7 +240,7 @@ struct Locator::State {
       place(one, owner, {caller.function.location.file, caller.line});
       if (!seen.emplace(one.file, one.line).second) continue;
       found.push_back(std::move(one));
-      if (!all && found.size() == kMostCallers) break;
+      if (!all && found.size() == kMaxCallers) break;
     }
     return found;
   }
@@ -577,7 +577,7 @@ struct Locator::State {
   }
 
   std::optional<PythonName> find_python(const std::string& name, std::size_t depth = 0) const {
-    if (depth > kDeepestAlias) return std::nullopt;
+    if (depth > kMaxAliasDepth) return std::nullopt;
     // A comprehension, a lambda, or a module's own code: what it lies in has the line.
     if (name.ends_with('>')) {
       const std::size_t end = start_of_attribute(name);

@@ -24,8 +24,8 @@ constexpr const char* kSchema = "optrace.locate/1";
 
 constexpr std::string_view kDim = "2";
 constexpr std::string_view kBold = "1";
-constexpr std::size_t kIndent = 2;        // Columns a level.
-constexpr std::size_t kLongestName = 96;  // Where nothing else limits it.
+constexpr std::size_t kIndent = 2;          // Columns a level.
+constexpr std::size_t kMaxNameLength = 96;  // Where nothing else limits it.
 constexpr std::size_t kShortestName = 24;
 
 struct Row {
@@ -106,7 +106,7 @@ class TextWriter {
       names = std::max(names, columns(row.name));
       locations = std::max(locations, columns(row.location));
     }
-    std::size_t room = kLongestName;
+    std::size_t room = kMaxNameLength;
     // What a terminal's lines have left for the names; a location is never cut.
     const std::size_t taken = labels + 2 + 2 + locations;
     if (options_.width > taken) room = std::max(kShortestName, options_.width - taken);

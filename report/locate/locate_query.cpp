@@ -15,7 +15,8 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kLongestName = 64 << 10;  // Bytes; the longest symbol of torch 2.6 has 9,000.
+constexpr std::size_t kMaxNameLength = 64
+                                       << 10;  // Bytes; the longest symbol of torch 2.6 has 9,000.
 constexpr std::string_view kSymInt = "_symint";
 
 std::string_view trimmed(std::string_view text) {
@@ -162,7 +163,7 @@ NameQuery parse_name(std::string_view given) {
       "at::native::convolution.";
   const std::string_view text = trimmed(given);
   if (text.empty()) throw Error(ExitStatus::usage, "no name given", kRemedy);
-  if (text.size() > kLongestName) {
+  if (text.size() > kMaxNameLength) {
     throw Error(ExitStatus::usage,
                 fmt::format("a name of {} bytes is longer than any of PyTorch's", text.size()),
                 kRemedy);

@@ -14,7 +14,7 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kLongestSpelling = 200;  // Bytes; the longest of torch 2.6 has 75.
+constexpr std::size_t kMaxSpellingLength = 200;  // Bytes; the longest of torch 2.6 has 75.
 constexpr std::size_t kNearNames = 5;
 
 // What ops are called in Python, and what their names start with in the dispatcher. The longest
@@ -351,7 +351,7 @@ OpName split_op_name(std::string_view name) {
 
 std::vector<std::string> near_names(std::string_view wanted, const std::vector<std::string>& names,
                                     std::size_t limit) {
-  if (wanted.empty() || wanted.size() > kLongestSpelling) return {};
+  if (wanted.empty() || wanted.size() > kMaxSpellingLength) return {};
   const std::string word = folded(wanted);
   // Of a short word, two letters are half.
   const std::size_t farthest = word.size() <= 4 ? 1 : std::max<std::size_t>(2, word.size() / 4);
@@ -372,7 +372,7 @@ std::vector<std::string> near_names(std::string_view wanted, const std::vector<s
 }
 
 SpelledOp find_spelled_op(const SourceIndexes& index, std::string_view spelling) {
-  if (spelling.empty() || spelling.size() > kLongestSpelling) return {};
+  if (spelling.empty() || spelling.size() > kMaxSpellingLength) return {};
   return Speller(index, spelling).find();
 }
 

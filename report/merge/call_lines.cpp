@@ -92,7 +92,7 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
     std::vector<Reached> next;
     for (const Reached& reached : level) {
       if (is_dispatcher_entry(reached.symbol) || !visited.insert(reached.symbol).second) continue;
-      if (visited.size() > kMostVisited) break;
+      if (visited.size() > kMaxVisited) break;
       for (const CallSite& site : calls_of(reached.symbol, caller)) {
         if (is_callee(site)) add_line(lines, reached.first_line);
         next.push_back({site.callee, reached.first_line});

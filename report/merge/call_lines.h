@@ -46,7 +46,7 @@ class CallLines {
   std::vector<std::uint32_t> find_stub(const IndexedFunction& caller);
 
   static constexpr unsigned kDeepest = 5;
-  static constexpr std::size_t kMostVisited = 3000;  ///< Functions, for one search.
+  static constexpr std::size_t kMaxVisited = 3000;  ///< Functions, for one search.
 
  private:
   /// Of a function that is compiled together with `beside`.

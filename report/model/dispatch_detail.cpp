@@ -23,10 +23,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kLongestRecord = 1 << 20;  // Bytes; the agent's own are a few kilobytes.
-constexpr std::size_t kLongestText = 4096;       // Of a string in a record.
-constexpr std::size_t kMostArguments = 256;
-constexpr std::size_t kMostElements = 128;  // Of a list, or of a shape.
+constexpr std::size_t kMaxRecordLength = 1 << 20;  // Bytes; the agent's own are a few kilobytes.
+constexpr std::size_t kMaxTextLength = 4096;       // Of a string in a record.
+constexpr std::size_t kMaxArguments = 256;
+constexpr std::size_t kMaxElements = 128;  // Of a list, or of a shape.
 constexpr unsigned kWordBits = 64;
 
 const Json* member(const Json& object, const char* key) {
@@ -38,7 +38,7 @@ const Json* member(const Json& object, const char* key) {
 std::string text_in(const Json& object, const char* key) {
   const Json* const found = member(object, key);
   if (found == nullptr || !found->is_string()) return {};
-  return found->get_ref<const std::string&>().substr(0, kLongestText);
+  return found->get_ref<const std::string&>().substr(0, kMaxTextLength);
 }
 
 std::optional<std::uint64_t> number_in(const Json& object, const char* key) {
@@ -110,14 +110,13 @@ class KeyNames {
 
   // Whether a number that was in a register may be a DispatchKeySet.
   bool plausible(std::uint64_t set) const {
-    constexpr int kMostKeys =
-        24;  // A stack's address would name more, and those beside each other.
+    constexpr int kMaxKeys = 24;  // A stack's address would name more, and those beside each other.
     constexpr std::uint64_t kStack =
         0x7F;  // The highest byte of addresses of stacks and libraries.
     constexpr unsigned kHighestByte = 40;
     const auto size = static_cast<unsigned>(backends_ + functionalities_.size());
     if (size < kWordBits && (set >> size) != 0) return false;
-    if ((set >> kHighestByte) == kStack || std::popcount(set) > kMostKeys) return false;
+    if ((set >> kHighestByte) == kStack || std::popcount(set) > kMaxKeys) return false;
     return !candidates(set).empty();
   }
 
@@ -156,7 +155,7 @@ Table read_table(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::size_t colon = line.find(": ");
-    if (colon == std::string_view::npos || line.size() > kLongestText) continue;
+    if (colon == std::string_view::npos || line.size() > kMaxTextLength) continue;
     TableEntry entry;
     entry.kernel = line.substr(colon + 2);
     const std::size_t bracket = entry.kernel.rfind(" [");
@@ -220,7 +219,7 @@ struct DispatchDetails::State {
   }
 
   Json record(std::uint32_t number) const {
-    if (number >= trace.op_records.size() || trace.op_records[number].size() > kLongestRecord)
+    if (number >= trace.op_records.size() || trace.op_records[number].size() > kMaxRecordLength)
       return {};
     Json parsed = read_json(trace.op_records[number]);
     return parsed.is_object() ? std::move(parsed) : Json();
@@ -233,7 +232,7 @@ struct DispatchDetails::State {
 
   static Json sizes(const Json& tensor, const char* key) {
     const Json* const found = member(tensor, key);
-    if (found == nullptr || !found->is_array() || found->size() > kMostElements) return {};
+    if (found == nullptr || !found->is_array() || found->size() > kMaxElements) return {};
     if (!std::ranges::all_of(*found, [](const Json& size) { return size.is_number_integer(); }))
       return {};
     return *found;
@@ -256,12 +255,13 @@ struct DispatchDetails::State {
 
   // A value as a record has it, with names in place of raw key sets and without what is no value.
   Json value(const Json& recorded, bool outermost = true) const {
-    if (recorded.is_string()) return recorded.get_ref<const std::string&>().substr(0, kLongestText);
+    if (recorded.is_string())
+      return recorded.get_ref<const std::string&>().substr(0, kMaxTextLength);
     if (recorded.is_primitive() && !recorded.is_binary()) return recorded;
     if (recorded.is_array() && outermost) {
       Json list = Json::array();
       for (const Json& element : recorded) {
-        if (list.size() == kMostElements) break;
+        if (list.size() == kMaxElements) break;
         list.push_back(value(element, false));
       }
       return list;
@@ -286,7 +286,7 @@ struct DispatchDetails::State {
     const Json* const found = member(record, key);
     if (found == nullptr || !found->is_array()) return result;
     for (const Json& recorded : *found) {
-      if (result.size() == kMostArguments) break;
+      if (result.size() == kMaxArguments) break;
       result.push_back(value(recorded));
     }
     return result;
@@ -297,7 +297,7 @@ struct DispatchDetails::State {
     const Json* const found = member(record, "arguments");
     if (found == nullptr || !found->is_array()) return result;
     for (const Json& argument : *found) {
-      if (result.size() == kMostArguments) break;
+      if (result.size() == kMaxArguments) break;
       const Json* const recorded = member(argument, "value");
       result.push_back({{"name", text_or_null(argument, "name")},
                         {"value", recorded == nullptr ? Json() : value(*recorded)}});
@@ -524,7 +524,7 @@ std::string DispatchDetails::op_name(std::uint32_t record) const {
 }
 
 std::string dispatch_note(const nlohmann::json& detail) {
-  constexpr std::size_t kMostKeys = 5;
+  constexpr std::size_t kMaxKeys = 5;
   const std::string chosen = text_in(detail, "dispatch_key");
   if (chosen.empty()) return {};
   const auto keys = [&](const char* name) {
@@ -533,8 +533,8 @@ std::string dispatch_note(const nlohmann::json& detail) {
     if (found == nullptr || !found->is_array()) return list;
     for (const Json& key : *found)
       if (key.is_string()) list.push_back(key.get<std::string>());
-    if (list.size() > kMostKeys) {
-      list.resize(kMostKeys);
+    if (list.size() > kMaxKeys) {
+      list.resize(kMaxKeys);
       list.emplace_back("...");
     }
     return list;

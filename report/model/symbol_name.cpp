@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kOperator = "operator";
 
 // Longer symbols exist in no wheel; the demangler's time and memory grow faster than its input.
-constexpr std::size_t kLongestSymbol = 1 << 16;
+constexpr std::size_t kMaxSymbolLength = 1 << 16;
 
 bool is_name_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$';
@@ -27,7 +27,7 @@ bool is_name_character(char c) {
 
 // `options` are libiberty's; without DMGL_PARAMS a function's parameters are left out.
 std::optional<std::string> demangle(std::string_view symbol, int options = DMGL_ANSI) {
-  if (!symbol.starts_with("_Z") || symbol.size() > kLongestSymbol) return std::nullopt;
+  if (!symbol.starts_with("_Z") || symbol.size() > kMaxSymbolLength) return std::nullopt;
   const std::string terminated(symbol);
   struct Free {
     void operator()(char* text) const { std::free(text); }  // As the demangler's manual asks.
@@ -164,7 +164,8 @@ std::string qualified_name(std::string_view symbol) {
 }
 
 std::string qualified_name_of_demangled(std::string_view demangled) {
-  return demangled.size() > kLongestSymbol ? std::string(demangled) : without_parameters(demangled);
+  return demangled.size() > kMaxSymbolLength ? std::string(demangled)
+                                             : without_parameters(demangled);
 }
 
 std::string parameters_of(std::string_view symbol) {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kSchema = "optrace.report/1";
 
 // Trees may be deeper than an indentation is helpful.
-constexpr std::size_t kDeepestIndentation = 60;
+constexpr std::size_t kMaxIndentationDepth = 60;
 
 class JsonWriter {
  public:
@@ -93,7 +93,7 @@ class JsonWriter {
   // All but the end: children follow.
   void open(const Frame& frame) {
     text_ += '\n';
-    text_.append(std::min(open_.size(), kDeepestIndentation) + 1, ' ');
+    text_.append(std::min(open_.size(), kMaxIndentationDepth) + 1, ' ');
     text_ += "{\"layer\": ";
     string(name_of(frame.layer));
     key("name", frame.name);

@@ -36,11 +36,11 @@ constexpr std::string_view kWarning = "33";
 constexpr std::size_t kLayerColumns = 12;
 // Where nothing else limits the columns that are aligned; what is longer runs over them. One long
 // name would otherwise add as many spaces to every line.
-constexpr std::size_t kLongestName = 56;
-constexpr std::size_t kLongestLocation = 120;
+constexpr std::size_t kMaxNameLength = 56;
+constexpr std::size_t kMaxLocationLength = 120;
 constexpr std::size_t kShortestName = 24;
 constexpr std::size_t kShortestLocation = 20;
-constexpr std::size_t kDeepestFork = 20;  // Forks below are not indented further.
+constexpr std::size_t kMaxForkDepth = 20;  // Forks below are not indented further.
 
 // One line of the tree, in pieces that are aligned with those of the others.
 struct Line {
@@ -251,7 +251,7 @@ class TreeWriter {
       lines.back().below = at.below;
       count(frame, at.parent, at.depth);
       const bool fork = frame.children.size() > 1;
-      const bool indent = fork && at.forks < kDeepestFork;
+      const bool indent = fork && at.forks < kMaxForkDepth;
       for (std::size_t i = frame.children.size(); i-- > 0;) {
         const bool last = i + 1 == frame.children.size();
         Pending child{&frame.children[i], &frame, at.below, at.below, at.depth + 1, at.forks + 1};
@@ -416,8 +416,8 @@ class TreeWriter {
     for (const Line& it : lines) {
       if (!ends_with_name(it))
         fit.name =
-            std::max(fit.name, columns(it.branch) + std::min(name_columns(it), kLongestName));
-      fit.location = std::max(fit.location, std::min(columns(it.location), kLongestLocation));
+            std::max(fit.name, columns(it.branch) + std::min(name_columns(it), kMaxNameLength));
+      fit.location = std::max(fit.location, std::min(columns(it.location), kMaxLocationLength));
       const std::size_t times = it.times.empty() ? 0 : columns(it.times) + 2;
       call = std::max(call, columns(it.call) + times);
     }
@@ -506,7 +506,7 @@ class TreeWriter {
   // The calls that failed, each with the way to it.
   void failed() {
     constexpr std::size_t kMost = 5;
-    constexpr std::size_t kMostAbove = 30;  // Frames: the tree above has all.
+    constexpr std::size_t kMaxAbove = 30;  // Frames: the tree above has all.
     const std::vector<Failure> found = failures(report_);
     for (std::size_t i = 0; i < found.size() && i < kMost; ++i) {
       const Failure& failure = found[i];
@@ -518,7 +518,7 @@ class TreeWriter {
       // From the innermost line of Python's on.
       std::size_t first = failure.path.size() - 1;
       while (first > 0 && failure.path[first]->layer != Layer::python) --first;
-      first = std::max(first, failure.path.size() - std::min(failure.path.size(), kMostAbove));
+      first = std::max(first, failure.path.size() - std::min(failure.path.size(), kMaxAbove));
       for (std::size_t at = first; at + 1 < failure.path.size(); ++at)
         field("", paint("under ", kDim) + place_of(failure.path, at));
     }

@@ -61,8 +61,8 @@ struct Settings {
 };
 
 constexpr int kAnswerSeconds = 540;  // Stepping is slow.
-constexpr std::size_t kMostDifferences = 3000;
-constexpr int kMostExamples = 10;
+constexpr std::size_t kMaxDifferences = 3000;
+constexpr int kMaxExamples = 10;
 
 // A workload that can't be stepped, or recorded; others still may.
 class Refusal : public Error {
@@ -181,7 +181,7 @@ struct Entries {
 // entries are the same if they lie at the same depth of the stack too.
 std::vector<std::uint32_t> align_entries(const Entries& left, const Entries& right) {
   std::unordered_map<std::uint64_t, std::size_t> shifts;  // Between the stacks of the two runs.
-  const auto first = align(left.functions, right.functions, kMostDifferences);
+  const auto first = align(left.functions, right.functions, kMaxDifferences);
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (first[i] != kNone) ++shifts[left.slots[i] - right.slots[first[i]]];
   }
@@ -199,7 +199,7 @@ std::vector<std::uint32_t> align_entries(const Entries& left, const Entries& rig
     }
     return result;
   };
-  return align(numbered(left, 0), numbered(right, shift), kMostDifferences);
+  return align(numbered(left, 0), numbered(right, shift), kMaxDifferences);
 }
 
 struct Comparison {
@@ -319,7 +319,7 @@ Comparison compare(const Trace& trace, const Truth& truth) {
     }
     if (!same) {
       ++wrong;
-      if (wrong <= kMostExamples) {
+      if (wrong <= kMaxExamples) {
         fmt::print(stderr,
                    "event {}, truth's entry {}: {}\n  is under   {} (event {})\n"
                    "  belongs to {}\n",
@@ -341,7 +341,7 @@ Comparison compare(const Trace& trace, const Truth& truth) {
     if (was_jump) ++tail_calls;
     if (was_jump != node.tail_call) {
       ++wrong_tail_calls;
-      if (wrong_tail_calls <= kMostExamples) {
+      if (wrong_tail_calls <= kMaxExamples) {
         fmt::print(stderr, "event {}: {} {} by a jump of {}\n", event, name_in_trace(event),
                    was_jump ? "was entered, unmarked," : "was not entered, though marked,",
                    name_in_truth(true_parent));

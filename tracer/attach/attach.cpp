@@ -300,8 +300,8 @@ class Attachment {
 
   /// Whether the process is gone, which it may be a moment after its connection.
   bool has_ended() const {
-    constexpr int kMostPauses = 100;
-    for (int i = 0; i < kMostPauses && !process_.ended(); ++i)
+    constexpr int kMaxPauses = 100;
+    for (int i = 0; i < kMaxPauses && !process_.ended(); ++i)
       std::this_thread::sleep_for(milliseconds(10));
     return process_.ended();
   }

@@ -35,7 +35,7 @@ constexpr std::size_t kVersionLimit = 1 << 16;
 constexpr std::size_t kCommandLineLimit = 1 << 12;
 /// CPython's table of dynamic symbols has 50 KB, that of what embeds it hardly more.
 constexpr std::uint64_t kTableLimit = std::uint64_t{16} << 20;
-constexpr std::size_t kLongestName = 256;  // The names that are looked for are much shorter.
+constexpr std::size_t kMaxNameLength = 256;  // The names that are looked for are much shorter.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::size_t kComparedCode = 32;
 constexpr std::string_view kDeleted = " (deleted)";
@@ -118,7 +118,7 @@ class ElfFile {
       for (std::uint64_t at = 0; const auto symbol = read_at<Elf64_Sym>(entries, at);
            at += sizeof(Elf64_Sym)) {
         if (symbol->st_shndx == SHN_UNDEF) continue;
-        found.emplace(elf_text(text, symbol->st_name, kLongestName), symbol->st_value);
+        found.emplace(elf_text(text, symbol->st_name, kMaxNameLength), symbol->st_value);
       }
       break;
     }

@@ -92,7 +92,7 @@ CallingCode find_calling_code(const RunningProcess& process) {
   constexpr std::array<unsigned char, 3> kSystemCall = {0x0f, 0x05, 0xc3};
   constexpr std::array<unsigned char, kRestoreSize> kRestore = {0x48, 0xc7, 0xc0, 0x0f, 0,
                                                                 0,    0,    0x0f, 0x05};
-  constexpr std::uint64_t kMostCode = 16 << 20;
+  constexpr std::uint64_t kMaxCode = 16 << 20;
   CallingCode found;
   const Descriptor memory = process.open("mem", O_RDONLY | O_CLOEXEC);
   if (!memory) throw why_not_allowed(process.id(), errno);
@@ -103,7 +103,7 @@ CallingCode find_calling_code(const RunningProcess& process) {
                            name.starts_with("ld-") || name.starts_with("libpthread");
     if (!has_locks) continue;
     found.locking.push_back({part.start, part.end});
-    std::vector<unsigned char> code(std::min(part.end - part.start, kMostCode));
+    std::vector<unsigned char> code(std::min(part.end - part.start, kMaxCode));
     const ssize_t got =
         ::pread(memory.get(), code.data(), code.size(), static_cast<off_t>(part.start));
     code.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));

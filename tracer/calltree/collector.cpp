@@ -38,11 +38,11 @@ namespace {
 using recording::ChunkState;
 using recording::SectionKind;
 
-constexpr std::uint64_t kMostRegionBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxRegionBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kEverything = std::numeric_limits<std::uint64_t>::max();
 
 // A slot near the end of a sealed chunk whose thread was interrupted while it filled it.
-constexpr int kMostWaitsForSlot = 50;  // Rounds.
+constexpr int kMaxWaitsForSlot = 50;  // Rounds.
 
 [[noreturn]] void refuse(const char* reason) {
   throw Error(ExitStatus::failed,
@@ -73,7 +73,7 @@ class Region {
     struct stat status{};
     if (fstat(descriptor, &status) != 0) refuse("it has no size");
     const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (size < sizeof(recording::RegionHeader) || size > kMostRegionBytes) refuse("its size");
+    if (size < sizeof(recording::RegionHeader) || size > kMaxRegionBytes) refuse("its size");
     void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (memory == MAP_FAILED) {
       throw Error(
@@ -497,7 +497,7 @@ bool Collector::State::next_event(Reader& reader, bool last, recording::Event& e
                                     [](const auto& later) { return load(later.ticks) != 0; });
       constexpr std::uint32_t kNearEnd = 8;  // Signal handlers may have taken those behind it.
       const bool suspicious = more || reader.at + kNearEnd >= recording::kEventsPerChunk;
-      if (!last && suspicious && reader.waits++ < kMostWaitsForSlot) return false;
+      if (!last && suspicious && reader.waits++ < kMaxWaitsForSlot) return false;
       if (more) {
         ++reader.at;
         continue;
@@ -631,7 +631,7 @@ bool Collector::State::read(std::uint64_t until, bool last) {
 void Collector::State::keep(std::uint32_t thread, const Event& event) {
   // The list doubles as it grows, and writing the file makes a copy.
   constexpr std::size_t kBytesPerEvent = 3 * sizeof(Event);
-  if (events_left_out != 0 || events_kept == trace_format::kMostEvents ||
+  if (events_left_out != 0 || events_kept == trace_format::kMaxEvents ||
       !options.memory->has_room_for_event()) {
     ++events_left_out;
     return;
@@ -657,7 +657,7 @@ void Collector::State::ask() {
   }
   const std::string path = plans_to_place.front().string();
   plans_to_place.erase(plans_to_place.begin());
-  if (path.size() >= recording::kLongestPlanPath) return;
+  if (path.size() >= recording::kMaxPlanPathLength) return;
   std::memcpy(shared.plan_path, path.c_str(), path.size() + 1);
   std::atomic_ref(shared.plan_wanted).store(++plans_asked);
 }

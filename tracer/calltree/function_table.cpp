@@ -79,7 +79,7 @@ bool FunctionTable::is_planned(const LoadedModule* module, std::uint64_t address
 
 namespace {
 
-constexpr int kMostJumps = 4;  // Through functions without a probe, one after the other.
+constexpr int kMaxJumps = 4;  // Through functions without a probe, one after the other.
 
 }  // namespace
 
@@ -90,7 +90,7 @@ FunctionJumps FunctionTable::find_jumps(std::uint32_t function) const {
   FunctionJumps all = optrace::find_jumps(module, located.function);
   std::set<std::uint64_t> seen = {located.function.address};
   std::size_t direct = 0, named = 0;  // Of `all`, followed.
-  for (int jumps = 0; jumps < kMostJumps; ++jumps) {
+  for (int jumps = 0; jumps < kMaxJumps; ++jumps) {
     std::vector<std::uint64_t> entries;
     for (; direct < all.tail_calls.size(); ++direct) entries.push_back(all.tail_calls[direct]);
     for (; named < all.named_tail_calls.size(); ++named)
@@ -138,7 +138,7 @@ namespace {
 // functions on the way that have no probe: each does nothing there but jump on to the next, as
 // PyErr_Clear does to _PyErr_Clear and that to _PyErr_Restore.
 bool hands_on_to(const ModuleSymbols& module, CallTarget target, std::uint64_t entry) {
-  for (int jumps = 0; jumps <= kMostJumps; ++jumps) {
+  for (int jumps = 0; jumps <= kMaxJumps; ++jumps) {
     const auto address =
         target.name.empty() ? std::optional(target.address) : module.definition(target.name);
     if (!address) return false;

@@ -37,7 +37,7 @@ constexpr std::size_t kRememberedOps = 1 << 19;
 constexpr std::size_t kRememberedCalls = 1 << 18;
 
 // What a thread remembers of situations is dropped when it takes more than this.
-constexpr std::size_t kMostRemembered = 64 << 20;  // Bytes.
+constexpr std::size_t kMaxRemembered = 64 << 20;  // Bytes.
 
 // Situations of more frames are not remembered: each would take as much room as there are frames.
 constexpr std::size_t kDeepest = 500;
@@ -51,10 +51,10 @@ constexpr std::uint32_t kTooDeep = kNone;  // As a thread's situation: the rules
 // events found none remembered, the rules alone go on for a while, each time for longer.
 constexpr std::uint32_t kJudged = 512;
 constexpr std::uint32_t kShortestRest = 2048;
-constexpr std::uint32_t kLongestRest = 65'536;
+constexpr std::uint32_t kMaxRestLength = 65'536;
 
 // Deeper recursion is merged: nobody reads so far, and memory has an end.
-constexpr std::uint32_t kDeepestPath = 10'000;
+constexpr std::uint32_t kMaxPathDepth = 10'000;
 
 // What a path takes in all: here, in the trace, and in the report, where its frame takes most.
 constexpr std::size_t kBytesPerPath = 1536;
@@ -438,7 +438,7 @@ std::uint32_t PathCounter::State::insert(const PathKey& key) {
 bool PathCounter::State::has_room_below(std::uint32_t parent) const {
   if (parent == kNone) return budget->has_room();
   return paths[parent].kind() != PathKind::merged && !is_merged(parent) &&
-         usages[parent].depth < kDeepestPath && budget->has_room();
+         usages[parent].depth < kMaxPathDepth && budget->has_room();
 }
 
 // Whether it is counted by its function alone.
@@ -467,7 +467,7 @@ std::uint32_t PathCounter::State::add_merged(const PathKey& key, std::uint32_t t
     if (is_merged(above)) above = paths[above].parent;
     if (paths[above].kind() == PathKind::merged)
       above = paths[above].parent;
-    else if (usages[above].depth < kDeepestPath)
+    else if (usages[above].depth < kMaxPathDepth)
       above = usages[above].root;
   }
   const PathKey group{.parent = above,
@@ -630,7 +630,7 @@ void PathCounter::State::judge(Thread& thread) {
   if (thread.found + thread.missed < kJudged) return;
   if (thread.missed > thread.found) {
     thread.rest = thread.next_rest;
-    thread.next_rest = std::min(thread.next_rest * 2, kLongestRest);
+    thread.next_rest = std::min(thread.next_rest * 2, kMaxRestLength);
   } else {
     thread.next_rest = kShortestRest;
   }
@@ -695,7 +695,7 @@ void PathCounter::State::apply(Thread& thread, const Event& event, const EventKe
   const std::size_t bytes = thread.situation_bytes + thread.memory.bytes();
   memories += bytes - thread.remembered;
   thread.remembered = bytes;
-  if (bytes > kMostRemembered || memories > budget->for_memories()) forget(thread);
+  if (bytes > kMaxRemembered || memories > budget->for_memories()) forget(thread);
 }
 
 // What an event made of the frames of which so many lived on.
@@ -764,7 +764,7 @@ void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::ui
       return;
     }
   }
-  if (of.ops.size() < kMostTallies)
+  if (of.ops.size() < kMaxTallies)
     of.ops.push_back({record, results, 1});
   else
     ++of.ops_left_out;
@@ -834,7 +834,7 @@ void PathCounter::State::note_arguments(Thread& thread, const Event& event) {
         return;
       }
     }
-    if (path.arguments.size() < kMostTallies)
+    if (path.arguments.size() < kMaxTallies)
       path.arguments.push_back({event.stack_pointer, event.return_address, 1});
     return;
   }
@@ -906,7 +906,7 @@ void PathCounter::State::note_activity(const Event& event) {
   Tallies& of = tallies_of(path);
   const auto [place, is_new] =
       activity_places.try_emplace(std::uint64_t{path} << 32 | event.what, of.activities.size());
-  if (is_new && of.activities.size() == kMostActivities) {
+  if (is_new && of.activities.size() == kMaxActivities) {
     activity_places.erase(place);
     ++of.activities_left_out;
     return;

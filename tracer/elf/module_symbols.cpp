@@ -24,12 +24,12 @@ std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64
 }
 
 // A linker writes about ten segments. Each symbol is looked for in each of them.
-constexpr std::size_t kMostSegments = 256;
+constexpr std::size_t kMaxSegments = 256;
 
-constexpr std::size_t kLongestName =
+constexpr std::size_t kMaxNameLength =
     32 << 10;  // Of a symbol; the longest of PyTorch 2.6.0 has 2,352 bytes.
 
-constexpr std::size_t kLongestPath = 4096;  // Of a library that is needed.
+constexpr std::size_t kMaxPathLength = 4096;  // Of a library that is needed.
 
 constexpr std::string_view kColdMark = ".cold";
 constexpr unsigned kNamesBetweenReleases = 1U << 12;
@@ -116,7 +116,7 @@ struct CfaRule {
 /// start. False when an instruction is not understood.
 bool run_frame_instructions(std::span<const std::byte> instructions, std::uint64_t code_alignment,
                             std::uint64_t distance, CfaRule& rule) {
-  constexpr std::size_t kDeepestStates = 64;
+  constexpr std::size_t kMaxStatesDepth = 64;
   std::vector<CfaRule> states;
   FrameReader reader(instructions);
   std::uint64_t location = 0;
@@ -166,7 +166,7 @@ bool run_frame_instructions(std::span<const std::byte> instructions, std::uint64
         reader.uleb();
         break;
       case 0x0A:  // DW_CFA_remember_state
-        if (states.size() == kDeepestStates) return false;
+        if (states.size() == kMaxStatesDepth) return false;
         states.push_back(rule);
         break;
       case 0x0B:  // DW_CFA_restore_state
@@ -248,7 +248,7 @@ void ModuleSymbols::read_headers() {
     // The time to search the code must be linear in the file's size.
     segment_bytes += entry->p_filesz;
     if (segment_bytes > 2 * file_.size()) fail("its segments overlap");
-    if (segments_.size() == kMostSegments) fail("it has too many segments");
+    if (segments_.size() == kMaxSegments) fail("it has too many segments");
     segments_.push_back({entry->p_vaddr, content});
     if ((entry->p_flags & PF_X) != 0) executable_.emplace_back(entry->p_vaddr, content);
   }
@@ -275,7 +275,7 @@ bool ModuleSymbols::tables_fit(std::uint64_t size) {
 }
 
 void ModuleSymbols::read_notes(std::span<const std::byte> notes) {
-  constexpr std::uint64_t kLongestBuildId = 32;
+  constexpr std::uint64_t kMaxBuildIdLength = 32;
   while (build_id_.empty()) {
     const auto note = read_at<Elf64_Nhdr>(notes, 0);
     if (!note) return;
@@ -285,7 +285,7 @@ void ModuleSymbols::read_notes(std::span<const std::byte> notes) {
     const auto owner = part_of(notes, name_at, note->n_namesz);
     const auto content = part_of(notes, content_at, note->n_descsz);
     if (note->n_type == NT_GNU_BUILD_ID && owner.size() == 4 &&
-        std::memcmp(owner.data(), "GNU", 4) == 0 && content.size() <= kLongestBuildId) {
+        std::memcmp(owner.data(), "GNU", 4) == 0 && content.size() <= kMaxBuildIdLength) {
       for (const std::byte byte : content) {
         build_id_ += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
       }
@@ -372,7 +372,7 @@ ModuleSymbols::Symbol ModuleSymbols::symbol(std::size_t index) const {
 }
 
 std::string_view ModuleSymbols::name(const Symbol& symbol) const {
-  return elf_text(names_, symbol.name, kLongestName);
+  return elf_text(names_, symbol.name, kMaxNameLength);
 }
 
 bool ModuleSymbols::is_function(const Symbol& symbol) const {
@@ -476,9 +476,9 @@ std::optional<std::size_t> ModuleSymbols::position_of(std::uint64_t address) con
   const auto offset = static_cast<std::uint32_t>(address - base_);
   const auto after = std::ranges::upper_bound(table().starts, offset);
   // Assembly may have function symbols inside a larger function: a few steps back find that one.
-  constexpr std::ptrdiff_t kDeepestNesting = 8;
+  constexpr std::ptrdiff_t kMaxNestingDepth = 8;
   const std::ptrdiff_t last = after - table().starts.begin();
-  for (std::ptrdiff_t at = last - 1; at >= 0 && at >= last - kDeepestNesting; --at) {
+  for (std::ptrdiff_t at = last - 1; at >= 0 && at >= last - kMaxNestingDepth; --at) {
     const auto position = static_cast<std::size_t>(at);
     if (offset - table().starts[position] < table().sizes[position]) return position;
   }
@@ -577,8 +577,8 @@ std::vector<std::string_view> ModuleSymbols::needed() const {
   for (const std::uint64_t offset : offsets) {
     if (offset >= texts.size()) continue;
     const auto place = texts.subspan(offset);
-    names.push_back(
-        elf_text(file_.load(place.first(std::min(place.size(), kLongestPath))), 0, kLongestPath));
+    names.push_back(elf_text(file_.load(place.first(std::min(place.size(), kMaxPathLength))), 0,
+                             kMaxPathLength));
   }
   return names;
 }
@@ -754,7 +754,7 @@ std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) co
         const auto named =
             read_at<Elf64_Sym>(table.symbols, ELF64_R_SYM(entry->r_info) * sizeof(Elf64_Sym));
         if (!named || named->st_name >= table.names.size()) continue;
-        const std::string_view name = elf_text(table.names, named->st_name, kLongestName);
+        const std::string_view name = elf_text(table.names, named->st_name, kMaxNameLength);
         slots_->emplace(entry->r_offset, name);
         if (named->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(named->st_info) == STT_FUNC)
           definitions_.emplace(name, named->st_value);

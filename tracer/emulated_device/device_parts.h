@@ -128,9 +128,9 @@ inline PartChoice choose_part(std::string_view text) {
     const Setting* known = nullptr;
     for (const Setting& setting : kSettings)
       if (sign != piece.npos && setting.name == piece.substr(0, sign)) known = &setting;
-    constexpr std::size_t kMostDigits = 5;
+    constexpr std::size_t kMaxDigits = 5;
     int number = 0;
-    bool digits = !value.empty() && value.size() <= kMostDigits;
+    bool digits = !value.empty() && value.size() <= kMaxDigits;
     for (const char digit : value) {
       digits = digits && digit >= '0' && digit <= '9';
       if (digits) number = number * 10 + (digit - '0');

@@ -45,8 +45,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTargetDescriptor = 3;           // The socket's number in the target.
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
-constexpr std::size_t kLongestSentence = 2000;
-constexpr std::size_t kMostModules = 16;
+constexpr std::size_t kMaxSentenceLength = 2000;
+constexpr std::size_t kMaxModules = 16;
 constexpr const char* kReport =
     "Run the command again; if it stays so, report it with what is printed here.";
 
@@ -60,7 +60,7 @@ std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int,
 }
 
 /// Text of the target's as it may be shown: bounded, and without what drives a terminal.
-std::string shown(std::string_view text, std::size_t limit = kLongestSentence) {
+std::string shown(std::string_view text, std::size_t limit = kMaxSentenceLength) {
   return printable_lines(text.substr(0, limit)) + (text.size() > limit ? "..." : "");
 }
 
@@ -299,7 +299,7 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
     modules.insert(modules.end(), emulated.begin(), emulated.end());
   }
   const auto others = python.find("modules");
-  if (others != python.end() && others->is_array() && others->size() <= kMostModules) {
+  if (others != python.end() && others->is_array() && others->size() <= kMaxModules) {
     for (const Json& other : *others) {
       if (other.is_string()) modules.emplace_back(other.get<std::string>());
     }
@@ -324,7 +324,7 @@ void TargetMessages::append(std::string_view bytes) {
   const std::size_t searched = bytes_.size();
   bytes_.append(bytes);
   if (!ready()) end_ = bytes_.find('\n', searched);
-  if (!ready() && bytes_.size() - begin_ > kLongestLine) {
+  if (!ready() && bytes_.size() - begin_ > kMaxLineLength) {
     throw Error(ExitStatus::failed, "the traced Python sent a message without end", kReport);
   }
 }
@@ -365,8 +365,8 @@ TensorShape parse_shape(const std::string& text) {
                  "Write sizes with x between them, 4x3x8x8, for the first tensor, or "
                  "weight=8x3x3x3 for the tensor weight; `scalar` has no dimensions.");
   };
-  constexpr std::size_t kMostDimensions = 64;  // A tensor can't have more.
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+  constexpr std::size_t kMaxDimensions = 64;  // A tensor can't have more.
+  constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
   auto [tensor, sizes] = tensor_and_value(text);
   if (text.find('=') != std::string::npos && !is_identifier(tensor)) {
     throw refuse("names no tensor");
@@ -382,7 +382,7 @@ TensorShape parse_shape(const std::string& text) {
     if (problem != std::errc() || rest != last || size < 0) {
       throw refuse("is no shape");
     }
-    if (size > kMostElements || (size > 0 && elements > kMostElements / size)) {
+    if (size > kMaxElements || (size > 0 && elements > kMaxElements / size)) {
       throw refuse("has more elements than any memory");
     }
     elements *= std::max<std::int64_t>(size, 1);
@@ -390,7 +390,7 @@ TensorShape parse_shape(const std::string& text) {
     more = end < sizes.size();
     sizes.remove_prefix(more ? end + 1 : end);
   }
-  if (shape.sizes.size() > kMostDimensions) throw refuse("has more dimensions than a tensor can");
+  if (shape.sizes.size() > kMaxDimensions) throw refuse("has more dimensions than a tensor can");
   return shape;
 }
 

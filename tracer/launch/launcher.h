@@ -118,9 +118,9 @@ LaunchResult launch(const LaunchRequest& request, const LaunchProgress& progress
 /// not trusted: lines are bounded, and what is no such object throws Error(failed).
 class TargetMessages {
  public:
-  static constexpr std::size_t kLongestLine = 16 << 20;  ///< Bytes.
+  static constexpr std::size_t kMaxLineLength = 16 << 20;  ///< Bytes.
 
-  /// Adds bytes as they came. Throws Error(failed) when a line outgrows kLongestLine.
+  /// Adds bytes as they came. Throws Error(failed) when a line outgrows kMaxLineLength.
   void append(std::string_view bytes);
 
   /// True if a whole message is there.

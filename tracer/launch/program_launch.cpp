@@ -45,7 +45,7 @@ using std::chrono::milliseconds;
 
 constexpr const char* kReport =
     "Run the command again; if it stays so, report it with what is printed here.";
-constexpr std::size_t kMostProcesses = 4096;
+constexpr std::size_t kMaxProcesses = 4096;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
 constexpr milliseconds kDrainPause{2};
@@ -360,7 +360,7 @@ class TracedProgram {
   void listen() {
     try {
       while (std::optional<ProgramConnection> connection = listener_.accept()) {
-        if (strangers_.size() < kMostProcesses) strangers_.push_back(std::move(*connection));
+        if (strangers_.size() < kMaxProcesses) strangers_.push_back(std::move(*connection));
       }
     } catch (const Error& error) {
       complain(error);
@@ -423,7 +423,7 @@ class TracedProgram {
         return;
       }
     }
-    if (kind != "program" || forked || families_.size() >= kMostProcesses) return;
+    if (kind != "program" || forked || families_.size() >= kMaxProcesses) return;
     families_.push_back(std::make_unique<ProcessFamily>(request_, program_, std::move(connection),
                                                         std::move(message)));
   }
@@ -469,8 +469,8 @@ ChildProcess::Options how_to_start(const ProgramRequest& request,
 }  // namespace
 
 std::optional<std::uint64_t> rank_number(std::string_view text) {
-  constexpr std::size_t kMostDigits = 9;
-  if (text.empty() || text.size() > kMostDigits ||
+  constexpr std::size_t kMaxDigits = 9;
+  if (text.empty() || text.size() > kMaxDigits ||
       text.find_first_not_of("0123456789") != std::string_view::npos) {
     return std::nullopt;
   }

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kReport =
     "Run the command again; if it stays so, report it with what is printed here.";
-constexpr std::size_t kMostModules = 16;
+constexpr std::size_t kMaxModules = 16;
 constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(30);
 
 Json object_in(Json& message, const char* key) {
@@ -57,7 +57,7 @@ void TracingOrders::plan(const Json& greeting) {
                          [&store](const auto& library) { return store.has(library); });
   }
   const auto others = greeting.find("modules");
-  if (others != greeting.end() && others->is_array() && others->size() <= kMostModules) {
+  if (others != greeting.end() && others->is_array() && others->size() <= kMaxModules) {
     for (const Json& other : *others) {
       if (other.is_string()) modules.emplace_back(other.get<std::string>());
     }

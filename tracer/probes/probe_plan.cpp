@@ -231,11 +231,11 @@ bool ProbePlanner::plan_trap(Slot& slot, std::span<const std::byte> code) const 
 
 bool ProbePlanner::add(std::uint64_t address) {
   if (added_.contains(address)) return true;
-  constexpr std::uint64_t kLongestPatch = kJumpSize - 1 + ZYDIS_MAX_INSTRUCTION_LENGTH;
+  constexpr std::uint64_t kMaxPatchLength = kJumpSize - 1 + ZYDIS_MAX_INSTRUCTION_LENGTH;
   const auto function = module_.find_piece(address);
   if (!function || function->address != address || function->resolver) return false;
   const auto next = module_.next_start(address);
-  const std::uint64_t room = next ? std::min(*next - address, kLongestPatch) : kLongestPatch;
+  const std::uint64_t room = next ? std::min(*next - address, kMaxPatchLength) : kMaxPatchLength;
   const auto code = module_.code(address, room);
   if (code.empty()) return false;
 
@@ -314,7 +314,7 @@ bool ProbePlan::parse() {
                              std::uint64_t{header.fixup_count} * sizeof(Fixup) + header.code_size +
                              header.path_size;
   if (std::memcmp(header.magic, plan::kMagic, sizeof header.magic) != 0 ||
-      header.version != plan::kVersion || header.build_id_size > plan::kLongestBuildId ||
+      header.version != plan::kVersion || header.build_id_size > plan::kMaxBuildIdLength ||
       bytes.size() != size || XXH3_64bits(bytes.data(), bytes.size()) != header.checksum) {
     return false;
   }

@@ -32,14 +32,14 @@ namespace {
 // What a compiler reads may be made to keep it busy. The emulated device, the largest, takes less
 // than a tenth of each.
 constexpr std::chrono::minutes kPatience{5};
-constexpr rlim_t kMostSeconds = 300;
+constexpr rlim_t kMaxSeconds = 300;
 #ifdef __SANITIZE_ADDRESS__
 // The generator of the emulated device is one of the steps; AddressSanitizer reserves terabytes.
-constexpr rlim_t kMostMemory = RLIM_INFINITY;
+constexpr rlim_t kMaxMemory = RLIM_INFINITY;
 #else
-constexpr rlim_t kMostMemory = rlim_t{8} << 30;
+constexpr rlim_t kMaxMemory = rlim_t{8} << 30;
 #endif
-constexpr rlim_t kMostOutput = rlim_t{512} << 20;
+constexpr rlim_t kMaxOutput = rlim_t{512} << 20;
 // Newer torch needs C++20; a compiler that has no such thing may still build for an older one.
 constexpr std::array kStandards = {"-std=c++20", "-std=c++17"};
 constexpr std::size_t kCompilersAtOnce = 2;
@@ -91,9 +91,9 @@ class RunningStep {
     options.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder.string()}};
     options.descriptors = {{output.get(), STDOUT_FILENO}, {output.get(), STDERR_FILENO}};
     options.working_folder = folder.string();
-    options.limits = {{RLIMIT_CPU, kMostSeconds},
-                      {RLIMIT_AS, kMostMemory},
-                      {RLIMIT_FSIZE, kMostOutput},
+    options.limits = {{RLIMIT_CPU, kMaxSeconds},
+                      {RLIMIT_AS, kMaxMemory},
+                      {RLIMIT_FSIZE, kMaxOutput},
                       {RLIMIT_CORE, 0}};
     child_.emplace(options);
     end_ = std::chrono::steady_clock::now() + kPatience;

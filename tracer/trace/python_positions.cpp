@@ -12,10 +12,10 @@ namespace optrace {
 namespace {
 
 constexpr std::uint32_t kInstructionUnit = 2;  // Bytes; what 3.11 and later count in.
-constexpr std::int64_t kMostLines = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxLines = std::numeric_limits<std::int32_t>::max();
 
 std::uint32_t sane(std::int64_t number) {
-  return number < 1 || number > kMostLines ? 0 : static_cast<std::uint32_t>(number);
+  return number < 1 || number > kMaxLines ? 0 : static_cast<std::uint32_t>(number);
 }
 
 /// Takes bytes from the front. At the end it gives zeros, and says so.

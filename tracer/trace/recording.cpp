@@ -162,8 +162,8 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
     }
     case SectionKind::op_record: {
       recording::OpRecord raw{};
-      constexpr std::uint32_t kMostRecords = 1U << 21;  // 64 MiB of empty texts.
-      if (!cursor.take(raw) || raw.id >= kMostRecords) malformed("an op record is malformed");
+      constexpr std::uint32_t kMaxRecords = 1U << 21;  // 64 MiB of empty texts.
+      if (!cursor.take(raw) || raw.id >= kMaxRecords) malformed("an op record is malformed");
       if (raw.id >= op_records.size()) op_records.resize(raw.id + 1);
       const auto text = cursor.rest();
       op_records[raw.id].assign(reinterpret_cast<const char*>(text.data()), text.size());

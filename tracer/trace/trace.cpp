@@ -145,7 +145,7 @@ class SectionWriter {
 
 nlohmann::json read_meta(std::span<const std::byte> bytes, const std::filesystem::path& path) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (is_nested_deeper(text, kDeepestJson)) {
+  if (is_nested_deeper(text, kMaxJsonDepth)) {
     refuse(path, "its section 'meta' is corrupt: it is nested too deeply", kRecordAgain);
   }
   nlohmann::json meta = read_json(text);
@@ -248,16 +248,16 @@ void read_paths(SectionReader reader, Trace& trace) {
     path.total_time = reader.number();
     path.shortest_time = reader.number();
     path.longest_time = reader.number();
-    path.ops.resize(reader.count(3, kMostTallies));
+    path.ops.resize(reader.count(3, kMaxTallies));
     for (OpTally& tally : path.ops) {
       tally = {reader.number32(), reader.number32(), reader.number()};
     }
-    path.arguments.resize(reader.count(3, kMostTallies));
+    path.arguments.resize(reader.count(3, kMaxTallies));
     for (ArgumentTally& tally : path.arguments) {
       tally = {reader.number(), reader.number(), reader.number()};
     }
     path.ops_left_out = reader.number();
-    path.activities.resize(reader.count(5, kMostActivities));
+    path.activities.resize(reader.count(5, kMaxActivities));
     for (ActivityTally& tally : path.activities) {
       tally = {reader.number32(), reader.number(), reader.number(), reader.number(),
                reader.number()};
@@ -537,10 +537,10 @@ class BodyWriter {
 
   void add(SectionKind kind, std::string_view decoded) {
     decoded_bytes_ += decoded.size();
-    if (decoded_bytes_ > kMostDecodedBytes || ++section_count_ > kMostSections) {
+    if (decoded_bytes_ > kMaxDecodedBytes || ++section_count_ > kMaxSections) {
       throw Error(ExitStatus::failed,
                   fmt::format("the trace is too large for {}: more than {} MiB of records",
-                              path_.string(), kMostDecodedBytes >> 20),
+                              path_.string(), kMaxDecodedBytes >> 20),
                   "Trace a shorter run.");
     }
     const std::size_t start = body_.size();
@@ -612,7 +612,7 @@ Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
     refuse(path, "it is truncated or corrupt (its checksum differs)", kRecordAgain);
   }
   const auto single_sections = static_cast<std::uint32_t>(SectionKind::thread) - 1;
-  if (header.section_count < single_sections || header.section_count > kMostSections) {
+  if (header.section_count < single_sections || header.section_count > kMaxSections) {
     refuse(path, "it is corrupt: sections are missing", kRecordAgain);
   }
 
@@ -626,9 +626,9 @@ Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
       refuse(path, fmt::format("it is corrupt: section {} is of an unexpected kind", position),
              kRecordAgain);
     }
-    if (section.stored_size > bytes.size() || section.decoded_size > kMostDecodedBytes ||
-        decoded_bytes > std::min(kMostDecodedBytes, kDecoded.most(file.bytes().size())) ||
-        (kind == SectionKind::meta && section.decoded_size > kMostMetaBytes)) {
+    if (section.stored_size > bytes.size() || section.decoded_size > kMaxDecodedBytes ||
+        decoded_bytes > std::min(kMaxDecodedBytes, kDecoded.most(file.bytes().size())) ||
+        (kind == SectionKind::meta && section.decoded_size > kMaxMetaBytes)) {
       refuse(path, fmt::format("it is corrupt: section '{}' is too large", name_of(kind)),
              kRecordAgain);
     }

@@ -157,15 +157,15 @@ struct TracePath {
   /// ops, nodes): of all calls that ended, the shortest and the longest.
   std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
   /// Dispatcher steps: their op records. Calls of libraries: what they were asked for; no results.
-  /// At most kMostTallies, by first call.
+  /// At most kMaxTallies, by first call.
   std::vector<OpTally> ops{};
   std::vector<ArgumentTally> arguments{};   ///< Likewise, of redispatches.
   std::uint64_t ops_left_out = 0;           ///< Calls with op records beyond those.
-  std::vector<ActivityTally> activities{};  ///< At most kMostActivities, by first.
+  std::vector<ActivityTally> activities{};  ///< At most kMaxActivities, by first.
   std::uint64_t activities_left_out = 0;    ///< Activities beyond those.
 };
-constexpr std::size_t kMostTallies = 16;
-constexpr std::size_t kMostActivities = 1024;  ///< The replay of a graph has hundreds.
+constexpr std::size_t kMaxTallies = 16;
+constexpr std::size_t kMaxActivities = 1024;  ///< The replay of a graph has hundreds.
 
 struct ThreadRecord {
   std::uint64_t id = 0;  ///< As gettid gives it.

@@ -60,10 +60,10 @@ struct SectionHeader {
 };
 
 /// A reader refuses what claims more: no real trace comes near, a crafted one must not fill memory.
-constexpr std::uint64_t kMostDecodedBytes = std::uint64_t{1} << 30;  ///< All sections together.
+constexpr std::uint64_t kMaxDecodedBytes = std::uint64_t{1} << 30;  ///< All sections together.
 /// That a timeline keeps, of all threads: at 46 bytes at most, they leave room for the rest.
-constexpr std::uint64_t kMostEvents = std::uint64_t{1} << 24;
-constexpr std::uint64_t kMostMetaBytes = std::uint64_t{1} << 26;
+constexpr std::uint64_t kMaxEvents = std::uint64_t{1} << 24;
+constexpr std::uint64_t kMaxMetaBytes = std::uint64_t{1} << 26;
 
 /// What a file may expand to grows with its size, so that a small file can't ask for much memory. A
 /// writer lengthens a file that compresses better than that (kPadding).
@@ -87,7 +87,7 @@ constexpr Expansion kNamed{std::uint64_t{32} << 20, 512};
 /// A skippable frame of zstd's: this magic number and the size (4 bytes each), then zeros. Only the
 /// last section has one, behind its own frame.
 constexpr std::uint32_t kPadding = 0x184D2A50;
-constexpr std::uint32_t kMostSections = 1 << 20;
+constexpr std::uint32_t kMaxSections = 1 << 20;
 
 static_assert(sizeof(FileHeader) == 24 && sizeof(SectionHeader) == 24);
 

@@ -280,7 +280,7 @@ TEST_CASE("what another process wrote into a region breaks nothing", "[collector
     // One to eight words anywhere that matters: header, arena, chunk headers, events.
     for (std::size_t n = 1 + below(8); n > 0; --n) {
       const std::size_t places[] = {
-          below(sizeof(r::RegionHeader) - r::kLongestPlanPath), r::kChunkSize + below(400),
+          below(sizeof(r::RegionHeader) - r::kMaxPlanPathLength), r::kChunkSize + below(400),
           r::kChunkSize + kArena + below(kChunks) * r::kChunkSize + below(2000)};
       const std::size_t at = places[below(3)];
       const std::uint32_t values[] = {0, 1, 0x7FFFFFFF, 0xFFFFFFFF,

@@ -77,7 +77,7 @@ TEST_CASE("a long line in small pieces, and many lines in one piece, take linear
   TargetMessages messages;
   const std::string part(32, ' ');
   messages.append("{");
-  for (std::size_t size = 0; size < TargetMessages::kLongestLine / 2; size += part.size()) {
+  for (std::size_t size = 0; size < TargetMessages::kMaxLineLength / 2; size += part.size()) {
     messages.append(part);
     REQUIRE_FALSE(messages.ready());
   }
@@ -109,7 +109,7 @@ TEST_CASE("a message without end is refused, not kept") {
   TargetMessages messages;
   const std::string part(1 << 20, 'x');
   const auto flood = [&] {
-    for (std::size_t size = 0; size <= TargetMessages::kLongestLine; size += part.size()) {
+    for (std::size_t size = 0; size <= TargetMessages::kMaxLineLength; size += part.size()) {
       messages.append(part);
     }
   };

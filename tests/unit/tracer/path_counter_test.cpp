@@ -548,16 +548,16 @@ TEST_CASE("calls are remembered for long, but not for ever", "[path_counter]") {
 TEST_CASE("more kinds of activities than are kept are counted", "[path_counter]") {
   TraceBuilder t;
   const auto kernel = t.function("kernel");
-  t.trace.op_records.resize(kMostActivities + 3, "{}");
+  t.trace.op_records.resize(kMaxActivities + 3, "{}");
   ThreadRecord& thread = t.trace.threads[0];
   t.enter(kernel, kNone, 1000);
   note(thread, EventKind::device_call, 0, 900, 1);
   for (int round = 0; round < 2; ++round)
-    for (std::uint32_t record = 1; record <= kMostActivities + 2; ++record)
+    for (std::uint32_t record = 1; record <= kMaxActivities + 2; ++record)
       note(thread, EventKind::device_activity, record, 1, 1);
   count_paths(t.trace, {});
-  CHECK(t.trace.paths[0].activities.size() == kMostActivities);
-  CHECK(t.trace.paths[0].activities.back() == ActivityTally{kMostActivities, 2, 2, 1, 1});
+  CHECK(t.trace.paths[0].activities.size() == kMaxActivities);
+  CHECK(t.trace.paths[0].activities.back() == ActivityTally{kMaxActivities, 2, 2, 1, 1});
   CHECK(t.trace.paths[0].activities_left_out == 4);
   CHECK(t.trace.meta["warnings"].is_null());
 }
@@ -589,8 +589,8 @@ TEST_CASE("more kinds of records than are kept are counted", "[path_counter]") {
     note(t.trace.threads[0], EventKind::op_end, 0, kNoSequence, 1);
   }
   count_paths(t.trace, {});
-  CHECK(t.trace.paths[0].ops.size() == kMostTallies);
-  CHECK(t.trace.paths[0].ops_left_out == 39 - kMostTallies);
+  CHECK(t.trace.paths[0].ops.size() == kMaxTallies);
+  CHECK(t.trace.paths[0].ops_left_out == 39 - kMaxTallies);
 }
 
 TEST_CASE("a node that runs on another thread knows the op that made it", "[path_counter]") {

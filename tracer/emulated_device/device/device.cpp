@@ -92,8 +92,8 @@ int current_device() {
   return the_current_device;
 }
 void* context_of(int device) {
-  constexpr int kMostDevices = 64;
-  static int contexts[kMostDevices];
+  constexpr int kMaxDevices = 64;
+  static int contexts[kMaxDevices];
   return &contexts[device];
 }
 void set_current_device(int device) {

@@ -18,7 +18,7 @@ namespace {
 using Bytes = std::string_view;
 
 // No image that is in use comes near.
-constexpr std::uint64_t kMostBytes = 1ULL << 31;
+constexpr std::uint64_t kMaxBytes = 1ULL << 31;
 
 constexpr std::uint32_t kFatbinMagic = 0xBA55ED50;
 
@@ -88,7 +88,7 @@ struct Chosen {
 bool choose(const void* image, Chosen& chosen) {
   FatbinHeader header{};
   std::memcpy(&header, image, sizeof header);
-  if (header.header_size < sizeof header || header.size > kMostBytes) return false;
+  if (header.header_size < sizeof header || header.size > kMaxBytes) return false;
   const Bytes bytes{static_cast<const char*>(image) + header.header_size, header.size};
   int best = 0;
   for (std::uint64_t at = 0;;) {
@@ -170,7 +170,7 @@ bool zstd(Bytes from, std::string& to) {
 /// The machine code itself; `kept` holds it if it was compressed.
 Bytes unpack(const Chosen& chosen, std::string& kept) {
   if ((chosen.entry.flags & (kLz4 | kZstd)) == 0) return chosen.payload;
-  if (chosen.entry.uncompressed_size > kMostBytes) return {};
+  if (chosen.entry.uncompressed_size > kMaxBytes) return {};
   const Bytes packed = part_of(chosen.payload, 0, chosen.entry.compressed_size);
   kept.resize(chosen.entry.uncompressed_size);
   const bool whole = (chosen.entry.flags & kLz4) != 0 ? lz4(packed, kept) : zstd(packed, kept);
@@ -208,14 +208,14 @@ Bytes whole_cubin(const void* image) {
   std::uint64_t end =
       std::max<std::uint64_t>(header.e_shoff + std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr),
                               header.e_phoff + std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr));
-  if (end > kMostBytes) return {};
+  if (end > kMaxBytes) return {};
   const Bytes headers{static_cast<const char*>(image), end};
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr section{};
     if (!read_at(headers, header.e_shoff + i * sizeof section, section)) return {};
     if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
   }
-  if (end > kMostBytes) return {};
+  if (end > kMaxBytes) return {};
   return {static_cast<const char*>(image), end};
 }
 

@@ -174,9 +174,9 @@ bool has_addresses(const void* object, std::size_t bytes, std::size_t offset, st
 /// one at a known place behind the calculator. Dimensions that aren't used hold whatever was there,
 /// addresses too, so only the right place counts.
 void* output_of_functor(const void* functor, std::size_t bytes, const KernelWrites& writes) {
-  constexpr std::size_t kMostTensors = 8;
+  constexpr std::size_t kMaxTensors = 8;
   const bool all = writes.tensors == 0;
-  for (std::size_t tensors = all ? kMostTensors : writes.tensors; tensors > 0; --tensors) {
+  for (std::size_t tensors = all ? kMaxTensors : writes.tensors; tensors > 0; --tensors) {
     const std::size_t place = behind_calculator(tensors) + (all ? 0 : writes.word * sizeof(void*));
     if (has_addresses(functor, bytes, place, all ? tensors : 1)) return word_at(functor, place);
   }

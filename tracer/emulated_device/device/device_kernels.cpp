@@ -30,8 +30,8 @@ struct Module {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kMostThreads = 1024;
-constexpr int kMostRegisters = 255;
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxRegisters = 255;
 // What the driver gives every thread, whatever its image says.
 constexpr int kLeastRegisters = 16;
 
@@ -79,7 +79,7 @@ cudaOccDeviceProp occupancy_properties() {
   cudaOccDeviceProp properties;
   properties.computeMajor = device.major;
   properties.computeMinor = device.minor;
-  properties.maxThreadsPerBlock = kMostThreads;
+  properties.maxThreadsPerBlock = kMaxThreads;
   properties.maxThreadsPerMultiprocessor = device.threads;
   properties.regsPerBlock = 65536;
   properties.regsPerMultiprocessor = device.registers;
@@ -194,17 +194,17 @@ std::vector<Effect> effects_of_launch(Kernel& kernel, const Launch& launch) {
 }
 
 Status check_launch(const Kernel& kernel, const Launch& launch) {
-  constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
-  constexpr unsigned kMostBlocks = 65535;
-  constexpr unsigned kMostThreadsZ = 64;
+  constexpr unsigned kMaxBlocksX = 0x7FFFFFFF;
+  constexpr unsigned kMaxBlocks = 65535;
+  constexpr unsigned kMaxThreadsZ = 64;
   for (int i = 0; i < 3; ++i)
     if (launch.grid[i] == 0 || launch.block[i] == 0) return Status::invalid_configuration;
-  if (launch.grid[0] > kMostBlocksX || launch.grid[1] > kMostBlocks || launch.grid[2] > kMostBlocks)
+  if (launch.grid[0] > kMaxBlocksX || launch.grid[1] > kMaxBlocks || launch.grid[2] > kMaxBlocks)
     return Status::invalid_configuration;
-  if (launch.block[0] > kMostThreads || launch.block[1] > kMostThreads ||
-      launch.block[2] > kMostThreadsZ)
+  if (launch.block[0] > kMaxThreads || launch.block[1] > kMaxThreads ||
+      launch.block[2] > kMaxThreadsZ)
     return Status::invalid_configuration;
-  if (std::uint64_t{launch.block[0]} * launch.block[1] * launch.block[2] > kMostThreads)
+  if (std::uint64_t{launch.block[0]} * launch.block[1] * launch.block[2] > kMaxThreads)
     return Status::invalid_configuration;
   const int limit = kernel.dynamic_shared_limit < 0
                         ? part().shared_memory_per_block
@@ -326,14 +326,14 @@ Status figures_of(Kernel* kernel, KernelFigures& figures) {
   const int each_warp = (figures.registers * kWarp + kUnit - 1) / kUnit * kUnit;
   const int by_registers = 65536 / each_warp / 4 * 4 * kWarp;
   figures.max_threads = std::min(
-      {kMostThreads, by_registers, cubin.max_threads == 0 ? kMostThreads : cubin.max_threads});
+      {kMaxThreads, by_registers, cubin.max_threads == 0 ? kMaxThreads : cubin.max_threads});
   const int usual =
       std::max(0, part().shared_memory_per_block - static_cast<int>(figures.static_shared));
   figures.dynamic_shared_limit =
       kernel->dynamic_shared_limit < 0 ? usual : kernel->dynamic_shared_limit;
   figures.carveout = kernel->carveout;
   figures.non_portable_clusters = kernel->non_portable_clusters;
-  return cubin.registers > kMostRegisters ? Status::invalid_image : Status::success;
+  return cubin.registers > kMaxRegisters ? Status::invalid_image : Status::success;
 }
 
 Status active_blocks(Kernel* kernel, int threads, std::size_t dynamic_shared, int& blocks) {

@@ -18,8 +18,8 @@ namespace optrace::emulated {
 namespace {
 
 // Beyond these, calls are still noted, but without saying what they were.
-constexpr std::size_t kMostRecords = 65536;
-constexpr std::size_t kMostBytes = 32ULL << 20;
+constexpr std::size_t kMaxRecords = 65536;
+constexpr std::size_t kMaxBytes = 32ULL << 20;
 
 std::mutex records_mutex;
 const HeldAcrossFork<records_mutex> records_held;
@@ -56,7 +56,7 @@ std::uint32_t record_of(const optrace_device_functions& functions, std::uint32_t
   }
   const auto known = kept.ids.find(text);
   if (known != kept.ids.end()) return known->second;
-  if (kept.ids.size() >= kMostRecords || kept.bytes + text.size() > kMostBytes) return 0;
+  if (kept.ids.size() >= kMaxRecords || kept.bytes + text.size() > kMaxBytes) return 0;
   const std::uint32_t id = functions.new_record();
   if (id == 0 || functions.keep_record(id, text.data(), text.size()) != 0) return 0;
   kept.ids.emplace(text, id);

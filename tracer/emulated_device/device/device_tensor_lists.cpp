@@ -10,11 +10,11 @@ namespace optrace::emulated {
 namespace {
 
 // MultiTensorApply.cuh: by the number of lists, how many tensors fit into the argument.
-constexpr std::size_t kMostLists = 5;
-constexpr std::size_t kSlots[kMostLists] = {110, 64, 48, 36, 30};
-constexpr std::size_t kSlotsBesideNumbers[kMostLists] = {96, 64, 48, 36, 30};
+constexpr std::size_t kMaxLists = 5;
+constexpr std::size_t kSlots[kMaxLists] = {110, 64, 48, 36, 30};
+constexpr std::size_t kSlotsBesideNumbers[kMaxLists] = {96, 64, 48, 36, 30};
 constexpr std::size_t kSlotsBesideComplexDoubles[2] = {72, 60};
-constexpr std::size_t kMostBlocks = 320;
+constexpr std::size_t kMaxBlocks = 320;
 constexpr std::size_t kAddress = sizeof(void*);
 constexpr std::size_t kSize = sizeof(std::int64_t);
 
@@ -36,7 +36,7 @@ bool is_number(Text text) {
 std::optional<TensorLists> layout_of(Text metadata) {
   const std::vector<Text> arguments = template_arguments(metadata);
   const std::size_t lists = arguments.empty() ? 0 : small_number(arguments.back());
-  if (lists == 0 || lists > kMostLists) return std::nullopt;
+  if (lists == 0 || lists > kMaxLists) return std::nullopt;
   if (has(metadata, "FusedOptimizerTensorListMetadata<"))
     return TensorLists{lists, kSlots[lists - 1], kSlotsBesideNumbers[lists - 1] * kAddress, 0,
                        {},    std::nullopt};
@@ -79,7 +79,7 @@ T at(const char* object, std::size_t offset) {
 /// How many tensors the first blocks work on: the number of the last one's, and one.
 std::size_t tensors_of(const char* tensor_of_block, std::size_t blocks) {
   const auto* const numbers = reinterpret_cast<const unsigned char*>(tensor_of_block);
-  const std::size_t count = std::min(blocks, kMostBlocks);
+  const std::size_t count = std::min(blocks, kMaxBlocks);
   return count == 0 ? 0 : std::size_t{*std::max_element(numbers, numbers + count)} + 1;
 }
 

@@ -222,13 +222,13 @@ CUresult attribute_of(Kernel* kernel, CUfunction_attribute attribute, int* value
 }
 
 CUresult set_attribute(Kernel* kernel, CUfunction_attribute attribute, int value) {
-  constexpr int kMostPercent = 100;
+  constexpr int kMaxPercent = 100;
   if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       return result(set_dynamic_shared_limit(kernel, value));
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      if (value < -1 || value > kMostPercent) return CUDA_ERROR_INVALID_VALUE;
+      if (value < -1 || value > kMaxPercent) return CUDA_ERROR_INVALID_VALUE;
       kernel->carveout = value;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
@@ -1009,12 +1009,12 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
                                 const cuuint32_t* box, const cuuint32_t* element_strides,
                                 CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
                                 CUtensorMapFloatOOBfill) {
-  constexpr cuuint32_t kMostDimensions = 5;
+  constexpr cuuint32_t kMaxDimensions = 5;
   constexpr cuuint32_t kLargestBox = 256;
   constexpr std::uintptr_t kAlignment = 16;
   if (part().major < 9)
     return outcome(refuse("cuTensorMapEncodeTiled", "tensor maps take compute capability 9.0"));
-  if (map == nullptr || rank == 0 || rank > kMostDimensions || address == nullptr ||
+  if (map == nullptr || rank == 0 || rank > kMaxDimensions || address == nullptr ||
       reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0 || sizes == nullptr ||
       box == nullptr || element_strides == nullptr || (rank > 1 && strides == nullptr))
     return outcome(CUDA_ERROR_INVALID_VALUE);

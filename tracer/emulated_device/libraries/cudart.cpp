@@ -151,13 +151,13 @@ cudaError_t launch_kernel(Kernel* kernel, dim3 grid, dim3 block, void* const* ar
 
 cudaError_t set_kernel_attribute(Kernel* kernel, cudaFuncAttribute attribute, int value,
                                  const char* function = __builtin_FUNCTION()) {
-  constexpr int kMostPercent = 100;
+  constexpr int kMaxPercent = 100;
   if (kernel == nullptr) return result(cudaErrorInvalidDeviceFunction, function);
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
       return result(set_dynamic_shared_limit(kernel, value), function);
     case cudaFuncAttributePreferredSharedMemoryCarveout:
-      if (value < -1 || value > kMostPercent) return result(cudaErrorInvalidValue, function);
+      if (value < -1 || value > kMaxPercent) return result(cudaErrorInvalidValue, function);
       kernel->carveout = value;
       return cudaSuccess;
     case cudaFuncAttributeNonPortableClusterSizeAllowed:

@@ -113,10 +113,10 @@ OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftXtMakePlanMany(
     long long int /*idist*/, cudaDataType inputtype, long long int* /*onembed*/,
     long long int ostride, long long int /*odist*/, cudaDataType outputtype, long long int batch,
     size_t* workSize, cudaDataType executiontype) {
-  constexpr int kMostDimensions = 3;
+  constexpr int kMaxDimensions = 3;
   const std::shared_ptr<Plan> made = find(plan);
   if (made == nullptr || !made->sizes.empty()) return CUFFT_INVALID_PLAN;
-  if (rank < 1 || rank > kMostDimensions || n == nullptr || batch < 1)
+  if (rank < 1 || rank > kMaxDimensions || n == nullptr || batch < 1)
     return refuse("cufftXtMakePlanMany", CUFFT_INVALID_SIZE,
                   std::to_string(rank) + " dimensions, batch " + std::to_string(batch));
   for (int i = 0; i < rank; ++i)

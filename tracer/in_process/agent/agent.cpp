@@ -35,16 +35,16 @@ using namespace optrace::agent;
 
 namespace {
 
-constexpr std::uint32_t kMostPlans = 1024;
+constexpr std::uint32_t kMaxPlans = 1024;
 
 // No object in here has a destructor: threads may be in probes until the process is gone.
-PlacedPlan plans[kMostPlans];
+PlacedPlan plans[kMaxPlans];
 std::uint32_t plan_count = 0;
 std::uint32_t next_id = 0;
 std::uint32_t plan_done = 0;  // The reader's plan_wanted that was served last.
 
 recording::Header recording_header{};
-recording::InitialFrame initial_frames[kMostInitialFrames];
+recording::InitialFrame initial_frames[kMaxInitialFrames];
 bool recording_waits = false;  // Started, not written yet,
 pid_t recording_process = 0;   // by this process: a child that was forked past libc has neither.
 
@@ -168,7 +168,7 @@ bool set_path(PlacedPlan& plan, const char* path) {
 int prepare_plan(const PageArray<std::uint8_t>& bytes, const PlanView& view,
                  const LoadedModule& module, const char* path, PlacedPlan*& prepared) {
   const std::uint32_t probes = view.header->probe_count;
-  if (plan_count == kMostPlans || probes >= recording::kFirstPythonEvent - next_id) {
+  if (plan_count == kMaxPlans || probes >= recording::kFirstPythonEvent - next_id) {
     return -ENOSPC;
   }
   PlacedPlan& plan = plans[plan_count];
@@ -226,7 +226,7 @@ void describe_if_recording(PlacedPlan& plan) {
 }
 
 void put_initial_stack(Region& region, std::uint32_t round) {
-  const std::uint32_t count = take_initial_stack(initial_frames, kMostInitialFrames);
+  const std::uint32_t count = take_initial_stack(initial_frames, kMaxInitialFrames);
   const recording::Thread thread{static_cast<std::uint64_t>(syscall(SYS_gettid)), 0, count, 0};
   const std::uint64_t frames_size = count * sizeof(recording::InitialFrame);
   const SignalsBlocked guard;
@@ -334,7 +334,7 @@ int place_plan(const char* file, const char* plan_path, Jumps jumps) {
 
 // A plan that the reader has seen the path of, for as long as it takes.
 void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
-  char path[recording::kLongestPlanPath];
+  char path[recording::kMaxPlanPathLength];
   for (std::uint32_t i = 0; i < sizeof(path); ++i) {
     path[i] = __atomic_load_n(&header.plan_path[i], __ATOMIC_RELAXED);
   }
@@ -383,10 +383,10 @@ void tell_loaded_modules() {
   }
   recording::RegionHeader& header = *region->header;
   const std::uint32_t told = __atomic_add_fetch(&header.modules_told, 1, __ATOMIC_RELEASE);
-  constexpr int kMostNaps = 2000;  // Of a millisecond each.
-  constexpr int kMostStill = 1000;
+  constexpr int kMaxNaps = 2000;  // Of a millisecond each.
+  constexpr int kMaxStill = 1000;
   std::uint32_t heartbeat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
-  for (int naps = 0, still = 0; naps < kMostNaps && still < kMostStill; ++naps) {
+  for (int naps = 0, still = 0; naps < kMaxNaps && still < kMaxStill; ++naps) {
     if (reader_wants_something()) {
       serve_reader();
     }

@@ -31,10 +31,10 @@ std::vector<optrace_agent_redirection>& redirections() {
 
 /// What the agent answers; another thread in it is waited for, a tenth of a second at most.
 int redirect_in(const void* inside, Redirect redirect) {
-  constexpr int kMostTries = 200;
+  constexpr int kMaxTries = 200;
   constexpr unsigned kMicroseconds = 500;
   int result = -EBUSY;
-  for (int i = 0; result == -EBUSY && i < kMostTries; ++i) {
+  for (int i = 0; result == -EBUSY && i < kMaxTries; ++i) {
     if (i != 0) ::usleep(kMicroseconds);
     result =
         redirect(inside, redirections().data(), static_cast<std::uint32_t>(redirections().size()));

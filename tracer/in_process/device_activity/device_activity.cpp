@@ -58,8 +58,8 @@ constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr std::chrono::seconds kPatience{2};
 
 // Beyond these, activities are still noted, but without saying what they were.
-constexpr std::size_t kMostRecords = 65536;
-constexpr std::size_t kMostBytes = 32ULL << 20;
+constexpr std::size_t kMaxRecords = 65536;
+constexpr std::size_t kMaxBytes = 32ULL << 20;
 
 optrace_activity_functions agent{};
 std::atomic<bool> usable{false};
@@ -464,13 +464,13 @@ std::uint32_t record_of(const Activity& activity, std::uint32_t round) {
   }
   const auto known = records.ids.find(fingerprint);
   if (known != records.ids.end()) return known->second;
-  if (records.ids.size() >= kMostRecords) return 0;
+  if (records.ids.size() >= kMaxRecords) return 0;
   JsonText json;
   json.open('{');
   describe(json, activity);
   json.close('}');
   const std::string& text = json.text();
-  if (records.bytes + text.size() > kMostBytes) return 0;
+  if (records.bytes + text.size() > kMaxBytes) return 0;
   const std::uint32_t id = agent.new_record();
   if (id == 0 || agent.keep_record(id, text.data(), text.size()) != 0) return 0;
   records.ids.emplace(fingerprint, id);

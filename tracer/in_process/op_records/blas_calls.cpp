@@ -246,13 +246,13 @@ constexpr Function kFunctions[] = {
 constexpr std::size_t kCount = sizeof kFunctions / sizeof *kFunctions;
 
 // As many as there are entries in the assembly below.
-constexpr std::size_t kMostFunctions = 128;
-static_assert(kCount <= kMostFunctions, "raise the number of entries below, too");
+constexpr std::size_t kMaxFunctions = 128;
+static_assert(kCount <= kMaxFunctions, "raise the number of entries below, too");
 
 // An entry's code: its number, and a jump to what they share.
 constexpr std::size_t kEntrySize = 16;
 
-void* originals[kMostFunctions];
+void* originals[kMaxFunctions];
 
 // The arguments of one call, where the entry below has put them.
 struct Call {
@@ -342,12 +342,12 @@ class Record {
   }
 
  private:
-  static constexpr int kMostGroups = 16;
+  static constexpr int kMaxGroups = 16;
 
   int shown_groups() const {
     for (std::size_t i = 0; i < function_.count; ++i)
       if (function_.arguments[i].passed == Passed::group_count)
-        return call_.value(i) < kMostGroups ? call_.value(i) : kMostGroups;
+        return call_.value(i) < kMaxGroups ? call_.value(i) : kMaxGroups;
     return 0;
   }
 

@@ -11,10 +11,10 @@ namespace optrace_ops {
 
 int redirect(const optrace_op_functions& agent, const void* inside_torch,
              const optrace_agent_redirection* redirections, std::size_t count) {
-  constexpr int kMostTries = 200;
+  constexpr int kMaxTries = 200;
   constexpr unsigned kMicroseconds = 500;
   int result = -EBUSY;
-  for (int i = 0; result == -EBUSY && i < kMostTries; ++i) {
+  for (int i = 0; result == -EBUSY && i < kMaxTries; ++i) {
     if (i != 0) usleep(kMicroseconds);
     result = agent.redirect(inside_torch, redirections, static_cast<std::uint32_t>(count));
   }

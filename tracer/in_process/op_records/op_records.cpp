@@ -43,12 +43,12 @@ using optrace::recording::kNodeEnd;
 using optrace::recording::kOpBegin;
 using optrace::recording::kOpEnd;
 
-constexpr std::uint32_t kMostRecords = 65536;
-constexpr std::size_t kMostText = 32UL << 20U;  // Bytes of all records together.
-constexpr std::size_t kMostSchemas = 16384;     // torch 2.6 has 3,400, and all are small.
-constexpr std::size_t kMostElements = 64;       // Of a list, as far as a record shows it.
-constexpr std::size_t kMostCharacters = 200;    // Of a string, likewise.
-constexpr std::size_t kMostTracked = 32;  // Tensors among the arguments, held against results.
+constexpr std::uint32_t kMaxRecords = 65536;
+constexpr std::size_t kMaxText = 32UL << 20U;  // Bytes of all records together.
+constexpr std::size_t kMaxSchemas = 16384;     // torch 2.6 has 3,400, and all are small.
+constexpr std::size_t kMaxElements = 64;       // Of a list, as far as a record shows it.
+constexpr std::size_t kMaxCharacters = 200;    // Of a string, likewise.
+constexpr std::size_t kMaxTracked = 32;        // Tensors among the arguments, held against results.
 // A value that is another one in every call (a step's number) must not fill the table: an op with
 // this many records is told apart without numbers and strings, then without shapes.
 constexpr std::uint32_t kManyRecords = 512;
@@ -136,11 +136,11 @@ class Table {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = ids_.find(fingerprint);
     if (found != ids_.end()) return found->second;
-    if (ids_.size() >= kMostRecords) return 0;
+    if (ids_.size() >= kMaxRecords) return 0;
     JsonText json;
     write(json);
     const std::string& text = json.text();
-    if (text_size_ + text.size() > kMostText) return 0;
+    if (text_size_ + text.size() > kMaxText) return 0;
     const std::uint32_t id = agent.new_record();
     if (agent.keep_record(id, text.data(), text.size()) != 0) return 0;
     ids_.emplace(fingerprint, id);
@@ -157,7 +157,7 @@ class Table {
     // the op without comparing overloads. What only has a name has it anywhere.
     const auto known = ops_.find(name);
     if (known != ops_.end() && is_overload_of(*known->second, name)) return known->second;
-    if (callees_.size() >= kMostSchemas) return nullptr;
+    if (callees_.size() >= kMaxSchemas) return nullptr;
     const auto schema = function.operator_schema();
     Callee*& callee = schema ? ops_[name] : functions_[name];
     if (schema || callee == nullptr) {
@@ -471,7 +471,7 @@ void write_scalar(JsonText& json, const c10::IValue& value, ArgumentKind kind,
     json.number(value.toDouble());
   } else if (value.isString()) {
     const std::string& text = value.toStringRef();
-    json.string(text.size() <= kMostCharacters ? text : text.substr(0, kMostCharacters) + "...");
+    json.string(text.size() <= kMaxCharacters ? text : text.substr(0, kMaxCharacters) + "...");
   } else {
     const auto number = value.toComplexDouble();
     write_named(json, "complex",
@@ -500,7 +500,7 @@ void add_scalar(Fingerprint& fingerprint, const c10::IValue& value, ArgumentKind
     const std::string& text = value.toStringRef();
     if (valued)
       fingerprint.add(text.data(),
-                      text.size() < kMostCharacters + 1 ? text.size() : kMostCharacters + 1);
+                      text.size() < kMaxCharacters + 1 ? text.size() : kMaxCharacters + 1);
   } else {
     fingerprint.add('c');
     const auto number = value.toComplexDouble();
@@ -533,7 +533,7 @@ class RunningOp final : public at::ObserverContext {
   void set_callee(Callee* callee) { callee_ = callee; }
 
   void track(const c10::TensorImpl& tensor, std::uint32_t argument) {
-    if (count_ == kMostTracked) {
+    if (count_ == kMaxTracked) {
       all_tracked_ = false;
       return;
     }
@@ -567,7 +567,7 @@ class RunningOp final : public at::ObserverContext {
   std::uint32_t count_ = 0;
   bool all_tracked_ = true;
   Callee* callee_ = nullptr;
-  TrackedTensor tracked_[kMostTracked];  // NOLINT: the first `count_` are set.
+  TrackedTensor tracked_[kMaxTracked];  // NOLINT: the first `count_` are set.
 };
 
 // Goes over the values of a call: their fingerprint first, and their text only if that is new.
@@ -635,10 +635,10 @@ class Arguments {
       const auto elements = value.toListRef();
       fingerprint.add('l');
       fingerprint.add(precision_ < Precision::no_values ? elements.size() : 0);
-      std::size_t left = kMostElements;
+      std::size_t left = kMaxElements;
       for (const c10::IValue& element : elements) {
         // Without values, a list is known by its first element.
-        if (left == 0 || (precision_ >= Precision::no_values && left < kMostElements)) {
+        if (left == 0 || (precision_ >= Precision::no_values && left < kMaxElements)) {
           pass_over(element, argument, op);
           continue;
         }
@@ -687,12 +687,12 @@ class Arguments {
     } else if (value.isList() && outermost) {
       json.open('[');
       const auto elements = value.toListRef();
-      std::size_t left = precision_ < Precision::no_values ? kMostElements : 1;
+      std::size_t left = precision_ < Precision::no_values ? kMaxElements : 1;
       for (const c10::IValue& element : elements) {
         if (left-- == 0) break;
         write(json, element, kind, false);
       }
-      const std::size_t shown = precision_ < Precision::no_values ? kMostElements : 1;
+      const std::size_t shown = precision_ < Precision::no_values ? kMaxElements : 1;
       if (precision_ >= Precision::no_values) {
         write_typed(json, "more");
       } else if (elements.size() > shown) {
@@ -809,7 +809,7 @@ class Results {
       const auto elements = value.toListRef();
       fingerprint.add('l');
       fingerprint.add(elements.size());
-      std::size_t left = kMostElements;
+      std::size_t left = kMaxElements;
       for (const c10::IValue& element : elements) {
         if (left-- == 0) break;
         add(fingerprint, element, false);
@@ -847,13 +847,13 @@ class Results {
     } else if (value.isList() && outermost) {
       const auto elements = value.toListRef();
       json.open('[');
-      std::size_t left = kMostElements;
+      std::size_t left = kMaxElements;
       for (const c10::IValue& element : elements) {
         if (left-- == 0) break;
         write(json, element, false);
       }
-      if (elements.size() > kMostElements)
-        write_named(json, "more", std::to_string(elements.size() - kMostElements));
+      if (elements.size() > kMaxElements)
+        write_named(json, "more", std::to_string(elements.size() - kMaxElements));
       json.close(']');
     } else {
       write_typed(json, value.tagKind().c_str());

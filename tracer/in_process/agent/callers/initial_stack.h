@@ -6,7 +6,7 @@
 
 namespace optrace::agent {
 
-constexpr std::uint32_t kMostInitialFrames = 4096;
+constexpr std::uint32_t kMaxInitialFrames = 4096;
 
 /// Takes down the frames that are live on the calling thread, innermost first, without the agent's
 /// own. A frame whose return slot does not hold its return address (the unwinder was led astray, or

@@ -16,13 +16,13 @@ namespace optrace::plan {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'P', 'L', 'A', 'N', '\0'};
 constexpr std::uint32_t kVersion = 3;
-constexpr std::uint32_t kLongestBuildId = 32;  // Bytes; a SHA-1 build-id has 20.
+constexpr std::uint32_t kMaxBuildIdLength = 32;  // Bytes; a SHA-1 build-id has 20.
 
 struct Header {
   char magic[8];
   std::uint32_t version;
   std::uint32_t build_id_size;  // 0: the module has none and is known by its path and size alone.
-  std::uint8_t build_id[kLongestBuildId];
+  std::uint8_t build_id[kMaxBuildIdLength];
   std::uint32_t probe_count;
   std::uint32_t fixup_count;
   std::uint32_t code_size;

@@ -166,7 +166,7 @@ static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Even
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
 constexpr std::uint32_t kRegionVersion = 3;
-constexpr std::uint32_t kLongestPlanPath = 4096;
+constexpr std::uint32_t kMaxPlanPathLength = 4096;
 constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 
 struct RegionHeader {
@@ -204,7 +204,7 @@ struct RegionHeader {
   // Agent: how many times a thread's Python events had stopped, because its profile function was
   // taken away; kNoPythonEvents where the profile hook could not be used at all.
   std::uint32_t python_missing;
-  char plan_path[kLongestPlanPath];
+  char plan_path[kMaxPlanPathLength];
 };
 
 constexpr std::uint64_t kChunkSize = 64ULL * 1024;

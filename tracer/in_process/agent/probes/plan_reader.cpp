@@ -15,7 +15,7 @@ namespace optrace::agent {
 namespace {
 
 constexpr std::uint64_t kLargestPlan = 1ULL << 30;  // Bytes; a real one has a few million.
-constexpr std::uint32_t kLongestPath = 4096;
+constexpr std::uint32_t kMaxPathLength = 4096;
 constexpr std::uint32_t kJumpSize = 5;
 constexpr std::uint32_t kFirstUnusableId = 0xF0000000;
 
@@ -58,7 +58,7 @@ int parse_plan(const std::uint8_t* bytes, std::uint64_t size, PlanView& view) {
   const std::uint64_t code_at =
       fixups_at + std::uint64_t{header->fixup_count} * sizeof(plan::Fixup);
   const std::uint64_t path_at = code_at + header->code_size;
-  if (header->build_id_size > plan::kLongestBuildId || header->path_size > kLongestPath ||
+  if (header->build_id_size > plan::kMaxBuildIdLength || header->path_size > kMaxPathLength ||
       header->probe_count >= kFirstUnusableId || path_at + header->path_size != size ||
       XXH3_64bits(bytes + probes_at, size - probes_at) != header->checksum) {
     return -EBADMSG;

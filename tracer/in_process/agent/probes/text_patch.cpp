@@ -79,7 +79,7 @@ class WritableText {
     }
   }
 
-  Range ranges_[LoadedModule::kMostTextSegments] = {};
+  Range ranges_[LoadedModule::kMaxTextSegments] = {};
   int count_ = 0;
   int error_ = 0;
 };

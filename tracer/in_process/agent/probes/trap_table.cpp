@@ -23,8 +23,8 @@ struct Table {
   PageArray<Trap> traps;
   std::uint64_t used = 0;
 };
-constexpr int kMostTables = 40;  // Each twice the last.
-Table tables[kMostTables];
+constexpr int kMaxTables = 40;  // Each twice the last.
+Table tables[kMaxTables];
 int table_count = 0;
 std::atomic<const Table*> current = nullptr;
 
@@ -75,7 +75,7 @@ bool reserve_traps(std::uint64_t count) {
   while (capacity < (used + count) * 2) {
     capacity *= 2;
   }
-  if (table_count == kMostTables || !tables[table_count].traps.allocate(capacity)) {
+  if (table_count == kMaxTables || !tables[table_count].traps.allocate(capacity)) {
     return false;
   }
   Table& table = tables[table_count];

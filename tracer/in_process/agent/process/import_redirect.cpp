@@ -43,11 +43,11 @@ struct Original {
   void* function;
 };
 
-constexpr std::uint32_t kMostModules = 1024;
-constexpr std::uint32_t kMostRedirections = 1U << 14U;
+constexpr std::uint32_t kMaxModules = 1024;
+constexpr std::uint32_t kMaxRedirections = 1U << 14U;
 
 // Memory that outlives every call: a forked child inherits it.
-ModuleEntries modules[kMostModules];
+ModuleEntries modules[kMaxModules];
 std::uint32_t module_count = 0;
 
 template <typename T>
@@ -378,7 +378,7 @@ class Finder {
     if (error_ != 0 || entries == 0) {
       return;
     }
-    if (module_count == kMostModules) {
+    if (module_count == kMaxModules) {
       error_ = -ENOSPC;
       return;
     }
@@ -608,7 +608,7 @@ int restore_module(ModuleEntries& module, const optrace_agent_redirection* redir
 
 int redirect_imports(const void* inside, const optrace_agent_redirection* redirections,
                      std::uint32_t count) {
-  if (redirections == nullptr || count == 0 || count > kMostRedirections) {
+  if (redirections == nullptr || count == 0 || count > kMaxRedirections) {
     return -EINVAL;
   }
   for (std::uint32_t i = 0; i < count; ++i) {

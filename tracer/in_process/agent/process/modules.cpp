@@ -102,7 +102,7 @@ LoadedModule describe_module(const dl_phdr_info& info) {
       const std::uint64_t last = first + segment.p_memsz;
       module.first = first < module.first ? first : module.first;
       module.last = last > module.last ? last : module.last;
-      if ((segment.p_flags & PF_X) != 0 && module.text_count < LoadedModule::kMostTextSegments) {
+      if ((segment.p_flags & PF_X) != 0 && module.text_count < LoadedModule::kMaxTextSegments) {
         const int protection = PROT_EXEC | ((segment.p_flags & PF_R) != 0 ? PROT_READ : 0) |
                                ((segment.p_flags & PF_W) != 0 ? PROT_WRITE : 0);
         module.text[module.text_count++] = {first, last, protection};

@@ -9,7 +9,7 @@ namespace optrace::agent {
 
 /// A loaded ELF file, as the dynamic linker lists it.
 struct LoadedModule {
-  static constexpr int kMostTextSegments = 8;
+  static constexpr int kMaxTextSegments = 8;
   struct Text {
     std::uint64_t first, last;  ///< Run-time addresses, last exclusive.
     int protection;             ///< As mprotect takes it.
@@ -21,7 +21,7 @@ struct LoadedModule {
   std::uint64_t last = 0;   ///< loadable segments span, last exclusive.
   const std::uint8_t* build_id = nullptr;
   std::uint32_t build_id_size = 0;
-  Text text[kMostTextSegments] = {};
+  Text text[kMaxTextSegments] = {};
   int text_count = 0;
 
   /// The executable segment that holds all of [address, address + size), or nothing.

@@ -16,7 +16,7 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr int kMostWaits = 50;
+constexpr int kMaxWaits = 50;
 constexpr long kWaitNanoseconds = 2'000'000;
 
 struct LinuxDirent {
@@ -92,18 +92,18 @@ bool only_thread() {
 }
 
 bool others_make_system_calls() {
-  constexpr int kMostTasks = 512;
+  constexpr int kMaxTasks = 512;
   struct Unseen {
     char task[16];
   };
-  static Unseen unseen[kMostTasks];  // Only one call of the agent at a time.
+  static Unseen unseen[kMaxTasks];  // Only one call of the agent at a time.
   int count = 0;
   bool fits = true;
   char own[16] = {};
   std::snprintf(own, sizeof(own), "%ld", syscall(SYS_gettid));
   const bool known = for_each_task([&](const char* task) {
     if (std::strcmp(task, own) != 0) {
-      fits = count < kMostTasks;
+      fits = count < kMaxTasks;
       if (fits) {
         std::memcpy(unseen[count].task, task, strnlen(task, 15) + 1);
         ++count;
@@ -114,7 +114,7 @@ bool others_make_system_calls() {
   if (!known || !fits) {
     return false;
   }
-  for (int tries = 0; tries < kMostWaits && count > 0; ++tries) {
+  for (int tries = 0; tries < kMaxWaits && count > 0; ++tries) {
     for (int i = 0; i < count;) {
       // "running", or "-1 ..." in a page fault, or the number of a system call; empty once ended.
       char text[256];
@@ -135,9 +135,9 @@ bool others_make_system_calls() {
 }
 
 bool all_take_traps() {
-  constexpr int kMostTries = 1000;
+  constexpr int kMaxTries = 1000;
   bool all = false;
-  for (int tries = 0; tries < kMostTries && !all; ++tries) {
+  for (int tries = 0; tries < kMaxTries && !all; ++tries) {
     if (tries > 0) {
       const timespec pause{0, kWaitNanoseconds};
       nanosleep(&pause, nullptr);
@@ -156,7 +156,7 @@ void wait_for_pending_traps() {
   if (only_thread()) {
     return;
   }
-  for (int i = 0; i < kMostWaits; ++i) {
+  for (int i = 0; i < kMaxWaits; ++i) {
     // First of all a pause, for a thread that is still on its way from the trap to the signal.
     const timespec pause{0, kWaitNanoseconds};
     nanosleep(&pause, nullptr);

@@ -20,7 +20,7 @@ namespace optrace::agent {
 namespace {
 
 constexpr std::uint64_t kLargestPositions = 1ULL << 20;  // Of a function: it then has no lines.
-constexpr int kMostHops = 4;  // Over frames of the interpreter's own, between two of Python code.
+constexpr int kMaxHops = 4;  // Over frames of the interpreter's own, between two of Python code.
 
 PythonInterface python;
 bool python_found = false;
@@ -118,7 +118,7 @@ std::uint32_t line_of_caller(void* frame) {
 // The nearest frame, from this one outwards, that runs a function that is known; 0 if there is none
 // near.
 std::uint64_t nearest_known(std::uint64_t frame) {
-  for (int hops = 0; frame != 0 && hops < kMostHops; ++hops) {
+  for (int hops = 0; frame != 0 && hops < kMaxHops; ++hops) {
     if (known_function(code_of_frame(frame), kIsCode) != kNoFunction) {
       return frame;
     }
@@ -274,10 +274,10 @@ int record_live_python() {
   if (!python_found || python.is_initialized() == 0) {
     return -ENOSYS;
   }
-  constexpr int kMostFrames = 256;
+  constexpr int kMaxFrames = 256;
   static constexpr char kImporting[] = "<frozen importlib";
-  void* frames[kMostFrames];  // Innermost first; new references.
-  std::uint32_t functions[kMostFrames];
+  void* frames[kMaxFrames];  // Innermost first; new references.
+  std::uint32_t functions[kMaxFrames];
   int count = 0;
   int outside = 0;  // Of the outermost import.
   const GilHeld gil;
@@ -287,7 +287,7 @@ int record_live_python() {
     if (frame != nullptr) {
       python.take_reference(frame);
     }
-    for (; frame != nullptr && count < kMostFrames; frame = python.frame_back(frame)) {
+    for (; frame != nullptr && count < kMaxFrames; frame = python.frame_back(frame)) {
       frames[count] = frame;
       functions[count] = id_of_python_function(frame);
       const PythonReference code(python, python.frame_code(frame));

@@ -7,7 +7,7 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr int kMostWrappers = 8;  // Decorators on one function.
+constexpr int kMaxWrappers = 8;  // Decorators on one function.
 
 // In PyTypeObject (Include/cpython/object.h), behind the header; the same from 3.9 to 3.14.
 constexpr std::uint64_t kTypeName = 8;
@@ -144,7 +144,7 @@ void* wrapped_by(const PythonInterface& python, void* object) {
 // The function object that runs `code`, reached from `object` through what decorators leave
 // behind, borrowed; null if it is not to be found.
 void* unwrap_to_code(const PythonInterface& python, void* object, void* code) {
-  for (int i = 0; i < kMostWrappers && object != nullptr; ++i) {
+  for (int i = 0; i < kMaxWrappers && object != nullptr; ++i) {
     if (python.type(object) == python.python_function_type &&
         python.code_of_function(object) == code) {
       return object;

@@ -307,12 +307,12 @@ constexpr std::uint32_t kRedirectionCount = sizeof(kRedirections) / sizeof(kRedi
 
 // The libraries that the dynamic linker lists, of which the last were loaded last.
 struct Libraries {
-  static constexpr std::uint64_t kMostNew = 64;
+  static constexpr std::uint64_t kMaxNew = 64;
 
   unsigned long long ever;  // Loaded in this process so far,
   std::uint64_t now;        // and of these still there.
   std::uint64_t from;       // The first whose address is wanted:
-  std::uint64_t inside[kMostNew];
+  std::uint64_t inside[kMaxNew];
 };
 
 Libraries list_libraries(std::uint64_t from) {
@@ -322,7 +322,7 @@ Libraries list_libraries(std::uint64_t from) {
       [](dl_phdr_info* info, std::size_t, void* argument) {
         auto& list = *static_cast<Libraries*>(argument);
         const LoadedModule module = describe_module(*info);
-        if (list.now >= list.from && list.now - list.from < Libraries::kMostNew) {
+        if (list.now >= list.from && list.now - list.from < Libraries::kMaxNew) {
           list.inside[list.now - list.from] = module.first;
         }
         list.ever = info->dlpi_adds;
@@ -343,7 +343,7 @@ void lead_libraries() {
     return;
   }
   libraries_led = all.ever;
-  if (added >= all.now || added > Libraries::kMostNew) {
+  if (added >= all.now || added > Libraries::kMaxNew) {
     redirect_imports(nullptr, kRedirections, kRedirectionCount);
     return;
   }

@@ -251,7 +251,7 @@ constexpr long kNoSuchThread = -3;  // -ESRCH
 constexpr int kMonotonic = 1;       // CLOCK_MONOTONIC
 constexpr int kFutexWait = 0;       // Between processes, hence not FUTEX_PRIVATE_FLAG.
 constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uint64_t kLongestWait = 2 * kSecond;
+constexpr std::uint64_t kMaxWait = 2 * kSecond;
 constexpr std::uint64_t kHeartbeatWait = kSecond;  // A reader that is quiet for longer is dead.
 constexpr std::uint64_t kNap = kSecond / 20;
 
@@ -486,10 +486,9 @@ Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round)
       heartbeat = beat;
       beat_at = time;
     }
-    if (time - beat_at >= kHeartbeatWait || time - begin >= kLongestWait) {
-      give_up(region,
-              time - begin >= kLongestWait ? GaveUp::reader_is_late : GaveUp::reader_is_dead, freed,
-              beat);
+    if (time - beat_at >= kHeartbeatWait || time - begin >= kMaxWait) {
+      give_up(region, time - begin >= kMaxWait ? GaveUp::reader_is_late : GaveUp::reader_is_dead,
+              freed, beat);
       return nullptr;
     }
     const Timespec nap{0, kNap};
