@@ -14,8 +14,8 @@
 #include "report/model/json_fields.h"
 #include "report/output/render.h"
 #include "src/command.h"
-#include "src/destination.h"
-#include "src/operand.h"
+#include "src/command_input.h"
+#include "src/command_output.h"
 #include "src/standard_output.h"
 
 namespace optrace {
@@ -48,9 +48,9 @@ std::string render(const CheckCommandOptions& options, const Report& report,
 }
 
 void run(const CheckCommandOptions& options) {
-  Destination destination(options.file);
+  CommandOutput destination(options.file);
   const std::vector<Rule> rules = rules_of(options.expectations);
-  const Operand operand = read_checked_operand(options.operand);
+  const CommandInput operand = read_input_to_check(options.operand);
   const std::optional<Index> index = find_index(text_at(operand.report.torch, "version"),
                                                 text_at(operand.report.torch, "git_version"));
   const KnownNames names(operand.traces, index ? &*index : nullptr);

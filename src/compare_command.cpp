@@ -21,8 +21,8 @@
 #include "report/output/json.h"
 #include "report/output/render.h"
 #include "src/command.h"
-#include "src/destination.h"
-#include "src/operand.h"
+#include "src/command_input.h"
+#include "src/command_output.h"
 #include "src/standard_output.h"
 
 namespace optrace {
@@ -86,7 +86,7 @@ void write_baseline(const Report& report, const std::string& file) {
 
 void run(const CompareCommandOptions& options) {
   require_operands(options);
-  Destination destination(options.file);
+  CommandOutput destination(options.file);
   std::error_code ignored;
   const bool is_new =
       !options.baseline.empty() && !std::filesystem::exists(options.baseline, ignored);
@@ -96,14 +96,14 @@ void run(const CompareCommandOptions& options) {
   }
   if (options.update) const OutputFile trial(options.baseline);
   if (is_new) {
-    write_baseline(read_operand(options.first).report, options.baseline);
+    write_baseline(read_input(options.first).report, options.baseline);
     write_message(fmt::format("{} is new", options.baseline));
     return;
   }
-  const Report first = options.baseline.empty() ? read_operand(options.first).report
-                                                : read_operand_file(options.baseline).report;
+  const Report first = options.baseline.empty() ? read_input(options.first).report
+                                                : read_input_file(options.baseline).report;
   const Report second =
-      read_operand(options.baseline.empty() ? options.second : options.first).report;
+      read_input(options.baseline.empty() ? options.second : options.first).report;
   const Comparison comparison = compare(first, second, {.all = options.all});
   destination.write(text_of(options, first, second, comparison));
   if (options.update && !comparison.differences.empty()) write_baseline(second, options.baseline);

@@ -20,7 +20,7 @@
 #include "report/model/source_link.h"
 #include "report/output/render.h"
 #include "src/command.h"
-#include "src/destination.h"
+#include "src/command_output.h"
 #include "src/index_choice.h"
 #include "src/input_lines.h"
 #include "src/standard_output.h"
@@ -93,7 +93,7 @@ ExplanationSource explanation_source(const IndexChoice& choice) {
 }
 
 void explain_one(const ExplainOptions& options) {
-  Destination destination(options.file);
+  CommandOutput destination(options.file);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   const std::string name =
@@ -118,7 +118,7 @@ void explain_one(const ExplainOptions& options) {
 
 void explain_lines(const ExplainOptions& options) {
   const InterruptGuard guard;
-  Destination destination(options.file);
+  CommandOutput destination(options.file);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   const SourceIndexes index(choice.index, choice.projects);

@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "report/locate/layer_map.h"
-#include "report/locate/layer_map_output.h"
+#include "report/locate/layer_survey.h"
+#include "report/locate/layer_survey_output.h"
 #include "report/output/render.h"
 #include "src/command.h"
-#include "src/destination.h"
+#include "src/command_output.h"
 #include "src/index_choice.h"
 
 namespace optrace {
@@ -39,7 +39,7 @@ void require_layer(const std::string& id) {
 
 void show_layers(const LayersOptions& options) {
   require_layer(options.layer);
-  Destination destination(options.output);
+  CommandOutput destination(options.output);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   std::vector<LayerSurvey> layers = survey_layers(choice.index);

@@ -29,7 +29,7 @@
 #include "report/model/symbol_name.h"
 #include "report/output/render.h"
 #include "src/command.h"
-#include "src/destination.h"
+#include "src/command_output.h"
 #include "src/editor.h"
 #include "src/index_choice.h"
 #include "src/input_lines.h"
@@ -182,7 +182,7 @@ std::vector<std::string> function_names(const std::string& name) {
 }
 
 void locate_one(const LocateCommandOptions& options) {
-  Destination destination(options.output);
+  CommandOutput destination(options.output);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   index_on_demand(function_names(options.name), options.python, choice);
@@ -250,7 +250,7 @@ void locate_lines(const LocateCommandOptions& options) {
                 "Name what to open: `optrace locate --open nn.Linear`.");
   }
   const InterruptGuard guard;
-  Destination destination(options.output);
+  CommandOutput destination(options.output);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   const std::optional<WheelSymbols> wheel = wheel_symbols(choice);

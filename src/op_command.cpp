@@ -32,7 +32,7 @@
 #include "src/index_choice.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
-#include "tracer/launch/launcher.h"
+#include "tracer/launch/op_tracer.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -30,7 +30,7 @@
 #include "src/python_choice.h"
 #include "src/report_command.h"
 #include "src/standard_output.h"
-#include "tracer/launch/program_launch.h"
+#include "tracer/launch/program_tracer.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -22,7 +22,7 @@
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
 #include "src/command.h"
-#include "src/destination.h"
+#include "src/command_output.h"
 #include "src/index_choice.h"
 #include "tracer/elf/module_symbols.h"
 
@@ -173,7 +173,7 @@ std::string as_json(const IndexChoice& choice, const Checked& checked) {
 }
 
 void check_source(const CheckOptions& options) {
-  Destination destination(options.output);
+  CommandOutput destination(options.output);
   IndexChoice choice = choose_index(options.python);
   if (!options.index.empty()) {
     choice.index = Index::open(options.index);

@@ -192,7 +192,7 @@ class Steps {
   bool everything_;
 };
 
-/// The children of one frame, and what was found behind those that have no fellow.
+/// The children of one frame, and what was found behind those that have no match.
 struct Side {
   struct Entry {
     const Frame* frame = nullptr;
@@ -200,10 +200,10 @@ struct Side {
     std::uint32_t parent = kNone;        // An entry that is looked through.
     std::uint32_t first_behind = kNone;  // Entries behind this one stand together.
     std::uint32_t behind = 0;
-    std::uint32_t fellow = kNone;  // An entry of the other side.
-    bool matches_behind = false;   // An entry behind this one has a fellow.
-    bool dropped = false;          // Behind one that has found its fellow after all.
-    bool shared = false;           // The fellow is another's too.
+    std::uint32_t match = kNone;  // An entry of the other side.
+    bool matches_behind = false;  // An entry behind this one has a match.
+    bool dropped = false;         // Behind one that has found its match after all.
+    bool shared = false;          // The match is another's too.
   };
   std::vector<Entry> entries;
   std::uint32_t direct = 0;  // So many are the frame's own children.
@@ -235,7 +235,7 @@ class Matcher {
             [](const Frame&, std::uint64_t key) { return fmt::format("{}", key); });
     if (!same_build_) pair_moved(a, open_a, b, open_b);
     pair_renamed(a, open_a, b, open_b);
-    look_through(a, std::move(open_a), b, std::move(open_b));
+    match_behind(a, std::move(open_a), b, std::move(open_b));
     share(result, calls_first, calls_second);
     return result;
   }
@@ -292,8 +292,8 @@ class Matcher {
   }
 
   static void pair(Side& a, std::uint32_t of_a, Side& b, std::uint32_t of_b) {
-    a.entries[of_a].fellow = of_b;
-    b.entries[of_b].fellow = of_a;
+    a.entries[of_a].match = of_b;
+    b.entries[of_b].match = of_a;
     note_match_behind(a, of_a);
     note_match_behind(b, of_b);
     drop_behind(a, of_a);
@@ -301,7 +301,7 @@ class Matcher {
   }
 
   static void keep_open(const Side& side, std::vector<std::uint32_t>& open) {
-    std::erase_if(open, [&](std::uint32_t entry) { return side.entries[entry].fellow != kNone; });
+    std::erase_if(open, [&](std::uint32_t entry) { return side.entries[entry].match != kNone; });
   }
 
   /// Pairs those for which `name_of` says the same, in their order.
@@ -376,13 +376,13 @@ class Matcher {
       const std::uint32_t entry = alike->second.front();
       alike->second.pop_front();
       const Side::Entry& found = side.entries[entry];
-      if (!found.dropped && !found.matches_behind && found.fellow == kNone) return entry;
+      if (!found.dropped && !found.matches_behind && found.match == kNone) return entry;
     }
     return kNone;
   }
 
-  /// Looks behind what has no fellow, one step after the other, for what has one.
-  void look_through(Side& a, std::vector<std::uint32_t> open_a, Side& b,
+  /// Looks behind what has no match, one step after the other, for what has one.
+  void match_behind(Side& a, std::vector<std::uint32_t> open_a, Side& b,
                     std::vector<std::uint32_t> open_b) {
     Waiting waiting_a, waiting_b;
     for (const std::uint32_t entry : open_a) waiting_a[a.entries[entry].key].push_back(entry);
@@ -390,7 +390,7 @@ class Matcher {
     const auto look_behind = [this](Side& side, std::vector<std::uint32_t>& open) {
       std::vector<std::uint32_t> found;
       for (const std::uint32_t entry : open) {
-        if (side.entries[entry].fellow != kNone || side.entries[entry].dropped) continue;
+        if (side.entries[entry].match != kNone || side.entries[entry].dropped) continue;
         const std::vector<std::uint32_t> behind =
             add(side, side.entries[entry].frame->children, entry);
         found.insert(found.end(), behind.begin(), behind.end());
@@ -401,8 +401,8 @@ class Matcher {
       look_behind(a, open_a);
       for (const std::uint32_t entry : open_a) {
         const std::uint64_t key = a.entries[entry].key;
-        if (const std::uint32_t fellow = next_of(waiting_b, key, b); fellow != kNone)
-          pair(a, entry, b, fellow);
+        if (const std::uint32_t match = next_of(waiting_b, key, b); match != kNone)
+          pair(a, entry, b, match);
         else
           waiting_a[key].push_back(entry);
       }
@@ -410,8 +410,8 @@ class Matcher {
       for (const std::uint32_t entry : open_b) {
         if (b.entries[entry].dropped) continue;
         const std::uint64_t key = b.entries[entry].key;
-        if (const std::uint32_t fellow = next_of(waiting_a, key, a); fellow != kNone)
-          pair(a, fellow, b, entry);
+        if (const std::uint32_t match = next_of(waiting_a, key, a); match != kNone)
+          pair(a, match, b, entry);
         else
           waiting_b[key].push_back(entry);
       }
@@ -423,7 +423,7 @@ class Matcher {
   static void share(Result& result, std::uint64_t calls_first, std::uint64_t calls_second) {
     struct Total {
       double calls[2] = {0, 0};
-      std::uint32_t last_fellow[2] = {kNone, kNone};  // An entry of that side that has a fellow.
+      std::uint32_t last_fellow[2] = {kNone, kNone};  // An entry of that side that has a match.
       bool left[2] = {false, false};
     };
     std::unordered_map<std::uint64_t, Total> totals;
@@ -435,21 +435,21 @@ class Matcher {
         if (entry.dropped) continue;
         Total& total = totals[entry.key];
         total.calls[s] += static_cast<double>(entry.frame->calls);
-        if (entry.fellow != kNone) total.last_fellow[s] = i;
-        total.left[s] = total.left[s] || entry.fellow == kNone;
-        anything_left = anything_left || entry.fellow == kNone;
+        if (entry.match != kNone) total.last_fellow[s] = i;
+        total.left[s] = total.left[s] || entry.match == kNone;
+        anything_left = anything_left || entry.match == kNone;
       }
     }
     if (!anything_left) return;
     const auto times = [](std::uint64_t calls) { return static_cast<double>(calls); };
     for (std::size_t s = 0; s < 2; ++s) {
       for (Side::Entry& entry : sides[s]->entries) {
-        if (entry.dropped || entry.fellow != kNone || entry.matches_behind) continue;
+        if (entry.dropped || entry.match != kNone || entry.matches_behind) continue;
         const Total& total = totals[entry.key];
         if (total.left[1 - s] || total.last_fellow[1 - s] == kNone ||
             total.calls[0] * times(calls_second) != total.calls[1] * times(calls_first))
           continue;
-        entry.fellow = total.last_fellow[1 - s];
+        entry.match = total.last_fellow[1 - s];
         entry.shared = true;
         result.balanced.insert(entry.key);
       }
@@ -570,9 +570,9 @@ class Comparer {
       take_following(entry);
     });
     // Behind steps that are paired with several.
-    for (const auto& [fellow, fellow_of_second] : shared_fellows(found.second)) {
+    for (const auto& [match, fellow_of_second] : shared_fellows(found.second)) {
       Item item;
-      item.before = found.first.entries[fellow].frame;
+      item.before = found.first.entries[match].frame;
       item.after = found.second.entries[fellow_of_second].frame;
       item.path = path_to(path, *item.before);
       item.balanced = true;
@@ -588,7 +588,7 @@ class Comparer {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
     for (std::uint32_t i = 0; i < second.entries.size(); ++i)
       if (second.entries[i].shared && !second.entries[i].dropped)
-        found.emplace_back(second.entries[i].fellow, i);
+        found.emplace_back(second.entries[i].match, i);
     return found;
   }
 
@@ -618,12 +618,12 @@ class Comparer {
       const Side::Entry& entry = side.entries[visit.entry];
       if (entry.dropped) continue;
       const Frame& frame = *entry.frame;
-      if (entry.fellow != kNone) {
-        last = which == 0 ? visit.entry : entry.fellow;
+      if (entry.match != kNone) {
+        last = which == 0 ? visit.entry : entry.match;
         if (entry.shared && which == 1) continue;
         Item item;
-        item.before = which == 0 ? &frame : other.entries[entry.fellow].frame;
-        item.after = which == 0 ? other.entries[entry.fellow].frame : &frame;
+        item.before = which == 0 ? &frame : other.entries[entry.match].frame;
+        item.after = which == 0 ? other.entries[entry.match].frame : &frame;
         if (which == 0) item.path = path_to(visit.path, frame);
         item.balanced = found.balanced.contains(entry.key);
         made.push_back({std::move(item), last, visit.entry});

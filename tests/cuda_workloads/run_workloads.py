@@ -2,7 +2,7 @@
 """run_workloads.py [NAME ...]: runs workloads.WORKLOADS, all or those named, in this process.
 
 Prints one JSON object a line: {"versions": what they run on}; for each workload, in their order,
-{"name", "ok", "error"}, "error" being null or "Type: message"; then {"unthought": N}: calls of
+{"name", "ok", "error"}, "error" being null or "Type: message"; then {"unimplemented": N}: calls of
 CUDA functions that the emulated device knows nothing about, null on a real one. Exits 0 if all
 finished, else 1.
 """
@@ -56,9 +56,9 @@ def versions(torch):
             "torch": torch.__version__, "python": platform.python_version()}
 
 
-def unthought():
+def unimplemented():
     try:
-        count = ctypes.CDLL(None).optrace_device_unthought
+        count = ctypes.CDLL(None).optrace_device_unimplemented
     except AttributeError:
         return None
     count.restype = ctypes.c_uint64
@@ -79,7 +79,7 @@ def main():
         result = run(torch, name, "cuda")
         failed = failed or not result["ok"]
         print(json.dumps(result), flush=True)
-    print(json.dumps({"unthought": unthought()}), flush=True)
+    print(json.dumps({"unimplemented": unimplemented()}), flush=True)
     sys.exit(failed)
 
 

@@ -69,7 +69,7 @@ def test_every_workload_finishes(run_program, dry_environment, interpreter, torc
     assert failed.keys() == refused.keys(), failed
     for name, message in refused.items():
         assert message in failed[name]
-    assert last == {"unthought": 0}, result.stderr[-4000:]
+    assert last == {"unimplemented": 0}, result.stderr[-4000:]
 
 
 def library_calls(report):

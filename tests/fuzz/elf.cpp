@@ -1,8 +1,8 @@
 // ELF files, as libraries of a traced process are: names, bounds of functions, relocations, and the
 // code that is decoded to plan probes.
 #include "tests/fuzz/fuzz_input.h"
+#include "tracer/elf/branch_targets.h"
 #include "tracer/elf/dynamic_imports.h"
-#include "tracer/elf/entry_landings.h"
 #include "tracer/elf/module_symbols.h"
 #include "tracer/probes/probe_plan.h"
 
@@ -25,8 +25,8 @@ void read_all(const ModuleSymbols& module) {
   }
   module.for_each_name([](std::uint64_t, std::string_view name) { fuzz::use_text(name); });
   for (const std::string_view name : module.needed()) fuzz::use_text(name);
-  const auto landings = EntryLandings::search(module);
-  ProbePlanner planner(module, landings);
+  const auto branch_targets = BranchTargets::search(module);
+  ProbePlanner planner(module, branch_targets);
   for (std::size_t i = 0; i < std::min(module.function_count(), kMost); ++i)
     planner.add(module.function(i).address);
   fuzz::use(planner.bytes("library.so"));

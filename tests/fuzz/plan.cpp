@@ -1,11 +1,11 @@
-// Probe plans, as the command reads them, and the agent; and the landings that are kept beside
-// them. Version and checksum are put right here, so that a fuzzer gets behind it.
+// Probe plans, as the command reads them, and the agent; and the branch_targets that are kept
+// beside them. Version and checksum are put right here, so that a fuzzer gets behind it.
 #include <vector>
 
 #include <xxhash.h>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/branch_targets.h"
 #include "tracer/in_process/agent/probes/plan_reader.h"
 #include "tracer/probes/probe_plan.h"
 
@@ -51,6 +51,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::use_text(plan->module_path());
   }
   read_as_agent(bytes);
-  fuzz::use(EntryLandings::from_bytes(std::as_bytes(std::span(bytes))));
+  fuzz::use(BranchTargets::from_bytes(std::as_bytes(std::span(bytes))));
   return 0;
 }

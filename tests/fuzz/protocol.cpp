@@ -1,6 +1,6 @@
 // What a traced process sends, a JSON object a line.
 #include "tests/fuzz/fuzz_input.h"
-#include "tracer/launch/launcher.h"
+#include "tracer/launch/op_tracer.h"
 
 using namespace optrace;
 

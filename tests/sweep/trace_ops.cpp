@@ -21,7 +21,7 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "report/model/report.h"
-#include "tracer/launch/launcher.h"
+#include "tracer/launch/op_tracer.h"
 
 namespace {
 

@@ -22,7 +22,7 @@
 #include "platform/output_file.h"
 #include "report/model/report.h"
 #include "report/output/json.h"
-#include "tracer/launch/launcher.h"
+#include "tracer/launch/op_tracer.h"
 #include "truth/path_sums.h"
 
 namespace {

@@ -69,13 +69,13 @@ std::string quoted(const std::string& text) {
 }
 
 /// A running interpreter that is about to start a thread for attach.py, and the way to talk to it.
-class Foothold {
+class Injection {
  public:
-  Foothold(const RunningProcess& process, const AttachTarget& target)
+  Injection(const RunningProcess& process, const AttachTarget& target)
       : target_(target), process_(process), code_(find_calling_code(process)) {}
 
   /// Leaves nothing of ours in the process if its interpreter has not come by yet.
-  ~Foothold() {
+  ~Injection() {
     if (page_ == 0 || taken_) return;
     try {
       withdraw();
@@ -83,8 +83,8 @@ class Foothold {
       page_ = 0;  // It has ended, and all of it is gone.
     }
   }
-  Foothold(const Foothold&) = delete;
-  Foothold& operator=(const Foothold&) = delete;
+  Injection(const Injection&) = delete;
+  Injection& operator=(const Injection&) = delete;
 
   ProgramConnection gain() {
     StoppedThread thread(target_.process, code_);
@@ -275,11 +275,11 @@ class Attachment {
       connection_->send(sources());
       wait_for_answer("The process listens, but its Python does not run: a call keeps the GIL.");
     } else {
-      Foothold foothold(process_, target_);
-      connection_ = std::make_unique<ProgramConnection>(foothold.gain());
+      Injection injection(process_, target_);
+      connection_ = std::make_unique<ProgramConnection>(injection.gain());
       connection_->send(sources());
       wait_for_answer("It sleeps, waits, or is inside of a long call.");
-      foothold.taken();
+      injection.taken();
     }
     const Json greeting = connection_->receive("program", kAnswerLimit);
     meta_ = orders_.meta(connection_->receive("imported", kAnswerLimit), command_line(greeting));

@@ -14,7 +14,7 @@
 #include <xxhash.h>
 
 #include "platform/blocks.h"
-#include "tracer/calltree/situation_memory.h"
+#include "tracer/calltree/transition_cache.h"
 
 namespace optrace {
 namespace {
@@ -248,7 +248,7 @@ struct PathCounter::State {
     std::unordered_multimap<std::uint64_t, std::uint32_t> interned;  // By hash of the state.
     std::size_t situation_bytes = 0;
     std::size_t remembered = 0;  // As the counter's sum has it.
-    SituationMemory memory;
+    TransitionCache memory;
     std::uint32_t now = 0;
     std::uint32_t found = 0, missed = 0;  // Events of late whose situation was remembered, or not.
     std::uint32_t rest = 0;               // Events that go by the rules alone,
@@ -303,7 +303,7 @@ struct PathCounter::State {
   void enter_all(Thread& thread, const Outcome& outcome, std::uint64_t time);
   void move_to(Thread& thread, const Outcome& outcome, std::uint64_t time);
   std::uint32_t intern(Thread& thread, const CallTreeRules::State& state);
-  bool repeat(Thread& thread, const Situation& situation, std::uint64_t time);
+  bool repeat(Thread& thread, const TransitionKey& situation, std::uint64_t time);
   void forget(Thread& thread);
   static void judge(Thread& thread);
   void apply(Thread& thread, const Event& event, const EventKey& key);
@@ -638,7 +638,8 @@ void PathCounter::State::judge(Thread& thread) {
 }
 
 // Does what is remembered of the situation, if anything is.
-bool PathCounter::State::repeat(Thread& thread, const Situation& situation, std::uint64_t time) {
+bool PathCounter::State::repeat(Thread& thread, const TransitionKey& situation,
+                                std::uint64_t time) {
   if (thread.now == kTooDeep) return false;
   const Outcome* const remembered = thread.memory.find(situation);
   if (remembered == nullptr) return false;
@@ -672,7 +673,7 @@ bool PathCounter::State::repeats(const CallTreeRules::State& state, std::size_t 
 
 // What the rules make of an event with this key, or made of it in the same situation before.
 void PathCounter::State::apply(Thread& thread, const Event& event, const EventKey& key) {
-  const Situation situation{thread.now, key};
+  const TransitionKey situation{thread.now, key};
   const bool enters = event.kind != EventKind::caller;
   if (repeat(thread, situation, event.time)) {
     if (enters) end_way(thread);

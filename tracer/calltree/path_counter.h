@@ -9,7 +9,7 @@
 
 #include "tracer/calltree/call_tree.h"
 #include "tracer/calltree/memory_budget.h"
-#include "tracer/calltree/situation_memory.h"
+#include "tracer/calltree/transition_cache.h"
 #include "tracer/probes/function_roles.h"
 #include "tracer/trace/trace.h"
 

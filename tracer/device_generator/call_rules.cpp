@@ -28,7 +28,7 @@ constexpr std::array kRules = {
              CallBehaviour::compute, "result"},
     CallRule{"cublas", "cublasI[sdcz]a(max|min)(_v2)?(_64)?", CallBehaviour::compute, "result"},
     // Their scalars are inputs and outputs at once.
-    CallRule{"cublas", "cublas[SDCZ]s?rotm?g.*", CallBehaviour::unthought},
+    CallRule{"cublas", "cublas[SDCZ]s?rotm?g.*", CallBehaviour::unimplemented},
     CallRule{"cublas", "cublas[SDCZ](getrf|getri|matinv|geqrf|gels|getrs)Batched",
              CallBehaviour::compute, "info"},
     CallRule{
@@ -133,7 +133,7 @@ bool fits(const DeviceFamily& family, const CallRule& rule, const Prototype& pro
   const bool gives_status = prototype.result == family.status;
   const auto& parameters = prototype.parameters;
   switch (rule.behaviour) {
-    case CallBehaviour::unthought:
+    case CallBehaviour::unimplemented:
       return true;
     case CallBehaviour::value:
       decision.value = rule.detail;

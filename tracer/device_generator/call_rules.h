@@ -12,13 +12,13 @@ namespace optrace {
 
 /// What a generated function does.
 enum class CallBehaviour {
-  unthought,  ///< Says so, and fails.
-  create,     ///< Fills a handle.
-  destroy,    ///< Takes back a handle that create made.
-  size,       ///< Fills the bytes (or elements) of workspace that the emulation needs.
-  compute,    ///< Records scalar and enum arguments; outputs are device memory: zeros from then on.
-  set,        ///< Changes what only the library itself would look at.
-  value,      ///< Returns a plain value.
+  unimplemented,  ///< Says so, and fails.
+  create,         ///< Fills a handle.
+  destroy,        ///< Takes back a handle that create made.
+  size,           ///< Fills the bytes (or elements) of workspace that the emulation needs.
+  compute,  ///< Records scalar and enum arguments; outputs are device memory: zeros from then on.
+  set,      ///< Changes what only the library itself would look at.
+  value,    ///< Returns a plain value.
 };
 
 struct CallRule {
@@ -34,7 +34,7 @@ struct CallRule {
 
 /// What is to be done, and with which parameters.
 struct CallDecision {
-  CallBehaviour behaviour = CallBehaviour::unthought;
+  CallBehaviour behaviour = CallBehaviour::unimplemented;
   /// Positions of parameters: outputs, or the handle to destroy.
   std::vector<std::size_t> filled{};
   std::string_view value{};

@@ -75,7 +75,7 @@ std::string body_of(const DeviceFamily& family, const Prototype& prototype,
   const std::string fail = fmt::format("return {};", family.failure);
   std::string body;
   switch (decision.behaviour) {
-    case CallBehaviour::unthought:
+    case CallBehaviour::unimplemented:
       break;
     case CallBehaviour::create: {
       const std::size_t at = decision.filled.front();
@@ -107,7 +107,7 @@ std::string body_of(const DeviceFamily& family, const Prototype& prototype,
     case CallBehaviour::value:
       return fmt::format("  return {};\n", decision.value);
   }
-  body = fmt::format("  optrace::emulated::unthought(\"{}\");\n", prototype.name);
+  body = fmt::format("  optrace::emulated::unimplemented(\"{}\");\n", prototype.name);
   if (prototype.result == family.status) return body + "  " + fail + "\n";
   if (prototype.result == "void") return body;
   return body + fmt::format("  return Type<{}>();\n", prototype.result);
@@ -136,7 +136,7 @@ std::string write_definitions(const DeviceFamily& family, std::span<const std::s
   for (const std::string& name : undeclared)
     functions += fmt::format(
         "#undef {0}\n__attribute__((weak)) {1} {0}() {{\n"
-        "  optrace::emulated::unthought(\"{0}\");\n  return {2};\n}}\n",
+        "  optrace::emulated::unimplemented(\"{0}\");\n  return {2};\n}}\n",
         name, headers.empty() ? "int" : family.status, headers.empty() ? "1" : family.failure);
   return write_includes(headers) + std::string(kRecordingPreamble) + std::string(kPreamble) +
          "\nnamespace {\n" + names.text() + "}  // namespace\n\nextern \"C\" {\n" + functions +

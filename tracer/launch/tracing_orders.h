@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tracer/launch/launcher.h"
+#include "tracer/launch/op_tracer.h"
 #include "tracer/launch/program_socket.h"
 #include "tracer/probes/probe_session.h"
 #include "tracer/runtime_build/activity_agent.h"

@@ -204,8 +204,8 @@ bool ProbePlanner::Slot::move(const ZydisDecodedInstruction& instruction,
   return moved;
 }
 
-ProbePlanner::ProbePlanner(const ModuleSymbols& module, const EntryLandings& landings)
-    : module_(module), landings_(landings) {}
+ProbePlanner::ProbePlanner(const ModuleSymbols& module, const BranchTargets& branch_targets)
+    : module_(module), branch_targets_(branch_targets) {}
 
 bool ProbePlanner::plan_jump(Slot& slot, std::span<const std::byte> code,
                              std::uint64_t size) const {
@@ -221,7 +221,7 @@ bool ProbePlanner::plan_jump(Slot& slot, std::span<const std::byte> code,
   const std::uint64_t own = std::max(slot.displaced, size);
   if (own < kJumpSize && !is_padding(code.subspan(own, kJumpSize - own))) return false;
   slot.displaced = std::max(slot.displaced, kJumpSize);
-  return !landings_.any_in(module_, slot.entry);
+  return !branch_targets_.any_in(module_, slot.entry);
 }
 
 bool ProbePlanner::plan_trap(Slot& slot, std::span<const std::byte> code) const {

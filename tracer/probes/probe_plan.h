@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "platform/mapped_file.h"
-#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/branch_targets.h"
 #include "tracer/elf/module_symbols.h"
 #include "tracer/in_process/agent/interface/plan_format.h"
 
@@ -21,7 +21,7 @@ namespace optrace {
 class ProbePlanner {
  public:
   /// Both must outlive the planner.
-  ProbePlanner(const ModuleSymbols& module, const EntryLandings& landings);
+  ProbePlanner(const ModuleSymbols& module, const BranchTargets& branch_targets);
 
   /// Adds a probe at the entry of the function at `address` (as linked), once: a function may have
   /// several names. False when its first instruction can't be moved: then it can't be probed.
@@ -41,7 +41,7 @@ class ProbePlanner {
   bool plan_trap(Slot& slot, std::span<const std::byte> code) const;
 
   const ModuleSymbols& module_;
-  const EntryLandings& landings_;
+  const BranchTargets& branch_targets_;
   std::unordered_set<std::uint64_t> added_;
   std::vector<plan::Probe> probes_;
   std::vector<plan::Fixup> fixups_;

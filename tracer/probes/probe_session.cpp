@@ -18,7 +18,7 @@
 #include "platform/output_file.h"
 #include "platform/private_folder.h"
 #include "platform/whole_file.h"
-#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/branch_targets.h"
 #include "tracer/probes/function_roles.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_selection.h"
@@ -53,7 +53,7 @@ bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
 struct ProbeSession::State {
   /// What is known about one module, whatever paths lead to it.
   struct ModuleProbes {
-    std::optional<EntryLandings> landings;
+    std::optional<BranchTargets> branch_targets;
     std::optional<std::string> cached_name;     ///< See find_cached_name().
     std::unordered_set<std::uint64_t> planned;  ///< Addresses as linked.
   };
@@ -70,7 +70,7 @@ struct ProbeSession::State {
   std::string find_cached_name(const ModuleSymbols& module) const;
   /// The file of that kind in the cache, which need not be there yet; empty where none may be.
   std::filesystem::path cached_file(const ModuleSymbols& module, std::string_view what);
-  const EntryLandings& landings_of(const ModuleSymbols& module);
+  const BranchTargets& branch_targets_of(const ModuleSymbols& module);
   std::filesystem::path initial_plan(const ModuleSymbols& module);
   std::filesystem::path remember(ProbePlan plan, ModuleProbes& module);
   std::filesystem::path scratch_file(std::string_view what);
@@ -132,22 +132,22 @@ std::filesystem::path ProbeSession::State::cached_file(const ModuleSymbols& modu
   return folder.empty() ? folder : folder / fmt::format("{}{}", *name, what);
 }
 
-const EntryLandings& ProbeSession::State::landings_of(const ModuleSymbols& module) {
-  std::optional<EntryLandings>& landings = probes_of(module).landings;
-  if (landings) return *landings;
-  const std::filesystem::path path = cached_file(module, ".landings");
+const BranchTargets& ProbeSession::State::branch_targets_of(const ModuleSymbols& module) {
+  std::optional<BranchTargets>& branch_targets = probes_of(module).branch_targets;
+  if (branch_targets) return *branch_targets;
+  const std::filesystem::path path = cached_file(module, ".branch_targets");
   if (!path.empty()) {
     try {
-      landings = EntryLandings::from_bytes(MappedFile(path).bytes());
+      branch_targets = BranchTargets::from_bytes(MappedFile(path).bytes());
     } catch (const Error&) {
-      landings.reset();  // Not there yet.
+      branch_targets.reset();  // Not there yet.
     }
   }
-  if (!landings) {
-    landings = EntryLandings::search(module);
-    if (!path.empty() && !module.was_cut()) try_write_file(path, landings->to_bytes());
+  if (!branch_targets) {
+    branch_targets = BranchTargets::search(module);
+    if (!path.empty() && !module.was_cut()) try_write_file(path, branch_targets->to_bytes());
   }
-  return *landings;
+  return *branch_targets;
 }
 
 std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& module) {
@@ -161,7 +161,7 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
         (!module.build_id().empty() || kept->module_path() == module.path().string()))
       return remember(std::move(*kept), known);
   }
-  ProbePlanner planner(module, landings_of(module));
+  ProbePlanner planner(module, branch_targets_of(module));
   for (const std::uint64_t address : select_functions(module)) planner.add(address);
   planner.set_fork_lock(fork_lock_of(module).value_or(0));
   const std::string bytes = planner.bytes(module.path());
@@ -255,7 +255,7 @@ std::filesystem::path ProbeSession::plan_for_loaded(const LoadedModule& loaded) 
   if (module == nullptr || !is_linked_with_torch(*module) ||
       !state_->probes_of(*module).planned.empty())
     return {};
-  ProbePlanner planner(*module, state_->landings_of(*module));
+  ProbePlanner planner(*module, state_->branch_targets_of(*module));
   const bool of_torch = module->path().filename().string().starts_with("libtorch");
   module->for_each_name([&](std::uint64_t address, std::string_view symbol) {
     if (selecting_rule(symbol) || (!of_torch && is_of_extension(symbol))) planner.add(address);

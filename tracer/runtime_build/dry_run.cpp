@@ -206,7 +206,7 @@ void describe_dry_run(const DryRun& dry_run, Trace& trace) {
   std::set<std::string> unknown;
   for (const std::string& record : trace.op_records) {
     const auto json = read_json(record);
-    if (!json.is_object() || json.value("kind", nlohmann::json()) != "unthought") continue;
+    if (!json.is_object() || json.value("kind", nlohmann::json()) != "unimplemented") continue;
     const auto call = json.find("call");
     if (call != json.end() && call->is_string()) unknown.insert(call->get<std::string>());
   }

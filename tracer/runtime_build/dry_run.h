@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "platform/running_process.h"
-#include "tracer/runtime_build/device_emulation.h"
+#include "tracer/runtime_build/emulated_device_build.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

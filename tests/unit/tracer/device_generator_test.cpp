@@ -69,7 +69,7 @@ TEST_CASE("a rule holds where the name and the prototype fit") {
     // Fills two handles: that takes thought.
     CHECK(decision("cudnn", "cudnnCreateBoth",
                    {pointer("a", ValueKind::pointer), pointer("b", ValueKind::pointer)})
-              .behaviour == CallBehaviour::unthought);
+              .behaviour == CallBehaviour::unimplemented);
   }
   SECTION("sizes") {
     const auto size = decision("cusolver", "cusolverDnXgetrf_bufferSize",
@@ -79,7 +79,7 @@ TEST_CASE("a rule holds where the name and the prototype fit") {
     CHECK(size.behaviour == CallBehaviour::size);
     CHECK(size.filled == std::vector<std::size_t>{3, 4});
     CHECK(decision("cusolver", "cusolverDnXgetrf_bufferSize", {handle, scalar("m")}).behaviour ==
-          CallBehaviour::unthought);
+          CallBehaviour::unimplemented);
   }
   SECTION("results that the host may read") {
     const auto dot = decision("cublas", "cublasSdot_v2",
@@ -88,18 +88,18 @@ TEST_CASE("a rule holds where the name and the prototype fit") {
     CHECK(dot.behaviour == CallBehaviour::compute);
     CHECK(dot.filled == std::vector<std::size_t>{3});
   }
-  SECTION("whatever fits no row is unthought") {
+  SECTION("whatever fits no row is unimplemented") {
     CHECK(decision("cublas", "cublasGetStream_v2", {handle, pointer("s", ValueKind::pointer)})
-              .behaviour == CallBehaviour::unthought);
+              .behaviour == CallBehaviour::unimplemented);
     CHECK(decision("cublas", "cublasSrotg_v2", {handle, pointer("a", ValueKind::real)}).behaviour ==
-          CallBehaviour::unthought);
+          CallBehaviour::unimplemented);
     CHECK(decision("cuda", "cuMemAlloc_v2", {pointer("p", ValueKind::integer)}).behaviour ==
-          CallBehaviour::unthought);
+          CallBehaviour::unimplemented);
     // Another family's row, and another type of result.
     CHECK(decision("nccl", "cublasCreate_v2", {pointer("h", ValueKind::pointer)}).behaviour ==
-          CallBehaviour::unthought);
+          CallBehaviour::unimplemented);
     CHECK(decision("cublas", "cublasCreate_v2", {pointer("h", ValueKind::pointer)}, "int")
-              .behaviour == CallBehaviour::unthought);
+              .behaviour == CallBehaviour::unimplemented);
   }
   SECTION("plain values") {
     CHECK(decision("cudnn", "cudnnGetVersion", {}, "size_t").value == "CUDNN_VERSION");
@@ -141,7 +141,7 @@ curandStatus_t curandMangled(int);
   const std::string source = R"(
 namespace optrace::emulated {
 static std::string noted;
-void unthought(const char* function) { noted += std::string("unthought ") + function; }
+void unimplemented(const char* function) { noted += std::string("unimplemented ") + function; }
 bool recording() { return true; }
 void library_wrote(const void* pointer) { noted += pointer == nullptr ? "" : "wrote "; }
 Call::Call(const char* function, const char* kind) {
@@ -214,7 +214,7 @@ extern "C" const char* take() {
   CHECK(version == 7);
   for (const char* const name : {"curandGetProperty_v2", "curandUndeclared"}) {
     CHECK(function(name, static_cast<Simple*>(nullptr))(nullptr) == 999);
-    CHECK(std::string(take()) == std::string("unthought ") + name);
+    CHECK(std::string(take()) == std::string("unimplemented ") + name);
   }
   CHECK(::dlsym(opened, "curandInline") == nullptr);
   CHECK(::dlclose(opened) == 0);

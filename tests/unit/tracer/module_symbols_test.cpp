@@ -11,7 +11,7 @@
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/branch_targets.h"
 #include "tracer/elf/function_jumps.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_selection.h"
@@ -262,7 +262,7 @@ TEST_CASE("headers that name one part many times cost no more than the file's si
     bytes = whole;
     add_segments(1, 16);
     const ModuleSymbols module(path);
-    CHECK_NOTHROW(EntryLandings::search(module));
+    CHECK_NOTHROW(BranchTargets::search(module));
   }
   SECTION("a name is cut where it is longer than any that a compiler writes") {
     bytes = whole;
@@ -322,8 +322,8 @@ TEST_CASE("a spoiled library gives an error or some functions, never a crash") {
     try {
       const ModuleSymbols module(path);
       std::uint64_t sum = module.needed().size();
-      const EntryLandings landings = EntryLandings::search(module);
-      ProbePlanner planner(module, landings);
+      const BranchTargets branch_targets = BranchTargets::search(module);
+      ProbePlanner planner(module, branch_targets);
       for (std::size_t i = 0; i < std::min<std::size_t>(module.function_count(), 50); ++i) {
         const NativeFunction function = module.function(i);
         sum += module.find(function.address + function.size / 2).has_value();

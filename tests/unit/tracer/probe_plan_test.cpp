@@ -11,7 +11,7 @@
 
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
-#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/branch_targets.h"
 #include "tracer/probes/probe_selection.h"
 
 using namespace optrace;
@@ -304,7 +304,7 @@ std::uint64_t address_of(const ModuleSymbols& module, std::string_view symbol) {
 TEST_CASE("displaced instructions do elsewhere what they did in place") {
   const PrivateFolder folder;
   const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
-  const EntryLandings landings = EntryLandings::search(module);
+  const BranchTargets branch_targets = BranchTargets::search(module);
   const Loaded loaded(module.path());
   NearMemory memory(loaded.bias);
 
@@ -335,7 +335,7 @@ TEST_CASE("displaced instructions do elsewhere what they did in place") {
   for (const auto& [name, patch] : entries) {
     INFO(name);
     const std::uint64_t address = address_of(module, name);
-    ProbePlanner planner(module, landings);
+    ProbePlanner planner(module, branch_targets);
     REQUIRE(planner.add(address));
     const ProbePlan plan = written(planner, module, folder.path() / "one.plan");
     const plan::Probe& probe = plan.probes().at(0);
@@ -361,8 +361,8 @@ TEST_CASE("displaced instructions do elsewhere what they did in place") {
 TEST_CASE("what can't be patched is int3 only or left alone") {
   const PrivateFolder folder;
   const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
-  const EntryLandings landings = EntryLandings::search(module);
-  ProbePlanner planner(module, landings);
+  const BranchTargets branch_targets = BranchTargets::search(module);
+  ProbePlanner planner(module, branch_targets);
   CHECK(planner.add(address_of(module, "tight")));
   CHECK(planner.add(address_of(module, "returns_into_entry")));
   CHECK_FALSE(planner.add(address_of(module, "undecodable")));
@@ -385,33 +385,33 @@ static int slow(int n) { return n; }
 static int (*resolve())(int) { return slow; }
 int chosen(int) __attribute__((ifunc("resolve")));
 })"));
-  const EntryLandings landings = EntryLandings::search(module);
+  const BranchTargets branch_targets = BranchTargets::search(module);
   std::vector<std::string> names;
   module.for_each_name([&](std::uint64_t, std::string_view name) { names.emplace_back(name); });
   CHECK(std::ranges::find(names, "chosen") == names.end());
 }
 
-TEST_CASE("what was found about landings is kept whole or not at all") {
+TEST_CASE("what was found about branch_targets is kept whole or not at all") {
   const PrivateFolder folder;
   const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
-  const std::string bytes = EntryLandings::search(module).to_bytes();
-  const auto kept = EntryLandings::from_bytes(std::as_bytes(std::span(bytes)));
+  const std::string bytes = BranchTargets::search(module).to_bytes();
+  const auto kept = BranchTargets::from_bytes(std::as_bytes(std::span(bytes)));
   REQUIRE(kept);
   CHECK(kept->any_in(module, address_of(module, "lands_from_afar")));
   CHECK_FALSE(kept->any_in(module, address_of(module, "plain")));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::string spoiled = bytes;
     spoiled[i] = static_cast<char>(spoiled[i] ^ 0x10);
-    CHECK_FALSE(EntryLandings::from_bytes(std::as_bytes(std::span(spoiled))));
-    CHECK_FALSE(EntryLandings::from_bytes(std::as_bytes(std::span(bytes).first(i))));
+    CHECK_FALSE(BranchTargets::from_bytes(std::as_bytes(std::span(spoiled))));
+    CHECK_FALSE(BranchTargets::from_bytes(std::as_bytes(std::span(bytes).first(i))));
   }
 }
 
 TEST_CASE("a plan comes back as it was made, and a spoiled one not at all") {
   const PrivateFolder folder;
   const ModuleSymbols module(build_library(folder.path(), "entries.s", kEntries));
-  const EntryLandings landings = EntryLandings::search(module);
-  ProbePlanner planner(module, landings);
+  const BranchTargets branch_targets = BranchTargets::search(module);
+  ProbePlanner planner(module, branch_targets);
   REQUIRE(planner.add(address_of(module, "plain")));
   REQUIRE(planner.add(address_of(module, "calls")));
   REQUIRE(planner.add(address_of(module, "plain")));
@@ -438,8 +438,8 @@ TEST_CASE("only what hands an op on to the next dispatch key has its arguments r
   const auto libraries = torch_libraries();
   if (libraries.empty()) return;
   const ModuleSymbols module(libraries / "libtorch_cpu.so");
-  const EntryLandings landings;
-  ProbePlanner planner(module, landings);
+  const BranchTargets branch_targets;
+  ProbePlanner planner(module, branch_targets);
   const auto add = [&](std::string_view symbol) {
     REQUIRE(planner.add(address_of(module, symbol)));
   };
@@ -462,8 +462,8 @@ TEST_CASE("nearly every function of the wheel that is worth it can have a jump")
   const auto libraries = torch_libraries();
   if (libraries.empty()) return;
   const ModuleSymbols module(libraries / "libtorch_python.so");
-  const EntryLandings landings = EntryLandings::search(module);
-  ProbePlanner planner(module, landings);
+  const BranchTargets branch_targets = BranchTargets::search(module);
+  ProbePlanner planner(module, branch_targets);
   const auto selected = select_functions(module);
   REQUIRE(selected.size() > 1500);
   for (const std::uint64_t address : selected) CHECK(planner.add(address));

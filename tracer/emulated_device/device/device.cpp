@@ -36,15 +36,15 @@ int chosen_count() {
              : 1;
 }
 
-std::mutex unthought_mutex;
-const HeldAcrossFork<unthought_mutex> unthought_held;
-std::atomic<std::uint64_t> unthought_count{0};
+std::mutex unimplemented_mutex;
+const HeldAcrossFork<unimplemented_mutex> unimplemented_held;
+std::atomic<std::uint64_t> unimplemented_count{0};
 
 /// Whether `function` is told of for the first time.
 bool first_of(const char* function) {
   // Never destroyed: CUDA is called until a process's very end.
   static auto* const told = new std::set<std::string>;
-  const std::lock_guard lock(unthought_mutex);
+  const std::lock_guard lock(unimplemented_mutex);
   return told->insert(function).second;
 }
 
@@ -79,9 +79,9 @@ int device_count() {
   return count;
 }
 
-void unthought(const char* function) {
-  ++unthought_count;
-  Call call(function, "unthought");
+void unimplemented(const char* function) {
+  ++unimplemented_count;
+  Call call(function, "unimplemented");
   call.record();
   if (!first_of(function)) return;
   std::fprintf(stderr, "optrace: the emulated CUDA device does not know %s: the call fails\n",
@@ -102,6 +102,6 @@ void set_current_device(int device) {
 
 }  // namespace optrace::emulated
 
-extern "C" std::uint64_t optrace_device_unthought(void) {
-  return optrace::emulated::unthought_count;
+extern "C" std::uint64_t optrace_device_unimplemented(void) {
+  return optrace::emulated::unimplemented_count;
 }

@@ -1,13 +1,13 @@
 #pragma once
 
 // The emulated CUDA device: what its libraries share. It is shipped as source and built for the
-// torch at hand against the headers of the nvidia wheels (tracer/runtime_build/device_emulation.h),
-// one library for each that torch's own libraries need (libcudart.so.12, libcudnn.so.9, ...), with
-// the same SONAME and symbol versions, so that the loader takes them for the real ones. This header
-// is liboptrace_device.so, which all of them link.
+// torch at hand against the headers of the nvidia wheels
+// (tracer/runtime_build/emulated_device_build.h), one library for each that torch's own libraries
+// need (libcudart.so.12, libcudnn.so.9, ...), with the same SONAME and symbol versions, so that the
+// loader takes them for the real ones. This header is liboptrace_device.so, which all of them link.
 //
 // Rules for every function that stands in for one of CUDA's: its outputs are filled or it fails;
-// what nobody has thought about calls unthought() and fails; nothing succeeds silently.
+// what nobody has thought about calls unimplemented() and fails; nothing succeeds silently.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ OPTRACE_DEVICE_EXPORT int driver_version(int usual);
 
 /// A call of `function` that nobody has thought about: says so on standard error the first time,
 /// and counts it for the report. The caller then fails with its library's own error.
-OPTRACE_DEVICE_EXPORT void unthought(const char* function);
+OPTRACE_DEVICE_EXPORT void unimplemented(const char* function);
 
 /// What a call decides on, for the trace: belongs to the frame of the function that is running.
 ///
@@ -48,7 +48,7 @@ class OPTRACE_DEVICE_EXPORT Call {
   /// block: [x, y, z], shared_memory: bytes, stream: number), "copy" or "fill" (bytes, direction:
   /// "host to device" and so on), "host_read" (the host gets values from device memory: what it
   /// decides from them is not known), "synchronize", "refused" (as the real library would; keys
-  /// why, and error and status as of "failed"), "failed" (record_failure), "unthought".
+  /// why, and error and status as of "failed"), "failed" (record_failure), "unimplemented".
   Call(const char* function, const char* kind);
 
   /// Between the object's brackets: add keys and values.
@@ -134,6 +134,6 @@ struct optrace_device_functions {
 OPTRACE_DEVICE_EXPORT int optrace_device_use(const struct optrace_device_functions* functions);
 
 /// How often functions were called that nobody has thought about.
-OPTRACE_DEVICE_EXPORT std::uint64_t optrace_device_unthought(void);
+OPTRACE_DEVICE_EXPORT std::uint64_t optrace_device_unimplemented(void);
 
 }  // extern "C"

@@ -226,7 +226,7 @@ Module* add_module(const void* image) {
 
 Status load_module(const void* image, Module*& module) {
   if (is_ptx(image)) {
-    unthought("the compilation of PTX");
+    unimplemented("the compilation of PTX");
     return Status::no_binary_for_device;
   }
   if (!has_image_for_part(image)) return Status::no_binary_for_device;

@@ -156,7 +156,7 @@ cudaError_t add_any(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNod
       return cudaSuccess;
     }
     default:
-      unthought("cudaGraphAddNode");
+      unimplemented("cudaGraphAddNode");
       return result(cudaErrorNotSupported, function);
   }
   return add(node, graph, dependencies, count, std::move(operation), function);

@@ -472,7 +472,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescrip
   if (count < 0) return wrong(CUDNN_STATUS_BAD_PARAM, "a negative count: " + of(*content, name));
 #if CUDNN_VERSION >= 90000
   if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
-    unthought("cudnnBackendSetAttribute(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)");
+    unimplemented("cudnnBackendSetAttribute(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)");
     return wrong(CUDNN_STATUS_NOT_SUPPORTED, "plans can't be read from JSON");
   }
 #endif

@@ -634,7 +634,7 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetStreamIdEx(CUcontext /*contex
                                                               uint32_t* streamId) {
   if (streamId == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   if (stream != nullptr) {
-    optrace::emulated::unthought("cuptiGetStreamIdEx of another stream than the default one");
+    optrace::emulated::unimplemented("cuptiGetStreamIdEx of another stream than the default one");
     return CUPTI_ERROR_NOT_SUPPORTED;
   }
   *streamId = kDefaultStream;

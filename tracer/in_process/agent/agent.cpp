@@ -26,7 +26,7 @@
 #include "tracer/in_process/agent/python/python_events.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
 #include "tracer/in_process/agent/recording/op_record_store.h"
-#include "tracer/in_process/agent/recording/reader_wishes.h"
+#include "tracer/in_process/agent/recording/reader_requests.h"
 #include "tracer/in_process/agent/recording/recording_writer.h"
 #include "tracer/in_process/agent/recording/region.h"
 

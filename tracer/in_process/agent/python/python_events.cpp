@@ -13,7 +13,7 @@
 #include "tracer/in_process/agent/python/python_profilers.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
 #include "tracer/in_process/agent/recording/python_functions.h"
-#include "tracer/in_process/agent/recording/reader_wishes.h"
+#include "tracer/in_process/agent/recording/reader_requests.h"
 
 namespace optrace::agent {
 

@@ -1,4 +1,4 @@
-#include "tracer/launch/launcher.h"
+#include "tracer/launch/op_tracer.h"
 
 #include <chrono>
 #include <cstdint>

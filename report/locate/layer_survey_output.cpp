@@ -1,4 +1,4 @@
-#include "report/locate/layer_map_output.h"
+#include "report/locate/layer_survey_output.h"
 
 #include <algorithm>
 #include <string_view>

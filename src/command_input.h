@@ -9,21 +9,21 @@
 namespace optrace {
 
 /// What a command is to look at.
-struct Operand {
+struct CommandInput {
   Report report;
   std::vector<Trace> traces;  ///< That it was made of; none for what was a report already.
 };
 
 /// A trace, a JSON report, or a command that is traced (traced_command.h): `conv2d --dtype
 /// float16`. Throws Error(usage) for what is none of them, and what tracing throws.
-Operand read_operand(const std::string& text);
+CommandInput read_input(const std::string& text);
 
 /// The same to be held against rules: the frames of each process for themselves, and those of the
 /// other processes of the job whose traces lie beside the given one (`optrace run --children`).
 /// Throws Error(usage) where one of them is missing.
-Operand read_checked_operand(const std::string& text);
+CommandInput read_input_to_check(const std::string& text);
 
 /// A trace or a JSON report.
-Operand read_operand_file(const std::string& file);
+CommandInput read_input_file(const std::string& file);
 
 }  // namespace optrace

@@ -1,4 +1,4 @@
-#include "tracer/elf/entry_landings.h"
+#include "tracer/elf/branch_targets.h"
 
 #include <algorithm>
 #include <bit>
@@ -128,8 +128,8 @@ bool is_short_branch(unsigned char opcode) {
 
 }  // namespace
 
-EntryLandings EntryLandings::search(const ModuleSymbols& module) {
-  EntryLandings result;
+BranchTargets BranchTargets::search(const ModuleSymbols& module) {
+  BranchTargets result;
   const Starts starts(module);
   for (const auto& [address, code] : module.executable_segments()) {
     for_each_near_branch(code, [&, start = address, bytes = code](std::size_t opcode) {
@@ -145,7 +145,7 @@ EntryLandings EntryLandings::search(const ModuleSymbols& module) {
   return result;
 }
 
-std::optional<EntryLandings> EntryLandings::from_bytes(std::span<const std::byte> bytes) {
+std::optional<BranchTargets> BranchTargets::from_bytes(std::span<const std::byte> bytes) {
   Header header;
   if (bytes.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -156,14 +156,14 @@ std::optional<EntryLandings> EntryLandings::from_bytes(std::span<const std::byte
       XXH3_64bits(content.data(), content.size()) != header.checksum) {
     return std::nullopt;
   }
-  EntryLandings result;
+  BranchTargets result;
   result.candidates_.resize(header.count);
   if (!content.empty()) std::memcpy(result.candidates_.data(), content.data(), content.size());
   if (!std::ranges::is_sorted(result.candidates_, {}, &Candidate::target)) return std::nullopt;
   return result;
 }
 
-std::string EntryLandings::to_bytes() const {
+std::string BranchTargets::to_bytes() const {
   const std::span<const Candidate> candidates(candidates_);
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
@@ -175,7 +175,7 @@ std::string EntryLandings::to_bytes() const {
   return bytes;
 }
 
-bool EntryLandings::any_in(const ModuleSymbols& module, std::uint64_t entry) const {
+bool BranchTargets::any_in(const ModuleSymbols& module, std::uint64_t entry) const {
   for (auto candidate = std::ranges::lower_bound(candidates_, entry + 1, {}, &Candidate::target);
        candidate != candidates_.end() && candidate->target - entry < kJumpSize; ++candidate) {
     if (is_branch(module, candidate->end, candidate->target)) return true;

@@ -1,4 +1,4 @@
-#include "tracer/calltree/situation_memory.h"
+#include "tracer/calltree/transition_cache.h"
 
 #include <map>
 #include <random>
@@ -12,7 +12,7 @@ namespace {
 
 using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>;
 
-Key key_of(const Situation& situation) {
+Key key_of(const TransitionKey& situation) {
   const EventKey& event = situation.event;
   return {situation.state, event.id, event.line, event.stack_pointer, event.return_address};
 }
@@ -22,7 +22,7 @@ Key key_of(const Situation& situation) {
 TEST_CASE("a situation is remembered as it was, whatever came before it", "[situation_memory]") {
   std::mt19937 random(7);
   const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random() % end); };
-  SituationMemory memory;
+  TransitionCache memory;
   std::map<Key, std::uint32_t> expected;
   std::uint32_t state = 0;
   std::size_t found = 0;
@@ -30,8 +30,9 @@ TEST_CASE("a situation is remembered as it was, whatever came before it", "[situ
     // Mostly the same round, of which each turn is the only one that follows another; sometimes
     // not.
     const bool strays = below(10) == 0;
-    const Situation situation{strays ? below(50) : state,
-                              {.id = i % 100, .line = strays ? below(3) : 0, .stack_pointer = 8}};
+    const TransitionKey situation{
+        strays ? below(50) : state,
+        {.id = i % 100, .line = strays ? below(3) : 0, .stack_pointer = 8}};
     const Outcome* const known = memory.find(situation);
     const auto place = expected.find(key_of(situation));
     REQUIRE((known != nullptr) == (place != expected.end()));
@@ -50,13 +51,13 @@ TEST_CASE("a situation is remembered as it was, whatever came before it", "[situ
 }
 
 TEST_CASE("situations that differ in one number only are different", "[situation_memory]") {
-  const Situation base{1, {2, 3, 4, 5}};
-  SituationMemory memory;
+  const TransitionKey base{1, {2, 3, 4, 5}};
+  TransitionCache memory;
   CHECK(memory.find(base) == nullptr);
   memory.add(base, {.state = 9});
-  for (const Situation& other :
-       {Situation{0, {2, 3, 4, 5}}, Situation{1, {0, 3, 4, 5}}, Situation{1, {2, 0, 4, 5}},
-        Situation{1, {2, 3, 0, 5}}, Situation{1, {2, 3, 4, 0}}})
+  for (const TransitionKey& other : {TransitionKey{0, {2, 3, 4, 5}}, TransitionKey{1, {0, 3, 4, 5}},
+                                     TransitionKey{1, {2, 0, 4, 5}}, TransitionKey{1, {2, 3, 0, 5}},
+                                     TransitionKey{1, {2, 3, 4, 0}}})
     CHECK(memory.find(other) == nullptr);
   REQUIRE(memory.find(base) != nullptr);
   CHECK(memory.find(base)->state == 9);

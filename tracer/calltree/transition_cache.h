@@ -19,10 +19,10 @@ struct EventKey {
 };
 
 /// What an event finds: the same state and the same event have the same outcome.
-struct Situation {
+struct TransitionKey {
   std::uint32_t state = 0;
   EventKey event{};
-  bool operator==(const Situation&) const = default;
+  bool operator==(const TransitionKey&) const = default;
 };
 
 /// What an event makes of a state.
@@ -39,10 +39,10 @@ struct Outcome {
 
 /// What a thread remembers of situations. Programs repeat themselves: what followed a situation the
 /// last time is looked at first, and lies behind it in memory.
-class SituationMemory {
+class TransitionCache {
  public:
   /// The situation's outcome, valid until the next call of another function; or none.
-  const Outcome* find(const Situation& situation) {
+  const Outcome* find(const TransitionKey& situation) {
     if (last_ != kNone) {
       const std::uint32_t guess = entries_[last_].next;
       if (guess != kNone && entries_[guess].situation == situation) {
@@ -58,7 +58,7 @@ class SituationMemory {
   }
 
   /// For a situation that find does not know.
-  void add(const Situation& situation, const Outcome& outcome) {
+  void add(const TransitionKey& situation, const Outcome& outcome) {
     if ((entries_.size() + 1) * 2 > places_.size()) grow();
     const auto index = static_cast<std::uint32_t>(entries_.size());
     places_[place_of(situation)] = index;
@@ -72,7 +72,7 @@ class SituationMemory {
 
  private:
   struct alignas(64) Entry {
-    Situation situation;
+    TransitionKey situation;
     Outcome outcome;
     std::uint32_t next = kNone;  // What came next the last time.
   };
@@ -84,7 +84,7 @@ class SituationMemory {
   }
 
   // Where the situation is, or would be: open addressing, half full at most.
-  std::size_t place_of(const Situation& situation) const {
+  std::size_t place_of(const TransitionKey& situation) const {
     const EventKey& event = situation.event;
     std::uint64_t hash = situation.state * 0x9E3779B97F4A7C15U;
     hash = (hash ^ event.id ^ std::uint64_t{event.line} << 32) * 0xFF51AFD7ED558CCDU;

@@ -1,4 +1,4 @@
-#include "report/locate/layer_map.h"
+#include "report/locate/layer_survey.h"
 
 #include <algorithm>
 #include <array>

@@ -9,10 +9,10 @@
 namespace optrace {
 
 /// Where a command's answer goes: standard output, or a file that appears whole or not at all.
-class Destination {
+class CommandOutput {
  public:
   /// `file` is -o's value; empty: standard output. Throws Error(usage) when it can't be written to.
-  explicit Destination(const std::string& file);
+  explicit CommandOutput(const std::string& file);
 
   /// False once nobody reads any more. Throws Error(failed).
   bool write(std::string_view text);

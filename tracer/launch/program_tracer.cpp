@@ -1,4 +1,4 @@
-#include "tracer/launch/program_launch.h"
+#include "tracer/launch/program_tracer.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "src/operand.h"
+#include "src/command_input.h"
 
 #include <filesystem>
 #include <optional>
@@ -21,8 +21,8 @@ namespace {
 
 using PutTogether = Report (*)(std::vector<Report>);
 
-Operand operand_of(std::vector<Trace> traces, PutTogether put_together) {
-  Operand operand{{}, std::move(traces)};
+CommandInput operand_of(std::vector<Trace> traces, PutTogether put_together) {
+  CommandInput operand{{}, std::move(traces)};
   const std::optional<Index> index = find_index_of(operand.traces.front(), nullptr);
   std::vector<Report> reports;
   for (const Trace& trace : operand.traces)
@@ -63,18 +63,18 @@ bool names_file(const std::string& operand) {
 
 }  // namespace
 
-Operand read_operand_file(const std::string& file) {
+CommandInput read_input_file(const std::string& file) {
   if (is_report_file(file)) return {read_report(file), {}};
   std::vector<Trace> traces;
   traces.push_back(read_trace(file, TraceParts::without_events));
   return operand_of(std::move(traces), combine);
 }
 
-Operand read_operand(const std::string& text) {
-  return names_file(text) ? read_operand_file(text) : operand_of(trace_command(text), combine);
+CommandInput read_input(const std::string& text) {
+  return names_file(text) ? read_input_file(text) : operand_of(trace_command(text), combine);
 }
 
-Operand read_checked_operand(const std::string& text) {
+CommandInput read_input_to_check(const std::string& text) {
   if (!names_file(text)) return operand_of(trace_command(text), join);
   if (is_report_file(text)) return {read_report(text), {}};
   std::vector<Trace> traces;

@@ -1,4 +1,4 @@
-#include "tracer/runtime_build/device_emulation.h"
+#include "tracer/runtime_build/emulated_device_build.h"
 
 #include <cstdlib>
 #include <optional>

@@ -17,14 +17,14 @@ namespace optrace {
 /// branch (rel32) to such a place; only candidates are decoded, when they are asked about. Short
 /// branches (rel8) are looked for around each entry. Jump tables are not followed: their targets
 /// lie behind the code that reads them, thus behind the entry.
-class EntryLandings {
+class BranchTargets {
  public:
   /// Searches all code of `module`: about 0.1 s for libtorch_cpu's 274 MB.
-  static EntryLandings search(const ModuleSymbols& module);
+  static BranchTargets search(const ModuleSymbols& module);
 
   /// What search() found, from and to bytes that are kept in a cache. Nothing when they are
   /// corrupt or of another version.
-  static std::optional<EntryLandings> from_bytes(std::span<const std::byte> bytes);
+  static std::optional<BranchTargets> from_bytes(std::span<const std::byte> bytes);
   std::string to_bytes() const;
 
   /// True when a branch lands in bytes 1 to 4 of the function at `entry`, or may do so.

@@ -1,31 +1,31 @@
-#include "src/destination.h"
+#include "src/command_output.h"
 
 #include "platform/printable_text.h"
 #include "src/standard_output.h"
 
 namespace optrace {
 
-Destination::Destination(const std::string& file) {
+CommandOutput::CommandOutput(const std::string& file) {
   if (file.empty())
     require_standard_output();
   else
     file_.emplace(file);
 }
 
-bool Destination::write(std::string_view text) {
+bool CommandOutput::write(std::string_view text) {
   if (!file_) return write_standard_output(text);
   file_->write(printable_output(text));
   return true;
 }
 
-void Destination::write_commands(std::string_view text) {
+void CommandOutput::write_commands(std::string_view text) {
   if (file_)
     file_->write(text);
   else
     optrace::write_commands(text);
 }
 
-void Destination::commit() {
+void CommandOutput::commit() {
   if (file_) file_->commit();
 }
 

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "tracer/calltree/collector.h"
-#include "tracer/launch/launcher.h"
+#include "tracer/launch/op_tracer.h"
 #include "tracer/launch/tracing_orders.h"
 #include "tracer/trace/trace.h"
 

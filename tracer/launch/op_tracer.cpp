@@ -1,4 +1,4 @@
-#include "launcher.h"
+#include "op_tracer.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/locate/layer_map.h"
+#include "report/locate/layer_survey.h"
 #include "report/locate/locate_output.h"
 
 namespace optrace {
