@@ -1,4 +1,4 @@
-# The front door to CMake and pip; `make help` lists what there is.
+# Calls CMake and pip; `make help` lists the targets.
 SHELL := /bin/bash
 PYTHON ?= python3
 export PYTHON
@@ -49,13 +49,14 @@ sanitized-build: packages
 sanitize: setup sanitized-build
 	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
-# What is fetched and what is built leave each other room.
+# Downloads and builds run at the same time, since they need different resources.
 test:
 	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
 
-# One after another: what is found is in build-fuzz/found/, the corpus that grew in build-fuzz/corpus/.
+# Runs the fuzzers one after another. Findings are in build-fuzz/found/, the grown corpus is in
+# build-fuzz/corpus/.
 FUZZ_SECONDS ?= 60
 fuzz: packages
 	@setup/install-packages.sh setup/packages-fuzz.txt

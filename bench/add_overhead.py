@@ -1,10 +1,11 @@
-"""How much slower a 1 us `add` gets while optrace's probes record it, beside torch.profiler.
+"""Measures how much slower a 1 us `add` is while optrace's probes record it, compared with
+torch.profiler.
 
     add_overhead.py BUILD_FOLDER
 
-Everything is measured in this one process, by turns: untraced, torch.profiler without and with
-stacks, all jump probes placed, recording, and after removal. Prints medians, and of the ratios to
-untraced in the same round.
+Everything is measured in this one process, in turn: untraced, torch.profiler without and with
+stacks, all jump probes placed, recording, and after removal. Prints medians, and the medians of the
+ratios to untraced in the same round.
 """
 import ctypes
 import os
@@ -17,12 +18,12 @@ import time
 import torch
 
 CALLS = 2_000
-REPEATS = 5  # In each round.
+REPEATS = 5  # Per round.
 ROUNDS = 8
 
 
 def per_call(a, b):
-    """Nanoseconds for one torch.add, over CALLS of them."""
+    """Nanoseconds per torch.add, measured over CALLS of them."""
     begin = time.perf_counter_ns()
     for _ in range(CALLS):
         torch.add(a, b)
@@ -71,14 +72,14 @@ class Agent:
 
 
 def timed_placing(agent, plan_paths, use_jumps):
-    """How many probes were placed, and in how many seconds."""
+    """The number of probes that were placed, and the seconds that it took."""
     begin = time.perf_counter()
     placed = sum(agent.place(os.fsencode(path), int(use_jumps)) for path in plan_paths)
     return placed, time.perf_counter() - begin
 
 
 def measure_round(agent, a, b, plan_paths, sink):
-    """Nanoseconds a call for each way, one after the other; the machine's pace changes slowly."""
+    """Nanoseconds per call for each way, in turn: the machine's speed changes slowly."""
     times = {"untraced": median_of(a, b)}
     times["torch.profiler"] = profiled(a, b, False)
     times["torch.profiler with_stack=True"] = profiled(a, b, True)
@@ -101,7 +102,8 @@ def main():
     agent = Agent(build)
     with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "wb") as nowhere:
         begin = time.perf_counter()
-        # What optrace found beside torch's libraries is in the interpreter's; it is placed too.
+        # Also includes the plan for the interpreter, which optrace found in addition to torch's
+        # libraries.
         plan_paths = plans(build, scratch)
         planning = time.perf_counter() - begin
         rounds = [measure_round(agent, a, b, plan_paths, nowhere.fileno()) for _ in range(ROUNDS)]

@@ -1,10 +1,10 @@
-// What a probe costs, and what placing all of them costs.
+// Measures the cost of a probe, and of placing all probes.
 //
 //   agent_bench AGENT TARGETS [PLAN...]
 //
-// Figures are the best of many short rounds in one run, so that ratios hold on a busy machine.
-// The peer is what -finstrument-functions and mcount tracers (uftrace, gprof) do at their least: a
-// call at the entry that takes the next event's number from one shared atomic counter.
+// Each figure is the best of many short rounds in one run, so that ratios are stable on a busy
+// machine. The peer is the minimum work of -finstrument-functions and mcount tracers (uftrace,
+// gprof): a call at the entry that takes the next event's number from one shared atomic counter.
 
 #include <algorithm>
 #include <atomic>
@@ -33,7 +33,7 @@ using optrace::recording::Event;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 400;
-constexpr int kCalls = 1'000;  // Short rounds: one of them meets nobody else on the core.
+constexpr int kCalls = 1'000;  // Rounds are short, so that one of them has the core for itself.
 constexpr int kFreshCalls = 2'000'000;
 constexpr std::uint64_t kPeerEvents = 1ULL << 20;
 
@@ -71,7 +71,7 @@ void check(int result, const char* what) {
   }
 }
 
-// Nanoseconds a call, of each round, ascending.
+// Returns the nanoseconds per call of each round, ascending.
 template <typename Call>
 std::vector<double> costs(Call call, int rounds, int calls) {
   std::vector<double> found;
@@ -92,7 +92,8 @@ double cost(Call call, int rounds = kRounds, int calls = kCalls) {
   return costs(call, rounds, calls).front();
 }
 
-// The median beside a second thread that does nothing else: the best round is one that it missed.
+// Returns the median while a second thread makes the same calls. The best round would be one
+// without contention.
 template <typename Call>
 double contended_cost(Call call) {
   std::atomic<bool> over = false;
@@ -110,7 +111,7 @@ double contended_cost(Call call) {
 std::vector<Event> peer_events(kPeerEvents);
 std::atomic<std::uint64_t> peer_next = 0;
 
-// What an mcount does: a shared counter, a time stamp, an event.
+// The work of an mcount function: a shared counter, a time stamp, an event.
 __attribute__((noinline)) void peer_enter(std::uint32_t id) {
   Event& event = peer_events[peer_next.fetch_add(1, std::memory_order_relaxed) % kPeerEvents];
   event.id = id;
@@ -185,7 +186,7 @@ void bench_hits(const AgentInterface& agent, const char* targets_path) {
   std::printf("int3 probe, recording, ns a hit              %8.1f\n", trap - bare);
 }
 
-// Placing and removing a real plan, in a module that is loaded for it.
+// Measures placing and removing a real plan, in a module that is loaded for it.
 void bench_plan(const AgentInterface& agent, const std::string& plan_path) {
   optrace::agent::PageArray<std::uint8_t> bytes;
   optrace::agent::PlanView plan;

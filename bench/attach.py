@@ -1,11 +1,11 @@
-"""`optrace attach`: how long the process stands still, how soon ops are traced, and its speed
-afterwards; beside `py-spy dump` and `memray attach`, which look into a running Python as well.
+"""Measures `optrace attach`: how long the process is paused, how soon ops are traced, and its speed
+afterwards; compared with `py-spy dump` and `memray attach`, which also inspect a running Python.
 
     attach.py OPTRACE FOLDER
 
-py-spy and memray are in FOLDER (pip install --target). How long it stands still is the longest time
-between two steps of a loop that reads the clock, waiting for the GIL included. `optrace attach` ends
-as soon as it has seen an op, so the whole command takes longer than to the first op.
+py-spy and memray are in FOLDER (pip install --target). The pause is the longest time between two
+steps of a loop that reads the clock, including waiting for the GIL. `optrace attach` ends as soon
+as it has seen an op, so the whole command takes longer than the time to the first op.
 """
 import mmap
 import os
@@ -54,13 +54,13 @@ class Program:
         return struct.unpack_from("q", self._memory, 8)[0]
 
     def longest_pause(self):
-        """Since it was asked last, in milliseconds."""
+        """The longest pause since the last call, in milliseconds."""
         pause = struct.unpack_from("q", self._memory)[0] / 1e6
         struct.pack_into("q", self._memory, 0, 0)
         return pause
 
     def speed(self):
-        """Steps a second."""
+        """Steps per second."""
         before, start = self.steps(), time.perf_counter()
         time.sleep(2)
         return (self.steps() - before) / (time.perf_counter() - start)
@@ -95,7 +95,7 @@ def main():
         try:
             attach = [command, "attach", str(program.pid), "--until-op", "aten::*", "-o",
                       os.path.join(folder, "report")]
-            subprocess.run(attach, check=True)  # Makes plans, once for a torch.
+            subprocess.run(attach, check=True)  # Makes the plans, once per torch.
             before = program.speed()
             measure(program, "nobody looks", ["sleep", "0.3"], ROUNDS)
             measure(program, "optrace attach", attach, ROUNDS)

@@ -1,10 +1,10 @@
-"""What a dry run costs.
+"""Measures the cost of a dry run.
 
     dry_run.py OPTRACE
 
-The whole command `optrace conv2d` on the CPU and dry, by turns; and a training step of a 12-layer
-transformer that runs dry with all probes recording. Prints medians, and the ratio of the two commands
-in the same round.
+Runs the whole command `optrace conv2d` on the CPU and dry, in turn; and a training step of a
+12-layer transformer dry, with all probes recording. Prints medians, and the median ratio of the two
+commands in the same round.
 """
 import statistics
 import subprocess
@@ -39,7 +39,7 @@ def seconds(*arguments):
 
 
 def main():
-    seconds(), seconds("--dry-run")  # Plans are cached and the device is built by now.
+    seconds(), seconds("--dry-run")  # Caches the plans and builds the device.
     rounds = [(seconds(), seconds("--dry-run")) for _ in range(ROUNDS)]
     cpu, dry = (statistics.median(column) for column in zip(*rounds))
     ratio = statistics.median(dry / cpu for cpu, dry in rounds)

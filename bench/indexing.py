@@ -1,11 +1,13 @@
-"""How fast optrace indexes PyTorch's source, beside clangd-19's background index of the same units.
+"""Measures how fast optrace indexes PyTorch's source, compared with clangd-19's background index of
+the same units.
 
     indexing.py BUILD_FOLDER SOURCE_TREE [--sample N] [--whole]
 
-The sample is taken evenly from all units that optrace indexes, sorted by name: the same for both, with the
-same arguments. Both start from nothing and use all processors. What optrace does once for
-a tree (generating code, the headers that units share) is timed by itself and counted once when both are
-extrapolated to the whole tree. Memory is the largest sum of resident sizes of all their processes.
+The sample is taken evenly from all units that optrace indexes, sorted by name. Both get the same
+sample with the same arguments, start from nothing and use all processors. The work that optrace
+does once for a tree (generating code, the headers that units share) is timed separately and counted
+once when both are extrapolated to the whole tree. Memory is the largest sum of resident sizes of
+all their processes.
 """
 import argparse
 import json
@@ -20,7 +22,7 @@ import time
 
 
 class Memory(threading.Thread):
-    """The largest sum of the resident sizes of a process and all that it started."""
+    """The largest sum of the resident sizes of a process and of all processes that it started."""
 
     def __init__(self, process):
         super().__init__(daemon=True)
@@ -49,7 +51,7 @@ def family(pid):
 
 
 def resident(pid):
-    """Proportional set size in bytes: a page that several processes share counts once."""
+    """The proportional set size in bytes: a page shared by several processes counts once."""
     try:
         text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
@@ -93,7 +95,7 @@ class Clangd:
         return json.loads(self.process.stdout.read(size))
 
     def index(self, opened):
-        """Returns when every unit is indexed. opened: a small file that wakes the indexer."""
+        """Returns when every unit is indexed. opened: a small file that starts the indexer."""
         self.send(id=1, method="initialize", params={
             "processId": os.getpid(), "rootUri": opened.parent.as_uri(),
             "capabilities": {"window": {"workDoneProgress": True}}})
@@ -115,11 +117,11 @@ class Clangd:
 
 
 def clangd_index(folder, units):
-    """Seconds, bytes; of units (entries of a compilation database)."""
+    """(seconds, bytes) for units (entries of a compilation database)."""
     folder.mkdir()
     small = folder / "wakes_the_indexer.cpp"
     small.write_text("int wakes_the_indexer;\n")
-    known = ("directory", "file", "arguments")  # clangd refuses a database with others.
+    known = ("directory", "file", "arguments")  # clangd rejects other keys.
     (folder / "compile_commands.json").write_text(json.dumps(
         [{key: unit[key] for key in known} for unit in units] +
         [{"directory": str(folder), "file": str(small), "arguments": ["clang++", "-c", str(small)]}]))
@@ -140,7 +142,7 @@ def clangd_index(folder, units):
 
 
 def linked_copy(source, folder):
-    """The tree with files of its own names but shared contents: one can be changed by replacing it."""
+    """A copy of the tree with hard links to the files. A file can be changed by replacing it."""
     def link(from_, to):
         try:
             os.link(from_, to)
@@ -183,7 +185,7 @@ def main():
             return timed([build / "optrace", "source", "add", source, "--python", sys.executable,
                           *only, *words], env=environment)
 
-        # The smallest unit of each group first: what is left are the code generator and the headers.
+        # The smallest unit of each group first, to time only the code generator and the headers.
         once, once_peak = add(smallest.values(), "-o", work / "x.index")
         ours, peak = add(sample, "-o", work / "x.index")
         theirs, their_peak = clangd_index(work / "clangd", sample)

@@ -1,7 +1,7 @@
-"""How long looking something up takes: the whole process, from exec to exit, without Python.
+"""Measures look-ups: the time of the whole process, from exec to exit, without Python.
 
-lookups.py [COMMAND]: the median, of 20 runs each, for ten names with `optrace locate` and ten ops
-with `optrace explain`, on the index that comes with optrace. Output goes to /dev/null.
+lookups.py [COMMAND]: the medians of 20 runs each for ten names with `optrace locate` and ten ops
+with `optrace explain`, on the index shipped with optrace. Output goes to /dev/null.
 """
 import os
 import statistics

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every measurement that the README shows, in one go. Ratios are within one run.
+# Runs every measurement that the README shows. Ratios are of values from one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --build --preset release --target agent_bench session_plans symbol_bench unit_commands -- --quiet

@@ -1,6 +1,6 @@
 // session_plans SCRATCH MODULE...: makes (or takes from the cache) the plans that optrace would
-// place for these modules, and prints their paths, one a line. For benchmarks that place them
-// themselves, in a process that they measure.
+// place for these modules, and prints their paths, one per line. For benchmarks that place them
+// themselves, in the process that they measure.
 
 #include <cstdio>
 #include <exception>

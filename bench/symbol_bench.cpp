@@ -1,9 +1,9 @@
-// What planning probes and putting names to addresses cost in the command.
+// Measures the cost of planning probes and of finding the names of addresses in the command.
 //
 //   symbol_bench MODULE...
 //
-// Each figure is of a process of its own. The peer of the names is binutils' addr2line, given the
-// same addresses.
+// Each figure is measured in a separate process. The peer for the names is binutils' addr2line with
+// the same addresses.
 
 #include <algorithm>
 #include <chrono>
@@ -32,13 +32,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Paths = std::vector<std::filesystem::path>;
 
-constexpr std::size_t kNames = 200;  // In each module. `conv2d --backward --all` has 465 in all.
+constexpr std::size_t kNames = 200;  // In each module; `conv2d --backward --all` has 465 in all.
 
 double seconds_since(Clock::time_point before) {
   return std::chrono::duration<double>(Clock::now() - before).count();
 }
 
-// Megabytes, of /proc/self/status.
+// Returns a value of /proc/self/status in megabytes.
 double memory(const char* key) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

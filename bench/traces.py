@@ -1,9 +1,9 @@
-"""traces.py OPTRACE: `optrace check` and `optrace compare` on traces of a million events.
+"""traces.py OPTRACE: measures `optrace check` and `optrace compare` on traces of a million events.
 
-The traces are of two programs that do the same but for one op in their loop, once counted, as
-`optrace run --trace` makes them, and once with --timeline, which keeps each event. Beside them:
-what it takes Python to read torch.profiler's trace of the first program (export_chrome_trace), with
-nothing looked for in it.
+The traces are of two programs that differ only in one op of their loop, once counted, as
+`optrace run --trace` makes them, and once with --timeline, which keeps each event. The peer is
+Python reading torch.profiler's trace of the first program (export_chrome_trace), without searching
+it.
 """
 import pathlib
 import statistics

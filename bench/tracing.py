@@ -1,12 +1,12 @@
-"""What tracing costs a program, beside torch.profiler and beside itself untraced.
+"""Measures the cost of tracing a program, compared with torch.profiler and with no tracing.
 
     tracing.py BUILD_FOLDER
 
-In this one process, by turns: a 1 us `add`, and a training step of ResNet-50, untraced, under
+In this one process, in turn: a 1 us `add`, and a training step of ResNet-50, untraced, under
 torch.profiler without and with stacks, under optrace with probes alone and with everything on, and
-after the probes are removed. Then, through the command: the memory of a traced program, and how long
-a timeline of a million events takes to render. Prints medians, and of the ratios to untraced in the
-same round.
+after the probes are removed. Then, through the command: the memory of a traced program, and the
+time to render a timeline of a million events. Prints medians, and the medians of the ratios to
+untraced in the same round.
 """
 import os
 import pathlib
@@ -89,7 +89,7 @@ def profiled(work, with_stack):
 
 
 def traced(work, **options):
-    """Seconds, and the trace."""
+    """The seconds and the trace."""
     with optrace.trace(**options) as trace:
         return seconds(work), trace
 
@@ -105,7 +105,7 @@ def compare(name, work, rounds, scale, unit):
     }
     work()
     for way in ways.values():
-        way()  # Everybody's first time is somebody else's benchmark.
+        way()  # Warms up; not counted.
     times = [{way: run() for way, run in ways.items()} for _ in range(rounds)]
     print(f"{name}, {rounds} rounds, medians")
     for way in ways:

@@ -1,6 +1,6 @@
-// unit_commands TREE PYTHON FOLDER: generates the tree's code into FOLDER, unless it is there, and
+// unit_commands TREE PYTHON FOLDER: generates the tree's code into FOLDER, unless it exists, and
 // writes FOLDER/compile_commands.json with every unit that optrace indexes and its compiler
-// arguments, so that another indexer can read the same.
+// arguments, so that another indexer can read the same units.
 
 #include <cstdio>
 #include <exception>

@@ -1,9 +1,9 @@
-"""How long `optrace conv2d` takes beside Python alone making the same call once.
+"""Measures how long `optrace conv2d` takes, compared with Python alone making the same call once.
 
     whole_command.py [BUILD_FOLDER] [ROUNDS]
 
-Wall times of whole processes, one of each by turns, the first round uncounted: it warms the file
-cache and fills optrace's cache of probe plans. Python is the one that runs this file.
+Wall times of whole processes, one of each in turn. The first round does not count: it warms the
+file cache and fills optrace's cache of probe plans. Python is the one that runs this file.
 """
 import os
 import pathlib
@@ -17,7 +17,7 @@ import torch
 convolution = torch.nn.Conv2d(3, 8, 3)
 convolution(torch.randn(4, 3, 56, 56))
 """
-# The traced Python ends like this: nobody waits while it takes its modules apart.
+# The traced Python ends like this, without waiting for its modules to be torn down.
 WITHOUT_TEARDOWN = ALONE + "import os\nos._exit(0)\n"
 
 

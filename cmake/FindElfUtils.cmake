@@ -1,4 +1,5 @@
-# elfutils, for reading ELF files and call frame information. Gives ElfUtils::elf and ElfUtils::dw.
+# Finds elfutils, for reading ELF files and call frame information. Defines ElfUtils::elf and
+# ElfUtils::dw.
 include(FindPackageHandleStandardArgs)
 find_path(ElfUtils_INCLUDE_DIR elfutils/libdw.h)
 find_library(ElfUtils_elf_LIBRARY elf)

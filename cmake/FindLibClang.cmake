@@ -1,5 +1,5 @@
-# libclang, the stable C interface of clang, newest first. Gives LibClang::LibClang and
-# LibClang_RESOURCE_INCLUDE (the folder of clang's builtin headers).
+# Finds libclang, the stable C interface of clang, newest version first. Defines LibClang::LibClang
+# and LibClang_RESOURCE_INCLUDE (the folder of clang's builtin headers).
 include(FindPackageHandleStandardArgs)
 foreach(version 21 20 19 18)
   list(APPEND _llvm_roots /usr/lib/llvm-${version})

@@ -1,4 +1,4 @@
-# GNU libiberty, for its demangler (the one that gdb uses). Gives Libiberty::Libiberty.
+# Finds GNU libiberty, for its demangler (the one that gdb uses). Defines Libiberty::Libiberty.
 include(FindPackageHandleStandardArgs)
 find_path(Libiberty_INCLUDE_DIR libiberty/demangle.h)
 find_library(Libiberty_LIBRARY NAMES iberty)

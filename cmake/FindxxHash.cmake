@@ -1,4 +1,4 @@
-# xxHash ships no CMake package in Debian 12. Gives xxHash::xxHash.
+# xxHash ships no CMake package in Debian 12. Defines xxHash::xxHash.
 include(FindPackageHandleStandardArgs)
 find_path(xxHash_INCLUDE_DIR xxhash.h)
 find_library(xxHash_LIBRARY xxhash)

@@ -1,5 +1,6 @@
-# optrace_precompile_headers(TARGET HEADER...): parses once what most sources of a large target read,
-# the HEADERs besides the standard library's. Each source names what it needs all the same.
+# optrace_precompile_headers(TARGET HEADER...): precompiles the headers that most sources of a large
+# target include: common headers of the standard library, and each HEADER. Every source still
+# includes the headers that it needs.
 function(optrace_precompile_headers target)
   target_precompile_headers(${target} PRIVATE
     <algorithm> <filesystem> <functional> <map> <memory> <optional> <set> <string> <string_view>

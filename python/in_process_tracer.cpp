@@ -36,7 +36,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kDrainPause{2};
 constexpr const char* kAgain = "Try again; if it stays so, report it with this line.";
 
-/// A library that stays loaded.
+/// A library that is never unloaded.
 class Library {
  public:
   explicit Library(const std::filesystem::path& path)
@@ -63,7 +63,7 @@ class Library {
   void* handle_;
 };
 
-/// tracer/in_process/agent/interface/agent.h as loaded.
+/// The functions of tracer/in_process/agent/interface/agent.h, loaded from the library.
 struct Agent {
   explicit Agent(const Library& library) {
     library.find(place, "optrace_agent_place");
@@ -102,7 +102,7 @@ struct Agent {
   decltype(optrace_agent_read_counters)* read_counters = nullptr;
 };
 
-/// tracer/in_process/op_records/op_records.h as loaded.
+/// The functions of tracer/in_process/op_records/op_records.h, loaded from the library.
 struct OpRecorder {
   OpRecorder(const Library& library, const Agent& agent) {
     decltype(optrace_ops_use)* use = nullptr;
@@ -122,8 +122,8 @@ struct OpRecorder {
   decltype(optrace_ops_stop)* stop = nullptr;
 };
 
-/// The agent's functions turn a second caller away: here that is the reader's thread, placing a
-/// plan.
+/// Retries a call of the agent while it returns -EBUSY. Its functions reject a second caller; here
+/// that is the reader thread, which may be placing a plan.
 template <typename Call>
 int when_free(const Call& call) {
   constexpr int kMaxTries = 20000;
@@ -155,13 +155,14 @@ void check(const char* doing, int result) {
   if (result < 0) fail(doing, result);
 }
 
-/// A signal's handler runs in one of the program's own threads, not in what is started meanwhile.
+/// Blocks signals. Threads that are started meanwhile inherit this, so that signal handlers run
+/// only in the program's own threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     sigset_t all;
     sigfillset(&all);
-    // A fault's own signals can't wait: the system ends a process that does not take one.
+    // Signals of faults are not blocked: the kernel ends a process that can't take one.
     for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
       sigdelset(&all, fault);
     }
@@ -179,19 +180,19 @@ class SignalsBlocked {
 
 /// One recording.
 struct InProcessTracer::Round {
-  /// What the thread that reads and the one that it belongs to say to each other.
+  /// Synchronizes the reader thread with the thread that the recording belongs to.
   std::mutex mutex;
   std::condition_variable wake;
   bool leave = false;
 
-  std::unique_ptr<Collector> collector;  // The reader's, while there is one.
-  std::exception_ptr failure;            // Likewise.
+  std::unique_ptr<Collector> collector;  // Used by the reader thread while it runs.
+  std::exception_ptr failure;            // Used by the reader thread while it runs.
   std::unique_ptr<std::thread> reader;
 
   bool python_frames = false;
   bool op_records = false;
-  bool recording = false;  // Not stopped yet.
-  bool forked = false;     // Meanwhile: what the child does is not in the trace.
+  bool recording = false;  // Started and not stopped yet.
+  bool forked = false;     // The process forked meanwhile; the trace does not contain the child.
   std::vector<std::string> warnings;
 };
 
@@ -218,7 +219,7 @@ InProcessTracer::InProcessTracer() : state_(new State) {}
 
 InProcessTracer& InProcessTracer::instance() {
   static auto* const only = new InProcessTracer;
-  // Forked without Python's knowing: everything here is the parent's.
+  // The process was forked without Python's fork handlers, so all state here is the parent's.
   if (only->state_->process != ::getpid()) only->after_fork_in_child();
   return *only;
 }
@@ -270,20 +271,20 @@ void InProcessTracer::State::read_until_told() {
     while (!round->leave) {
       lock.unlock();
       const bool any = round->collector->drain();
-      // With a Python hook the program places what is asked for by itself, at a quiet moment.
+      // With a Python hook, the program places requested plans itself at a safe point.
       if (!round->python_frames) agent->serve();
       lock.lock();
       if (!any) round->wake.wait_for(lock, kDrainPause, [this] { return round->leave; });
     }
   } catch (...) {
     round->failure = std::current_exception();
-    agent->stop();  // Or the program would wait for us.
+    agent->stop();  // Otherwise the program would wait for this thread.
   }
   agent->resume_thread(paused);
 }
 
 void InProcessTracer::State::start_reader() {
-  const SignalsBlocked guard;  // The thread inherits it.
+  const SignalsBlocked guard;  // The thread inherits the signal mask.
   round->leave = false;
   round->reader = std::make_unique<std::thread>([this] { read_until_told(); });
 }
@@ -358,8 +359,8 @@ void InProcessTracer::start(const InProcessOptions& options) {
     state.note_shortfalls(hooked);
     const int started = when_free(
         [&] { return round.op_records ? state.recorder->start() : state.agent->start(); });
-    // Where the block stands: while the thread is paused, nothing of it is recorded. What can't be
-    // said costs a parent's name only.
+    // Records the Python frames around the block before the thread is paused, since nothing is
+    // recorded of a paused thread. If this fails, only the names of parents are missing.
     if (started >= 0 && round.python_frames) state.agent->python_frames();
     const std::uint32_t paused = state.agent->pause_thread();
     check("recording", started);
@@ -441,7 +442,7 @@ void InProcessTracer::after_fork_in_child() noexcept {
     state.stop_recording();
     when_free([&] { return state.agent->remove(); });
   }
-  // The other is left as it is: its folder and its thread are the parent's.
+  // The old state is leaked, since its folder and its thread belong to the parent.
   state_ = std::make_unique<State>().release();
 }
 

@@ -17,8 +17,8 @@ namespace optrace {
 /// The torch of this process.
 struct TorchAtHand {
   std::filesystem::path folder;       ///< site-packages/torch
-  std::filesystem::path interpreter;  ///< The ELF file that holds Python itself.
-  bool cuda = false;                  ///< Whether there is a GPU that it might use.
+  std::filesystem::path interpreter;  ///< The ELF file that contains the Python interpreter.
+  bool cuda = false;                  ///< True if there is a GPU that it might use.
 };
 
 struct InProcessOptions {
@@ -28,46 +28,47 @@ struct InProcessOptions {
   std::uint64_t buffer_bytes = std::uint64_t{32} << 20;
 };
 
-/// Traces the process that it is in: the agent records, a thread of ours counts. That thread never
-/// runs Python, never enters a function that has a probe, and takes no signal. One object for the
-/// process, never destroyed, since threads may be in probes until the process is gone.
+/// Traces its own process: the agent records, and a thread of the tracer counts. That thread never
+/// runs Python, never enters a function that has a probe, and takes no signals. There is one object
+/// per process. It is never destroyed, since threads may be in probes until the process ends.
 class InProcessTracer {
  public:
   static InProcessTracer& instance();
 
-  /// Whether this process records.
+  /// Returns true while this process is recording.
   bool active() const;
 
-  /// Makes what the first recording takes: plans for this torch's libraries, and the op-record
-  /// agent (ten seconds with a compiler, once for a torch and user). Later calls do nothing. For
-  /// any thread, without the GIL. Throws Error.
+  /// Prepares the first recording: makes plans for this torch's libraries and builds the op-record
+  /// agent (ten seconds with a compiler, once per torch and user). Later calls do nothing. May be
+  /// called on any thread, without the GIL. Throws Error.
   void prepare(const TorchAtHand& torch, const InProcessOptions& options);
 
-  /// Places the probes and begins to record. The caller holds the GIL and has prepared. Throws
-  /// Error(usage) when it records already.
+  /// Places the probes and starts recording. The caller must hold the GIL and have called
+  /// prepare(). Throws Error(usage) if a recording is active.
   void start(const InProcessOptions& options);
 
-  /// Ends recording, on the thread that started it and with the GIL; does not wait for anything.
+  /// Stops recording, on the thread that started it and with the GIL. Does not wait for the reader
+  /// thread to finish.
   void stop();
 
-  /// Reads what is left. After stop(), best without the GIL. Throws Error(failed) when what was
-  /// recorded can't be read.
+  /// Reads the remaining events. To be called after stop(), preferably without the GIL. Throws
+  /// Error(failed) if the recorded data can't be read.
   void finish();
 
-  /// The ops that occurred. After finish(), before take().
+  /// Returns the ops that occurred. To be called after finish() and before take().
   std::vector<std::string> ops() const;
 
-  /// The trace; and takes the probes out. `meta` as in Trace.
+  /// Returns the trace and removes the probes. `meta` as in Trace.
   Trace take(nlohmann::json meta);
 
-  /// Drops the recording and takes the probes out. Throws nothing; does nothing when there is none.
+  /// Discards the recording and removes the probes. Does nothing if there is no recording.
   void abandon() noexcept;
 
-  /// At the process's end: the same, and nothing of ours stays on the disk.
+  /// Same as abandon(), at the end of the process. Also removes the temporary files.
   void close() noexcept;
 
-  /// Around a fork: the child inherits no thread of ours, so there is none at that moment. The
-  /// child forgets the recording, which is the parent's, and takes the probes out.
+  /// Called around a fork. The child inherits no threads, so before_fork() ends the reader thread.
+  /// The child discards the recording, which belongs to the parent, and removes the probes.
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;

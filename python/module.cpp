@@ -25,7 +25,7 @@ namespace {
 
 namespace py = pybind11;
 
-/// `optrace.Frame`: a node of a report that lives as long as any of its frames is looked at.
+/// `optrace.Frame`: a node of a report, which it keeps alive.
 class FrameView {
  public:
   FrameView(std::shared_ptr<const Report> report, const Frame& frame)
@@ -49,7 +49,7 @@ class FrameView {
   const Frame* frame_;
 };
 
-/// `optrace.Trace`: what a `with optrace.trace()` block did, or a file that was loaded.
+/// `optrace.Trace`: the calls in a `with optrace.trace()` block, or a file that was loaded.
 class PythonTrace {
  public:
   explicit PythonTrace(InProcessOptions options) : options_(std::move(options)) {}
@@ -98,7 +98,7 @@ class PythonTrace {
       throw Error(ExitStatus::usage, "this trace is not running", "Start it first.");
     }
     if (process_ != ::getpid()) {
-      running_ = false;  // A child that was forked inside of the block: it recorded nothing.
+      running_ = false;  // A child that was forked inside the block recorded nothing.
       InProcessTracer::instance();
       return;
     }
@@ -125,7 +125,7 @@ class PythonTrace {
     }
   }
 
-  /// The trace, once there is one.
+  /// Returns the trace. Throws Error(usage) if there is none yet.
   RecordedTrace& recorded() const {
     if (recorded_) return *recorded_;
     if (running_ && process_ == ::getpid()) {
@@ -305,7 +305,7 @@ PYBIND11_MODULE(_optrace, module) {
              py::arg("python_frames") = true,
              py::arg("buffer_bytes") = optrace::InProcessOptions{}.buffer_bytes,
              py::arg("memory_bytes") = std::uint64_t{optrace::MemoryBudget::kDefault});
-  // For the pytest plugin, which looks at rules before it runs what they are about.
+  // For the pytest plugin, which checks rules before it runs the test that they apply to.
   module.def("require_rules", [](const py::object& rules) { optrace::rules_of(rules); });
   module.def(
       "load",

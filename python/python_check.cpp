@@ -26,7 +26,7 @@ bool is_path(const py::handle& value) {
   return py::hasattr(value, "__fspath__");
 }
 
-/// What a file could hold, by the reader of such files: JSON is YAML.
+/// Parses a dict with the parser for files of rules; JSON is YAML.
 std::vector<Rule> rules_of_object(const py::dict& object) {
   py::dict whole = object;
   if (!object.contains("rules")) {
@@ -37,7 +37,7 @@ std::vector<Rule> rules_of_object(const py::dict& object) {
   }
   try {
     return parse_rules(to_json_value(whole).dump());
-  } catch (const nlohmann::json::exception&) {  // Text that is no Unicode; NaN.
+  } catch (const nlohmann::json::exception&) {  // Text that is not Unicode, or NaN.
     throw no_expectation(fmt::format("{} holds what JSON can't", described(object)));
   } catch (const py::error_already_set& error) {
     if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError) &&

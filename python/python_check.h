@@ -11,7 +11,7 @@
 
 namespace optrace {
 
-/// `optrace.Check`: what came of holding a report against rules.
+/// `optrace.Check`: the result of checking a report against rules.
 class PythonCheck {
  public:
   PythonCheck(std::shared_ptr<const Report> report, std::vector<CheckResult> results)
@@ -20,7 +20,8 @@ class PythonCheck {
   std::string_view status() const;
   /// The list `rules` of schema optrace.check/1.
   pybind11::object rules() const;
-  /// As `optrace check --format` has it; without colours. Throws Error(usage) for another format.
+  /// Returns the output of `optrace check --format`, without colours. Throws Error(usage) for an
+  /// unknown format.
   std::string text(const std::string& format) const;
   std::string description() const;
 
@@ -29,9 +30,9 @@ class PythonCheck {
   std::vector<CheckResult> results_;
 };
 
-/// The rules of a Python value: a sentence, the path of a file of rules, what such a file could
-/// have in it as dict, a rule of one, or a list of all these. Throws Error(usage) for anything
-/// else, and for what is no rule.
+/// Converts a Python value to rules: a sentence, the path of a file of rules, a dict with the
+/// contents of such a file or with one rule, or a list of these. Throws Error(usage) for any other
+/// value and for an invalid rule.
 std::vector<Rule> rules_of(const pybind11::handle& expectation);
 
 void define_check(pybind11::module_& module);

@@ -21,7 +21,8 @@ py::object text(const std::optional<std::string>& bytes) {
   return py::none();
 }
 
-// Through Python's own reader: a value may be deeper than this thread's stack, and that one checks.
+// Uses Python's own parser, which limits the nesting depth: a value may be nested too deeply for
+// this thread's stack.
 py::object to_python(const nlohmann::json& value) {
   return py::module_::import("json").attr("loads")(text(write_json(value)));
 }

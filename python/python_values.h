@@ -12,28 +12,28 @@
 
 namespace optrace {
 
-/// Text that came from a traced program as a `str`: bytes that are no UTF-8 become U+FFFD.
+/// Converts text of a traced program to a `str`. Bytes that are not UTF-8 become U+FFFD.
 pybind11::str text(const std::string& bytes);
 
-/// The same; None for nothing.
+/// Same, but returns None for nothing.
 pybind11::object text(const std::optional<std::string>& bytes);
 
-/// A JSON value as dict, list and so on.
+/// Converts a JSON value to dict, list and so on.
 pybind11::object to_python(const nlohmann::json& value);
 
-/// The other way round, for values that came from JSON or could go there.
+/// Converts a Python value that came from JSON or can be represented in it.
 nlohmann::json to_json_value(const pybind11::handle& value);
 
-/// A value as Python writes it, for a message: not long, and UTF-8.
+/// Returns the repr of a value for a message, in UTF-8 and shortened.
 std::string described(const pybind11::handle& value);
 
-/// What docs/python.md says of Frame.source.
+/// Returns the value of Frame.source, described in docs/python.md.
 pybind11::object source_of(const Frame& frame);
 
-/// str, bytes or os.PathLike.
+/// Accepts str, bytes and os.PathLike.
 std::filesystem::path path_of(const pybind11::object& path);
 
-/// Sets optrace.Error as the pending exception, or KeyboardInterrupt.
+/// Sets optrace.Error, or KeyboardInterrupt, as the pending exception.
 void set_python_error(const Error& error);
 
 }  // namespace optrace

@@ -13,19 +13,19 @@
 
 namespace optrace {
 
-/// A trace and what can be made of it, with the lines of the index that fits its torch best; or a
-/// report that was made of one before. Reports are made once. For any number of threads.
+/// A trace and the reports made from it, with source lines from the index that best matches its
+/// torch; or a report that was loaded. Each report is made once. Thread-safe.
 class RecordedTrace {
  public:
   explicit RecordedTrace(Trace trace) : trace_(std::move(trace)) {}
   explicit RecordedTrace(Report report)
       : reports_{std::make_shared<const Report>(std::move(report)), nullptr} {}
 
-  /// A trace, or a report's JSON. Throws Error(usage) for a file that is neither.
+  /// Reads a trace or a JSON report. Throws Error(usage) for any other file.
   static std::unique_ptr<RecordedTrace> read(const std::filesystem::path& file);
 
-  /// `all` as in MergeOptions. Throws Error(usage) for a corrupt trace or index, and for all of
-  /// what was a report already.
+  /// `all` as in MergeOptions. Throws Error(usage) for a corrupt trace or index, and if `all` is
+  /// true for a report that was loaded.
   std::shared_ptr<const Report> report(bool all);
 
   /// Throws as report() does.
@@ -35,11 +35,11 @@ class RecordedTrace {
   std::string json(bool all);
   std::string html();
 
-  /// A file for `optrace report`. Throws Error(usage) for what was a report already.
+  /// Writes a file for `optrace report`. Throws Error(usage) for a report that was loaded.
   void save(const std::filesystem::path& file) const;
 
  private:
-  std::optional<Trace> trace_;  // None for what was a report already.
+  std::optional<Trace> trace_;  // Empty for a report that was loaded.
   std::mutex mutex_;
   std::shared_ptr<const Report> reports_[2];
 };

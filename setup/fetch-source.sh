@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# fetch-source.sh [FOLDER]: the PyTorch 2.6.0 source that the reference wheel was built from, taken from
-# Debian trixie's source package (its .orig tarball is upstream's, third_party emptied) and unpacked
-# to FOLDER (default: .source/pytorch-2.6.0). apt checks the signature; the machine's own apt lists
-# and sources are not touched. Does nothing when FOLDER is there. Prints FOLDER.
+# fetch-source.sh [FOLDER]: unpacks the PyTorch 2.6.0 source that the reference wheel was built from
+# to FOLDER (default: .source/pytorch-2.6.0). It is taken from Debian trixie's source package (its
+# .orig tarball is upstream's, with an empty third_party). apt checks the signature; the machine's
+# own apt lists and sources are not changed. Does nothing if FOLDER exists. Prints FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-.source/pytorch-2.6.0}
@@ -18,7 +18,7 @@ mkdir -p "$(dirname "$folder")"
 work=$(mktemp -d "$(cd "$(dirname "$folder")" && pwd)/.fetch-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-# The mirror that this machine already uses for its own packages, only with trixie's sources.
+# The mirror that this machine uses for its own packages, only with trixie's sources.
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
   grep -E '/debian/?$' | head -n 1 || true)
 if [ -z "$mirror" ]; then

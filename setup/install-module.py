@@ -1,7 +1,8 @@
 """install-module.py BUILD: installs the Python package of the build folder BUILD into the virtual
-environment whose Python runs this, as an editable install does: the module and the command stay
-where they were built, so that a later build needs no new install. pip knows it as `optrace` and can
-uninstall it. Does nothing when that is there already, or an optrace that was installed otherwise.
+environment whose Python runs this, as an editable install: the module and the command stay in the
+build folder, so that a later build needs no new install. pip lists it as `optrace` and can
+uninstall it. Does nothing if it is up to date, or if an optrace is there that was installed
+otherwise.
 """
 import base64
 import hashlib
@@ -15,15 +16,15 @@ import zipfile
 
 try:
     import tomllib
-except ImportError:  # Before Python 3.11; pip has the same.
+except ImportError:  # Before Python 3.11; pip contains the same module.
     from pip._vendor import tomli as tomllib
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-MARK = "made-from"  # In our own .dist-info, and so gone with it.
+MARK = "made-from"  # In our own .dist-info, so it is uninstalled with it.
 
 
 def wheel_of(build):
-    """What the wheel holds: {name: text}, all but RECORD."""
+    """The contents of the wheel: {name: text}, except RECORD."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     version = re.search(r"VERSION (\S+) LANGUAGES", (REPOSITORY / "CMakeLists.txt").read_text())[1]
     info = f"{project['name']}-{version}.dist-info"
@@ -44,7 +45,7 @@ def wheel_of(build):
 
 
 def installed_mark():
-    """What our own install was made from; "" for an install that is not ours, None for none."""
+    """The mark of our own install; "" for an install that is not ours, None if there is none."""
     try:
         return importlib.metadata.distribution("optrace").read_text(MARK) or ""
     except importlib.metadata.PackageNotFoundError:

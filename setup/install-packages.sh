@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install-packages.sh [LIST]: installs the Debian packages of LIST (default: packages.txt) that are
-# missing. Does nothing when none is. Without the right to install, prints the exact command and fails.
+# missing. Without permission to install, prints the exact command and fails.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 list=${1:-$here/packages.txt}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# make-index.sh [BUILD]: remakes fixtures/index/torch-2.6.0.index.zst, the index that comes with optrace, with
-# the command in BUILD (default: build) from the source that setup/fetch-source.sh gets. Takes half an
-# hour on two cores. The file is replaced whole or not at all; a plain `zstd -d` unpacks it.
+# make-index.sh [BUILD]: rebuilds fixtures/index/torch-2.6.0.index.zst, the index shipped with
+# optrace, with the command in BUILD (default: build) from the source that setup/fetch-source.sh
+# gets. Takes half an hour on two cores. The file is replaced atomically; a plain `zstd -d` unpacks
+# it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}

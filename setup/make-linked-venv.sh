@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # make-linked-venv.sh REFERENCE FOLDER PYTHON: makes the virtual environment FOLDER of PYTHON with
-# the same torch as the virtual environment REFERENCE, from its own wheel. Files that the two wheels
-# have in common, and the CUDA libraries, are links into REFERENCE, which saves 4 of 5 GB. Does
-# nothing when FOLDER is there already.
+# the same torch as the virtual environment REFERENCE, from its own wheel. Files that both wheels
+# contain, and the CUDA libraries, are links into REFERENCE, which saves 4 of 5 GB. Does nothing if
+# FOLDER is up to date.
 set -euo pipefail
 reference=$(realpath "$1")
 folder=$2
@@ -47,7 +47,8 @@ with zipfile.ZipFile(next(download.glob("*.whl"))) as wheel:
             path.symlink_to(packages / name)
         else:
             wheel.extract(name, target)
-# What torch needs beside it that is the same for every Python. (numpy is not, and can be missing.)
+# The packages that torch needs and that are the same for every Python. (numpy is not; it may be
+# missing.)
 for name in ("nvidia", "cusparselt", "sympy", "mpmath", "networkx", "jinja2", "fsspec", "filelock",
              "typing_extensions.py", "triton"):
     (target / name).symlink_to(packages / name)

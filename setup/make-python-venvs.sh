@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make-python-venvs.sh: for each other Python that the reference torch has a wheel for and that is
-# on this machine (in PATH, or pyenv's), .venv-3.X with that torch.
+# make-python-venvs.sh: makes .venv-3.X with the reference torch for each other Python that the
+# torch has a wheel for and that is on this machine (in PATH, or pyenv's).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for version in 3.9 3.10 3.12 3.13; do

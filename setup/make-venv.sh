@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# make-venv.sh FOLDER REQUIREMENTS...: makes the virtual environment FOLDER with what the
-# requirements files name. Does nothing when FOLDER already has just that. PYTHON chooses the
-# interpreter that it is made from (default: python3). BASE names another virtual environment whose
-# packages the new one has too, without a copy of them; it is made from the same interpreter.
+# make-venv.sh FOLDER REQUIREMENTS...: makes the virtual environment FOLDER with the packages in the
+# requirements files. Does nothing if FOLDER already has exactly these. PYTHON is the interpreter to
+# make it from (default: python3). BASE is another virtual environment whose packages are visible in
+# the new one without a copy; it then uses the same interpreter.
 set -euo pipefail
 folder=$1
 shift
@@ -29,7 +29,7 @@ rm -f "$stamp"
 [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
 if [ -n "$base" ]; then
   site_packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
-  # With the .pth files in there.
+  # Also processes the .pth files in that folder.
   printf 'import site; site.addsitedir(r"%s")\n' "$(site_packages "$base")" \
     >"$(site_packages "$folder")/base.pth"
 fi

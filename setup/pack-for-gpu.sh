@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# pack-for-gpu.sh OUT.tar.xz: what records the CUDA workloads on a machine that has a GPU and a torch
-# and nothing else: no network, no compiler, no packages. Unpacked, optrace-gpu/ is laid out as the
-# repository is: build/optrace, with its own files and the libraries that a bare Debian or Ubuntu
-# lacks, and tests/cuda_workloads. To run there:
+# pack-for-gpu.sh OUT.tar.xz: packs everything that is needed to record the CUDA workloads on a
+# machine with only a GPU and a torch: no network, no compiler, no packages. Unpacked, optrace-gpu/
+# has the layout of the repository: build/optrace, with its own files and the libraries that a bare
+# Debian or Ubuntu lacks, and tests/cuda_workloads. To run there:
 #     python3 optrace-gpu/tests/cuda_workloads/record.py --output FOLDER
-# Fails if optrace is not built, or the pack is larger than 64 MiB.
+# Fails if optrace is not built, or if the pack is larger than 64 MiB.
 set -euo pipefail
 out=$(realpath -m "${1:?usage: pack-for-gpu.sh OUT.tar.xz}")
 build=${OPTRACE_BUILD:-$(dirname "$0")/../build}
@@ -16,7 +16,7 @@ trap 'rm -rf "$folder"' EXIT
 pack=$folder/optrace-gpu
 mkdir -p "$pack/build/lib/optrace" "$pack/build/lib/needed" "$pack/build/share" "$pack/tests" "$pack/fixtures/cuda"
 
-# The rest of what it links comes with every glibc system that can import torch.
+# The other linked libraries are part of every glibc system that can import torch.
 ldd "$build/optrace" | awk '$3 ~ /^\// { print $1, $3 }' | while read -r name file; do
   case $name in
     libc.so.* | libm.so.* | libstdc++.so.* | libgcc_s.so.*) ;;
@@ -24,7 +24,8 @@ ldd "$build/optrace" | awk '$3 ~ /^\// { print $1, $3 }' | while read -r name fi
   esac
 done
 strip -o "$pack/build/optrace" "$build/optrace"
-# The workers that parse C++ link all of LLVM; nothing is indexed and no dry run is built there.
+# The workers that parse C++ are left out: they link all of LLVM, and that machine indexes nothing
+# and builds no dry run.
 cp "$build/lib/optrace/liboptrace_agent.so" "$pack/build/lib/optrace/"
 cp -rL "$build/share/optrace" "$pack/build/share/optrace"
 rm -rf "$pack"/build/share/optrace/{catalogue,stand_ins}

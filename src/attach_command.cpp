@@ -28,7 +28,7 @@ struct AttachOptions {
   MemoryOptions memory;
 };
 
-/// One line for a program that reads along (docs/attach.md).
+/// Writes one line for a program that reads the output (docs/attach.md).
 void write_line(const AttachProgress& progress, bool done) {
   nlohmann::ordered_json line = {
       {"schema", "optrace.attach/1"},          {"seconds", progress.time.count()},
@@ -40,7 +40,7 @@ void write_line(const AttachProgress& progress, bool done) {
   write_standard_output(write_json(line) + "\n");
 }
 
-/// A length of time: a number that is neither endless nor none.
+/// Returns a validator for a duration in seconds: a positive, finite number.
 CLI::Validator seconds() {
   return {[](const std::string& text) {
             constexpr double kMost = 1e9;

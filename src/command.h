@@ -13,60 +13,62 @@
 
 namespace optrace {
 
-// Each adds one subcommand, with its options and help, to the command line. The subcommand runs in
-// its CLI11 callback and throws Error, which main() prints.
+// Each add_*_command function adds one subcommand, with its options and help, to the command line.
+// The subcommand runs in its CLI11 callback and throws Error, which main() prints.
 
-/// Checks an option's value without repeating the choices in the help's column of types.
+/// Returns a validator for an option's value that does not repeat the choices in the help's column
+/// of types.
 CLI::Validator one_of(const std::set<std::string>& choices);
 
-/// Checks that a value is a whole number from `least` on. (CLI11 would take -1 for the largest
-/// number that there is.)
+/// Returns a validator for whole numbers of at least `least`. CLI11's own conversion would accept
+/// -1 as the largest number.
 CLI::Validator whole_number(std::uint64_t least);
 
-/// How much memory a trace of a program may take.
+/// Memory limits for tracing a program.
 struct MemoryOptions {
-  std::uint64_t command = MemoryBudget::kDefault;  ///< Here, in bytes;
-  std::uint64_t target = kTargetBytes;             ///< in each traced process.
+  std::uint64_t command = MemoryBudget::kDefault;  ///< Bytes in this command.
+  std::uint64_t target = kTargetBytes;             ///< Bytes in each traced process.
 };
 
 /// Adds --memory SIZE and --target-memory SIZE: `2G`, `500M`. `options` must outlive `command`.
 void add_memory_options(CLI::App& command, MemoryOptions& options);
 
-/// The subcommand of `app` that a misspelt word was likely meant to be; empty if none is like it.
+/// Returns the subcommand of `app` that a misspelt word was probably meant to be; empty if none is
+/// similar.
 std::string subcommand_meant(CLI::App& app, const std::string& word);
 
-/// Adds -o, --output FILE: where the answer goes instead of standard output. `file` must outlive
-/// `command`, as below.
+/// Adds -o, --output FILE, which writes the answer to a file instead of standard output. `file`
+/// must outlive `command`.
 void add_output_file_option(CLI::App& command, std::string& file);
 
-/// Adds --colour auto|always|never, as style_for() takes it.
+/// Adds --colour auto|always|never, as style_for() takes it. `colour` must outlive `command`.
 void add_colour_option(CLI::App& command, std::string& colour);
 
 /// `optrace report TRACE`: renders a saved trace.
 void add_report_command(CLI::App& app);
 
-/// `optrace check TRACE --expect RULES`: holds what ran against rules.
+/// `optrace check TRACE --expect RULES`: checks what ran against rules.
 void add_check_command(CLI::App& app);
 
-/// `optrace compare A B`: what differs between two traces or reports.
+/// `optrace compare A B`: shows the differences between two traces or reports.
 void add_compare_command(CLI::App& app);
 
-/// `optrace attach PID`: traces a process that is running already.
+/// `optrace attach PID`: traces a running process.
 void add_attach_command(CLI::App& app);
 
-/// `optrace locate NAME`: where a name is defined.
+/// `optrace locate NAME`: shows where a name is defined.
 void add_locate_command(CLI::App& app);
 
-/// `optrace layers`: PyTorch's layers as a map.
+/// `optrace layers`: shows a map of PyTorch's layers.
 void add_layers_command(CLI::App& app);
 
-/// `optrace explain OP`: what the source says of an op.
+/// `optrace explain OP`: shows the facts about an op in the source.
 void add_explain_command(CLI::App& app);
 
-/// `optrace source add|list`: which PyTorch source the lines come from.
+/// `optrace source add|fetch|list|check`: manages the indexes of PyTorch source.
 void add_source_command(CLI::App& app);
 
-/// `optrace OP`: not a subcommand but the command's own positional argument and options.
+/// `optrace OP`: adds the positional argument and options of the command itself, not a subcommand.
 void add_op_command(CLI::App& app);
 
 }  // namespace optrace

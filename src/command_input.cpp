@@ -31,7 +31,7 @@ CommandInput operand_of(std::vector<Trace> traces, PutTogether put_together) {
   return operand;
 }
 
-/// The traces of the other processes of a job, which the trace of its first one names.
+/// Returns the traces of the other processes of a job, which the trace of its first process names.
 std::vector<std::filesystem::path> traces_beside(const std::filesystem::path& trace,
                                                  const nlohmann::json& meta) {
   std::vector<std::filesystem::path> traces;
@@ -40,7 +40,7 @@ std::vector<std::filesystem::path> traces_beside(const std::filesystem::path& tr
   if (names == meta.end() || !names->is_array()) return traces;
   for (const nlohmann::json& name : *names) {
     const std::filesystem::path file = name.is_string() ? name.get<std::string>() : std::string();
-    if (file.empty() || file != file.filename()) continue;  // Only what lies in the same folder.
+    if (file.empty() || file != file.filename()) continue;  // Only files in the same folder.
     if (!std::filesystem::exists(trace.parent_path() / file)) {
       throw Error(ExitStatus::usage,
                   fmt::format("{} names {}, the trace of another process, and that is not there",
@@ -52,8 +52,8 @@ std::vector<std::filesystem::path> traces_beside(const std::filesystem::path& tr
   return traces;
 }
 
-/// Whether an operand names a file, there or not, and is no command: no op's name has a slash in
-/// it, or ends as a file of optrace's does.
+/// Returns true if an operand names a file, existing or not, rather than a command: no op's name
+/// contains a slash or ends like an optrace file.
 bool names_file(const std::string& operand) {
   if (std::error_code ignored; std::filesystem::exists(operand, ignored)) return true;
   const std::string_view first_word = std::string_view(operand).substr(0, operand.find(' '));

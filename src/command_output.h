@@ -8,19 +8,20 @@
 
 namespace optrace {
 
-/// Where a command's answer goes: standard output, or a file that appears whole or not at all.
+/// The destination of a command's answer: standard output, or a file that appears whole or not at
+/// all.
 class CommandOutput {
  public:
-  /// `file` is -o's value; empty: standard output. Throws Error(usage) when it can't be written to.
+  /// `file` is the value of -o; empty: standard output. Throws Error(usage) if it can't be written.
   explicit CommandOutput(const std::string& file);
 
-  /// False once nobody reads any more. Throws Error(failed).
+  /// Returns false once the reader has gone. Throws Error(failed).
   bool write(std::string_view text);
 
-  /// The same for text with commands to a CI runner (standard_output.h).
+  /// Same as write(), for text with commands to a CI runner (standard_output.h).
   void write_commands(std::string_view text);
 
-  /// Gives the file its name. Throws Error(failed).
+  /// Renames the file to its final name. Throws Error(failed).
   void commit();
 
  private:

@@ -6,8 +6,8 @@
 
 namespace optrace {
 
-/// The words of a command line as a POSIX shell splits them: quotes and backslashes count, nothing
-/// is expanded or run. Throws Error(usage) for a quote that is not closed.
+/// Splits a command line into words as a POSIX shell does: it interprets quotes and backslashes,
+/// but expands and runs nothing. Throws Error(usage) for an unclosed quote.
 std::vector<std::string> split_words(std::string_view command_line);
 
 }  // namespace optrace

@@ -68,7 +68,7 @@ std::string text_of(const CompareCommandOptions& options, const Report& first, c
   return comparison_to_text(first, second, comparison, labels, style_for(options.colour, target));
 }
 
-/// A baseline that lacks something would make every later comparison inconclusive.
+/// Refuses to write an incomplete baseline, which would make every later comparison inconclusive.
 void write_baseline(const Report& report, const std::string& file) {
   const auto lacks = std::ranges::find_if(report.shortfalls, [](const Shortfall& shortfall) {
     return may_hide_differences({shortfall});

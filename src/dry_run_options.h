@@ -10,12 +10,12 @@ namespace optrace {
 
 /// `--dry-run[=PART]` and `--devices N`.
 struct DryRunOptions {
-  std::string part;  ///< Empty: not asked for.
+  std::string part;  ///< Empty: no dry run.
   unsigned devices = 1;
 
   bool asked_for() const { return !part.empty(); }
 
-  /// The part to emulate if there is to be a dry run, asked for or not.
+  /// Returns the part to emulate in a dry run; the usual one if the option was not given.
   EmulatedPart emulated_part() const;
 };
 

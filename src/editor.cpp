@@ -26,7 +26,7 @@ struct KnownEditor {
   LineArgument line;
 };
 
-// How each wants to be told the line, from its manual.
+// The way that each editor accepts a line number, from its manual.
 constexpr auto kEditors = std::to_array<KnownEditor>({
     {"vi", LineArgument::plus},
     {"vim", LineArgument::plus},

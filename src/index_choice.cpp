@@ -23,11 +23,11 @@ namespace {
 
 using std::filesystem::path;
 
-// torch/version.py has some 300 bytes, pyvenv.cfg as many.
+// torch/version.py and pyvenv.cfg have about 300 bytes each.
 constexpr std::size_t kMaxFileLength = 64 << 10;
 constexpr std::size_t kMaxVersionLength = 100;
 
-// The first bytes of a regular file; empty where there is none.
+// Returns the first bytes of a regular file, or an empty string if there is no such file.
 std::string small_file(const path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return {};
@@ -45,7 +45,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-// The right side of a `name = value` or `name: type = value` line; empty without one.
+// Returns the right side of a line `name = value` or `name: type = value`, or an empty string.
 std::string_view assigned(std::string_view text, std::string_view name) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -59,7 +59,7 @@ std::string_view assigned(std::string_view text, std::string_view name) {
   return {};
 }
 
-// A quoted version or commit; empty for anything else.
+// Returns a version or commit in quotes, or an empty string for anything else.
 std::string quoted(std::string_view value) {
   if (value.size() < 2 || (value.front() != '\'' && value.front() != '"')) return {};
   const std::size_t end = value.find(value.front(), 1);
@@ -82,14 +82,15 @@ std::optional<InstalledTorch> torch_in(const path& site_packages, const path& py
   return InstalledTorch{python, folder, std::move(version), quoted(assigned(text, "git_version"))};
 }
 
-// `python3.11` of a file so called, as the folder of its library is; empty if it says no more than
-// `python3`.
+// Returns the name of a program called `python3.11`, which its library folder has too. Empty if the
+// name is only `python3`.
 std::string versioned_name(const path& program) {
   const std::string name = program.filename().string();
   return name.starts_with("python3.") ? name : std::string();
 }
 
-// lib/python3.11/site-packages and the like below a prefix. `name` is `python3.11`; empty: any.
+// Adds lib/python3.11/site-packages and similar folders below a prefix. `name` is `python3.11`;
+// empty: any version.
 void add_site_packages(const path& prefix, const std::string& name, std::vector<path>& folders) {
   for (const char* const library : {"lib", "lib64"}) {
     std::error_code error;
@@ -118,7 +119,7 @@ void add_python_path(std::vector<path>& folders) {
   }
 }
 
-// Where the interpreter itself was installed, all links followed.
+// Adds the folders of the interpreter's own installation, following all links.
 void add_installation(const path& program, std::vector<path>& folders) {
   std::error_code error;
   const path real = std::filesystem::canonical(program, error);
@@ -127,7 +128,7 @@ void add_installation(const path& program, std::vector<path>& folders) {
   const std::string name = versioned_name(real);
   if (const char* const home = std::getenv("HOME"); home != nullptr && *home != '\0')
     add_site_packages(path(home) / ".local", name, folders);
-  if (prefix == "/usr") {  // Debian's.
+  if (prefix == "/usr") {  // Debian's Python.
     add_site_packages("/usr/local", name, folders);
     folders.emplace_back("/usr/lib/python3/dist-packages");
   }
@@ -142,7 +143,7 @@ std::optional<InstalledTorch> find_torch(const path& python) {
   if (error) return std::nullopt;
   std::vector<path> folders;
   add_python_path(folders);
-  // A virtual environment's python is a link; the environment is where the link lies (PEP 405).
+  // A virtual environment's python is a link; the environment is the folder of the link (PEP 405).
   const path prefix = program.parent_path().parent_path();
   if (const std::string settings = small_file(prefix / "pyvenv.cfg"); !settings.empty()) {
     add_site_packages(prefix, {}, folders);
@@ -166,11 +167,11 @@ IndexChoice choose_index(const std::string& python_option) {
     if (!torch)
       absence = fmt::format("no torch found for {} ({})", python.path.string(), python.reason);
   } catch (const Error& error) {
-    // Somebody who asked for a Python wants that one; else no Python is needed to look up a name.
+    // A Python that was asked for must exist. Otherwise none is needed to look up a name.
     if (!python_option.empty() || std::getenv("OPTRACE_PYTHON") != nullptr) throw;
     absence = error.what();
   }
-  // Of no version: the newest is the one that is most likely meant.
+  // Without a torch, the newest index is most likely the one wanted.
   constexpr std::string_view kNewest = "9999.0.0";
   std::optional<Index> index =
       find_index(torch ? std::string_view(torch->version) : kNewest,
@@ -197,7 +198,7 @@ IndexChoice choose_index(const std::string& python_option) {
 bool index_on_demand(const std::vector<std::string>& names, const std::string& python_option,
                      IndexChoice& choice) {
   if (!lacks(choice.index, names)) return false;
-  // What is there already is worth showing, whatever is wrong with the tree.
+  // If indexing fails, the existing contents can still be shown.
   try {
     add_on_demand(choice.index, names);
   } catch (const Error& error) {

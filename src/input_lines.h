@@ -7,18 +7,18 @@
 
 namespace optrace {
 
-/// Lines of standard input.
+/// Reads lines from standard input.
 class InputLines {
  public:
   struct Line {
-    std::string text;  ///< Without its newline.
-    bool cut = false;  ///< It is longer than the limit; only its start is kept.
+    std::string text;  ///< The line without its newline.
+    bool cut = false;  ///< The line is longer than the limit; only its start is kept.
   };
 
-  /// `longest` is in bytes.
+  /// `longest` is the limit of a line's length in bytes.
   explicit InputLines(std::size_t longest) : longest_(longest) {}
 
-  /// Nothing at the end. Throws Error(interrupted) and Error(failed).
+  /// Returns the next line, or nothing at the end. Throws Error(interrupted) and Error(failed).
   std::optional<Line> next();
 
  private:

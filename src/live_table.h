@@ -8,12 +8,12 @@
 
 namespace optrace {
 
-/// The ops that a process has called so far, on the terminal of standard error, drawn over itself.
-/// Nothing happens where that is no terminal.
+/// A table of the ops that a process has called so far, redrawn in place on the terminal of
+/// standard error. Does nothing if standard error is not a terminal.
 class LiveTable {
  public:
   LiveTable();
-  /// Wipes it.
+  /// Erases the table.
   ~LiveTable();
   LiveTable(const LiveTable&) = delete;
   LiveTable& operator=(const LiveTable&) = delete;
@@ -24,10 +24,10 @@ class LiveTable {
   void wipe();
 
   bool visible_;
-  std::size_t lines_ = 0;  ///< Drawn last.
+  std::size_t lines_ = 0;  ///< Number of lines drawn last.
 };
 
-/// The table's lines: what was counted, then the ops that were called most, as many as fit.
+/// Returns the table's lines: the totals, then the ops with the most calls, as many as fit.
 std::vector<std::string> table_lines(const AttachProgress& progress, std::size_t height,
                                      std::size_t width);
 

@@ -39,8 +39,9 @@ namespace optrace {
 namespace {
 
 constexpr std::size_t kMaxLineLength = 64 << 10;  // Bytes; parse_name's limit.
-constexpr std::size_t kMaxFunctionLength = 500;   // Bytes, of those looked for in source.
-constexpr std::size_t kShownOfName = 100;  // Characters of a name that is quoted in an error.
+// Bytes, for names that are searched for in the source.
+constexpr std::size_t kMaxFunctionLength = 500;
+constexpr std::size_t kShownOfName = 100;  // Characters of a name shown in an error.
 constexpr auto kPatienceWithPython = std::chrono::seconds(60);
 
 struct LocateCommandOptions {
@@ -58,12 +59,12 @@ std::string unknown(std::string_view name) {
                      shorten_middle(printable(name), kShownOfName));
 }
 
-// Whether Python itself may know more than the index.
+// Returns true if Python itself may know a name that the index lacks.
 bool worth_asking_python(const IndexChoice& choice, const Locator& locator,
                          const std::string& name) {
   if (!choice.torch || !is_dotted_python_name(name)) return false;
   const std::string package = name.substr(0, name.find('.'));
-  if (package == "torch") return !choice.exact;  // An index of that very torch knows its names.
+  if (package == "torch") return !choice.exact;  // An index of that torch contains all its names.
   return package != "F" && !locator.knows_python_name(package);
 }
 
@@ -89,7 +90,8 @@ std::optional<WheelSymbols> wheel_symbols(const IndexChoice& choice) {
   return WheelSymbols(choice.torch->folder / "lib");
 }
 
-// The source trees of the index's version that were indexed here, and the code generated for them.
+// Returns the source trees of the index's version that were indexed here, and the code generated
+// for them.
 std::vector<std::filesystem::path> source_folders(const IndexChoice& choice) {
   std::vector<std::filesystem::path> folders;
   for (const KeptWork& work : list_kept_work()) {
@@ -104,8 +106,8 @@ std::vector<std::filesystem::path> source_folders(const IndexChoice& choice) {
   return folders;
 }
 
-// The file of an answer on this machine: the wheel's own, where it has it, else that of a source
-// tree which was indexed here. Empty where there is none.
+// Returns the file of an answer on this machine: the wheel's own file, else that of a source tree
+// that was indexed here. Empty if there is none.
 std::filesystem::path file_on_this_machine(const IndexChoice& choice, const Located& answer) {
   if (!answer.path.empty()) return answer.path;
   std::vector<std::filesystem::path> candidates;
@@ -113,7 +115,7 @@ std::filesystem::path file_on_this_machine(const IndexChoice& choice, const Loca
     const std::filesystem::path site_packages = choice.torch->folder.parent_path();
     const std::filesystem::path headers = choice.torch->folder / "include";
     if (answer.file.ends_with(".py")) candidates.push_back(site_packages / answer.file);
-    // Where a wheel has what of a source or build tree.
+    // The places in a wheel of files of a source or build tree.
     struct Copy {
       std::string_view in_source;
       std::filesystem::path in_wheel;
@@ -165,8 +167,8 @@ void open_answer(const IndexChoice& choice, const LocateResult& result) {
   open_in_editor(file, placed->line);
 }
 
-// The C++ function or op that a name is of, if it can be one: `matmul` of `torch.matmul`,
-// `aten::add.Tensor` as it is.
+// Returns the C++ function or op in a name, if it can be one: `matmul` for `torch.matmul`,
+// `aten::add.Tensor` unchanged.
 std::vector<std::string> function_names(const std::string& name) {
   std::string function = name;
   if (name.starts_with("_Z")) {

@@ -40,9 +40,9 @@ constexpr const char* kExamples = R"(Examples:
 
 Exit status: 0 done, 1 two things differ or a rule does not hold, 2 wrong usage, 3 the tracing failed, 130 interrupted.)";
 
-/// A descriptor below 3 that is closed would be given to the next file opened, and what is meant
-/// for the terminal would end up in it. One opened the wrong way round keeps the number, and its
-/// use still fails. `for_us_alone`: a program that is run finds it closed, as it was.
+/// Opens closed standard descriptors. Otherwise the next file opened would get the number and
+/// receive text meant for the terminal. Each is opened in the wrong direction, so that its use
+/// still fails. With `for_us_alone`, a program that is run finds it closed, as it was.
 void keep_standard_descriptors(bool for_us_alone) {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -79,7 +79,7 @@ int run(int argument_count, char** arguments) {
     std::ostringstream text;
     app.exit(asked, text, text);
     optrace::write_standard_output(text.str());
-  } catch (const CLI::RuntimeError& ended) {  // A program that was run.
+  } catch (const CLI::RuntimeError& ended) {  // A program that was run has ended.
     return ended.get_exit_code();
   } catch (const CLI::ParseError& wrong) {
     const std::string meant =
@@ -99,7 +99,7 @@ int main(int argument_count, char** arguments) {
   const bool runs_program = argument_count > 1 && std::string_view(arguments[1]) == "run";
   keep_standard_descriptors(runs_program);
   const optrace::TruncationGuard guard;
-  std::signal(SIGPIPE, SIG_IGN);  // A reader that left is an error of write(), told apart there.
+  std::signal(SIGPIPE, SIG_IGN);  // write() fails with EPIPE instead, which is handled there.
   try {
     return run(argument_count, arguments);
   } catch (const Error& error) {

@@ -55,7 +55,7 @@ struct OpOptions {
   unsigned timeout = 300;  // Seconds.
 };
 
-/// One line on the terminal that says what is being done, wiped at the end.
+/// A progress line on the terminal, erased at the end.
 class Progress {
  public:
   Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
@@ -71,12 +71,12 @@ class Progress {
   bool visible_;
 };
 
-/// Finds out before the work starts whether its result can be kept.
+/// Checks that the result can be written before the work starts.
 void require_writable(const std::string& path) {
   if (!path.empty()) const OutputFile trial(path);
 }
 
-/// What is to be called, as far as it can be checked without torch.
+/// Returns the call to make, checked as far as possible without torch.
 OpCall call_of(const OpOptions& options) {
   OpCall call;
   call.op = options.op;
@@ -89,7 +89,8 @@ OpCall call_of(const OpOptions& options) {
     throw Error(ExitStatus::usage, "--input and --shape exclude each other",
                 "Write the shapes into --input: 'torch.randn(2, 3)'.");
   }
-  constexpr std::size_t kMaxInputLength = 100'000;  // Bytes; one line of a command is not longer.
+  // In bytes; no command line needs a longer one.
+  constexpr std::size_t kMaxInputLength = 100'000;
   if (call.input && call.input->size() > kMaxInputLength) {
     throw Error(ExitStatus::usage, "--input is longer than any call's arguments",
                 "Trace a program that makes the call with `optrace run`.");
@@ -97,7 +98,7 @@ OpCall call_of(const OpOptions& options) {
   return call;
 }
 
-/// Leaves what was counted.
+/// Removes the events and keeps the counts.
 void drop_timeline(Trace& trace) {
   for (ThreadRecord& thread : trace.threads) {
     thread.initial_stack.clear();
@@ -105,7 +106,7 @@ void drop_timeline(Trace& trace) {
   }
 }
 
-/// Where the op is to run, cpu or cuda.
+/// Returns the device of the op, cpu or cuda.
 std::string device_of(const OpOptions& options) {
   if (options.device == "cpu" && options.dry_run.asked_for()) {
     throw Error(ExitStatus::usage, "--dry-run emulates a GPU, and --device cpu wants none",
@@ -115,7 +116,7 @@ std::string device_of(const OpOptions& options) {
   return options.dry_run.asked_for() ? "cuda" : "cpu";
 }
 
-/// Throws Error(usage) for a name that no op has.
+/// Throws Error(usage) for a name that no op can have.
 void require_op(const OpOptions& options) {
   constexpr std::size_t kMaxNameLength = 200;  // Bytes; the longest of torch 2.6 has 75.
   if (options.op.empty() || options.op.size() > kMaxNameLength) {
@@ -125,8 +126,8 @@ void require_op(const OpOptions& options) {
   }
 }
 
-/// The options that say how the op is called and where, as they may be typed again; --backward is
-/// told by the trace itself.
+/// Returns the options for the op's call and device in a form that can be typed again. --backward
+/// is left out because the trace records it.
 std::vector<std::string> words_of(const OpOptions& options) {
   const OpOptions usual;
   std::vector<std::string> words;
@@ -148,9 +149,9 @@ std::vector<std::string> words_of(const OpOptions& options) {
   return words;
 }
 
-/// Whether the index of the very torch at hand can tell what a spelling is: a word, or a name of
-/// the Python API. OpInfo's variants, constructor calls and what a program registers are torch's to
-/// tell.
+/// Returns true if an index of the torch in use can decide whether a spelling is valid: for a
+/// single word or a name of the Python API. OpInfo's variants, constructor calls and ops that a
+/// program registers can only be resolved by torch.
 bool index_can_tell(std::string_view spelling) {
   const bool is_name = std::all_of(spelling.begin(), spelling.end(), [](unsigned char letter) {
     return std::isalnum(letter) != 0 || letter == '_' || letter == '.' || letter == ':';
@@ -163,22 +164,22 @@ bool index_can_tell(std::string_view spelling) {
                                             }));
 }
 
-/// Throws Error(usage) for a misspelt op that the index tells: a name that it lacks, and that is
-/// like one that it has. Python and torch take seconds to start.
+/// Throws Error(usage) for a misspelt op: a name that the index lacks and that is similar to one it
+/// has. This saves the seconds that Python and torch take to start.
 void refuse_misspelt(const OpOptions& options, CLI::App& app) {
   if (!index_can_tell(options.op)) return;
   std::optional<IndexChoice> choice;
   try {
     choice.emplace(choose_index(options.python));
   } catch (const Error&) {
-    return;  // What is wrong with Python or the index is told where it is needed.
+    return;  // Errors of Python or of the index are reported where they are needed.
   }
   if (!choice->exact || !choice->torch) return;
   const SourceIndexes index(choice->index, choice->projects);
   const SpelledOp spelled = find_spelled_op(index, options.op);
   if (!spelled.name.empty() || Locator(choice->index).knows_python_name(options.op)) return;
   std::vector<std::string> near = spelled.near;
-  // A name of any op may stand behind these, so they are kept.
+  // The prefix is kept, since other ops may have the same name without it.
   for (const std::string_view space : {std::string_view("aten::"), std::string_view("Tensor.")})
     if (options.op.starts_with(space))
       for (std::string& name : near)
@@ -195,8 +196,8 @@ void refuse_misspelt(const OpOptions& options, CLI::App& app) {
               remedy);
 }
 
-/// What was traced. Shows on a terminal what is being done, and what the call printed. An
-/// InterruptGuard must live.
+/// Traces the call and returns its trace. Shows progress on a terminal, and the output of the call.
+/// An InterruptGuard must exist.
 Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   LaunchRequest request;
   request.call = call_of(options);
@@ -225,7 +226,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
 void run_op(OpOptions& options, CLI::App& app) {
   require_op(options);
   refuse_misspelt(options, app);
-  (void)call_of(options);  // What is wrong with it is told before anything is looked for.
+  (void)call_of(options);  // Reports an invalid call before searching for Python.
   const PythonChoice python = choose_python(options.python);
   require_output(options.output);
   require_writable(options.trace_file);
@@ -237,7 +238,7 @@ void run_op(OpOptions& options, CLI::App& app) {
   write_report({&trace, 1}, options.output);
 }
 
-/// The options that say what is called, and how.
+/// Adds the options for the op and its call.
 void add_call_options(CLI::App& app, const std::shared_ptr<OpOptions>& options) {
   app.add_option("OP", options->op,
                  "What to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "

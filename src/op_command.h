@@ -7,8 +7,8 @@
 
 namespace optrace {
 
-/// Traces what `optrace WORDS...` would, an op with the options that say how it is called, without
-/// reporting it. Throws CLI::ParseError for other words, Error for whatever goes wrong.
+/// Traces the op that `optrace WORDS...` names, with the options of its call, without reporting it.
+/// Throws CLI::ParseError for other words, Error for any other failure.
 Trace trace_op_command(const std::vector<std::string>& words);
 
 }  // namespace optrace

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMaxNameLength = 1000;
 
-// The line of `def` or `class`, not of the decorators above it.
+// Finds the line of `def` or `class`, not of the decorators above it.
 constexpr const char* kQuestion = R"(
 import ast, importlib, importlib.util, inspect, json, re, sys
 answer = None
@@ -128,7 +128,7 @@ std::optional<Located> inspect_python_name(const std::filesystem::path& python,
                             std::chrono::duration_cast<std::chrono::seconds>(limit).count(), name),
                 "Name something of PyTorch's, which needs no Python.");
   }
-  if (*status != 0) return std::nullopt;  // A module that fails to import.
+  if (*status != 0) return std::nullopt;  // The module fails to import.
   const auto answer = read_json(read_file(answer_file).value_or(""));
   if (!answer.is_object()) return std::nullopt;
   const auto text = [&](const char* key) {

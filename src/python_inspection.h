@@ -9,13 +9,14 @@
 
 namespace optrace {
 
-/// True for what may be asked of Python: words with dots between them.
+/// Returns true for names that may be passed to inspect_python_name: identifiers joined by dots.
 bool is_dotted_python_name(std::string_view name);
 
-/// Asks a Python where a name is defined, by `inspect`: for what no index knows, such as
-/// `torchvision.ops.nms`. The module that the name is in is imported, in the folder `/`, with its
-/// output kept apart. Nothing where there is no such module or name, or none with a source. Throws
-/// Error(failed) when the Python can't be started, or is not done within `limit`.
+/// Finds the definition of a name with Python's `inspect`, for names that no index contains, such
+/// as `torchvision.ops.nms`. Imports the module of the name, with the folder `/` as working
+/// directory and its output discarded. Returns nothing if there is no such module or name, or if it
+/// has no source. Throws Error(failed) if the Python can't be started or does not finish within
+/// `limit`.
 std::optional<Located> inspect_python_name(const std::filesystem::path& python,
                                            const std::string& name,
                                            std::chrono::milliseconds limit);

@@ -46,8 +46,8 @@ struct RunOptions {
   MemoryOptions memory;
 };
 
-/// How many of `arguments` come before the program: it begins with the first that is neither an
-/// option of `command` nor an option's value, or with -m or -c.
+/// Returns the number of `arguments` before the program. The program begins with the first argument
+/// that is neither an option of `command` nor an option's value, or with -m or -c.
 std::size_t own_arguments(const CLI::App& command, std::span<char* const> arguments) {
   std::size_t at = 2;
   while (at < arguments.size()) {
@@ -64,7 +64,7 @@ std::size_t own_arguments(const CLI::App& command, std::span<char* const> argume
   return arguments.size();
 }
 
-/// `job.trace` as `job.rank3.trace`.
+/// Returns `job.rank3.trace` for `job.trace`.
 std::filesystem::path with_word(const std::filesystem::path& file, const std::string& word) {
   std::filesystem::path name = file.stem();
   name += "." + word;
@@ -72,8 +72,8 @@ std::filesystem::path with_word(const std::filesystem::path& file, const std::st
   return file.parent_path() / name;
 }
 
-/// Where the trace of each process goes: the one that was started to `file` itself, unless it is
-/// one of a torchrun job's.
+/// The files for the traces of the processes. The process that was started gets `file` itself,
+/// unless it belongs to a torchrun job.
 class TraceFiles {
  public:
   explicit TraceFiles(std::filesystem::path file) : file_(std::move(file)) {}
@@ -84,7 +84,7 @@ class TraceFiles {
     return with_word(for_us(process.rank), std::to_string(process.id));
   }
 
-  /// Of a process that this command itself started.
+  /// Returns the file for a process that this command itself started.
   std::filesystem::path for_us(std::optional<std::uint64_t> rank) const {
     return rank ? with_word(file_, fmt::format("rank{}", *rank)) : file_;
   }
@@ -94,14 +94,14 @@ class TraceFiles {
   std::set<std::uint64_t> ranks_;
 };
 
-/// This command's own rank: torchrun may start it in the place of the program.
+/// Returns this command's own rank: torchrun may start it in place of the program.
 std::optional<std::uint64_t> own_rank() {
   const char* const text = std::getenv("RANK");
   return text == nullptr ? std::nullopt : rank_number(text);
 }
 
-/// One line on the terminal, wiped at the end. The program may be writing there as well, so the
-/// cursor goes back to where a line begins: what it writes next goes over ours.
+/// A line on the terminal, erased at the end. The program may write there as well, so the cursor
+/// returns to the start of the line, and the program's next output overwrites it.
 class LiveLine {
  public:
   LiveLine() : visible_(::isatty(STDERR_FILENO) == 1) {}
@@ -160,7 +160,7 @@ void check(RunOptions& options) {
   require_trace_file(options.trace_file, options.request.collector.timeline, options.output);
 }
 
-/// Ended by a signal that nobody sends to ask for the end.
+/// Returns true if the process was ended by a signal that is not a request to terminate.
 bool crashed(int wait_status) {
   return WIFSIGNALED(wait_status) &&
          !std::set{SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM}.contains(WTERMSIG(wait_status));
@@ -168,14 +168,14 @@ bool crashed(int wait_status) {
 
 constexpr const char* kNoTorch = "the program never imported torch, so there is nothing to report";
 
-/// What to do where the program itself did nothing that could be traced.
+/// Returns the remedy if the program itself did nothing that could be traced.
 std::string look_at_children(const RunOptions& options, const ProgramResult& result) {
   if (options.request.children || !result.had_children) return {};
   return "It started other processes, and those were not traced: optrace run --children ... traces "
          "them too.";
 }
 
-/// Sentences on what was asked for and did not happen.
+/// Reports what was requested and did not happen.
 void say_what_is_missing(const RunOptions& options, const ProgramResult& result) {
   const TraceSelection& selection = options.request.collector.selection;
   std::uint64_t ops = 0;
@@ -210,7 +210,7 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
   }
 }
 
-/// Takes one of several steps, each of which is taken whether another failed or not.
+/// Runs several steps, each even if another one failed.
 class Steps {
  public:
   template <typename Step>
@@ -226,33 +226,33 @@ class Steps {
     }
   }
 
-  /// What became of the first that failed.
+  /// Returns the status of the first step that failed.
   ExitStatus status() const { return status_; }
 
  private:
   ExitStatus status_ = ExitStatus::done;
 };
 
-constexpr int kSignalled = 128;  // As shells say it.
+constexpr int kSignalled = 128;  // The shell convention: 128 + the signal number.
 
 int exit_status_of(const ProgramResult& result) {
   return WIFSIGNALED(result.wait_status) ? kSignalled + WTERMSIG(result.wait_status)
                                          : WEXITSTATUS(result.wait_status);
 }
 
-/// Whether a process has a trace to show: a child that did nothing with torch is no news.
+/// Returns true if a process has a trace to show. A child that did nothing with torch has none.
 bool has_news(const TracedProcess& process) {
   return process.trace && (process.is_main || process.counted.events != 0);
 }
 
-/// The program's own trace; null if there is none.
+/// Returns the program's own trace, or null if there is none.
 Trace* main_trace(ProgramResult& result) {
   for (TracedProcess& process : result.processes)
     if (process.is_main && process.trace) return &*process.trace;
   return nullptr;
 }
 
-/// Counts the processes that were to be traced, and could not be.
+/// Counts the processes that were to be traced but could not be.
 void note_untraced(ProgramResult& result) {
   Trace* const trace = main_trace(result);
   if (trace == nullptr) return;
@@ -260,9 +260,9 @@ void note_untraced(ProgramResult& result) {
     if (!process.problem.empty()) note_shortfall(trace->meta, "processes_untraced");
 }
 
-/// Tells the program's own trace what it lacks, so that nobody takes it for all: the other
-/// processes, and what a program that failed did not get to. `files` are those of the processes'
-/// traces, in their order; none where none is written.
+/// Records in the program's own trace what it lacks, so that it is not taken for complete: the
+/// other processes, and the part that a failed program did not reach. `files` are the trace files
+/// of the processes, in their order; empty if none are written.
 void note_what_is_missing(const RunOptions& options, ProgramResult& result,
                           const std::vector<std::filesystem::path>& files) {
   Trace* const trace = main_trace(result);
@@ -274,7 +274,7 @@ void note_what_is_missing(const RunOptions& options, ProgramResult& result,
     if (!result.processes[i].is_main) meta["other_traces"].push_back(files[i].filename().string());
 }
 
-/// Writes the traces and the report; `failed` if one of them could not be written.
+/// Writes the traces and the report. Returns `failed` if one of them could not be written.
 ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
   Steps steps;
   note_untraced(result);
@@ -320,7 +320,7 @@ DryRun dry_run_of(const RunOptions& options) {
   return std::move(*dry_run);
 }
 
-/// Runs the program, with a line on the terminal that says how far it is.
+/// Runs the program, with a progress line on the terminal.
 ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
@@ -346,12 +346,12 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   say_what_is_missing(options, result);
   const InterruptGuard guard;
   const ExitStatus reported = report(options, result, files);
-  // A program that failed is the first thing to look at.
+  // The failure of the program takes precedence.
   const int status = exit_status_of(result);
   throw CLI::RuntimeError(status != 0 ? status : static_cast<int>(reported));
 }
 
-/// The options that say what is traced, and in which Python.
+/// Adds the options for the program to trace and its Python.
 void add_program_options(CLI::App& command, RunOptions& options) {
   CollectorOptions& collector = options.request.collector;
   command
@@ -385,8 +385,8 @@ void add_program_options(CLI::App& command, RunOptions& options) {
       ->type_name("PATH");
 }
 
-/// Takes the program, what stands behind the command's own options in `arguments`. Returns how many
-/// come before it.
+/// Takes the program from `arguments`, after the command's own options. Returns the number of
+/// arguments before it.
 std::size_t take_program(const CLI::App& command, std::span<char* const> arguments,
                          RunOptions& options) {
   const std::size_t own = own_arguments(command, arguments);

@@ -10,15 +10,16 @@
 
 namespace optrace {
 
-/// Adds `optrace run`. `arguments` are the process's, with the command's name first and its
-/// subcommand behind; they must outlive `app`. Returns how many of them are optrace's own: what
-/// follows belongs to the program that is run, and the command line's parser must not see it. The
-/// subcommand ends by throwing CLI::RuntimeError with the program's exit status.
+/// Adds `optrace run`. `arguments` are those of the process, beginning with the command's name and
+/// its subcommand; they must outlive `app`. Returns the number of arguments that belong to optrace.
+/// The others belong to the program, and the command-line parser must not see them. The subcommand
+/// ends by throwing CLI::RuntimeError with the program's exit status.
 std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments);
 
-/// Traces what `optrace WORDS...` would, the first word being `run`, without reporting it: the
-/// program's processes that did anything with torch, the one that was started first. Throws
-/// CLI::ParseError for other words, Error(failed) for a program that failed or did nothing.
+/// Traces the program that `optrace WORDS...` runs, the first word being `run`, without reporting
+/// it. Returns the traces of the program's processes that used torch, beginning with the process
+/// that was started first. Throws CLI::ParseError for other words, Error(failed) for a program that
+/// failed or did nothing.
 std::vector<Trace> trace_run_command(std::vector<std::string> words);
 
 }  // namespace optrace

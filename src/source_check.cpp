@@ -38,11 +38,11 @@ struct CheckOptions {
   bool all = false;
 };
 
-/// The libraries of a wheel whose functions come from PyTorch's own source; a CPU wheel has two.
+/// The libraries of a wheel with functions of PyTorch's own source. A CPU wheel has two of them.
 constexpr auto kLibraries = std::to_array<std::string_view>(
     {"libtorch_cpu.so", "libtorch_cuda.so", "libtorch_cuda_linalg.so", "libtorch_python.so"});
 
-constexpr std::size_t kShown = 5;  // Of what is missing, unless --all asks for more.
+constexpr std::size_t kShown = 5;  // Number of missing items shown without --all.
 
 struct Checked {
   KernelCoverage kernels;
@@ -69,7 +69,7 @@ Checked examine(const Index& index, const std::optional<InstalledTorch>& torch) 
   return checked;
 }
 
-// Rounded down, so that 100 % means all.
+// Rounds down, so that 100 % means all.
 std::string percent(const Share& share) {
   return fmt::format("{}.{:02} %", static_cast<int>(share.percent()),
                      static_cast<int>(share.percent() * 100) % 100);

@@ -4,7 +4,7 @@
 
 namespace optrace {
 
-/// Adds `optrace source check` to `optrace source`: how complete an index is.
+/// Adds `optrace source check`, which reports how complete an index is, to `optrace source`.
 void add_source_check(CLI::App& source);
 
 }  // namespace optrace

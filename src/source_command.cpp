@@ -137,7 +137,8 @@ std::size_t number_of(std::string_view note) {
   return number;
 }
 
-// How much of the source, and of the ops' kernels, the index knows; of what torch it is.
+// Returns how much of the source and of the ops' kernels the index covers, and whether it matches
+// the torch.
 std::string completeness(const Index& index, const std::optional<InstalledTorch>& torch) {
   std::string text;
   if (const std::size_t units = number_of(index.note("units")); units > 0) {

@@ -29,7 +29,7 @@ bool write_stream(int descriptor, std::string_view name, std::string_view text) 
   return true;
 }
 
-/// A message of several lines can't look like several messages.
+/// Indents the further lines of a message, so that it can't look like several messages.
 std::string indented(const std::string& text) {
   std::string lines;
   for (const char c : text) {
@@ -57,7 +57,7 @@ bool write_standard_error(std::string_view text) {
 void write_message(std::string_view what, std::string_view remedy) {
   std::string text = fmt::format("optrace: {}\n", indented(printable_lines(what)));
   if (!remedy.empty()) text += printable_lines(remedy) + "\n";
-  std::fputs(text.c_str(), stderr);  // fmt::print would throw where nothing can be written.
+  std::fputs(text.c_str(), stderr);  // fmt::print would throw on a write error.
 }
 
 void require_standard_output() {

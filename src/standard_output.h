@@ -4,27 +4,27 @@
 
 namespace optrace {
 
-// All that optrace writes to a terminal goes through here, but for lines that show how far it is.
-// None of it can drive the terminal or a CI runner, whatever names and paths are in it
+// All terminal output of optrace goes through these functions, except progress lines. They make it
+// harmless to the terminal and to a CI runner, whatever names and paths it contains
 // (platform/printable_text.h).
 
-/// Writes all of `text`. A reader that has left (`optrace conv2d | head -1`) has what it wanted: no
-/// error, but false is returned: nobody will read what follows. Throws Error(failed) when standard
-/// output is closed or its disk is full.
+/// Writes all of `text`. Returns false if the reader has closed its end (`optrace conv2d | head
+/// -1`), which is not an error. Throws Error(usage) if standard output is closed, Error(failed) if
+/// the disk is full.
 bool write_standard_output(std::string_view text);
 
-/// The same for standard error.
+/// Same for standard error. Throws Error(failed) if it is closed or its disk is full.
 bool write_standard_error(std::string_view text);
 
-/// The same for standard output, with commands to a CI runner in it. What is foreign in `text` must
-/// have been made harmless.
+/// Same for standard output, for text with commands to a CI runner. Foreign parts of `text` must
+/// have been made harmless before.
 bool write_commands(std::string_view text);
 
-/// `optrace: what` on standard error, and the remedy on the next line if there is one. No exception
-/// where nothing can be written.
+/// Writes `optrace: what` to standard error, and the remedy, if any, on the next line. Ignores
+/// write errors.
 void write_message(std::string_view what, std::string_view remedy = {});
 
-/// Throws Error(usage) when standard output is closed, before work is done whose result it takes.
+/// Throws Error(usage) if standard output is closed. To be called before work that takes long.
 void require_standard_output();
 
 }  // namespace optrace

@@ -19,7 +19,7 @@ namespace {
 constexpr auto kOtherCommands = std::to_array<std::string_view>(
     {"locate", "explain", "layers", "report", "compare", "source", "check", "attach", "doctor"});
 
-/// Standard output goes where standard error goes, until the end.
+/// Redirects standard output to standard error during its lifetime.
 class OutputToError {
  public:
   OutputToError() : kept_(::dup(STDOUT_FILENO)) {

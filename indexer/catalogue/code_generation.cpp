@@ -10,8 +10,9 @@ void generate_code(const SourceTree& tree, const PythonInstallation& python,
   const std::filesystem::path shims = folder / "torch/csrc/inductor/aoti_torch/generated";
   std::filesystem::create_directories(aten);
   std::filesystem::create_directories(shims);
-  // Every install folder is given: the defaults of some lie in the source tree. The same for the
-  // C shims, which torchgen otherwise compares with a copy beside its output.
+  // All install folders are passed because the defaults of some are in the source tree.
+  // --update-aoti-c-shim is needed because torchgen otherwise compares the C shims with a copy
+  // beside its output.
   run_python(
       python.python,
       {"-m", "torchgen.gen", "--source-path", "aten/src/ATen", "--install-dir", aten.string(),

@@ -7,10 +7,10 @@
 
 namespace optrace {
 
-/// Runs the tree's own generators (torchgen, tools/autograd) with `python` and puts what they make
-/// below `folder`, where a build in the tree puts it: build/aten/src/ATen/RegisterCPU.cpp,
-/// torch/csrc/autograd/generated/VariableType_0.cpp. The tree stays as it is. Throws Error(failed)
-/// with the generators' last words.
+/// Runs the tree's own generators (torchgen, tools/autograd) with `python` and writes the generated
+/// code below `folder`, to the paths that a build in the tree uses:
+/// build/aten/src/ATen/RegisterCPU.cpp, torch/csrc/autograd/generated/VariableType_0.cpp. Does not
+/// modify the tree. Throws Error(failed) with the last lines of the generators' output.
 void generate_code(const SourceTree& tree, const PythonInstallation& python,
                    const std::filesystem::path& folder);
 

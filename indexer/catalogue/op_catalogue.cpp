@@ -22,7 +22,7 @@ std::vector<IndexContents::Op> parse_ops(std::string_view json_lines) {
     op.name = name_in(line, "name");
     op.unambiguous_name = name_in(line, "unambiguous_name");
     op.line = line.at("line").get<std::uint32_t>();
-    // Through the struct: what goes into the file is what a reader knows.
+    // Parsed and written again, so that the file contains only fields that a reader uses.
     op.facts = to_json(parse_op_facts(line.at("facts").dump()));
     ops.push_back(std::move(op));
   });

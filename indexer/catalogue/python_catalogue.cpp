@@ -22,11 +22,11 @@
 namespace optrace {
 namespace {
 
-// Whose members a table's entries are. A table that is not here binds nothing that has a name of
-// its own (the properties of each backward node).
+// The class or module whose members a table's entries are. A table that is not listed binds no
+// public names (for example the properties of each backward node).
 struct TableOwner {
   std::string_view table;
-  std::string_view file;  // Where several tables share a name: the one that is meant.
+  std::string_view file;  // The file of the table, if several tables have the same name.
   std::string_view owner;
 };
 
@@ -65,7 +65,7 @@ constexpr std::array kTableOwners = {
     TableOwner{"THPStream_properties", "", "torch.Stream"},
 };
 
-// What the type object of a tensor holds in its slots, which no table of names is for.
+// A function in a slot of the tensor type object, which no method table lists.
 struct Slot {
   std::string_view name;
   std::string_view file;
@@ -101,7 +101,7 @@ std::string_view identifier_at(std::string_view text, std::size_t at) {
   return text.substr(at, end - at);
 }
 
-// One past the text or character literal that starts at `at`; `at` where none does.
+// Returns the position after the string or character literal at `at`, or `at` if there is none.
 std::size_t skip_literal(std::string_view text, std::size_t at) {
   if (text[at] != '"' && text[at] != '\'') {
     return at;
@@ -130,7 +130,7 @@ std::string without_comments(std::string_view text) {
   return kept;
 }
 
-// The last name, qualified, of an expression: `f` of `(PyCFunction)(void(*)(void))f`, of
+// Returns the last name, qualified, of an expression: `f` of `(PyCFunction)(void(*)(void))f`, of
 // `cast(f)`, and of `wrap<f>`.
 std::string_view last_name(std::string_view expression) {
   std::size_t end = expression.size();
@@ -144,7 +144,8 @@ std::string_view last_name(std::string_view expression) {
   return expression.substr(begin, end - begin);
 }
 
-// What stands between the commas of a braced list that starts at `at`, and one past its end.
+// Returns the items between the commas of the braced list that starts at `at`, and the position
+// after its end.
 std::pair<std::vector<std::string_view>, std::size_t> list_items(std::string_view text,
                                                                  std::size_t at) {
   std::vector<std::string_view> items;
@@ -185,8 +186,8 @@ std::optional<MethodEntry> entry_of(std::string_view table, std::string_view ite
                      std::string(function)};
 }
 
-// The names of a plain function's symbol, `torch`, `autograd`, `THPVariable_add`; none for those
-// that are no plain names (operators, lambdas, templates).
+// Returns the names of a plain function's symbol: `torch`, `autograd`, `THPVariable_add`. Empty for
+// operators, lambdas and templates.
 std::vector<std::string_view> names_of(std::string_view symbol) {
   std::vector<std::string_view> names;
   if (!symbol.starts_with("_Z") || symbol.find('#') != std::string_view::npos) {
@@ -217,14 +218,15 @@ std::vector<std::string_view> names_of(std::string_view symbol) {
 using FunctionsByName =
     std::map<std::tuple<std::string, std::string>, const IndexContents::Function*>;
 
-// The functions of a few files by (file, name), and by (file, `Class::`).
+// Returns the functions of some files, keyed by (file, name) and by (file, `Class::`).
 FunctionsByName functions_by_name(const IndexContents& contents,
                                   const std::set<std::string>& files) {
   FunctionsByName functions;
   const auto add = [&](const std::string& file, std::string name,
                        const IndexContents::Function& function) {
     auto& there = functions[{file, std::move(name)}];
-    // Overloads, and what a class has several of: the first by line, whatever the units' order.
+    // For overloads and several members of a class, the first by line, independent of the order of
+    // units.
     if (there == nullptr ||
         std::tie(function.line, function.symbol) < std::tie(there->line, there->symbol)) {
       there = &function;
@@ -251,7 +253,7 @@ const IndexContents::Function* function_of(const std::string& name, const std::s
   const std::size_t colons = name.rfind("::");
   auto found = functions.find({file, name});
   if (found == functions.end() && colons != std::string::npos) {
-    // `PropertyT::getter` is inherited and shared: what tells it from others is PropertyT's own.
+    // `PropertyT::getter` is inherited and shared, so PropertyT's own function identifies it.
     found = functions.find({file, name.substr(0, colons + 2)});
   }
   return found == functions.end() ? nullptr : found->second;

@@ -40,7 +40,7 @@ struct Attempt {
   bool precompiled = true;
 };
 
-/// A worker process and what it is busy with.
+/// A worker process and its current task.
 class WorkerProcess {
  public:
   WorkerProcess(const std::filesystem::path& program, const WorkerSetup& setup)
@@ -50,14 +50,14 @@ class WorkerProcess {
   const std::optional<Attempt>& attempt() const { return attempt_; }
   Clock::time_point started() const { return started_; }
 
-  /// False when the worker no longer reads.
+  /// Returns false if the worker no longer reads.
   bool give(const Attempt& attempt, const UnitTask& task) {
     attempt_ = attempt;
     started_ = Clock::now();
     return send(to_line(task));
   }
 
-  /// Reads what is there. False at the end of the worker's output.
+  /// Reads the available output. Returns false at its end.
   bool receive() {
     std::array<char, 4096> bytes{};
     const ssize_t size = ::read(output_.get(), bytes.data(), bytes.size());
@@ -216,7 +216,7 @@ class Run {
     std::filesystem::remove(result_path(unit), ignored);
   }
 
-  // The worker is gone or stuck.
+  // Discards a worker that has ended or does not answer; its attempt fails.
   void lose(Slot& worker, const std::string& reason) {
     const std::optional<Attempt> attempt = worker->attempt();
     worker.reset();
@@ -225,7 +225,7 @@ class Run {
     }
   }
 
-  // The unit gets another chance, without the precompiled header.
+  // Queues the unit again without the precompiled header, or records its failure.
   void fail(const Attempt& attempt, const std::string& reason) {
     if (attempt.precompiled) {
       waiting_.push_back({attempt.unit, false});

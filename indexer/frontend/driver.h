@@ -14,14 +14,15 @@ namespace optrace {
 
 /// A translation unit to index.
 struct Unit {
-  std::string source;                  ///< Absolute.
-  std::string name;                    ///< As the index names it, for messages.
-  std::vector<std::string> arguments;  ///< The compiler's, without source and precompiled header.
-  std::string precompiled;             ///< The precompiled header to read first; or empty.
-  std::string save_as;                 ///< Write the unit there as a precompiled header; or empty.
+  std::string source;  ///< Absolute.
+  std::string name;    ///< Its name in the index, for messages.
+  /// Compiler arguments, without source and precompiled header.
+  std::vector<std::string> arguments;
+  std::string precompiled;  ///< The precompiled header to read first; may be empty.
+  std::string save_as;      ///< Where to save the unit as a precompiled header; may be empty.
 };
 
-/// What came of a unit that gave nothing.
+/// A unit that could not be indexed.
 struct FailedUnit {
   std::string name;
   std::string reason;  ///< "killed by SIGSEGV (Segmentation fault)", "no answer within 300 s".
@@ -29,29 +30,29 @@ struct FailedUnit {
 
 struct DriverOptions {
   std::filesystem::path worker;  ///< The program to start.
-  int jobs = 1;                  ///< Workers at a time.
+  int jobs = 1;                  ///< Number of concurrent workers.
   std::chrono::seconds unit_limit{300};
 };
 
-/// Which libclang the worker program has, in clang's words. Throws Error(failed) when it does not
-/// run.
+/// Returns the version string of the libclang that the worker program uses. Throws Error(failed) if
+/// the program does not run.
 std::string clang_version(const std::filesystem::path& worker);
 
-/// Hands units to worker processes and gathers what they find. A worker that crashes or does not
-/// answer in time is replaced. A unit that fails is tried once more, without the precompiled
+/// Distributes units to worker processes and collects their results. A worker that crashes or does
+/// not answer in time is replaced. A unit that fails is tried once more, without the precompiled
 /// header. SIGPIPE must be ignored in the process.
 class Driver {
  public:
-  /// Gets what the worker wrote for units[unit] (worker_protocol.h).
+  /// Receives the worker's output for units[unit] (worker_protocol.h).
   using ResultSink = std::function<void(std::size_t unit, const std::string& result)>;
   using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
   Driver(DriverOptions options, WorkerSetup setup)
       : options_(std::move(options)), setup_(std::move(setup)) {}
 
-  /// Returns when every unit is done or has failed. `sink` gets the results as they come.
-  /// Throws Error(failed) when no worker can be started, Error(interrupted) after a Ctrl-C seen by
-  /// an InterruptGuard; the workers are gone then.
+  /// Returns when every unit is done or has failed. `sink` receives the results as they arrive.
+  /// Throws Error(failed) if no worker can be started, and Error(interrupted) after a Ctrl-C seen
+  /// by an InterruptGuard; the workers have ended then.
   std::vector<FailedUnit> run(const std::vector<Unit>& units, const ResultSink& sink,
                               const Progress& progress);
 

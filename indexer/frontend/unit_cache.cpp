@@ -18,17 +18,17 @@
 namespace optrace {
 namespace {
 
-// An entry: this magic, which changes with the format; XXH3 of all that follows; the identity; the
-// size of the first of two zstd frames; the frames. The first holds the dependencies, 8 bytes of
-// hash and a path ended by NUL each, the second the findings.
+// Format of an entry: the magic, which changes with the format; XXH3 of all that follows; the
+// identity; the size of the first of two zstd frames; the frames. The first frame contains the
+// dependencies, each as 8 bytes of hash and a NUL-terminated path, the second the findings.
 constexpr std::string_view kMagic = "OPTUNIT1";
 constexpr std::size_t kHeader = 4 * sizeof(std::uint64_t);
 constexpr const char* kExtension = ".unit";
 
-// More than any unit gives (100 MB), and what a machine can hold.
+// More than any unit produces (100 MB), but small enough for memory.
 constexpr std::uint64_t kMaxFindings = std::uint64_t{1} << 31;
 
-// Speed matters here and size hardly: all entries are small beside the precompiled headers.
+// Speed matters more than size: entries are small compared to the precompiled headers.
 constexpr int kCompressionLevel = 1;
 
 std::uint64_t number_at(std::string_view bytes, std::size_t at) {
@@ -72,7 +72,7 @@ struct Split {
   std::string findings;
 };
 
-// 0 for a file that is gone.
+// Returns 0 if the file does not exist.
 std::uint64_t time_of(const std::string& path) {
   std::error_code error;
   const auto written = std::filesystem::last_write_time(path, error);

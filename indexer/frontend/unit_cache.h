@@ -10,21 +10,21 @@
 
 namespace optrace {
 
-/// What a unit gave when it was parsed, kept for the next run.
+/// The result of parsing a unit, kept for the next run.
 class CachedUnit {
  public:
   CachedUnit(std::uint64_t digest, std::uint64_t times, std::string compressed)
       : digest_(digest), times_(times), compressed_(std::move(compressed)) {}
 
-  /// Of everything that it was made from: arguments, and the contents of all files that it read.
+  /// Digest of all inputs: the arguments, and the contents of all files that the unit read.
   std::uint64_t digest() const { return digest_; }
 
-  /// Of when the files that it read were last written. clang refuses a precompiled header when a
-  /// file that it was made from was touched since, changed or not.
+  /// Digest of the modification times of the files that the unit read. clang rejects a precompiled
+  /// header if one of its files has been modified since, even if the content is the same.
   std::uint64_t times() const { return times_; }
 
-  /// What the worker wrote, without its dependencies. Throws Error(failed) when it is broken, which
-  /// UnitCache has checked.
+  /// The worker's output, without the dependencies. Throws Error(failed) if it is corrupt, which
+  /// UnitCache has ruled out by a checksum.
   std::string findings() const;
 
  private:
@@ -33,19 +33,20 @@ class CachedUnit {
   std::string compressed_;
 };
 
-/// Keeps what each unit gave in a folder, a file for each. The folder may be lost at any time.
+/// Stores the result of each unit in a folder, one file per unit. The folder may be deleted at any
+/// time.
 class UnitCache {
  public:
-  /// `folder` is made when it is not there. `hashes` outlives the cache.
+  /// Creates `folder` if it does not exist. `hashes` must outlive the cache.
   UnitCache(std::filesystem::path folder, FileHashes& hashes);
 
-  /// Nothing unless the unit `name` was kept with the same `identity` (whatever its result depends
-  /// on besides the files that it reads), every file that it read is as it was then, and the entry
-  /// is whole.
+  /// Returns the entry of the unit `name`. Returns nothing if there is no entry with the same
+  /// `identity` (a hash of everything that the result depends on except the files that the unit
+  /// reads), if a file that the unit read has changed, or if the entry is corrupt.
   std::optional<CachedUnit> find(std::string_view name, std::uint64_t identity) const;
 
-  /// Keeps a worker's result, in which lines `D path` name the files that it read. `source` is one
-  /// of them. Throws Error(failed) when the disk does not take it.
+  /// Stores a worker's result. Its lines `D path` name the files that the unit read; `source` is
+  /// added to them. Throws Error(failed) if the entry can't be written.
   CachedUnit keep(std::string_view name, std::uint64_t identity, const std::string& source,
                   std::string_view result) const;
 

@@ -57,7 +57,8 @@ bool is_template(CXCursor cursor) {
          clang_Cursor_isNull(clang_getSpecializedCursorTemplate(cursor)) == 0;
 }
 
-// `template <> void f<float>() {}`, or something within one; no instance that the compiler made.
+// Returns true for `template <> void f<float>() {}` and declarations within one, but not for an
+// instance made by the compiler.
 bool is_explicit_specialization(CXTranslationUnit unit, CXCursor cursor) {
   for (CXCursor at = cursor; clang_isDeclaration(clang_getCursorKind(at)) != 0;
        at = clang_getCursorSemanticParent(at)) {
@@ -127,7 +128,7 @@ constexpr std::array kOperatorCodes = {
     OperatorCode{"operator delete[]", "da"},
 };
 
-// Operands of an operator function, the object included.
+// Returns the number of operands of an operator function, including the object.
 int operand_count(CXCursor function) {
   int count = std::max(clang_Cursor_getNumArguments(function), 0);
   const CXCursorKind parent = clang_getCursorKind(clang_getCursorSemanticParent(function));
@@ -138,7 +139,7 @@ int operand_count(CXCursor function) {
   return count;
 }
 
-// One <unqualified-name> of a template_key; empty where the declaration has none.
+// Returns one <unqualified-name> of a template_key, or an empty string if the declaration has none.
 std::string component(CXCursor cursor) {
   const CXCursorKind kind = clang_getCursorKind(cursor);
   if (kind == CXCursor_Constructor) {
@@ -187,7 +188,7 @@ std::string component(CXCursor cursor) {
   return std::to_string(name.size()) + name;
 }
 
-// The same key that symbol_key's template_key gives for the symbol of an instance.
+// Returns the key that template_key in symbol_key.h returns for the symbol of an instance.
 std::string template_key_of(CXCursor cursor) {
   std::string key;
   for (CXCursor at = cursor;; at = clang_getCursorSemanticParent(at)) {
@@ -199,7 +200,7 @@ std::string template_key_of(CXCursor cursor) {
       continue;
     }
     if (clang_isDeclaration(kind) == 0 || (is_function(kind) && !key.empty())) {
-      return "";  // In a function.
+      return "";  // The declaration is in a function.
     }
     const std::string part = component(at);
     if (part.empty()) {
@@ -207,7 +208,7 @@ std::string template_key_of(CXCursor cursor) {
     }
     key.insert(0, part == "3std" && kind == CXCursor_Namespace ? "St" : part);
   }
-  // CPU capabilities and the like are folded as in a symbol.
+  // template_key folds CPU capabilities and the like as in a symbol.
   return template_key("_ZN" + key + "Ev").value_or("");
 }
 
@@ -218,7 +219,8 @@ std::string key_of(CXCursor function) {
   return canonical_symbol(take(clang_Cursor_getMangling(function)));
 }
 
-// Calls that no report shows: C++'s own library, and what stand_ins/ makes up.
+// Returns true for functions that no report shows: those of the C++ standard library and of
+// stand_ins/.
 bool is_left_out(std::string_view symbol) {
   return symbol.find("stand_in_") != std::string_view::npos || symbol.starts_with("_ZNSt") ||
          symbol.starts_with("_ZNKSt") || symbol.starts_with("_ZSt") ||
@@ -227,7 +229,7 @@ bool is_left_out(std::string_view symbol) {
          symbol.starts_with("_ZNKSs") || symbol.starts_with("__builtin_");
 }
 
-// A lambda's parameters: a lambda_key's letters, and the types to tell signatures apart.
+// The parameters of a lambda: the letters for lambda_key, and the types to distinguish signatures.
 struct Signature {
   bool of_template = false;
   std::string letters;
@@ -292,7 +294,7 @@ CXCursor last_child(CXCursor cursor) {
   return last;
 }
 
-// What stands before a call's parenthesis.
+// Returns the expression before a call's parenthesis.
 CXCursor called_expression(CXCursor call) {
   CXCursor called = first_child(call);
   while (clang_getCursorKind(called) == CXCursor_ParenExpr ||
@@ -302,13 +304,13 @@ CXCursor called_expression(CXCursor call) {
   return called;
 }
 
-// Where the name in a member expression ends: a call starts where its object does, and in a chain
-// over several lines only its own name tells its line.
+// Returns the end of the name in a member expression. A call starts where its object does, so in a
+// chain over several lines only the end of the name is on the right line.
 CXSourceLocation end_of_member(CXCursor member) {
   return clang_getRangeEnd(clang_getCursorExtent(member));
 }
 
-// The class, or the class template, of the object of a member expression.
+// Returns the class, or the class template, of the object of a member expression.
 CXCursor class_of_object(CXCursor member) {
   CXType type = clang_getCursorType(first_child(member));
   while (type.kind == CXType_Pointer || type.kind == CXType_LValueReference ||
@@ -333,7 +335,7 @@ CXChildVisitResult visit_member(CXCursor cursor, CXCursor /*parent*/, CXClientDa
   return CXChildVisit_Continue;
 }
 
-// The one name that ends a piece of source, without template arguments behind it.
+// Returns the last name in a piece of source, without the template arguments after it.
 std::string_view last_name(std::string_view text) {
   if (text.ends_with('>')) {
     int depth = 0;
@@ -374,7 +376,7 @@ bool is_class(CXCursorKind kind) {
 }
 
 CXChildVisitResult visit_attribute(CXCursor cursor, CXCursor /*parent*/, CXClientData is_global) {
-  // Before a function's other children come its template's parameters and its attributes.
+  // A function's first children are its template parameters and its attributes.
   switch (const CXCursorKind kind = clang_getCursorKind(cursor)) {
     case CXCursor_CUDAGlobalAttr:
       *static_cast<bool*>(is_global) = true;
@@ -388,7 +390,7 @@ CXChildVisitResult visit_attribute(CXCursor cursor, CXCursor /*parent*/, CXClien
   }
 }
 
-// A `__global__` function, or a template of them.
+// Returns true for a `__global__` function or a template of one.
 bool is_device_kernel(CXCursor function) {
   const CXCursor pattern = clang_getSpecializedCursorTemplate(function);
   bool is_global = false;
@@ -397,13 +399,14 @@ bool is_device_kernel(CXCursor function) {
   return is_global;
 }
 
-// Of the CUDA runtime's and driver's functions, one that launches the kernel that it is given.
+// Returns true for functions of the CUDA runtime and driver that launch a kernel passed to them.
 bool is_launcher(CXCursor function) {
   const std::string name = take(clang_getCursorSpelling(function));
   return name.starts_with("cudaLaunch") || name.starts_with("cuLaunch");
 }
 
-// `_ZTIN2at8TensorBaseE`; empty for a class in a function or without a name.
+// Returns a key such as `_ZTIN2at8TensorBaseE`, or an empty string for a class in a function or
+// without a name.
 std::string type_key_of(CXCursor type) {
   const std::string key = template_key_of(type);  // _ZN2at8TensorBaseE
   constexpr std::string_view kStart = "_ZN";
@@ -416,8 +419,8 @@ std::string type_key_of(CXCursor type) {
                    : "_ZTI" + key.substr(kStart.size(), key.size() - kStart.size() - 1);
 }
 
-// DECLARE_DISPATCH(fn, add_stub) makes `struct add_stub_DECLARE_DISPATCH_type` and a variable of
-// it.
+// DECLARE_DISPATCH(fn, add_stub) declares `struct add_stub_DECLARE_DISPATCH_type` and a variable of
+// that type.
 constexpr std::string_view kStubType = "_DECLARE_DISPATCH_type";
 
 std::string class_name(CXType type) {
@@ -428,7 +431,7 @@ bool is_stub_type(CXType type) {
   return class_name(type).ends_with(kStubType);
 }
 
-// The symbol of the stub whose type this is; empty for any other type.
+// Returns the symbol of the stub with this type, or an empty string for any other type.
 std::string stub_of(CXType type) {
   std::string name = class_name(type);
   if (!name.ends_with(kStubType)) {
@@ -444,7 +447,7 @@ std::string stub_of(CXType type) {
                        : canonical_symbol(fmt::format("_ZN{}{}{}E", scope, name.size(), name));
 }
 
-// aten/src/ATen/native/DispatchStub.h, by template_key.
+// The template_key of DispatchStub's operator() (aten/src/ATen/native/DispatchStub.h).
 constexpr std::string_view kCallOfStub = "_ZN2at6native12DispatchStubclE";
 
 std::string_view identifier_at(std::string_view text, std::size_t start) {
@@ -456,7 +459,7 @@ std::string_view identifier_at(std::string_view text, std::size_t start) {
   return text.substr(std::min(start, text.size()), end - std::min(start, text.size()));
 }
 
-// What a macro of this file stands for; empty where the file defines none of the name.
+// Returns the body of a macro, or an empty string if this file does not define it.
 std::string_view macro_body(std::string_view text, std::string_view name) {
   const std::string definition = fmt::format("#define {}(", name);
   const std::size_t start = text.find(definition);
@@ -475,7 +478,7 @@ CXChildVisitResult visit_string(CXCursor cursor, CXCursor /*parent*/, CXClientDa
   if (clang_getCursorKind(cursor) != CXCursor_StringLiteral) {
     return CXChildVisit_Recurse;
   }
-  // As in the source: in quotes, perhaps with a prefix.
+  // As in the source: in quotes, possibly with a prefix.
   const std::string spelling = take(clang_getCursorSpelling(cursor));
   const std::size_t start = spelling.find('"');
   if (start != std::string::npos && spelling.ends_with('"') && start + 1 < spelling.size()) {
@@ -484,7 +487,7 @@ CXChildVisitResult visit_string(CXCursor cursor, CXCursor /*parent*/, CXClientDa
   return CXChildVisit_Break;
 }
 
-// The first string literal of an expression; empty if there is none.
+// Returns the first string literal of an expression, or an empty string if there is none.
 std::string first_string_in(CXCursor expression) {
   std::string found;
   if (visit_string(expression, clang_getNullCursor(), &found) == CXChildVisit_Recurse) {
@@ -493,8 +496,8 @@ std::string first_string_in(CXCursor expression) {
   return found;
 }
 
-// The name that a schema or a name is of, with its namespace: `aten::add.Tensor`. Empty for what no
-// op is called.
+// Returns the name in a schema or the name itself, with its namespace: `aten::add.Tensor`. Empty if
+// it is not a valid op name.
 std::string op_name(std::string_view schema, std::string_view library) {
   std::string_view name = schema.substr(0, schema.find('('));
   name = name.substr(0, name.find_last_not_of(' ') + 1);
@@ -509,8 +512,8 @@ std::string op_name(std::string_view schema, std::string_view library) {
                                                    : std::string(name);
 }
 
-// A dispatch key as PyTorch prints it, for any of its enumerators (c10/core/DispatchKey.h). What is
-// for no key is for an alias key (c10::impl::OperatorEntry::registerKernel).
+// Returns a dispatch key as PyTorch prints it, for any of its enumerators (c10/core/DispatchKey.h).
+// No key means an alias key (c10::impl::OperatorEntry::registerKernel).
 std::string printed_key(std::string_view key) {
   struct Alias {
     std::string_view enumerator;
@@ -533,7 +536,7 @@ std::string printed_key(std::string_view key) {
   return std::string(found == kAliases.end() ? key : found->printed);
 }
 
-// The end of a name that the preprocessor made unique: `_12`.
+// Removes the suffix of a name that the preprocessor made unique: `_12`.
 std::string_view without_number(std::string_view name) {
   const std::size_t end = name.find_last_not_of("0123456789");
   return end == std::string_view::npos || end + 1 == name.size() || name[end] != '_'
@@ -573,7 +576,8 @@ CXChildVisitResult UnitExtractor::visit_declaration(CXCursor cursor, CXCursor /*
   if (!holds_functions(kind)) {
     return CXChildVisit_Continue;
   }
-  // A namespace can be reopened from a macro; anything else outside the tree holds nothing of it.
+  // A macro can reopen a namespace, so its location may be elsewhere. Any other declaration outside
+  // the tree contains nothing of it.
   if (extractor->place_of(clang_getCursorLocation(cursor)).file == nullptr) {
     return CXChildVisit_Continue;
   }
@@ -649,8 +653,8 @@ std::vector<std::string> UnitExtractor::capabilities_of(CXCursor variable,
   const auto is_used = [&](std::string_view name) {
     return macro.starts_with(name) || body.find(name) != std::string_view::npos;
   };
-  // A unit that is compiled for each capability is read as that for AVX2. DispatchStub.h: for
-  // AVX512, REGISTER_DISPATCH gives a null pointer, ALSO_REGISTER_*_DISPATCH the kernel.
+  // A unit that is compiled for each capability is parsed with AVX2 only. DispatchStub.h: for
+  // AVX512, REGISTER_DISPATCH registers a null pointer, ALSO_REGISTER_*_DISPATCH the kernel.
   if (capability == "AVX2" && is_used("ALSO_REGISTER_")) {
     return {"DEFAULT", "AVX2", "AVX512"};
   }
@@ -665,7 +669,7 @@ void UnitExtractor::take_stub_kernel(CXCursor variable, const Place& place, cons
   Arguments arguments{this, "", "", false};
   clang_visitChildren(variable, &UnitExtractor::visit_argument, &arguments);
   if (stub.empty() || arguments.function.empty()) {
-    return;  // A null pointer: the device or capability has none.
+    return;  // A null pointer: there is no kernel for the device or capability.
   }
   for (const auto& key : keys) {
     registration_sink_(
@@ -687,7 +691,7 @@ CXChildVisitResult UnitExtractor::visit_argument(CXCursor cursor, CXCursor /*par
     return CXChildVisit_Continue;
   }
   if (kind == CXCursor_CXXStaticCastExpr || kind == CXCursor_CStyleCastExpr) {
-    // `static_cast<decltype(&other)>(f)`: what is cast, not what is named in the type.
+    // In `static_cast<decltype(&other)>(f)` the operand matters, not the names in the type.
     const CXCursor operand = last_child(cursor);
     if (visit_argument(operand, cursor, client) == CXChildVisit_Recurse) {
       clang_visitChildren(operand, &UnitExtractor::visit_argument, client);
@@ -704,7 +708,7 @@ CXChildVisitResult UnitExtractor::visit_argument(CXCursor cursor, CXCursor /*par
   }
   const std::string scope = take(clang_getCursorSpelling(clang_getCursorSemanticParent(named)));
   if (clang_getCursorKind(named) == CXCursor_EnumConstantDecl) {
-    // Behind the function, it is an argument of its template.
+    // After the function, an enumerator is an argument of the function's template.
     if (found->function.empty() && (scope == "DispatchKey" || scope == "DeviceType")) {
       found->key = take(clang_getCursorSpelling(named));
     }
@@ -723,7 +727,7 @@ CXChildVisitResult UnitExtractor::visit_argument(CXCursor cursor, CXCursor /*par
   return CXChildVisit_Recurse;
 }
 
-// A call of a member of torch::Library.
+// Records a call of a member of torch::Library.
 void UnitExtractor::take_library_call(const Library& library, CXCursor call,
                                       const std::string& member, CXSourceLocation location) {
   const Place place = place_of(location);
@@ -765,7 +769,7 @@ void UnitExtractor::take_library_call(const Library& library, CXCursor call,
 UnitExtractor::Place UnitExtractor::place_of(CXSourceLocation location) {
   CXFile file = nullptr;
   unsigned line = 0;
-  // The position in the file: of a macro's argument where it is spelled, of a macro's body where
+  // The position in the file: for a macro's argument where it is spelled, for a macro's body where
   // the macro is used.
   clang_getFileLocation(location, &file, &line, nullptr, nullptr);
   if (file == nullptr) {
@@ -809,7 +813,7 @@ void UnitExtractor::take_function(CXCursor cursor) {
             in_template,
             {}};
   if (in_template && is_explicit_specialization(unit_, cursor)) {
-    // Found by its own symbol as well as among the template's.
+    // Stored under its own symbol as well as under the template's key.
     open.own_symbol = canonical_symbol(take(clang_Cursor_getMangling(cursor)));
   }
   auto around = std::exchange(library_, library);
@@ -817,7 +821,7 @@ void UnitExtractor::take_function(CXCursor cursor) {
   library_ = std::move(around);
 }
 
-// `TORCH_LIBRARY_IMPL(aten, CPU, m)` makes a function TORCH_LIBRARY_IMPL_init_aten_CPU_3
+// `TORCH_LIBRARY_IMPL(aten, CPU, m)` defines a function TORCH_LIBRARY_IMPL_init_aten_CPU_3
 // (torch/library.h).
 std::optional<UnitExtractor::Library> UnitExtractor::library_of(std::string_view function) {
   constexpr std::string_view kImpl = "TORCH_LIBRARY_IMPL_init_";
@@ -850,7 +854,8 @@ void UnitExtractor::take_lambda(CXCursor cursor, CXCursor parent) {
       fmt::format("{}Ul{}#{}", open_.back().function.symbol, signature.letters, number);
   lambda_keys_[clang_getTypeDeclaration(clang_getCursorType(cursor)).data[0]] = key;
   if (clang_getCursorKind(parent) == CXCursor_VarDecl) {
-    lambda_keys_[parent.data[0]] = key;  // In a template, an `auto` has no type to know it by.
+    // In a template, the type of an `auto` variable is unknown.
+    lambda_keys_[parent.data[0]] = key;
   }
   walk(cursor, place,
        {{std::move(key), place.file->name, place.line, {}}, "", true, signature.of_template, {}});
@@ -865,7 +870,7 @@ void UnitExtractor::walk(CXCursor cursor, const Place& place, Open open) {
   auto& calls = function.calls;
   std::sort(calls.begin(), calls.end());
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
-  // Two headers' functions are taken for one with a chance of 2^-64 or so.
+  // Different functions of headers are mistaken for each other with a probability of about 2^-64.
   if (place.file->is_header && !seen_.insert(hash_of(function)).second) {
     return;
   }
@@ -880,7 +885,7 @@ void UnitExtractor::walk(CXCursor cursor, const Place& place, Open open) {
 CXChildVisitResult UnitExtractor::visit_body(CXCursor cursor, CXCursor parent, CXClientData self) {
   auto* extractor = static_cast<UnitExtractor*>(self);
   const CXCursorKind kind = clang_getCursorKind(cursor);
-  if (is_function(kind)) {  // Of a class within the function.
+  if (is_function(kind)) {  // A member of a local class.
     extractor->take_function(cursor);
     return CXChildVisit_Continue;
   }
@@ -889,7 +894,7 @@ CXChildVisitResult UnitExtractor::visit_body(CXCursor cursor, CXCursor parent, C
     return CXChildVisit_Continue;
   }
   if (kind == CXCursor_CallExpr) {
-    // What is in the call first: it may be the lambda that is called.
+    // The children first: one of them may be the lambda that is called.
     const OpenCall call{called_expression(cursor), clang_getCursorReferenced(cursor)};
     extractor->open_calls_.push_back(call);
     clang_visitChildren(cursor, &UnitExtractor::visit_body, self);
@@ -910,7 +915,7 @@ void UnitExtractor::take_reference(CXCursor expression) {
     return;
   }
   if (clang_getCursorKind(named) == CXCursor_VarDecl) {
-    // A stub that is handed on is called there: `scatter_impl(..., scatter_stub)`.
+    // A stub passed as an argument is called there: `scatter_impl(..., scatter_stub)`.
     const bool called =
         !open_calls_.empty() && clang_equalCursors(expression, open_calls_.back().callee) != 0;
     if (!called && is_stub_type(clang_getCursorType(named))) {
@@ -937,11 +942,12 @@ void UnitExtractor::take_reference(CXCursor expression) {
   add_call(callee.key, clang_getCursorLocation(expression), kind);
 }
 
-// In a template, `auto kernel = &flash_fwd_kernel<T, true>;` is bound to nothing yet. What it can
-// be is all of that name; only launches need it, since they go through the variable.
+// In a template, `auto kernel = &flash_fwd_kernel<T, true>;` is not resolved yet, so all overloads
+// of that name are candidates. Only device kernels need this, since they are launched through the
+// variable.
 void UnitExtractor::take_kernel_reference(CXCursor expression, CXCursor overloads) {
   if (!open_calls_.empty() && clang_equalCursors(expression, open_calls_.back().callee) != 0) {
-    return;  // It is called: take_call's.
+    return;  // It is called: take_call handles it.
   }
   for (unsigned at = 0; at < clang_getNumOverloadedDecls(overloads); ++at) {
     const CXCursor overload = clang_getOverloadedDecl(overloads, at);
@@ -974,7 +980,7 @@ void UnitExtractor::take_call(CXCursor call, const OpenCall& open) {
     }
     return;
   }
-  // In a template, a call may be bound to nothing yet.
+  // In a template, a call may not be resolved yet.
   switch (clang_getCursorKind(called)) {
     case CXCursor_LambdaExpr:
       add_call(lambda_key_of(clang_getTypeDeclaration(clang_getCursorType(called))), location);
@@ -1038,10 +1044,10 @@ void UnitExtractor::add_call(const std::string& callee, CXSourceLocation locatio
 }
 
 const UnitExtractor::Callee& UnitExtractor::callee_of(CXCursor referenced) {
-  // A declaration's address is what libclang keeps in data[0]; it is good while the unit lives.
+  // libclang stores a declaration's address in data[0]. It is valid while the unit exists.
   const auto [known, is_new] = callees_.try_emplace(referenced.data[0]);
   Callee& callee = known->second;
-  // A lambda's operator() is known by its class, from where the lambda was met.
+  // A lambda's operator() is identified by its class, once the lambda has been visited.
   const auto lambda = lambda_keys_.find(clang_getCursorSemanticParent(referenced).data[0]);
   if (lambda != lambda_keys_.end()) {
     callee.key = lambda->second;
@@ -1064,7 +1070,7 @@ const UnitExtractor::Callee* UnitExtractor::dependent_member(CXCursor member) {
   if (clang_getCursorKind(of) != CXCursor_ClassTemplate) {
     return nullptr;
   }
-  // libclang does not tell the name of a member that is not bound yet; the source does.
+  // libclang does not provide the name of an unresolved member, so it is read from the source.
   CXFile file = nullptr;
   unsigned end = 0;
   clang_getFileLocation(end_of_member(member), &file, nullptr, nullptr, &end);

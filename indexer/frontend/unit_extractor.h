@@ -15,20 +15,20 @@
 
 namespace optrace {
 
-/// Names files as the index does: relative to the source tree, generated ones as in a build tree.
-/// Gives nothing for a file that is part of neither.
+/// Maps an absolute path to the file's name in the index: relative to the source tree, or, for a
+/// generated file, to a build tree. Returns nothing for any other file.
 using PathMap = std::function<std::optional<std::string>(std::string_view absolute_path)>;
 
-/// Walks the syntax trees of translation units and gives what it finds to callbacks:
+/// Walks the syntax trees of translation units and passes its findings to callbacks:
 ///
-/// Function definitions with their call sites. Functions are keyed by canonical symbol; templates
-/// and members of class templates by template_key, and so are calls of their instances. A lambda is
-/// a function of its own, by lambda_key, and its calls are those of the function around it as well.
-/// Classes by the symbol of their type information, `_ZTIN2at8TensorBaseE`; class templates by
-/// names alone.
+/// Function definitions with their call sites. The key of a function is its canonical symbol. For
+/// templates and members of class templates it is the template_key, also in calls of their
+/// instances. A lambda is a function of its own with a lambda_key; its calls are recorded for the
+/// enclosing function as well. The key of a class is the symbol of its type information,
+/// `_ZTIN2at8TensorBaseE`; for class templates it consists of names only.
 ///
-/// Registrations: what the blocks of TORCH_LIBRARY, TORCH_LIBRARY_FRAGMENT and TORCH_LIBRARY_IMPL
-/// say to `torch::Library` (torch/library.h), and the kernels of DispatchStubs
+/// Registrations: the calls on `torch::Library` (torch/library.h) in the blocks of TORCH_LIBRARY,
+/// TORCH_LIBRARY_FRAGMENT and TORCH_LIBRARY_IMPL, and the kernels of DispatchStubs
 /// (aten/src/ATen/native/DispatchStub.h).
 class UnitExtractor {
  public:
@@ -45,7 +45,7 @@ class UnitExtractor {
  private:
   struct File {
     bool is_indexed = false;
-    std::string name;  // As the index has it.
+    std::string name;  // Its name in the index.
     bool is_header = false;
   };
   struct Place {
@@ -55,35 +55,35 @@ class UnitExtractor {
 
   // The block of a TORCH_LIBRARY macro.
   struct Library {
-    std::string name;  // Its namespace.
+    std::string name;  // The namespace.
     std::string key;   // Empty in TORCH_LIBRARY and TORCH_LIBRARY_FRAGMENT.
   };
 
-  // A function that the walk is in.
+  // A function whose body is being walked.
   struct Open {
     IndexContents::Function function;
-    std::string own_symbol;  // Of an explicit specialization; else empty.
+    std::string own_symbol;  // The symbol of an explicit specialization; else empty.
     bool is_lambda = false;
     bool is_template = false;
-    std::unordered_map<std::string, int> lambdas;  // How many of each signature were met.
+    std::unordered_map<std::string, int> lambdas;  // Number of lambdas met so far, by signature.
   };
 
-  // A call whose parts the walk is in.
+  // A call whose parts are being walked.
   struct OpenCall {
-    CXCursor callee;      // What stands before its parenthesis.
-    CXCursor referenced;  // What it calls.
+    CXCursor callee;      // The expression before the parenthesis.
+    CXCursor referenced;  // The declaration that is called.
   };
 
-  // What the arguments of a registration say.
+  // The function and the dispatch key named by the arguments of a registration.
   struct Arguments {
     UnitExtractor* extractor;
     std::string function;
-    std::string key;  // A dispatch key, where one is named.
+    std::string key;  // The dispatch key, if one is named.
     bool is_fallthrough = false;
   };
 
   struct Callee {
-    std::string key;  // Empty: not to be told.
+    std::string key;  // Empty if unknown or left out.
     bool is_device_kernel = false;
   };
 
@@ -96,7 +96,7 @@ class UnitExtractor {
   std::vector<std::string> capabilities_of(CXCursor variable, const std::string& capability) const;
   void take_function(CXCursor cursor);
   void take_lambda(CXCursor cursor, CXCursor parent);
-  // Walks the body of a function and gives it to the sink.
+  // Walks the body of a function and passes the function to the sink.
   void walk(CXCursor cursor, const Place& place, Open open);
   void take_call(CXCursor call, const OpenCall& open);
   void take_reference(CXCursor expression);
@@ -110,9 +110,11 @@ class UnitExtractor {
   void add_call(const Callee& callee, CXSourceLocation location);
   Place place_of(CXSourceLocation location);
   const Callee& callee_of(CXCursor referenced);
-  // Of a lambda's class, or of a variable that holds one; empty for anything else.
+  // Returns the key of a lambda, given its class or a variable that holds it. Empty for anything
+  // else.
   std::string lambda_key_of(CXCursor declaration) const;
-  // `params.use_cudnn` where params is a ConvParams<T>; nothing where nothing tells the class.
+  // Returns the callee of a member call such as `params.use_cudnn`, where params is a
+  // ConvParams<T>. Returns null if the class or the member can't be determined.
   const Callee* dependent_member(CXCursor member);
 
   PathMap paths_;
@@ -120,14 +122,14 @@ class UnitExtractor {
   RegistrationSink registration_sink_;
   CXTranslationUnit unit_ = nullptr;
   std::string main_file_;
-  // CXFile is good for one unit only; its name is not.
+  // Keyed by CXFile, which is valid for one unit only.
   std::unordered_map<void*, File> files_;
-  std::unordered_map<const void*, Callee> callees_;           // By declaration.
-  std::unordered_map<const void*, std::string> lambda_keys_;  // By class or variable.
+  std::unordered_map<const void*, Callee> callees_;           // Keyed by declaration.
+  std::unordered_map<const void*, std::string> lambda_keys_;  // Keyed by class or variable.
   std::unordered_set<std::uint64_t> seen_;  // Hashes of functions, calls included.
   std::vector<Open> open_;                  // Outermost first.
-  std::vector<OpenCall> open_calls_;        // The same.
-  std::optional<Library> library_;          // Whose block the walk is in.
+  std::vector<OpenCall> open_calls_;        // Outermost first.
+  std::optional<Library> library_;          // The library whose block is being walked.
 };
 
 }  // namespace optrace

@@ -18,7 +18,7 @@
 namespace optrace {
 namespace {
 
-// What a worker takes with most units, half of it a precompiled header; and what the largest need.
+// Memory of a worker for most units, half of it a precompiled header, and for the largest units.
 constexpr std::uint64_t kUsualMemory = std::uint64_t{1} << 30;
 constexpr std::uint64_t kLeastLimit = std::uint64_t{3} << 29;
 
@@ -74,8 +74,8 @@ class Parsing {
       groups_.push_back(look_up_header(group));
     }
     look_up_units();
-    // A header that is to be read again changes the identity of its units, so all are looked up
-    // again: it may give what it gave before an interruption.
+    // Reading a header again can change the identity of its units, so all units are looked up
+    // again. If the result is the same as before an interruption, their entries are still valid.
     if (read_headers()) {
       look_up_units();
     }
@@ -90,10 +90,10 @@ class Parsing {
 
  private:
   struct Group {
-    std::uint64_t identity = 0;        // Of its header.
-    std::optional<CachedUnit> header;  // What it gave.
-    bool precompiled = false;          // The file is there.
-    bool is_needed = false;            // A unit is to be parsed.
+    std::uint64_t identity = 0;        // Identity of the group's header.
+    std::optional<CachedUnit> header;  // The result of parsing the header.
+    bool precompiled = false;          // The precompiled file exists.
+    bool is_needed = false;            // A unit of the group has to be parsed.
     bool failed = false;
   };
 
@@ -160,7 +160,7 @@ class Parsing {
     }
   }
 
-  // True if there were any to read.
+  // Returns true if there were any headers to read.
   bool read_headers() {
     std::vector<Unit> headers;
     std::vector<std::size_t> numbers;
@@ -233,7 +233,7 @@ class Parsing {
   UnitCache cache_;
   ProgressReporter& progress_;
   Driver driver_;
-  std::uint64_t common_;  // Of what all units depend on.
+  std::uint64_t common_;  // Digest of the inputs common to all units.
   std::vector<Group> groups_;
   std::vector<std::size_t> waiting_;
   ParsedUnits parsed_;
@@ -249,8 +249,8 @@ ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, File
 IndexContents merge_findings(std::span<const CachedUnit> units,
                              std::span<const CachedUnit> headers) {
   IndexContents contents;
-  // What a header holds is found by many units. A function is a line and those of its calls behind
-  // it; what was seen before is not parsed again.
+  // Many units report the functions of the same header. A block is a function's line and the lines
+  // of its calls; a block that was seen before is not parsed again.
   std::unordered_set<std::uint64_t> seen;
   std::string fresh;
   const auto take = [&](const CachedUnit& unit) {

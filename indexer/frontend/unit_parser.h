@@ -16,17 +16,18 @@
 
 namespace optrace {
 
-/// Units that are compiled alike.
+/// Units that share compiler arguments and a precompiled header.
 struct ParseGroup {
-  std::string name;  ///< `aten`; that of its precompiled header's files.
+  std::string name;  ///< `aten`; also the base name of the precompiled header's files.
   std::vector<std::string> arguments;
-  std::string precompiled_text;  ///< C++ that includes what its units share; or empty.
+  /// C++ that includes the headers shared by the units; may be empty.
+  std::string precompiled_text;
 };
 
 struct ParseUnit {
   std::filesystem::path source;  ///< Absolute.
-  std::string name;              ///< As the index names it.
-  std::size_t group = 0;         ///< In UnitsToParse::groups.
+  std::string name;              ///< Its name in the index.
+  std::size_t group = 0;         ///< Index into UnitsToParse::groups.
 };
 
 struct UnitsToParse {
@@ -36,25 +37,25 @@ struct UnitsToParse {
 };
 
 struct ParseOptions {
-  int jobs = 0;  ///< Worker processes; 0: one a processor, fewer with little memory.
-  std::uint64_t worker_memory =
-      0;  ///< Bytes that each may have; 0: its share of most of the memory.
+  int jobs = 0;  ///< Number of workers; 0: one per processor, fewer if memory is small.
+  /// Memory limit of each worker in bytes; 0: an equal share of most of the memory.
+  std::uint64_t worker_memory = 0;
 };
 
 struct ParsedUnits {
-  std::vector<CachedUnit> units;    ///< In no order.
-  std::vector<CachedUnit> headers;  ///< What the headers shared by their groups hold.
+  std::vector<CachedUnit> units;    ///< In no particular order.
+  std::vector<CachedUnit> headers;  ///< The findings in the headers shared by each group.
   std::vector<FailedUnit> failed;
-  std::size_t parsed_now = 0;  ///< Of `units`: those that were not kept.
+  std::size_t parsed_now = 0;  ///< Number of `units` that were parsed in this run.
 };
 
-/// Has units parsed by workers, but for those of which `work` keeps what they gave and nothing that
-/// they are made from has changed. Each result is kept at once: after an interruption the next run
-/// goes on where this one was. Throws as Driver::run does.
+/// Parses units in worker processes. Units whose inputs have not changed are taken from `work`
+/// instead. Each result is stored as soon as it arrives, so that a run after an interruption
+/// continues there. Throws as Driver::run does.
 ParsedUnits parse_units(const UnitsToParse& wanted, const WorkFolder& work, FileHashes& hashes,
                         const ParseOptions& options, ProgressReporter& progress);
 
-/// Everything that units, and the headers that they share, hold, once.
+/// Merges the findings in units and in the headers that they share, without duplicates.
 IndexContents merge_findings(std::span<const CachedUnit> units,
                              std::span<const CachedUnit> headers);
 

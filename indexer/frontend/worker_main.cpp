@@ -1,6 +1,6 @@
-// The index worker: a process of its own because a compiler front end may crash, hang or exhaust
-// memory on a unit. It reads tasks from standard input and answers on standard output. With
-// --clang-version it says which libclang it has.
+// The index worker. It is a separate process because a compiler front end may crash, hang or
+// exhaust memory on a unit. It reads tasks from standard input and answers on standard output. With
+// --clang-version it prints the version of its libclang.
 
 #include <cerrno>
 #include <csignal>
@@ -71,7 +71,8 @@ void count_errors(CXTranslationUnit unit, UnitStatus& status) {
   }
 }
 
-// The files that a unit read; those that its precompiled header read are the header's.
+// Appends the files that a unit read. Files read through its precompiled header belong to the
+// header.
 void append_inclusions(CXTranslationUnit unit, std::string& text) {
   clang_getInclusions(
       unit,
@@ -83,7 +84,7 @@ void append_inclusions(CXTranslationUnit unit, std::string& text) {
       &text);
 }
 
-// What to say when memory runs out, made before it does.
+// The line to write when memory runs out, prepared in advance.
 std::string& last_words() {
   static std::string line;
   return line;
@@ -95,7 +96,7 @@ std::string& last_words() {
   ::_exit(written < 0 ? 1 : static_cast<int>(ExitStatus::failed));
 }
 
-// Bounds what the process may hold beside the files that it maps, precompiled headers among them.
+// Limits the memory of the process, except for mapped files such as precompiled headers.
 void limit_memory(std::uint64_t bytes) {
   if (bytes == 0) {
     return;
@@ -109,7 +110,7 @@ void limit_memory(std::uint64_t bytes) {
   std::set_new_handler(&end_out_of_memory);
 }
 
-// What RLIMIT_DATA counts, in bytes.
+// Returns the number of bytes that RLIMIT_DATA counts.
 std::uint64_t memory_held() {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -148,7 +149,7 @@ class Worker {
     for (const auto& argument : task.arguments) {
       arguments.push_back(argument.c_str());
     }
-    // Incomplete: instances of function templates are not made, which is a third of the time. Only
+    // Incomplete: function templates are not instantiated, which saves a third of the time. Only
     // the templates themselves are walked.
     unsigned options = CXTranslationUnit_KeepGoing | CXTranslationUnit_Incomplete;
     if (!task.precompiled.empty()) {
@@ -159,7 +160,7 @@ class Worker {
                                 static_cast<int>(arguments.size()), nullptr, 0, options, &parsed);
     const ClangUnit unit(parsed, &clang_disposeTranslationUnit);
     if (parsed == nullptr) {
-      // Where malloc fails rather than `new`, libclang gives up on the unit; what it held is lost.
+      // If malloc fails rather than `new`, libclang gives up on the unit and leaks its memory.
       if (memory_limit_ != 0 && memory_held() > memory_limit_ / 2) {
         status.outcome = UnitOutcome::out_of_memory;
       }
@@ -197,7 +198,7 @@ int main(int count, char** arguments) {
     clang_disposeString(version);
     return static_cast<int>(ExitStatus::done);
   }
-  // The command's end is the worker's, however it comes.
+  // The worker ends with the command, even if the command is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
     std::string line;

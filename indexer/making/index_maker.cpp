@@ -23,7 +23,7 @@ bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
          });
 }
 
-// Those that fit `only`, the large ones first, so that no worker sits alone over one at the end.
+// Returns the units that match `only`, the largest first, so that no large unit is left for last.
 std::vector<SourceUnit> wanted_units(std::vector<SourceUnit> units,
                                      const std::vector<std::string>& only) {
   std::erase_if(units, [&](const SourceUnit& unit) { return !is_wanted(unit.name, only); });
@@ -44,7 +44,7 @@ MadeIndex make_index(const MakeIndexOptions& options) {
   SourceTree tree = open_source_tree(options.source);
   const std::filesystem::path path =
       options.output.empty() ? own_index_path(tree.version) : options.output;
-  // Before the work rather than after it.
+  // Detects an output that can't be written before the work instead of after it.
   {
     const OutputFile trial(path);
   }

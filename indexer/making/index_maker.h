@@ -15,23 +15,23 @@ struct MakeIndexOptions {
   std::filesystem::path python;   ///< A Python with the torch wheel of the same version.
   std::filesystem::path output;   ///< Empty: the user's index folder.
   std::vector<std::string> only;  ///< Shell patterns of unit names; empty: all units.
-  int jobs = 0;  ///< Worker processes; 0: one a processor, fewer on a machine with little memory.
-  std::uint64_t worker_memory =
-      0;  ///< Bytes that each may have; 0: its share of most of the memory.
+  int jobs = 0;  ///< Number of workers; 0: one per processor, fewer if memory is small.
+  /// Memory limit of each worker in bytes; 0: an equal share of most of the memory.
+  std::uint64_t worker_memory = 0;
 };
 
 struct MadeIndex {
   std::filesystem::path path;
   std::string torch_version;
   std::size_t units = 0;
-  std::size_t parsed = 0;  ///< Units that had to be parsed: the others are as they were.
+  std::size_t parsed = 0;  ///< Number of units that were parsed; the others had not changed.
   std::vector<FailedUnit> failed;
 };
 
-/// Indexes a source tree, of which only what changed since the last time is parsed. The index
-/// appears whole or not at all; one that was there before stays until then. Progress goes to
-/// standard error. Throws Error(usage) for a folder or a Python that does not fit, Error(failed)
-/// when generating code or every unit fails, Error(interrupted).
+/// Indexes a source tree and parses only the units that changed since the last run. Writes the
+/// index atomically; an existing index is kept until then. Reports progress on standard error.
+/// Throws Error(usage) for an unsuitable folder or Python, Error(failed) if code generation or
+/// every unit fails, and Error(interrupted).
 MadeIndex make_index(const MakeIndexOptions& options);
 
 }  // namespace optrace

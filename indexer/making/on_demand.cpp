@@ -21,14 +21,14 @@
 namespace optrace {
 namespace {
 
-// So that the answer comes within about three seconds on two processors: of the units that define
-// the names, and of those that define what they call, through that many calls.
+// Limits that keep the answer within about three seconds on two processors: the number of units
+// that define the names, the number of units that define the functions called by them, and the
+// depth of calls followed.
 constexpr std::size_t kMaxUnits = 12;
 constexpr std::size_t kMaxUnitsOfCallees = 6;
 constexpr int kMaxLevels = 8;
 
-// Notes of such an index: the tree; the units that it holds and the names that it was asked for,
-// one a line.
+// Notes of such an index: the tree, and the units and the requested names, one per line.
 constexpr const char* kTreeNote = "on_demand";
 constexpr const char* kUnitsNote = "on_demand_units";
 constexpr const char* kNamesNote = "on_demand_names";
@@ -51,10 +51,10 @@ std::string to_lines(const std::set<std::string>& texts) {
   return lines;
 }
 
-// Of TORCH_META_FUNC and TORCH_IMPL_FUNC's classes.
+// Prefix of the classes that TORCH_META_FUNC and TORCH_IMPL_FUNC define.
 constexpr std::string_view kStructured = "structured_";
 
-constexpr std::size_t kLongest = 1 << 20;  // Bytes; more than any name has.
+constexpr std::size_t kLongest = 1 << 20;  // In bytes; longer than any name.
 
 bool is_word(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
@@ -64,7 +64,7 @@ std::string bare(std::string_view name) {
   return std::string(name.substr(name.rfind(':') + 1));
 }
 
-// Where the parenthesis that opens at `at` is closed; npos if nowhere near.
+// Returns the position of the parenthesis that closes the one at `at`, or npos if it is not near.
 std::size_t closing(std::string_view text, std::size_t at) {
   constexpr std::size_t kFar = 4000;
   int depth = 0;
@@ -77,7 +77,7 @@ std::size_t closing(std::string_view text, std::size_t at) {
   return std::string_view::npos;
 }
 
-// `const noexcept override {` and the like follow.
+// Returns true if `{` follows, possibly after `const noexcept override` and the like.
 bool opens_body(std::string_view rest) {
   for (;;) {
     while (!rest.empty() && std::isspace(static_cast<unsigned char>(rest.front())) != 0) {
@@ -105,7 +105,7 @@ bool is_in_defining_macro(std::string_view before) {
                      [&](std::string_view macro) { return before.ends_with(macro); });
 }
 
-// The words of a name such as `_scaled_dot_product_attention`.
+// Returns the words of a name such as `_scaled_dot_product_attention`.
 std::set<std::string_view> words_of(std::string_view name) {
   std::set<std::string_view> words;
   while (!name.empty()) {
@@ -118,15 +118,15 @@ std::set<std::string_view> words_of(std::string_view name) {
   return words;
 }
 
-// Why a name is looked for.
+// The reason to search for a name.
 enum class Interest {
-  known,    // Its definition is there; what it calls is of interest.
-  callee,   // Something calls it.
-  backend,  // Its caller does its work through it: `_convolution` through `cudnn_convolution`.
+  known,    // Its definition was found; only its calls are of interest.
+  callee,   // A function calls it.
+  backend,  // Its caller delegates to it: `_convolution` to `cudnn_convolution`.
   asked,
 };
 
-// Bare names of functions.
+// Unqualified names of functions.
 using Wanted = std::map<std::string, Interest>;
 
 void want(const std::string& name, Interest interest, Wanted& wanted) {
@@ -136,7 +136,7 @@ void want(const std::string& name, Interest interest, Wanted& wanted) {
   }
 }
 
-// Whether the name at [at, end) is that of a function or kernel which is defined there.
+// Returns true if the name at [at, end) is that of a function or kernel defined there.
 bool is_definition(std::string_view text, std::size_t at, std::size_t end) {
   if (is_in_defining_macro(text.substr(0, at))) {
     return true;
@@ -149,7 +149,7 @@ bool is_definition(std::string_view text, std::size_t at, std::size_t end) {
   return close != std::string_view::npos && opens_body(text.substr(close + 1));
 }
 
-// What names lead to in the source: the kernels of ops.
+// Maps the names of ops to the names of their kernels.
 class Names {
  public:
   explicit Names(const std::vector<IndexContents::Op>& ops) {
@@ -189,7 +189,7 @@ class Names {
 
   bool is_op(const std::string& base) const { return functions_.contains(base); }
 
-  // Whatever add() may give.
+  // Returns all names that add() may add.
   std::unordered_set<std::string> all() const {
     std::unordered_set<std::string> names;
     for (const auto& [base, functions] : functions_) {
@@ -199,11 +199,13 @@ class Names {
   }
 
  private:
-  std::map<std::string, std::set<std::string>> functions_;  // Of each op, without its overload.
+  // Functions of each op, by name without overload.
+  std::map<std::string, std::set<std::string>> functions_;
 };
 
-// The innermost name of a key such as `_ZN2at6native3addERKNS_`, of a structured kernel's `impl`
-// its class; and whether it is of at::_ops. Nothing for what is not in namespace at.
+// Returns the innermost name of a key such as `_ZN2at6native3addERKNS_` (for `impl` of a structured
+// kernel, its class's name), and true if it is in at::_ops. The name is empty outside of namespace
+// at.
 std::pair<std::string, bool> name_in_at(std::string_view symbol) {
   if (!symbol.starts_with("_ZN2at")) {
     return {};
@@ -232,7 +234,7 @@ std::pair<std::string, bool> name_in_at(std::string_view symbol) {
 
 class OnDemand {
  public:
-  // `had` is the index so far; null where there is none yet.
+  // `had` is the existing index, or null.
   OnDemand(TreeWork& work, const Index* had)
       : work_(work), names_(work.ops()), units_(work.units()) {
     if (had != nullptr) {
@@ -260,7 +262,7 @@ class OnDemand {
     Wanted seen = wanted;
     for (int level = 0; level < kMaxLevels && !wanted.empty(); ++level) {
       std::vector<std::string> units = units_that_define(wanted);
-      // What is chosen already is read for the sake of what it calls, and takes no room.
+      // Units that were chosen before are read for their calls and don't count against the limit.
       const auto fresh = std::stable_partition(
           units.begin(), units.end(), [&](const auto& unit) { return chosen_.contains(unit); });
       std::size_t& room = level == 0 ? left : callees_left;
@@ -283,7 +285,7 @@ class OnDemand {
   const std::vector<SourceUnit>& units() const { return units_; }
   std::size_t chosen() const { return chosen_.size(); }
 
-  // Writes what the units chosen hold; those in `also` too.
+  // Writes the contents of the chosen units and of `units`.
   ParsedUnits write(const std::filesystem::path& path, std::vector<SourceUnit> units = {},
                     const ParseOptions& options = {}) {
     std::copy_if(units_.begin(), units_.end(), std::back_inserter(units),
@@ -302,7 +304,8 @@ class OnDemand {
   }
 
  private:
-  // Has units parsed for the sake of what their functions call; how many were not kept.
+  // Parses units to follow the calls in their functions. Returns the number of units that were not
+  // cached.
   std::size_t read(const std::vector<std::string>& names) {
     std::vector<SourceUnit> units;
     std::copy_if(units_.begin(), units_.end(), std::back_inserter(units),
@@ -318,7 +321,8 @@ class OnDemand {
     return parsed.parsed_now;
   }
 
-  // Notes where ops, their kernels and `asked` are defined, in one pass over the text of all units.
+  // Records where ops, their kernels and `asked` are defined, in one pass over the text of all
+  // units.
   void look_for_definitions(const Wanted& asked) {
     std::unordered_set<std::string> names = names_.all();
     for (const auto& [name, interest] : asked) {
@@ -337,8 +341,8 @@ class OnDemand {
     }
   }
 
-  // Those that define what was asked for, or the most backends; where there are none, those that
-  // define the most names.
+  // Returns the units that define requested names or backends, those with the most first. If there
+  // are none, returns the other units, those that define the most names first.
   std::vector<std::string> units_that_define(const Wanted& names) const {
     struct Score {
       int foremost = 0;
@@ -373,14 +377,14 @@ class OnDemand {
     return units;
   }
 
-  // Which kernel an op has for which dispatch key is in what torchgen writes for all ops at once.
-  // Not how ops are functionalized: large, and the same for each.
+  // torchgen registers the kernels of all ops for each dispatch key in these files. The
+  // registrations for functionalization are left out: they are large and the same for each op.
   static bool registers_kernels(const SourceUnit& unit) {
     return unit.name.starts_with("build/aten/src/ATen/Register") &&
            unit.name.find("Functionalization") == std::string::npos;
   }
 
-  // What the generators write names every op, and is large; MIOpen and HIP are ROCm's.
+  // Generated files name every op and are large. MIOpen and HIP belong to ROCm.
   static bool is_candidate(const SourceUnit& unit) {
     constexpr std::array<std::string_view, 3> kOthers = {"/generated/", "/miopen/", "/hip/"};
     return !unit.name.starts_with("build/") &&
@@ -389,8 +393,8 @@ class OnDemand {
            });
   }
 
-  // The ops that the wanted functions call, and these ops' kernels; of backends their own functions
-  // as well, which lie in the same folder.
+  // Returns the ops that the wanted functions call, and the kernels of these ops. For backends,
+  // also the functions of at::native that they call, which are in the same folder.
   Wanted callees(const Wanted& wanted) {
     std::unordered_set<std::string> known;
     for (const auto& function : functions_) {
@@ -452,9 +456,9 @@ class OnDemand {
   std::vector<SourceUnit> units_;
   std::set<std::string> chosen_;
   std::set<std::string> asked_;
-  std::map<std::string, std::set<std::string>> defining_;  // Units by name.
-  std::set<std::string> of_backends_;                      // Functions that are no ops.
-  std::vector<IndexContents::Function> functions_;         // Of the units that were read.
+  std::map<std::string, std::set<std::string>> defining_;  // Units by the names that they define.
+  std::set<std::string> of_backends_;               // Functions of backends that are not ops.
+  std::vector<IndexContents::Function> functions_;  // Functions of the units that were read.
 };
 
 }  // namespace
@@ -493,7 +497,7 @@ MadeIndex prepare_on_demand(const MakeIndexOptions& options) {
   TreeWork work(std::move(tree), std::filesystem::absolute(options.python), progress);
   work.prepare();
   OnDemand on_demand(work, nullptr);
-  // The smallest unit of each group, for the sake of its group's headers.
+  // The smallest unit of each group, to get the headers of the group parsed.
   std::vector<SourceUnit> units = on_demand.units();
   std::stable_sort(units.begin(), units.end(), [](const auto& left, const auto& right) {
     return std::filesystem::file_size(left.path) < std::filesystem::file_size(right.path);

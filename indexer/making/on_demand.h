@@ -12,30 +12,32 @@
 
 namespace optrace {
 
-// An index that grows: its note `on_demand` is a source tree whose catalogue of ops is in it, and
-// of which it holds the units that somebody asked for.
+// An index that is made on demand contains the catalogue of ops of a source tree, which its note
+// `on_demand` names, and only those units that were asked for.
 
-/// Notes a source tree: generates code, reads the headers shared by all units and writes an index
-/// with the catalogue and the kernels that are registered for ops, of the tree's version.
-/// `options.only` is of no meaning. Throws as make_index does.
+/// Prepares a source tree: generates code, reads the headers shared by all units, and writes an
+/// index for the tree's version with the catalogue and the kernels registered for ops.
+/// `options.only` is ignored. Throws as make_index does.
 MadeIndex prepare_on_demand(const MakeIndexOptions& options);
 
-/// True if `index` is made on demand and add_on_demand was not called for one of `names` yet.
+/// Returns true if `index` is made on demand and add_on_demand was not called yet for one of
+/// `names`.
 bool lacks(const Index& index, const std::vector<std::string>& names);
 
 struct AddedOnDemand {
-  std::size_t units = 0;   ///< Those that define the names, or what they lead to.
-  std::size_t parsed = 0;  ///< Of these, those that had to be parsed.
+  std::size_t units = 0;   ///< Units that define the names or ops that these call.
+  std::size_t parsed = 0;  ///< Number of these units that were parsed.
 };
 
-/// Finds the units that define `names` (ops as `aten::add.Tensor` or `conv2d`; C++ functions, bare
-/// or qualified) by a scan over the text of the index's tree, and the foremost of those that define
-/// the ops that they call; has them parsed and writes the index anew with what they hold. For names
-/// that nothing defines too, so that they are not looked for again. Throws as make_index does.
+/// Finds the units that define `names` (ops as `aten::add.Tensor` or `conv2d`; C++ functions,
+/// unqualified or qualified) by scanning the text of the index's tree, and the most relevant of the
+/// units that define the ops called by them. Parses these units and writes the index again with
+/// their contents. Names without a definition are recorded too, so that they are not searched for
+/// again. Throws as make_index does.
 AddedOnDemand add_on_demand(const Index& index, const std::vector<std::string>& names);
 
-/// Those of `names` of which C++ text defines a function, or a kernel by a macro that names it
-/// (TORCH_IMPL_FUNC, TORCH_META_FUNC, DEFINE_DISPATCH, REGISTER_DISPATCH and its like).
+/// Returns those of `names` that C++ text defines as a function, or as a kernel in a macro
+/// (TORCH_IMPL_FUNC, TORCH_META_FUNC, DEFINE_DISPATCH, REGISTER_DISPATCH and similar macros).
 std::set<std::string> defined_names(std::string_view text,
                                     const std::unordered_set<std::string>& names);
 

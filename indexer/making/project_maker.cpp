@@ -34,9 +34,9 @@ constexpr const char* kRemedy =
 
 constexpr std::array<std::string_view, 5> kSources = {".cpp", ".cc", ".cxx", ".cu", ".c++"};
 
-// What a unit of an extension starts with, so that many share it.
+// The headers that most units of an extension include; parsed once for many units.
 constexpr const char* kShared = "#include <ATen/ATen.h>\n#include <torch/library.h>\n";
-constexpr std::size_t kWorthSharing = 4;  // Units: reading the header takes as long as three.
+constexpr std::size_t kWorthSharing = 4;  // Units: parsing the header takes as long as three.
 
 struct Project {
   std::filesystem::path folder;  // Absolute.
@@ -70,7 +70,7 @@ bool lies_in(const std::filesystem::path& path, const std::filesystem::path& fol
 
 using Commands = std::map<std::filesystem::path, std::vector<std::string>>;
 
-// Source -> arguments, from the compilation database, if there is one.
+// Reads the compilation database, if there is one: source -> arguments.
 Commands read_commands(const std::filesystem::path& folder) {
   Commands commands;
   for (const char* place : {"compile_commands.json", "build/compile_commands.json"}) {
@@ -101,7 +101,7 @@ Commands read_commands(const std::filesystem::path& folder) {
   return commands;
 }
 
-// Without a compilation database: all sources that are not a build's.
+// Lists the sources if there is no compilation database, except those in build folders.
 Commands list_sources(const std::filesystem::path& folder) {
   Commands commands;
   std::error_code error;
@@ -159,7 +159,7 @@ UnitsToParse units_of(const Project& project, const PythonInstallation& python) 
   return wanted;
 }
 
-// The ops that the project defines, with their schemas.
+// Returns the ops that the project defines, with their schemas.
 std::vector<IndexContents::Op> defined_ops(const IndexContents& contents,
                                            const std::filesystem::path& folder) {
   std::map<std::string, IndexContents::Op> ops;
@@ -222,7 +222,7 @@ std::vector<std::string> split_command(std::string_view command) {
 
 std::vector<std::string> parse_arguments_of(const std::vector<std::string>& command,
                                             const std::string& directory) {
-  // Each with its value behind it, or as the next word.
+  // Options whose value is in the same word or in the next one.
   constexpr std::array<std::string_view, 7> kWithValue = {
       "-isystem", "-iquote", "-idirafter", "-include", "-I", "-D", "-U"};
   std::vector<std::string> kept;
@@ -291,7 +291,7 @@ std::string string_at(std::string_view text, std::uint32_t line) {
       }
       at += end + 1;
     } else {
-      // `TORCH_SELECTIVE_SCHEMA("...")` and its like.
+      // `TORCH_SELECTIVE_SCHEMA("...")` and similar macros.
       const std::size_t word = rest.find_first_not_of(
           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_:0123456789");
       if (!joined.empty() || word == 0 || word == std::string_view::npos || rest[word] != '(') {

@@ -30,8 +30,8 @@ void check_versions(const SourceTree& tree, const PythonInstallation& python) {
   }
 }
 
-// The wheel's commit, where the tree is a checkout of it, or no checkout and its catalogue of ops
-// is the wheel's to the byte.
+// Returns the wheel's commit if the tree is a checkout of it, or if it is not a checkout and its
+// native_functions.yaml is identical to the wheel's.
 std::string git_version(const SourceTree& tree, const PythonInstallation& python) {
   if (const std::string commit = checked_out_commit(tree.folder); !commit.empty()) {
     return commit == python.git_version ? commit : "";
@@ -44,7 +44,7 @@ std::string git_version(const SourceTree& tree, const PythonInstallation& python
   return !shipped.empty() && shipped == here ? python.git_version : "";
 }
 
-// Everything that the generators read.
+// Returns a digest of all files that the generators read.
 std::uint64_t generator_inputs(const SourceTree& tree, FileHashes& hashes) {
   Digest digest;
   for (const char* part :

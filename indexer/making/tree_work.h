@@ -15,27 +15,27 @@
 
 namespace optrace {
 
-/// The work of indexing a PyTorch source tree with the torch wheel of its version, step by step;
-/// what was done before and is as it was is not done again.
+/// The steps of indexing a PyTorch source tree with the torch wheel of the same version. Steps
+/// whose inputs have not changed are not repeated.
 class TreeWork {
  public:
-  /// Throws Error(usage) when the tree and the Python do not fit, or another optrace is at work on
+  /// Throws Error(usage) if the tree and the Python do not match, or if another optrace is indexing
   /// them.
   TreeWork(SourceTree tree, const std::filesystem::path& python, ProgressReporter& progress);
 
-  /// Generates code and reads ops and Python names; comes before all else. Throws Error(failed).
+  /// Generates code and reads ops and Python names. Must be called first. Throws Error(failed).
   void prepare();
 
-  /// All units of the tree and of the generated code, by name.
+  /// Returns all units of the tree and of the generated code, sorted by name.
   std::vector<SourceUnit> units() const;
 
-  /// Has the units parsed and the headers shared by their groups read.
+  /// Parses the units and the headers shared by their groups.
   ParsedUnits parse(const std::vector<SourceUnit>& units, const ParseOptions& options);
 
   const std::vector<IndexContents::Op>& ops() const { return ops_; }
 
-  /// Writes the index of what the units gave. `notes` are added to its meta. Throws Error(usage),
-  /// Error(failed).
+  /// Writes the index with the findings in the units. `notes` are added to its meta. Throws
+  /// Error(usage), Error(failed).
   void write(IndexContents contents, const std::map<std::string, std::string>& notes,
              const std::filesystem::path& path) const;
 
@@ -52,7 +52,7 @@ class TreeWork {
   ProgressReporter& progress_;
   WorkFolder work_;
   std::vector<IndexContents::Op> ops_;
-  FileHashes hashes_;  // Of what units read: not before all is generated.
+  FileHashes hashes_;  // Hashes of the files that units read; valid once all code is generated.
 };
 
 }  // namespace optrace

@@ -8,8 +8,8 @@
 
 namespace optrace {
 
-/// Adds things up to one number, XXH3 (64 bits). Each thing's length counts: `ab`, `c` is not
-/// `a`, `bc`.
+/// Combines values into one 64-bit hash (XXH3). The length of each value counts: `ab`, `c` and `a`,
+/// `bc` differ.
 class Digest {
  public:
   Digest& add(std::string_view text);
@@ -20,21 +20,21 @@ class Digest {
   std::uint64_t value_ = 0;
 };
 
-/// What files hold, as numbers: each is read once in the object's life.
+/// Hashes of file contents. Each file is read once in the object's lifetime.
 class FileHashes {
  public:
   FileHashes() : since_(std::filesystem::file_time_type::clock::now()) {}
 
-  /// XXH3 of the file's bytes. 0, which stands for no file's content, when it can't be read or was
-  /// written after the object was made: what was read from it then may be something else.
+  /// Returns the XXH3 of the file's bytes. Returns 0, which is no file's hash, if the file can't be
+  /// read or was modified after the object was made, since its content may differ from the content
+  /// used.
   std::uint64_t of(const std::string& path);
 
-  /// Says that this program has just written the file, so that its content is what it is from now
-  /// on.
+  /// Declares that this program has just written the file and that its content is final.
   void trust(const std::string& path);
 
-  /// Names and contents of a file, or of all files below a folder but compiled Python, as one
-  /// number.
+  /// Returns one hash of the name and content of a file, or of all files below a folder except
+  /// compiled Python.
   std::uint64_t of_all(const std::filesystem::path& path);
 
  private:

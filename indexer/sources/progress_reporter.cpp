@@ -17,7 +17,7 @@ std::string duration(double seconds) {
                     : fmt::format("{} min {:02} s", whole / 60, whole % 60);
 }
 
-// Below one a second, how long one takes says more.
+// Formats a rate; below one per second, the time for each.
 std::string pace(double rate) {
   return rate >= 1 ? fmt::format("{:.1f} a second", rate) : fmt::format("{:.1f} s each", 1 / rate);
 }

@@ -6,8 +6,8 @@
 
 namespace optrace {
 
-/// Tells on standard error how far long work has come: a bar that renews itself on a terminal,
-/// elsewhere a line for each tenth of the work.
+/// Reports the progress of long work on standard error: a bar that is redrawn on a terminal,
+/// otherwise one line for each tenth of the work.
 class ProgressReporter {
  public:
   ProgressReporter();
@@ -15,7 +15,7 @@ class ProgressReporter {
   ProgressReporter(const ProgressReporter&) = delete;
   ProgressReporter& operator=(const ProgressReporter&) = delete;
 
-  /// A step without parts, or the name of the one whose parts update() counts.
+  /// Begins a step. update() counts its parts, if it has any.
   void begin(const std::string& step);
   void update(std::size_t done, std::size_t total);
 

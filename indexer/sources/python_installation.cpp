@@ -17,8 +17,8 @@
 namespace optrace {
 namespace {
 
-// Without importing torch, which takes seconds. Which ABI its strings have is said by a function
-// that every libtorch calls; only where that is gone torch itself is asked.
+// Does not import torch, which takes seconds. The string ABI is read from the symbol of a function
+// that every libtorch calls. Only if that symbol is missing, torch is imported.
 constexpr const char* kQuestion = R"(
 import glob, importlib.util, json, os, sys, sysconfig
 answer = {"yaml": importlib.util.find_spec("yaml") is not None, "torch": None}
@@ -59,7 +59,7 @@ Ending run(const std::filesystem::path& python, const std::vector<std::string>& 
                 fmt::format("cannot write {}: {}", said.string(), describe_errno(errno)),
                 "Make room in the temporary folder, or set TMPDIR to another.");
   }
-  // The Python runs in another folder than we do.
+  // Relative paths are resolved because the Python runs in another folder.
   const bool is_path = python.has_parent_path();
   ChildProcess::Options options;
   options.arguments = {(is_path ? std::filesystem::absolute(python) : python).string()};

@@ -6,23 +6,24 @@
 
 namespace optrace {
 
-/// What indexing needs to know of a Python and the torch in it.
+/// The properties of a Python and its torch that indexing needs.
 struct PythonInstallation {
   std::filesystem::path python;
   std::string torch_version;  ///< `2.6.0`, without a local part.
   std::string git_version;    ///< The upstream commit that the wheel was built from; may be empty.
   std::filesystem::path torch_folder;
   bool new_string_abi = true;  ///< torch._C._GLIBCXX_USE_CXX11_ABI
-  std::vector<std::filesystem::path>
-      include_folders;  ///< Python's own, numpy's, the nvidia wheels'.
+  /// The include folders of Python itself, of numpy and of the nvidia wheels.
+  std::vector<std::filesystem::path> include_folders;
 };
 
-/// Asks `python`. Throws Error(usage) when it is no Python, has no torch, or lacks PyYAML, which
-/// PyTorch's code generators need.
+/// Runs `python` to examine it. Throws Error(usage) if it is not a Python, has no torch, or lacks
+/// PyYAML, which PyTorch's code generators need.
 PythonInstallation examine_python(const std::filesystem::path& python);
 
-/// Runs `python` with `arguments` in `folder`, quietly; the last lines of what it said go into the
-/// Error(failed) thrown when it ends with another status than 0. `what` says what it was to do.
+/// Runs `python` with `arguments` in `folder` without showing its output. If its exit status is not
+/// 0, throws Error(failed) with the last lines of the output. `what` describes the task in the
+/// message.
 void run_python(const std::filesystem::path& python, const std::vector<std::string>& arguments,
                 const std::filesystem::path& folder, const std::string& what);
 

@@ -22,7 +22,8 @@
 namespace optrace {
 namespace {
 
-// What the units, the generators and the units' includes need; files at the top come with them.
+// The folders needed by the units, the generators and the units' includes. git adds files at the
+// top.
 constexpr std::array<const char*, 7> kNeeded = {
     "aten", "c10", "caffe2/serialize", "third_party/miniz-3.0.2", "tools", "torch", "torchgen"};
 
@@ -33,8 +34,8 @@ bool is_commit(std::string_view text) {
   return text.size() == 40 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// As git is to be given it: a folder as a URL, since git copies all of a local repository
-// otherwise.
+// Returns the argument for git. A folder becomes a file:// URL, since git otherwise copies a local
+// repository completely.
 std::string remote_url(const std::string& remote) {
   const auto has_scheme = [&](auto scheme) {
     return remote.starts_with(scheme) && remote.size() > scheme.size();
@@ -51,7 +52,7 @@ std::string remote_url(const std::string& remote) {
               "folder that is there.");
 }
 
-/// A folder that is gone with the object unless it was given its name.
+/// A folder that is removed with the object unless finish() has renamed it.
 class HalfFolder {
  public:
   explicit HalfFolder(const std::filesystem::path& whole) : whole_(whole) {
@@ -100,7 +101,8 @@ class Git {
     const PrivateFolder scratch;
     const auto said = scratch.path() / "said";
     ChildProcess::Options options;
-    // The repository is named, whatever GIT_DIR says; no program of a configuration is run.
+    // The repository is given explicitly, so GIT_DIR has no effect. No program from a configuration
+    // is run.
     options.arguments = {"git",
                          "--git-dir=" + (folder_ / ".git").string(),
                          "--work-tree=" + folder_.string(),

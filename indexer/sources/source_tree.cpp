@@ -13,21 +13,23 @@
 namespace optrace {
 namespace {
 
-// Where the wheel's C++ comes from (the rest of caffe2 is built into no release wheel).
+// The folders with the wheel's C++ sources (the rest of caffe2 is not built into release wheels).
 constexpr std::array<std::string_view, 5> kRoots = {"aten/src/ATen/", "build/aten/src/ATen/",
                                                     "c10/", "caffe2/serialize/", "torch/csrc/"};
 
-// Folders of other platforms, of tests, and of templates that are no C++ yet.
+// Folders of other platforms, of tests, and of templates that are not yet C++.
 constexpr std::array<std::string_view, 11> kLeftOut = {
     "/test/", "/tests/",     "/mps/",        "/metal/",   "/vulkan/",   "/xpu/",
     "/hip/",  "/benchmark/", "/benchmarks/", "/qnnpack/", "/templates/"};
 
-// What the wheels have of other platforms none the less: the bindings and questions that say no.
+// Files of other platforms that the wheels contain nevertheless: bindings, and queries that return
+// false.
 constexpr std::array<std::string_view, 3> kTakenIn = {
     "aten/src/ATen/metal/Context.cpp", "aten/src/ATen/vulkan/Context.cpp", "torch/csrc/mps/"};
 
-// What is built upon the C++ API, with headers of its own. Apart from the rest of torch/csrc
-// because the API's functions (`torch::zeros_like`) would make calls in torch::autograd ambiguous.
+// Libraries built on the C++ API, with headers of their own. They are separate from the rest of
+// torch/csrc because the API's functions (`torch::zeros_like`) would make calls in torch::autograd
+// ambiguous.
 constexpr std::array<std::string_view, 5> kLibraries = {
     "torch/csrc/api/", "torch/csrc/distributed/", "torch/csrc/jit/", "torch/csrc/lazy/",
     "torch/csrc/profiler/"};
@@ -138,10 +140,11 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
   arguments.insert(
       arguments.end(),
       {"-std=c++17", "-w", "-ferror-limit=0", "-fopenmp", "-fno-spell-checking",
-       // A header that is missing from every wheel must not cost a group its precompiled header.
+       // Keeps the precompiled header of a group if a header is missing from every wheel.
        "-Xclang", "-fallow-pch-with-compiler-errors", "-DNDEBUG", "-D_GNU_SOURCE",
        fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", python.new_string_abi ? 1 : 0),
-       // As the release wheels are built (CMakeLists.txt, caffe2/CMakeLists.txt).
+       // The definitions that release wheels are built with (CMakeLists.txt,
+       // caffe2/CMakeLists.txt).
        "-DAT_PER_OPERATOR_HEADERS", "-DFMT_HEADER_ONLY=1", "-DUSE_DISTRIBUTED", "-DUSE_C10D_GLOO",
        "-DUSE_C10D_NCCL", "-DUSE_RPC", "-DUSE_TENSORPIPE", "-DUSE_CUDA", "-DUSE_CUDNN",
        "-DUSE_NCCL", "-DUSE_NUMPY", "-DUSE_KINETO", "-DUSE_EXTERNAL_MZCRC", "-DBUILD_ONEDNN_GRAPH",
@@ -149,7 +152,7 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
        "-DUSE_FLASH_ATTENTION", "-DUSE_MEM_EFF_ATTENTION", "-DUSE_CUSPARSELT",
        "-DHAVE_AVX2_CPU_DEFINITION", "-DHAVE_AVX512_CPU_DEFINITION"});
   if (group == UnitGroup::cpu_kernels) {
-    // One of the capabilities that the wheel holds: what most machines choose.
+    // The wheel contains several capabilities; AVX2 is the one that most machines use.
     arguments.insert(arguments.end(), {"-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2", "-mavx2",
                                        "-mfma", "-mf16c"});
   }
@@ -172,8 +175,9 @@ std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& t
 }
 
 std::string precompiled_text(UnitGroup group) {
-  // What many units of a group include, and what few include but takes long to read. A header that
-  // is missing, or broken without its group's macros, costs nothing but itself.
+  // Headers that many units of a group include, and headers that few include but that take long to
+  // parse. A header that is missing, or that fails without its group's macros, does not affect the
+  // others.
   std::string text = R"(#include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
 #include <ATen/Dispatch_v2.h>

@@ -12,39 +12,39 @@ namespace optrace {
 /// A PyTorch source tree.
 struct SourceTree {
   std::filesystem::path folder;  ///< Absolute.
-  std::string version;           ///< `2.6.0`, from version.txt, without what follows the numbers.
+  std::string version;           ///< `2.6.0`: the leading numbers in version.txt.
 };
 
-/// Throws Error(usage) when `folder` is not there, is no PyTorch tree, or lacks a part that is
-/// needed, which it names.
+/// Throws Error(usage) if `folder` does not exist, is not a PyTorch tree, or lacks a required file,
+/// which the message names.
 SourceTree open_source_tree(const std::filesystem::path& folder);
 
-/// Units that are compiled alike: they share arguments and a precompiled header.
+/// Groups of units that share compiler arguments and a precompiled header.
 enum class UnitGroup { aten, cpu_kernels, csrc, csrc_libraries, cuda };
 inline constexpr std::array kUnitGroups = {UnitGroup::aten, UnitGroup::cpu_kernels, UnitGroup::csrc,
                                            UnitGroup::csrc_libraries, UnitGroup::cuda};
 
 struct SourceUnit {
   std::filesystem::path path;  ///< Absolute.
-  std::string name;            ///< Relative to the tree, or to the folder of generated code.
+  std::string name;            ///< Relative to the tree or to the folder of generated code.
   UnitGroup group = UnitGroup::aten;
 };
 
-/// The source files below `folder` (a tree, or the code generated for one) that are part of the
-/// Linux x86-64 wheels, by name.
+/// Returns the source files below `folder` (a tree, or the code generated for one) that are part of
+/// the Linux x86-64 wheels, sorted by name.
 std::vector<SourceUnit> list_units(const std::filesystem::path& folder);
 
-/// The compiler's arguments for the units of a group. `stand_ins` is the folder of the headers that
-/// take the place of those that no wheel brings.
+/// Returns the compiler arguments for the units of a group. `stand_ins` is the folder of
+/// substitutes for the headers that no wheel contains.
 std::vector<std::string> compiler_arguments(UnitGroup group, const SourceTree& tree,
                                             const std::filesystem::path& generated,
                                             const PythonInstallation& python,
                                             const std::filesystem::path& stand_ins);
 
-/// What a group's precompiled header includes, as C++ text.
+/// Returns the includes of a group's precompiled header, as C++ text.
 std::string precompiled_text(UnitGroup group);
 
-/// `aten`, `cpu-kernels`, ...
+/// Returns `aten`, `cpu-kernels`, ...
 std::string group_name(UnitGroup group);
 
 }  // namespace optrace

@@ -21,7 +21,7 @@ namespace optrace {
 namespace {
 
 constexpr const char* kLock = "lock";
-constexpr const char* kAbout = "about";  // The tree's path and the torch's, a line each.
+constexpr const char* kAbout = "about";  // The paths of the tree and of torch, one per line.
 
 std::filesystem::path kept_work_folder() {
   const auto cache = cache_folder();
@@ -32,7 +32,8 @@ std::filesystem::path key_path(const std::filesystem::path& folder, const std::s
   return folder / (name + ".made");
 }
 
-// Of what a step made: an entry whose file was truncated since is no entry.
+// Returns the record of a step's result. It includes the size, so that a file truncated since is
+// not taken for complete.
 std::string key_text(const std::filesystem::path& made, std::uint64_t key) {
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(made, error);
@@ -46,7 +47,7 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
   file.commit();
 }
 
-// -1 when another process holds it.
+// Returns -1 if another process holds the lock.
 int try_lock(const std::filesystem::path& folder) {
   const int file = ::open((folder / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) {

@@ -11,13 +11,14 @@
 
 namespace optrace {
 
-/// What is kept of the work on one source tree with one torch, so that the next run does only what
-/// changed: generated code, precompiled headers, what each unit gave. It lies in the user's cache
-/// (0700), may be deleted at any time, and is one optrace's at a time.
+/// The intermediate results of indexing one source tree with one torch: generated code, precompiled
+/// headers, the result of each unit. The next run repeats only the work whose inputs changed. The
+/// folder is in the user's cache (mode 0700), may be deleted at any time, and is locked by one
+/// optrace at a time.
 class WorkFolder {
  public:
-  /// `what` is for people: the tree's path. Without a cache folder it is a temporary one, gone with
-  /// the object. Throws Error(usage) when another optrace is at work in it.
+  /// Without a cache folder, uses a temporary folder that is removed with the object. Throws
+  /// Error(usage) if another optrace is using the folder.
   WorkFolder(const std::filesystem::path& tree, const std::filesystem::path& torch_folder);
   ~WorkFolder();
   WorkFolder(const WorkFolder&) = delete;
@@ -25,9 +26,9 @@ class WorkFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Makes the file or folder `name` in here with `make`, unless it was made with the same `key`
-  /// and, if a file, has the size that it had. A step that was interrupted is done again. True if
-  /// it was made now.
+  /// Makes the file or folder `name` in this folder with `make`, unless it was made with the same
+  /// `key` and, if it is a file, still has the same size. An interrupted step is repeated. Returns
+  /// true if it was made now.
   bool make_once(const std::string& name, std::uint64_t key,
                  const std::function<void(const std::filesystem::path&)>& make) const;
 
@@ -41,7 +42,7 @@ class WorkFolder {
   int lock_ = -1;
 };
 
-/// One of those in the cache.
+/// A work folder in the cache.
 struct KeptWork {
   std::filesystem::path path;
   std::filesystem::path tree;
@@ -49,7 +50,7 @@ struct KeptWork {
   std::uint64_t size = 0;  ///< Bytes.
 };
 
-/// By tree. Those of trees and torches that are gone are removed.
+/// Returns the work folders sorted by tree. Removes those whose tree or torch no longer exists.
 std::vector<KeptWork> list_kept_work();
 
 }  // namespace optrace

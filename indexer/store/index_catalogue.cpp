@@ -30,7 +30,7 @@ std::filesystem::path environment_folder(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The numbers of `2.6.0+cu124`; what is missing is 0.
+// Returns the numbers of `2.6.0+cu124`; missing ones are 0.
 std::array<std::int64_t, 3> numbers_of(std::string_view version) {
   std::array<std::int64_t, 3> numbers{};
   const char* at = version.data();
@@ -45,7 +45,8 @@ std::array<std::int64_t, 3> numbers_of(std::string_view version) {
   return numbers;
 }
 
-// A minor release apart is further than any number of patch releases.
+// Returns the distance of two versions. One minor release counts more than any number of patch
+// releases.
 std::int64_t distance(std::string_view left, std::string_view right) {
   constexpr std::array<std::int64_t, 3> kWeights = {1000000, 1000, 1};
   const auto one = numbers_of(left);
@@ -139,7 +140,7 @@ std::vector<CataloguedIndex> list_indexes() {
 
 std::optional<Index> find_index(std::string_view torch_version, std::string_view git_version,
                                 std::vector<std::string>* warnings) {
-  using Rank = std::tuple<std::int64_t, int, bool>;  // The least is the best.
+  using Rank = std::tuple<std::int64_t, int, bool>;  // The lowest rank is the best.
   std::optional<Index> best;
   Rank best_rank;
   for (const auto& candidate : list_indexes()) {

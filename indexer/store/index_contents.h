@@ -7,7 +7,7 @@
 
 namespace optrace {
 
-/// How a function uses another at a call site.
+/// The way a call site uses a function.
 enum class CallKind : std::uint8_t {
   call,       ///< Calls it.
   launch,     ///< Launches it on a device (`kernel<<<grid, block>>>(...)`).
@@ -15,25 +15,25 @@ enum class CallKind : std::uint8_t {
   reference,  ///< Takes its address: hands it to a loop, a table or a registration.
 };
 
-/// What a definition is of.
+/// Kind of a definition.
 enum class DefinitionKind : std::uint8_t {
   function,       ///< Functions, methods, lambdas.
   device_kernel,  ///< `__global__` functions.
   type,           ///< A class; its symbol is that of its type information, `_ZTIN2at8TensorBaseE`.
-  stub,           ///< A DispatchStub, where it is declared; its symbol is the variable's.
-  enumeration,    ///< Its symbol is that of its type information, as a class's.
+  stub,           ///< The declaration of a DispatchStub; its symbol is the variable's.
+  enumeration,    ///< An enumeration; its symbol is that of its type information.
 };
 
-/// Who registered what.
+/// Kind of a registration.
 enum class RegistrationKind : std::uint8_t {
   definition,   ///< `m.def("name(schema)", f)`: the key is empty; f may be absent.
   kernel,       ///< `m.impl("name", f)` for a dispatch key.
-  fallthrough,  ///< `m.impl("name", CppFunction::makeFallthrough())`; or for a whole key.
-  fallback,     ///< `m.fallback(f)`: for a whole key; the name is the namespace, `_` for all.
-  stub,         ///< REGISTER_DISPATCH and its like: the name is the stub's symbol.
+  fallthrough,  ///< `m.impl("name", CppFunction::makeFallthrough())`, or the same for a whole key.
+  fallback,     ///< `m.fallback(f)` for a whole key; the name is the namespace, `_` for all.
+  stub,         ///< REGISTER_DISPATCH and similar macros; the name is the stub's symbol.
 };
 
-/// What an index is written from. The order of nothing in here matters to the file.
+/// The contents of an index to write. The order of elements does not affect the file.
 struct IndexContents {
   struct Call {
     std::string callee;  ///< Canonical symbol.
@@ -50,19 +50,19 @@ struct IndexContents {
   };
   struct Registration {
     RegistrationKind kind = RegistrationKind::kernel;
-    std::string name;      ///< `aten::add.Tensor`; see RegistrationKind.
-    std::string key;       ///< `CPU`, `AutogradCUDA`; of a stub `CPU.AVX2`, `CUDA`.
-    std::string function;  ///< Canonical symbol; empty where none is named (a fallthrough).
+    std::string name;      ///< The op, `aten::add.Tensor`; see RegistrationKind for others.
+    std::string key;       ///< `CPU`, `AutogradCUDA`; for a stub `CPU.AVX2`, `CUDA`.
+    std::string function;  ///< Canonical symbol; empty if no function is named (a fallthrough).
     std::string file;
     std::uint32_t line = 0;
     auto operator<=>(const Registration&) const = default;
   };
-  /// An entry of native_functions.yaml, or an op that torchgen makes from one (autogen).
+  /// An entry of native_functions.yaml, or an op that torchgen generates from one (autogen).
   struct Op {
     std::string name;              ///< `aten::add.Tensor`
     std::string unambiguous_name;  ///< `add_Tensor`
-    std::uint32_t line = 0;        ///< In native_functions.yaml.
-    std::string facts;             ///< JSON of op_facts.h; empty where unknown.
+    std::uint32_t line = 0;        ///< Line in native_functions.yaml.
+    std::string facts;             ///< JSON of op_facts.h; empty if unknown.
   };
   /// A name that Python code can reach.
   struct PythonName {

@@ -29,7 +29,7 @@ namespace {
 constexpr const char* kRemedy =
     "`optrace source add DIR` makes it again from a PyTorch source tree.";
 
-// `Foo.cpp` of `aten/Foo.cpp.AVX2.cpp`: ATen compiles a copy per CPU capability.
+// Returns `Foo.cpp` for `aten/Foo.cpp.AVX2.cpp`: ATen compiles a copy per CPU capability.
 std::string_view source_name(std::string_view path) {
   std::string_view name = path.substr(path.rfind('/') + 1);
   for (const std::string_view capability :
@@ -41,7 +41,7 @@ std::string_view source_name(std::string_view path) {
   return name;
 }
 
-// nvcc writes `_` for what is no letter or digit.
+// nvcc writes `_` for each character other than a letter or digit.
 bool is_named_alike(std::string_view one, std::string_view other) {
   const auto is_mark = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; };
   return std::ranges::equal(one, other,
@@ -52,8 +52,8 @@ bool is_header(std::string_view file) {
   return file.ends_with(".h") || file.ends_with(".cuh") || file.ends_with(".hpp");
 }
 
-// Whether a file's functions can be in a library, by the folders that PyTorch's build takes for it
-// (aten/src/ATen/CMakeLists.txt).
+// Returns true if a file's functions can be in a library, by the folders that PyTorch's build uses
+// for it (aten/src/ATen/CMakeLists.txt).
 bool may_be_in(std::string_view library, std::string_view file) {
   const auto lies_in = [&](std::string_view folder) {
     return file.find(folder) != std::string_view::npos;
@@ -81,10 +81,10 @@ struct Index::State {
     std::uint32_t count = 0;
   };
 
-  // Bytes of the data, every block of them verified.
+  // Returns bytes of the data after verifying all blocks that contain them.
   std::span<const std::byte> data(std::uint64_t offset, std::uint64_t size) const;
   std::string_view text(const Part& part, std::uint64_t offset, std::uint64_t size) const;
-  // The text at `offset` up to the NUL that ends it.
+  // Returns the text at `offset` up to its terminating NUL.
   std::string_view terminated(const Part& part, std::uint64_t offset) const;
 
   template <typename Number = std::uint32_t>
@@ -98,17 +98,17 @@ struct Index::State {
     return value;
   }
 
-  // Where the name of that rank starts, in a section of names with `parts` texts each.
+  // Returns the offset of the name with that rank, in a section of names with `parts` texts each.
   std::uint64_t name_offset(const Part& names, const Part& blocks, std::uint64_t rank,
                             int parts) const;
-  // The rank of the name, where it is one.
+  // Returns the rank of a name, if it is in the section.
   std::optional<std::uint32_t> rank_of(const Part& names, const Part& blocks, std::string_view name,
                                        int parts) const;
 
   std::string_view symbol(std::uint32_t rank) const {
     return terminated(symbols, name_offset(symbols, symbol_blocks, rank, 1));
   }
-  // First and one past the last definition of a symbol.
+  // Returns the ranks of the first and one past the last definition of a symbol.
   std::pair<std::uint32_t, std::uint32_t> definitions_of(std::string_view canonical_symbol) const;
   std::optional<std::uint32_t> choose_definition(std::string_view canonical_symbol,
                                                  std::string_view source_file,
@@ -117,7 +117,7 @@ struct Index::State {
   OpEntry op(std::uint64_t offset, std::uint32_t rank) const;
   std::string_view file_name(std::uint32_t number) const;
 
-  // An enumerator of 0 ... `last`.
+  // Reads an enumerator in the range 0 ... `last`.
   template <typename Kind>
   Kind kind(const Part& part, std::uint64_t index, Kind last) const {
     const auto value = number<std::uint8_t>(part, index);
@@ -132,24 +132,24 @@ struct Index::State {
                       name_offset(registration_texts, registration_text_blocks, rank, 1));
   }
   Registration registration(std::uint32_t rank) const;
-  // First and one past the last of the numbers, which ascend, that are `wanted`.
+  // Returns the range of the entries equal to `wanted` in a section of ascending numbers.
   std::pair<std::uint32_t, std::uint32_t> equal_range(const Part& numbers,
                                                       std::uint32_t wanted) const;
   PythonName python_name(std::uint64_t offset, std::uint32_t rank) const;
-  // The rank of the symbol whose name holds the byte at `offset` of the symbols.
+  // Returns the rank of the symbol that contains the byte at `offset` of the symbols.
   std::uint32_t symbol_at(std::uint64_t offset) const;
 
-  /// Calls `visit(offset, all names up to the end of that symbol)` for the first place of `part` in
-  /// each symbol that holds it, until it says false.
+  /// Calls `visit(offset, all names up to the end of that symbol)` for the first occurrence of
+  /// `part` in each symbol that contains it, until `visit` returns false.
   template <typename Visit>
   void each_place_of(std::string_view part, const Visit& visit) const;
-  // The definition that a call site belongs to.
+  // Returns the definition that contains a call site.
   std::uint32_t caller_of(std::uint32_t call) const;
 
   MappedFile file;
   std::span<const std::byte> checksums;
   std::uint64_t data_offset = 0;
-  // Set once a block's checksum was found right. Only ever set, so the order does not matter.
+  // Set once a block's checksum has been verified. Never cleared, so relaxed memory order suffices.
   std::unique_ptr<std::atomic<bool>[]> verified;
 
   Part meta;
@@ -289,7 +289,7 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
 }
 
 std::span<const std::byte> Index::State::data(std::uint64_t offset, std::uint64_t size) const {
-  // Sections lie in the file (checked when opening) and callers stay in their section.
+  // Sections lie in the file (checked by the constructor), and callers stay in their section.
   const auto all = file.bytes().subspan(data_offset);
   for (std::uint64_t block = offset / kBlockSize; block * kBlockSize < offset + size; ++block) {
     if (verified[block].load(std::memory_order_relaxed)) {
@@ -317,7 +317,7 @@ std::string_view Index::State::text(const Part& part, std::uint64_t offset,
 }
 
 std::string_view Index::State::terminated(const Part& part, std::uint64_t offset) const {
-  // In steps, so that looking for the end of one name verifies the blocks of no others.
+  // Searches in steps, so that looking for the end of one name does not verify unrelated blocks.
   constexpr std::uint64_t kStep = 512;
   for (std::uint64_t at = offset; at < part.size; at += kStep) {
     const auto chunk = text(part, at, std::min(kStep, part.size - at));
@@ -343,7 +343,7 @@ std::optional<std::uint32_t> Index::State::rank_of(const Part& names, const Part
                                                    std::string_view name, int parts) const {
   std::uint64_t low = 0;
   std::uint64_t high = blocks.size / sizeof(std::uint32_t);
-  while (low < high) {  // The first block whose first name is greater.
+  while (low < high) {  // Finds the first block whose first name is greater.
     const std::uint64_t middle = low + (high - low) / 2;
     if (terminated(names, number(blocks, middle)) <= name) {
       low = middle + 1;
@@ -409,13 +409,13 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
   if (end - first == 1) {
     return first;
   }
-  // A template's general definition may do nothing: what it stands for is specialized elsewhere.
+  // The general definition of a template may do nothing because the specializations do the work.
   const std::string_view key = symbol(number(definition_symbols, first));
   const bool is_template = template_key(key) == key;
   const auto is_general = [&](std::uint32_t rank) {
     return is_template && number(definition_calls, rank) == number(definition_calls, rank + 1U);
   };
-  // What counts more comes first.
+  // Criteria in descending order of importance.
   const auto fitness = [&](std::uint32_t rank) {
     const std::string_view path = definition(rank).location.file;
     const bool alike =
@@ -474,7 +474,7 @@ PythonName Index::State::python_name(std::uint64_t offset, std::uint32_t rank) c
 std::uint32_t Index::State::symbol_at(std::uint64_t offset) const {
   std::uint64_t low = 0;
   std::uint64_t high = symbol_blocks.size / sizeof(std::uint32_t);
-  while (low < high) {  // The first block that starts after the offset.
+  while (low < high) {  // Finds the first block that starts after the offset.
     const std::uint64_t middle = low + (high - low) / 2;
     if (number(symbol_blocks, middle) <= offset) {
       low = middle + 1;
@@ -497,7 +497,7 @@ std::uint32_t Index::State::symbol_at(std::uint64_t offset) const {
 std::uint32_t Index::State::caller_of(std::uint32_t call) const {
   std::uint64_t low = 0;
   std::uint64_t high = definition_symbols.size / sizeof(std::uint32_t);
-  while (low < high) {  // The first definition whose calls end after this one.
+  while (low < high) {  // Finds the first definition whose calls end after this one.
     const std::uint64_t middle = low + (high - low) / 2;
     if (number(definition_calls, middle + 1) <= call) {
       low = middle + 1;
@@ -581,8 +581,7 @@ std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
                                       std::string_view library) const {
   std::vector<CallSite> calls;
   auto rank = state_->choose_definition(canonical_symbol, source_file, library);
-  // A lambda that could not be told from its neighbours: the calls of all of them are its
-  // function's.
+  // A lambda that could not be identified: its function has the calls of all its lambdas.
   for (auto outer = enclosing_function(canonical_symbol); !rank && outer;
        outer = enclosing_function(*outer)) {
     rank = state_->choose_definition(*outer, source_file, library);
@@ -610,7 +609,7 @@ void Index::State::each_place_of(std::string_view part, const Visit& visit) cons
   const auto names = text(symbols, 0, symbols.size);
   std::size_t at = 0;
   while (at < names.size()) {
-    // memmem, not find: that one looks for the first letter, which is a digit in most names.
+    // memmem, not find: find searches for the first letter, which is a digit in most names.
     const void* hit = ::memmem(names.data() + at, names.size() - at, part.data(), part.size());
     if (hit == nullptr) {
       return;
@@ -645,7 +644,7 @@ void Index::each_symbol_with(std::string_view part,
 }
 
 void Index::each_definition(const std::function<void(const Definition&)>& visit) const {
-  // Both ascend, so one walk over the names serves all.
+  // Both sections ascend, so one pass over the names is enough.
   std::uint64_t offset = 0;
   std::uint32_t symbol = 0;
   const auto count = static_cast<std::uint32_t>(definition_count());
@@ -676,7 +675,8 @@ std::vector<Caller> Index::callers_of(std::string_view canonical_symbol) const {
   }
   const std::uint32_t wanted = exact ? *exact : *key;
   const std::uint32_t also_wanted = key ? *key : *exact;
-  // All of them: 4 MB, of which a pass takes a millisecond; an inverse would cost as much again.
+  // A scan of all call sites: 4 MB take a millisecond; an inverse table would need as much space
+  // again.
   const auto callees = state_->data(state_->call_callees.offset, state_->call_callees.size);
   const auto count = static_cast<std::uint32_t>(call_site_count());
   for (std::uint32_t at = 0; at < count; ++at) {

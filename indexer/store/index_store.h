@@ -13,10 +13,10 @@
 
 namespace optrace {
 
-/// A place in the source that an index was made from. The text lives as long as the Index.
+/// A location in the source that an index was made from. The string is valid as long as the Index.
 struct SourceLocation {
-  std::string_view
-      file;  ///< Relative to the source tree; generated code as it lies in a build tree.
+  /// Path relative to the source tree; for generated code, relative to a build tree.
+  std::string_view file;
   std::uint32_t line = 0;  ///< From 1.
 };
 
@@ -27,23 +27,24 @@ struct Definition {
   DefinitionKind kind = DefinitionKind::function;
 };
 
-/// "This function calls that one here." Also an op re-entered, a library call, a launch.
+/// A place where a function calls another. Re-entered ops, library calls and kernel launches are
+/// call sites too.
 struct CallSite {
-  std::string_view callee;  ///< Canonical symbol; a template's instance: its template_key.
+  std::string_view callee;  ///< Canonical symbol; for a template's instance, its template_key.
   SourceLocation location;
   CallKind kind = CallKind::call;
 };
 
-/// What is registered under a name, for a dispatch key.
+/// A registration under a name, for a dispatch key.
 struct Registration {
   RegistrationKind kind = RegistrationKind::kernel;
   std::string_view name;
   std::string_view key;
-  std::string_view function;  ///< Canonical symbol; empty where none is named.
+  std::string_view function;  ///< Canonical symbol; empty if no function is named.
   SourceLocation location;
 };
 
-/// What a Python name stands for.
+/// Kind of a Python name.
 enum class PythonKind : char {
   module_ = 'm',
   class_ = 'c',    ///< Target: its bases' full names, comma-separated.
@@ -56,13 +57,13 @@ struct PythonName {
   std::string_view name;
   PythonKind kind = PythonKind::function;
   std::string_view target;
-  SourceLocation location;  ///< For a builtin that of its binding, where that is known.
+  SourceLocation location;  ///< For a builtin, the location of its binding, if known.
 };
 
-/// "This function is called from there."
+/// A function that calls another one.
 struct Caller {
   Definition function;
-  std::uint32_t line = 0;  ///< Of the call, in the function's file.
+  std::uint32_t line = 0;  ///< Line of the call, in the function's file.
   CallKind kind = CallKind::call;
 };
 
@@ -73,12 +74,13 @@ struct OpEntry {
   SourceLocation location;
 };
 
-/// One PyTorch version's definitions, call sites and ops: a read-only file, mapped. Every byte of
-/// it is checked before it is believed; the first use of a broken part throws Error(usage) that
-/// names the file and what is wrong with it.
+/// The definitions, call sites and ops of one PyTorch version: a read-only file, mapped into
+/// memory. All data is verified before use. The first access to a corrupt part throws Error(usage)
+/// that names the file and the problem.
 class Index {
  public:
-  /// Throws Error(usage): no index, an unknown version of the format, truncated, or corrupt.
+  /// Throws Error(usage) if the file is not an index, has an unknown format version, is truncated,
+  /// or is corrupt.
   static Index open(const std::filesystem::path& path);
   ~Index();
   Index(Index&&) noexcept;
@@ -88,55 +90,57 @@ class Index {
   std::string_view git_version() const;  ///< The upstream commit, 40 hex digits; empty if unknown.
   const std::filesystem::path& path() const;
 
-  /// What the writer noted under `key`, such as `units`; empty if it noted nothing.
+  /// Returns the value that the writer stored under `key`, such as `units`; empty if there is none.
   std::string_view note(std::string_view key) const;
 
   std::size_t definition_count() const;
   std::size_t call_site_count() const;
 
-  /// A template's instance and a lambda are found by the key that symbol_key.h's function_key
-  /// gives; Definition::symbol is that key then.
+  /// Finds a function. A template's instance and a lambda are found by their key (function_key in
+  /// symbol_key.h), and Definition::symbol is that key.
   ///
-  /// Functions of internal linkage in two files can share a symbol. `source_file` tells them apart:
-  /// the STT_FILE symbol above the function's (`UfuncCPUKernel_add.cpp.AVX2.cpp`), or a file's name
-  /// with or without its folders. Where it fits none, the definition is in a header. Of those that
-  /// are left it is the first by file among those that can be in `library`, such as
-  /// `libtorch_cuda.so`: one for CUDA has what is in CUDA's folders, another one has the rest.
+  /// Functions with internal linkage in two files can have the same symbol. `source_file`
+  /// distinguishes them: the STT_FILE symbol before the function's
+  /// (`UfuncCPUKernel_add.cpp.AVX2.cpp`), or a file's name with or without its folders. If it
+  /// matches none, a definition in a header is chosen. Among the remaining ones, the first by file
+  /// that can be in `library`, such as `libtorch_cuda.so`, is chosen: a CUDA library contains the
+  /// files in CUDA's folders, any other library the rest.
   std::optional<Definition> find_definition(std::string_view canonical_symbol,
                                             std::string_view source_file = {},
                                             std::string_view library = {}) const;
 
-  /// All functions of that symbol, by file.
+  /// Returns all functions with that symbol, sorted by file.
   std::vector<Definition> find_definitions(std::string_view canonical_symbol) const;
 
-  /// The call sites in the body of a function (lambdas in it included), by line. Empty if unknown.
+  /// Returns the call sites in a function's body, including lambdas, sorted by line. Empty if
+  /// unknown.
   std::vector<CallSite> calls_of(std::string_view canonical_symbol,
                                  std::string_view source_file = {},
                                  std::string_view library = {}) const;
 
-  /// Functions whose key holds `part` (such as `4gelu`, a name with its length before it), in the
-  /// order of their symbols, `limit` at most. For look-ups by a bare name.
+  /// Returns at most `limit` functions whose key contains `part` (such as `4gelu`, a name preceded
+  /// by its length), sorted by symbol. For look-ups by an unqualified name.
   std::vector<Definition> find_definitions_with(std::string_view part, std::size_t limit) const;
 
-  /// Every symbol that holds `part`, of what is defined and of what is only called (a library's
-  /// functions), in their order, until `visit` says false.
+  /// Calls `visit` with every symbol that contains `part`, in order, until `visit` returns false.
+  /// Includes symbols that are only called (a library's functions).
   void each_symbol_with(std::string_view part,
                         const std::function<bool(std::string_view)>& visit) const;
 
-  /// Every definition, in the order of their symbols.
+  /// Calls `visit` with every definition, sorted by symbol.
   void each_definition(const std::function<void(const Definition&)>& visit) const;
 
-  /// Who calls a function, or takes its address, and where.
+  /// Returns the functions that call a function or take its address, with the lines.
   std::vector<Caller> callers_of(std::string_view canonical_symbol) const;
 
   std::optional<OpEntry> find_op(std::string_view unambiguous_name) const;
   std::vector<OpEntry> ops() const;
 
-  /// What the catalogue says of an op. Throws Error(usage) for a broken index.
+  /// Returns the facts of an op in the catalogue. Throws Error(usage) for a corrupt index.
   OpFacts facts_of(const OpEntry& op) const;
 
-  /// What is registered under a name: an op's (`aten::add.Tensor`), a stub's symbol, a namespace's
-  /// fallbacks (`_`). By kind, key, file and line.
+  /// Returns the registrations under a name: an op's (`aten::add.Tensor`), a stub's symbol, or the
+  /// namespace of fallbacks (`_`). Sorted by kind, key, file and line.
   std::vector<Registration> registrations_of(std::string_view name) const;
   std::vector<Registration> registrations() const;
 

@@ -28,7 +28,7 @@ std::uint32_t checked_u32(std::size_t value) {
   return static_cast<std::uint32_t>(value);
 }
 
-/// The data part of the file while it grows.
+/// The data part of the file while it is built.
 class Sections {
  public:
   void add(SectionKind kind, std::size_t count, std::string_view bytes) {
@@ -46,7 +46,7 @@ class Sections {
     add(kind, numbers.size(), bytes);
   }
 
-  /// Names, each a run of NUL-terminated parts, and where every sixteenth starts.
+  /// Adds names, each a sequence of NUL-terminated parts, and the offset of every 16th name.
   void add_names(SectionKind kind, SectionKind blocks_kind, const std::vector<std::string>& names) {
     std::string bytes;
     std::vector<std::uint32_t> blocks;
@@ -120,7 +120,7 @@ void merge_repeated(std::vector<IndexContents::Function>& functions) {
         merged.back().file == function.file) {
       auto& calls = merged.back().calls;
       calls.insert(calls.end(), function.calls.begin(), function.calls.end());
-      merged.back().kind = std::max(merged.back().kind, function.kind);  // The more special one.
+      merged.back().kind = std::max(merged.back().kind, function.kind);  // The more specific one.
     } else {
       merged.push_back(std::move(function));
     }
@@ -136,7 +136,7 @@ void merge_repeated(std::vector<IndexContents::Function>& functions) {
   functions = std::move(merged);
 }
 
-/// Brings the contents into the order of the file.
+/// Sorts the contents in the order of the file.
 void put_in_order(IndexContents& contents) {
   merge_repeated(contents.functions);
   auto& registrations = contents.registrations;
@@ -157,7 +157,7 @@ void put_in_order(IndexContents& contents) {
       names.end());
 }
 
-/// The names that other sections number.
+/// The sorted names to which other sections refer by number.
 struct Tables {
   explicit Tables(const IndexContents& contents);
   std::vector<std::string> files;

@@ -6,11 +6,11 @@
 
 namespace optrace {
 
-/// Writes an index file (index_format.h), whole or not at all. A function that occurs several times
-/// with one symbol and file (a header's, seen from two units) is stored once, with the calls of
-/// all; equal registrations once; of several Python names that are alike the first. The same
-/// contents give the same bytes. Throws Error(usage) when `path` can't be written,
-/// Error(failed) when the contents do not fit the format.
+/// Writes an index file (index_format.h) atomically. Functions with equal symbol and file (of a
+/// header that several units include) are stored once, with the calls of all. Equal registrations
+/// are stored once, and of several equal Python names the first. Equal contents produce equal
+/// bytes. Throws Error(usage) if `path` can't be written, Error(failed) if the contents do not fit
+/// the format.
 void write_index(IndexContents contents, const std::filesystem::path& path);
 
 }  // namespace optrace

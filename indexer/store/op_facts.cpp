@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// What is empty or false is left out, which most things are.
+// Leaves out empty and false values, which most values are.
 template <typename Value>
 void put(json& object, const char* key, const Value& value) {
   if (value != Value()) {
@@ -89,7 +89,7 @@ std::string to_json(const OpFacts& facts) {
     }
     object["derivatives"].push_back(std::move(entry));
   }
-  // What is no UTF-8 is replaced: the text is for people.
+  // Replaces invalid UTF-8: the text is for people.
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

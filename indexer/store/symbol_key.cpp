@@ -15,16 +15,16 @@ constexpr std::string_view kAnonymousNamespace = "_GLOBAL__N_1";
 constexpr std::string_view kDeviceStub = "__device_stub__";
 constexpr std::string_view kBaselineCapability = "DEFAULT";
 
-// The namespaces under which ATen compiles one source file several times (Codegen.cmake).
-// CPU_CAPABILITY is the macro for them; where the build leaves it undefined it is the name.
+// The namespaces for which ATen compiles a source file several times (Codegen.cmake).
+// CPU_CAPABILITY is the macro for them, and the name itself where the build does not define it.
 constexpr std::array<std::string_view, 6> kCapabilities = {"AVX2",    "AVX512", "VSX",
                                                            "ZVECTOR", "SVE256", "CPU_CAPABILITY"};
 
-// Deeper nesting than any real name has; it bounds the stack on hostile input.
+// Deeper than the nesting of any real name. Limits the stack use on hostile input.
 constexpr int kDeepest = 256;
 
-// Operator codes by the number of operand expressions behind them. Those with another shape are
-// spelled out in Folder::expression.
+// Operator codes by the number of operand expressions after them. Folder::expression handles those
+// with another structure.
 constexpr std::string_view kUnaryOperators = " ps ng ad de co nt sz az nx te sp tw pp mm dl da ";
 constexpr std::string_view kBinaryOperators =
     " pl mi ml dv rm an or eo aS pL mI mL dV rM aN oR eO ls rs lS rS eq ne lt gt le ge ss aa oo cm"
@@ -51,12 +51,13 @@ bool lists(std::string_view operators, std::string_view code) {
   return false;
 }
 
-// A recursive-descent reading of the Itanium C++ ABI's <mangled-name> that copies what it reads,
-// folded. Every fold keeps the number and order of the components, so a substitution (`S_`, `S3_`)
-// stands for the same component before and after. A reader returns false where no rule fits.
+// A recursive-descent parser for the Itanium C++ ABI's <mangled-name> that copies its input in
+// folded form. Folding preserves the number and order of components, so a substitution (`S_`,
+// `S3_`) denotes the same component before and after. A parse function returns false if no rule
+// matches.
 class Folder {
  public:
-  // A scope in an expression (`sr`) ends with E as clang writes it, but not as GCC does.
+  // clang ends a scope in an expression (`sr`) with E, GCC does not.
   enum class Scopes { closed, open };
 
   Folder(std::string_view text, Scopes scopes) : text_(text), scopes_(scopes) {}
@@ -68,8 +69,9 @@ class Folder {
     return std::move(out_);
   }
 
-  // The outermost name's components without template arguments; nothing for names within functions
-  // and names that start from a substitution (only abbreviations of std classes do).
+  // Returns the outermost name's components without template arguments. Returns nothing for names
+  // within functions and names that start with a substitution (only abbreviations of std classes
+  // do).
   std::optional<std::string> components() {
     if (!take("_Z")) {
       return std::nullopt;
@@ -100,7 +102,7 @@ class Folder {
     return found;
   }
 
-  // True if components() read template arguments: the name is an instance's.
+  // Returns true if components() read template arguments, so that the name is an instance's.
   bool is_instance() const { return is_instance_; }
 
   struct Lambda {
@@ -109,7 +111,7 @@ class Folder {
     std::string number;
   };
 
-  // A lambda's operator() in a function.
+  // Parses the name of a lambda's operator() in a function.
   std::optional<Lambda> lambda() {
     auto enclosing_symbol = enclosing();
     if (!enclosing_symbol || !take('E') || !take('N')) {
@@ -134,7 +136,7 @@ class Folder {
       return std::nullopt;
     }
     const std::string_view index = text_.substr(start, at_ - start - 1);
-    // `_` is the first, `0_` the second.
+    // `_` is the first lambda, `0_` the second.
     std::size_t number = 0;
     for (const char digit : index) {
       number = number * 10 + static_cast<std::size_t>(digit - '0');
@@ -143,7 +145,7 @@ class Folder {
                   std::to_string(index.empty() ? 0 : number + 1)};
   }
 
-  // The innermost function that a name lies in.
+  // Returns the innermost function that encloses a name.
   std::optional<std::string> enclosing() {
     if (!take("_Z") || !take('Z')) {
       return std::nullopt;
@@ -205,7 +207,7 @@ class Folder {
   }
 
   using Reader = bool (Folder::*)();
-  // Zero or more of what `reader` reads, and the E behind them.
+  // Parses zero or more items with `reader`, and the E after them.
   bool until_end(Reader reader) {
     while (!at_end() && peek() != 'E') {
       if (!(this->*reader)()) {
@@ -331,7 +333,7 @@ class Folder {
     return name() && discriminator();
   }
 
-  // Optional; always true unless one starts and breaks off.
+  // Parses an optional discriminator. Returns false only if one starts and is incomplete.
   bool discriminator() {
     if (take("__")) {
       return take_digits() && take('_');
@@ -342,7 +344,7 @@ class Folder {
   bool unqualified_name() {
     if (peek() == 'L' || (peek() == 'F' && is_digit(peek(1)))) {
       if (peek() == 'L') {
-        ++at_;  // Internal linkage: GCC's spelling, and clang's in other places.
+        ++at_;  // Internal linkage: GCC marks it here, clang in other places.
       } else {
         take_any();
       }
@@ -444,7 +446,7 @@ class Folder {
     }
     std::string_view name = text_.substr(at_, length);
     at_ += length;
-    // A capability is a namespace: something is declared in it.
+    // A capability is a namespace, so another name must follow.
     const bool is_namespace = !at_end() && !contains("EIB", peek());
     if (name.starts_with("_GLOBAL__N_") || name.starts_with("_GLOBAL_.N_") ||
         name.starts_with("_GLOBAL_$N_")) {
@@ -812,7 +814,7 @@ constexpr std::array kBothScopes = {Folder::Scopes::open, Folder::Scopes::closed
 
 struct Key {
   std::string text;
-  bool of_template = false;  // Parameter types depend on the instance.
+  bool of_template = false;  // The parameter types depend on the instance.
 };
 
 std::optional<Key> key_of_lambda(std::string_view mangled);
@@ -868,8 +870,8 @@ std::string canonical_symbol(std::string_view mangled) {
 
 namespace {
 
-// `_GLOBAL__N__21739cd4_20_layer_norm_kernel_cu_9c5ada8a`: a hash, the length of the file's name
-// and the name itself.
+// Parses `_GLOBAL__N__21739cd4_20_layer_norm_kernel_cu_9c5ada8a`: a hash, the length of the file
+// name and the file name.
 std::string file_in_anonymous_namespace(std::string_view mangled) {
   constexpr std::string_view kStart = "_GLOBAL__N__";
   constexpr std::string_view kEnding = "_cu";
@@ -888,7 +890,7 @@ std::string file_in_anonymous_namespace(std::string_view mangled) {
   return std::string(name.substr(0, name.size() - kEnding.size())) + ".cu";
 }
 
-// `tmpxft_00009194_00000000-6_layer_norm_kernel.compute_90.cudafe1.cpp`.
+// Parses `tmpxft_00009194_00000000-6_layer_norm_kernel.compute_90.cudafe1.cpp`.
 std::string file_of_nvcc(std::string_view stt_file) {
   if (!stt_file.starts_with("tmpxft_") || !stt_file.ends_with(".cudafe1.cpp")) return {};
   const std::size_t number = stt_file.find('-');

@@ -6,47 +6,49 @@
 
 namespace optrace {
 
-/// The key under which the index and a wheel's symbol meet: a mangled (Itanium ABI) name with all
-/// that depends on the compiler or on one translation unit folded away. Made one are: the
+/// Returns the key by which a wheel's symbol is found in the index: a mangled (Itanium ABI) name
+/// without the parts that depend on the compiler or on one translation unit. It unifies the
 /// `_GLOBAL__N_*` spellings of an anonymous namespace, GCC's internal-linkage `L`, the C1/C2 and
-/// D0/D1/D2 variants, the namespaces of CPU capabilities (`AVX2`, `AVX512`, `DEFAULT`). Cut are the
-/// suffixes of parts and clones (`.cold`, `.isra.0`, `.part.1`, `.constprop.2`), symbol versions
-/// (`@@VERS`), and clang's `__device_stub__` prefix. Substitutions are followed (length-aware), so
-/// two names with one key name one function. What is no mangled name is returned unchanged.
+/// D0/D1/D2 variants, and the namespaces of CPU capabilities (`AVX2`, `AVX512`, `DEFAULT`). It
+/// removes the suffixes of function parts and clones (`.cold`, `.isra.0`, `.part.1`,
+/// `.constprop.2`), symbol versions (`@@VERS`), and clang's `__device_stub__` prefix. Names are
+/// parsed with their lengths and substitutions, so two names with the same key denote the same
+/// function. A string that is not a mangled name is returned unchanged.
 std::string canonical_symbol(std::string_view mangled);
 
-/// True for the namespaces of CPU capabilities that canonical_symbol makes one.
+/// Returns true for the namespaces of CPU capabilities that canonical_symbol unifies.
 bool is_cpu_capability(std::string_view name);
 
-/// The one that it makes of them: `DEFAULT`.
+/// Returns the namespace that canonical_symbol replaces them with: `DEFAULT`.
 std::string_view baseline_capability();
 
-/// The key of a function template, or of a member of a class template, under which the index holds
-/// its one definition for all its instances: the names alone, as
+/// Returns the key under which the index stores the one definition of a function template, or of a
+/// member of a class template, for all its instances. It consists of names only, such as
 /// `_ZN3c1019TypedOperatorHandle4callE` for every `c10::TypedOperatorHandle<...>::call(...)`.
-/// Overloads share it. Nothing for a name within a function (a lambda) and for what is no mangled
-/// function name.
+/// Overloads share it. Returns nothing for a name within a function (a lambda) and for a string
+/// that is not a mangled function name.
 std::optional<std::string> template_key(std::string_view mangled);
 
-/// The key under which the index holds a function: its canonical symbol, or its template_key when
-/// it is an instance of a template or a member of one, or its lambda_key.
+/// Returns the key under which the index stores a function: its lambda_key if it is a lambda, its
+/// template_key if it is an instance of a template or a member of one, else its canonical symbol.
 std::string function_key(std::string_view mangled);
 
-/// The key of a lambda's operator(): the key of the function (or lambda) that it lies in, `Ul`, a
-/// letter for each parameter (as mangled where it is a builtin type and the function no template,
-/// else `.`), `#` and its number among the lambdas of the same signature there. The types'
-/// spelling is left out because compilers disagree on how to give such a lambda a name at all.
-/// Nothing where the symbol is no lambda's operator().
+/// Returns the key of a lambda's operator(). It consists of the key of the enclosing function (or
+/// lambda), `Ul`, one letter per parameter (as mangled if it is a builtin type and the function is
+/// not a template, else `.`), `#`, and its number among the lambdas with the same signature there.
+/// The types are not spelled out because compilers disagree on how to name such a lambda.
+/// Returns nothing if the symbol is not a lambda's operator().
 std::optional<std::string> lambda_key(std::string_view mangled);
 
-/// The canonical symbol of the function that a name lies in: `at::native::conv2d` for its lambda's
-/// operator(). Nothing where the name lies in no function. Lambdas in lambdas: the next one out.
+/// Returns the canonical symbol of the function that encloses a name: `at::native::conv2d` for the
+/// operator() of a lambda in it. For a lambda within a lambda it is the next outer one. Returns
+/// nothing if the name is not in a function.
 std::optional<std::string> enclosing_function(std::string_view mangled);
 
-/// The name of the source file that a wheel's symbol is of, as far as that is told: by nvcc, which
-/// puts it into the names of its anonymous namespaces (with `_` for what is no letter or digit, but
-/// for the last dot), or by the STT_FILE symbol, of which nvcc's temporary names become the `.cu`
-/// file's. Else empty.
+/// Returns the name of the source file of a wheel's symbol, or an empty string if it is unknown.
+/// The STT_FILE symbol names it; nvcc's temporary names there are replaced by the name of the `.cu`
+/// file. Without an STT_FILE symbol it is taken from the name of an anonymous namespace, where nvcc
+/// writes `_` for each character other than a letter or digit; only the last dot is restored.
 std::string source_file_of(std::string_view mangled, std::string_view stt_file);
 
 }  // namespace optrace

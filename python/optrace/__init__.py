@@ -1,4 +1,4 @@
-"""What really runs under a PyTorch call, on the release wheel.
+"""Traces what runs below a PyTorch call, on the release wheel.
 
     import optrace
     with optrace.trace() as t:
@@ -13,8 +13,8 @@ __all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", 
 
 
 def __getattr__(name):
-    # Everything is loaded when it is first asked for: pytest loads the plugin in here for tests that
-    # trace nothing, and OPTRACE_LISTEN has every Python that starts load this package.
+    # Names are loaded on first access: pytest loads the plugin in this package for tests that trace
+    # nothing, and with OPTRACE_LISTEN every Python that starts loads this package.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "Error":
@@ -42,7 +42,7 @@ def _listen_if_asked():
     from ._listen import listen
     try:
         listen()
-    except Exception as error:  # Whatever it is, the program is to start.
+    except Exception as error:  # The program must start in any case.
         import sys
         print(f"optrace: OPTRACE_LISTEN is 1, but {error}", file=sys.stderr)
 

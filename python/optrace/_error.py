@@ -1,8 +1,8 @@
-"""The one exception of the package."""
+"""The exception of the package."""
 
 
 class Error(Exception):
-    """`what` was wrong, and what to do about it: `remedy`. str() has both."""
+    """Raised for every failure. `what` is the problem and `remedy` its solution; str() has both."""
 
     def __init__(self, what, remedy=""):
         super().__init__(what, remedy)

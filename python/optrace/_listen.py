@@ -1,8 +1,9 @@
-"""A socket over which `optrace attach` may come in without ptrace (docs/attach.md).
+"""A socket by which `optrace attach` can trace a process without ptrace (docs/attach.md).
 
-With OPTRACE_LISTEN=1, any Python executes this when it starts. So it imports nothing but what the
-interpreter has anyway, does nothing that could wait for another process, and looks at no entry of
-the folder but its own: `optrace attach` removes what others left behind.
+With OPTRACE_LISTEN=1, every Python executes this module when it starts. Therefore it imports only
+modules that the interpreter has anyway, does nothing that could wait for another process, and
+accesses no entry of the folder but its own: `optrace attach` removes the entries that ended
+processes left behind.
 """
 import _frozen_importlib
 import _imp
@@ -16,11 +17,11 @@ _listener = None
 
 
 def listen():
-    """Lets `optrace attach` trace this process without ptrace, from now until it ends.
+    """Lets `optrace attach` trace this process without ptrace until the process ends.
 
-    Only processes of the same user can: the socket is in a folder that nobody else can enter. Its
-    path is returned. A forked child listens, too, at its own. Calling it again does no more.
-    Raises optrace.Error where no socket can be made.
+    Only processes of the same user can connect: the socket is in a folder that no other user can
+    enter. Returns the path of the socket. A forked child listens too, on its own socket. Further
+    calls have no effect and return the same path. Raises optrace.Error if no socket can be made.
     """
     global _listener
     if _listener is None:
@@ -33,28 +34,28 @@ def listen():
 class _Listener:
     def __init__(self):
         try:
-            import _socket  # Some builds of CPython have none.
+            import _socket  # Some builds of CPython lack it.
             path = _folder()
             self.path = os.path.join(path, str(os.getpid()))
             with open(_ATTACHED, encoding="utf-8") as file:
                 self._text = file.read()
             self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-            self._socket.setblocking(True)  # Whatever the program has as a default.
+            self._socket.setblocking(True)  # The program may have set a default timeout.
             self._bind(path)
             self._identity = self._identify()
             _start_thread(self._serve)
-        except (ImportError, OSError, RuntimeError) as error:  # The last where there can be no thread.
+        except (ImportError, OSError, RuntimeError) as error:  # RuntimeError: no thread started.
             from ._error import Error
             raise Error(f"this process can't listen: {error}",
                         "Set OPTRACE_CACHE_DIR to a folder on a local disk that only this user "
                         "can write to.") from error
 
     def _bind(self, path):
-        """Whoever finds the socket can connect to it: it gets its name last of all."""
+        """Renames the socket last, since any process that finds it can connect to it."""
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             _require(os.fstat(folder), 0o077, path)
-            # By way of the descriptor, a path is never too long for an address.
+            # A path by way of the descriptor is never too long for a socket address.
             new = f"/proc/self/fd/{folder}/{os.getpid()}.new"
             try:
                 os.unlink(new)
@@ -68,8 +69,8 @@ class _Listener:
             os.close(folder)
 
     def _serve(self):
-        import _signal  # type: ignore  # typeshed has none.
-        # A fault's own signals are never blocked: the system ends a process that can't take one.
+        import _signal  # type: ignore  # Not in typeshed.
+        # Signals of faults are never blocked: the kernel ends a process that can't take one.
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals() - {
             _signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
             _signal.SIGTRAP, _signal.SIGSYS})
@@ -78,7 +79,7 @@ class _Listener:
                 descriptor, _ = self._socket._accept()
             except OSError:
                 import time
-                time.sleep(1)  # Too many files are open.
+                time.sleep(1)  # Too many open files.
                 continue
             if _is_ours(descriptor):
                 self._answer(descriptor)
@@ -89,11 +90,11 @@ class _Listener:
         try:
             code = compile(self._text, "<optrace attach>", "exec")
             _start_thread(exec, code, {"descriptor": descriptor})
-        except Exception:  # There can be no thread now: the command sees the connection end.
+        except Exception:  # No thread can be started; the command sees the connection end.
             os.close(descriptor)
 
     def _identify(self):
-        """Programs that close all descriptors may get another file under this number."""
+        """Detects another file under this number, in programs that close all descriptors."""
         try:
             status = os.fstat(self._socket.fileno())
         except OSError:
@@ -114,9 +115,9 @@ class _Listener:
 
 
 def _start_thread(function, *arguments):
-    """A thread of the system's, where gevent and the like put greenlets in the place of threads."""
+    """Starts a system thread, even where gevent and the like replace threads with greenlets."""
     module = _thread
-    # A new module has the interpreter's own function. Python 3.9 has no other one than the first.
+    # A new module object has the interpreter's own function. Python 3.9 has only the first object.
     if sys.version_info >= (3, 10):
         module = _imp.create_builtin(_frozen_importlib.ModuleSpec("_thread", None))
         _imp.exec_builtin(module)
@@ -124,8 +125,8 @@ def _start_thread(function, *arguments):
 
 
 def _folder():
-    """Where `optrace attach` looks (cache_folder() of platform/private_folder.cpp), made if it isn't
-    there. Raises OSError where it can't be made or is not this user's alone."""
+    """The folder that `optrace attach` searches (cache_folder() of platform/private_folder.cpp).
+    Creates it if needed. Raises OSError if that fails or if other users have access to it."""
     own, xdg, home = map(os.environ.get, ("OPTRACE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"))
     if not (own or xdg or home):
         raise OSError("HOME is not set")
@@ -147,7 +148,7 @@ def _require(status, forbidden, path):
 
 
 def _is_ours(descriptor):
-    """Whether it is this user or root who has connected."""
+    """True if a process of this user or of root has connected."""
     import _socket
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
     try:
@@ -161,12 +162,12 @@ def _is_ours(descriptor):
 def _after_fork():
     global _listener
     if _listener is not None:
-        _listener.close()  # The parent's goes on: it has the same socket.
+        _listener.close()  # The parent keeps the same socket open.
         _listener = None
     try:
         _listener = _Listener()
     except Exception:
-        pass  # It can't be attached to so, and goes on.
+        pass  # The child goes on, but can't be attached to in this way.
 
 
 def _close():

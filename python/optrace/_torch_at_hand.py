@@ -1,4 +1,4 @@
-"""What the tracer needs to know of this process's torch, for _optrace."""
+"""Describes this process's torch for _optrace."""
 import importlib.util
 import os
 import pathlib
@@ -22,7 +22,7 @@ _known = {}
 
 
 def describe():
-    """The part of a trace's meta that is the same for all traces, and where things lie."""
+    """The part of a trace's meta that all traces share, and the paths of torch and Python."""
     if not _known:
         try:
             import torch
@@ -40,6 +40,6 @@ def dispatch_tables(ops):
 
 
 def place():
-    """Where the Python code is that calls, for a trace's header: `train.py, line 12`."""
+    """The location of the calling Python code for a trace's header: `train.py, line 12`."""
     frame = sys._getframe(1)
     return f"{os.path.basename(frame.f_code.co_filename)}, line {frame.f_lineno}"

@@ -1,4 +1,4 @@
-"""pytest: a marker that holds a test against rules, and a fixture to trace a part of one.
+"""pytest: a marker that checks what a test runs against rules, and a fixture to trace a part of it.
 
     @pytest.mark.optrace(expect="conv2d uses onednn")
     def test_model(model, batch):
@@ -9,8 +9,8 @@
             model(batch)
         optrace.check(t, ["never calls *slow_conv*", "copies <= 2"])
 
-docs/pytest.md is the reference. Neither torch nor what is compiled of optrace is loaded before a
-test uses it.
+docs/pytest.md is the reference. torch and the compiled part of optrace are not loaded before a test
+uses them.
 """
 import functools
 import hashlib
@@ -25,7 +25,7 @@ from ._error import Error
 
 _RULE_FILES = (".yaml", ".yml", ".json")
 _expectations = pytest.StashKey()
-_kept = pytest.StashKey()  # How many traces of a test were.
+_kept = pytest.StashKey()  # Number of traces of a test that were kept.
 
 
 def pytest_addoption(parser):
@@ -43,14 +43,15 @@ def pytest_configure(config):
 
 
 def _marker(expect, *, allow_unknown=False):
-    """What a marker's arguments are: the rules, and whether names may be unknown."""
+    """The arguments of a marker: the rules, and whether unknown names are allowed."""
     if not isinstance(allow_unknown, bool):
         raise TypeError(f"allow_unknown is True or False, not {allow_unknown!r}")
     return expect, allow_unknown
 
 
 def pytest_runtest_setup(item):
-    # The marker nearest to the test comes first; rules are listed as they are read in the file.
+    # iter_markers() starts with the marker nearest to the test. The reverse is the order in the
+    # file.
     markers = list(item.iter_markers("optrace"))[::-1]
     if not markers:
         return
@@ -61,7 +62,7 @@ def pytest_runtest_setup(item):
     expectations = []
     for marker in markers:
         try:
-            # Bound first: its errors name no function.
+            # Binds first, because the errors of bind() name no function.
             inspect.signature(_marker).bind(*marker.args, **marker.kwargs)
             expect, allow_unknown = _marker(*marker.args, **marker.kwargs)
         except TypeError as error:
@@ -82,7 +83,7 @@ def pytest_runtest_call(item):
     if not expectations:
         return (yield)
     traced = _TracedFunction(item.obj)
-    # As pytest itself does it for --trace; it is what unittest's tests are called by, too.
+    # Same as pytest's --trace does; unittest's tests are called through this attribute too.
     item.obj = traced.call
     try:
         result = yield
@@ -129,7 +130,7 @@ def _start():
 
 
 def _stop_quietly(trace):
-    """What the test raised is to be seen, not what optrace has to say about it."""
+    """Stops the trace. Hides errors of optrace, so that the test's own exception is shown."""
     try:
         trace.stop()
     except Error:
@@ -138,7 +139,7 @@ def _stop_quietly(trace):
 
 def _check(item, traced, expectations):
     if traced.trace is None:
-        # Of unittest's tests pytest shows their own failure in place of this.
+        # For unittest's tests pytest shows their own failure in place of this one.
         _refuse("the test was not called through what traces it, so its rules say nothing; another "
                 "plugin replaced it")
     _keep(item, traced.trace)
@@ -151,13 +152,13 @@ def _check(item, traced, expectations):
         if not check:
             broken.append(check)
     if broken:
-        # pytest itself ends a failure with its line, but for those that come without a traceback.
+        # pytest itself ends a failure with its line, except one without a traceback.
         file, line, _ = item.location
         _refuse(f"{_text_of(broken)}\n\n{file}:{(line or 0) + 1}: Failed")
 
 
 def _text_of(checks):
-    """What did not hold: first, on a line that pytest's summary shows, then all of it."""
+    """The rules that do not hold: one on the first line, which pytest's summary shows, then all."""
     first = next(rule for rule in checks[0].rules if rule["status"] != "passed")
     return "\n\n".join([f"{first['name']}: {first['found']}", *(str(it).rstrip() for it in checks)])
 
@@ -168,17 +169,17 @@ def _refuse(text):
 
 
 def _module():
-    """optrace with all that it has."""
+    """Returns the package optrace with its compiled part loaded."""
     try:
         import optrace
-        optrace.trace  # Loads what is compiled.
+        optrace.trace  # Loads the compiled part.
     except ImportError as error:
         _refuse(str(error))
     return optrace
 
 
 def _from_here(expect, item):
-    """The same with the files of rules found that lie beside the test, wherever pytest runs."""
+    """Replaces the names of rule files beside the test by their paths, wherever pytest runs."""
     if isinstance(expect, (list, tuple)):
         return [_from_here(one, item) for one in expect]
     if isinstance(expect, (str, os.PathLike)) and str(expect).endswith(_RULE_FILES):
@@ -192,7 +193,7 @@ def _keep(item, trace):
     if kept_in is None:
         return
     folder = pathlib.Path(kept_in)
-    # Short enough for a file's name, and one for each test.
+    # Short enough for a file name, and unique for each test.
     readable = re.sub(r"[^\w.-]+", "_", item.nodeid)[-150:]
     number = item.stash.get(_kept, 0)
     item.stash[_kept] = number + 1
@@ -206,17 +207,17 @@ def _keep(item, trace):
 
 
 class Tracer:
-    """What the fixture gives."""
+    """The value of the fixture `optrace`."""
 
     def __init__(self, item):
         self._item = item
 
     def trace(self, **options):
-        """optrace.trace(): a Trace, for a with block."""
+        """Same as optrace.trace(): returns a Trace for a with block."""
         return _module().trace(**options)
 
     def check(self, trace, expect, *, allow_unknown=False):
-        """Raises AssertionError unless all rules hold for the trace; else returns the Check."""
+        """Checks a trace. Raises AssertionError unless all rules hold; else returns the Check."""
         __tracebackhide__ = True
         check = trace.check(_from_here(expect, self._item), allow_unknown=allow_unknown)
         _keep(self._item, trace)

@@ -1,8 +1,8 @@
-"""ops.py FOLDER OUTPUT: what native_functions.yaml and derivatives.yaml say of each op, as torchgen
-understands them. FOLDER is a PyTorch source tree or the folder `packaged` of an installed torchgen.
-OUTPUT gets one JSON object a line and op, in the order of the yaml, ops that torchgen makes from
-others last: name, unambiguous_name and line (in native_functions.yaml), and facts, whose keys are
-those of indexer/store/op_facts.h.
+"""ops.py FOLDER OUTPUT: writes the facts about each op in native_functions.yaml and
+derivatives.yaml, as parsed by torchgen. FOLDER is a PyTorch source tree or the folder `packaged` of
+an installed torchgen. OUTPUT gets one JSON object per line and op, in the order of the yaml; ops
+that torchgen generates from others come last. Keys: name, unambiguous_name, line (in
+native_functions.yaml) and facts, whose keys are those of indexer/store/op_facts.h.
 """
 import collections
 import importlib
@@ -15,12 +15,12 @@ import sys
 LAYOUTS = [("aten/src/ATen/native", "tools/autograd", "tools.autograd.load_derivatives"),
            ("ATen/native", "autograd", "torchgen.packaged.autograd.load_derivatives")]
 
-# A formula of derivatives.yaml: of which arguments or results, its text, its line.
+# A formula of derivatives.yaml: the names of its arguments or results, its text, its line.
 Formula = collections.namedtuple("Formula", ["names", "text", "line"])
 
 
 def read_entries(path, loader):
-    """An entry of derivatives.yaml: `name` -> (line, {dispatch key: [Formula]})."""
+    """The entries of derivatives.yaml: `name` -> (line, {dispatch key: [Formula]})."""
     import yaml
 
     def text(node):
@@ -49,7 +49,7 @@ def read_entries(path, loader):
 
 
 class Derivatives:
-    """Which entry of derivatives.yaml torchgen takes for which op."""
+    """Maps ops to the entries of derivatives.yaml that torchgen uses for them."""
 
     def __init__(self, module, native, tags, path, functions):
         from torchgen.api.autograd import match_differentiability_info
@@ -64,7 +64,7 @@ class Derivatives:
             made = create(definition, *arguments)
             for key, info in made[1].items():
                 line, by_key = entries[name]
-                # A view's copy has the derivatives of the view.
+                # The copy of a view has the derivatives of the view.
                 self.entry_of[id(info)] = self.entry_of[id(info.derivatives)] = line, by_key[key]
                 self.entry_of_node[info.op] = line, by_key[key]
             return made
@@ -84,7 +84,7 @@ class Derivatives:
         renamed = {}
         if entry is None:
             entry = self.of_reference(info)
-            # In the order in which torchgen takes an entry's formulas.
+            # In the order in which torchgen processes an entry's formulas.
             taken = [formula.names for formula in sorted(entry[1])
                      if is_of_inputs(formula, info.derivatives)]
             renamed = dict(zip(taken, (made.var_names for made in info.derivatives)))
@@ -100,7 +100,7 @@ class Derivatives:
         return made
 
     def of_reference(self, info):
-        """The entry of the op whose derivative a foreach op takes for each tensor."""
+        """The entry of the op whose derivative a foreach op applies to each tensor."""
         reference = re.match(r"Foreach(.*Backward\d+)", info.op)
         return self.entry_of_node[reference.group(1)]
 

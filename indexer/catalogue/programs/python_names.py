@@ -1,10 +1,11 @@
-"""python_names.py OUTPUT: the names of the Python API of the torch that this Python has, as JSON
-objects, one a line and name, sorted: name, kind, target, file, line. The kinds are those of
-PythonKind in indexer/store/index_store.h. Files are relative to the folder that torch lies in.
+"""python_names.py OUTPUT: writes the names of the Python API of this Python's torch as JSON
+objects, one per line and name, sorted, with the keys name, kind, target, file and line. The kinds
+are those of PythonKind in indexer/store/index_store.h. Files are relative to the parent folder of
+torch.
 
-Classes and functions written in Python are read from their source, whatever can or can't be
-imported here; those that lie in a function have their qualified name, `f.<locals>.g`. What the
-public namespaces hold beside them (aliases, and what is bound in C++) is asked of an imported torch.
+Classes and functions written in Python are read from their source, so that they need not be
+importable; those defined in a function have their qualified name, `f.<locals>.g`. The other members
+of the public namespaces (aliases, and functions bound in C++) are read from an imported torch.
 """
 import ast
 import builtins
@@ -18,7 +19,7 @@ import warnings
 
 PACKAGES = ["torch", "functorch", "torchgen"]
 
-# Namespaces that are asked what they hold. One that a version has not got is passed over.
+# Namespaces whose members are listed. A namespace that a version lacks is skipped.
 NAMESPACES = """
 torch torch._C torch.accelerator torch.amp torch.ao.quantization torch.autograd torch.autograd.forward_ad
 torch.autograd.functional torch.autograd.grad_mode torch.autograd.graph torch.autograd.profiler
@@ -34,8 +35,8 @@ torch.serialization torch.signal.windows torch.sparse torch.special torch.storag
 torch.utils.checkpoint torch.utils.data torch.utils.dlpack torch.utils.hooks torch.xpu
 """.split()
 
-# Where functions bound in C++ live, and the name that their users know them by. The first that holds
-# a function names it.
+# Namespaces of functions bound in C++, and their public names. The first namespace that contains a
+# function determines its name.
 BOUND = [("torch._C._nn", "torch._C._nn"), ("torch._C._linalg", "torch._C._linalg"),
          ("torch._C._fft", "torch._C._fft"), ("torch._C._special", "torch._C._special"),
          ("torch._C._sparse", "torch._C._sparse"), ("torch._C._nested", "torch._C._nested"),
@@ -47,7 +48,7 @@ BUILTIN_ATTRIBUTES = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def dotted(node):
-    """`a.b` of an expression; of `a.b[T]` too. None for any other."""
+    """`a.b` for the expressions `a.b` and `a.b[T]`; None for any other."""
     if isinstance(node, ast.Subscript):
         return dotted(node.value)
     if isinstance(node, ast.Attribute):
@@ -61,14 +62,14 @@ def is_type_checking(test):
 
 
 def is_stand_in(node):
-    """An overload, or what adds a setter to a property: the real definition is another one."""
+    """True for an overload and for a property's setter or deleter, which are not the definition."""
     names = [(dotted(decorator) or "").split(".")[-1] for decorator in node.decorator_list]
     return any(name in ("overload", "_overload", "_overload_method", "setter", "deleter")
                for name in names)
 
 
 class SourceModule:
-    """The names that a module's source binds."""
+    """The names that the source of a module binds."""
 
     def __init__(self, name, file, tree, is_package):
         self.name = name
@@ -95,13 +96,13 @@ class SourceModule:
                 self.define(prefix + node.name, real_one, "f", node.lineno)
                 self.read(node.body, f"{prefix}{node.name}.<locals>.", real_one)
             elif isinstance(node, ast.If):
-                # The first branch is what is meant to be there; the last definition stands.
+                # The first branch is the intended one; later definitions replace earlier ones.
                 self.read(node.orelse, prefix, real)
                 self.read(node.body, prefix, real and not is_type_checking(node.test))
             elif isinstance(node, ast.Try):
                 for handler in node.handlers:
                     self.read(handler.body, prefix, real)
-                # What is meant to be there, rather than what makes up for it.
+                # The body is intended, the handlers are substitutes.
                 self.read([*node.body, *node.orelse, *node.finalbody], prefix, real)
             elif isinstance(node, (ast.With, ast.For, ast.While)):
                 self.read(node.body, prefix, real)
@@ -141,14 +142,14 @@ class SourceModule:
 
 
 class Source:
-    """All modules below the folder that torch lies in."""
+    """All modules below the parent folder of torch."""
 
     def __init__(self, site):
         self.modules = {}
         for package in PACKAGES:
             for path in sorted((site / package).rglob("*.py")):
                 self.add(path, path.relative_to(site))
-        # `Linear` -> the modules that define one.
+        # `Linear` -> the modules that define that name.
         self.holders = {}
         for module in self.modules.values():
             for name in module.definitions:
@@ -161,12 +162,12 @@ class Source:
             try:
                 tree = ast.parse(path.read_bytes())
             except (SyntaxError, ValueError, RecursionError, OSError):
-                return  # A template or a file for another Python: it defines nothing here.
+                return  # A template or a file for another Python version: not a module here.
             name = ".".join(parts)
             self.modules[name] = SourceModule(name, file.as_posix(), tree, is_package)
 
     def split(self, name):
-        """(module, `Linear.forward`) of a full name; the module is the longest that there is."""
+        """(module, `Linear.forward`) for a full name; the module is the longest one that exists."""
         parts = name.split(".")
         for count in range(len(parts), 0, -1):
             module = self.modules.get(".".join(parts[:count]))
@@ -179,7 +180,7 @@ class Source:
         return module is not None and (not rest or rest in module.definitions)
 
     def resolve(self, name):
-        """The full name under which something is defined, seen through imports."""
+        """The full name under which a name is defined, resolved through imports."""
         for _ in range(20):
             module, rest = self.split(name)
             if module is None or not rest or rest in module.definitions:
@@ -211,21 +212,21 @@ class Source:
 
 
 class Namespaces:
-    """What an imported torch holds beside what its source defines."""
+    """The members of an imported torch that its source does not define."""
 
     def __init__(self, source):
         self.source = source
         self.names = {}  # name -> (kind, target, file, line)
         self.bound = {}  # id of a function bound in C++ -> its name
-        self.kept = []  # So that no id is used twice.
+        self.kept = []  # Keeps the objects alive, so that no id is reused.
         for namespace, known_as in BOUND:
             self.read_bound(namespace, known_as)
 
     def get(self, name):
-        """The module or class of that name."""
+        """The module or class with that name; None if there is none."""
         try:
             return importlib.import_module(name)
-        except Exception:  # Whatever importing may throw.
+        except Exception:  # Importing may raise anything.
             holder, _, last = name.rpartition(".")
             try:
                 return getattr(importlib.import_module(holder), last, None)
@@ -233,9 +234,9 @@ class Namespaces:
                 return None
 
     def members(self, namespace):
-        """(name, object) in the order of the names; without double underscores for modules."""
+        """(name, object), sorted by name, without names such as `__name__`."""
         found = dict(vars(namespace)) if hasattr(namespace, "__dict__") else {}
-        for name in dir(namespace):  # What classes and C++ objects have without a dictionary.
+        for name in dir(namespace):  # Members of classes and C++ objects without a __dict__.
             if name not in found:
                 try:
                     found[name] = getattr(namespace, name)
@@ -259,25 +260,25 @@ class Namespaces:
                 self.add(f"{namespace}.{name}", "b", self.bound.setdefault(id(value), full))
 
     def bound_modules(self):
-        """The modules in torch._C: torch._C._functorch."""
+        """The modules in torch._C, such as torch._C._functorch."""
         return [f"torch._C.{name}" for name, value in self.members(self.get("torch._C"))
                 if isinstance(value, types.ModuleType)]
 
     def add(self, name, kind, target, line=0, file=""):
-        """`target`: what the name stands for; where it is the name itself, none."""
+        """Adds a name. `target` is the definition's name, or `name` itself if it is no alias."""
         if kind == "b":
             self.names.setdefault(target, ("b", "", "", 0))
         if name != target and not self.source.defines(name):
             self.names.setdefault(name, ("a", target, file, line))
 
     def defined_name(self, value):
-        """The name under which Python source defines a class or function; None if none does."""
+        """The name under which Python source defines a class or function; None if there is none."""
         if "<locals>" in value.__qualname__:
-            return None  # One of many that were made there.
+            return None  # One of many objects made by that function.
         name = f"{value.__module__}.{value.__qualname__}"
         if self.source.defines(name):
             return name
-        # torch.Tensor calls itself by another module than the one that defines it.
+        # torch.Tensor names another module than the one that defines it.
         for holder in self.source.holders.get(value.__qualname__, []):
             module = sys.modules.get(holder)
             if module is not None and getattr(module, value.__qualname__, None) is value:
@@ -292,7 +293,7 @@ class Namespaces:
         for name, value in self.members(held):
             try:
                 self.read_member(namespace, name, value, name in public)
-            except Exception:  # An object that answers no question must not cost the others.
+            except Exception:  # An object that can't be inspected must not affect the others.
                 continue
 
     def read_member(self, namespace, name, value, is_public):
@@ -317,15 +318,15 @@ class Namespaces:
         name = self.bound_class(value)
         self.add(full, "b", name)
         for member, descriptor in vars(value).items():
-            # torch.FloatTensor holds a copy of all that a tensor has; pybind11's methods know of
-            # no class.
+            # torch.FloatTensor has a copy of all members of a tensor. pybind11's methods have no
+            # __objclass__.
             is_own = (getattr(descriptor, "__objclass__", None) is value
                       or type(descriptor).__name__ == "instancemethod")
             if is_own and member[:2] != "__":
                 self.add(f"{name}.{member}", "b", f"{name}.{member}")
 
     def bound_class(self, value):
-        """`torch.Size`, also where the class calls itself by a name that it can't be had by."""
+        """`torch.Size`, also if the class states a name under which it can't be accessed."""
         name = f"{value.__module__}.{value.__qualname__}"
         holder, _, last = name.rpartition(".")
         public = getattr(sys.modules.get("torch"), last, None)
@@ -340,7 +341,7 @@ class Namespaces:
             if defined is not None:
                 self.add(full, "a", defined)
                 return
-        # Made by a call: where the name is bound is the best that there is to know.
+        # Made by a call: the best known location is the line that binds the name.
         resolved = self.source.resolve(full)
         module, rest = self.source.split(resolved)
         if module is not None and rest in module.definitions:
@@ -380,7 +381,7 @@ def main(output):
     site = pathlib.Path(importlib.util.find_spec("torch").origin).parent.parent
     source = Source(site)
     found = {}
-    warnings.simplefilter("ignore")  # Deprecated members say so when they are looked at.
+    warnings.simplefilter("ignore")  # Accessing deprecated members warns.
     try:
         importlib.import_module("torch")
         namespaces = Namespaces(source)
@@ -389,7 +390,7 @@ def main(output):
             namespaces.read(namespace)
         found.update(namespaces.names)
     except ImportError:
-        pass  # The source alone, then.
+        pass  # Only the source is listed then.
     found.update((name, rest) for name, *rest in source.names())
 
     with open(output, "w", encoding="utf-8") as file:

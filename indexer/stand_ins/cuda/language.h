@@ -1,6 +1,6 @@
-// What nvcc adds to C++, for reading the host's side of a .cu file: the language's keywords and
-// built-in variables, the launch syntax, and as much of the device's library as keeps a parser
-// going. Never compiled to code.
+// The additions of nvcc to C++ that are needed to parse the host side of a .cu file: keywords and
+// built-in variables, the launch syntax, and enough of the device library for a parser to continue.
+// Never compiled to code.
 #pragma once
 
 #define __host__ __attribute__((host))
@@ -35,7 +35,7 @@ extern const dim3 blockDim;
 extern const dim3 gridDim;
 extern const int warpSize;
 
-// The call that <<<grid, block, shared, stream>>> stands for.
+// The call that <<<grid, block, shared, stream>>> is translated to.
 extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, unsigned long shared = 0,
                                                 struct CUstream_st* stream = nullptr);
 

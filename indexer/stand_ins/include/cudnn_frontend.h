@@ -1,6 +1,6 @@
-// Stands in for NVIDIA's cudnn_frontend, which no wheel brings and which takes a compiler half a
-// minute to read: the names that PyTorch mentions, so that the functions around them have their
-// types and cuDNN's own calls are found. Never compiled to code.
+// Stand-in for NVIDIA's cudnn_frontend, which no wheel contains and which takes a compiler half a
+// minute to parse. Declares the names that PyTorch uses, so that the functions around them have
+// their types and the calls of cuDNN itself are found. Never compiled to code.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class cudnnException : public std::exception {
   cudnnStatus_t getCudnnStatus() const;
 };
 
-// What all descriptors and lists have.
+// The members common to all descriptors and lists.
 class stand_in_descriptor {
  public:
   std::string describe() const;
@@ -89,7 +89,7 @@ using executionPlans_t = std::vector<ExecutionPlan>;
 using Predicate = std::function<bool(const ExecutionPlan&)>;
 using GeneratorSource = std::function<EngineConfigList(OperationGraph&)>;
 
-// The parts of a builder take and give what they like here.
+// Every setter accepts any arguments.
 template <typename Built>
 class stand_in_builder {
  public:

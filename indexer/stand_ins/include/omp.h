@@ -1,4 +1,4 @@
-// OpenMP's run-time functions, as far as PyTorch calls them. clang brings no omp.h of its own.
+// The OpenMP run-time functions that PyTorch calls. clang has no omp.h of its own.
 #pragma once
 
 extern "C" {

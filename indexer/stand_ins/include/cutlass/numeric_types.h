@@ -1,6 +1,6 @@
-// Stands in for NVIDIA's CUTLASS, which no wheel brings: what the names of PyTorch's attention
-// kernels are made of, so that those who choose and launch a kernel are found. Never compiled to
-// code.
+// Stand-in for NVIDIA's CUTLASS, which no wheel contains: the types in the names of PyTorch's
+// attention kernels, so that the functions that choose and launch a kernel are found. Never
+// compiled to code.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Stands in for thrust's complex numbers, which no wheel brings: what c10::complex mentions of them
-// (c10/util/complex.h). Never compiled to code.
+// Stand-in for thrust's complex numbers, which no wheel contains: the declarations that
+// c10::complex uses (c10/util/complex.h). Never compiled to code.
 #pragma once
 
 namespace thrust {

@@ -1,2 +1,2 @@
 #pragma once
-#include "tuple.h"  // It has everything.
+#include "tuple.h"  // tuple.h also has pair and make_pair.

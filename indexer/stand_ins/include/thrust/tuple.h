@@ -1,4 +1,4 @@
-// Stands in for thrust's tuples, which no wheel brings, with the standard library's.
+// Stand-in for thrust's tuples, which no wheel contains; uses those of the standard library.
 #pragma once
 
 #include <tuple>
