@@ -35,16 +35,16 @@ std::string times(std::uint64_t count) {
   return fmt::format("{} time{}", count, count == 1 ? "" : "s");
 }
 
-/// The frame as people name it.
+/// Returns the name of a frame for display.
 std::string shown_name(const Frame& frame) {
   const bool step = !text_at(frame.detail, "step").empty();
   return step && frame.op ? *frame.op : short_name(frame.name);
 }
 
-/// Each tensor among an op's arguments and results, and of the other kinds of its calls.
+/// Visits each tensor among an op's arguments and results, in all variants of its calls.
 template <typename Visit>
 void each_tensor(const Json& value, const Visit& visit) {
-  // Op records are bounded in depth by those who read them.
+  // The readers of op records limit their depth.
   std::vector<const Json*> pending{&value};
   while (!pending.empty()) {
     const Json& at = *pending.back();
@@ -55,7 +55,7 @@ void each_tensor(const Json& value, const Visit& visit) {
   }
 }
 
-/// Calls of an op with a tensor of that dtype among their arguments, or their results.
+/// Counts the calls of an op with a tensor of that dtype among their arguments or results.
 std::uint64_t calls_on_dtype(const Frame& frame, const std::string& dtype) {
   if (!frame.detail.is_object()) return 0;
   const auto has = [&](const char* key, const Json& call) {
@@ -79,7 +79,7 @@ bool has_op_record(const Frame& frame) {
   return frame.detail.is_object() && frame.detail.contains("arguments");
 }
 
-/// Calls of an op on that device: cpu, cuda, or any if empty.
+/// Counts the calls of an op on a device: cpu, cuda, or any if empty.
 std::uint64_t calls_on(const Frame& frame, const std::string& device, const Report& report) {
   if (device.empty()) return frame.calls;
   const auto amount = [&](bool cuda, std::uint64_t calls) {
@@ -128,7 +128,8 @@ bool is_call_of(const Frame& frame, std::string_view op) {
   return is_op_call(frame) && frame.op && *frame.op == op;
 }
 
-/// What copies all tensors of a list with kernels of its own, and calls aten::copy_ for none.
+/// Returns true for a call that copies all tensors of a list with its own kernels, without
+/// aten::copy_.
 bool is_fused_copy(const Frame& frame) {
   if (!is_call_of(frame, "aten::_foreach_copy_")) return false;
   std::vector<const Frame*> pending{&frame};
@@ -141,7 +142,7 @@ bool is_fused_copy(const Frame& frame) {
   return true;
 }
 
-/// How much of `measure` the last frame of the path is.
+/// Returns how much the last frame of the path adds to `measure`.
 std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& breaks) {
   const Frame& frame = *path.back();
   const Frame* const parent = path.size() > 1 ? path[path.size() - 2] : nullptr;
@@ -184,7 +185,8 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
   return 0;
 }
 
-/// Calls of a library's function that were noted inside of the frame and have none of their own.
+/// Counts the calls of a library function that are recorded in the frame and have no frame of their
+/// own.
 std::uint64_t calls_inside(const NameMeaning& meaning, const Frame& frame) {
   if (!frame.detail.is_object()) return 0;
   const auto calls = frame.detail.find("calls");
@@ -201,7 +203,8 @@ std::uint64_t calls_inside(const NameMeaning& meaning, const Frame& frame) {
   return count;
 }
 
-/// A frame of PyTorch's that an index or Python could have told the source of.
+/// Returns true for a frame of PyTorch without a source, although an index or Python could provide
+/// one.
 bool lacks_source(const Frame& frame) {
   const bool told = frame.layer == Layer::python || frame.layer == Layer::binding ||
                     frame.layer == Layer::dispatcher || frame.layer == Layer::autograd ||
@@ -209,13 +212,13 @@ bool lacks_source(const Frame& frame) {
   return told && (!frame.source || frame.source->file.empty());
 }
 
-/// What is counted for one rule while the tree is walked.
+/// The counts for one rule during the walk of the tree.
 struct Tally {
   std::uint64_t found = 0;
   std::optional<Path> first;
-  std::vector<CheckPlace> places;  // By first occurrence.
+  std::vector<CheckPlace> places;  // In the order of first occurrence.
   std::map<std::pair<std::string_view, std::uint32_t>, std::size_t> known_places;
-  // uses: ops that did, those of which it can't be told, and what the others used instead.
+  // Only for `uses`: calls that use the backend, calls that may use it, and libraries used instead.
   std::uint64_t good = 0;
   std::uint64_t doubtful = 0;
   std::set<std::string> instead;
@@ -272,16 +275,16 @@ class Check {
     }
   }
 
-  /// Reports leave out what leads to nothing that they show.
+  /// Reports leave out calls below which they show nothing.
   void count_what_is_not_shown() {
     for (std::size_t i = 0; i < rules_.size(); ++i)
       if (rules_[i].kind == Rule::Kind::calls)
         tallies_[i].found = std::max(tallies_[i].found, names_.recorded_calls(meanings_[i]));
   }
 
-  /// Trees may be deeper than a stack.
+  /// Without recursion: trees may be deeper than the call stack allows.
   void walk() {
-    std::vector<std::pair<const Frame*, std::size_t>> pending;  // With how many are above.
+    std::vector<std::pair<const Frame*, std::size_t>> pending;  // (frame, frames above it)
     for (auto root = report_.roots.rbegin(); root != report_.roots.rend(); ++root)
       pending.emplace_back(&*root, 0);
     Path path;
@@ -301,7 +304,7 @@ class Check {
     }
   }
 
-  /// The innermost Python function at a frame, whose entry in `python_` is the last.
+  /// Returns the innermost Python function at a frame, for which `python_` has the last entry.
   std::string_view inside_of(const Frame& frame) const {
     return frame.layer == Layer::python ? std::string_view(frame.name) : python_.back();
   }
@@ -345,8 +348,8 @@ class Check {
     note_place(tally, path, more);
   }
 
-  /// How far out the innermost Python frame of the program itself is, whose place `own_` gets for
-  /// the last frame; where there is none, that of another package than torch.
+  /// Returns the position in the path of the innermost Python frame of the program itself, for the
+  /// last entry of `own_`. If there is none, of a package other than torch.
   std::size_t own_place(const Path& path) const {
     const Frame& frame = *path.back();
     const std::size_t above = path.size() - 1;
@@ -356,19 +359,19 @@ class Check {
     return better ? above : before;
   }
 
-  /// A Python frame of the program itself, not of torch.
+  /// Returns true for a Python frame outside of torch.
   static bool is_own(const Frame& frame) {
     return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
            frame.source->line != 0 && !frame.source->file.starts_with("torch/");
   }
 
-  /// Of the interpreter's library, or of an installed package.
+  /// Returns true for code of the interpreter's library or of an installed package.
   static bool is_installed(const Frame& frame) {
     return frame.source && (frame.source->file.starts_with('<') ||
                             frame.source->file.find("/lib/python3") != std::string::npos);
   }
 
-  /// Null where the way has no such frame, or the frame no source.
+  /// Returns null if the path has no such frame, or the frame no source.
   static const FrameSource* source_at(const Path& path, std::size_t at) {
     if (at >= path.size()) return nullptr;
     const Frame& frame = *path[at];
@@ -392,8 +395,8 @@ class Check {
     if (place.range != range) place.range.reset();
   }
 
-  /// `first` becomes the way to what breaks the rule: the backend that is not to be, or the one
-  /// that took its place.
+  /// Counts an op's calls. `first` becomes the path to the cause of a failure: the forbidden
+  /// backend, or the library that was used instead.
   void note_use(const Rule& rule, const NameMeaning& meaning, Tally& tally, const Path& path) {
     const Frame& op = *path.back();
     if (!is_op_call(op) || !op.op || !meaning.names_operator(*op.op)) return;
@@ -402,7 +405,7 @@ class Check {
     tally.found += calls;
     Path good;
     Path other;
-    std::uint64_t good_calls = 0;  // Of the backend, each of which can be one op's.
+    std::uint64_t good_calls = 0;  // Calls of the backend; each can belong to one op call.
     std::size_t good_depth = path.size();
     std::vector<std::pair<const Frame*, std::size_t>> pending{{&op, path.size() - 1}};
     Path way = path;
@@ -414,7 +417,7 @@ class Check {
       if (way.size() <= good_depth) good_depth = std::numeric_limits<std::size_t>::max();
       if (is_work_of(*frame, rule.backend)) {
         if (good.empty()) good = way;
-        // What the backend calls of its own is no other call of it.
+        // Calls within the backend are not further calls of it.
         if (way.size() < good_depth) {
           good_calls += frame->calls;
           good_depth = way.size();
@@ -431,7 +434,7 @@ class Check {
         pending.emplace_back(&*child, way.size());
     }
     const bool never = rule.kind == Rule::Kind::never_uses;
-    // Calls on another device took the same path: the backend may have worked for those.
+    // Calls on another device took the same path; the backend may have worked for those.
     const bool cuda_only = is_of_cuda(rule.backend);
     const std::uint64_t elsewhere = cuda_only ? 0 : op.calls - std::min(op.calls, calls);
     const std::uint64_t most = cuda_only && rule.device == "cpu" ? 0 : std::min(good_calls, calls);
@@ -444,7 +447,7 @@ class Check {
     if (!tally.first) tally.first = never ? good : !other.empty() ? other : own_work(path);
   }
 
-  /// Where no library was called, the way to the first device kernel, or else to the op.
+  /// If no library was called, returns the path to the first device kernel, or else to the op.
   static Path own_work(const Path& op) {
     Path way = op;
     std::vector<std::pair<const Frame*, std::size_t>> pending{{op.back(), op.size() - 1}};
@@ -511,7 +514,7 @@ class Check {
       cannot_tell_because(sentence_of(*shortfall), std::string(kind_of(*shortfall).remedy), result);
   }
 
-  /// Something that the report lacks and that could turn the verdict; null if nothing could.
+  /// Returns the first shortfall that could change the verdict; null if none could.
   const Shortfall* what_could_turn(const Rule& rule, const NameMeaning& meaning, const Tally& tally,
                                    bool good) const {
     const auto found = std::ranges::find_if(report_.shortfalls, [&](const Shortfall& shortfall) {
@@ -526,7 +529,7 @@ class Check {
     result.remedy = std::move(remedy);
   }
 
-  /// Why a rule means nothing for this report; empty where it does.
+  /// Returns why the rule can't be decided for this report; empty if it can.
   std::string cannot_tell(const Rule& rule, const NameMeaning& meaning, const Tally& tally,
                           std::string& remedy) const {
     switch (rule.kind) {
@@ -554,7 +557,7 @@ class Check {
     return {};
   }
 
-  /// Why calls whose arguments are not in the report could turn the verdict; empty where none can.
+  /// Returns why calls whose arguments are missing could change the verdict; empty if none could.
   std::string why_incomplete(const Rule& rule, const Tally& tally, std::string& remedy) const {
     const bool dtype = rule.kind == Rule::Kind::no_dtype;
     const std::uint64_t left_out = dtype ? left_out_ : left_out_copies_;
@@ -567,7 +570,7 @@ class Check {
         left_out, left_out == 1 ? "" : "s", kMaxTallies);
   }
 
-  /// Why it means nothing that no call was found; empty where it does mean something.
+  /// Returns why the absence of calls proves nothing; empty if it does.
   std::string why_never_found(const Rule& rule, const NameMeaning& meaning,
                               std::string& remedy) const {
     const Knowledge known = names_.knowledge_of(meaning);
@@ -613,7 +616,8 @@ class Check {
              "(optrace source fetch makes one). --allow-unknown (in Python allow_unknown=True) "
              "takes it as it is.";
     constexpr std::size_t kMost = 3;
-    // Looking for names that are alike takes long; after so many, rules are wrong altogether.
+    // Searching for similar names is slow; with more unknown names than this, all rules are likely
+    // wrong.
     constexpr std::size_t kMaxCorrected = 10;
     const std::vector<std::string> near =
         corrected_++ < kMaxCorrected ? names_.near(pattern, kMost) : std::vector<std::string>();
@@ -646,13 +650,13 @@ class Check {
   const CheckOptions& options_;
   std::vector<Tally> tallies_;
   static constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> own_;  // For each frame of the way: the innermost of the program's own.
-  std::vector<NameMeaning> meanings_;     // Of each rule.
-  std::vector<std::string_view> python_;  // For each frame of the way: the Python function above.
-  mutable std::size_t corrected_ = 0;     // Unknown names for which others were looked for.
+  std::vector<std::size_t> own_;          // For each frame of the path: see own_place().
+  std::vector<NameMeaning> meanings_;     // For each rule.
+  std::vector<std::string_view> python_;  // For each frame of the path: the Python function above.
+  mutable std::size_t corrected_ = 0;     // Unknown names for which similar ones were looked up.
   GraphBreaks breaks_;
-  bool records_ = false;  // Some op has a record.
-  // Calls of ops that have none, and of those that copy to another device among them.
+  bool records_ = false;  // At least one op has a record.
+  // Op calls without records, and among them those of ops that may copy to another device.
   std::uint64_t left_out_ = 0;
   std::uint64_t left_out_copies_ = 0;
 };

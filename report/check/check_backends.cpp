@@ -13,11 +13,11 @@ namespace {
 
 struct Backend {
   std::string_view name;
-  std::string_view library;   ///< As a frame's detail has it; empty: told by its functions alone.
-  std::string_view function;  ///< Pattern; empty: none.
+  std::string_view library;   ///< Name as in a frame's detail; empty: only the function matters.
+  std::string_view function;  ///< Pattern of the function's name; empty: any.
 };
 
-// A backend may have several rows. The kinds of attention are ATen's (sdp_utils.cpp).
+// A backend may have several rows. The kinds of attention are those of ATen (sdp_utils.cpp).
 constexpr auto kBackends = std::to_array<Backend>({
     {"cudnn", "cuDNN", ""},
     {"cublas", "cuBLAS", ""},
@@ -48,7 +48,8 @@ constexpr auto kBackends = std::to_array<Backend>({
     {"math", "", "*_scaled_dot_product_attention_math*"},
 });
 
-// Fortran's names look alike; these are of BLAS (netlib.org/blas, and Intel's additions).
+// Functions of BLAS (netlib.org/blas, and Intel's additions). The form of the name does not
+// distinguish them from LAPACK's.
 constexpr std::string_view kFortran = "BLAS/LAPACK";
 constexpr auto kBlas = std::to_array<std::string_view>(
     {"asum",   "axpy",       "copy",  "dot",  "dotc",       "dotu", "gbmv", "gemm",

@@ -38,7 +38,7 @@ std::size_t count(const std::vector<CheckResult>& results, Status status) {
   return number;
 }
 
-/// `found 14`, and why that is not right.
+/// Formats the result with the rule's reason and the remedy: `found: 14 (...)`.
 std::string sentence(const CheckResult& result) {
   std::string text = "found: " + result.found;
   if (!result.rule.because.empty()) text += fmt::format(" ({})", result.rule.because);
@@ -50,19 +50,20 @@ std::string place_of(const CheckStep& step) {
   return step.file.empty() ? "" : fmt::format("  {}:{}", step.file, step.line);
 }
 
-/// A line of the program itself, not of torch.
+/// Returns true for a line of the program itself, not of torch.
 bool is_own_line(const CheckStep& step) {
   return step.layer == Layer::python && !step.file.empty() && step.line != 0 &&
          !step.file.starts_with("torch/") && !step.file.starts_with('<');
 }
 
-/// What is shown of a long way: the outermost line of the program's own (a test's, say), the
-/// innermost, and the end; null for steps that are left out. JSON has all.
+/// Selects the steps of a long path to show: the outermost line of the program's own code (such as
+/// a test), the innermost one, and the end. Null stands for steps that are left out. JSON contains
+/// all steps.
 std::vector<const CheckStep*> shown_steps(const std::vector<CheckStep>& path) {
   constexpr std::size_t kMost = 12;
   const std::size_t end = path.size() > kMost ? path.size() - kMost : 0;
   std::vector<const CheckStep*> shown;
-  std::size_t next = 0;  // The first step that is not decided on.
+  std::size_t next = 0;  // The first step that is not yet decided.
   const auto show = [&](std::size_t step) {
     if (step < next || step >= path.size()) return;
     if (step > next) shown.push_back(nullptr);
@@ -79,7 +80,7 @@ std::vector<const CheckStep*> shown_steps(const std::vector<CheckStep>& path) {
   return shown;
 }
 
-/// `Conv2d.forward > aten::conv2d > ...`, as far as it is shown.
+/// Formats the shown steps: `Conv2d.forward > aten::conv2d > ...`.
 std::string way(const CheckResult& result) {
   std::string text;
   for (const CheckStep* const step : shown_steps(result.path))
@@ -87,22 +88,23 @@ std::string way(const CheckResult& result) {
   return text;
 }
 
-/// Where a tool that annotates files may point: the lines of the program's own Python, or else the
-/// rule's line. One without a file for none.
+/// Returns the places for tools that annotate files: the lines of the program's own Python code, or
+/// else the line of the rule. Its file is empty if there is none.
 std::vector<CheckPlace> annotated(const CheckResult& result) {
   if (!result.places.empty()) return result.places;
   const auto line = static_cast<std::uint32_t>(result.rule.line);
   return {{.function = {}, .file = result.rule.file, .line = line}};
 }
 
-/// `  3 times at this line, 12 in all` where a rule found something at several lines.
+/// Returns ` (3 times at this line)` if the rule found something at several lines, else an empty
+/// string.
 std::string share_of(const CheckPlace& place, const CheckResult& result) {
   return result.places.size() < 2
              ? ""
              : fmt::format(" ({} time{} at this line)", place.count, place.count == 1 ? "" : "s");
 }
 
-/// `train.py:12  in step  ×3`, for each line where there are several.
+/// Returns `train.py:12 in step ×3` for each line, if there are several.
 std::vector<std::string> lines_of_places(const CheckResult& result, std::size_t limit) {
   std::vector<std::string> lines;
   if (result.places.size() < 2) return lines;
@@ -117,7 +119,7 @@ std::vector<std::string> lines_of_places(const CheckResult& result, std::size_t 
   return lines;
 }
 
-/// A line (from 1) of a file of Python source, if it can be read.
+/// Returns a line (from 1) of a Python source file, if it can be read.
 std::optional<std::string> source_line(const std::filesystem::path& file, std::uint32_t number) {
   constexpr std::uintmax_t kLargest = 16 << 20;  // Bytes.
   std::error_code error;
@@ -134,13 +136,13 @@ std::string dumped(const Json& json) {
   return write_json(json, 1) + "\n";
 }
 
-/// A file as an RFC 3986 URI: of an absolute path with the scheme `file`, else a relative
+/// Converts a path to an RFC 3986 URI: with the scheme `file` if it is absolute, else a relative
 /// reference.
 std::string uri_of(std::string_view path) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/!$&'()*+,;=@:";
   std::string uri = path.starts_with('/') ? "file://" : "";
-  // What is in front of a colon in the first segment would be a scheme.
+  // A colon in the first segment would end a scheme.
   if (path.substr(0, path.find('/')).find(':') != std::string_view::npos) uri = "./";
   for (const char c : path)
     uri += kPlain.find(c) != std::string_view::npos
@@ -149,20 +151,21 @@ std::string uri_of(std::string_view path) {
   return uri;
 }
 
-/// The 1-based column in UTF-16 code units for one in bytes of UTF-8. Nothing where the line is not
-/// that long.
+/// Converts a 1-based column in UTF-8 bytes to one in UTF-16 code units. Returns nothing if the
+/// line is shorter.
 std::optional<std::uint32_t> utf16_column(std::string_view line, std::uint32_t column) {
   if (column == 0 || column - 1 > line.size()) return std::nullopt;
   std::uint32_t units = 1;
   for (const char c : line.substr(0, column - 1)) {
     const auto byte = static_cast<unsigned char>(c);
-    // A character's first byte counts: twice for those beyond the Basic Multilingual Plane.
+    // Count the first byte of each character, twice for characters beyond the Basic Multilingual
+    // Plane.
     if ((byte & 0xC0U) != 0x80U) units += byte >= 0xF0 ? 2 : 1;
   }
   return units;
 }
 
-/// A place as a SARIF region. Columns take the source, which may not be at hand or not be the same.
+/// Converts a place to a SARIF region. Columns require the source, which may be missing or changed.
 Json region_of(const CheckPlace& place) {
   Json region = {{"startLine", place.line}};
   if (!place.range) return region;
@@ -177,7 +180,8 @@ Json region_of(const CheckPlace& place) {
   return region;
 }
 
-/// As GitHub's runner reads it back (actions/toolkit, packages/core/src/command.ts).
+/// Escapes text for a workflow command of GitHub's runner (actions/toolkit,
+/// packages/core/src/command.ts).
 std::string command_text(std::string_view text, bool property) {
   std::string escaped;
   for (const char c : printable(text)) {

@@ -30,7 +30,7 @@ struct MeasureName {
   std::string_view name;
   Measure measure;
 };
-// As words of a sentence; the first is the one that is printed.
+// The words used in a sentence. Of equal measures, the first is printed.
 constexpr auto kMeasures = std::to_array<MeasureName>({
     {"ops", Measure::ops},
     {"kernels", Measure::kernels},
@@ -44,7 +44,7 @@ constexpr auto kMeasures = std::to_array<MeasureName>({
     {"implicit copies", Measure::implicit_copies},
     {"failures", Measure::failures},
 });
-// `no ...`: none of them.
+// The words after `no`.
 constexpr auto kNone = std::to_array<MeasureName>({
     {"launch", Measure::launches},
     {"library call", Measure::library_calls},
@@ -69,7 +69,7 @@ constexpr auto kSigns = std::to_array<Sign>({{"<=", Relation::at_most},
                                              {"==", Relation::equal},
                                              {"!=", Relation::not_equal}});
 
-// As PyTorch prints them.
+// Spelled as PyTorch prints them.
 constexpr auto kDtypes = std::to_array<std::string_view>(
     {"float64",       "float32",     "float16",         "bfloat16",
      "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
@@ -113,7 +113,8 @@ std::optional<Measure> measure_named(const std::array<MeasureName, size>& table,
   return std::nullopt;
 }
 
-/// The last two words: `<= 12`. Nothing where there is no sign.
+/// Removes the last two words, `<= 12`, and sets the rule's bound. Returns false if there is no
+/// sign.
 bool take_bound(std::string_view sentence, std::vector<std::string>& words, Rule& rule) {
   if (words.size() < 2) return false;
   const std::string& sign = words[words.size() - 2];
@@ -135,7 +136,8 @@ void require_pattern(std::string_view sentence, const std::string& pattern) {
     throw refused(sentence, "a pattern needs a name in it");
 }
 
-/// `calls PATTERN [<= N]`, with `at` words before the pattern. Names of functions have spaces.
+/// Parses `calls PATTERN [<= N]`, with `at` words before the pattern. Function names may contain
+/// spaces.
 void take_calls(std::string_view sentence, std::vector<std::string> words, std::size_t at,
                 Rule& rule) {
   rule.kind = Rule::Kind::calls;
@@ -150,7 +152,7 @@ void take_calls(std::string_view sentence, std::vector<std::string> words, std::
   require_pattern(sentence, rule.pattern);
 }
 
-/// `OP[@DEVICE] [never] uses BACKEND`.
+/// Parses `OP[@DEVICE] [never] uses BACKEND`.
 void take_uses(std::string_view sentence, const std::vector<std::string>& words, Rule& rule) {
   const bool never = words.size() == 4;
   rule.kind = never ? Rule::Kind::never_uses : Rule::Kind::uses;
@@ -171,7 +173,7 @@ void take_uses(std::string_view sentence, const std::vector<std::string>& words,
   }
 }
 
-/// `no ...`.
+/// Parses `no ...`.
 void take_none(std::string_view sentence, const std::vector<std::string>& words, Rule& rule) {
   const std::string what = join(words, 1, words.size());
   if (what == "frame without source") {
@@ -198,11 +200,11 @@ void take_none(std::string_view sentence, const std::vector<std::string>& words,
 
 class RuleFile {
  public:
-  /// `path` is empty for what is in memory only.
+  /// `path` is empty for rules that are only in memory.
   explicit RuleFile(std::filesystem::path path = {}) : path_(std::move(path)) {}
 
   std::vector<Rule> read() const {
-    const MappedFile file(path_, MappedFile::Trust::none);  // Somebody may edit it meanwhile.
+    const MappedFile file(path_, MappedFile::Trust::none);  // It may change during the read.
     const auto bytes = file.bytes();
     require_short(bytes.size());
     return parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
@@ -242,7 +244,7 @@ class RuleFile {
                            : std::move(remedy)};
   }
 
-  /// The keys of an object, each of which must be known and there once.
+  /// Throws unless each key of the object is known and occurs once.
   void require_keys(const YAML::Node& object, const std::set<std::string>& known) const {
     std::set<std::string> seen;
     for (const auto& entry : object) {

@@ -15,16 +15,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What says by its name that values go to another device, or come to the host: of tensors, of
-// modules, and of torch.
+// Functions whose names announce a copy to another device or to the host: methods of tensors and
+// modules, and functions of torch.
 constexpr auto kAskedFor = std::to_array<std::string_view>(
     {"to", "cpu", "cuda", "copy_", "item", "tolist", "numpy", "type", "type_as", "tensor",
      "as_tensor", "asarray", "new_tensor", "load", "load_state_dict", "save"});
 
-/// The devices of all tensors among values.
+/// Returns the devices of all tensors among values.
 std::set<std::string> devices_of(const Json& values) {
   std::set<std::string> devices;
-  // Op records are bounded in depth by those who read them.
+  // The readers of op records limit their depth.
   std::vector<const Json*> pending{&values};
   while (!pending.empty()) {
     const Json& value = *pending.back();
@@ -38,7 +38,7 @@ std::set<std::string> devices_of(const Json& values) {
   return devices;
 }
 
-/// Calls of an op for which `holds` says so of their tensors' devices.
+/// Counts the calls of an op for which `holds` is true of their tensors' devices.
 template <typename Holds>
 std::uint64_t calls_where(const Frame& frame, const Holds& holds) {
   const auto arguments = frame.detail.find("arguments");
@@ -64,7 +64,7 @@ std::uint64_t copies_of_op(const Frame& frame) {
   });
 }
 
-/// What CUDA was asked to copy between host and device.
+/// Counts the copies between host and device that CUDA was asked for.
 std::uint64_t copies_of_memory(const Frame& frame) {
   if (!frame.detail.is_object()) return 0;
   const auto calls = frame.detail.find("calls");
@@ -79,8 +79,8 @@ std::uint64_t copies_of_memory(const Frame& frame) {
   return count;
 }
 
-/// What the program's own Python called to come here, without its module and class; of what is
-/// all torch's, what stands outermost.
+/// Returns the unqualified name of the function that the program's own Python code called on the
+/// way. If all code is torch's, returns the name of the outermost function.
 std::string_view asked_by(std::span<const Frame* const> way) {
   const auto is_program = [](const Frame* frame) {
     return frame->layer == Layer::python && !frame->name.starts_with("torch.");

@@ -11,21 +11,21 @@
 namespace optrace {
 namespace {
 
-// What torch.compile puts around a function, and around what Dynamo is to leave alone: graphs, and
-// functions under torch.compiler.disable. torch/_dynamo/eval_frame.py.
+// Frames that torch.compile puts around a compiled function, and around functions that Dynamo
+// leaves alone: graphs, and functions under torch.compiler.disable. torch/_dynamo/eval_frame.py.
 constexpr std::string_view kCompiled =
     "torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>.";
 constexpr std::string_view kLeftAlone = "torch._dynamo.eval_frame.DisableContext.";
 constexpr std::string_view kDynamo = "torch._dynamo.";
-// Compiles what is called: ops below are tried out, not run. torch/_dynamo/convert_frame.py.
+// Compiles the called function: ops below are tried out, not run. torch/_dynamo/convert_frame.py.
 constexpr std::string_view kCompiler = "torch._dynamo.convert_frame.";
-// What goes on behind a break. torch/_dynamo/resume_execution.py.
+// A function that continues after a break. torch/_dynamo/resume_execution.py.
 constexpr std::string_view kResumed = "torch_dynamo_resume_in_";
-// Hands a frame of the interpreter to Dynamo, as nothing in a graph does. torch/csrc/dynamo.
+// Passes an interpreter frame to Dynamo, which does not happen in a graph. torch/csrc/dynamo.
 constexpr std::string_view kFrameHook = "dynamo_*custom_eval_frame*";
 // The file of a graph's code. torch/fx/graph_module.py.
 constexpr std::string_view kGraphCode = "<eval_with_key>";
-// What stands above every module's forward().
+// The frames above every module's forward().
 constexpr std::string_view kModuleCalls = "torch.nn.modules.module.Module._*call_impl";
 
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
@@ -33,25 +33,26 @@ constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 /// A frame below a compiled function.
 struct Node {
   const Frame* frame;
-  std::size_t parent;       // A node before this one.
-  bool graph = false;       // In a graph.
+  std::size_t parent;       // Index of an earlier node.
+  bool graph = false;       // Part of a graph.
   bool left_alone = false;  // The Python function around it is kLeftAlone.
-  bool runs_ops = false;    // Outside of graphs, itself or below.
-  bool resumed = false;     // What goes on behind a break is below.
-  bool counted = false;     // A function above tells of it.
+  bool runs_ops = false;    // It or a frame below runs ops outside of graphs.
+  bool resumed = false;     // It or a frame below continues after a break.
+  bool counted = false;     // Covered by a break counted here, above or below.
 };
 
-/// Code of a graph's, or of what a backend made of it.
+/// Returns true for code of a graph, and for code that a backend generated from one.
 bool is_graph_code(const Frame& frame, bool left_alone) {
   if (frame.name.starts_with("torch._functorch.") || frame.name.starts_with("torch._inductor."))
     return true;
   if (!frame.source) return false;
-  // A backend that came from elsewhere: PyTorch's own files are relative to its folder.
+  // A backend from another package: paths of PyTorch's own files are relative to its folder.
   return frame.source->file.starts_with(kGraphCode) ||
          (left_alone && frame.source->file.find("/site-packages/") != std::string::npos);
 }
 
-/// Trees may be deeper than a stack. Nodes come in the order of calls, parents first.
+/// Lists the frames of a tree, without recursion: it may be deeper than the call stack allows.
+/// Nodes are in call order, parents first.
 std::vector<Node> nodes_below(const Frame& compiled) {
   std::vector<Node> nodes;
   std::vector<std::pair<const Frame*, std::size_t>> pending{{&compiled, kNowhere}};
@@ -98,7 +99,7 @@ void count_breaks(const Frame& compiled, GraphBreaks& found) {
       node.counted = true;
       found.at[&frame] += frame.calls;
     }
-    // What ran between a break and what goes on behind it is told of by that.
+    // The frames between a break and its continuation are covered by the continuation's count.
     node.counted = node.counted || node.resumed;
   }
 }

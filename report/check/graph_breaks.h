@@ -7,11 +7,11 @@
 
 namespace optrace {
 
-/// Where torch.compile gave a graph up, in what ran below a compiled function.
+/// The graph breaks of torch.compile below compiled functions.
 struct GraphBreaks {
-  bool compiled = false;  ///< Something that torch.compile gave was called at all.
-  /// How often it happened, by the frame that tells of it: the function that goes on behind a
-  /// break, or one that was to be compiled and ran as it is written.
+  bool compiled = false;  ///< A function returned by torch.compile was called.
+  /// Number of breaks by the frame that shows them: the function that continues after a break, or a
+  /// function that Dynamo was to compile and that ran uncompiled instead.
   std::unordered_map<const Frame*, std::uint64_t> at;
 };
 

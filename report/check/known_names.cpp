@@ -30,10 +30,10 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// Words of qualified names that mangled ones spell otherwise.
+// Words of qualified names that are spelled differently in mangled names.
 constexpr auto kUnmangled = std::to_array<std::string_view>({"std", "anonymous", "namespace"});
 
-/// The identifiers of a pattern that every mangled name holds that it can match.
+/// Returns the identifiers that occur in every mangled name that the pattern can match.
 std::vector<std::string_view> words_of(std::string_view pattern) {
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at < pattern.size();) {
@@ -47,7 +47,8 @@ std::vector<std::string_view> words_of(std::string_view pattern) {
   return words;
 }
 
-/// The pattern up to what only a run can tell: template arguments, lambdas, operators.
+/// Cuts a pattern before the parts that only a run determines: template arguments, lambdas,
+/// operators.
 std::string statically_known(std::string_view pattern) {
   const std::size_t end =
       std::min({pattern.find('<'), pattern.find("::{"), pattern.find("::operator")});
@@ -55,7 +56,7 @@ std::string statically_known(std::string_view pattern) {
   return std::string(pattern.substr(0, end)) + "*";
 }
 
-/// An index has one of the functions that are compiled for each CPU capability.
+/// An index contains only one of the functions that are compiled for each CPU capability.
 std::string with_one_capability(std::string_view pattern) {
   std::string folded;
   while (true) {
@@ -68,7 +69,7 @@ std::string with_one_capability(std::string_view pattern) {
   }
 }
 
-/// `at::native::f` of `at::native::f<int>`.
+/// Returns `at::native::f` for `at::native::f<int>`.
 std::string without_templates(std::string_view name) {
   std::string kept;
   std::size_t depth = 0;
@@ -88,7 +89,7 @@ bool names_symbol(std::string_view pattern, const std::vector<std::string_view>&
   return std::ranges::all_of(words, holds) && names_function(pattern, qualified_name(symbol));
 }
 
-// What a folder's file or a namespace's name is called there.
+// Returns the part of a path after the last slash.
 std::string_view last_part(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
@@ -102,8 +103,8 @@ bool is_path(std::string_view pattern) {
   return pattern.find('.') != std::string_view::npos;
 }
 
-/// `sgesdd_` of `SGESDD`, `sgesdd` and `sgesdd_`, as people and libraries spell one function of
-/// BLAS and LAPACK. Empty for what is none.
+/// Returns `sgesdd_` for `SGESDD`, `sgesdd` and `sgesdd_`, the spellings of one function of BLAS or
+/// LAPACK. Empty for other names.
 std::string fortran_name(std::string_view name) {
   std::string folded;
   for (const char c : name.substr(0, name.find_last_not_of('_') + 1)) {
@@ -119,7 +120,7 @@ bool names_fortran(std::string_view pattern, std::string_view function) {
   return !wanted.empty() && matches_op_pattern(fortran_name(function), wanted);
 }
 
-/// What a trace has of a name, whether a report shows it or not.
+/// Counts a trace's calls of a name, shown in a report or not.
 class RecordedCalls {
  public:
   RecordedCalls(const Trace& trace, const NameMeaning& meaning) : trace_(trace), meaning_(meaning) {
@@ -149,11 +150,12 @@ class RecordedCalls {
     if (path.what == kNone) return false;
     const std::uint32_t builtin = builtin_of(path);
     if (builtin == kNone) return functions_[path.what] || bindings_[path.what];
-    // What Python called it as decides, and has been counted where it is meant.
+    // The name used by Python takes precedence; its calls were counted above if it is meant.
     return functions_[path.what] && !python_.at(builtin);
   }
 
-  /// The name as which Python called a function: its own, or that of a caller that nothing names.
+  /// Returns the name by which Python called a function: its own, or that of a caller without a
+  /// symbol.
   std::uint32_t builtin_of(const TracePath& path) const {
     if (path.builtin != kNone || path.parent == kNone) return path.builtin;
     const TracePath& above = trace_.paths[path.parent];
@@ -172,7 +174,7 @@ class RecordedCalls {
   std::vector<bool> functions_, bindings_, python_;
 };
 
-/// The library whose functions start as the pattern does, up to its first `*`.
+/// Returns the library whose functions start like the pattern, up to its first `*`.
 std::string_view library_of(std::string_view pattern) {
   const std::string_view start = pattern.substr(0, std::min(pattern.find('*'), pattern.size()));
   const std::string_view library = library_name(start);
@@ -282,7 +284,7 @@ NameMeaning KnownNames::meaning_of(std::string_view pattern) const {
   if (pattern.find('*') != std::string_view::npos) {
     add_matching_python_names(pattern, meaning);
   } else if (is_path(pattern) || knowledge_of_pattern(pattern) == Knowledge::none) {
-    // A single word is an op's or a function's name unless there is none.
+    // A single word is an op's or a function's name unless none has it.
     add_python_names(pattern, meaning);
   }
   return meaning;
@@ -296,12 +298,12 @@ void KnownNames::add_python_names(std::string_view pattern, NameMeaning& meaning
             fmt::format("{} is a module; {}.* is what it has", name.name, name.name);
       else
         meaning.why_untold = why_untold(pattern, name, locator());
-      // What a method of another class is called for is not known.
+      // A method inherited from another class can't be attributed to this one.
       if (meaning.why_untold.empty() || name.kind == PythonKind::class_)
         add_python_name(name, meaning);
     }
   } catch (const Error&) {
-    return;  // It can be no name of Python's.
+    return;  // Not a valid Python name.
   }
 }
 
@@ -313,7 +315,7 @@ void KnownNames::add_matching_python_names(std::string_view pattern, NameMeaning
       add_python_name(name, meaning);
       continue;
     }
-    // A class that a module has from elsewhere (torch.nn.functional.Tensor) is none of its own.
+    // A class that a module imports (torch.nn.functional.Tensor) does not belong to the module.
     const std::string_view holder = name.name.substr(0, name.name.rfind('.') + 1);
     for (const PythonName& same : locator().python_names(name.name))
       if (same.kind != PythonKind::class_ || same.name.starts_with(holder))
@@ -435,7 +437,7 @@ Knowledge KnownNames::knowledge_of_ops(std::string_view pattern) const {
   if (index_ == nullptr) return Knowledge::none;
   for (const OpEntry& op : ops())
     if (names_op(pattern, op.name)) return Knowledge::recorded;
-  // Ops that no yaml has: TORCH_LIBRARY's.
+  // Ops that are in no yaml file: those of TORCH_LIBRARY.
   for (const Registration& registration : registrations())
     if (registration.name.find("::") != std::string_view::npos &&
         names_op(pattern, registration.name))
@@ -452,7 +454,7 @@ Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
   for (const PythonName& name : python_names()) {
     if (!matches_op_pattern(name.name, pattern)) continue;
     if (name.kind == PythonKind::function) return Knowledge::recorded;
-    // Functions bound in C++ are seen as their binding, if that has a probe.
+    // Functions bound in C++ are recorded through their binding, if that has a probe.
     const bool seen = name.kind == PythonKind::builtin && selecting_rule(name.target);
     best = std::max(best, !seen                      ? Knowledge::unrecorded
                           : op_bound_by(name.target) ? Knowledge::recorded
@@ -464,7 +466,7 @@ Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
 Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
   const std::string pattern = with_one_capability(statically_known(wanted));
   const std::vector<std::string_view> words = words_of(pattern);
-  // All that a library has is not known, but that there is such a library is.
+  // The functions of a library are not all known, but the library is.
   if (pattern.find('*') != std::string::npos && !library_of(pattern).empty())
     return Knowledge::recorded;
   if (const std::string fortran = fortran_name(pattern);
@@ -483,7 +485,7 @@ Knowledge KnownNames::knowledge_of_functions(std::string_view wanted) const {
     best = std::max(best, knowledge_of_symbol(symbol));
     return best != Knowledge::recorded;
   });
-  // What the compiler put into its callers has no symbol, and so no probe.
+  // A function that was inlined into its callers has no symbol, and so no probe.
   const auto has_probe = [&](std::string_view symbol) {
     return names_symbol(pattern, words, symbol) && selecting_rule(symbol);
   };
@@ -501,7 +503,7 @@ Knowledge KnownNames::knowledge_of_symbol(std::string_view symbol) const {
   const auto kind = definition ? definition->kind : DefinitionKind::function;
   if (kind == DefinitionKind::device_kernel) return Knowledge::recorded;
   const std::string name = qualified_name(symbol);
-  // C++ overloads that a library's header declares have the name of its function of C.
+  // C++ overloads in a library's header have the name of the library's C function.
   if (kind != DefinitionKind::function || (!selecting_rule(symbol) && !selecting_rule(name)))
     return Knowledge::unrecorded;
   return place(name, "").shown == Shown::always ? Knowledge::recorded : Knowledge::unshown;
@@ -532,7 +534,7 @@ std::vector<std::string> KnownNames::near(std::string_view wanted, std::size_t l
   std::string pattern = statically_known(wanted);
   std::erase(pattern, '*');
   if (library_of(pattern).empty()) {
-    // What is no name at all has none that is near.
+    // An invalid name has no similar names.
     try {
       const LocateResult located = locator().locate(pattern, {.limit = limit});
       std::vector<std::string> names = located.suggestions;
@@ -544,7 +546,7 @@ std::vector<std::string> KnownNames::near(std::string_view wanted, std::size_t l
       return {};
     }
   }
-  // Functions of the same library that PyTorch calls.
+  // Suggest functions of the same library that PyTorch calls.
   constexpr std::size_t kPrefix = 4;  // `cudn`, `cubl`, `nccl`.
   std::set<std::string> called;
   index_->each_symbol_with(pattern.substr(0, kPrefix), [&](std::string_view symbol) {

@@ -19,71 +19,74 @@ namespace optrace {
 
 class Locator;
 
-/// What a rule's name stands for among what a report can hold.
+/// The functions, ops and classes that a rule's name refers to.
 struct NameMeaning {
-  /// A function bound in C++, as a frame has it that no call of Python's led to: `x + y`.
+  /// A function bound in C++. Represents frames that were not called by name in Python: `x + y`.
   struct Binding {
-    std::string symbol;  ///< Canonical.
-    std::string file;    ///< Of its definition; empty if unknown.
+    std::string symbol;  ///< Canonical symbol.
+    std::string file;    ///< File of its definition; empty if unknown.
   };
-  /// Of functions and ops, in which `*` stands for any characters: the name as it was given, and
-  /// those under which the same is defined.
+  /// Patterns for functions and ops, in which `*` matches any characters: the given name, and the
+  /// names under which the same object is defined.
   std::vector<std::string> patterns;
-  std::vector<std::string> classes;  ///< Of Python: the frames of their methods stand for them.
+  std::vector<std::string> classes;  ///< Python classes. Frames of their methods represent them.
   std::vector<Binding> bindings;
-  std::string why_untold;  ///< Why no frame can stand for the name by itself; empty if one can.
+  std::string why_untold;  ///< Why no frame can be attributed to the name; empty if one can.
 
-  /// Whether a frame is a call of it. A method that another one of its class calls is none of the
-  /// class: `inside` is the Python function that is the innermost above the frame, or empty.
+  /// Returns true if a frame is a call of the name. A method that is called by another method of
+  /// its class is not a call of the class. `inside` is the innermost Python function above the
+  /// frame, or empty.
   bool names(const Frame& frame, std::string_view inside) const;
-  /// Whether it is a function, an op, a method of a class, or a binding, by their names alone.
+  /// Same, by the name alone of a function, an op, a method or a binding.
   bool names(std::string_view function) const;
   bool names_operator(std::string_view op) const;
   bool names_method(std::string_view function, std::string_view inside) const;
   bool names_binding(std::string_view symbol, std::string_view file) const;
 };
 
-/// What is known of a name.
+/// Describes if and where calls of a name can be found.
 enum class Knowledge : std::uint8_t {
-  none,        ///< Nothing has it.
-  unrecorded,  ///< Something has it, but no trace has calls of that.
-  by_record,   ///< An op that only op records tell of.
-  unshown,     ///< Its calls are in traces; reports leave them out unless all is asked for.
+  none,        ///< The name is unknown.
+  unrecorded,  ///< The name is known, but traces don't record its calls.
+  by_record,   ///< An op whose calls only op records show.
+  unshown,     ///< Its calls are in traces; reports leave them out unless everything is requested.
   recorded,    ///< Its calls are in traces and in reports.
 };
 
-/// What names there are, so that a rule about one that nobody ever had can be told from one that
-/// was not met: functions and ops of the trace's tables and of the index, entry points of CUDA's
-/// and the CPU's libraries.
+/// All known names: functions and ops of the trace's tables and of the index, and entry points of
+/// CUDA's and the CPU's libraries. Distinguishes a rule about a name that doesn't exist from one
+/// about a name that was not called.
 class KnownNames {
  public:
-  /// `index` may be null. They must outlive the object.
+  /// `index` may be null. The arguments must outlive the object.
   KnownNames(std::span<const Trace> traces, const Index* index);
   ~KnownNames();
 
-  /// Whether anything that could be called matches, in which `*` stands for any characters. Which
-  /// instances there are of a template nobody knows, so `f<double>*` is known if `f` is.
+  /// Returns true if the pattern, in which `*` matches any characters, matches anything that can be
+  /// called. Template instances are not listed anywhere, so `f<double>*` is known if `f` is.
   bool any_matches(std::string_view pattern) const;
 
-  /// What a rule's name stands for: what it is an alias of, how ops are spelled in Python.
+  /// Returns the meaning of a rule's name, resolving aliases and Python's spelling of ops.
   NameMeaning meaning_of(std::string_view pattern) const;
 
-  /// The ops that a name stands for: its own, and those that the binding of it is named after.
+  /// Returns the ops that a name stands for: those with that name, and those after which its
+  /// binding is named.
   NameMeaning ops_meant_by(std::string_view pattern) const;
 
-  /// Whether calls of what a name stands for could be in a report.
+  /// Returns how calls of a meaning can be found.
   Knowledge knowledge_of(const NameMeaning& meaning) const;
 
-  /// How often the traces have calls of it, those that a report leaves out included.
+  /// Counts its calls in the traces, including those that a report leaves out.
   std::uint64_t recorded_calls(const NameMeaning& meaning) const;
 
-  /// Whether the traces themselves are at hand, and not only a report of them.
+  /// Returns true if the traces themselves are available, not only a report of them.
   bool has_traces() const { return !traces_.empty(); }
 
-  /// At most `limit` names that were meant by a pattern that nothing matches, likeliest first.
+  /// Returns at most `limit` likely corrections of a pattern that nothing matches, the likeliest
+  /// first.
   std::vector<std::string> near(std::string_view pattern, std::size_t limit) const;
 
-  /// Whether there is an index, which knows what was not called, too.
+  /// Returns true if there is an index, which also contains names that were not called.
   bool complete() const { return index_ != nullptr; }
 
  private:
@@ -113,16 +116,17 @@ class KnownNames {
 
   std::span<const Trace> traces_;
   const Index* index_;
-  // What is found out once for all names.
+  // Caches, filled on first use.
   mutable std::unique_ptr<Locator> locator_;
   mutable std::optional<std::vector<PythonName>> python_names_;
   mutable std::optional<std::vector<OpEntry>> ops_;
   mutable std::optional<std::vector<Registration>> registrations_;
-  mutable std::map<std::string, Knowledge, std::less<>> known_;  // Of patterns.
+  mutable std::map<std::string, Knowledge, std::less<>> known_;  // By pattern.
 };
 
-/// Whether a pattern names a function, by its qualified name with or without template arguments, or
-/// as the text of reports has it (short_name()), or an op (`aten::add`, `aten::add.Tensor`, `add`).
+/// Returns true if a pattern names a function (by its qualified name with or without template
+/// arguments, or by the name that reports show, short_name()) or an op (`aten::add`,
+/// `aten::add.Tensor`, `add`).
 bool names_function(std::string_view pattern, std::string_view qualified_name);
 bool names_op(std::string_view pattern, std::string_view op);
 

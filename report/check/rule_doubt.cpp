@@ -23,7 +23,7 @@ bool any_pattern(const NameMeaning& meaning, bool (*is_such)(std::string_view pa
                              [&](const std::string& pattern) { return is_such(pattern); });
 }
 
-// Python's names have dots, and no `::`.
+// Python names have dots, and no `::`.
 bool may_be_python(const NameMeaning& meaning) {
   return !meaning.classes.empty() || any_pattern(meaning, [](std::string_view pattern) {
     return pattern.find("::") == std::string_view::npos &&
@@ -31,7 +31,7 @@ bool may_be_python(const NameMeaning& meaning) {
   });
 }
 
-// `aten::add.Tensor`, `add`, `sgemm_`: what has one scope at most.
+// Names with at most one scope: `aten::add.Tensor`, `add`, `sgemm_`.
 bool may_be_op(const NameMeaning& meaning) {
   return any_pattern(meaning, [](std::string_view pattern) {
     const std::size_t scope = pattern.find("::");
@@ -41,14 +41,15 @@ bool may_be_op(const NameMeaning& meaning) {
   });
 }
 
-// Ops have a scope and a lower-case name; device kernels can have any.
+// Ops have a scope and a lower-case name; device kernels can have any name.
 bool may_be_device_kernel(const NameMeaning& meaning) {
   return any_pattern(meaning,
                      [](std::string_view pattern) { return !pattern.starts_with("aten::"); });
 }
 
 RuleDoubt without_python(const Rule& rule, const NameMeaning& meaning) {
-  // Who asked for a copy, and which function torch.compile gave, only Python's frames tell.
+  // Only Python frames show the function that requested a copy, and those that torch.compile
+  // returned.
   if (measures(rule, {Measure::implicit_copies, Measure::graph_breaks}))
     return {.more = true, .parts = true, .too_many = std::numeric_limits<std::uint64_t>::max()};
   return {.more = rule.kind == Rule::Kind::has_sources ||
@@ -69,8 +70,8 @@ RuleDoubt without_device_work(const Rule& rule, const NameMeaning& meaning) {
           .parts = is_about_uses(rule)};
 }
 
-// What is counted by what is above or below it: without that, kernels are missed, and what is part
-// of another library call or copy, or of a method of the same class, is counted besides it.
+// Counts that depend on the frames above or below. Without these, kernels are missed, and parts of
+// another library call or copy, or of a method of the same class, are counted in addition.
 RuleDoubt without_places(const Rule& rule, const NameMeaning& meaning, std::uint64_t calls) {
   if (is_about_uses(rule) || measures(rule, {Measure::graph_breaks, Measure::implicit_copies}))
     return {.too_many = calls, .too_few = calls};
@@ -93,9 +94,9 @@ std::uint64_t sum(std::uint64_t one, std::uint64_t other) {
   return one + std::min(other, std::numeric_limits<std::uint64_t>::max() - one);
 }
 
-// Whether each number from `least` to `most` gives the same verdict.
+// Returns true if all numbers from `least` to `most` give the same verdict.
 bool same_for_all(Relation relation, std::uint64_t bound, std::uint64_t least, std::uint64_t most) {
-  // Relations change at their bound, so these are all that matter.
+  // A relation changes only at its bound, so checking these numbers is enough.
   bool any = holds(least, relation, bound) || holds(most, relation, bound);
   bool all = holds(least, relation, bound) && holds(most, relation, bound);
   if (least <= bound && bound <= most) {
@@ -133,7 +134,7 @@ bool can_turn(const RuleDoubt& doubt, const Rule& rule, std::uint64_t found, boo
   constexpr std::uint64_t kAnyNumber = std::numeric_limits<std::uint64_t>::max();
   switch (rule.kind) {
     case Rule::Kind::uses:
-      // A call that is there, and whose backend is not, may have lost it.
+      // A recorded call without the backend may have lost the frames that show it.
       return doubt.parts || doubt.too_many != 0 || (doubt.more && good);
     case Rule::Kind::never_uses:
       return doubt.too_many != 0 || ((doubt.more || doubt.parts) && good);

@@ -8,19 +8,19 @@
 
 namespace optrace {
 
-/// How far what was found for a rule may be from what there was.
+/// How much the result for a rule may differ from the truth because of a shortfall.
 struct RuleDoubt {
-  bool more = false;           ///< There may be more of what the rule is about.
-  bool parts = false;          ///< What a call led to may be missing.
-  std::uint64_t too_many = 0;  ///< So many may be counted that are none of it,
-  std::uint64_t too_few = 0;   ///< and so many may be that are not counted.
+  bool more = false;           ///< Further occurrences may be missing.
+  bool parts = false;          ///< Frames below a call may be missing.
+  std::uint64_t too_many = 0;  ///< Maximum number of occurrences that are counted by mistake.
+  std::uint64_t too_few = 0;   ///< Maximum number of occurrences that are not counted.
 };
 
-/// What a shortfall does to a rule whose name has that meaning.
+/// Returns the effect of a shortfall on a rule whose name has that meaning.
 RuleDoubt doubt_of(const Shortfall& shortfall, const Rule& rule, const NameMeaning& meaning);
 
-/// Whether a verdict could be another one. `found` is what the rule is about, where that is
-/// counted, and `good` whether the rule holds for it.
+/// Returns true if the verdict could change. `found` is the rule's count, if it has one; `good` is
+/// true if the rule holds for it.
 bool can_turn(const RuleDoubt& doubt, const Rule& rule, std::uint64_t found, bool good);
 
 }  // namespace optrace

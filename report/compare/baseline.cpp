@@ -17,7 +17,7 @@ constexpr auto kKept = std::to_array<const char*>(
     {"step", "dispatch_key", "kernel", "dispatch", "cpu_capability", "implementation", "library",
      "calls", "launches", "emulated", "reads_device_memory"});
 
-/// Without its children.
+/// Copies the compared fields of a frame, without its children.
 Frame thinned(const Frame& frame) {
   Frame kept;
   kept.layer = frame.layer;
@@ -41,7 +41,7 @@ Report for_baseline(const Report& report) {
   kept.device = report.device;
   kept.dry_run = report.dry_run;
   kept.shortfalls = report.shortfalls;
-  // Trees may be deeper than a stack: the lists that are still to be copied wait in a list.
+  // Without recursion: trees may be deeper than the call stack allows.
   std::vector<std::pair<const std::vector<Frame>*, std::vector<Frame>*>> pending{
       {&report.roots, &kept.roots}};
   while (!pending.empty()) {

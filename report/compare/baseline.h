@@ -4,9 +4,9 @@
 
 namespace optrace {
 
-/// What a comparison looks at, and nothing else: no symbols, lines, tensors and threads. It is a
-/// report like any other, some tenth as long, and changes only where something is done otherwise;
-/// so it can be kept beside a program's source.
+/// Returns a copy of the report with only the parts that a comparison uses, without symbols, lines,
+/// tensors and threads. The result is a valid report of about a tenth of the size. It changes only
+/// if the program's behaviour changes, so it can be kept next to the program's source.
 Report for_baseline(const Report& report);
 
 }  // namespace optrace

@@ -21,13 +21,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Numbers that stand for something, and what is counted or measured: they say nothing about what
-// was asked for.
+// Keys of identities, counts and measurements, which are not part of a request.
 constexpr auto kIdentities =
     std::to_array<std::string_view>({"uid", "stream", "calls", "time", "duration", "duration_ns",
                                      "total_time", "correlation", "context"});
 
-// What a library's heuristics choose.
+// Keys of choices that a library's heuristics make.
 constexpr auto kChoices =
     std::to_array<std::string_view>({"engine", "knobs", "workspace", "algorithm", "heuristic"});
 
@@ -36,8 +35,8 @@ bool is_one_of(std::string_view key, const std::array<std::string_view, N>& keys
   return std::ranges::find(keys, key) != keys.end();
 }
 
-/// What the record says, without identities, at any depth. Records come from traces and reports
-/// that nest no deeper than their readers allow.
+/// Copies the record without identities, at any depth. The readers of traces and reports limit the
+/// depth of records.
 Json without_identities(const Json& record) {
   if (record.is_array()) {
     Json kept = Json::array();
@@ -53,7 +52,7 @@ Json without_identities(const Json& record) {
 
 struct Record {
   Json content;
-  Json choices;  // What an emulated library chose, or the real one in its place.
+  Json choices;  // Choices of an emulated library, or of the real one compared with it.
   std::uint64_t calls = 0;
 };
 
@@ -111,13 +110,13 @@ std::string joined(const std::vector<std::string>& parts, std::string_view betwe
   return fmt::format("{}", fmt::join(parts, between));
 }
 
-/// Two records of the same kind: only the values that differ.
+/// Returns only the differing values of two records of the same kind.
 std::pair<std::string, std::string> differing_values(const Json& before, const Json& after) {
   const Json flat_before = before.flatten(), flat_after = after.flatten();
   std::set<std::string> keys;
   for (const Json& flat : {flat_before, flat_after})
     for (const auto& [key, value] : flat.items()) {
-      // A list of numbers says more as a whole: /operations/0/x/dims/1 is part of its dims.
+      // Show a list of numbers as a whole: /operations/0/x/dims/1 is part of its dims.
       const auto* const whole = &key;
       const std::size_t cut = whole->rfind('/');
       const bool in_list = cut != std::string::npos && cut + 1 < whole->size() &&
@@ -141,7 +140,7 @@ std::pair<std::string, std::string> differing_values(const Json& before, const J
   return {joined(of_before, ", "), joined(of_after, ", ")};
 }
 
-/// Each kind of record with how often it occurs.
+/// Counts how often each kind of record occurs.
 std::map<std::string, std::pair<const Json*, std::uint64_t>> kinds_of(const Records& records,
                                                                       bool choices) {
   std::map<std::string, std::pair<const Json*, std::uint64_t>> kinds;
@@ -180,7 +179,7 @@ std::pair<std::string, std::string> compare_kinds(const Records& before, const R
   for (const auto& [one, calls] : only_after) counts_after.push_back(call_line(*one));
   std::pair<std::string, std::string> texts{joined(counts_before, "; "),
                                             joined(counts_after, "; ")};
-  // Records that differ in nothing that a line has room for.
+  // The records differ only in values that a line does not show.
   if (texts.first == texts.second && !(only_before.empty() && only_after.empty())) {
     std::vector<std::string> whole_before, whole_after;
     for (const auto& [one, calls] : only_before) whole_before.push_back(text_of(*one));
@@ -209,7 +208,7 @@ CallDifference compare_calls(const Frame& before, const Frame& after) {
           compare_kinds(of_before, of_after, true, before.calls, after.calls);
     }
   }
-  // Device kernels have no mark of their own; what both say of a launch is what can be compared.
+  // Device kernels are not marked as emulated. Compare the keys that both launches have.
   if (is_emulated(before) != is_emulated(after) || before.layer == Layer::device) {
     const std::set<std::string> keys_before = keys_of(of_before), keys_after = keys_of(of_after);
     if (!keys_before.empty() && !keys_after.empty()) {

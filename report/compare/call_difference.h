@@ -6,17 +6,18 @@
 
 namespace optrace {
 
-/// In what two frames' library calls, or launches of a device kernel, differ, as text; two empty
-/// texts: in nothing.
+/// Differences between the library calls, or launches of a device kernel, of two frames, as text.
+/// Both texts are empty if there are none.
 struct CallDifference {
   std::string before, after;
-  /// What differs in the choices of an emulated library's heuristics, which are not the real one's.
+  /// Differences between choices of heuristics of which one side is emulated and may not match the
+  /// real library's.
   std::string not_known_before, not_known_after;
 };
 
-/// Compares detail's `calls` and `launches`: arguments, and how often each kind occurs for each
-/// time of the frame. Identities (streams, a graph's numbers for its tensors) are not looked at,
-/// nor, where one of the two was emulated, what only the other has (a kernel's time, registers).
+/// Compares detail's `calls` and `launches`: arguments, and how often each kind occurs per call of
+/// the frame. Identities (streams, a graph's numbers for its tensors) are ignored. If one of the
+/// two was emulated, so are keys that only the other has (a kernel's time, registers).
 CallDifference compare_calls(const Frame& before, const Frame& after);
 
 }  // namespace optrace

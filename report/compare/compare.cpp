@@ -29,20 +29,20 @@ using Json = nlohmann::json;
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-/// The keys of detail that say what was decided. Sizes of tensors and counts are no decisions.
+/// The keys of detail that record decisions. Tensor sizes and counts are not decisions.
 constexpr auto kDecisions = std::to_array<const char*>(
     {"dispatch_key", "kernel", "dispatch", "cpu_capability", "implementation"});
 
-// Library functions that are a way to others: C++ around oneDNN's, and how kernels are launched,
-// which has another name in each release of CUDA.
+// Library functions that only lead to others: C++ wrappers of libraries, and functions that launch
+// kernels, whose names change between releases of CUDA.
 constexpr auto kWaysToLibraries =
     std::to_array<std::string_view>({"ideep::*", "cudnn_frontend::*", "cudaLaunch*",
                                      "__cudaLaunch*", "cuLaunch*", "__cudaPushCallConfiguration"});
 
-// What stands above every module's forward().
+// The frames above every module's forward().
 constexpr std::string_view kModuleCalls = "torch.nn.modules.module.Module._*call_impl";
 
-// Names that say nothing without the class that they are in.
+// Names that are ambiguous without their class.
 constexpr auto kBareNames =
     std::to_array<std::string_view>({"impl", "apply", "operator()", "forward", "call"});
 
@@ -52,8 +52,8 @@ std::string_view last_part(std::string_view name) {
   return name;
 }
 
-/// What torchgen puts between the dispatcher and a kernel: `wrapper_CPU__add`. Whether there is one
-/// is a matter of inlining, and what it says the dispatcher's frame says too.
+/// Returns true for torchgen's functions between the dispatcher and a kernel: `wrapper_CPU__add`.
+/// Their presence depends on inlining, and the dispatcher's frame has the same information.
 bool is_wrapper(const Frame& frame) {
   return frame.layer == Layer::kernel && last_part(frame.name).starts_with("wrapper_");
 }
@@ -66,8 +66,9 @@ std::string shown(const Frame& frame) {
   return is_dispatched(frame) ? *frame.op : short_name(frame.name);
 }
 
-/// `RegisterCPU.cpp [kernel]` of `registered at /build/RegisterCPU_1.cpp:30477 [kernel]`: folders,
-/// lines, and into how many files generated code is cut differ from build to build.
+/// Removes the parts of a text that differ from build to build, which are folders, lines, and the
+/// numbers of generated files: `RegisterCPU.cpp [kernel]` for `registered at
+/// /build/RegisterCPU_1.cpp:30477 [kernel]`.
 std::string without_places(const std::string& text) {
   std::string kept;
   for (std::size_t at = 0; at < text.size();) {
@@ -92,7 +93,8 @@ std::string without_places(const std::string& text) {
   return kept.starts_with(kRegistered) ? kept.substr(kRegistered.size()) : kept;
 }
 
-/// A library's file without its version: those differ between releases of CUDA.
+/// Returns a library's name, or its file name without the version, which differs between releases
+/// of CUDA.
 std::string library_of(const Frame& frame) {
   if (frame.layer != Layer::library) return {};
   if (std::string name = text_at(frame.detail, "library"); !name.empty()) return name;
@@ -104,7 +106,7 @@ bool has_flag(const Frame& frame, const char* key) {
   return frame.detail.is_object() && frame.detail.value(key, Json()) == true;
 }
 
-/// Whether two reports are of the same build of PyTorch, in which the same code is inlined.
+/// Returns true if two reports are of the same build of PyTorch, in which the same code is inlined.
 bool is_same_build(const Report& first, const Report& second) {
   for (const char* const key : {"git_version", "version"})
     if (text_at(first.torch, key) != text_at(second.torch, key)) return false;
@@ -126,10 +128,10 @@ std::size_t count_emulated_reads(const Report& report) {
   return count;
 }
 
-/// Numbers for names, the same for those that differ in template arguments only.
+/// Numbers names. Names that differ only in template arguments have the same number.
 class Names {
  public:
-  /// Equal for frames that are the same step: by layer, and by op or name.
+  /// Returns equal keys for frames that are the same step: same layer, and same op or name.
   std::uint64_t key_of(const Frame& frame) {
     const bool dispatched = is_dispatched(frame);
     const std::uint64_t number = dispatched ? number_of(*frame.op) : short_number_of(frame.name);
@@ -148,10 +150,11 @@ class Names {
   }
 
   std::unordered_map<std::string, std::uint64_t> numbers_;
-  std::unordered_map<std::string_view, std::uint64_t> short_numbers_;  // Of the reports' names.
+  // The keys are views into the reports.
+  std::unordered_map<std::string_view, std::uint64_t> short_numbers_;
 };
 
-/// A device kernel, or a call that has a library do something.
+/// Returns true for a device kernel, and for a call that makes a library work.
 bool is_work(const Frame& frame) {
   if (frame.layer == Layer::device) return true;
   return frame.layer == Layer::library && !is_library_bookkeeping(frame.name) &&
@@ -160,7 +163,7 @@ bool is_work(const Frame& frame) {
          });
 }
 
-/// Which frames are compared, and which are only a way to others.
+/// Selects the frames that are compared. All others only lead to them.
 class Steps {
  public:
   explicit Steps(bool everything) : everything_(everything) {}
@@ -169,12 +172,12 @@ class Steps {
     if (is_wrapper(frame)) return false;
     if (everything_) return true;
     switch (frame.layer) {
-      case Layer::python:  // The program's own, and what it calls by a name of its own.
+      case Layer::python:  // Named functions of the program itself.
         return !frame.name.starts_with("torch.") && !last_part(frame.name).starts_with('<');
       case Layer::dispatcher:
       case Layer::kernel:
         return frame.op.has_value();
-      case Layer::autograd:  // What only passes an op on is generated for some ops, by version.
+      case Layer::autograd:  // Functions that only pass ops on differ by version.
         return frame.name.ends_with("::apply") ||
                (frame.op.has_value() && frame.name.find("ADInplaceOrView::") == std::string::npos);
       case Layer::library:
@@ -192,24 +195,24 @@ class Steps {
   bool everything_;
 };
 
-/// The children of one frame, and what was found behind those that have no match.
+/// The children of one frame, and the frames found below children without a match.
 struct Side {
   struct Entry {
     const Frame* frame = nullptr;
     std::uint64_t key = 0;
-    std::uint32_t parent = kNone;        // An entry that is looked through.
-    std::uint32_t first_behind = kNone;  // Entries behind this one stand together.
+    std::uint32_t parent = kNone;        // The unmatched entry above, if any.
+    std::uint32_t first_behind = kNone;  // Its children's first entry; they are consecutive.
     std::uint32_t behind = 0;
-    std::uint32_t match = kNone;  // An entry of the other side.
-    bool matches_behind = false;  // An entry behind this one has a match.
-    bool dropped = false;         // Behind one that has found its match after all.
-    bool shared = false;          // The match is another's too.
+    std::uint32_t match = kNone;  // Index of an entry of the other side.
+    bool matches_behind = false;  // An entry below has a match.
+    bool dropped = false;         // Ignored: an entry above was matched later.
+    bool shared = false;          // The matching entry has another match, too.
   };
   std::vector<Entry> entries;
-  std::uint32_t direct = 0;  // So many are the frame's own children.
+  std::uint32_t direct = 0;  // Number of the frame's own children, which come first.
 };
 
-/// Finds for the children of two frames which are the same.
+/// Matches the children of two frames.
 class Matcher {
  public:
   Matcher(Names& names, const Steps& steps, bool same_build)
@@ -217,7 +220,7 @@ class Matcher {
 
   struct Result {
     Side first, second;
-    std::set<std::uint64_t> balanced;  // Keys of which both have as many calls, cut otherwise.
+    std::set<std::uint64_t> balanced;  // Keys with as many calls on both sides, split differently.
   };
 
   Result match(const std::vector<Frame>& first, const std::vector<Frame>& second,
@@ -241,7 +244,7 @@ class Matcher {
   }
 
  private:
-  /// Adds `frames`, with what is behind wrappers. Returns those that are no wrappers.
+  /// Adds `frames`, and the frames below wrappers. Returns the entries that are not wrappers.
   std::vector<std::uint32_t> add(Side& side, const std::vector<Frame>& frames,
                                  std::uint32_t parent) {
     std::vector<std::uint32_t> added;
@@ -304,7 +307,7 @@ class Matcher {
     std::erase_if(open, [&](std::uint32_t entry) { return side.entries[entry].match != kNone; });
   }
 
-  /// Pairs those for which `name_of` says the same, in their order.
+  /// Pairs entries with equal results of `name_of`, in their order.
   template <typename NameOf>
   static void pair_by(Side& a, std::vector<std::uint32_t>& open_a, Side& b,
                       std::vector<std::uint32_t>& open_b, NameOf name_of) {
@@ -322,8 +325,8 @@ class Matcher {
     keep_open(b, open_b);
   }
 
-  /// Pairs, within each group that `group_of` makes, if both sides have as many of it. An empty
-  /// group is none.
+  /// Pairs the entries of each group that `group_of` makes, if both sides have the same number of
+  /// them, and no more than `most`. An empty string means no group.
   template <typename GroupOf>
   static void pair_groups(Side& a, std::vector<std::uint32_t>& open_a, Side& b,
                           std::vector<std::uint32_t>& open_b, std::size_t most, GroupOf group_of) {
@@ -342,7 +345,7 @@ class Matcher {
     keep_open(b, open_b);
   }
 
-  /// Functions that kept their name and moved to another namespace, class or module.
+  /// Pairs functions that kept their name and moved to another namespace, class or module.
   static void pair_moved(Side& a, std::vector<std::uint32_t>& open_a, Side& b,
                          std::vector<std::uint32_t>& open_b) {
     pair_groups(a, open_a, b, open_b, 1, [](const Frame& frame) -> std::string {
@@ -354,8 +357,8 @@ class Matcher {
     });
   }
 
-  /// The kernel that an op was handed to, and the device kernels that a call launched: one that is
-  /// another function has taken the place of the first.
+  /// Pairs the kernels of an op, and the device kernels that a call launched, if they are different
+  /// functions: one has replaced the other.
   static void pair_renamed(Side& a, std::vector<std::uint32_t>& open_a, Side& b,
                            std::vector<std::uint32_t>& open_b) {
     constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
@@ -368,7 +371,7 @@ class Matcher {
 
   using Waiting = std::unordered_map<std::uint64_t, std::deque<std::uint32_t>>;
 
-  /// The next of `waiting` that may still be paired.
+  /// Returns the next entry of `waiting` that can still be paired.
   static std::uint32_t next_of(Waiting& waiting, std::uint64_t key, const Side& side) {
     const auto alike = waiting.find(key);
     if (alike == waiting.end()) return kNone;
@@ -381,7 +384,7 @@ class Matcher {
     return kNone;
   }
 
-  /// Looks behind what has no match, one step after the other, for what has one.
+  /// Searches below entries without a match, level by level, for entries that have one.
   void match_behind(Side& a, std::vector<std::uint32_t> open_a, Side& b,
                     std::vector<std::uint32_t> open_b) {
     Waiting waiting_a, waiting_b;
@@ -418,12 +421,12 @@ class Matcher {
     }
   }
 
-  /// What one has in several paths and the other in fewer, with as many calls, is the same: a
-  /// function between was inlined here, and not there.
+  /// Pairs entries that one side has in several paths and the other in fewer, with as many calls in
+  /// total: a function in between was inlined on one side only.
   static void share(Result& result, std::uint64_t calls_first, std::uint64_t calls_second) {
     struct Total {
       double calls[2] = {0, 0};
-      std::uint32_t last_fellow[2] = {kNone, kNone};  // An entry of that side that has a match.
+      std::uint32_t last_fellow[2] = {kNone, kNone};  // The last matched entry of each side.
       bool left[2] = {false, false};
     };
     std::unordered_map<std::uint64_t, Total> totals;
@@ -514,7 +517,8 @@ class Comparer {
     const Frame* frame;
   };
   struct Item {
-    const Frame* before = nullptr;  // Both: a step that both took; else only one took it.
+    // One of the two is null if only one report has the step.
+    const Frame* before = nullptr;
     const Frame* after = nullptr;
     std::uint32_t path = kNone;
     bool balanced = false;
@@ -525,12 +529,13 @@ class Comparer {
   struct Level {
     std::vector<Item> items;
     std::size_t next = 0;
-    const Frame* first = nullptr;  // The frames above, null for the roots.
+    const Frame* first = nullptr;  // The frame above in the first report; null for the roots.
     const Frame* second = nullptr;
     bool inside_emulated = false;
   };
 
-  /// An emulated library does nothing inside, where the real one launches kernels of its own.
+  /// Returns true if only one of the two is emulated and has no frames below. The real library
+  /// launches its own kernels.
   static bool hides_its_inside(const Frame& before, const Frame& after) {
     const bool emulated_before = has_flag(before, "emulated");
     const bool emulated_after = has_flag(after, "emulated");
@@ -548,10 +553,10 @@ class Comparer {
     const Matcher::Result found =
         matcher_.match(first, second, above_first == nullptr ? 1 : above_first->calls,
                        above_second == nullptr ? 1 : above_second->calls);
-    // What only the second has stands behind the step of the first's that it follows.
+    // Items that only the second report has come after the step of the first that they follow.
     std::unordered_map<std::uint32_t, std::vector<Item>> following;
     walk(found, 1, path, [&](std::uint32_t after, std::uint32_t, Item item) {
-      if (item.before != nullptr) return;  // It is met from the first's side.
+      if (item.before != nullptr) return;  // Added by the walk of the first side.
       following[after].push_back(std::move(item));
     });
     Level level;
@@ -569,7 +574,7 @@ class Comparer {
       level.items.push_back(std::move(item));
       take_following(entry);
     });
-    // Behind steps that are paired with several.
+    // Add the steps of the second report that share a match.
     for (const auto& [match, fellow_of_second] : shared_fellows(found.second)) {
       Item item;
       item.before = found.first.entries[match].frame;
@@ -583,7 +588,7 @@ class Comparer {
     return level;
   }
 
-  /// (entry of the first, entry of the second that shares it).
+  /// Returns (entry of the first, entry of the second that shares it) for each shared match.
   static std::vector<std::pair<std::uint32_t, std::uint32_t>> shared_fellows(const Side& second) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> found;
     for (std::uint32_t i = 0; i < second.entries.size(); ++i)
@@ -592,8 +597,8 @@ class Comparer {
     return found;
   }
 
-  /// Calls `take(entry of the first that was met last, own entry, item)` for each item of a side,
-  /// 0 or 1, in the order of its tree.
+  /// Calls `take(last matched entry of the first, own entry, item)` for each item of a side, 0 or
+  /// 1, in the order of its tree.
   template <typename Take>
   void walk(const Matcher::Result& found, std::size_t which, std::uint32_t path, Take take) {
     const Side& side = which == 0 ? found.first : found.second;
@@ -601,7 +606,7 @@ class Comparer {
     struct Visit {
       std::uint32_t entry;
       std::uint32_t path;
-      std::uint32_t owner;  // The item, if any, that tells of this one.
+      std::uint32_t owner;  // The item that includes this entry; kNone if there is none.
     };
     struct Made {
       Item item;
@@ -663,7 +668,7 @@ class Comparer {
     Difference& found = (not_known ? result_.not_known : result_.differences).emplace_back();
     found.kind = kind;
     found.layer = frame.layer;
-    constexpr std::size_t kDeepest = 1000;  // A path that is longer has lost its beginning.
+    constexpr std::size_t kDeepest = 1000;  // The beginning of a longer path is left out.
     const std::string* previous_op = nullptr;
     for (std::uint32_t at = path; at != kNone && found.path.size() < kDeepest;
          at = paths_[at].parent) {
@@ -672,7 +677,7 @@ class Comparer {
       if (at != path && is_worth_showing(above) &&
           !(is_dispatched(above) && previous_op != nullptr && *above.op == *previous_op))
         found.way.push_back(shown(above));
-      // Call and redispatch of one op are one step on the way.
+      // Call and redispatch of one op are shown as one step.
       if (is_dispatched(above)) previous_op = &*above.op;
     }
     std::ranges::reverse(found.path);
@@ -703,7 +708,8 @@ class Comparer {
     }
     changed(item, level, "library", library_of(before), library_of(after));
     if (names_.key_of(before) != names_.key_of(after)) {
-      // What moved has the same name in another place: that is a build's matter.
+      // A function with the same name in another place was moved by the build; this is not a
+      // difference.
       if (last_part(short_name(before.name)) != last_part(short_name(after.name)))
         changed(item, level, "function", short_name(before.name), short_name(after.name));
     } else if (before.layer == Layer::device && result_.same_build) {
@@ -715,7 +721,7 @@ class Comparer {
       changed(item, level, "calls", calls.not_known_before, calls.not_known_after, true);
     }
     if (item.balanced) return;
-    // Only where it is not the count of the frame above that differs.
+    // Report a count only if the count of the frame above does not explain it.
     const std::uint64_t times_before = level.first == nullptr ? 1 : level.first->calls;
     const std::uint64_t times_after = level.second == nullptr ? 1 : level.second->calls;
     const bool same = static_cast<double>(before.calls) * static_cast<double>(times_after) ==
@@ -755,7 +761,7 @@ std::string describe_shortly(const Report& report, const std::string& label) {
   return label.empty() ? text : fmt::format("{}: {}", label, text);
 }
 
-/// What the report lacks, a line each.
+/// Returns a line for each shortfall of the report.
 std::string lacks(const Report& report) {
   std::string text;
   for (const Shortfall& shortfall : report.shortfalls)
@@ -782,13 +788,13 @@ std::string shown_value(const std::string& text) {
   return text.empty() ? std::string("none") : shorten_middle(printable(text), kLongest);
 }
 
-/// What was decided otherwise, without where.
+/// Describes a changed decision, without its place.
 std::string decision(const Difference& difference) {
   return fmt::format("{}: {} → {}", difference.what, shown_value(difference.before),
                      shown_value(difference.after));
 }
 
-/// Several names in one line.
+/// Lists at most `most` names in one line.
 std::string enumerated(const std::vector<std::string>& names, std::size_t most) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
@@ -797,7 +803,7 @@ std::string enumerated(const std::vector<std::string>& names, std::size_t most) 
   return text;
 }
 
-/// What a difference says of a step, without the way to it.
+/// Describes the difference in a step, without the path to it.
 std::string statement(const Difference& difference) {
   constexpr std::size_t kMaxReached = 4;
   std::string line = printable(difference.path.back());
@@ -819,7 +825,7 @@ std::string statement(const Difference& difference) {
 }
 
 std::string way_to(const Difference& difference) {
-  constexpr std::size_t kShownAbove = 5;  // JSON has all.
+  constexpr std::size_t kShownAbove = 5;  // JSON contains all.
   const std::size_t above = difference.way.size();
   const std::size_t first_shown = above - std::min(above, kShownAbove);
   std::string way = first_shown == 0 ? "" : "… > ";
@@ -832,11 +838,11 @@ std::string plural(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-/// What stands in one line: the same said of the same step at several places, or the same choice
-/// of a dispatch key for several ops.
+/// Differences shown in one line: the same difference of one step at several places, or the same
+/// change of the dispatch key of several ops.
 struct Group {
   const Difference* first = nullptr;
-  std::vector<std::string> names;  // Of steps, each once.
+  std::vector<std::string> names;  // Names of the steps, each once.
   std::size_t places = 0;
 };
 

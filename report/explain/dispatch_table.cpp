@@ -12,11 +12,12 @@ constexpr auto kBackends = std::to_array<std::string_view>(
     {"CPU", "CUDA", "HIP", "XLA", "MPS", "IPU", "XPU", "HPU", "VE", "Lazy", "MTIA", "PrivateUse1",
      "PrivateUse2", "PrivateUse3", "Meta"});
 
-// The functionalities in the dispatcher's order. Those with a backend each have one key a backend.
+// The functionalities in the dispatcher's order. Those that are per backend have one key for each
+// backend.
 struct Functionality {
   std::string_view name;
   bool per_backend = false;
-  std::string_view prefix = {};  // Of the keys: `Sparse` of `SparseCPU`.
+  std::string_view prefix = {};  // Prefix of its keys: `Sparse` for `SparseCPU`.
 };
 constexpr auto kFunctionalities = std::to_array<Functionality>({
     {"Undefined"},
@@ -70,10 +71,10 @@ constexpr auto kFunctionalities = std::to_array<Functionality>({
 
 struct KeyParts {
   std::string_view functionality;
-  std::string_view backend;  // Empty where the key has none.
+  std::string_view backend;  // Empty if the key has none.
 };
 
-// `SparseCPU` is Sparse on CPU; an unknown key is a functionality of its own.
+// Splits `SparseCPU` into Sparse and CPU. An unknown key is a functionality of its own.
 KeyParts parts_of(std::string_view key) {
   for (const Functionality& one : kFunctionalities)
     if (!one.per_backend && one.name == key) return {key, {}};
@@ -91,18 +92,18 @@ bool contains(const std::array<std::string_view, Size>& all, std::string_view on
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-// c10/core/DispatchKeySet.h: autogradother_backends, with every backend's bit.
+// c10/core/DispatchKeySet.h: autogradother_backends, for every backend.
 constexpr auto kAutogradOtherBackends =
     std::to_array<std::string_view>({"FPGA", "MAIA", "Vulkan", "Metal", "CustomRNGKeyId",
                                      "MkldnnCPU", "Sparse", "SparseCsr", "Quantized"});
 
-// c10/core/DispatchKeySet.cpp: runtimeDispatchKeySetHas, alias key by alias key.
+// c10/core/DispatchKeySet.cpp: runtimeDispatchKeySetHas, one function for each alias key.
 
-// CompositeExplicitAutograd: the backends, but for nested tensors.
+// CompositeExplicitAutograd: all backends, except for nested tensors.
 bool is_backend(const KeyParts& key) {
   return contains(kAutogradOtherBackends, key.functionality) || key.functionality == "Dense";
 }
-// CompositeExplicitAutogradNonFunctional: without sparse tensors, XLA and Lazy.
+// CompositeExplicitAutogradNonFunctional: likewise without sparse tensors, XLA and Lazy.
 bool is_non_functional_backend(const KeyParts& key) {
   return is_backend(key) && key.functionality != "Sparse" && key.backend != "XLA" &&
          key.backend != "Lazy";
@@ -122,18 +123,19 @@ bool is_batched(const KeyParts& key) {
   return key.functionality == "FuncTorchBatched";
 }
 
-// Whether getBackendKeySetFromAutograd(autograd) has `key`.
+// Returns true if getBackendKeySetFromAutograd(autograd) contains `key`.
 bool is_backend_of(const KeyParts& autograd, const KeyParts& key) {
   if (autograd.functionality == "AutogradOther")
     return contains(kAutogradOtherBackends, key.functionality);
   if (autograd.functionality == "AutogradNestedTensor") return key.functionality == "NestedTensor";
-  // The backends that c10's table leaves out have composite kernels regardless of their own.
+  // c10's table omits these backends: they use composite kernels even if they have kernels of their
+  // own.
   constexpr auto kLeftOut = std::to_array<std::string_view>({"HIP", "VE", "MTIA"});
   return autograd.functionality == "AutogradFunctionality" && key.functionality == "Dense" &&
          key.backend == autograd.backend && !contains(kLeftOut, autograd.backend);
 }
 
-// Alias names of c10::DispatchKey; the op's catch-all kernel is a composite one.
+// Resolves the alias names of c10::DispatchKey. An op's catch-all kernel is a composite one.
 std::string_view spelled_as_in_c10(std::string_view key) {
   if (key.empty() || key == "CatchAll") return "CompositeImplicitAutograd";
   if (key == "DefaultBackend") return "CompositeExplicitAutograd";

@@ -11,60 +11,61 @@
 
 namespace optrace {
 
-/// Why the dispatcher has that kernel for a dispatch key: the cases of
+/// The reason why the dispatcher has a certain kernel for a dispatch key. These are the cases of
 /// OperatorEntry::computeDispatchTableEntryWithDebug
 /// (aten/src/ATen/core/dispatch/OperatorEntry.cpp), in the order in which they are tried.
 enum class DispatchReason : std::uint8_t {
   direct,                   ///< Registered for that key.
-  explicit_non_functional,  ///< For CompositeExplicitAutogradNonFunctional.
-  explicit_autograd,        ///< For CompositeExplicitAutograd.
-  nested_tensor,            ///< For CompositeImplicitAutogradNestedTensor.
-  implicit_autograd,        ///< For CompositeImplicitAutograd.
-  ambiguous_other,        ///< AutogradOther, for which several backends would each need their own.
-  autograd,               ///< For Autograd.
-  batched_decomposition,  ///< For FuncTorchBatchedDecomposition.
-  fallback,               ///< The key's fallback for all ops.
-  missing,                ///< None: calling the op with that key is an error.
+  explicit_non_functional,  ///< Registered for CompositeExplicitAutogradNonFunctional.
+  explicit_autograd,        ///< Registered for CompositeExplicitAutograd.
+  nested_tensor,            ///< Registered for CompositeImplicitAutogradNestedTensor.
+  implicit_autograd,        ///< Registered for CompositeImplicitAutograd.
+  ambiguous_other,          ///< AutogradOther, if its backends would each need their own kernel.
+  autograd,                 ///< Registered for Autograd.
+  batched_decomposition,    ///< Registered for FuncTorchBatchedDecomposition.
+  fallback,                 ///< The key's fallback for all ops.
+  missing,                  ///< No kernel: calling the op with that key is an error.
 };
 
-/// As `torch._C._dispatch_dump_table` calls it: `kernel`, `math kernel`, `backend fallback`, ...
+/// Returns the term of `torch._C._dispatch_dump_table`: `kernel`, `math kernel`, `backend
+/// fallback`, ...
 std::string_view dispatcher_name(DispatchReason reason);
 
-/// The alias key that a reason stands for; empty for the others.
+/// Returns the alias key of a reason; empty if it has none.
 std::string_view alias_key(DispatchReason reason);
 
-/// What the dispatcher does with an op for one dispatch key.
+/// An op's entry for one dispatch key.
 struct DispatchEntry {
   std::string_view key;
   DispatchReason reason = DispatchReason::missing;
-  std::optional<Registration> registration;  ///< Nothing where the kernel is missing or ambiguous.
-  /// True where the dispatcher goes on to the next key.
+  std::optional<Registration> registration;  ///< Empty if the kernel is missing or ambiguous.
+  /// Returns true if the dispatcher goes on to the next key.
   bool falls_through() const {
     return registration && registration->kind == RegistrationKind::fallthrough;
   }
 };
 
-/// An op's dispatch table, computed from what the source registers. What Python registers at run
-/// time (the decompositions for Meta in torch/_meta_registrations.py) is not in it.
+/// An op's dispatch table, computed from the registrations in the source. Registrations from Python
+/// at run time (the decompositions for Meta in torch/_meta_registrations.py) are not included.
 class DispatchTable {
  public:
-  /// `registrations` are the op's (Index::registrations_of its name), `fallbacks` those of `_`.
-  /// Where several are registered for one key, as for two builds, the first by file and line
-  /// stands; the text behind the views must outlive the table.
+  /// `registrations` are the op's (Index::registrations_of its name), `fallbacks` those of `_`. If
+  /// several are registered for one key, for example by two builds, the first by file and line is
+  /// used. The text behind the views must outlive the table.
   DispatchTable(const std::vector<Registration>& registrations,
                 const std::vector<Registration>& fallbacks);
 
-  /// The entry for a runtime key such as `CPU` or `AutogradCUDA`.
+  /// Returns the entry for a runtime key such as `CPU` or `AutogradCUDA`.
   DispatchEntry entry(std::string_view key) const;
 
-  /// All runtime keys, in the dispatcher's order, and behind them registered ones that it does not
-  /// know.
+  /// Returns the entries of all runtime keys, in the dispatcher's order, followed by those of
+  /// registered keys that are unknown.
   std::vector<DispatchEntry> entries() const;
 
-  /// Where the op is declared (`m.def`), if that is known.
+  /// Returns the op's declaration (`m.def`), if it is known.
   const std::optional<Registration>& declaration() const { return declaration_; }
 
-  /// What is registered for the op itself, alias keys included, by key.
+  /// Returns the op's own kernels, including those of alias keys, by key.
   const std::map<std::string_view, std::vector<Registration>>& kernels() const { return kernels_; }
 
  private:
@@ -75,8 +76,8 @@ class DispatchTable {
   std::optional<Registration> declaration_;
 };
 
-/// The runtime dispatch keys, in the dispatcher's order (c10/core/DispatchKey.h); later ones come
-/// before earlier ones when an op is called.
+/// Returns the runtime dispatch keys in the order of c10/core/DispatchKey.h, with the lowest
+/// priority first.
 const std::vector<std::string>& runtime_dispatch_keys();
 
 }  // namespace optrace

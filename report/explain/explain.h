@@ -17,35 +17,35 @@
 
 namespace optrace {
 
-/// A function behind a kernel, and what it is to it.
+/// A function that implements a kernel, and its role.
 struct KernelFunction {
-  /// `generated`, `kernel`, `meta`, `implementation`, `inner loop` (of a ufunc), `functional` (that
-  /// an out variant of torchgen's wraps), `named in the yaml`.
+  /// `generated`, `kernel`, `meta`, `implementation`, `inner loop` (of a ufunc), `functional`
+  /// (wrapped by an out variant that torchgen generates), `named in the yaml`.
   std::string role;
-  std::string symbol;       ///< Empty where only the yaml names it.
-  std::string name;         ///< Qualified.
-  SourceLocation location;  ///< Without file where the index has no definition.
+  std::string symbol;       ///< Empty if only the yaml names it.
+  std::string name;         ///< Qualified name.
+  SourceLocation location;  ///< Without a file if the index has no definition.
 };
 
-/// One entry of the dispatch table with what stands behind it.
+/// One entry of the dispatch table, with the functions that implement it.
 struct ExplainedKey {
   DispatchEntry entry;
   std::string kernel;  ///< The registered function's qualified name; empty if none is named.
-  /// The registered function, and what of PyTorch's hand-written code it hands over to.
+  /// The registered function, and the hand-written functions of PyTorch that it calls.
   std::vector<KernelFunction> functions;
 };
 
 struct ExplainedStub {
   std::string symbol;
   std::string name;         ///< `at::native::add_stub`
-  SourceLocation location;  ///< Where it is declared.
+  SourceLocation location;  ///< Location of the declaration.
   std::vector<Registration> kernels;
 };
 
 struct ExplainedDerivative {
   OpFacts::Derivative facts;
-  std::string apply;        ///< The node's `apply`, its symbol; empty where there is no node.
-  SourceLocation location;  ///< Of `apply`, in generated code.
+  std::string apply;        ///< Symbol of the node's `apply`; empty if there is no node.
+  SourceLocation location;  ///< Location of `apply`, in generated code.
   std::vector<CalledOp> ops;
 };
 
@@ -55,15 +55,15 @@ struct DevicePaths {
   std::vector<StaticPath> paths;
 };
 
-/// What the source says of an op. Text lives as long as the index.
+/// The facts about an op in PyTorch's source. Text is valid as long as the index.
 struct Explanation {
   std::string asked;
   SpelledOp spelled;
   std::string name;              ///< `aten::conv2d`
-  std::optional<OpEntry> entry;  ///< Nothing for ops that are in no native_functions.yaml.
+  std::optional<OpEntry> entry;  ///< Empty for ops that are in no native_functions.yaml.
   OpFacts facts;
-  std::optional<OpSchema> schema;  ///< Nothing where it is unknown.
-  std::vector<std::string> words;  ///< About the op, in sentences.
+  std::optional<OpSchema> schema;  ///< Empty if it is unknown.
+  std::vector<std::string> words;  ///< Sentences about the op.
   std::optional<Registration> declaration;
   std::vector<ExplainedKey> keys;  ///< All runtime keys, in the dispatcher's order.
   std::vector<ExplainedStub> stubs;
@@ -71,22 +71,22 @@ struct Explanation {
   std::vector<DevicePaths> devices;
 };
 
-/// Where lines come from, for display.
+/// The source to which lines refer, for display.
 struct ExplanationSource {
-  std::string version;      ///< Of the source that the index was made from.
+  std::string version;      ///< PyTorch version of the indexed source.
   std::string git_version;  ///< Empty if unknown.
-  std::string torch;        ///< The version of the torch at hand; empty if there is none.
+  std::string torch;        ///< Version of the installed torch; empty if there is none.
   bool exact = false;
 };
 
-/// The dispatch key of a device as PyTorch spells it: `CUDA` for `cuda`; empty for no device.
+/// Returns the dispatch key of a device: `CUDA` for `cuda`. Empty for an unknown device.
 std::string_view dispatch_key_of_device(std::string_view device);
 
-/// The devices that an answer is about if the user names none.
+/// Returns the devices to explain if the user names none.
 std::vector<std::string> default_devices();
 
-/// `spelled` is of find_spelled_op and names an op of `index`. Throws Error(usage) when the index
-/// is corrupt.
+/// `spelled` is a result of find_spelled_op and names an op of `index`. Throws Error(usage) if the
+/// index is corrupt.
 Explanation explain(const SourceIndexes& index, const SpelledOp& spelled, std::string_view asked,
                     const std::vector<std::string>& devices);
 

@@ -169,7 +169,7 @@ class JsonWriter {
 
   json path(const DevicePaths& device, const StaticPath& one) const {
     json steps = json::array();
-    std::string_view file;  // Of the step before.
+    std::string_view file;  // File of the previous step.
     for (const PathStep& step : one.steps) {
       steps.push_back(
           {{"kind", name_of(step.kind)},

@@ -11,19 +11,19 @@
 namespace optrace {
 
 struct ExplainTextOptions {
-  bool all = false;  ///< Every dispatch key and every way down.
+  bool all = false;  ///< Show every dispatch key and every path.
   TerminalStyle style;
 };
 
-/// For people: what `optrace explain OP` prints.
+/// For people: the output of `optrace explain OP`.
 std::string explain_text(const Explanation& explanation, const ExplanationSource& source,
                          const ExplainTextOptions& options);
 
-/// The schema optrace.explain/1 (report/schemas/explain.schema.json), on one line if `compact`.
+/// Returns schema optrace.explain/1 (report/schemas/explain.schema.json), on one line if `compact`.
 std::string explain_json(const Explanation& explanation, const ExplanationSource& source,
                          bool compact);
 
-/// On one line: what was asked, what is wrong with it, and what to do; for `optrace explain -`.
+/// Returns, on one line, the query, the error and the remedy; for `optrace explain -`.
 std::string explain_error_json(std::string_view asked, std::string_view error,
                                std::string_view remedy);
 

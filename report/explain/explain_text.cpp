@@ -25,8 +25,8 @@ constexpr std::string_view kLibrary = "31";
 
 constexpr std::size_t kFieldColumns = 12;
 constexpr std::size_t kNameColumns = 46;  // Names are padded to this.
-constexpr std::size_t kMaxWaysDown = 4;   // For one device, if not all are asked for.
-constexpr std::size_t kMaxOps = 6;        // Of a backward's.
+constexpr std::size_t kMaxWaysDown = 4;   // For one device, unless all are requested.
+constexpr std::size_t kMaxOps = 6;        // Ops that a backward function calls.
 constexpr std::size_t kMaxStubs = 3;
 
 constexpr std::string_view kDerivatives = "tools/autograd/derivatives.yaml";
@@ -38,7 +38,7 @@ std::string padded(std::string_view text, std::size_t width) {
   return out;
 }
 
-// Keys that a reader of the short answer looks for: those of backends, of autograd and of autocast.
+// Returns true for keys that the short answer shows: those of backends, autograd and autocast.
 bool matters(const ExplainedKey& key) {
   const std::string_view name = key.entry.key;
   const DispatchReason reason = key.entry.reason;
@@ -90,7 +90,8 @@ class TextWriter {
     line(paint(text, kBold));
   }
 
-  // `aten/src/ATen/native/Convolution.cpp:984`; with `~` where the line is another version's.
+  // Returns `aten/src/ATen/native/Convolution.cpp:984`, with `~` if the source is of another
+  // version.
   std::string place(std::string_view file, std::uint32_t number) const {
     if (file.empty()) return {};
     const std::string text =
@@ -188,7 +189,7 @@ class TextWriter {
                       });
   }
 
-  // Keys with the same kernel for the same reason are one row.
+  // Keys with the same kernel for the same reason share a row.
   void dispatch() {
     title("Dispatch table");
     struct Group {
@@ -264,7 +265,7 @@ class TextWriter {
         return;
       }
       row(2, printable(short_name(stub.name)), kOp, place(stub.location));
-      // Kernels that are compiled once for each CPU capability stand in one row.
+      // Kernels that are compiled for several CPU capabilities share a row.
       std::vector<std::pair<const Registration*, std::string>> kernels;
       for (const Registration& one : stub.kernels) {
         const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const auto& kernel) {
@@ -313,17 +314,17 @@ class TextWriter {
     line(fmt::format("      {}", place(kDerivatives, formula.line)));
   }
 
-  // The ways down as a tree: what they have in common is shown once.
+  // The call paths as a tree, in which common steps are shown once.
   struct TreeNode {
     const PathStep* step = nullptr;
     std::uint32_t call_line = 0;  // In the file of the node above.
     std::string_view library;
-    std::string_view stopped;  // Why, if nothing follows.
+    std::string_view stopped;  // Why nothing follows; empty for an end.
     std::vector<TreeNode> children;
   };
 
-  // Functions that only hand on: torchgen's wrappers, and the one-line functions of
-  // ATen/Functions.h and of Tensor that call an op.
+  // Returns true for functions that only pass a call on: torchgen's wrappers, and the one-line
+  // functions of ATen/Functions.h and of Tensor that call an op.
   static bool hands_on(const StaticPath& path, std::size_t at) {
     if (path.steps[at].kind != StepKind::function) return false;
     if (at + 1 < path.steps.size() && path.steps[at + 1].kind == StepKind::op) {
@@ -338,7 +339,7 @@ class TextWriter {
 
   void insert(TreeNode& root, const StaticPath& path) const {
     TreeNode* at = &root;
-    // What is left out hands its line on: the op's is then where the function before is called.
+    // A step that is left out passes its call line on to the op after it.
     std::uint32_t handed_on = 0;
     for (std::size_t i = 0; i < path.steps.size(); ++i) {
       const PathStep& step = path.steps[i];
@@ -381,7 +382,7 @@ class TextWriter {
                  kDim));
   }
 
-  // The ops of the op's own name that a way goes through: by these the ways part.
+  // Returns the ops of a path that are related to the op's name. They define its branch.
   static std::vector<std::string_view> branch(const StaticPath& path) {
     std::vector<std::string_view> ops;
     for (const PathStep& step : path.steps)
@@ -389,7 +390,7 @@ class TextWriter {
     return ops;
   }
 
-  // All ways, or the likeliest of each branch and into each library.
+  // Returns all paths, or the likeliest ones of each branch and for each library.
   std::vector<const StaticPath*> choose(const std::vector<StaticPath>& paths) const {
     std::vector<const StaticPath*> chosen;
     std::set<std::pair<std::vector<std::string_view>, std::string_view>> seen;
@@ -401,8 +402,8 @@ class TextWriter {
       }
       if (chosen.size() == kMaxWaysDown) break;
       const std::vector<std::string_view> own = branch(path);
-      // Kernels of PyTorch's own, what the CUDA runtime copies and clears, and detours say less
-      // than what the branch has already.
+      // PyTorch's own kernels, and copies and fills of the CUDA runtime, are less informative than
+      // the paths that the branch already has.
       const bool lesser = path.bookkeeping || path.library == "CUDA" || path.library.empty();
       if (lesser && branches.contains(own)) continue;
       if (!chosen.empty() &&
@@ -416,7 +417,8 @@ class TextWriter {
     return chosen;
   }
 
-  // A stub's kernel is an end, and so is what it launches: the whole way says more.
+  // Returns the longer path if `path` ends at a stub's kernel, and another continues to a kernel
+  // launch.
   static const StaticPath* deepest(const StaticPath* path, const std::vector<StaticPath>& paths) {
     if (path->steps.back().kind != StepKind::function || !path->stopped.empty()) return path;
     const auto goes_on = [&](const StaticPath& other) {

@@ -14,11 +14,11 @@
 namespace optrace {
 namespace {
 
-// Longer schemas, and types nested deeper, exist nowhere.
+// No schema is longer, and no type is nested deeper.
 constexpr std::size_t kMaxSchemaLength = 1 << 16;
 constexpr int kMaxTypeDepth = 16;
 
-// What parentheses behind other types enclose is an alias set.
+// Types with types in parentheses. Parentheses after other types enclose an alias set.
 constexpr auto kGenericTypes =
     std::to_array<std::string_view>({"Dict", "Future", "RRef", "Await", "Union"});
 
@@ -76,7 +76,7 @@ class Parser {
     if (!take(token)) fail(fmt::format("`{}`", token));
   }
 
-  // Letters, digits, `_`, and what joins such words: `.` and `::`.
+  // Parses letters, digits, `_`, and the separators `.` and `::`.
   std::string name() {
     skip_blanks();
     const std::size_t start = at_;
@@ -113,7 +113,7 @@ class Parser {
     return names;
   }
 
-  // `(a! -> *)`, behind its opening parenthesis.
+  // Parses `(a! -> *)` after its opening parenthesis.
   AliasSet alias_set() {
     AliasSet set;
     if (take("!")) {  // `(!)`, an unnamed set.
@@ -139,7 +139,7 @@ class Parser {
     into->writes = into->writes || more.writes;
   }
 
-  // Returns the type; what it and the types in it say of aliases goes to `alias`.
+  // Returns the type, and adds its alias sets and those of the types in it to `alias`.
   std::string type(std::optional<AliasSet>& alias, int depth = 0) {
     if (depth > kMaxTypeDepth) fail("a type that is not nested so deep");
     std::string text;
@@ -167,7 +167,7 @@ class Parser {
     }
   }
 
-  // What stands between parentheses, with the closing one.
+  // Parses types up to the closing parenthesis, and skips it.
   std::string types(std::optional<AliasSet>& alias, int depth) {
     std::string text;
     if (take(")")) return text;
@@ -179,7 +179,7 @@ class Parser {
     return text;
   }
 
-  // A default: up to the comma or parenthesis that ends the argument.
+  // Parses a default value, which ends at the comma or parenthesis after the argument.
   std::string default_value() {
     skip_blanks();
     const std::size_t start = at_;
@@ -228,7 +228,7 @@ class Parser {
       argument.type = type(argument.alias);
       argument.name = word();
       if (argument.name.empty()) fail("an argument's name");
-      // `int dilation[2]`, as old schemas have it.
+      // `int dilation[2]`, the syntax of old schemas.
       if (take("[")) {
         argument.type += fmt::format("[{}]", word());
         expect("]");

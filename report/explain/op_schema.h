@@ -7,27 +7,27 @@
 
 namespace optrace {
 
-/// What a schema says of the memory behind an argument or result: `(a!)`, `(a -> *)`, `(a|b)`.
+/// A schema's annotation of the memory behind an argument or result: `(a!)`, `(a -> *)`, `(a|b)`.
 struct AliasSet {
-  std::vector<std::string> before;  ///< `a`; `*` stands for any memory.
-  std::vector<std::string> after;   ///< What it is part of afterwards; as `before` if not said.
-  bool writes = false;              ///< `!`: the op writes to it.
+  std::vector<std::string> before;  ///< Set names such as `a`; `*` stands for any memory.
+  std::vector<std::string> after;   ///< Set names after the call; same as `before` by default.
+  bool writes = false;              ///< `!`: the op writes to the memory.
 };
 
 struct SchemaArgument {
   std::string type;  ///< Without alias sets: `Tensor?`, `int[2]`, `Tensor[]`.
   std::string name;  ///< May be empty for a result.
-  std::optional<std::string> default_value;  ///< As written.
+  std::optional<std::string> default_value;  ///< As written in the schema.
   std::optional<AliasSet> alias;
   bool keyword_only = false;
 
   bool writes() const { return alias && alias->writes; }
-  /// A keyword-only argument that the op writes its result to.
+  /// Returns true for a keyword-only argument that the op writes its result to.
   bool out() const { return keyword_only && writes(); }
 };
 
-/// An op's schema, taken apart. The syntax is that of torch/csrc/jit/frontend/
-/// function_schema_parser.cpp, which aten/src/ATen/native/README.md explains.
+/// A parsed op schema. The syntax is that of torch/csrc/jit/frontend/function_schema_parser.cpp;
+/// aten/src/ATen/native/README.md explains it.
 struct OpSchema {
   std::string space;     ///< `aten`; empty if not given.
   std::string name;      ///< `add_`
@@ -38,16 +38,16 @@ struct OpSchema {
   bool any_returns = false;
 };
 
-/// Reads `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`. Throws
-/// Error(usage) that says where the text is no schema.
+/// Parses `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`. Throws
+/// Error(usage) with the position of the error if the text is not a schema.
 OpSchema parse_schema(std::string_view text);
 
-/// Whether an op's name is one of those that change their first argument: `add_`, but no `__and__`.
+/// Returns true if an op's name is that of an in-place op: `add_`, but not `__and__`.
 bool is_in_place_name(std::string_view name);
 
-/// What a schema says of memory, in sentences: which arguments the op changes, and whether results
-/// are views of arguments, the arguments themselves, or new. `composite` is true for ops that
-/// consist of others on every device: what is a view for those may be a copy at times.
+/// Describes an op's use of memory in sentences: the arguments that it changes, and whether its
+/// results are views of arguments, the arguments themselves, or new. `composite` is true for ops
+/// that consist of others on every device; their views may sometimes be copies.
 std::vector<std::string> describe_memory(const OpSchema& schema, bool composite);
 
 }  // namespace optrace

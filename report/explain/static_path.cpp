@@ -21,8 +21,8 @@
 namespace optrace {
 namespace {
 
-// How far apart two functions are. An op is a step to another part of PyTorch; what a kernel does
-// by itself is nearer than what it has other ops do.
+// Costs of steps, by which the distance between functions is measured. A call of an op leads to
+// another part of PyTorch, so functions that a kernel calls directly are nearer than other ops.
 constexpr unsigned kCallCost = 2;
 constexpr unsigned kOpCost = 5;
 constexpr unsigned kRelatedOpCost = 3;
@@ -31,8 +31,8 @@ constexpr unsigned kVariantCost = 8;
 constexpr unsigned kStrangerCost = 6;
 constexpr unsigned kFarthest = 70;
 
-// Starts of nested names (`_ZN` and qualifiers before them left out) that are not followed: checks,
-// containers, tensors' accessors and tensor iterators. None of them leads to work of its own.
+// Beginnings of nested names (after `_ZN` and qualifiers) that are not followed: checks,
+// containers, tensors' accessors and tensor iterators. None of them does work of its own.
 constexpr auto kNotFollowed = std::to_array<std::string_view>({
     "3c10",
     "S",  // std::
@@ -67,8 +67,8 @@ constexpr auto kNotFollowed = std::to_array<std::string_view>({
     "8pybind11",
 });
 
-// Ops that kernels call to make room, to copy and to look: following them would lead from every op
-// to the kernels of copy_ and fill_.
+// Ops with which kernels allocate, copy and inspect tensors. Following them would lead from every
+// op to the kernels of copy_ and fill_.
 constexpr auto kHousekeepingOps = std::to_array<std::string_view>({
     "empty*",
     "new_*",
@@ -143,35 +143,36 @@ constexpr auto kHousekeepingOps = std::to_array<std::string_view>({
     "_use_cudnn_ctc_loss",
 });
 
-// Words of names that stand for another variant of an op: what has one that the op's own name lacks
-// is for other arguments than most.
+// Words in names that stand for a variant of an op. A function whose name has a word that the op's
+// name lacks is for unusual arguments.
 constexpr auto kVariants = std::to_array<std::string_view>(
     {"transpose", "backward", "depthwise", "dilated", "complex", "sparse", "quantized", "nested",
      "legacy", "slow", "double", "_math", "_bias", "miopen", "vdot", "_conj", "nnpack", "choice",
      "overrideable"});
 
-// The same of a device: what is for the other one.
+// Words in names that stand for another device.
 constexpr auto kNotForCpu = std::to_array<std::string_view>({"cudnn", "cuda"});
 constexpr auto kNotForOthers = std::to_array<std::string_view>({"mkldnn", "_cpu"});
 
-// Words that the names of many ops have: two that share one are not related for that.
+// Words in the names of many ops. Two ops that share only such a word are not related.
 constexpr auto kCommonWords = std::to_array<std::string_view>(
     {"out",    "forward",   "backward", "impl",       "index",   "native", "for",
      "from",   "use",       "cpu",      "cuda",       "cudnn",   "mkldnn", "miopen",
      "sparse", "quantized", "nested",   "functional", "inplace", "kernel", "stub",
      "tensor", "scalar",    "and",      "with",       "the",     "choice"});
 
-constexpr std::size_t kShortestStem = 3;  // Letters: `sum`, `max`, `rnn`.
+constexpr std::size_t kShortestStem = 3;  // Letters, as in `sum`, `max`, `rnn`.
 
-// Arithmetic on tensors, as C++ writes it (ATen/TensorOperators.h): it prepares numbers on the way.
+// Arithmetic operators on tensors (ATen/TensorOperators.h), which only prepare numbers.
 constexpr auto kOperators =
     std::to_array<std::string_view>({"2atpl", "2atmi", "2atml", "2atdv", "2atrm", "2ator"});
 
-// Libraries that take memory of the host only, and of CUDA devices only.
+// Libraries that work on host memory only. All others work on memory of CUDA devices only.
 constexpr auto kHostLibraries = std::to_array<std::string_view>(
     {"oneDNN", "MKL", "BLAS", "BLAS/LAPACK", "FBGEMM", "XNNPACK", "NNPACK", "QNNPACK"});
 
-// Behind `_ZN` and the qualifiers of a member function (`K`, `R`, `O`); empty for other names.
+// Returns the part after `_ZN` and the qualifiers of a member function (`K`, `R`, `O`); empty for
+// other names.
 std::string_view nested_name(std::string_view symbol) {
   if (!symbol.starts_with("_ZN")) return {};
   symbol.remove_prefix(3);
@@ -183,7 +184,8 @@ std::string_view nested_name(std::string_view symbol) {
 bool is_followed(std::string_view symbol) {
   const std::string_view name = nested_name(symbol);
   if (name.empty()) return symbol.starts_with("_Z") && !symbol.starts_with("_ZS");
-  // Constructors, destructors and operators of tensors; its other members call ops.
+  // Of Tensor's constructors, destructors and operators, only operator[] is followed. Other members
+  // call ops.
   constexpr std::string_view kTensor = "2at6Tensor";
   if (name.starts_with(kTensor) &&
       (name.size() == kTensor.size() || name[kTensor.size()] < '0' || name[kTensor.size()] > '9'))
@@ -192,7 +194,7 @@ bool is_followed(std::string_view symbol) {
                       [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-// Whether a function is the kernel of an op that prepares, called without the dispatcher:
+// Returns true for the kernel of a housekeeping op, called without the dispatcher:
 // `at::native::copy_`.
 bool is_housekeeping(std::string_view symbol) {
   constexpr std::string_view kScope = "2at6native";
@@ -201,7 +203,7 @@ bool is_housekeeping(std::string_view symbol) {
   return parts.size() == 3 && is_housekeeping_op(parts.back());
 }
 
-// The op in `_ZN2at4_ops10add_Tensor4callE...`, unambiguous; empty for other symbols.
+// Returns the unambiguous op name in `_ZN2at4_ops10add_Tensor4callE...`; empty for other symbols.
 std::string_view dispatched_op(std::string_view symbol) {
   constexpr std::string_view kScope = "2at4_ops";
   std::string_view name = nested_name(symbol);
@@ -217,8 +219,8 @@ std::string_view dispatched_op(std::string_view symbol) {
   return name.substr(0, size);
 }
 
-// `scaled`, `dot`, `product`, `attention` of `_scaled_dot_product_attention`; without the number of
-// dimensions behind a name: `conv` of `conv2d`.
+// Returns the words of a name that are not common, without a number of dimensions at their end:
+// `scaled`, `dot`, `product`, `attention` for `_scaled_dot_product_attention`, `conv` for `conv2d`.
 std::vector<std::string> stems_of(std::string_view name) {
   std::vector<std::string> stems;
   while (!name.empty()) {
@@ -235,8 +237,8 @@ std::vector<std::string> stems_of(std::string_view name) {
   return stems;
 }
 
-// Whether a name is about what `stems` are: it has one of them, or what one of them begins with
-// (`convolution` for `conv`).
+// Returns true if a word of the name is one of `stems`, or one of the two begins with the other
+// (`convolution` and `conv`).
 bool is_related(const std::vector<std::string>& stems, std::string_view name) {
   for (const std::string& word : stems_of(name))
     for (const std::string& stem : stems) {
@@ -248,13 +250,13 @@ bool is_related(const std::vector<std::string>& stems, std::string_view name) {
   return false;
 }
 
-// Code that is compiled for itself, in files that are about something; a header serves many.
+// Returns true for hand-written source files. Each has a subject, while a header serves many.
 bool is_own_source(std::string_view file) {
   return (file.ends_with(".cpp") || file.ends_with(".cu")) && !file.starts_with("build/");
 }
 
-// Which of functions that differ in their precision (`cublasSgemm`, `dgemm_`) is likeliest: that
-// for PyTorch's default dtype. What takes the type as an argument comes next.
+// Ranks functions that differ only in their precision (`cublasSgemm`, `dgemm_`): first PyTorch's
+// default dtype, then functions that take the type as an argument.
 int precision_rank(std::string_view name) {
   for (const std::string_view prefix :
        {"cublas", "cusolverDn", "cusparse", "cblas_", "LAPACKE_", "mkl_sparse_"})
@@ -281,10 +283,10 @@ int precision_rank(std::string_view name) {
   }
 }
 
-// The library of a callee, without demangling what can't be of one.
+// Returns the library of a callee. Demangles only names that may belong to one.
 std::string_view library_of(std::string_view symbol) {
   if (!symbol.starts_with("_Z")) return library_name(symbol);
-  // C++ overloads that a library's header declares: cublasGemmEx.
+  // C++ overloads declared in a library's header: cublasGemmEx.
   if (symbol.size() > 2 && symbol[2] >= '1' && symbol[2] <= '9') {
     const std::string name = qualified_name(symbol);
     const std::string_view library = library_name(name);
@@ -296,14 +298,14 @@ std::string_view library_of(std::string_view symbol) {
   return {};
 }
 
-// `CPU.AVX2` is for the CPU: the device, and the capability behind it.
+// Splits `CPU.AVX2` into the device and the CPU capability.
 std::pair<std::string_view, std::string_view> split_stub_key(std::string_view key) {
   const std::size_t dot = key.find('.');
   return {key.substr(0, dot), dot == std::string_view::npos ? "" : key.substr(dot + 1)};
 }
 
-// Where neighbours differ in nothing but the function that they end in, that for the default dtype
-// goes first.
+// Among adjacent paths that differ only in their last function, moves the one for the default dtype
+// to the front.
 void prefer_default_precision(std::vector<StaticPath>& paths) {
   const auto same_way = [](const StaticPath& a, const StaticPath& b) {
     return a.library == b.library && a.bookkeeping == b.bookkeeping && a.stopped.empty() &&
@@ -353,35 +355,35 @@ std::string StaticPaths::op_of(std::string_view symbol) const {
   return entry ? std::string(entry->name) : std::string();
 }
 
-// One search: Dijkstra's, over the functions and ops that one op can lead to.
+// One search with Dijkstra's algorithm, over the functions and ops that one op can lead to.
 struct StaticPaths::Search {
   struct Node {
     StepKind kind;
-    std::string symbol;       // Or the op's name.
-    std::string source_file;  // Of the caller: tells local functions of one symbol apart.
+    std::string symbol;       // The symbol, or the op's name.
+    std::string source_file;  // File of the caller; distinguishes functions with one symbol.
     std::string note;
     std::size_t parent;
     std::uint32_t call_line;
     unsigned cost;
     unsigned detours = 0;
     unsigned variants = 0;
-    std::string_view file = {};  // Of a function's definition, once it is visited.
-    bool leads = false;          // To an end.
+    std::string_view file = {};  // File of the definition; set on the visit.
+    bool leads = false;          // Leads to an end.
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  // What a callee is to a search, the same at each of its call sites.
+  // The role of a callee in a search, the same at each of its call sites.
   struct Callee {
     bool followed = false;
     StepKind kind = StepKind::function;
-    std::string op;  // Where that is what it calls.
+    std::string op;  // The op, if it calls one.
     unsigned variant_cost = 0;
   };
 
   StaticPaths& paths;
   std::string_view key;
   bool through_housekeeping = false;
-  std::vector<std::string> stems;  // Of the op's name.
+  std::vector<std::string> stems;  // Stems of the op's name.
   std::vector<Node> nodes;
   std::unordered_set<std::string> visited;
   std::unordered_map<const char*, Callee> callees;
@@ -466,7 +468,7 @@ struct StaticPaths::Search {
           cost += kVariantCost;
     };
     add_words(kVariants);
-    // Symbols have a parameter's namespace in them, ops' names do not.
+    // Symbols contain the namespaces of parameters, ops' names do not.
     if (!name.starts_with("_Z")) {
       if (key == "CPU")
         add_words(kNotForCpu);
@@ -476,13 +478,13 @@ struct StaticPaths::Search {
     return cost;
   }
 
-  // What a name that the search goes on to is, as costs.
+  // Returns true if a function's unqualified name is related to the op's name.
   bool is_related_function(std::string_view symbol) const {
     const std::vector<std::string> parts = symbol_components(symbol);
     return !parts.empty() && is_related(stems, parts.back());
   }
 
-  // Whether a kernel is called after the op, in whatever spelling: LayerNormForwardCUDAKernel.
+  // Returns true if a kernel is named after the op, in any spelling: LayerNormForwardCUDAKernel.
   bool has_stem(std::string_view name) const {
     const std::size_t scope = name.substr(0, name.find('<')).rfind("::");
     std::string lower(scope == std::string_view::npos ? name : name.substr(scope + 2));
@@ -492,7 +494,8 @@ struct StaticPaths::Search {
     });
   }
 
-  // Another op's kernel, called directly, is a detour as that op is.
+  // Notes the file of a function. A direct call of another op's kernel is a detour, like a call of
+  // that op.
   void look_at(std::size_t at) {
     Node& node = nodes[at];
     const auto found = paths.index_.find_definition(node.symbol, node.source_file);
@@ -506,7 +509,7 @@ struct StaticPaths::Search {
   }
 
   const Callee& callee_of(std::string_view symbol) {
-    // A symbol is stored once in an index, so its address stands for it.
+    // An index stores a symbol once, so its address identifies it.
     const auto [at, added] = callees.try_emplace(symbol.data());
     Callee& callee = at->second;
     if (!added) return callee;
@@ -529,7 +532,7 @@ struct StaticPaths::Search {
     const std::string symbol = nodes[at].symbol;
     const std::string file = nodes[at].source_file;
     const unsigned cost = nodes[at].cost;
-    std::unordered_set<const char*> seen;  // Of several calls, the first one's line counts.
+    std::unordered_set<const char*> seen;  // Only the first of several calls counts.
     for (const CallSite& site : paths.index_.calls_of(symbol, file)) {
       StepKind kind = StepKind::function;
       unsigned more = kCallCost;
@@ -554,7 +557,7 @@ struct StaticPaths::Search {
           detours = related ? 0 : 1;
           more = (related ? kRelatedOpCost : kOpCost) + variants;
         } else if (site.kind == CallKind::reference) {
-          // What its address goes into launches a kernel, and calls a stub.
+          // The function that takes its address launches the kernel, or calls the stub.
           const auto handed_on = paths.index_.find_definition(site.callee);
           if (handed_on && handed_on->kind == DefinitionKind::device_kernel)
             kind = StepKind::device_kernel;
@@ -568,19 +571,19 @@ struct StaticPaths::Search {
     }
   }
 
-  // What tells the nodes apart that are visited once.
+  // Returns the key of a node. Nodes with the same key are visited once.
   static std::string mark_of(StepKind kind, std::string_view symbol) {
     return std::string(1, static_cast<char>('0' + static_cast<int>(kind))).append(symbol);
   }
 
-  // Ops that only make room lead nowhere for any op.
+  // Returns false for ops that lead nowhere for any op: those that allocate or test tensors.
   static bool makes_no_tensor(std::string_view op) {
     const OpName parts = split_op_name(op);
     return !parts.base.starts_with("empty") && !parts.base.starts_with("new_") &&
            !parts.base.starts_with("resize") && !parts.base.starts_with("is_");
   }
 
-  // An op's kernel itself: the function behind the wrapper, if there is one.
+  // Returns an op's kernel: the function behind the wrapper, if there is one.
   std::optional<std::size_t> own_kernel(std::size_t op) const {
     for (std::size_t at = op + 1; at < nodes.size(); ++at) {
       if (nodes[at].parent != op || nodes[at].kind != StepKind::function) continue;
@@ -594,7 +597,8 @@ struct StaticPaths::Search {
     return std::nullopt;
   }
 
-  // The ops of the op's own name below which nothing was reached, the last ones of a row.
+  // Returns the ops related to the op's name below which nothing was reached; of several in a row,
+  // the last.
   std::vector<std::size_t> dead_ends() {
     for (const std::size_t end : ends)
       for (std::size_t at = end; at != kNone && !nodes[at].leads; at = nodes[at].parent)
@@ -605,7 +609,7 @@ struct StaticPaths::Search {
       if (node.kind != StepKind::op || node.leads || node.detours != 0) continue;
       if (first_of(node.symbol) != at) continue;
       found.push_back(at);
-      // Those above it have an end now.
+      // The ops above it have an end now.
       for (std::size_t above = at; above != kNone && !nodes[above].leads;
            above = nodes[above].parent)
         nodes[above].leads = true;
@@ -614,14 +618,14 @@ struct StaticPaths::Search {
     return found;
   }
 
-  // Whether one of these ops has a kernel for the very device: a loop of its own, then, and what
-  // the kernel has other ops prepare is not what it is about.
+  // Returns true if one of these ops has a kernel for this very device. Such a kernel has a loop of
+  // its own, and the ops that it uses for preparation are not of interest.
   bool computes_itself(const std::vector<std::size_t>& ops_without_ends) const {
     return std::ranges::any_of(
         ops_without_ends, [&](std::size_t op) { return nodes[op].note == key && own_kernel(op); });
   }
 
-  // Nodes are made for each call and visited once: the cheapest.
+  // Returns the cheapest node of an op, the one that is visited. There is a node for each call.
   std::size_t first_of(std::string_view op) const {
     std::size_t best = kNone;
     for (std::size_t at = 0; at < nodes.size(); ++at)
@@ -631,7 +635,7 @@ struct StaticPaths::Search {
     return best;
   }
 
-  // Why nothing is known below an op.
+  // Returns why nothing is known below an op.
   std::string why_stopped(std::size_t op) const {
     const DispatchEntry entry = paths.table(nodes[op].symbol).entry(key);
     if (!entry.registration) return std::string("no kernel is registered for ").append(key);
@@ -713,9 +717,9 @@ std::vector<StaticPath> StaticPaths::find(std::string_view op, std::string_view 
     path.has_kernel = kernel.has_value();
     paths.push_back(std::move(path));
   }
-  // What computes before what prepares; what keeps to the op's own name before detours and other
-  // variants; libraries before kernels of PyTorch's own, those before copies by the CUDA runtime;
-  // near before far (the order in which they were found).
+  // Computing comes before bookkeeping, paths related to the op's name before detours and other
+  // variants, libraries before PyTorch's own kernels, and those before copies by the CUDA runtime.
+  // Short paths come before long ones, which is the order in which they were found.
   std::stable_sort(paths.begin(), paths.end(), [](const StaticPath& a, const StaticPath& b) {
     const auto rank = [](const StaticPath& path) {
       return std::tuple(!path.has_kernel, path.bookkeeping, path.detours, path.variants,
@@ -734,7 +738,7 @@ std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
   struct Reached {
     std::string symbol;
     std::string file;
-    std::uint32_t line;  // Of the first function.
+    std::uint32_t line;  // Line in the first function.
     unsigned depth;
   };
   std::queue<Reached> queue;

@@ -16,72 +16,73 @@
 
 namespace optrace {
 
-/// What a step of a static path is.
+/// The kind of a step on a static path.
 enum class StepKind : std::uint8_t {
-  op,             ///< An op is called: what follows is its kernel for the device.
-  function,       ///< A function of PyTorch's.
-  stub,           ///< A DispatchStub: what follows is the kernel registered for it.
-  device_kernel,  ///< A launch.
+  op,             ///< A call of an op. The next step is its kernel for the device.
+  function,       ///< A function of PyTorch.
+  stub,           ///< A DispatchStub. The next step is the kernel registered for it.
+  device_kernel,  ///< A launch of a device kernel.
   library,        ///< A call of another library's function.
 };
 
-/// As the JSON has them: `op`, `function`, `stub`, `device kernel`, `library`.
+/// Returns the name used in JSON: `op`, `function`, `stub`, `device kernel`, `library`.
 std::string_view name_of(StepKind kind);
 
 struct PathStep {
   StepKind kind = StepKind::function;
-  std::string symbol;  ///< Canonical; empty for an op.
-  std::string op;      ///< `aten::convolution`; only for an op.
-  std::string note;    ///< The dispatch key of an op's kernel, the CPU capabilities of a stub's.
-  SourceLocation location;      ///< Of the definition; without file if that is unknown.
-  std::uint32_t call_line = 0;  ///< In the file of the step before; 0 for the first.
-  bool detour = false;          ///< Of an op: it is about something else than the one asked for.
+  std::string symbol;       ///< Canonical symbol; empty for an op.
+  std::string op;           ///< `aten::convolution`; only for an op.
+  std::string note;         ///< Dispatch key of an op's kernel, or CPU capabilities of a stub's.
+  SourceLocation location;  ///< Location of the definition; without a file if unknown.
+  std::uint32_t call_line = 0;  ///< Line in the file of the previous step; 0 for the first step.
+  bool detour = false;          ///< Only for an op: it is not related to the requested op.
 };
 
-/// A way down from an op, the end of it last.
+/// A path of calls from an op to a library call or kernel, its last step.
 struct StaticPath {
   std::vector<PathStep> steps;
-  std::string_view library;  ///< `cuDNN`; empty where it ends in a kernel of PyTorch's own.
+  std::string_view library;  ///< `cuDNN`; empty if the path ends in a kernel of PyTorch.
   bool bookkeeping = false;  ///< Ends in a call that does no computing: `cudnnSetStream`.
-  std::string stopped;       ///< Why it ends where it does; empty if in a library call or a kernel.
-  bool has_kernel = true;    ///< False where it stops at an op that has no kernel for the device.
-  bool named = false;        ///< Ends in a kernel that has the op's name in its own.
-  /// How often it leaves what the op is about: ops and files of another name.
+  std::string stopped;       ///< Why the path stops early; empty if it does not.
+  bool has_kernel = true;    ///< False if it stops at an op without a kernel for the device.
+  bool named = false;        ///< Ends in a kernel whose name contains the op's name.
+  /// Number of steps to ops and files that are not related to the op's name.
   unsigned detours = 0;
-  /// What its names add that the op's lacks (`transpose`, `sparse`), as a cost; 0 if nothing.
+  /// Cost of the words in its names that the op's name lacks (`transpose`, `sparse`); 0 if there
+  /// are none.
   unsigned variants = 0;
 };
 
-/// An op that a function calls, with the line in that function that leads there.
+/// An op that a function calls, and the line in that function that leads to the call.
 struct CalledOp {
   std::string name;  ///< `aten::convolution_backward`
   std::uint32_t line = 0;
-  bool housekeeping = false;  ///< Makes, copies or looks at a tensor rather than computing.
+  bool housekeeping = false;  ///< Creates, copies or inspects a tensor rather than computing.
 };
 
-/// Finds what an op can lead to, from the source alone: kernels by the dispatch tables, call sites,
-/// stubs by what is registered for them. What really runs depends on the arguments; a path is a
-/// possibility.
+/// Finds the possible call paths of an op from the source alone: from dispatch tables, call sites,
+/// and the kernels registered for stubs. The arguments determine which path a call takes.
 class StaticPaths {
  public:
-  /// `index` is copied; what it refers to must outlive the object.
+  /// `index` is copied; the indexes that it refers to must outlive the object.
   explicit StaticPaths(const SourceIndexes& index);
 
-  /// The shortest path to each library function, device kernel and stub's kernel that `op` can
-  /// reach on a device, given by its dispatch key (`CPU`, `CUDA`), the likeliest first: those that
-  /// stay with ops and files of the op's own name, libraries before kernels, near before far. An op
-  /// of such a name below which nothing is known is an end too, and says why.
-  /// Checks, tensor iterators' plumbing and ops that only make or copy tensors are not followed;
-  /// the latter are where the op itself is one of them, or reaches nothing else.
+  /// Returns the shortest path to each library function, device kernel and stub's kernel that `op`
+  /// can reach on a device, given by its dispatch key (`CPU`, `CUDA`), the likeliest first. Paths
+  /// through ops and files related to the op's name come before others, libraries before kernels,
+  /// short paths before long ones. A path also ends at an op related to the op's name below which
+  /// nothing is known; `stopped` has the reason.
+  /// Checks, tensor iterators' internals, and ops that only create or copy tensors are not
+  /// followed. The latter are followed if the op itself is one of them, or reaches nothing else.
   std::vector<StaticPath> find(std::string_view op, std::string_view key);
 
-  /// The first ops on every way out of a function, by line.
+  /// Returns the first op on every path out of a function, by line, with housekeeping ops last.
   std::vector<CalledOp> ops_called(std::string_view symbol);
 
-  /// The op that `at::_ops::X::call` or `redispatch` calls; empty if the symbol is another's.
+  /// Returns the op that `at::_ops::X::call` or `redispatch` calls; empty for other symbols.
   std::string op_of(std::string_view symbol) const;
 
-  static constexpr std::size_t kMaxVisited = 1000;  ///< Functions and ops, for one search.
+  static constexpr std::size_t kMaxVisited = 1000;  ///< Functions and ops per search.
 
  private:
   struct Search;
@@ -93,7 +94,7 @@ class StaticPaths {
   std::map<std::string, DispatchTable, std::less<>> tables_;
 };
 
-/// True for ops that make, copy or look at tensors on the way to what was asked for: `empty_like`,
+/// Returns true for ops that create, copy or inspect tensors as a preparation: `empty_like`,
 /// `contiguous`, `copy_`.
 bool is_housekeeping_op(std::string_view name);
 

@@ -10,7 +10,7 @@ namespace {
 
 using Folder = std::string_view;
 
-// ---- which ops a layer holds ----
+// ---- the ops of each layer ----
 
 bool has_variant(const OpFacts& facts, std::string_view variant) {
   return std::find(facts.variants.begin(), facts.variants.end(), variant) != facts.variants.end();
@@ -37,7 +37,7 @@ bool is_any(const OpFacts&) {
   return true;
 }
 
-// ---- where layers live ----
+// ---- the files of each layer ----
 
 constexpr auto kPythonFolders = std::to_array<Folder>({"torch/"});
 constexpr auto kFunctionalFolders = std::to_array<Folder>({"torch/nn/functional.py"});
@@ -66,14 +66,14 @@ constexpr auto kCompilerFolders = std::to_array<Folder>(
     {"torch/_dynamo/", "torch/_inductor/", "torch/_functorch/", "torch/_export/", "torch/export/",
      "torch/fx/", "torch/csrc/dynamo/", "torch/csrc/inductor/", "torch/csrc/functorch/"});
 
-// Of no layer: what PyTorch is tested and made with, other ways to run it, and what it is spread
-// over machines with.
+// Files of no layer: tests and tools, other ways to run PyTorch, and its distribution over
+// machines.
 constexpr auto kOutside =
     std::to_array<Folder>({"torch/testing/", "torch/distributed/", "torch/csrc/distributed/",
                            "torch/csrc/api/", "torch/csrc/lazy/", "torch/csrc/profiler/",
                            "torch/utils/", "aten/src/ATen/test/", "c10/test/"});
 
-// ---- their doors ----
+// ---- the doors of each layer ----
 
 constexpr auto kPythonDoors = std::to_array<LayerDoor>({{"torch.conv2d", "bindings"},
                                                         {"torch.Tensor.backward", "autograd"},
@@ -191,7 +191,7 @@ const MappedLayer* layer_of_file(std::string_view file) {
 std::vector<LayerSurvey> survey_layers(const Index& index) {
   std::vector<LayerSurvey> surveys(kLayers.size());
   for (std::size_t i = 0; i < kLayers.size(); ++i) surveys[i].layer = &kLayers.at(i);
-  // Files are few, definitions many.
+  // There are few files and many definitions, so cache the layer of each file.
   std::map<std::string_view, LayerSurvey*> of_file;
   const auto survey_of = [&](std::string_view file) {
     const auto [known, is_new] = of_file.emplace(file, nullptr);

@@ -14,45 +14,46 @@
 
 namespace optrace {
 
-/// Where a call leaves a layer: a function, or a class with the functions that do.
+/// A function through which calls leave a layer, or a class with such functions.
 struct LayerDoor {
-  std::string_view name;      ///< As `optrace locate` knows it.
-  std::string_view leads_to;  ///< The next layer's id; `libraries` for what is not PyTorch's.
+  std::string_view name;      ///< Name to look up with `optrace locate`.
+  std::string_view leads_to;  ///< Id of the next layer; `libraries` for code outside of PyTorch.
 };
 
-/// One of the layers that PyTorch is built of.
+/// One of the layers of PyTorch.
 struct MappedLayer {
-  std::string_view id;  ///< `python`, `dispatcher`: for programs, and for `optrace layers LAYER`.
+  std::string_view id;  ///< `python`, `dispatcher`: used by programs and by `optrace layers LAYER`.
   std::string_view title;  ///< `Python API`
-  std::string_view what;   ///< What it does, in a sentence or two.
-  /// Where it lives: beginnings of paths, relative to the source tree. Of several layers' that fit
-  /// a file, the longest counts.
+  std::string_view what;   ///< Its purpose, in a sentence or two.
+  /// Prefixes of the paths of its files, relative to the source tree. A file belongs to the layer
+  /// with the longest matching prefix.
   std::span<const std::string_view> folders;
-  std::string_view ops_meant;           ///< Which ops it holds, to follow their number; or empty.
-  bool (*holds)(const OpFacts& facts);  ///< Whether an op is one of those; null where none are.
+  std::string_view ops_meant;           ///< Describes its ops, after their number; or empty.
+  bool (*holds)(const OpFacts& facts);  ///< Returns true for these ops; null if there are none.
   std::span<const LayerDoor> doors;
 };
 
-/// From what a user calls down to the device; beside that way stand those that lead back into it.
+/// Returns all layers, from the users' API down to the device. Layers beside this path lead back
+/// into it.
 std::span<const MappedLayer> layer_map();
 
-/// The layer that a file belongs to; nothing for code generators, tests, other projects.
+/// Returns the layer of a file; null for code generators, tests and other projects.
 const MappedLayer* layer_of_file(std::string_view file);
 
-/// A layer, as an index knows it.
+/// The contents of a layer in an index.
 struct LayerSurvey {
   const MappedLayer* layer = nullptr;
-  std::size_t definitions = 0;         ///< Of C++: functions, kernels, classes, stubs.
+  std::size_t definitions = 0;         ///< C++ functions, kernels, classes and stubs.
   std::size_t python_definitions = 0;  ///< Classes and functions written in Python.
   std::size_t ops = 0;
   struct Door {
     const LayerDoor* door = nullptr;
-    std::optional<Located> located;  ///< Nothing where the index does not know the name.
+    std::optional<Located> located;  ///< Empty if the index does not contain the name.
   };
   std::vector<Door> doors;
 };
 
-/// All layers, counted.
+/// Counts the definitions and ops of all layers.
 std::vector<LayerSurvey> survey_layers(const Index& index);
 
 }  // namespace optrace

@@ -15,11 +15,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kWidth = 100;  // Where the output has none.
+constexpr std::size_t kWidth = 100;  // Used if the output has no width.
 constexpr std::string_view kBold = "1";
 constexpr std::string_view kDim = "2";
 
-// `text` in lines of at most `width` columns; words are kept whole.
+// Breaks `text` into lines of at most `width` columns, at spaces.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   std::vector<std::string> lines(1);
   while (!text.empty()) {
@@ -33,7 +33,7 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   return lines;
 }
 
-// `12,345`
+// Returns `12,345` for 12345.
 std::string grouped(std::size_t number) {
   std::string digits = std::to_string(number);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');

@@ -9,11 +9,11 @@
 
 namespace optrace {
 
-/// The map for people.
+/// Returns the map of the layers for people.
 std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& source,
                     const LocateTextOptions& options);
 
-/// The map as optrace.layers/1 (layers.schema.json), indented, a newline at the end.
+/// Returns the map as optrace.layers/1 (layers.schema.json), indented, with a newline at the end.
 std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& source);
 
 }  // namespace optrace

@@ -21,7 +21,7 @@ namespace optrace {
 namespace {
 
 constexpr std::size_t kMaxCandidates = 200000;
-constexpr std::size_t kMaxCallers = 8;  // Unless all are asked for.
+constexpr std::size_t kMaxCallers = 8;  // Limit unless all are requested.
 constexpr std::size_t kSuggestions = 5;
 constexpr std::size_t kMaxAliasDepth = 16;
 constexpr std::string_view kBinding = "THPVariable_";
@@ -62,7 +62,7 @@ LocatedKind kind_of(PythonKind kind) {
   return LocatedKind::python_function;
 }
 
-// `at::native::foo` of a symbol; of a lambda's key, `at::native::foo::{lambda}`.
+// Returns `at::native::foo` for a symbol, and `at::native::foo::{lambda}` for a lambda's key.
 std::string shown_name(std::string_view symbol) {
   const std::size_t hash = symbol.find('#');
   if (hash == std::string_view::npos) return qualified_name(symbol);
@@ -73,7 +73,7 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
-// The word by which a definition is looked for: the last component that is one.
+// Returns the word to search definitions by: the last component that is a word.
 std::string searched_word(const std::vector<std::string>& components) {
   for (auto part = components.rbegin(); part != components.rend(); ++part) {
     const std::string word = part->starts_with('~') ? part->substr(1) : *part;
@@ -85,8 +85,8 @@ std::string searched_word(const std::vector<std::string>& components) {
   return {};
 }
 
-// Which of PyTorch's parts a reader more likely means; c10/ and ATen/ have the same names as
-// torch/csrc's bindings and the C++ frontend.
+// Ranks PyTorch's namespaces by how likely a reader means them. Names in c10/ and ATen/ also occur
+// in torch/csrc's bindings and in the C++ frontend.
 int namespace_rank(const std::vector<std::string>& components) {
   const auto starts_with = [&](std::initializer_list<std::string_view> wanted) {
     return components.size() > wanted.size() &&
@@ -114,7 +114,7 @@ int kind_rank(DefinitionKind kind) {
   return 3;
 }
 
-// The devices of most users first.
+// Ranks the most common devices first.
 int key_rank(std::string_view keys) {
   if (keys.starts_with("CPU")) return 0;
   if (keys.starts_with("CUDA")) return 1;
@@ -122,7 +122,7 @@ int key_rank(std::string_view keys) {
   return 3;
 }
 
-// An op that writes to `out` is what few ask for.
+// Returns true for an op that writes to `out`. Few users look for these.
 bool is_out_variant(std::string_view name) {
   const std::size_t dot = name.find('.');
   return dot != std::string_view::npos && name.substr(dot).find("out") != std::string_view::npos;
@@ -135,7 +135,7 @@ struct Candidate {
   bool lambda = false;
 
   auto rank() const {
-    // A name and the same with `_symint` are as good.
+    // A name with `_symint` is as good as one without.
     const int group = fit == NameFit::exact_symint    ? static_cast<int>(NameFit::exact)
                       : fit == NameFit::suffix_symint ? static_cast<int>(NameFit::suffix)
                                                       : static_cast<int>(fit);
@@ -156,7 +156,7 @@ struct Locator::State {
   State(const Index& pytorch, std::vector<const Index*> extensions, const WheelSymbols* symbols)
       : index(pytorch), projects(std::move(extensions)), wheel(symbols) {}
 
-  // Whose files lie in PyTorch's repository.
+  // Only the files of PyTorch's own index are in its repository.
   SourceLink link_of(const Index& owner) const {
     return &owner == &index ? SourceLink(owner.git_version(), owner.torch_version()) : SourceLink();
   }
@@ -196,7 +196,7 @@ struct Locator::State {
     parts.push_back(fmt::format("{}{}", symint.size(), symint));
     for (const std::string& part : parts) {
       for (const Definition& definition : owner.find_definitions_with(part, kMaxCandidates)) {
-        // Most have the word in their parameters only.
+        // Most symbols have the word in their parameters only.
         if (!may_name(definition.symbol, part)) continue;
         Candidate candidate{definition, symbol_components(definition.symbol)};
         candidate.fit = fit(candidate.components, components);
@@ -204,7 +204,7 @@ struct Locator::State {
         if (candidate.fit != NameFit::none) found.push_back(std::move(candidate));
       }
     }
-    // Functions of C have their name for a symbol.
+    // The symbol of a C function is its name.
     if (components.size() == 1)
       for (const Definition& definition : owner.find_definitions(components[0]))
         found.push_back({definition, components, NameFit::exact});
@@ -219,7 +219,7 @@ struct Locator::State {
     return found;
   }
 
-  // The best definition of a function whose qualified name is known.
+  // Returns the best definition of a function with that qualified name.
   std::optional<Definition> function_called(const std::string& qualified) const {
     const NameQuery query = parse_name(qualified);
     for (const Candidate& candidate : candidates(index, query.components))
@@ -233,7 +233,7 @@ struct Locator::State {
     std::vector<Located> found;
     std::set<std::pair<std::string, std::uint32_t>> seen;
     for (const Caller& caller : owner.callers_of(symbol)) {
-      // A lambda's calls are its function's too.
+      // A lambda's calls are also listed as its function's.
       if (caller.function.symbol.find('#') != std::string_view::npos) continue;
       Located one = located(owner, caller.function);
       one.role = role;
@@ -256,7 +256,8 @@ struct Locator::State {
     }
   }
 
-  // The function that a registration names, or where it stands if that is in no index.
+  // Returns the function that a registration names, or the registration's place if no index has the
+  // function.
   Located registered(const Index& owner, const Registration& registration) const {
     Located part;
     if (const auto definition = owner.find_definition(registration.function)) {
@@ -284,14 +285,14 @@ struct Locator::State {
         if (std::any_of(found.begin(), found.end(), same))
           std::erase_if(found, [&](const Candidate& one) { return !same(one); });
       }
-      // Looser fits only where there is nothing better.
+      // Use looser fits only if there is nothing better.
       const NameFit best = found.front().fit;
       const NameFit worst = best <= NameFit::suffix_symint ? NameFit::suffix_symint : best;
       const bool only_lambdas = found.front().lambda;
       std::set<std::string_view> stubs;
       for (const Candidate& one : found) {
         if (one.fit > worst || (one.lambda && !only_lambdas)) continue;
-        // Whoever gives the whole name wants that.
+        // A complete name means only that function.
         if (query.components.size() > 1 && best <= NameFit::exact_symint &&
             one.fit > NameFit::exact_symint)
           continue;
@@ -308,7 +309,8 @@ struct Locator::State {
     });
   }
 
-  // The compiler makes constructors and destructors that no source has: their class is the answer.
+  // Constructors and destructors that the compiler generates are in no source; the answer is their
+  // class.
   void find_class_of(const NameQuery& query, const LocateOptions& options,
                      LocateResult& result) const {
     NameQuery owner = query;
@@ -325,7 +327,7 @@ struct Locator::State {
     each_index([&](const Index& owner) {
       std::vector<Definition> found = owner.find_definitions(symbol);
       if (found.empty()) found = owner.find_definitions(function_key(query.text));
-      // A lambda that could not be told from its neighbours.
+      // A lambda that can't be distinguished from others: use its function.
       for (auto outer = enclosing_function(query.text); found.empty() && outer;
            outer = enclosing_function(*outer)) {
         found = owner.find_definitions(*outer);
@@ -342,12 +344,12 @@ struct Locator::State {
     if (result.answers.empty()) find_foreign(symbol, options, result);
   }
 
-  // Functions that PyTorch calls but does not define: cuDNN's, MKL's, the C library's.
+  // Finds functions that PyTorch calls but does not define: those of cuDNN, MKL, the C library.
   void find_foreign(const std::string& symbol, const LocateOptions& options,
                     LocateResult& result) const {
     each_index([&](const Index& owner) {
       std::vector<Located> callers_found = callers(owner, symbol, "called from", options.all);
-      // C++ overloads that a library's header declares beside it: cublasGemmEx.
+      // C++ overloads declared in a library's header: cublasGemmEx.
       const std::string start = fmt::format("_Z{}{}", symbol.size(), symbol);
       owner.each_symbol_with(start, [&](std::string_view overload) {
         if (!overload.starts_with(start) || owner.find_definition(overload)) return true;
@@ -367,7 +369,7 @@ struct Locator::State {
     });
   }
 
-  // What a library of the wheel defines or asks for, from whatever source.
+  // Finds symbols that a library of the wheel defines or imports, from any source.
   void find_in_wheel(const NameQuery& query, const LocateOptions& options,
                      LocateResult& result) const {
     if (wheel == nullptr) return;
@@ -402,8 +404,8 @@ struct Locator::State {
     return *all_ops;
   }
 
-  // The overloads of `aten::add`: the one without a name first, out variants last, else in the
-  // yaml's order.
+  // Returns the overloads of `aten::add`: the one without a name first, out variants last, all
+  // others in the yaml's order.
   std::vector<OpEntry> overloads(std::string_view packet) {
     std::vector<OpEntry> found;
     for (const OpEntry& op : ops()) {
@@ -419,8 +421,8 @@ struct Locator::State {
     return found;
   }
 
-  // The function behind a wrapper that torchgen generated (`wrapper_CPU__convolution`): the one of
-  // that name which it calls.
+  // Returns the function of that name that a wrapper generated by torchgen
+  // (`wrapper_CPU__convolution`) calls.
   std::optional<Definition> called_by(std::string_view wrapper,
                                       const std::string& qualified) const {
     const std::vector<std::string> wanted = parse_name(qualified).components;
@@ -453,7 +455,7 @@ struct Locator::State {
     return part;
   }
 
-  // Kernels that are one function are one part, with all of its keys.
+  // Adds a kernel. Kernels with the same function become one part, with all of their keys.
   static void add_kernel(std::vector<Located>& parts, Located one) {
     for (Located& other : parts) {
       if (other.role == one.role && other.name == one.name && other.symbol == one.symbol &&
@@ -468,7 +470,7 @@ struct Locator::State {
   std::vector<Located> kernels(const OpEntry& op, const OpFacts& facts) const {
     std::vector<Located> parts;
     if (!facts.structured_delegate.empty()) {
-      // Kernels of its own are generated around those of the op that it delegates to.
+      // Its kernels are generated around those of the op that it delegates to.
       if (const auto delegate = index.find_op(facts.structured_delegate)) {
         const std::vector<Registration> others = index.registrations_of(delegate->name);
         for (const OpFacts::Kernel& fact : index.facts_of(*delegate).kernels)
@@ -502,8 +504,9 @@ struct Locator::State {
     return !index.facts_of(op).autogenerated_from.empty();
   }
 
-  // Ops that no yaml declares, by what TORCH_LIBRARY declares or implements. `family`: also the
-  // overloads of a name without one, for which all registrations are gone through.
+  // Finds ops that no yaml declares, by their TORCH_LIBRARY declarations or implementations.
+  // `family` also finds the overloads of a name without one, which requires a search of all
+  // registrations.
   void find_registered(const std::string& name, bool family, const LocateOptions& options,
                        LocateResult& result) const {
     each_index([&](const Index& owner) {
@@ -568,7 +571,8 @@ struct Locator::State {
 
   // ---- Python ----
 
-  // Where the `.forward` of a name begins, or the `.<locals>.inner`; npos if there is neither.
+  // Returns the position of the `.forward` or `.<locals>.inner` at the end of a name; npos if it
+  // has neither.
   static std::size_t start_of_attribute(std::string_view name) {
     constexpr std::string_view kLocals = ".<locals>";
     const std::size_t dot = name.rfind('.');
@@ -578,7 +582,7 @@ struct Locator::State {
 
   std::optional<PythonName> find_python(const std::string& name, std::size_t depth = 0) const {
     if (depth > kMaxAliasDepth) return std::nullopt;
-    // A comprehension, a lambda, or a module's own code: what it lies in has the line.
+    // A comprehension, a lambda, or a module's own code: its line is that of the enclosing object.
     if (name.ends_with('>')) {
       const std::size_t end = start_of_attribute(name);
       return end == std::string::npos ? std::nullopt : find_python(name.substr(0, end), depth + 1);
@@ -599,8 +603,8 @@ struct Locator::State {
                                              : std::nullopt;
   }
 
-  // `torch.nn.utils.weight_norm` is a module, and the function of that name in it, which the
-  // package imports over it.
+  // Returns the objects with that spelling. `torch.nn.utils.weight_norm` is a module, and also the
+  // function in it that the package imports under the same name.
   std::vector<PythonName> python_names_of(const std::string& spelling) const {
     std::vector<PythonName> names;
     if (const auto found = find_python(spelling)) names.push_back(*found);
@@ -636,7 +640,7 @@ struct Locator::State {
     return part;
   }
 
-  // `with_ops`: unless they are answers of their own.
+  // `with_ops` adds the ops of a binding. It is false if these are answers of their own.
   Located located(const PythonName& name, bool with_ops) {
     Located answer;
     answer.kind = kind_of(name.kind);
@@ -664,8 +668,8 @@ struct Locator::State {
     return answer;
   }
 
-  // A method that pybind11 binds is called by its module and name, without its class:
-  // `torch._C._distributed_c10d.allreduce`. Classes of torch._C are torch's, too.
+  // Python names a method bound by pybind11 by module and name, without its class:
+  // `torch._C._distributed_c10d.allreduce`. Classes of torch._C may be indexed under torch.
   static bool is_bound_method(const PythonName& name, const NameQuery& query) {
     constexpr std::string_view kBound = "torch._C.";
     if (name.kind != PythonKind::builtin || !query.text.starts_with(kBound)) return false;
@@ -688,7 +692,7 @@ struct Locator::State {
     for (const std::string& spelling : python_spellings(query)) {
       const std::vector<PythonName> found = python_names_of(spelling);
       for (const PythonName& name : found) take(name);
-      // Whoever gives a path wants what is there, not what has the same name elsewhere.
+      // A dotted path means the object at that path, not others with the same last name.
       if (!found.empty() && query.form == NameForm::dotted) return;
     }
     if (!seen.empty() || query.form == NameForm::mangled || query.form == NameForm::cpp) return;
@@ -711,7 +715,7 @@ struct Locator::State {
 
   // ---- near misses ----
 
-  // For each last word of a name, the best name that ends with it.
+  // Maps each last word of a name to the best name that ends with it.
   const std::map<std::string, std::string>& words() {
     if (!all_words) {
       all_words.emplace();
@@ -741,7 +745,7 @@ struct Locator::State {
   std::vector<std::string> suggestions(const NameQuery& query) {
     if (query.components.empty()) return {};
     std::vector<std::string> found;
-    // A method or member of what is known: those of that very class or module.
+    // For a method or member of a known class or module, suggest others in the same place.
     if (query.components.size() > 1 && query.form == NameForm::dotted) {
       std::vector<std::string> siblings;
       const std::size_t dot = query.text.rfind('.');
@@ -764,7 +768,7 @@ struct Locator::State {
     std::vector<std::string> last_words;
     for (const auto& [word, full] : words()) last_words.push_back(word);
     if (query.form == NameForm::cpp) {
-      // The same namespaces, with another last word.
+      // Try the same namespaces with another last word.
       NameQuery other = query;
       for (const std::string& word :
            near_names(query.components.back(), last_words, 4 * kSuggestions)) {
@@ -778,12 +782,12 @@ struct Locator::State {
       }
     }
     if (!found.empty()) return found;
-    // Of a path of names, any may be the misspelt one; the last is the most telling.
+    // Any component of a path may be misspelt; the last one is the most significant.
     std::set<std::string> seen;
     for (auto part = query.components.rbegin(); part != query.components.rend(); ++part) {
       if (found.size() == kSuggestions) break;
       const bool last = part == query.components.rbegin();
-      // The right word, at the wrong place, is a suggestion too.
+      // The correct word in the wrong place is also a suggestion.
       for (const std::string& word : near_names(*part, last_words, kSuggestions)) {
         if (!last && word == *part) continue;
         const std::string& full = words().at(word);

@@ -24,8 +24,8 @@ constexpr const char* kSchema = "optrace.locate/1";
 
 constexpr std::string_view kDim = "2";
 constexpr std::string_view kBold = "1";
-constexpr std::size_t kIndent = 2;          // Columns a level.
-constexpr std::size_t kMaxNameLength = 96;  // Where nothing else limits it.
+constexpr std::size_t kIndent = 2;          // Columns per level.
+constexpr std::size_t kMaxNameLength = 96;  // Used if the width is unlimited.
 constexpr std::size_t kShortestName = 24;
 
 struct Row {
@@ -36,7 +36,7 @@ struct Row {
   std::string url;
 };
 
-// `CPU, CUDA` of a kernel; `called from` of a caller; what an answer is.
+// Returns a kernel's keys (`CPU, CUDA`), a part's role (`called from`), or an answer's kind.
 std::string label_of(const Located& located) {
   if (!located.key.empty()) return located.key;
   if (!located.role.empty()) return located.role;
@@ -47,7 +47,8 @@ std::string display_name(const Located& located) {
   return located.symbol.empty() ? located.name : short_name(located.name);
 }
 
-// `(Tensor, optional<Tensor>, long)`: what tells overloads apart, without what all of them have.
+// Shortens parameters to those parts that distinguish overloads: `(Tensor, optional<Tensor>,
+// long)`.
 std::string brief(std::string parameters) {
   for (const std::string_view said : {"at::", "c10::", "std::", "torch::", " const", "&"})
     for (std::size_t at = parameters.find(said); at != std::string::npos;
@@ -82,7 +83,7 @@ class TextWriter {
     row.label = printable(label_of(located));
     row.name =
         printable(display_name(located) + (with_parameters ? brief(located.parameters) : ""));
-    // Where a builtin is, its binding's line says.
+    // The location of a builtin is shown in the row of its binding.
     const bool said_below = !located.parts.empty() && located.parts.front().role == "binding";
     if (!located.file.empty() && !said_below)
       row.location = fmt::format("{}{}:{}", source_.exact || !located.path.empty() ? "" : "~",
@@ -91,7 +92,7 @@ class TextWriter {
     row.url = located.url;
     rows_.push_back(std::move(row));
     for (const Located& part : located.parts) {
-      // Kernels of devices that this source has not got, such as MPS on Linux.
+      // Kernels of devices that this source lacks, such as MPS on Linux.
       if (part.file.empty() && part.role == "kernel" && !options_.all) continue;
       add(part, level + 1, false);
     }
@@ -107,7 +108,7 @@ class TextWriter {
       locations = std::max(locations, columns(row.location));
     }
     std::size_t room = kMaxNameLength;
-    // What a terminal's lines have left for the names; a location is never cut.
+    // The columns that a terminal has left for the names. A location is never shortened.
     const std::size_t taken = labels + 2 + 2 + locations;
     if (options_.width > taken) room = std::max(kShortestName, options_.width - taken);
     if (options_.width != 0 && options_.width <= taken) room = kShortestName;

@@ -44,7 +44,8 @@ std::vector<std::string> split(std::string_view text, std::string_view separator
   }
 }
 
-// `at`, `native`, `foo` of `at::native::(anonymous namespace)::foo<int>::{lambda#1}::operator()`.
+// Returns `at`, `native`, `foo` for `at::native::(anonymous
+// namespace)::foo<int>::{lambda#1}::operator()`.
 std::vector<std::string> components_of_qualified(std::string_view name) {
   std::vector<std::string> parts;
   std::string part;
@@ -60,12 +61,12 @@ std::vector<std::string> components_of_qualified(std::string_view name) {
     const bool starts_word = part.empty() && depth == 0;
     if (starts_word && rest.starts_with(kOperator) &&
         (rest.size() == kOperator.size() || !is_word_character(rest[kOperator.size()]))) {
-      // Operators hold brackets of their own, and nothing but template arguments follows.
+      // Operators contain brackets, and only template arguments follow them.
       const std::size_t close = rest.find("()<");
       part = rest.substr(0, close == std::string_view::npos ? close : close + 2);
       break;
     }
-    if (starts_word && rest.starts_with('{')) break;  // A lambda and what lies in it.
+    if (starts_word && rest.starts_with('{')) break;  // A lambda, and the names in it.
     if (rest.starts_with("::") && depth == 0) {
       finish();
       ++i;
@@ -80,8 +81,8 @@ std::vector<std::string> components_of_qualified(std::string_view name) {
   return parts;
 }
 
-// The components of a plain nested name, without the demangler: a look-up by a bare name has many
-// to compare. Nothing for names that are more than words: templates, operators, local names.
+// Returns the components of a plain nested name, without the demangler: a look-up of a single word
+// compares many symbols. Returns nothing for names with templates, operators or local names.
 std::optional<std::vector<std::string>> plain_components(std::string_view symbol) {
   if (!symbol.starts_with("_Z")) return std::nullopt;
   symbol.remove_prefix(2);
@@ -119,13 +120,13 @@ std::optional<std::vector<std::string>> plain_components(std::string_view symbol
       return std::nullopt;
     }
   }
-  // Template arguments or an ABI tag behind a name that is not nested.
+  // Template arguments or an ABI tag follow a name that is not nested.
   if (parts.empty() || (!nested && (symbol.starts_with('I') || symbol.starts_with('B'))))
     return std::nullopt;
   return parts;
 }
 
-// What ops a dotted or C++ name, its parts words, can mean.
+// Returns the ops that a plain, dotted or C++ name can mean, if its parts are words.
 std::vector<std::string> ops_meant(const NameQuery& query) {
   const auto op = [](const std::string& space, const std::string& name,
                      const std::string& overload) {
@@ -186,11 +187,11 @@ NameQuery parse_name(std::string_view given) {
     std::string_view name = text;
     if (name.starts_with("::")) name.remove_prefix(2);
     query.components = components_of_qualified(qualified_name_of_demangled(name));
-    // An index has one of the functions that are compiled for each capability.
+    // An index contains only one of the functions that are compiled for each CPU capability.
     for (std::size_t at = 0; at + 1 < query.components.size(); ++at)
       if (is_cpu_capability(query.components[at])) query.components[at] = baseline_capability();
     const std::size_t close = name.rfind(')');
-    // `(anonymous namespace)` is in front of a name, parameters are behind it.
+    // `(anonymous namespace)` precedes a name, parameters follow it.
     if (close != std::string_view::npos && name.find("::", close) == std::string_view::npos) {
       std::size_t open = close;
       for (std::size_t depth = 0; open < name.size(); --open) {
@@ -232,7 +233,7 @@ std::vector<std::string> python_spellings(const NameQuery& query) {
   std::string name = query.text;
   std::vector<std::string> spellings;
   if (name.starts_with("F.")) spellings.push_back("torch.nn.functional." + name.substr(2));
-  // Where a user's `from torch import ...` may have taken it from.
+  // Prefixes that a user's `from torch import ...` may remove.
   for (const std::string_view prefix :
        {"", "torch.", "torch.nn.", "torch.nn.functional.", "torch.Tensor.", "torch.optim.",
         "torch.optim.lr_scheduler.", "torch.utils.", "torch.utils.data."})
@@ -241,7 +242,7 @@ std::vector<std::string> python_spellings(const NameQuery& query) {
 }
 
 std::vector<std::string> symbol_components(std::string_view symbol) {
-  // A lambda's key (symbol_key.h): its function's, `Ul`, and more.
+  // A lambda's key (symbol_key.h) is its function's key, `Ul`, and more.
   if (const std::size_t hash = symbol.find('#'); hash != std::string_view::npos)
     symbol = symbol.substr(0, symbol.rfind("Ul", hash));
   if (auto parts = plain_components(symbol)) return *parts;
@@ -253,7 +254,7 @@ bool may_name(std::string_view symbol, std::string_view part) {
   if (!symbol.starts_with("_ZN")) return true;
   for (std::string_view rest = symbol.substr(3); !rest.empty();) {
     if (std::isdigit(static_cast<unsigned char>(rest[0])) == 0) {
-      // Behind an `E` come parameters; all else may hold more of the name.
+      // Parameters follow an `E`; anything else may contain more of the name.
       return rest[0] != 'E' || rest.find("Ul") != std::string_view::npos;
     }
     if (rest.starts_with(part)) return true;

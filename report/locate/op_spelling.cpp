@@ -14,11 +14,11 @@
 namespace optrace {
 namespace {
 
-constexpr std::size_t kMaxSpellingLength = 200;  // Bytes; the longest of torch 2.6 has 75.
+constexpr std::size_t kMaxSpellingLength = 200;  // Bytes. The longest name in torch 2.6 has 75.
 constexpr std::size_t kNearNames = 5;
 
-// What ops are called in Python, and what their names start with in the dispatcher. The longest
-// prefix that fits counts.
+// Prefixes of Python names, and the corresponding prefixes of op names. Rows are tried in order, so
+// longer prefixes come first.
 struct PrefixRow {
   std::string_view python;
   std::string_view op;
@@ -53,7 +53,7 @@ constexpr auto kPrefixes = std::to_array<PrefixRow>({
 constexpr auto kClassPrefixes =
     std::to_array<std::string_view>({"torch.nn.modules.", "torch.nn.", "nn."});
 
-// `convtranspose2d` of `ConvTranspose2d` and of `conv_transpose2d`.
+// Returns `convtranspose2d` for `ConvTranspose2d` and for `conv_transpose2d`.
 std::string folded(std::string_view name) {
   std::string text;
   for (const char c : name)
@@ -61,7 +61,8 @@ std::string folded(std::string_view name) {
   return text;
 }
 
-// `batchnorm` of `batchnorm2d`: many classes name dimensions that their op takes from its input.
+// Returns `batchnorm` for `batchnorm2d`. Many classes name dimensions that their op takes from its
+// input.
 std::string_view without_dimensions(std::string_view name) {
   if (name.size() > 2 && name.back() == 'd' && name[name.size() - 2] >= '1' &&
       name[name.size() - 2] <= '3')
@@ -69,7 +70,8 @@ std::string_view without_dimensions(std::string_view name) {
   return name;
 }
 
-// Damerau's distance between two short words (with transpositions of neighbours), at most `limit`.
+// Returns the Damerau-Levenshtein distance of two short words, or `limit` + 1 if it exceeds
+// `limit`.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t limit) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) > limit) return limit + 1;
   std::vector<std::size_t> before(b.size() + 1);
@@ -101,13 +103,13 @@ class Names {
       if (one.kind == RegistrationKind::definition &&
           one.name.find("::") != std::string_view::npos && !has(one.name))
         entries_.push_back({one.name, {}, one.location});
-    // In the yaml's order: an op that torchgen adds to an entry has the entry's line.
+    // Sort in the yaml's order. An op that torchgen adds to an entry has the entry's line.
     std::ranges::stable_sort(entries_, [](const OpEntry& a, const OpEntry& b) {
       return a.location.line < b.location.line;
     });
   }
 
-  // The overloads of a packet `aten::add`, in the yaml's order.
+  // Returns the overloads of a packet such as `aten::add`, in the yaml's order.
   std::vector<std::string> overloads(std::string_view packet) const {
     std::vector<std::string> found;
     for (const OpEntry& entry : entries_) {
@@ -118,7 +120,8 @@ class Names {
     return found;
   }
 
-  // The first packet for which `fits` its base name, `aten::add`; empty if none.
+  // Returns the first packet (`aten::add`) for whose base name `fits` is true; empty if there is
+  // none.
   template <typename Fits>
   std::string first_packet(Fits fits) const {
     for (const OpEntry& entry : entries_)
@@ -144,8 +147,8 @@ class Names {
   std::vector<OpEntry> entries_;
 };
 
-// `ops.aten.add.default`, with `torch.` in front or not, is `aten::add`; nothing for other
-// spellings.
+// Returns `aten::add` for `ops.aten.add.default`, with or without `torch.` in front; nothing for
+// other spellings.
 std::optional<std::string> of_ops(std::string_view spelling) {
   constexpr std::string_view kDefault = ".default";
   auto name = of_torch_ops(spelling.starts_with("ops.") ? std::string("torch.").append(spelling)
@@ -186,7 +189,8 @@ class Speller {
     return true;
   }
 
-  // Of a packet without an overload that has no name: the first that returns its result.
+  // For a packet without an unnamed overload: returns the first overload that is not an out
+  // variant.
   static const std::string& most_used(const std::vector<std::string>& overloads) {
     const auto found = std::find_if(overloads.begin(), overloads.end(), [](const std::string& one) {
       const std::string overload = split_op_name(one).overload;
@@ -195,7 +199,7 @@ class Speller {
     return found == overloads.end() ? overloads.front() : *found;
   }
 
-  // Ops that only C++ declares, with TORCH_LIBRARY.
+  // Takes an op that only C++ declares, with TORCH_LIBRARY.
   bool take_registered(std::string_view full) {
     if (index_.registrations_of(full).empty()) return false;
     found_.overloads = {std::string(full)};
@@ -204,7 +208,7 @@ class Speller {
     return true;
   }
 
-  // `aten::add`, `aten::add.Tensor`, `torch.ops.aten.add`.
+  // Parses `aten::add`, `aten::add.Tensor`, `torch.ops.aten.add`.
   bool qualified() {
     std::string name(spelling_);
     if (const auto from_ops = of_ops(spelling_)) name = *from_ops;
@@ -214,7 +218,7 @@ class Speller {
     return take_unambiguous(name);
   }
 
-  // `add_Tensor`, as in at::_ops::add_Tensor.
+  // Parses `add_Tensor`, as in at::_ops::add_Tensor.
   bool take_unambiguous(std::string_view name) {
     if (name.starts_with("at::_ops::")) name.remove_prefix(std::string_view("at::_ops::").size());
     name = name.substr(0, name.find("::"));
@@ -225,11 +229,11 @@ class Speller {
     return true;
   }
 
-  // `add`, `add.Tensor`, `add_Tensor`.
+  // Parses `add`, `add.Tensor`, `add_Tensor`.
   bool plain(std::string_view name) {
     if (name.empty() || name.find("::") != std::string_view::npos) return false;
     if (take(fmt::format("aten::{}", name)) || take_unambiguous(name)) return true;
-    // Projects' ops, without their namespace.
+    // Ops of projects, without their namespace.
     const OpName parts = split_op_name(name);
     const std::string packet =
         names_.first_packet([&](std::string_view base) { return base == parts.base; });
@@ -246,7 +250,7 @@ class Speller {
     return false;
   }
 
-  // `nn.ConvTranspose2d`: the op of the same words.
+  // Parses `nn.ConvTranspose2d`: takes the op with the same words.
   bool of_class() {
     std::string_view name = spelling_;
     for (const std::string_view prefix : kClassPrefixes)
@@ -267,8 +271,8 @@ class Speller {
     return !packet.empty() && take(packet, fmt::format("the op of the name of nn.{}", name));
   }
 
-  // What Python calls so may be another name's function: an alias, or a builtin whose binding has
-  // the op's name in it (`THPVariable_conv2d`).
+  // A Python name may stand for another function: an alias, or a builtin whose binding contains the
+  // op's name (`THPVariable_conv2d`).
   bool of_python_name() {
     std::string name(spelling_);
     for (int step = 0; step < 4; ++step) {
@@ -285,7 +289,7 @@ class Speller {
         const std::size_t at = known->target.rfind(kBinding);
         if (at == std::string_view::npos) return false;
         std::string_view op = known->target.substr(at + kBinding.size());
-        // The mangled name of the binding ends with its parameters: `E`, types.
+        // The binding's mangled name ends with `E` and the types of its parameters.
         while (!op.empty())
           if (op.remove_suffix(1);
               take(fmt::format("aten::{}", op), fmt::format("{}'s binding", name)))
@@ -312,7 +316,7 @@ class Speller {
     if (const std::size_t colons = wanted.rfind("::"); colons != std::string_view::npos)
       wanted.remove_prefix(colons + 2);
     const std::string_view base = wanted.substr(0, wanted.find('.'));
-    // A right packet with a wrong overload: the right ones.
+    // For a known packet with a wrong overload, suggest the existing overloads.
     for (const std::string_view packet : {base, wanted}) {
       std::vector<std::string> overloads = names_.overloads(fmt::format("aten::{}", packet));
       if (!overloads.empty()) return overloads;
@@ -353,9 +357,10 @@ std::vector<std::string> near_names(std::string_view wanted, const std::vector<s
                                     std::size_t limit) {
   if (wanted.empty() || wanted.size() > kMaxSpellingLength) return {};
   const std::string word = folded(wanted);
-  // Of a short word, two letters are half.
+  // In a short word, two letters are half of it.
   const std::size_t farthest = word.size() <= 4 ? 1 : std::max<std::size_t>(2, word.size() / 4);
-  // By distance; a name that only goes on is nearer than one that is spelled otherwise.
+  // (distance, 1 for a leading underscore, name). A name that contains the word is at most
+  // `farthest` away.
   std::vector<std::tuple<std::size_t, std::size_t, std::string>> found;
   for (const std::string& name : names) {
     const std::string other = folded(name);

@@ -8,27 +8,27 @@
 
 namespace optrace {
 
-/// The index of a torch and those of the extensions for it, asked as one: an extension's ops are
-/// made of its own functions and of PyTorch's.
+/// The index of a torch and the indexes of extensions for it, searched as one: an extension's ops
+/// consist of its own functions and of PyTorch's.
 class SourceIndexes {
  public:
-  /// Both must outlive the object.
+  /// The indexes must outlive the object.
   explicit SourceIndexes(const Index& torch) : all_{&torch} {}
   SourceIndexes(const Index& torch, const std::vector<Index>& extensions);
 
   const Index& torch() const { return *all_.front(); }
 
   std::vector<OpEntry> ops() const;
-  /// The ops that are declared or given kernels by extensions, by name, whether an index has them
-  /// as an OpEntry or not.
+  /// Returns the declarations and kernels of ops in extensions, by name, including those of ops for
+  /// which an index has no OpEntry.
   std::vector<Registration> extension_registrations() const;
   std::optional<OpEntry> find_op(std::string_view unambiguous_name) const;
-  /// Nothing known where the entry is of another index.
+  /// Returns empty facts if no index has the op.
   OpFacts facts_of(const OpEntry& op) const;
   std::vector<Registration> registrations_of(std::string_view name) const;
   std::optional<PythonName> find_python_name(std::string_view name) const;
 
-  // Of the first index that knows the symbol, torch's first.
+  // Both search torch's index first, and return the result of the first index with the symbol.
   std::optional<Definition> find_definition(std::string_view symbol,
                                             std::string_view source_file = {}) const;
   std::vector<CallSite> calls_of(std::string_view symbol, std::string_view source_file = {}) const;

@@ -19,7 +19,7 @@
 namespace optrace {
 namespace {
 
-// The value at `offset`, if it lies in the file.
+// Returns the value at `offset`, if it lies within the file.
 template <typename Value>
 std::optional<Value> value_at(std::span<const std::byte> file, std::uint64_t offset) {
   if (offset > file.size() || file.size() - offset < sizeof(Value)) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<Value> value_at(std::span<const std::byte> file, std::uint64_t off
   return value;
 }
 
-// The string tables of an ELF file: the names of its symbols, among others.
+// Returns the string tables of an ELF file, which include the names of its symbols.
 std::vector<std::string_view> string_tables(std::span<const std::byte> file) {
   std::vector<std::string_view> tables;
   const auto header = value_at<Elf64_Ehdr>(file, 0);
@@ -47,8 +47,8 @@ std::vector<std::string_view> string_tables(std::span<const std::byte> file) {
   return tables;
 }
 
-// The longest word of a name, with its length before it: between the words there may be template
-// arguments.
+// Returns the longest word of a name, with its length before it. Template arguments may separate
+// the words in a symbol.
 std::string mangled_part(const std::vector<std::string>& components) {
   const auto longest = std::max_element(
       components.begin(), components.end(),
@@ -56,7 +56,7 @@ std::string mangled_part(const std::vector<std::string>& components) {
   return fmt::format("{}{}", longest->size(), *longest);
 }
 
-// Every string of a table that holds `part`.
+// Visits every string of a table that contains `part`.
 template <typename Visit>
 void each_string_with(std::string_view table, std::string_view part, Visit visit) {
   for (std::size_t at = 0; at < table.size();) {
@@ -123,7 +123,7 @@ std::vector<WheelSymbol> WheelSymbols::find(const NameQuery& query, std::size_t 
   const std::string part = mangled                        ? query.text
                            : query.components.size() == 1 ? query.components[0]
                                                           : mangled_part(query.components);
-  constexpr std::size_t kShortestPart = 3;  // Letters; shorter ones are in everything.
+  constexpr std::size_t kShortestPart = 3;  // Letters. Shorter parts are in too many names.
   if (part.size() < kShortestPart) return found;
   std::set<std::string> seen;
   for (const std::filesystem::path& file : files()) {
@@ -151,7 +151,7 @@ std::vector<WheelSymbol> WheelSymbols::find(const NameQuery& query, std::size_t 
           found.push_back({symbol, import->library, name});
       }
     } catch (const Error&) {
-      continue;  // A damaged library has no names; that is no reason to answer nothing.
+      continue;  // A damaged library has no names; search the others.
     }
   }
   return found;

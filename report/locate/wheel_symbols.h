@@ -11,26 +11,26 @@
 
 namespace optrace {
 
-/// A name in the symbol tables of a torch's libraries.
+/// A name in the symbol tables of torch's libraries.
 struct WheelSymbol {
-  std::string symbol;       ///< As the table has it, without a version.
+  std::string symbol;       ///< As in the table, without a version.
   std::string library;      ///< The file that defines it: `libtorch_cpu.so`, `libcudart.so.12`.
-  std::string imported_by;  ///< The library of torch's that asks for it; empty if that defines it.
+  std::string imported_by;  ///< The library of torch that imports it; empty if that defines it.
 };
 
-/// The symbol tables of the libraries of an installed torch: what they define, from whatever
-/// source, and what they ask other libraries for. They are read when something is looked up.
+/// The symbol tables of the libraries of an installed torch: symbols that they define, from any
+/// source, and symbols that they import from other libraries. The tables are read at each look-up.
 class WheelSymbols {
  public:
-  /// `libraries`: `.../site-packages/torch/lib`. What is not there has no names.
+  /// `libraries`: `.../site-packages/torch/lib`. The folder may be missing; it then has no names.
   explicit WheelSymbols(std::filesystem::path libraries) : libraries_(std::move(libraries)) {}
 
-  /// What a name stands for, at most `limit`: a C function of that name, or C++ functions with
-  /// these components at the end of their names. Empty where a library can't be read.
+  /// Returns at most `limit` symbols for a name: a C function of that name, or C++ functions whose
+  /// names end with these components. Unreadable libraries are skipped.
   std::vector<WheelSymbol> find(const NameQuery& query, std::size_t limit) const;
 
-  /// Whether a symbol that holds `part` fits. True as well where no library can be read: nothing is
-  /// known then.
+  /// Returns true if a symbol that contains `part` fits, and also if no library can be read,
+  /// because nothing is known in that case.
   bool any_with(std::string_view part, const std::function<bool(std::string_view)>& fits) const;
 
  private:

@@ -12,26 +12,27 @@
 namespace optrace {
 namespace {
 
-// Dispatcher entries are never inlined into their callers: what lies behind one is behind a frame.
+// Dispatcher entries are never inlined into their callers, so the search does not look behind them.
 bool is_dispatcher_entry(std::string_view symbol) {
   return symbol.starts_with("_ZN2at4_ops");
 }
 
-// How at::_ops::X::call hands over: aten/src/ATen/core/dispatch/Dispatcher.h.
+// Returns true for the calls by which at::_ops::X::call calls a kernel
+// (aten/src/ATen/core/dispatch/Dispatcher.h).
 bool is_handover(std::string_view symbol) {
   return symbol.find("OperatorHandle") != std::string_view::npos &&
          (symbol.find("4callE") != std::string_view::npos ||
           symbol.find("10redispatchE") != std::string_view::npos);
 }
 
-// aten/src/ATen/native/DispatchStub.h.
+// DispatchStub::operator() (aten/src/ATen/native/DispatchStub.h).
 bool is_stub(std::string_view symbol) {
   return symbol == "_ZN2at6native12DispatchStubclE";
 }
 
-// A key without parameters, `_ZN5ideep6tensor9to_publicE`, taken apart.
+// The parts of a key without parameters, such as `_ZN5ideep6tensor9to_publicE`.
 struct NameParts {
-  std::string_view scope;  // `_ZN5ideep6tensor`; empty if that is no more than one namespace.
+  std::string_view scope;  // `_ZN5ideep6tensor`; empty if it has fewer than two components.
   std::string_view name;   // `9to_public`; empty for constructors, operators and the like.
 };
 

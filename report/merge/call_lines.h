@@ -12,47 +12,49 @@
 
 namespace optrace {
 
-/// A function as the index knows it.
+/// Identifies a function in the index. The file and library distinguish functions of one symbol.
 struct IndexedFunction {
-  std::string symbol;         ///< Canonical.
-  std::string source_file{};  ///< Of source_file_of(), and the file name of the library that has
-  std::string library{};      ///< it: they tell functions of one symbol apart.
+  std::string symbol;         ///< Canonical symbol.
+  std::string source_file{};  ///< Result of source_file_of().
+  std::string library{};      ///< File name of the library.
 };
 
-/// Finds the lines at which one function calls another, although compilers inline: what lies
-/// between the two in the source need not be a frame.
+/// Finds the lines at which one function calls another. Functions between the two may have been
+/// inlined and have no frame.
 class CallLines {
  public:
   /// `index` must outlive the object.
   explicit CallLines(const Index& index) : index_(index) {}
 
-  /// The lines of `caller`, ascending, that lead to `callee` through the fewest functions in
-  /// between. Several if the caller has several such calls; empty if the source shows none within
-  /// kDeepest functions.
+  /// Returns the lines of `caller`, ascending, that lead to `callee` through the fewest functions
+  /// in between. There are several if the caller has several such calls, and none if the index has
+  /// no such path through kDeepest functions.
   std::vector<std::uint32_t> find(const IndexedFunction& caller, const IndexedFunction& callee);
 
-  /// The lines of a dispatcher step that hand over to whatever kernel is registered.
+  /// Returns the lines of a dispatcher step that call the registered kernel.
   std::vector<std::uint32_t> find_dispatch(const IndexedFunction& step);
 
-  /// The lines of `caller` that call something of the callee's own name: the function that a
-  /// virtual one overrides, or one of another project, whose parameters PyTorch's source does not
-  /// tell. If `foreign`, else those that call the one other member of the callee's class that
-  /// `caller` calls: a function that was inlined and called this one.
+  /// Returns the lines of `caller` that call a function with the callee's unqualified name. This
+  /// finds calls of a virtual function that the callee overrides, and of functions of other
+  /// projects, whose parameters are not in PyTorch's source. If there are none, `foreign` is true,
+  /// and `caller` calls a single other member of the callee's class, returns the lines that call
+  /// this member: it was inlined and called the callee.
   std::vector<std::uint32_t> find_by_name(const IndexedFunction& caller,
                                           const IndexedFunction& callee, bool foreign);
 
-  /// The line at which a function calls a stub, behind which lie the copies of a kernel for several
-  /// instruction sets. Empty if it calls several: the source does not show which one led there.
+  /// Returns the line at which a function calls a stub, which calls one of the copies of a kernel
+  /// for several CPU capabilities. Empty if it calls several stubs: the source does not show which
+  /// one was used.
   std::vector<std::uint32_t> find_stub(const IndexedFunction& caller);
 
   static constexpr unsigned kDeepest = 5;
-  static constexpr std::size_t kMaxVisited = 3000;  ///< Functions, for one search.
+  static constexpr std::size_t kMaxVisited = 3000;  ///< Functions per search.
 
  private:
-  /// Of a function that is compiled together with `beside`.
+  /// Returns the calls of a function that is compiled together with `beside`.
   const std::vector<CallSite>& calls_of(std::string_view symbol, const IndexedFunction& beside);
 
-  /// The lines of `caller`, ascending, that call a function whose key is `wanted`.
+  /// Returns the lines of `caller`, ascending, that call a function whose key satisfies `wanted`.
   template <typename Wanted>
   std::vector<std::uint32_t> lines_of_calls(const IndexedFunction& caller, Wanted wanted);
 

@@ -23,19 +23,19 @@ using Json = nlohmann::json;
 
 constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
 
-/// What of a frame's detail tells it apart from another of the same function.
+/// Detail keys that distinguish frames of the same function.
 constexpr const char* kTelling[] = {"step",           "python_name", "cpu_capability",
                                     "implementation", "tail_call",   "entered_before_recording"};
 
-/// A frame without its children, and who took it.
+/// A frame without its children, and the reports that contain it.
 struct Node {
   Frame frame;
-  std::vector<std::uint32_t> takers;  ///< Reports, ascending.
+  std::vector<std::uint32_t> takers;  ///< Indexes of the reports, ascending.
   std::vector<std::uint32_t> children;
   std::uint32_t parent = kNoNode;
 };
 
-/// What makes two frames below the same parent one.
+/// Returns the key of a frame: frames below the same parent with equal keys are combined.
 std::string key_of(std::uint32_t parent, const Frame& frame) {
   const auto text = [](const std::optional<std::string>& value) { return value.value_or("\1"); };
   std::string key =
@@ -56,7 +56,7 @@ std::string key_of(std::uint32_t parent, const Frame& frame) {
   return key;
 }
 
-/// A frame as a sentence may name it.
+/// Returns the name of a frame for use in a sentence.
 std::string shown(const Frame& frame) {
   return frame.op && frame.layer == Layer::dispatcher ? *frame.op : frame.name;
 }
@@ -86,7 +86,7 @@ class Combination {
   }
 
  private:
-  /// All but the frames.
+  /// Combines all but the frames.
   Report add_up() {
     Report sum = std::move(reports_.front());
     for (std::size_t i = 1; i < reports_.size(); ++i) {
@@ -102,7 +102,8 @@ class Combination {
     return sum;
   }
 
-  /// How the process of a report is called: by its rank, or its number.
+  /// Records the rank and process id of a report. Throws Error(usage) if its torch differs from the
+  /// first's.
   void describe(std::uint32_t taker) {
     const Report& report = reports_[taker];
     for (const char* const key : {"version", "git_version"}) {
@@ -127,13 +128,13 @@ class Combination {
     ids_.push_back(id.is_null() ? Json(taker) : id);
   }
 
-  /// Walks a report's frames, parents first, without recursion: they may be any depth.
+  /// Adds a report's frames, parents first, without recursion: the tree may have any depth.
   void add(std::uint32_t taker, std::vector<Frame> roots) {
     struct Level {
       std::vector<Frame> frames;
       std::size_t next;
       std::uint32_t parent;
-      std::size_t place;  ///< Where among the parent's children a new one goes.
+      std::size_t place;  ///< Where to insert the next new node among the parent's children.
     };
     std::vector<Level> open;
     open.push_back({std::move(roots), 0, kNoNode, 0});
@@ -180,7 +181,7 @@ class Combination {
     }
   }
 
-  /// The takers as detail and sentences have them.
+  /// Returns the ranks or process ids of the takers, as used in detail and sentences.
   Json names(const std::vector<std::uint32_t>& takers) const {
     Json names = Json::array();
     for (const std::uint32_t taker : takers) {
@@ -189,7 +190,8 @@ class Combination {
     return names;
   }
 
-  /// One for each group of processes that went where the others did not: who, and where first.
+  /// Returns a sentence for each group of processes with paths that the others did not take: the
+  /// processes, and the first such frame.
   Json differences() const {
     std::map<std::vector<std::uint32_t>, std::pair<std::size_t, std::uint32_t>> groups;
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
@@ -221,8 +223,8 @@ class Combination {
 
   std::vector<Frame> make_frames() {
     std::vector<Frame> result;
-    // Children have higher numbers than their parents: from the end, each is complete when it
-    // moves.
+    // Children have higher indexes than their parents, so from the end each frame is complete when
+    // it is moved.
     for (std::size_t i = nodes_.size(); i-- > 0;) {
       Node& node = nodes_[i];
       if (node.takers.size() != reports_.size()) {

@@ -6,14 +6,15 @@
 
 namespace optrace {
 
-/// The reports of several processes of one job, as one: what several took is one frame, with their
-/// calls added up. Where not all took a path, its frames' detail says who did ("ranks", or
-/// "processes" where a process has none). `processes` lists them, and
-/// meta["differences"] has a sentence for every group of them whose paths are not the others'.
-/// A single report comes back as it is. Throws Error(usage) when they are not of the same torch.
+/// Combines the reports of several processes of one job: a path that several processes took becomes
+/// one frame, with their calls added up. If not all processes took a path, its frames' detail lists
+/// those that did ("ranks", or "processes" if a process has no rank). `processes` lists all
+/// processes, and meta["differences"] has a sentence for every group of processes with paths that
+/// the others did not take. A single report is returned unchanged. Throws Error(usage) if the
+/// reports are of different torches.
 Report combine(std::vector<Report> reports);
 
-/// The same with the frames of each process for themselves, and all of their detail.
+/// Same, but keeps the frames of each process separate, with all of their detail.
 Report join(std::vector<Report> reports);
 
 }  // namespace optrace

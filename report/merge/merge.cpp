@@ -34,12 +34,13 @@
 namespace optrace {
 namespace {
 
-// What calls a kernel with its arguments as they are (make_boxed_from_unboxed_functor.h).
+// The wrapper that calls a kernel with unboxed arguments (make_boxed_from_unboxed_functor.h).
 constexpr std::string_view kUnboxedKernel = "c10::impl::wrap_kernel_functor_unboxed_<";
 
 constexpr std::string_view kOneDnnEntry = "dnnl_primitive_execute";
 
-// `torch::autograd` kernels, wrappers and what they hand on to are "the kernel of" an op.
+// Returns true for torchgen's wrappers (`wrapper_CPU_add`). A kernel called by one belongs to its
+// op.
 bool is_wrapper(std::string_view name) {
   const std::size_t at = name.rfind("::");
   const std::string_view last = at == std::string_view::npos ? name : name.substr(at + 2);
@@ -56,42 +57,42 @@ std::optional<std::string> cpu_capability(std::string_view source_file) {
   return std::nullopt;
 }
 
-// What is the same for every frame of one function.
+// Facts that are the same for every frame of one function.
 struct FunctionFacts {
   std::string name;
   Placement placement;
-  bool emulated = false;  // In a library that stood in for one of CUDA's.
+  bool emulated = false;  // In an emulated library that replaced one of CUDA's.
   std::optional<std::string> library;
   std::optional<DispatcherStep> step;  // Views into `name`.
-  std::optional<std::string> op;       // Of a dispatcher step.
+  std::optional<std::string> op;       // Only for a dispatcher step.
   std::optional<FrameSource> source;
   IndexedFunction indexed;
 };
 
-// Where the kernels lie that ATen compiles for several CPU capabilities: they are reached through
-// a stub, which picks the copy.
+// Returns true for kernels that ATen compiles for several CPU capabilities. They are called through
+// a stub, which selects the copy.
 bool is_behind_stub(const FunctionFacts& function) {
   return function.source && (function.source->file.starts_with("aten/src/ATen/native/cpu/") ||
                              function.source->file.find("/UfuncCPUKernel_") != std::string::npos);
 }
 
-// A way through the calls, counted. First every one, then the ones that the report shows.
+// A path of calls with its count. Used first for all paths, then for those that the report shows.
 struct Path {
-  std::uint32_t parent = kNone;  // A path before this one.
+  std::uint32_t parent = kNone;  // Index of an earlier path.
   PathKind kind = PathKind::function;
   bool tail_call = false;
-  bool leads = false;  // Something below is always shown.
+  bool leads = false;  // A path below it is always shown.
   std::uint32_t what = kNone;
-  CodePosition call;  // Of Python code, that calls it.
+  CodePosition call;  // The position in Python code that calls it.
   std::uint32_t builtin = kNone;
   std::uint32_t through = kNone;  // The outermost folded frame between `parent` and this one.
-  std::uint32_t thread = 0;       // The first that took it.
+  std::uint32_t thread = 0;       // The first thread that took it.
   std::uint32_t threads = 1;
-  std::uint32_t traced = kNone;            // The first of the trace's that is part of it,
-  std::vector<std::uint32_t> also;         // and the others.
-  std::vector<std::uint32_t> folded_work;  // Folded into it, those that had something work.
-  std::uint32_t implementation = kNone;    // oneDNN's: a function.
-  std::uint32_t boxed = kNone;             // Of an op: the function that called it with a stack.
+  std::uint32_t traced = kNone;            // The first path of the trace that it stands for.
+  std::vector<std::uint32_t> also;         // The other paths of the trace that it stands for.
+  std::vector<std::uint32_t> folded_work;  // Folded paths of the trace with activity or records.
+  std::uint32_t implementation = kNone;    // Function of the oneDNN implementation.
+  std::uint32_t boxed = kNone;             // For an op: the boxed step that called it.
   std::uint64_t calls = 0;
 };
 
@@ -99,7 +100,7 @@ CodePosition position_of(const TracePath& path) {
   return {path.line, path.column, path.end_line, path.end_column};
 }
 
-// What tells the children of one path apart.
+// The properties that distinguish the children of one path.
 struct PathKey {
   std::uint32_t parent;
   std::uint32_t thread;
@@ -109,14 +110,14 @@ struct PathKey {
   std::uint32_t through;
   std::uint32_t implementation;
   std::uint32_t boxed;
-  std::uint32_t kind;  // And whether it was a tail call.
+  std::uint32_t kind;  // Path::kind times two, plus one for a tail call.
   bool operator==(const PathKey&) const = default;
 };
 
-// Paths by what they are, in the order in which they were first taken.
+// A set of paths, in the order in which they were first taken.
 class PathSet {
  public:
-  // Adds `path.calls` to the path that is the same, or adds the path. Returns its place.
+  // Adds `path.calls` to the equal path, or inserts the path. Returns its index.
   std::uint32_t add(Path path) {
     if (paths_.size() * 2 >= slots_.size()) grow(std::max<std::size_t>(1024, slots_.size() * 2));
     const PathKey key = key_of(path);
@@ -136,7 +137,7 @@ class PathSet {
     return slot->place;
   }
 
-  // For as many different ones.
+  // Allocates room for `count` different paths.
   void reserve(std::size_t count) {
     paths_.reserve(count);
     grow(std::bit_ceil(count * 2 + 1));
@@ -145,9 +146,10 @@ class PathSet {
   std::vector<Path>& paths() { return paths_; }
 
  private:
-  // Of a table with open addressing, a power of two long and at most half full.
+  // A slot of the hash table, which uses open addressing, has a power-of-two size and is at most
+  // half full.
   struct Slot {
-    std::uint32_t tag = 0;  // Bits of the hash that say nothing of where the slot is.
+    std::uint32_t tag = 0;  // Bits of the hash that do not determine the slot.
     std::uint32_t place = kNone;
   };
 
@@ -171,7 +173,7 @@ class PathSet {
     return static_cast<std::uint32_t>(hash >> 32U);
   }
 
-  // The slot of what has that hash and is the same, or the free one where it belongs.
+  // Returns the slot of the equal entry with that hash, or the free slot for it.
   template <typename IsSame>
   Slot* find(std::uint64_t hash, const IsSame& is_same) {
     for (std::size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
@@ -235,7 +237,7 @@ class Merge {
     note_implementations();
     note_leads();
     choose_shown();
-    every_path_ = {};  // What is shown is known, and frames take much memory.
+    every_path_ = {};  // No longer needed, and frames take much memory.
     report.roots = make_frames();
     return report;
   }
@@ -248,7 +250,7 @@ class Merge {
     return found != trace_.meta.end() && found->is_object() ? *found : kUnknown;
   }
 
-  // The keys that the report promises, whatever the trace has; null where it is silent.
+  // Returns the keys that the report's format requires; null for those that the trace doesn't have.
   nlohmann::json describe_torch() const {
     nlohmann::json torch;
     for (const char* const key : {"version", "git_version", "cuda"}) {
@@ -260,7 +262,7 @@ class Merge {
     return torch;
   }
 
-  // What was emulated in place of a GPU, as the report promises it; null if nothing was.
+  // Returns the emulated device in the report's format; null if nothing was emulated.
   nlohmann::json describe_dry_run() const {
     const nlohmann::json& dry_run = dry_run_meta();
     if (!dry_run.is_object() || text_at(dry_run, "arch").empty()) return {};
@@ -312,7 +314,7 @@ class Merge {
     return facts;
   }
 
-  // Where a native function is defined, as far as the index knows.
+  // Returns the definition of a native function, if the index has it.
   std::optional<FrameSource> definition_of(const IndexedFunction& function) const {
     if (index_ == nullptr) return std::nullopt;
     const auto found =
@@ -341,7 +343,8 @@ class Merge {
   Shown shown(const Path& path) {
     if (options_.all) return Shown::always;
     if (path.kind == PathKind::python) {
-      // Python code is of interest where it leads to PyTorch; where nothing does, all there is.
+      // Python code is shown if it leads to PyTorch. If nothing does, torch's own Python functions
+      // are shown.
       const Shown placed = place_python(trace_.python_functions[path.what].name).shown;
       return placed == Shown::always && any_lead_ ? Shown::leading : placed;
     }
@@ -354,7 +357,7 @@ class Merge {
     return facts(path.what).placement.shown;
   }
 
-  // Whether a call of a library's failed there.
+  // Returns true if a library call failed at this path.
   bool fails(const Path& path) const {
     bool any = false;
     if (path.traced != kNone)
@@ -362,23 +365,23 @@ class Merge {
     return any;
   }
 
-  // Whether it enters whichever op it is given.
+  // Returns true for a dispatcher step that enters any op, given as an argument.
   bool is_boxed_step(std::uint32_t function) {
     if (function == kNone) return false;
     const std::optional<DispatcherStep>& step = facts(function).step;
     return step && step->op.empty() && !step->redispatch;
   }
 
-  // Whether an op's frame takes the place of the one that it was called by.
+  // Returns true if the frame of an op replaces its caller's frame.
   bool is_replaced(const TracePath& caller) {
     if (caller.kind != PathKind::function || caller.what == kNone) return false;
     return role_of(trace_.functions[caller.what].symbol).hands_op_on || is_boxed_step(caller.what);
   }
 
-  // By path: how many of its calls are those of an op with a frame of its own.
+  // Counts, for each path, the calls of ops that have a frame of their own.
   std::vector<std::uint64_t> calls_of_ops() {
     std::vector<std::uint64_t> calls(trace_.paths.size());
-    std::vector<std::uint8_t> has_ops(trace_.paths.size());  // Those below which paths are merged.
+    std::vector<std::uint8_t> has_ops(trace_.paths.size());  // 1: merged, parent of ops.
     // Parents come before their children, so from the end every count is complete.
     for (std::size_t i = trace_.paths.size(); i-- > 0;) {
       const TracePath& path = trace_.paths[i];
@@ -388,7 +391,7 @@ class Merge {
       const std::uint64_t handed = is_op ? path.calls : calls[i];
       if (handed != 0 && is_replaced(trace_.paths[path.parent])) calls[path.parent] += handed;
     }
-    // There nobody knows which of the dispatcher's functions an op was called through.
+    // Below a merged path, the dispatcher function through which an op was called is unknown.
     for (std::size_t i = 0; i < trace_.paths.size(); ++i) {
       const TracePath& path = trace_.paths[i];
       if (path.parent != kNone && has_ops[path.parent] != 0 && is_replaced(path))
@@ -397,14 +400,14 @@ class Merge {
     return calls;
   }
 
-  // The dispatcher's functions that an op is called through, seen from the innermost.
+  // The dispatcher functions through which an op was called.
   struct Replaced {
-    std::uint32_t outermost =
-        kNone;                    // A path of the trace; none where there are no such functions.
-    std::uint32_t boxed = kNone;  // The function of the innermost boxed step.
+    std::uint32_t outermost = kNone;  // A path of the trace; kNone if there are no such functions.
+    std::uint32_t boxed = kNone;      // Function of the innermost boxed step.
   };
 
-  // By path of the trace: itself and the ones above it.
+  // Returns these functions for each path of the trace: those among itself and the paths directly
+  // above.
   std::vector<Replaced> replaced_paths() {
     std::vector<Replaced> replaced(trace_.paths.size());
     for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
@@ -417,7 +420,8 @@ class Merge {
     return replaced;
   }
 
-  // An op with a frame of its own stands for the dispatcher's functions that it was called through.
+  // Makes an op's frame replace the dispatcher functions through which it was called. Returns the
+  // trace path of its parent.
   std::uint32_t take_place(const TracePath& op, const std::vector<Replaced>& replaced,
                            Path& path) const {
     const Replaced through = op.parent == kNone ? Replaced{} : replaced[op.parent];
@@ -430,7 +434,8 @@ class Merge {
     return outermost.parent;
   }
 
-  // An autograd node is shown under the op that made it, wherever the engine ran it.
+  // Collects the trace's paths. An autograd node becomes a child of the op that made it, wherever
+  // the engine ran it.
   void take_paths() {
     const std::vector<std::uint64_t> of_ops =
         options_.all ? std::vector<std::uint64_t>(trace_.paths.size()) : calls_of_ops();
@@ -458,17 +463,19 @@ class Merge {
     }
   }
 
-  // oneDNN's interface is one function; which implementation ran is further down.
+  // Finds the implementation that each call of oneDNN ran. oneDNN's entry point is a single
+  // function, and the implementation is further below.
   void note_implementations() {
     std::vector<Path>& paths = every_path_.paths();
-    // By path: the innermost of oneDNN's entries above it, with nothing but libraries on the way.
+    // For each path: the innermost oneDNN entry point above it, with only library functions in
+    // between.
     std::vector<std::uint32_t> entries(paths.size(), kNone);
     for (std::uint32_t i = 0; i < paths.size(); ++i) {
       const Path& path = paths[i];
       if (path.kind != PathKind::function || path.what == kNone) continue;
       const FunctionFacts& function = facts(path.what);
       const std::uint32_t entry = path.parent == kNone ? kNone : entries[path.parent];
-      // Paths come in the order of calls: the first is the outermost implementation.
+      // Paths are in call order, so the first match is the outermost implementation.
       if (entry != kNone && paths[entry].implementation == kNone &&
           onednn_implementation(function.name))
         paths[entry].implementation = path.what;
@@ -489,11 +496,11 @@ class Merge {
     }
   }
 
-  // What is folded hands what it leads to up to the path above it.
+  // Selects the paths to show. Children of a folded path move to the nearest shown path above it.
   void choose_shown() {
     struct Place {
-      std::uint32_t path = kNone;    // Where it is shown itself, or else what it is folded into.
-      const Path* folded = nullptr;  // The outermost folded one below `path`.
+      std::uint32_t path = kNone;    // Itself if shown, else the shown path that it is folded into.
+      const Path* folded = nullptr;  // The outermost folded path below `path`.
     };
     const std::vector<Path>& every = every_path_.paths();
     std::vector<Place> places(every.size());
@@ -513,7 +520,7 @@ class Merge {
       Path shown = path;
       shown.parent = place.path;
       if (place.folded != nullptr) {
-        // The call that the parent makes is the one of the outermost folded frame.
+        // The call made by the parent is that of the outermost folded frame.
         shown.tail_call = place.folded->tail_call;
         if (place.folded->kind == PathKind::function) shown.through = place.folded->what;
         shown.call = place.folded->call;
@@ -534,12 +541,12 @@ class Merge {
       case Shown::never:
         return false;
       default:
-        // What Python called directly is an answer even if it leads to no op: Tensor.size.
+        // A function that Python called directly is shown even if it leads to no op: Tensor.size.
         return path.leads || (above == kNone && path.builtin != kNone);
     }
   }
 
-  // The native function that a frame is of.
+  // Returns the native function of a path's frame.
   static std::uint32_t function_of(const Path& path) {
     return path.kind == PathKind::function ? path.what
            : path.kind == PathKind::op     ? path.boxed
@@ -579,7 +586,7 @@ class Merge {
     return frame;
   }
 
-  // What derivatives.yaml says of the node that an op makes: each formula with its line.
+  // Returns derivatives.yaml's entry for the node that an op makes: each formula with its line.
   std::optional<OpFacts::Derivative> derivative_of(std::string_view op,
                                                    std::string_view node) const {
     if (index_ == nullptr) return std::nullopt;
@@ -590,7 +597,8 @@ class Merge {
     return std::nullopt;
   }
 
-  // An autograd node that ran, by its own name: `ConvolutionBackward0`.
+  // Makes the frame of an autograd node that ran, under the node's own name:
+  // `ConvolutionBackward0`.
   Frame make_node_frame(const Path& path, const Frame* parent) const {
     Frame frame;
     frame.layer = Layer::autograd;
@@ -615,7 +623,7 @@ class Merge {
     return frame;
   }
 
-  // An op that was called by no step of its own.
+  // Makes the frame of an op that was called without a dispatcher step of its own.
   Frame make_op_frame(const Path& path) {
     Frame frame;
     frame.layer = Layer::dispatcher;
@@ -681,34 +689,34 @@ class Merge {
     return frame;
   }
 
-  // The ways of the trace that this one stands for, by their first call.
+  // Visits the trace's paths that this path stands for, in the order of their first call.
   template <typename Visit>
   void for_each_traced(const Path& path, const Visit& visit) const {
     visit(trace_.paths[path.traced]);
     for (const std::uint32_t traced : path.also) visit(trace_.paths[traced]);
   }
 
-  // Whether devices did anything for it.
+  // Returns true if a device did work for the path.
   bool works(const Path& path) const {
     bool any = false;
     for_each_traced(path, [&](const TracePath& one) { any = any || !one.activities.empty(); });
     return any;
   }
 
-  // Whether there are records of it, which may be of what a library was asked for.
+  // Returns true if the path has records, which may describe library calls.
   bool asks(const Path& path) const {
     bool any = false;
     for_each_traced(path, [&](const TracePath& one) { any = any || !one.ops.empty(); });
     return any;
   }
 
-  // What a library was asked for, by it and by what is folded into it, and the kernels that it
+  // Adds the library calls of the path and of the paths folded into it, and the kernels that they
   // launched.
   void describe_calls(const Path& path, Frame& frame, nlohmann::json& detail,
                       std::vector<std::uint32_t>& order) const {
     std::vector<OpTally> tallies;
-    std::vector<std::uint32_t> of;  // The path of the trace that each is of.
-    std::unordered_map<std::uint32_t, std::size_t> places;  // In `tallies`, by record.
+    std::vector<std::uint32_t> of;  // For each tally, its path in the trace.
+    std::unordered_map<std::uint32_t, std::size_t> places;  // Index in `tallies`, by record.
     for_each_traced_work(path, [&](const TracePath& one, std::uint32_t traced) {
       for (const OpTally& tally : one.ops) {
         const auto [same, added] = places.emplace(tally.record, tallies.size());
@@ -731,7 +739,8 @@ class Merge {
     }
   }
 
-  // The ways that one stands for, and those that are folded into it, in the order of the trace.
+  // Visits the trace's paths that this path stands for and those folded into it, in the trace's
+  // order.
   template <typename Visit>
   void for_each_traced_work(const Path& path, const Visit& visit) const {
     std::vector<std::uint32_t> all{path.traced};
@@ -741,7 +750,7 @@ class Merge {
     for (const std::uint32_t traced : all) visit(trace_.paths[traced], traced);
   }
 
-  // `of` has the path of the trace for each tally.
+  // `of` has the path in the trace for each tally.
   void add_kernel_frames(std::vector<CallDetails::Launch> launches,
                          const std::vector<std::uint32_t>& of, Frame& frame,
                          std::vector<std::uint32_t>& order) const {
@@ -751,7 +760,7 @@ class Merge {
     }
   }
 
-  // A function of a library's that has no probe, and failed.
+  // Makes the frame of a failed library function that has no probe.
   static Frame make_failed_frame(CallDetails::Failed failed) {
     Frame frame;
     frame.layer = Layer::library;
@@ -763,24 +772,24 @@ class Merge {
     return frame;
   }
 
-  // The function that a record of a call names, if it was noted somewhere else.
+  // Returns the function that a call record names, if it is not the frame's own.
   static std::string called_function(const nlohmann::json& call) {
     std::string name = text_at(call, "call");
     if (!name.empty() && text_at(call, "library") == "oneDNN") return std::string(kOneDnnEntry);
     return name;
   }
 
-  // A library's call is noted on the way there, and so as the caller's. Where the function has a
-  // frame, and one alone, it is told there; where it has none it gets one, so that every call of a
-  // library is a frame.
+  // A library call is recorded before the library's function is entered, and thus attributed to the
+  // caller. If exactly one child frame is of the called function, the record moves there. If none
+  // is, it moves to a new frame, so that every library call has a frame.
   void hand_down_calls(const Path& path, Frame& frame) {
     if (!frame.detail.is_object() || !frame.detail.contains("calls")) return;
     nlohmann::json kept = nlohmann::json::array();
-    std::unordered_map<std::string_view, std::vector<std::size_t>> children;  // By name.
+    std::unordered_map<std::string_view, std::vector<std::size_t>> children;  // Indexes, by name.
     for (std::size_t i = 0; i < frame.children.size(); ++i)
       children[frame.children[i].name].push_back(i);
     std::vector<Frame> made;
-    std::unordered_map<std::string, std::size_t> places;  // In `made`, by name.
+    std::unordered_map<std::string, std::size_t> places;  // Index in `made`, by name.
     for (nlohmann::json& call : frame.detail["calls"]) {
       const std::string name = called_function(call);
       const auto found = children.find(name);
@@ -803,7 +812,7 @@ class Merge {
     if (frame.detail.empty()) frame.detail = nullptr;
   }
 
-  // A frame for a library's function that has no entry in the trace.
+  // Makes a frame for a library function that has no entry in the trace.
   Frame called_frame(const Path& path, const Frame& caller, const std::string& name) {
     Frame frame;
     frame.layer = Layer::library;
@@ -821,7 +830,7 @@ class Merge {
     return frame;
   }
 
-  // What devices did for it, and for what is folded into it.
+  // Adds the work that devices did for the path and for the paths folded into it.
   void describe_work(const Path& path, Frame& frame, std::vector<std::uint32_t>& order) const {
     std::vector<ActivityTally> tallies;
     std::vector<std::uint32_t> of;
@@ -852,7 +861,7 @@ class Merge {
     return frame;
   }
 
-  // Why the dispatcher went where it went, by all the ways of the trace that this one stands for.
+  // Describes the dispatcher's choice, using all of the trace's paths that this path stands for.
   void describe_step(const Path& path, const DispatcherStep& step,
                      const std::optional<std::string>& op, nlohmann::json& detail) const {
     detail["step"] = step.redispatch ? "redispatch" : "call";
@@ -878,10 +887,10 @@ class Merge {
                            .by_threads = path.threads > 1});
   }
 
-  // Which steps were seen to call a kernel without a stack.
+  // Finds the steps that called a kernel unboxed.
   void note_unboxed() {
     calls_unboxed_.resize(trace_.paths.size());
-    // By path: itself, or the nearest above it that doesn't hand an op on.
+    // For each path: the path itself, or the nearest one above it that doesn't hand an op on.
     std::vector<std::uint32_t> steps(trace_.paths.size(), kNone);
     for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
       const TracePath& path = trace_.paths[i];
@@ -894,7 +903,7 @@ class Merge {
     }
   }
 
-  // Nanoseconds of all calls, and of the shortest and the longest.
+  // Returns the time of all calls, of the shortest and of the longest, in nanoseconds.
   nlohmann::json times_of(const Path& path) const {
     std::uint64_t total = trace_.paths[path.traced].total_time;
     std::uint64_t shortest = trace_.paths[path.traced].shortest_time;
@@ -908,7 +917,8 @@ class Merge {
     return {{"total", total}, {"shortest", shortest}, {"longest", longest}};
   }
 
-  // Kernels carry the op that the dispatcher handed to them.
+  // Returns the op for a kernel or autograd frame: that of the dispatcher step or wrapper that
+  // called it.
   std::optional<std::string> inherited_op(const Frame& frame, const Frame& parent) const {
     if (!parent.op || (frame.layer != Layer::kernel && frame.layer != Layer::autograd))
       return std::nullopt;
@@ -916,8 +926,9 @@ class Merge {
     return std::nullopt;
   }
 
-  // What a frame leads to: first what was launched or failed there, then frames from the last to
-  // the first. Puts them in the order of the trace's paths, which is that of their first calls.
+  // Sorts the children of a frame in the order of the trace's paths, which is the order of first
+  // calls. On entry, the launched kernels and failed calls come first, followed by the called
+  // frames in reverse order.
   static void put_in_order(std::vector<Frame>& children, const std::vector<std::uint32_t>& launched,
                            std::vector<std::uint32_t>& called) {
     const auto first_called =
@@ -944,10 +955,12 @@ class Merge {
 
   std::vector<Frame> make_frames() {
     const std::vector<Path>& paths = shown_paths_.paths();
-    Blocks<Frame> frames(paths.size());  // Gets shorter as they move into their parents.
-    // The paths of the trace of what each frame launched, and of the frames that it calls.
+    Blocks<Frame> frames(paths.size());  // Shrinks as frames move into their parents.
+    // For each frame: the paths in the trace of its launches and failed calls, and of its called
+    // frames.
     std::vector<std::vector<std::uint32_t>> launched(paths.size()), called(paths.size());
-    // By path: itself, or the nearest above it that is a dispatcher's frame of an op.
+    // For each path: the path itself, or the nearest one above it that is a dispatcher frame with
+    // an op.
     std::vector<std::uint32_t> steps(paths.size(), kNone);
     for (std::size_t i = 0; i < paths.size(); ++i) {
       const Path& path = paths[i];
@@ -970,7 +983,7 @@ class Merge {
       }
       if (path.parent != kNone && !frame.op) frame.op = inherited_op(frame, frames[path.parent]);
       const std::uint32_t step = path.parent == kNone ? kNone : steps[path.parent];
-      // A boxed redispatch does not say of which op, but hands on the one that it is part of.
+      // A boxed redispatch doesn't name its op; it continues the op of the step above.
       if (path.kind == PathKind::function && !frame.op && step != kNone &&
           is_boxed_redispatch(path.what))
         frame.op = frames[step].op;
@@ -1010,10 +1023,10 @@ class Merge {
   std::vector<std::unique_ptr<FunctionFacts>> facts_;
   const DispatchDetails dispatch_;
   const CallDetails calls_;
-  std::vector<std::uint8_t> calls_unboxed_;  // By path.
+  std::vector<std::uint8_t> calls_unboxed_;  // By path of the trace.
   PathSet every_path_;
   PathSet shown_paths_;
-  bool any_lead_ = false;  // Something that is no Python code is always shown.
+  bool any_lead_ = false;  // A path other than Python code is always shown.
 };
 
 }  // namespace

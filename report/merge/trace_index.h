@@ -9,7 +9,7 @@
 
 namespace optrace {
 
-/// The index of the torch that was traced, or of the nearest, as find_index() has it.
+/// Returns find_index()'s index for the traced torch: the exact one or the nearest.
 std::optional<Index> find_index_of(const Trace& trace,
                                    std::vector<std::string>* warnings = nullptr);
 

@@ -12,7 +12,7 @@
 namespace optrace {
 namespace {
 
-// What is said by the frame itself, or by its layer.
+// Keys that the frame itself, or its layer, already shows.
 constexpr std::string_view kCall = "call";
 constexpr std::string_view kKind = "kind";
 constexpr std::string_view kKernel = "kernel";
@@ -20,28 +20,27 @@ constexpr std::string_view kFailed = "failed";
 constexpr std::string_view kRefused = "refused";
 constexpr std::string_view kDuration = "duration_ns";
 
-// What says most comes first; the rest follows by name.
+// The most informative keys, printed first; the others follow by name.
 constexpr auto kFirst = std::to_array<std::string_view>({"implementation", "problem", "operations",
                                                          "m", "n", "k", "batch", "batch_count",
                                                          "grid", "block", "bytes", "direction"});
 
-// What says all by itself: `jit:avx512_core` needs no name before it.
+// Keys whose value is clear without the key: `jit:avx512_core`.
 constexpr auto kNameless = std::to_array<std::string_view>(
     {"implementation", "problem", "tensors", "algorithm", "propagation", "attributes"});
 
-// What the JSON has, and a line has no room for: identities, weights of a sum, what goes without
-// saying.
+// Returns true for values that are left out of a line: identities, weights of a sum, defaults.
 bool goes_without_saying(std::string_view key, const nlohmann::json& value) {
   if (key == kCall || key == kKind || key == "calls" || key == "uid" || key == "strides" ||
       key == "alpha" || key == "beta" || key == "registers" || key == "library")
     return true;
-  if (key == "attributes") return value == "attr-scratchpad:user";  // As PyTorch always has it.
+  if (key == "attributes") return value == "attr-scratchpad:user";  // PyTorch's default.
   return (key == "stream" || key == "shared_memory" || key == "static_shared_memory" ||
           key == "host_read") &&
          (value == 0 || value.is_boolean());
 }
 
-/// `4×3×56×56`, `true`, `float`: a value as a line has room for it; empty where it has not.
+/// Formats a short value: `4×3×56×56`, `true`, `float`. Empty for values that don't fit in a line.
 std::string short_value(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number() || value.is_boolean()) return value.dump();
@@ -58,8 +57,8 @@ void append(std::string& line, std::string_view text) {
   line += fmt::format("{}{}", line.empty() ? "" : ", ", text);
 }
 
-/// `x 4×3×56×56 float` of a tensor, `src f32 abcd` of one with a format, `m 64`, and of an
-/// operation `convolution forward: x ..., w ...`.
+/// Appends `x 4×3×56×56 float` for a tensor, `src f32 abcd` for a tensor with a format, `m 64` for
+/// a number, and `convolution forward: x ..., w ...` for an operation.
 void append_value(std::string& line, const std::string& key, const nlohmann::json& value) {
   if (value.is_object() && value.contains("dims")) {
     append(line, fmt::format("{} {} {}", key, short_value(value["dims"]), text_at(value, "type")));
@@ -82,7 +81,7 @@ void append_value(std::string& line, const std::string& key, const nlohmann::jso
   }
 }
 
-/// Both as {"total", "shortest", "longest"}; `sum` may be null.
+/// Adds `one` to `sum`; both are {"total", "shortest", "longest"}, and `sum` may be null.
 void add_duration(const nlohmann::json& one, nlohmann::json& sum) {
   if (sum.is_null()) {
     sum = one;
@@ -100,7 +99,7 @@ void add_duration(const nlohmann::json& one, nlohmann::json& sum) {
 
 CallDetails::CallDetails(const Trace& trace) : trace_(trace) {
   for (std::uint32_t i = 0; i < trace.op_records.size(); ++i) {
-    // Most records are of ops, and large.
+    // Most records describe ops and are large, so search the text before parsing it.
     if (trace.op_records[i].find(kFailed) == std::string::npos) continue;
     const auto record = read_json(trace.op_records[i]);
     if (text_at(record, "kind") == kFailed && !text_at(record, "call").empty()) failures_.insert(i);
@@ -183,7 +182,7 @@ void CallDetails::add_failed(const std::string& function, nlohmann::json record,
   if (added) result.failed.push_back({.function = function, .calls = 0, .detail = {}});
   Failed* const failed = &result.failed[place->second];
   const auto calls = record["calls"].get<std::uint64_t>();
-  // A refusal that fails too is told twice.
+  // A refused call that also fails has two records: don't count it twice.
   failed->calls = record[kKind] == kFailed ? failed->calls + calls : std::max(failed->calls, calls);
   record.erase(kCall);
   failed->detail["calls"].push_back(std::move(record));
@@ -208,7 +207,7 @@ void CallDetails::add(nlohmann::json record, std::size_t tally, Calls& result) {
 
 std::string call_line(const nlohmann::json& record) {
   std::string line;
-  // What has no frame of its own.
+  // The called function has no frame of its own, so name it here.
   if (const std::string library = text_at(record, "library"); !library.empty())
     if (const std::string call = text_at(record, "call"); !call.empty())
       append(line, fmt::format("{} {}", library, call));

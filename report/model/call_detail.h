@@ -15,52 +15,52 @@
 
 namespace optrace {
 
-/// What libraries were asked for, and what devices did, from a trace's records
-/// (docs/trace-format.md). Everything that it reads is hostile; what is no such record is left out.
+/// Decodes a trace's records of library calls and device activity (docs/trace-format.md). All input
+/// is untrusted; anything that is not such a record is skipped.
 class CallDetails {
  public:
   /// A device kernel that a call launched.
   struct Launch {
-    std::string symbol;       ///< Mangled.
-    std::uint64_t calls = 0;  ///< How often.
-    /// {"launches": [{"grid", "block", ..., "calls"}, ...]}; of what a device did, each and all
-    /// together with "duration_ns": {"total", "shortest", "longest"}.
+    std::string symbol;       ///< Mangled name.
+    std::uint64_t calls = 0;  ///< Number of launches.
+    /// {"launches": [{"grid", "block", ..., "calls"}, ...]}. For recorded device activity, each
+    /// launch and the whole also have "duration_ns": {"total", "shortest", "longest"}.
     nlohmann::json detail;
-    std::size_t first = 0;  ///< Which of the tallies told of it first.
+    std::size_t first = 0;  ///< Index of the first tally with this kernel.
   };
 
-  /// A function that failed and has no entry of its own in the trace.
+  /// A failed function that has no entry of its own in the trace.
   struct Failed {
     std::string function;
-    std::uint64_t calls = 0;  ///< How often it failed.
+    std::uint64_t calls = 0;  ///< Number of failed calls.
     nlohmann::json detail;    ///< {"calls": [...]}
   };
 
   struct Calls {
     nlohmann::json calls = nlohmann::json::array();  ///< [{"kind", ..., "calls"}, ...]
-    std::vector<Launch> launches;                    ///< By first launch.
-    std::vector<Failed> failed;                      ///< Likewise.
-    bool reads_device = false;                       ///< The host got values from device memory.
+    std::vector<Launch> launches;                    ///< In the order of first launch.
+    std::vector<Failed> failed;                      ///< In the order of first failure.
+    bool reads_device = false;                       ///< The host read values from device memory.
 
    private:
     friend CallDetails;
-    std::unordered_map<std::string, std::size_t> launch_places, failed_places;  // By name.
+    std::unordered_map<std::string, std::size_t> launch_places, failed_places;  // Indexes, by name.
   };
 
   /// The trace must outlive the object.
   explicit CallDetails(const Trace& trace);
 
-  /// Whether one of these calls failed.
+  /// Returns true if one of these calls failed.
   bool any_failed(std::span<const OpTally> tallies) const;
 
-  /// Of a function of this name that was called with these records.
+  /// Decodes the records of calls of the function `function`.
   Calls of(std::string_view function, std::span<const OpTally> tallies) const;
 
-  /// Of what a device did for calls: kernels are launches, copies and fills calls.
+  /// Decodes device activity: kernels become launches, copies and fills become calls.
   Calls of(std::span<const ActivityTally> tallies) const;
 
  private:
-  /// Null if there is no such record.
+  /// Returns null if there is no such record.
   nlohmann::json record_at(std::uint32_t number) const;
   static void add(nlohmann::json record, std::size_t tally, Calls& result);
   static void add_failed(const std::string& function, nlohmann::json record, Calls& result);
@@ -69,17 +69,17 @@ class CallDetails {
   std::unordered_set<std::uint32_t> failures_;  // Records of kind "failed".
 };
 
-/// Of a frame's detail: what a library answered that could not or would not do what it was asked
-/// for, as "cudaErrorMemoryAllocation (2): why"; empty where nothing failed.
+/// The failed or refused library calls of a frame.
 struct CallFailure {
-  std::string error;
+  std::string error;        ///< Such as "cudaErrorMemoryAllocation (2)".
   std::string why;          ///< Empty if unknown.
-  bool refused = false;     ///< By the library's rules, not by what happened.
-  std::uint64_t calls = 0;  ///< How often.
+  bool refused = false;     ///< Rejected by the library's rules; false if it failed.
+  std::uint64_t calls = 0;  ///< Number of calls.
 };
+/// Returns the failed or refused calls in a frame's detail, or nothing if no call failed.
 std::optional<CallFailure> call_failure(const nlohmann::json& detail);
 
-/// What one record asked for, in one line: "m 64, n 128, k 32".
+/// Describes one record in one line: "m 64, n 128, k 32".
 std::string call_line(const nlohmann::json& record);
 
 /// One short line for a tree: "m 64, n 128, k 32". Empty if the detail has no calls.

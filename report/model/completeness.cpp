@@ -13,7 +13,7 @@
 namespace optrace {
 namespace {
 
-// Parts of the dispatch keys of devices whose sources are in no Linux x86-64 build of a wheel.
+// Substrings of the dispatch keys of devices whose sources are in no Linux x86-64 wheel.
 constexpr auto kOtherDevices = std::to_array<std::string_view>(
     {"MPS", "XPU", "Vulkan", "Metal", "MTIA", "HPU", "IPU", "VE", "PrivateUse", "MAIA"});
 
@@ -22,7 +22,7 @@ bool is_of_other_device(std::string_view key) {
                      [&](auto part) { return key.find(part) != std::string_view::npos; });
 }
 
-// The names of a qualified C++ name as a template_key has them: `2at6native7add_out`.
+// Encodes a qualified C++ name as in a template_key: `2at6native7add_out`.
 std::string encoded(std::string_view qualified) {
   std::string key;
   while (!qualified.empty()) {
@@ -38,12 +38,12 @@ std::string names_only(std::string_view symbol) {
   return template_key(symbol).value_or(std::string(symbol));
 }
 
-// A structured kernel is a class whose `impl` holds the code (TORCH_IMPL_FUNC).
+// A structured kernel is a class whose `impl` contains the code (TORCH_IMPL_FUNC).
 std::string key_of(const OpFacts::Kernel& kernel) {
   return "_ZN" + encoded(kernel.name) + (kernel.structured ? "4impl" : "") + "E";
 }
 
-/// Whether what is registered for an op leads to one of the kernel's definitions.
+/// Returns true if a function registered for the op is the kernel, or calls a definition of it.
 bool is_reached(const Index& index, const std::vector<Registration>& registrations,
                 const OpFacts::Kernel& kernel, const std::string& wanted) {
   for (const Registration& registration : registrations) {
@@ -73,7 +73,7 @@ bool is_binding(std::string_view symbol) {
   return symbol.find("THPVariable_") != std::string_view::npos && in(symbol, "5torch8autograd");
 }
 
-// The first that holds a symbol is its class.
+// A symbol belongs to the first class that accepts it.
 constexpr auto kNamespaces = std::to_array<Namespace>({
     {"at::native", [](std::string_view symbol) { return in(symbol, "2at6native"); }},
     {"at::_ops", [](std::string_view symbol) { return in(symbol, "2at4_ops"); }},
@@ -82,7 +82,8 @@ constexpr auto kNamespaces = std::to_array<Namespace>({
     {"torch::autograd", [](std::string_view symbol) { return in(symbol, "5torch8autograd"); }},
 });
 
-// The type information's name of the class that a constructor, destructor or assignment is of.
+// Returns the type info symbol of the class that a constructor, destructor or assignment belongs
+// to.
 std::optional<std::string> class_of_special_member(std::string_view symbol) {
   const std::string key = names_only(symbol);
   constexpr std::string_view kStart = "_ZN";
@@ -93,7 +94,7 @@ std::optional<std::string> class_of_special_member(std::string_view symbol) {
   return std::nullopt;
 }
 
-// Of a function or, with its static invoker, of a namespace.
+// True for lambdas in functions, and for lambdas at namespace scope through their static invoker.
 bool is_lambda(std::string_view symbol) {
   return symbol.starts_with("_ZZ") || symbol.find("4_FUNE") != std::string_view::npos;
 }

@@ -9,43 +9,42 @@
 
 namespace optrace {
 
-/// A share of something that an index should know.
+/// The part of a total that an index contains.
 struct Share {
   std::size_t known = 0;
   std::size_t all = 0;
-  double percent() const;  ///< 100 where there is nothing to know.
+  double percent() const;  ///< 100 if `all` is 0.
 };
 
-/// How many of the (dispatch key, kernel) pairs of native_functions.yaml an index has the
-/// definition of. Overloads are apart: a pair counts once for each op that names it.
+/// Counts how many of the (dispatch key, kernel) pairs of native_functions.yaml have a definition
+/// in an index. Overloads are counted separately: a pair counts once for each op that names it.
 struct KernelCoverage {
   struct Missing {
-    std::string_view op;  ///< Of the index; `aten::add.out`.
+    std::string_view op;  ///< Op name, a view into the index: `aten::add.out`.
     std::string key;
     std::string kernel;  ///< `at::native::add_out`
   };
   Share pairs;
-  std::size_t by_registration = 0;  ///< Known ones whose overload the registered wrapper calls.
-  std::vector<Missing>
-      not_built;                 ///< For devices whose sources no Linux x86-64 wheel is made from.
-  std::vector<Missing> missing;  ///< The others that the index has not got.
-  Share available() const;       ///< Of the pairs that a wheel can have.
+  std::size_t by_registration = 0;  ///< Known pairs found through the registered function.
+  std::vector<Missing> not_built;   ///< Missing, for devices that no Linux x86-64 wheel supports.
+  std::vector<Missing> missing;     ///< All other missing pairs.
+  Share available() const;          ///< Share of the pairs that a wheel can contain.
 };
 KernelCoverage kernel_coverage(const Index& index);
 
-/// How many of a wheel library's functions an index knows, by class. Instances of templates are
-/// left out, clones and cold parts belong to their function.
+/// Counts how many functions of a wheel's library have a definition in an index, by class. Template
+/// instances are left out; clones and cold parts are counted with their function.
 struct LibraryCoverage {
   struct Class {
     std::string name;          ///< `at::native`, `bindings`
-    Share functions;           ///< With a definition, or compiler-made in a class that has one.
-    std::size_t implicit = 0;  ///< Of the known: members that the compiler made (destructors).
-    std::vector<std::string> missing;  ///< Mangled.
+    Share functions;           ///< Known: defined, or compiler-generated in a defined class.
+    std::size_t implicit = 0;  ///< Known members that the compiler made (destructors).
+    std::vector<std::string> missing;  ///< Mangled names.
   };
   std::string library;  ///< File name.
   std::vector<Class> classes;
-  Class lambdas;            ///< In functions of those classes; apart, since no name tells them.
-  Share functions() const;  ///< Of all classes, without lambdas.
+  Class lambdas;            ///< Lambdas in functions of all classes, which have no names to match.
+  Share functions() const;  ///< Sum over all classes, without lambdas.
 };
 LibraryCoverage library_coverage(const Index& index, const ModuleSymbols& library);
 

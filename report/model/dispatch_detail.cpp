@@ -23,10 +23,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxRecordLength = 1 << 20;  // Bytes; the agent's own are a few kilobytes.
-constexpr std::size_t kMaxTextLength = 4096;       // Of a string in a record.
+constexpr std::size_t kMaxRecordLength = 1 << 20;  // Bytes. The agent writes a few kilobytes.
+constexpr std::size_t kMaxTextLength = 4096;       // Length limit of a string in a record.
 constexpr std::size_t kMaxArguments = 256;
-constexpr std::size_t kMaxElements = 128;  // Of a list, or of a shape.
+constexpr std::size_t kMaxElements = 128;  // Limit for a list or a shape.
 constexpr unsigned kWordBits = 64;
 
 const Json* member(const Json& object, const char* key) {
@@ -47,8 +47,8 @@ std::optional<std::uint64_t> number_in(const Json& object, const char* key) {
   return found->get<std::uint64_t>();
 }
 
-// What a raw DispatchKeySet's bits stand for (c10/core/DispatchKeySet.h): one for each backend,
-// lowest first, then one for each functionality, in order of rising priority.
+// Names the bits of a raw DispatchKeySet (c10/core/DispatchKeySet.h): one for each backend, lowest
+// first, then one for each functionality, in order of rising priority.
 class KeyNames {
  public:
   explicit KeyNames(const Json& record) {
@@ -79,7 +79,7 @@ class KeyNames {
 
   bool known() const { return !functionalities_.empty(); }
 
-  // All keys of a set, the dispatcher's first choice first.
+  // Returns all keys of a set, sorted by dispatch priority, highest first.
   std::vector<std::string> all(std::uint64_t set) const {
     std::vector<std::string> result;
     each(set, [&](const Functionality& functionality) {
@@ -94,8 +94,8 @@ class KeyNames {
     return result;
   }
 
-  // Those that the dispatcher would look at one after the other: of a functionality that each
-  // backend has for itself, only the first backend's.
+  // Returns the keys that the dispatcher tries one after the other: for a functionality with a key
+  // for each backend, only the key of the backend with the highest priority.
   std::vector<std::string> candidates(std::uint64_t set) const {
     const std::uint64_t backends = set & ((std::uint64_t{1} << backends_) - 1);
     std::vector<std::string> result;
@@ -108,11 +108,10 @@ class KeyNames {
     return result;
   }
 
-  // Whether a number that was in a register may be a DispatchKeySet.
+  // Returns true if a register value may be a DispatchKeySet.
   bool plausible(std::uint64_t set) const {
-    constexpr int kMaxKeys = 24;  // A stack's address would name more, and those beside each other.
-    constexpr std::uint64_t kStack =
-        0x7F;  // The highest byte of addresses of stacks and libraries.
+    constexpr int kMaxKeys = 24;            // A stack address has more keys, in adjacent bits.
+    constexpr std::uint64_t kStack = 0x7F;  // The highest byte of stack and library addresses.
     constexpr unsigned kHighestByte = 40;
     const auto size = static_cast<unsigned>(backends_ + functionalities_.size());
     if (size < kWordBits && (set >> size) != 0) return false;
@@ -123,7 +122,7 @@ class KeyNames {
  private:
   struct Functionality {
     std::string name;
-    std::vector<std::string> of_backend;  // Empty where all backends share it.
+    std::vector<std::string> of_backend;  // Empty if all backends share the key.
   };
 
   static bool has(std::uint64_t set, unsigned bit) { return ((set >> bit) & 1U) != 0; }
@@ -138,10 +137,10 @@ class KeyNames {
   std::vector<Functionality> functionalities_;
 };
 
-// What torch._C._dispatch_dump_table says of one key:
+// One line of torch._C._dispatch_dump_table's output, for one key:
 // `registered at /pytorch/build/aten/src/ATen/RegisterCPU.cpp:30477 [kernel]`
 struct TableEntry {
-  std::string kernel;  // All of it.
+  std::string kernel;  // The whole text.
   std::string where;   // `registered at ...:30477`
   std::string reason;  // `kernel`, `backend fallback`, ...
   bool falls_through = false;
@@ -176,8 +175,8 @@ Table read_table(std::string_view text) {
   return table;
 }
 
-// `aten/src/ATen/native/NegateFallback.cpp:18` of `registered at /pytorch/aten/...:18`; empty where
-// a kernel has no file (those that Python registered in torch 2.6: /dev/null).
+// Returns `aten/src/ATen/native/NegateFallback.cpp:18` for `registered at /pytorch/aten/...:18`.
+// Empty if the kernel has no file (/dev/null for kernels registered in Python by torch 2.6).
 std::string registered_at(std::string_view where, const std::filesystem::path& torch_folder) {
   constexpr std::string_view kRegistered = "registered at ";
   if (!where.starts_with(kRegistered)) return {};
@@ -188,7 +187,7 @@ std::string registered_at(std::string_view where, const std::filesystem::path& t
     return {};
   const std::string packages = torch_folder.parent_path().string() + "/";
   if (packages.size() > 1 && path.starts_with(packages)) return path.substr(packages.size());
-  // Where the wheel was built, its source lay in a folder called pytorch.
+  // In wheel builds, the source folder is called pytorch.
   for (const std::string_view top : {"/pytorch/aten/", "/pytorch/torch/", "/pytorch/c10/",
                                      "/pytorch/build/", "/pytorch/caffe2/"}) {
     const std::size_t at = path.find(top);
@@ -203,11 +202,11 @@ bool is_python_key(std::string_view key) {
          key == "PreDispatch";
 }
 
-// A record of a call, once it is seen to be one.
+// A validated record of a call.
 struct CallRecord {
   std::string op;
   std::string schema;
-  Json shown = Json::object();  // The keys of a detail that the record alone gives.
+  Json shown = Json::object();  // Detail keys that depend on the record alone.
   std::optional<std::uint64_t> key_set;
 };
 
@@ -253,7 +252,7 @@ struct DispatchDetails::State {
             {"keys", name_keys(recorded, "keys")}};
   }
 
-  // A value as a record has it, with names in place of raw key sets and without what is no value.
+  // Copies a recorded value, with key names in place of raw key sets and without invalid parts.
   Json value(const Json& recorded, bool outermost = true) const {
     if (recorded.is_string())
       return recorded.get_ref<const std::string&>().substr(0, kMaxTextLength);
@@ -305,7 +304,7 @@ struct DispatchDetails::State {
     return result;
   }
 
-  // Nothing for what is no record of an op's call.
+  // Returns null if the record is not of an op call.
   const CallRecord* call(std::uint32_t number) {
     const auto known = calls.find(number);
     if (known != calls.end()) return known->second.op.empty() ? nullptr : &known->second;
@@ -348,8 +347,8 @@ struct DispatchDetails::State {
            std::ranges::any_of(*boxed, [&](const Json& where) { return where == entry.where; });
   }
 
-  // What the dispatcher made of a set of keys. A redispatch takes the first key as it is: what
-  // falls through was taken out before.
+  // Returns the dispatcher's choice for a key set. A redispatch uses the first key: fallthrough
+  // keys were removed before.
   Json choice(std::string_view op, std::uint64_t set, bool redispatch) {
     Json result{{"key_set", names.all(set)}};
     const Table& entries = table(op);
@@ -395,7 +394,8 @@ struct DispatchDetails::State {
 };
 
 void DispatchDetails::State::add_call(Json& detail, const Step& step) {
-  // By record, in the order in which they occurred first, or by content where that is chance.
+  // One entry for each record, in the order of first occurrence, or sorted by content if that order
+  // is random.
   struct Variant {
     std::uint32_t record = 0;
     std::uint32_t results = 0;
@@ -440,7 +440,7 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
   if (step.ops_left_out > 0) detail["variants_left_out"] = step.ops_left_out;
 }
 
-// An op's schema, told by any of its calls' records.
+// Returns an op's schema, taken from any record of its calls.
 const std::string& DispatchDetails::State::schema_of(std::string_view op) {
   if (!schemas) {
     schemas.emplace();
@@ -452,16 +452,16 @@ const std::string& DispatchDetails::State::schema_of(std::string_view op) {
   return found == schemas->end() ? kUnknown : found->second;
 }
 
-// Whether a function with this schema gets a hidden first argument, where its result goes: x86-64's
-// calling convention has it for classes that are not trivial (Tensor, tuples of them, SymInt,
-// Scalar), but not for references (what in-place ops return) and numbers.
+// Returns true if a function with this schema has a hidden first argument for its result. x86-64's
+// calling convention adds it for non-trivial classes (Tensor, tuples of them, SymInt, Scalar), but
+// not for references (returned by in-place ops) and numbers.
 bool DispatchDetails::State::returns_in_memory(std::string_view schema, bool& known) const {
   const std::size_t arrow = schema.rfind(" -> ");
   known = arrow != std::string_view::npos;
   if (!known) return false;
   const std::string_view result = schema.substr(arrow + std::string_view(" -> ").size());
   if (result.find('!') != std::string_view::npos) {
-    known = !result.starts_with('(');  // Compilers differ on tuples of references.
+    known = !result.starts_with('(');  // Compilers differ for tuples of references.
     return false;
   }
   return result != "()" && result != "int" && result != "bool" && result != "float" &&

@@ -12,23 +12,23 @@
 
 namespace optrace {
 
-/// What of a trace says why the dispatcher chose the kernel that it chose: op records
-/// (tracer/in_process/op_records/), raw DispatchKeySets and dispatch tables in, the keys of a
-/// dispatcher frame's detail out, as docs/report-format.md has them. Everything that it reads is
-/// hostile; what is no record, names no key or contradicts itself is left out.
+/// Explains why the dispatcher chose a kernel. The input is a trace's op records
+/// (tracer/in_process/op_records/), raw DispatchKeySets and dispatch tables; the output is the keys
+/// of a dispatcher frame's detail that docs/report-format.md lists. All input is untrusted; invalid
+/// records, unknown keys and contradictions are skipped.
 class DispatchDetails {
  public:
   /// A dispatcher frame: at::_ops::add_Tensor::call or ::redispatch.
   struct Step {
     std::string_view op;  ///< `aten::add.Tensor`; may be empty for a call that has op records.
     bool redispatch = false;
-    std::span<const OpTally> ops;              ///< TracePath::ops; of a call.
-    std::span<const ArgumentTally> arguments;  ///< TracePath::arguments; of a redispatch.
+    std::span<const OpTally> ops;              ///< TracePath::ops; only for a call.
+    std::span<const ArgumentTally> arguments;  ///< TracePath::arguments; only for a redispatch.
     std::uint64_t ops_left_out = 0;            ///< TracePath::ops_left_out.
-    /// A kernel was seen to be called without a stack. Dispatch tables don't tell for kernels that
-    /// take a SymInt.
+    /// A kernel was seen to be called unboxed. For kernels that take a SymInt, dispatch tables
+    /// don't contain this information.
     bool unboxed = false;
-    bool by_threads = false;  ///< Several threads took the path: which came first is chance.
+    bool by_threads = false;  ///< Several threads took the path, so its order is random.
   };
 
   /// The trace must outlive the object.
@@ -37,15 +37,16 @@ class DispatchDetails {
   DispatchDetails(const DispatchDetails&) = delete;
   DispatchDetails& operator=(const DispatchDetails&) = delete;
 
-  /// Adds to `detail`, an object or null, what is known of the step; nothing if nothing is.
+  /// Adds the known facts of the step to `detail`, an object or null. Adds nothing if there are
+  /// none.
   void add(nlohmann::json& detail, const Step& step) const;
 
-  /// The name of an autograd node (`ConvolutionBackward0`), of which this is the op record; empty
-  /// if it is none.
+  /// Returns the name of the autograd node (`ConvolutionBackward0`) that this op record describes,
+  /// or an empty string if it describes none.
   std::string node_name(std::uint32_t record) const;
 
-  /// The op (`aten::add.Tensor`), or the custom autograd function, of which a call has this op
-  /// record; empty if it is none.
+  /// Returns the op (`aten::add.Tensor`) or custom autograd function whose call this op record
+  /// describes, or an empty string if it describes none.
   std::string op_name(std::uint32_t record) const;
 
  private:
@@ -53,8 +54,8 @@ class DispatchDetails {
   std::unique_ptr<State> state_;
 };
 
-/// One short line for a tree: "AutogradCPU, of CPU, AutogradCPU; AutocastCPU falls through". Empty
-/// if the detail says nothing of a choice.
+/// One short line for a tree: "→ AutogradCPU (of AutogradCPU, CPU; skips AutocastCPU)". Empty if
+/// the detail has no dispatch key.
 std::string dispatch_note(const nlohmann::json& detail);
 
 }  // namespace optrace

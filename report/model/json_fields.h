@@ -7,7 +7,8 @@
 
 namespace optrace {
 
-// Of JSON that came from a file: what is missing or of another type is empty, or 0.
+// For JSON that was read from a file: a value that is missing or has another type is returned as an
+// empty string or 0.
 
 std::string text_at(const nlohmann::json& object, const char* key);
 std::uint64_t count_at(const nlohmann::json& object, const char* key);

@@ -14,7 +14,7 @@
 namespace optrace {
 
 bool is_report_file(const std::filesystem::path& path) {
-  // Opening what is no file may wait for somebody to write to it.
+  // Opening something else, such as a FIFO, can block until another process writes to it.
   if (std::error_code ignored; !std::filesystem::is_regular_file(path, ignored)) return false;
   std::ifstream stream(path, std::ios::binary);
   char first = 0;
@@ -22,7 +22,7 @@ bool is_report_file(const std::filesystem::path& path) {
 }
 
 Report read_report(const std::filesystem::path& path) {
-  const MappedFile file(path, MappedFile::Trust::none);  // It may be written anew meanwhile.
+  const MappedFile file(path, MappedFile::Trust::none);  // It may change during the read.
   const auto bytes = file.bytes();
   Report report;
   try {

@@ -6,12 +6,12 @@
 
 namespace optrace {
 
-/// Whether a file is to be read as a report: a regular file that begins as JSON does.
+/// Returns true if a file should be read as a report: a regular file that begins like JSON.
 bool is_report_file(const std::filesystem::path& path);
 
-/// Reads a report that was written as JSON, as parse_report() does. What the JSON has no key for
-/// stays empty: statistics, warnings, the call.
-/// Throws Error(usage) for a file that can't be read, is no such report, or is too large.
+/// Reads a report from a JSON file with parse_report(). Fields that the JSON doesn't contain stay
+/// empty: statistics, warnings, the call.
+/// Throws Error(usage) if the file can't be read, is not such a report, or is too large.
 Report read_report(const std::filesystem::path& path);
 
 }  // namespace optrace

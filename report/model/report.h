@@ -11,21 +11,21 @@
 
 namespace optrace {
 
-/// What its JSON holds, and what only the trace can tell.
+/// The contents of a report's JSON file, and the parts that exist only when merging a trace.
 struct Report : WrittenReport {
-  nlohmann::json meta;  ///< The trace's, for the header.
+  nlohmann::json meta;  ///< Metadata of the trace, for the header.
 
-  CallTreeStatistics statistics;  ///< Of all threads together.
-  std::size_t threads = 0;        ///< That recorded something.
+  CallTreeStatistics statistics;  ///< Sums over all threads.
+  std::size_t threads = 0;        ///< Number of threads that recorded something.
 };
 
 struct MergeOptions {
   bool all = false;    ///< Keep wrapper templates, interpreter frames and other plumbing.
-  bool times = false;  ///< Say how long each path took: detail's key "time".
+  bool times = false;  ///< Adds the duration of each path: detail's key "time".
 };
 
-/// `index` may be null: then no frame of C++ has a source. Throws Error(usage) when the trace or
-/// the index turns out to be corrupt.
+/// `index` may be null; then no C++ frame has a source. Throws Error(usage) if the trace or the
+/// index is corrupt.
 Report merge(const Trace& trace, const Index* index, const MergeOptions& options);
 
 }  // namespace optrace

@@ -26,7 +26,7 @@ Layer layer_named(const std::string& name) {
   throw ReportError("a frame is of no layer that is known");
 }
 
-/// What copies a value goes down into it: nothing that optrace writes is deeper than this.
+/// Copying a JSON value recurses into it. No optrace version writes values deeper than this limit.
 bool is_too_deep(const Json& json) {
   constexpr std::size_t kDeepest = 64;
   std::vector<std::pair<const Json*, std::size_t>> pending{{&json, 1}};
@@ -44,7 +44,7 @@ ReportError unlike(const char* key, const char* what) {
   return ReportError(std::string("`") + key + "` is not " + what);
 }
 
-/// The value of a key; null for a key that is missing, which an older version did not write.
+/// Returns the value of a key, or null if the key is missing, as in files of older versions.
 const Json& value_at(const Json& object, const char* key) {
   static const Json kNull;
   const auto found = object.find(key);
@@ -66,7 +66,7 @@ template <typename Number>
 std::optional<Number> number_in(const Json& object, const char* key) {
   const Json& value = value_at(object, key);
   if (value.is_null()) return std::nullopt;
-  // As all that is larger than 64 bits, which is read as a fraction.
+  // Also rejects numbers beyond 64 bits, which are parsed as floating-point.
   if (!value.is_number_unsigned() ||
       value.get<std::uint64_t>() > std::numeric_limits<Number>::max())
     throw unlike(key, "a whole number that fits");
@@ -91,7 +91,7 @@ const Json& list_in(const Json& object, const char* key) {
   return value;
 }
 
-/// A frame without its children.
+/// Parses a frame without its children.
 Frame frame_of(const Json& json) {
   if (!json.is_object()) throw ReportError("a frame is no object");
   Frame frame;
@@ -135,7 +135,7 @@ std::vector<Shortfall> shortfalls_in(const Json& report) {
   return shortfalls;
 }
 
-/// Trees may be deeper than a stack: children wait in a list of their own.
+/// Trees may be deeper than the call stack allows, so the open levels are kept in a list.
 std::vector<Frame> frames_of(const Json& report) {
   struct Level {
     const Json* list;
@@ -166,7 +166,7 @@ std::string_view name_of(Layer layer) {
 }
 
 Frame::~Frame() {
-  // Takes the tree apart from the top, so that no destructor meets children.
+  // Move grandchildren up, so that no child's destructor has children to destroy.
   while (!children.empty()) {
     Frame last = std::move(children.back());
     children.pop_back();
@@ -183,7 +183,7 @@ WrittenReport parse_report(std::string_view text) {
   const std::string schema = text_or_empty(json, "schema");
   if (schema.empty()) throw ReportError("it names no schema");
   if (schema != kSchema) {
-    constexpr std::size_t kShown = 60;  // Of what may be any text.
+    constexpr std::size_t kShown = 60;  // The schema may be any text.
     throw ReportError("its schema is " + schema.substr(0, kShown) + ", not " +
                       std::string(kSchema));
   }

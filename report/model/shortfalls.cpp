@@ -15,7 +15,7 @@ constexpr std::string_view kLess =
 constexpr std::string_view kMoreMemory =
     "Trace a part of the program (--ops, --from-module, --count), or with a larger --memory.";
 
-// A new kind is a row here, and a call of note_shortfall() where it is noticed.
+// To add a kind, add a row here and call note_shortfall() where the shortfall is detected.
 constexpr auto kKinds = std::to_array<ShortfallKind>({
     {"events_lost", ShortfallEffect::frames, "{} events were lost while recording", kLess,
      "{} events found no room; frames are missing from the tree."},
@@ -73,7 +73,8 @@ bool says(const nlohmann::json& meta, const char* key) {
   return meta.is_object() && meta.contains(key);
 }
 
-// Of Python functions for which the agent had no room (kMergedFunction in python_events.cpp).
+// Counts the calls of Python functions for which the agent had no room (kMergedFunction in
+// python_events.cpp).
 std::uint64_t calls_without_name(const Trace& trace) {
   const auto merged = std::ranges::find(trace.python_functions, "...", &PythonFunction::name);
   if (merged == trace.python_functions.end()) return 0;
@@ -85,7 +86,7 @@ std::uint64_t calls_without_name(const Trace& trace) {
   return calls;
 }
 
-// What the trace's own numbers and keys say, whoever recorded it.
+// Derives the count of a kind from the trace's statistics and metadata.
 std::uint64_t found_in(const Trace& trace, std::string_view kind) {
   if (kind == "events_lost") {
     std::uint64_t lost = 0;

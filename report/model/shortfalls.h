@@ -12,48 +12,49 @@
 
 namespace optrace {
 
-/// What of a trace something that it lacks can change.
+/// The part of a trace that a shortfall affects.
 enum class ShortfallEffect : std::uint8_t {
-  calls,     ///< Whole calls are missing, with all that they led to.
-  frames,    ///< Anything may be missing, also inside of calls that are there.
+  calls,     ///< Whole calls are missing, with all frames below them.
+  frames,    ///< Any frame may be missing, also inside of recorded calls.
   python,    ///< Python functions may be missing.
-  records,   ///< What only op records tell of is missing: ops that are called boxed, arguments.
-  device,    ///< What devices did is missing.
-  places,    ///< All calls are counted, but some not where they belong.
-  callers,   ///< Likewise, but for few calls that are near where they belong.
-  timeline,  ///< Nothing that a report shows.
+  records,   ///< Data of op records is missing: arguments, and ops that are called boxed.
+  device,    ///< Device activity is missing.
+  places,    ///< All calls are counted, but some in the wrong place.
+  callers,   ///< All calls are counted, but a few are slightly misplaced.
+  timeline,  ///< Only the timeline is affected, which no report shows.
 };
 
-/// What a kind of shortfall means. All kinds are in one table, in shortfalls.cpp.
+/// Describes a kind of shortfall. All kinds are in one table, in shortfalls.cpp.
 struct ShortfallKind {
   std::string_view kind;
   ShortfallEffect effect = ShortfallEffect::frames;
   std::string_view sentence;  ///< `{} events were lost while recording`: {} is the count.
   std::string_view remedy;
-  /// What the report's header says of it; empty where the trace's own warnings say it.
+  /// Warning for the report's header; empty if the trace already has a warning of its own.
   std::string_view warning;
 };
 
-/// Of a kind that is not in the table, which a newer optrace wrote, everything may be missing.
+/// For a kind that is not in the table, written by a newer optrace, any frame may be missing.
 const ShortfallKind& kind_of(const Shortfall& shortfall);
 
-/// The sentence with its count.
+/// Returns the sentence with its count filled in.
 std::string sentence_of(const Shortfall& shortfall);
 
-/// All that the trace lacks: what it says itself (note_shortfall()), and what follows from it. In
-/// the order of the table.
+/// Returns all shortfalls of the trace: those that it records (note_shortfall()), and those that
+/// follow from its contents. Sorted in the order of the table.
 std::vector<Shortfall> shortfalls_of(const Trace& trace);
 
-/// Counts one more; of each kind there is one.
+/// Adds to the entry of the same kind, so that each kind occurs once.
 void add_shortfall(std::vector<Shortfall>& shortfalls, const Shortfall& more);
 
-/// For the header of a report: a sentence for each that nothing else says.
+/// Returns the warnings for a report's header, one sentence for each kind that has one.
 std::vector<std::string> shortfall_warnings(const std::vector<Shortfall>& shortfalls);
 
-/// Whether a comparison that finds nothing says nothing, because of one of these.
+/// Returns true if one of these can hide differences, so that a comparison without differences is
+/// not conclusive.
 bool may_hide_differences(const std::vector<Shortfall>& shortfalls);
 
-/// A list of {"kind", "count", "what"}.
+/// Returns a list of {"kind", "count", "what"}.
 nlohmann::json shortfalls_json(const std::vector<Shortfall>& shortfalls);
 
 }  // namespace optrace

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-// libiberty's header declares things that its users never call in ways that our warnings refuse.
+// libiberty's header has unused declarations that trigger our warnings.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 #include <libiberty/demangle.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kOperator = "operator";
 
-// Longer symbols exist in no wheel; the demangler's time and memory grow faster than its input.
+// No wheel has longer symbols. The demangler's time and memory grow faster than linearly.
 constexpr std::size_t kMaxSymbolLength = 1 << 16;
 
 bool is_name_character(char c) {
@@ -30,7 +30,10 @@ std::optional<std::string> demangle(std::string_view symbol, int options = DMGL_
   if (!symbol.starts_with("_Z") || symbol.size() > kMaxSymbolLength) return std::nullopt;
   const std::string terminated(symbol);
   struct Free {
-    void operator()(char* text) const { std::free(text); }  // As the demangler's manual asks.
+    void operator()(char* text) const {
+      std::free(text);
+    }  // Required by the demangler's
+       // documentation.
   };
   const std::unique_ptr<char, Free> text(cplus_demangle_v3(terminated.c_str(), options));
   if (text == nullptr) return std::nullopt;
@@ -44,7 +47,7 @@ bool follows_operator(std::string_view text, std::size_t at) {
          (at == kOperator.size() || !is_name_character(text[at - kOperator.size() - 1]));
 }
 
-// The length of the operator's own characters at `at`, behind the word: `operator<<`, `operator()`.
+// Returns the length of the operator symbol at `at`, after the word `operator`: `<<`, `()`.
 std::size_t operator_length(std::string_view text, std::size_t at) {
   constexpr std::string_view kOperators[] = {
       "<=>", "<<=", ">>=", "->*", "()", "[]", "<<", ">>", "<=", ">=", "->", "&&", "||",
@@ -55,8 +58,8 @@ std::size_t operator_length(std::string_view text, std::size_t at) {
   return 0;
 }
 
-// Behind the bracket that closes the one at `at`, or the end. Angle brackets count only outside of
-// parentheses' operators, which a demangled name spells with the word before them.
+// Returns the position after the bracket that closes the one at `at`, or the end of the text.
+// Brackets in operator names are skipped; a demangled name has the word `operator` before them.
 std::size_t skip_bracketed(std::string_view text, std::size_t at) {
   std::size_t depth = 0;
   for (std::size_t i = at; i < text.size(); ++i) {
@@ -78,11 +81,11 @@ std::size_t skip_bracketed(std::string_view text, std::size_t at) {
 
 constexpr std::string_view kAnonymous = "(anonymous namespace)";
 
-// Drops parameters and qualifiers of every function in `text`, and what stands before the name.
+// Removes the return type, and the parameters and qualifiers of every function in `text`.
 std::string without_parameters(std::string_view text) {
   std::string name;
   name.reserve(text.size());
-  bool in_operator_word = false;  // Behind `operator `: a conversion, its spaces are the name's.
+  bool in_operator_word = false;  // In a conversion operator, whose spaces belong to it.
   for (std::size_t i = 0; i < text.size();) {
     const std::string_view rest = text.substr(i);
     if (follows_operator(text, i)) {
@@ -102,7 +105,7 @@ std::string without_parameters(std::string_view text) {
       name += text.substr(i, end - i);
       i = end;
     } else if (c == '{') {
-      // `{lambda(long)#1}` is `{lambda#1}`; `{default arg#1}` has no parameters.
+      // Turn `{lambda(long)#1}` into `{lambda#1}`; `{default arg#1}` has no parameters.
       const std::size_t end = skip_bracketed(text, i);
       const std::string_view inside = text.substr(i, end - i);
       const std::size_t open = inside.find('(');
@@ -130,7 +133,7 @@ std::string without_parameters(std::string_view text) {
       i = skip_bracketed(text, i);
       while (!name.empty() && name.back() == ' ') name.pop_back();
     } else if (c == ' ' && !in_operator_word) {
-      name.clear();  // What stands before a space is a return type.
+      name.clear();  // The text before a space is a return type.
       ++i;
     } else {
       if (c == ':') in_operator_word = false;
@@ -156,7 +159,7 @@ std::string qualified_name(std::string_view symbol) {
   const std::string_view plain = without_version(symbol);
   if (const std::optional<std::string> demangled = demangle(plain)) {
     std::string name = without_parameters(*demangled);
-    // A name that is all qualifiers would be a mistake of ours; the demangler's own is never wrong.
+    // An empty result is a bug in without_parameters(); use the demangler's output instead.
     if (name.empty()) name = *demangled;
     return name;
   }
@@ -172,7 +175,7 @@ std::string parameters_of(std::string_view symbol) {
   const std::optional<std::string> demangled =
       demangle(without_version(symbol), DMGL_ANSI | DMGL_PARAMS);
   if (!demangled) return {};
-  // The last pair of parentheses outside of others, if nothing but qualifiers follows.
+  // Find the last top-level pair of parentheses; only qualifiers may follow it.
   std::size_t open = std::string::npos;
   std::size_t end = 0;
   for (std::size_t i = 0; i < demangled->size();) {
@@ -218,7 +221,7 @@ std::string short_name(std::string_view name) {
         continue;
       }
     }
-    // Python's `f.<locals>.<lambda>` has no templates, and nothing of C++ has a dot before one.
+    // Python's `f.<locals>.<lambda>` is not a template; C++ names have no dot before a `<`.
     const bool of_python = i == 0 || name[i - 1] == '.';
     if (name[i] == '<' && !of_python) {
       const std::size_t end = skip_bracketed(name, i);
@@ -229,7 +232,7 @@ std::string short_name(std::string_view name) {
       ++i;
     }
   }
-  // Namespaces that everything in a stack has, or that no source line says.
+  // Namespaces that most frames have, or that source code doesn't spell out.
   constexpr std::pair<std::string_view, std::string_view> kShortened[] = {
       {"(anonymous namespace)::", ""},
       {"torch::autograd::generated::", ""},
@@ -248,7 +251,7 @@ std::string shorten_middle(std::string_view text, std::size_t width) {
   const auto is_start = [&](std::size_t i) {
     return (static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U;
   };
-  std::vector<std::size_t> starts;  // Of the characters.
+  std::vector<std::size_t> starts;  // Offsets of the characters.
   for (std::size_t i = 0; i < text.size(); ++i)
     if (is_start(i)) starts.push_back(i);
   if (starts.size() <= width) return std::string(text);

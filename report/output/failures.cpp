@@ -10,8 +10,8 @@ namespace optrace {
 std::vector<Failure> failures(const Report& report) {
   std::vector<Failure> found;
   std::vector<const Frame*> path;
-  // Trees may be deeper than a stack.
-  std::vector<std::pair<const Frame*, std::size_t>> pending;  // With how many frames are above.
+  // No recursion: trees may be deeper than the call stack allows.
+  std::vector<std::pair<const Frame*, std::size_t>> pending;  // (frame, frames above it)
   for (auto root = report.roots.rbegin(); root != report.roots.rend(); ++root)
     pending.emplace_back(&*root, 0);
   while (!pending.empty()) {

@@ -8,16 +8,16 @@
 
 namespace optrace {
 
-/// A call of CUDA's, or of a library's, that failed or was refused.
+/// A call of CUDA or of a library that failed or was refused.
 struct Failure {
-  std::vector<const Frame*> path;  ///< Outermost first; the last is the call.
+  std::vector<const Frame*> path;  ///< Outermost first; the last frame is the call.
   std::string error;               ///< "cudaErrorMemoryAllocation (2)"; empty if unknown.
   std::string why;                 ///< Empty if unknown.
-  bool refused = false;            ///< By the library's rules, not by what happened.
-  std::uint64_t calls = 0;         ///< How often.
+  bool refused = false;            ///< Rejected by the library's rules; false if it failed.
+  std::uint64_t calls = 0;         ///< Number of calls.
 };
 
-/// All of them, in the order of the tree. The report must outlive the result.
+/// Returns all failures in the order of the tree. The report must outlive the result.
 std::vector<Failure> failures(const Report& report);
 
 }  // namespace optrace

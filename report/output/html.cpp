@@ -16,9 +16,9 @@
 namespace optrace {
 namespace {
 
-// Deeper, a browser's own recursion would be at risk; what follows is laid out flat.
+// Deeper nesting could exceed a browser's own recursion limit; frames below are not nested.
 constexpr std::size_t kDeepest = 200;
-// These are shown with what they call in view.
+// Frames above this depth are expanded.
 constexpr std::size_t kOpenDepth = 12;
 
 constexpr std::string_view kStyle =
@@ -73,7 +73,7 @@ class HtmlWriter {
   // Without recursion: a tree may be as deep as the traced program's recursion.
   void frames() {
     struct Pending {
-      const Frame* frame;  // Null: an element ends.
+      const Frame* frame;  // Null: end of an element.
       const Frame* parent;
       std::size_t depth;
     };

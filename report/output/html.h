@@ -8,12 +8,12 @@
 namespace optrace {
 
 struct HtmlOptions {
-  std::size_t most_frames = 4000;  ///< Beyond these, a line says how many are left out.
+  std::size_t most_frames = 4000;  ///< Further frames are only counted, in a final line.
 };
 
-/// The report as a fragment for a notebook: nested <details>, styled by itself, with no script and
-/// nothing to load. Everything that came from the trace is escaped, whatever bytes it has; links go
-/// to PyTorch's source at GitHub only.
+/// Returns the report as an HTML fragment for a notebook: nested <details> with their own style,
+/// without scripts or external resources. All text from the trace is escaped. Links lead only to
+/// PyTorch's source at GitHub.
 std::string to_html(const Report& report, const HtmlOptions& options = {});
 
 }  // namespace optrace

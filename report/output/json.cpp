@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kSchema = "optrace.report/1";
 
-// Trees may be deeper than an indentation is helpful.
+// Deeper frames are not indented further.
 constexpr std::size_t kMaxIndentationDepth = 60;
 
 class JsonWriter {
@@ -90,7 +90,7 @@ class JsonWriter {
     text_ += '}';
   }
 
-  // All but the end: children follow.
+  // Writes a frame up to its children.
   void open(const Frame& frame) {
     text_ += '\n';
     text_.append(std::min(open_.size(), kMaxIndentationDepth) + 1, ' ');

@@ -5,8 +5,8 @@
 
 namespace optrace {
 
-/// `text` for the text of an element of HTML or XML, or for an attribute in double quotes. What no
-/// reader may get, control characters for one, is a visible escape, as printable() has it.
+/// Escapes `text` for the text of an HTML or XML element, or for an attribute in double quotes.
+/// Unsafe characters such as control characters become visible escapes, as in printable().
 std::string markup_text(std::string_view text);
 
 }  // namespace optrace

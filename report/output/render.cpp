@@ -19,7 +19,7 @@
 namespace optrace {
 namespace {
 
-// Narrower than this, a tree can't be laid out; it then runs over the edge.
+// A tree can't be laid out in fewer columns; on a narrower terminal, its lines are too long.
 constexpr std::size_t kNarrowest = 80;
 
 std::size_t terminal_width(int descriptor) {

@@ -16,41 +16,41 @@ namespace optrace {
 enum class ReportFormat { tree, json };
 enum class ColourChoice { automatic, always, never };
 
-/// What the user says about output, the same for every command that reports.
+/// The user's output options, the same for every command that reports.
 struct OutputOptions {
   ReportFormat format = ReportFormat::tree;
   std::filesystem::path file;  ///< Empty: standard output.
   bool all = false;            ///< Keep wrapper templates, interpreter frames and other plumbing.
-  bool why = false;            ///< Tree: a line more for each dispatcher frame, why it went there.
-  bool times = false;          ///< How long each path took.
-  bool own_trace = false;      ///< As TreeOptions has it.
+  bool why = false;            ///< Tree: explain each dispatcher frame's choice in a line.
+  bool times = false;          ///< Show the duration of each path.
+  bool own_trace = false;      ///< See TreeOptions::own_trace.
   ColourChoice colour = ColourChoice::automatic;
 };
 
-/// What the output goes to.
+/// Properties of the file or terminal that output is written to.
 struct OutputTarget {
   bool terminal = false;
-  std::size_t width = 0;   ///< Columns; 0: no limit.
+  std::size_t width = 0;   ///< In columns; 0: no limit.
   bool no_colour = false;  ///< NO_COLOR is set (no-color.org), or TERM is `dumb`.
 };
 
-/// Standard output as it is, with the environment's wishes; COLUMNS goes before the terminal's own
-/// answer.
+/// Describes standard output, taking environment variables into account. COLUMNS takes precedence
+/// over the terminal's own width.
 OutputTarget standard_output();
 
-/// The same of standard error.
+/// Same for standard error.
 OutputTarget standard_error();
 
-/// How text is marked there. `colour` is --colour's value: auto, always or never.
+/// Returns the text style for a target. `colour` is the value of --colour: auto, always or never.
 TerminalStyle style_for(std::string_view colour, const OutputTarget& target);
 
-/// The text of a report of `trace` in the format asked for. `index` may be null. Throws
-/// Error(usage) when the trace or the index is corrupt.
+/// Returns the report of `trace` in the requested format. `index` may be null. Throws Error(usage)
+/// if the trace or the index is corrupt.
 std::string render(const Trace& trace, const Index* index, const OutputOptions& options,
                    const OutputTarget& target);
 
-/// The same of the traces of several processes of one job, as one report (combine()); there must be
-/// one. Throws Error(usage) also when they are not of the same torch.
+/// Same for one or more traces of the processes of one job, as one report (combine()). Also throws
+/// Error(usage) if they are of different torches.
 std::string render(std::span<const Trace> traces, const Index* index, const OutputOptions& options,
                    const OutputTarget& target);
 

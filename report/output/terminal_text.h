@@ -8,17 +8,19 @@
 
 namespace optrace {
 
-/// The columns that printable UTF-8 text takes, one for each character.
+/// Returns the width of printable UTF-8 text in columns, one for each character.
 std::size_t columns(std::string_view text);
 
-/// How text may be marked on the output at hand.
+/// Text styles that the output supports.
 struct TerminalStyle {
   bool colour = false;
   bool links = false;  ///< OSC 8 hyperlinks.
 
-  /// `text` in a colour: an SGR code such as "36" or "1;33". Empty: as it is.
+  /// Returns `text` in a colour, given by an SGR code such as "36" or "1;33". Unchanged if `sgr` is
+  /// empty.
   std::string paint(std::string_view text, std::string_view sgr) const;
-  /// `text`, linked to `url` if that is one that a terminal may get.
+  /// Returns `text`, linked to `url` if it is an https URL without spaces, control or non-ASCII
+  /// characters.
   std::string link(std::string_view text, std::string_view url) const;
 };
 

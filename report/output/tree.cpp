@@ -34,35 +34,35 @@ constexpr std::string_view kBold = "1";
 constexpr std::string_view kWarning = "33";
 
 constexpr std::size_t kLayerColumns = 12;
-// Where nothing else limits the columns that are aligned; what is longer runs over them. One long
-// name would otherwise add as many spaces to every line.
+// Limits of the aligned columns; longer texts run over them. Without limits, one long name would
+// add as many spaces to every line.
 constexpr std::size_t kMaxNameLength = 56;
 constexpr std::size_t kMaxLocationLength = 120;
 constexpr std::size_t kShortestName = 24;
 constexpr std::size_t kShortestLocation = 20;
 constexpr std::size_t kMaxForkDepth = 20;  // Forks below are not indented further.
 
-// One line of the tree, in pieces that are aligned with those of the others.
+// One line of the tree, in parts that are aligned with those of other lines.
 struct Line {
   Layer layer = Layer::runtime;
-  std::string branch;  // What draws the tree.
+  std::string branch;  // Line-drawing characters before the name.
   std::string name;
-  std::string note;      // Behind the name: `call`, `AVX2`.
-  std::string location;  // Of the definition.
+  std::string note;      // After the name: `call`, `AVX2`.
+  std::string location;  // Location of the definition.
   std::string url;
   std::string call;      // `called at :549`
   std::string times;     // `×12`
-  std::string why;       // A line of its own, below.
-  std::string below;     // What draws the tree there.
-  bool divider = false;  // No frame: names the thread of what follows.
+  std::string why;       // Printed on a line of its own, below.
+  std::string below;     // Line-drawing characters before `why`.
+  bool divider = false;  // Not a frame: names the thread of the following frames.
 };
 
 std::string plural(std::uint64_t count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-// `torch/csrc/autograd/generated/python_torch_functions_2.cpp:7` with folders left out in its
-// middle, until it fits.
+// Shortens a location to `width` columns by leaving out folders in its middle:
+// `torch/csrc/autograd/…/python_torch_functions_2.cpp:7`.
 std::string shorten_location(const std::string& location, std::size_t width) {
   if (columns(location) <= width) return location;
   const std::size_t name = location.rfind('/');
@@ -172,7 +172,7 @@ class TreeWriter {
                       printable(text_at(report_.dry_run, "arch"))));
   }
 
-  // Of a job: who took part, and who went where the others did not.
+  // Prints the processes of a job, and the paths that only some of them took.
   void processes() {
     std::string ranks;
     std::string ids;
@@ -223,8 +223,8 @@ class TreeWriter {
     struct Pending {
       const Frame* frame;
       const Frame* parent;
-      std::string branch;  // Before this frame's name.
-      std::string below;   // Before what it calls.
+      std::string branch;  // Printed before this frame's name.
+      std::string below;   // Printed before the names of its children.
       std::size_t depth;
       std::size_t forks;
     };
@@ -316,8 +316,8 @@ class TreeWriter {
     return line;
   }
 
-  // The column of a call, with a colon before it, where the parent calls another frame in the same
-  // line and the columns tell the calls apart; empty elsewhere.
+  // Returns the column of a call after a colon, if the parent makes another call in the same line
+  // and the columns tell the calls apart. Otherwise returns an empty string.
   static std::string call_column(const FrameSource& source, const Frame* parent) {
     if (parent == nullptr || !source.call_range) return "";
     const bool shares_line = std::ranges::any_of(parent->children, [&](const Frame& other) {
@@ -327,7 +327,7 @@ class TreeWriter {
     return shares_line ? fmt::format(":{}", source.call_range->column) : "";
   }
 
-  // Who took the path, where that is not who took the parent's: `rank 1 only`.
+  // Names the processes that took the path, if they are not those of the parent: `rank 1 only`.
   static std::string takers(const Frame& frame, const Frame* parent) {
     for (const auto& [key, one, several] :
          {std::array{"ranks", "rank", "ranks"}, {"processes", "process", "processes"}}) {
@@ -344,7 +344,7 @@ class TreeWriter {
     return {};
   }
 
-  // `12 µs`, or `1.2 ms (3 to 40 µs)` of several calls.
+  // Returns `12 µs`, or `1.2 ms (3 to 40 µs)` for several calls.
   static std::string time_taken(const Frame& frame) {
     if (!frame.detail.is_object() || !frame.detail.contains("time")) return {};
     const nlohmann::json& time = frame.detail["time"];
@@ -371,7 +371,7 @@ class TreeWriter {
     line.note += printable(more);
   }
 
-  // `Conv2d.forward` of `torch.nn.modules.conv.Conv2d.forward`: the file says the rest.
+  // Returns `Conv2d.forward` for `torch.nn.modules.conv.Conv2d.forward`; the file shows the rest.
   static std::string python_name(const std::string& name) {
     std::size_t at = 0;
     for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', at)) {
@@ -403,7 +403,8 @@ class TreeWriter {
     }
   }
 
-  // Where the columns behind the names start, and what must be shortened to fit before them.
+  // The columns in which the texts after the names start. If `shorten` is true, names and locations
+  // are shortened to fit.
   struct Columns {
     std::size_t name = 0;
     std::size_t location = 0;
@@ -425,7 +426,7 @@ class TreeWriter {
       fit.shorten = true;
       const std::size_t fixed = kLayerColumns + call + 4;
       const std::size_t room = options_.width > fixed ? options_.width - fixed : 0;
-      // Paths give way before names: a path's last part says most of it.
+      // Shorten paths before names: a path's last part is the most informative one.
       if (fit.name + fit.location > room) {
         const std::size_t left = room > fit.name ? room - fit.name : 0;
         fit.location = std::min(fit.location, std::max({left, room * 2 / 5, kShortestLocation}));
@@ -437,12 +438,12 @@ class TreeWriter {
     line("");
   }
 
-  // Nothing follows the name in this row, so it need not keep to its column.
+  // Returns true if nothing follows the name in this row, so that it may exceed its column.
   static bool ends_with_name(const Line& it) {
     return it.location.empty() && it.call.empty() && it.times.empty();
   }
 
-  // What a row's branch, name and note may take together.
+  // Returns the columns available for a row's branch, name and note.
   std::size_t name_room(const Line& it, const Columns& fit) const {
     if (ends_with_name(it)) return std::max(options_.width, kLayerColumns) - kLayerColumns;
     return it.location.empty() ? fit.name + 2 + fit.location : fit.name;
@@ -464,7 +465,7 @@ class TreeWriter {
       const std::size_t branch = columns(it.branch);
       const std::size_t whole = name_room(it, fit);
       const std::size_t room = whole > branch + kShortestName ? whole - branch : kShortestName;
-      // A note may take what the name leaves, and a third in any case.
+      // A note may take the columns that the name leaves, and at least a third.
       const std::size_t for_note =
           note.empty() ? 0
                        : std::min(columns(note) + 2,
@@ -503,10 +504,10 @@ class TreeWriter {
                        paint("↳ " + it.why, kDim)));
   }
 
-  // The calls that failed, each with the way to it.
+  // Prints the calls that failed, each with the path to it.
   void failed() {
     constexpr std::size_t kMost = 5;
-    constexpr std::size_t kMaxAbove = 30;  // Frames: the tree above has all.
+    constexpr std::size_t kMaxAbove = 30;  // Frames. The tree has all of them.
     const std::vector<Failure> found = failures(report_);
     for (std::size_t i = 0; i < found.size() && i < kMost; ++i) {
       const Failure& failure = found[i];
@@ -515,7 +516,7 @@ class TreeWriter {
         if (!more.empty()) what += ": " + printable(more);
       if (failure.calls > 1) what += fmt::format("  ×{}", failure.calls);
       field(failure.refused ? "refused" : "failed", paint(what, kWarning));
-      // From the innermost line of Python's on.
+      // Start at the innermost Python frame.
       std::size_t first = failure.path.size() - 1;
       while (first > 0 && failure.path[first]->layer != Layer::python) --first;
       first = std::max(first, failure.path.size() - std::min(failure.path.size(), kMaxAbove));
@@ -527,7 +528,8 @@ class TreeWriter {
     if (!found.empty()) line("");
   }
 
-  // `Linear.forward  torch/nn/modules/linear.py:125`: a frame, and the line of it that calls on.
+  // Describes a frame with the line that makes the next call: `Linear.forward
+  // torch/nn/modules/linear.py:125`.
   std::string place_of(const std::vector<const Frame*>& path, std::size_t at) const {
     const Frame& frame = *path[at];
     std::string text =
@@ -554,8 +556,8 @@ class TreeWriter {
                      report_.threads > 1 ? fmt::format(", {} threads", report_.threads) : ""));
   }
 
-  /// Whether a word of a trace from anywhere is harmless in a command that the user may paste: of
-  /// options, only those that neither run code nor name files.
+  /// Returns true if a word from an untrusted trace is safe in a command that the user may paste.
+  /// Of options, only those that neither run code nor name files are safe.
   static bool may_be_pasted(const std::string& word) {
     constexpr auto kOptions =
         std::to_array<std::string_view>({"--device", "--devices", "--dry-run", "--shape", "--dtype",
@@ -568,8 +570,8 @@ class TreeWriter {
     return plain && (word[0] != '-' || std::ranges::find(kOptions, option) != kOptions.end());
   }
 
-  /// `optrace conv2d --device cuda`: what was traced, but for --backward; empty where that is
-  /// nothing to recommend.
+  /// Returns the command that was traced, without --backward: `optrace conv2d --device cuda`. Empty
+  /// if it must not be suggested.
   std::string same_command() const {
     const std::string op = text_at(report_.meta, "op");
     if (op.empty()) return {};

@@ -10,18 +10,19 @@ namespace optrace {
 
 struct TreeOptions {
   TerminalStyle style;
-  /// Columns to keep within, where paths and names can be shortened. 0: nothing but the names of
-  /// templates is shortened, so that what is piped can be searched.
+  /// Maximum width in columns; paths and names are shortened to fit. 0: only the template arguments
+  /// in names are shortened, so that piped output can be searched.
   std::size_t width = 0;
-  bool all = false;    ///< The report has everything in it; don't recommend to ask for it.
-  bool why = false;    ///< Say why the dispatcher chose what it chose.
-  bool times = false;  ///< The report has them; what is recommended has them too.
-  /// The user typed what the trace says of its options, so all of it may be recommended again. A
-  /// file may say what it likes: of that, only what is harmless to paste.
+  bool all = false;    ///< The report shows all frames; don't suggest --all.
+  bool why = false;    ///< Explain the dispatcher's choices.
+  bool times = false;  ///< The report has times; suggested commands ask for them too.
+  /// The user typed the options in the trace's metadata, so all of them may be suggested again.
+  /// From a file of unknown origin, only words that are safe to paste are used.
   bool own_trace = false;
 };
 
-/// The report as a tree for people: what was traced, the frames, a summary, and what to try next.
+/// Returns the report as a tree for people: the traced call, the frames, a summary, and suggested
+/// commands.
 std::string to_tree(const Report& report, const TreeOptions& options);
 
 }  // namespace optrace
