@@ -13,7 +13,7 @@ std::string parameter_name(const Parameter& parameter, std::size_t position) {
 
 }  // namespace
 
-// `Type<T>` makes any type, a function pointer's too, one that a name can follow.
+// `Type<T>` gives every type, including function pointers, a syntax that a name can follow.
 const std::string_view kRecordingPreamble = R"(
 #include "tracer/emulated_device/device/device.h"
 

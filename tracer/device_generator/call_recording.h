@@ -10,13 +10,13 @@
 
 namespace optrace {
 
-/// What generated code that records calls starts with, behind its own headers.
+/// Start of generated code that records calls, to follow its own headers.
 extern const std::string_view kRecordingPreamble;
 
-/// Functions that give the enumerators' names, one for each enumeration that calls record.
+/// Generates functions that return enumerators' names, one for each enumeration in recorded calls.
 class EnumeratorNames {
  public:
-  /// The function's name.
+  /// Returns the name of the generated function.
   std::string name_of(const Parameter& parameter);
   const std::string& text() const { return text_; }
 
@@ -28,10 +28,11 @@ class EnumeratorNames {
   std::string text_;
 };
 
-/// C++ that records a call with its scalar and enum arguments, by name, if anything is recording.
+/// Returns C++ code that records a call with the names of its scalar and enum arguments, if
+/// anything is recording.
 std::string recording_of(const Prototype& prototype, EnumeratorNames& names);
 
-/// The parameters of such a function: a0, a1 and so on.
+/// Returns the parameter list of such a function: a0, a1 and so on.
 std::string parameters_of(const Prototype& prototype);
 
 }  // namespace optrace

@@ -9,8 +9,8 @@
 namespace optrace {
 namespace {
 
-// What the libraries' own documentation calls them. Functions that give something back to the host
-// which is neither a handle, a size nor a result are in no row: those need thought.
+// Names from the libraries' documentation. Functions that return other host values than a handle, a
+// size or a result match no rule; they need an individual implementation.
 constexpr std::string_view kWorkspace =
     "(lwork|lwork_bytes|Lwork|l_?work(OnDevice|OnHost)?|.*[bB]ufferSize(InBytes|OnDevice|OnHost)?"
     "|workspaceInBytes(OnDevice|OnHost)?|workspace_?[sS]izes?(InBytes)?|sizeInBytes|workSize"
@@ -18,7 +18,7 @@ constexpr std::string_view kWorkspace =
 constexpr std::string_view kInfo = "(d?_?[iI]nfo|devInfo|d_info)";
 
 constexpr std::array kRules = {
-    // cublasSetStream_v2, cublasSetMathMode; cublasSetMatrix and cublasSetVector copy.
+    // cublasSetStream_v2, cublasSetMathMode; but cublasSetMatrix and cublasSetVector copy.
     CallRule{"cublas", "cublasCreate_v2", CallBehaviour::create},
     CallRule{"cublas", "cublasDestroy_v2", CallBehaviour::destroy},
     CallRule{"cublas",
@@ -27,7 +27,7 @@ constexpr std::array kRules = {
     CallRule{"cublas", "cublas([SDCZ]|Sc|Dz|Sd)(dot[cu]?|nrm2|asum)(_v2)?(_64)?",
              CallBehaviour::compute, "result"},
     CallRule{"cublas", "cublasI[sdcz]a(max|min)(_v2)?(_64)?", CallBehaviour::compute, "result"},
-    // Their scalars are inputs and outputs at once.
+    // Their scalars are both inputs and outputs.
     CallRule{"cublas", "cublas[SDCZ]s?rotm?g.*", CallBehaviour::unimplemented},
     CallRule{"cublas", "cublas[SDCZ](getrf|getri|matinv|geqrf|gels|getrs)Batched",
              CallBehaviour::compute, "info"},
@@ -51,7 +51,7 @@ constexpr std::array kRules = {
         "cusolverDn(Set(Stream|AdvOptions|DeterministicMode|MathMode)|X(syevj|gesvdj)Set[A-Za-z]+)",
         CallBehaviour::set},
     CallRule{"cusolver", "cusolverDn[SDCZ]potrsBatched", CallBehaviour::compute, kInfo},
-    // h_R_nrmF is host memory.
+    // h_R_nrmF is in host memory.
     CallRule{"cusolver", "cusolverDn[SDCZX][A-Za-z]+Batched", CallBehaviour::compute,
              "(info|infoArray|d_info|h_R_nrmF)", "batchSize"},
     CallRule{"cusolver", "cusolverDn[SDCZX](?!.*(Get|Set))[a-z][A-Za-z0-9]*",
@@ -111,7 +111,7 @@ bool is_output(const Parameter& parameter) {
   return parameter.kind == ValueKind::pointer && !parameter.pointee_constant;
 }
 
-/// The positions of the outputs whose names `pattern` has.
+/// Returns the positions of the outputs whose names match `pattern`.
 std::vector<std::size_t> outputs(const Prototype& prototype, const std::regex& pattern,
                                  bool integers_only) {
   std::vector<std::size_t> found;
@@ -126,7 +126,8 @@ std::vector<std::size_t> outputs(const Prototype& prototype, const std::regex& p
   return found;
 }
 
-/// Whether the prototype has what the rule's behaviour needs, and which parameters that are.
+/// Returns true if the prototype has the parameters that the rule's behaviour requires, and stores
+/// their positions.
 bool fits(const DeviceFamily& family, const CallRule& rule, const Prototype& prototype,
           CallDecision& decision) {
   decision = {.behaviour = rule.behaviour};
@@ -155,7 +156,7 @@ bool fits(const DeviceFamily& family, const CallRule& rule, const Prototype& pro
       for (std::size_t i = 0; i < parameters.size(); ++i)
         if (!rule.count.empty() && parameters[i].name == rule.count) decision.count = i;
       if (!rule.count.empty() && !decision.count) return false;
-      // A handle that is to be made is host memory.
+      // The parameter for a new handle is in host memory.
       const bool makes_handle = std::ranges::any_of(parameters, [](const Parameter& parameter) {
         return is_output(parameter) && parameter.pointee_kind == ValueKind::pointer &&
                parameter.name.find("rray") == std::string::npos;

@@ -10,38 +10,40 @@
 
 namespace optrace {
 
-/// What a generated function does.
+/// Behaviour of a generated function.
 enum class CallBehaviour {
-  unimplemented,  ///< Says so, and fails.
-  create,         ///< Fills a handle.
-  destroy,        ///< Takes back a handle that create made.
-  size,           ///< Fills the bytes (or elements) of workspace that the emulation needs.
-  compute,  ///< Records scalar and enum arguments; outputs are device memory: zeros from then on.
-  set,      ///< Changes what only the library itself would look at.
-  value,    ///< Returns a plain value.
+  unimplemented,  ///< Reports that it is not implemented and fails.
+  create,         ///< Creates a handle.
+  destroy,        ///< Destroys a handle made by create.
+  /// Returns the size in bytes (or elements) of the workspace that the emulation needs.
+  size,
+  /// Records scalar and enum arguments. Outputs are in device memory and become zeros.
+  compute,
+  set,    ///< Changes settings that only the library itself would use.
+  value,  ///< Returns a plain value.
 };
 
 struct CallRule {
   std::string_view family;
-  std::string_view pattern;  ///< The whole name, as std::regex has it.
+  std::string_view pattern;  ///< Regular expression (std::regex) for the whole name.
   CallBehaviour behaviour;
-  /// size: the names of the parameters to fill; compute: of those that the host may read, to be
-  /// zeroed (as std::regex has them). value: the value, in C++.
+  /// size: names of the parameters to set; compute: names of the parameters that the host may read,
+  /// to be set to zero (both as std::regex). value: the value, in C++.
   std::string_view detail{};
-  /// compute: the parameter that says how many elements those have; empty: one.
+  /// compute: the parameter with the number of elements of those; empty: one.
   std::string_view count{};
 };
 
-/// What is to be done, and with which parameters.
+/// Behaviour of a function and the parameters that it applies to.
 struct CallDecision {
   CallBehaviour behaviour = CallBehaviour::unimplemented;
   /// Positions of parameters: outputs, or the handle to destroy.
   std::vector<std::size_t> filled{};
   std::string_view value{};
-  std::optional<std::size_t> count{};  ///< The position of the parameter that says how many.
+  std::optional<std::size_t> count{};  ///< Position of the parameter with the number of elements.
 };
 
-/// By the first rule whose name and whose behaviour's needs the prototype fits.
+/// Applies the first rule whose name matches and whose required parameters the prototype has.
 CallDecision decide(const DeviceFamily& family, const Prototype& prototype);
 
 }  // namespace optrace

@@ -54,8 +54,8 @@ Handles& handles() {
 }  // namespace
 )";
 
-/// Says of each pointer to what isn't constant that it was written to, but for those that are
-/// filled.
+/// Returns code that marks the targets of all non-const pointers as written, except those that are
+/// set.
 std::string outputs_of(const Prototype& prototype, const std::vector<std::size_t>& filled) {
   std::string text;
   for (std::size_t at = 0; at < prototype.parameters.size(); ++at) {
@@ -127,12 +127,12 @@ std::string write_definitions(const DeviceFamily& family, std::span<const std::s
   EnumeratorNames names;
   std::string functions;
   for (const Prototype& prototype : prototypes) {
-    // Headers rename some by macros: cudaGetDeviceProperties.
+    // Headers rename some functions with macros: cudaGetDeviceProperties.
     functions +=
         fmt::format("#undef {0}\n__attribute__((weak)) {1} {0}({2}) {{\n{3}}}\n", prototype.name,
                     prototype.result, parameters_of(prototype), body_of(family, prototype, names));
   }
-  // Nothing tells what they give back; most give a status.
+  // The result type is unknown; most functions return a status.
   for (const std::string& name : undeclared)
     functions += fmt::format(
         "#undef {0}\n__attribute__((weak)) {1} {0}() {{\n"

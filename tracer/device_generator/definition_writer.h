@@ -9,14 +9,14 @@
 
 namespace optrace {
 
-/// C++ that defines, weakly, every function of `prototypes` as the rules say
-/// (tracer/device_generator/call_rules.h), and every one of `undeclared`, which no header has, as
-/// one that says so and fails. `headers`: those that declare the types.
+/// Returns C++ code with a weak definition of every function of `prototypes` according to the rules
+/// (tracer/device_generator/call_rules.h), and of every function of `undeclared`, which no header
+/// declares, as an unimplemented one. `headers` declare the types.
 std::string write_definitions(const DeviceFamily& family, std::span<const std::string> headers,
                               std::span<const Prototype> prototypes,
                               std::span<const std::string> undeclared);
 
-/// The same headers, as the C++ text that includes them.
+/// Returns the C++ code that includes these headers.
 std::string write_includes(std::span<const std::string> headers);
 
 }  // namespace optrace

@@ -21,7 +21,7 @@ constexpr std::array kFamilies = {
                  .failure = "CUDA_ERROR_NOT_SUPPORTED",
                  .wheel = "cuda-runtime",
                  .always = "libcuda.so.1"},
-    // No wheel that torch asks for brings nvml.h: what is emulated declares what it needs itself.
+    // No wheel that PyTorch requires contains nvml.h; the emulation declares the functions itself.
     DeviceFamily{.name = "nvml",
                  .stem = "libnvidia-ml",
                  .prefixes = {"nvml"},
@@ -134,7 +134,7 @@ bool starts_name(std::string_view function, std::string_view prefix) {
     return false;
   const char next = function[prefix.size()];
   return next == '_' || (next >= 'A' && next <= 'Z') || (next >= '0' && next <= '9') ||
-         // nvshmemx_malloc, nvshmemid_init_status
+         // For example nvshmemx_malloc, nvshmemid_init_status.
          prefix == "nvshmem";
 }
 

@@ -8,33 +8,35 @@
 
 namespace optrace {
 
-/// One of CUDA's libraries, as the emulated device has it.
+/// One of CUDA's libraries as emulated.
 struct DeviceFamily {
   static constexpr std::size_t kMost = 4;
 
-  std::string_view name;  ///< Its sources are `name.cpp` and `name_*.cpp`.
-  std::string_view stem;  ///< Of the library's file name: libcublas (.so.12).
-  /// What its functions' names start with; an upper-case letter, `_` or a digit follows where the
-  /// prefix ends in a letter, so that `cu` is not `cublas`.
+  std::string_view name;  ///< The sources are `name.cpp` and `name_*.cpp`.
+  std::string_view stem;  ///< Stem of the library's file name: libcublas (.so.12).
+  /// Prefixes of its functions' names. After a prefix that ends in a letter, an upper-case letter,
+  /// `_` or a digit follows, so that `cu` does not match `cublas`.
   std::array<std::string_view, kMost> prefixes;
-  std::array<std::string_view, kMost> headers;  ///< The first one must be there.
-  std::string_view status;                      ///< The type that its functions return.
+  std::array<std::string_view, kMost> headers;  ///< The first one is required.
+  std::string_view status;                      ///< Return type of its functions.
   std::string_view success;
-  std::string_view failure;   ///< What a function returns that nobody has thought about.
-  std::string_view wheel;     ///< Part of the wheel's name that brings the headers; empty: none.
-  std::string_view always{};  ///< SONAME, for what programs open by name and no library needs.
+  std::string_view failure;  ///< Result of a function that is not implemented.
+  /// Part of the name of the wheel that contains the headers; empty: none.
+  std::string_view wheel;
+  /// SONAME, for a library that programs open by name and no other library needs.
+  std::string_view always{};
 };
 
-/// All of them but nvrtc, of which the real one works without a GPU.
+/// Returns all libraries except nvrtc, because the real one works without a GPU.
 std::span<const DeviceFamily> device_families();
 
-/// By name; null if there is none.
+/// Finds a library by name. Returns null if there is none.
 const DeviceFamily* device_family(std::string_view name);
 
-/// The family of the library that has this SONAME (libcublas.so.12); null for others.
+/// Finds the family of the library with this SONAME (libcublas.so.12), or null.
 const DeviceFamily* family_of_library(std::string_view soname);
 
-/// The family that a function belongs to, by its name; null for others.
+/// Finds the family that a function belongs to by its name, or null.
 const DeviceFamily* family_of_function(std::string_view function);
 
 }  // namespace optrace

@@ -9,7 +9,7 @@
 namespace optrace {
 namespace {
 
-/// A failure is recorded too: with the library's own number for it.
+/// A failure is recorded, too, with the library's error number.
 std::string forwarder(const DeviceFamily& family, const Prototype& prototype,
                       EnumeratorNames& names) {
   std::string types, arguments;

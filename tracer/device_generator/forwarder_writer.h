@@ -8,9 +8,9 @@
 
 namespace optrace {
 
-/// C++ that defines, for every function of `prototypes` that has a library compute something
-/// (tracer/device_generator/call_rules.h), one that records the call and goes on to the function
-/// itself; they add themselves to what is forwarded (tracer/in_process/cuda_calls/forwards.h).
+/// Returns C++ code that defines a forwarder for every function of `prototypes` that computes
+/// something (tracer/device_generator/call_rules.h). A forwarder records the call and calls the
+/// original function. The code registers the forwarders (tracer/in_process/cuda_calls/forwards.h).
 std::string write_forwarders(const DeviceFamily& family, std::span<const std::string> headers,
                              std::span<const Prototype> prototypes);
 

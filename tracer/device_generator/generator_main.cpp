@@ -1,10 +1,10 @@
-// Writes what of a CUDA library's functions is not written by hand (tracer/device_generator/):
+// Generates the functions of a CUDA library that are not handwritten (tracer/device_generator/):
 //
 //     optrace-device-generator define|forward FAMILY FUNCTIONS OUTPUT [COMPILER ARGUMENT...]
 //
-// FUNCTIONS is a file with names of functions, one a line. To define: they must be, and those that
-// the family's headers declare are as well. To forward: calls of these are recorded. A process of
-// its own because a compiler front end may crash on a header.
+// FUNCTIONS is a file with one function name per line. `define` defines these functions and all
+// others that the family's headers declare. `forward` makes forwarders that record calls of these
+// functions. It is a separate process because a compiler front end may crash on a header.
 
 #include <csignal>
 #include <exception>
@@ -28,7 +28,7 @@ namespace {
 
 using namespace optrace;
 
-/// Whether one of the folders of the compiler's arguments has it.
+/// Returns true if a folder in the compiler arguments contains the header.
 bool has_header(const std::vector<std::string>& arguments, std::string_view header) {
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const bool folder = arguments[i - 1] == "-isystem" || arguments[i - 1] == "-idirafter";
@@ -62,7 +62,7 @@ void generate(bool forward, const DeviceFamily& family, const std::string& funct
 }  // namespace
 
 int main(int count, char** values) {
-  // The command's end is the generator's, however it comes.
+  // Ends the generator when the command ends in any way.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::vector<std::string> arguments(values + 1, values + count);
   try {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What is emulated: a GPU model of gpu_models.h, perhaps with settings of its own. The command and
-// the emulated device both read what `--dry-run` was given.
+// The emulated device: a GPU model of gpu_models.h, optionally with changed settings. Both the
+// command and the emulated device parse the argument of `--dry-run` with this header.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace optrace::emulated {
 
-/// What cudaGetDeviceProperties says of a device.
+/// Properties of a device, as reported by cudaGetDeviceProperties.
 struct Part {
   const char* arch;  ///< "sm_90"
   const char* name;  ///< "NVIDIA H100 80GB HBM3"
@@ -24,15 +24,15 @@ struct Part {
   int memory_bus_width;  ///< Bits.
   int memory_clock;      ///< kHz
   int clock;             ///< kHz
-  // Of each multiprocessor:
-  int threads;        ///< Resident at a time.
-  int blocks;         ///< Likewise.
-  int registers;      ///< Of 32 bits.
+  // Limits of each multiprocessor:
+  int threads;        ///< Resident threads.
+  int blocks;         ///< Resident blocks.
+  int registers;      ///< Registers of 32 bits.
   int shared_memory;  ///< Bytes.
-  // Of each block:
-  int shared_memory_per_block;        ///< Bytes, without asking for more.
-  int shared_memory_per_block_optin;  ///< Bytes, at most.
-  int reserved_shared_memory;         ///< Bytes, of the system's own.
+  // Limits of each block:
+  int shared_memory_per_block;        ///< Bytes, by default.
+  int shared_memory_per_block_optin;  ///< Bytes, the maximum on request.
+  int reserved_shared_memory;         ///< Bytes, used by the system.
 };
 
 inline Part make_part(const GpuModel& model, const Architecture& architecture) {
@@ -58,7 +58,7 @@ inline Part make_part(const GpuModel& model, const Architecture& architecture) {
           architecture.reserved_shared_memory * kKibi};
 }
 
-/// "NVIDIA GeForce RTX 4090" as the table has it: "rtx-4090".
+/// Converts "NVIDIA GeForce RTX 4090" to the form of the table's keys: "rtx-4090".
 inline std::string model_key(std::string_view text) {
   std::string key;
   for (const char letter : text) {
@@ -71,7 +71,7 @@ inline std::string model_key(std::string_view text) {
   return key;
 }
 
-/// Of an architecture's or a GPU model's name; false if there is none of it.
+/// Finds a part by the name of an architecture or a GPU model. Returns false if there is none.
 inline bool find_part(std::string_view name, Part& part) {
   std::string key = model_key(name);
   for (const Architecture& architecture : kArchitectures)
@@ -87,13 +87,13 @@ inline bool find_part(std::string_view name, Part& part) {
   return false;
 }
 
-/// A part, or what is wrong with what was asked for.
+/// A part or an error message.
 struct PartChoice {
   Part part{};
-  std::string wrong;  ///< Empty: nothing.
+  std::string wrong;  ///< Error message; empty if valid.
 };
 
-/// Of "sm_89", "rtx-4090" or either with settings: "sm_89,sms=128,memory=24".
+/// Parses "sm_89", "rtx-4090" or either with settings: "sm_89,sms=128,memory=24".
 inline PartChoice choose_part(std::string_view text) {
   struct Setting {
     std::string_view name;
@@ -102,7 +102,7 @@ inline PartChoice choose_part(std::string_view text) {
   };
   constexpr std::array<Setting, 4> kSettings{{
       {"sms", 1024, [](Part& part, int value) { part.multiprocessors = value; }},
-      // GiB, MiB and MHz.
+      // Values in GiB, MiB and MHz.
       {"memory", 4096,
        [](Part& part, int value) { part.memory = static_cast<std::uint64_t>(value) << 30; }},
       {"l2", 1024, [](Part& part, int value) { part.l2_cache = value << 20; }},

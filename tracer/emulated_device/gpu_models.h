@@ -1,26 +1,26 @@
 #pragma once
 
-// The GPU models that can be emulated. The command reads these tables too: they are what
-// `--dry-run` takes.
+// The GPU models that can be emulated. The command also uses these tables: they list the arguments
+// of `--dry-run`.
 
 #include <array>
 
 namespace optrace::emulated {
 
-/// What all GPUs of a compute capability have in common: "Technical Specifications per Compute
+/// Common properties of all GPUs of a compute capability: "Technical Specifications per Compute
 /// Capability" in NVIDIA's CUDA C++ Programming Guide.
 struct Architecture {
   const char* name;  ///< "sm_90"
   int major;
   int minor;
-  const char* usual_model;  ///< What the architecture's name stands for.
-  // Of each multiprocessor:
-  int threads;        ///< Resident at a time.
-  int blocks;         ///< Likewise.
+  const char* usual_model;  ///< The model selected by the architecture's name.
+  // Limits of each multiprocessor:
+  int threads;        ///< Resident threads.
+  int blocks;         ///< Resident blocks.
   int shared_memory;  ///< KiB.
-  // Of each block:
-  int shared_memory_optin;     ///< KiB, at most; without asking for more it is 48.
-  int reserved_shared_memory;  ///< KiB, of the system's own.
+  // Limits of each block:
+  int shared_memory_optin;     ///< KiB, the maximum on request; the default is 48.
+  int reserved_shared_memory;  ///< KiB, used by the system.
 };
 
 inline constexpr std::array<Architecture, 11> kArchitectures{{
@@ -37,14 +37,15 @@ inline constexpr std::array<Architecture, 11> kArchitectures{{
     {"sm_120", 12, 0, "rtx-5090", 1536, 24, 100, 99, 1},
 }};
 
-/// A product, as cudaGetDeviceProperties describes it: from NVIDIA's data sheets and white papers.
-/// The number of multiprocessors decides on grids; the rest is what programs are told.
+/// A product as described by cudaGetDeviceProperties, from NVIDIA's data sheets and white papers.
+/// The number of multiprocessors influences grids; the other values are only reported to programs.
 struct GpuModel {
-  const char* key;   ///< What `--dry-run` takes: "rtx-4090".
+  const char* key;   ///< The argument of `--dry-run`: "rtx-4090".
   const char* name;  ///< "NVIDIA GeForce RTX 4090"
   const char* arch;  ///< "sm_89"
   int multiprocessors;
-  int memory;            ///< MiB: what CUDA hands out, a little less than the data sheet's.
+  /// MiB; the memory available to CUDA, slightly less than in the data sheet.
+  int memory;
   int l2_cache;          ///< KiB.
   int memory_bus_width;  ///< Bits.
   int memory_clock;      ///< MHz
@@ -190,7 +191,7 @@ inline constexpr std::array<GpuModel, 125> kGpuModels{{
     {"quadro-gp100", "Quadro GP100", "sm_60", 56, 16280, 4096, 4096, 715, 1442},
 }};
 
-/// Other names for models of the table.
+/// Alternative names of models in the table.
 struct GpuModelAlias {
   const char* alias;
   const char* key;
@@ -214,7 +215,7 @@ inline constexpr std::array<GpuModelAlias, 16> kGpuModelAliases{{
     {"gtx-1060-6gb", "gtx-1060"},
 }};
 
-/// What `--dry-run` stands for alone.
+/// The device emulated by `--dry-run` without an argument.
 inline constexpr const char* kUsualModel = "sm_90";
 
 }  // namespace optrace::emulated

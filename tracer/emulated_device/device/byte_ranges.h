@@ -1,6 +1,6 @@
 #pragma once
 
-// A set of byte ranges, for what is known of device memory.
+// A set of byte ranges, used to track the contents of device memory.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace optrace::emulated {
 
-/// The bytes from `begin` up to, not including, `end`.
+/// The bytes from `begin` up to, but not including, `end`.
 struct ByteRange {
   std::uintptr_t begin;
   std::uintptr_t end;
@@ -20,7 +20,7 @@ inline bool operator==(const ByteRange& a, const ByteRange& b) {
   return a.begin == b.begin && a.end == b.end;
 }
 
-/// Ranges that neither overlap nor touch each other.
+/// A set of ranges that neither overlap nor touch each other.
 class ByteRanges {
  public:
   void add(ByteRange range) {
@@ -36,7 +36,7 @@ class ByteRanges {
     bytes_ += range.end - range.begin;
   }
 
-  /// Removes what lies in the range, and returns it.
+  /// Removes the bytes in the range and returns those that were in the set.
   std::vector<ByteRange> remove(ByteRange range) {
     std::vector<ByteRange> removed = inside(range);
     for (const ByteRange& piece : removed) {
@@ -50,7 +50,7 @@ class ByteRanges {
     return removed;
   }
 
-  /// What of the range is in the set, lowest first.
+  /// Returns the parts of the range that are in the set, lowest first.
   std::vector<ByteRange> inside(ByteRange range) const {
     std::vector<ByteRange> found;
     if (range.begin >= range.end) return found;
@@ -61,11 +61,12 @@ class ByteRanges {
     return found;
   }
 
-  /// The sum of their sizes.
+  /// Returns the sum of the ranges' sizes.
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  using Ranges = std::map<std::uintptr_t, std::uintptr_t>;  // Beginning to end.
+  // Maps the beginning of a range to its end.
+  using Ranges = std::map<std::uintptr_t, std::uintptr_t>;
 
   Ranges::iterator first_touching(std::uintptr_t begin) {
     auto next = ranges_.upper_bound(begin);

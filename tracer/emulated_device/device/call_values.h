@@ -1,6 +1,6 @@
 #pragma once
 
-// Keys and values of call records, and refusals.
+// Keys and values of call records, and records of refused calls.
 
 #include <cstdint>
 #include <string>
@@ -48,13 +48,13 @@ void put(JsonText& json, const char* key, const std::vector<Integer>& values) {
   json.close(']');
 }
 
-/// "8.9" of the part; 89 is what arch() says.
+/// Compute capability of the part as a number: 89 for 8.9.
 inline int arch() {
   return 10 * part().major + part().minor;
 }
 
-/// Records that the call is refused as the real library would, `why`, and what it answers: the
-/// library's status by number and name (empty: unknown).
+/// Records that the call is refused as by the real library: the reason `why`, and the status
+/// returned, as a number and a name (empty: unknown).
 inline void record_refusal(const char* function, const std::string& why, int status,
                            std::string_view name) {
   Call call(function, "refused");

@@ -1,6 +1,6 @@
 #pragma once
 
-// The names and sizes of cudaDataType's values, for the records of library calls.
+// Names and sizes of cudaDataType's values, for the records of library calls.
 
 #include <cstddef>
 
@@ -11,7 +11,7 @@ namespace optrace::emulated {
 struct DataType {
   cudaDataType type;
   const char* name;
-  std::size_t bytes;  ///< Of an element; both parts of a complex number.
+  std::size_t bytes;  ///< Of an element, including both parts of a complex number.
 };
 
 inline constexpr DataType kDataTypes[] = {
@@ -32,7 +32,7 @@ inline constexpr DataType kDataTypes[] = {
     {CUDA_R_8F_E5M2, "float8_e5m2", 1},
 };
 
-/// Null for what isn't in the table.
+/// Returns null for a type that is not in the table.
 inline const DataType* data_type(cudaDataType type) {
   for (const DataType& known : kDataTypes)
     if (known.type == type) return &known;

@@ -20,7 +20,7 @@ Part chosen_part() {
   const char* const wanted = std::getenv("OPTRACE_DRY_RUN");
   const PartChoice choice = choose_part(wanted == nullptr ? "" : wanted);
   if (choice.wrong.empty()) return choice.part;
-  // The command refuses what it doesn't know; this is a child that was started otherwise.
+  // The command rejects invalid values; this process was started in another way.
   std::fprintf(stderr, "optrace: OPTRACE_DRY_RUN: %s: emulating %s\n", choice.wrong.c_str(),
                kUsualModel);
   return choose_part(kUsualModel).part;
@@ -40,9 +40,9 @@ std::mutex unimplemented_mutex;
 const HeldAcrossFork<unimplemented_mutex> unimplemented_held;
 std::atomic<std::uint64_t> unimplemented_count{0};
 
-/// Whether `function` is told of for the first time.
+/// Returns true at the first call for `function`.
 bool first_of(const char* function) {
-  // Never destroyed: CUDA is called until a process's very end.
+  // Never destroyed, because CUDA may be called until the process ends.
   static auto* const told = new std::set<std::string>;
   const std::lock_guard lock(unimplemented_mutex);
   return told->insert(function).second;
@@ -50,7 +50,7 @@ bool first_of(const char* function) {
 
 thread_local int the_current_device = 0;
 
-/// "11.8" as 11080; 0 for what is no version.
+/// Converts "11.8" to 11080. Returns 0 if the text is not a version.
 int version_number(const char* text) {
   int major = 0;
   int minor = 0;

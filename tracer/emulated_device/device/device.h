@@ -1,13 +1,14 @@
 #pragma once
 
-// The emulated CUDA device: what its libraries share. It is shipped as source and built for the
-// torch at hand against the headers of the nvidia wheels
-// (tracer/runtime_build/emulated_device_build.h), one library for each that torch's own libraries
-// need (libcudart.so.12, libcudnn.so.9, ...), with the same SONAME and symbol versions, so that the
-// loader takes them for the real ones. This header is liboptrace_device.so, which all of them link.
+// The emulated CUDA device: code shared by its libraries. It is shipped as source and built for the
+// installed PyTorch with the headers of the nvidia wheels
+// (tracer/runtime_build/emulated_device_build.h). There is one library for each that PyTorch's own
+// libraries need (libcudart.so.12, libcudnn.so.9, ...), with the same SONAME and symbol versions,
+// so the loader uses it instead of the real one. This header is that of liboptrace_device.so, which
+// all of them link.
 //
-// Rules for every function that stands in for one of CUDA's: its outputs are filled or it fails;
-// what nobody has thought about calls unimplemented() and fails; nothing succeeds silently.
+// Rules for every function that replaces one of CUDA's: it sets its outputs or fails. A function
+// that is not implemented calls unimplemented() and fails. None succeeds silently.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,41 +21,44 @@
 
 namespace optrace::emulated {
 
-/// What every emulated device is: $OPTRACE_DRY_RUN says so ("sm_90", "rtx-4090,sms=100").
+/// The part that every emulated device is, selected by $OPTRACE_DRY_RUN ("sm_90",
+/// "rtx-4090,sms=100").
 OPTRACE_DEVICE_EXPORT const Part& part();
 
-/// How many there are: $OPTRACE_DRY_RUN_DEVICES, 1 to 64; else 1.
+/// Number of emulated devices: $OPTRACE_DRY_RUN_DEVICES, 1 to 64; otherwise 1.
 OPTRACE_DEVICE_EXPORT int device_count();
 
-/// The newest CUDA that the emulated driver knows, as cuDriverGetVersion says it (12040 is 12.4):
-/// `usual`, unless $OPTRACE_DRY_RUN_DRIVER names an older one ("11.8").
+/// The newest CUDA version that the emulated driver supports, in the format of cuDriverGetVersion
+/// (12040 is 12.4): `usual`, unless $OPTRACE_DRY_RUN_DRIVER names an older one ("11.8").
 OPTRACE_DEVICE_EXPORT int driver_version(int usual);
 
-/// A call of `function` that nobody has thought about: says so on standard error the first time,
-/// and counts it for the report. The caller then fails with its library's own error.
+/// Reports a call of `function`, which is not implemented: prints a message to standard error the
+/// first time and counts the call for the report. The caller then fails with its library's own
+/// error.
 OPTRACE_DEVICE_EXPORT void unimplemented(const char* function);
 
-/// What a call decides on, for the trace: belongs to the frame of the function that is running.
+/// A record of the trace that describes a call. It belongs to the frame of the function that is
+/// running.
 ///
 ///     Call call("cublasSgemm_v2", "library");
 ///     call.json().key("m"), call.json().number(m);
 ///     call.record();
 ///
-/// Recorded calls that are alike are kept once and counted. When nothing is being recorded this
-/// costs nearly nothing; ask recording() before working out what is expensive.
+/// Identical calls share one record and are counted. The cost is negligible when nothing is being
+/// recorded; check recording() before computing expensive values.
 class OPTRACE_DEVICE_EXPORT Call {
  public:
   /// `kind`: "library" (a library does work), "kernel" (a launch; keys kernel: mangled name, grid,
   /// block: [x, y, z], shared_memory: bytes, stream: number), "copy" or "fill" (bytes, direction:
-  /// "host to device" and so on), "host_read" (the host gets values from device memory: what it
-  /// decides from them is not known), "synchronize", "refused" (as the real library would; keys
-  /// why, and error and status as of "failed"), "failed" (record_failure), "unimplemented".
+  /// "host to device" and so on), "host_read" (the host gets values from device memory, so its
+  /// further decisions are unknown), "synchronize", "refused" (as by the real library; keys why,
+  /// and error and status as for "failed"), "failed" (record_failure), "unimplemented".
   Call(const char* function, const char* kind);
 
-  /// Between the object's brackets: add keys and values.
+  /// Adds keys and values to the record's JSON object.
   optrace_ops::JsonText& json() { return json_; }
 
-  /// Once, at the end.
+  /// Records the call. To be called once, at the end.
   void record();
 
  private:
@@ -63,8 +67,8 @@ class OPTRACE_DEVICE_EXPORT Call {
   bool told_elsewhere_;
 };
 
-/// While it lives, what the calling thread records belongs to whoever called the function whose
-/// frame address this is, instead of to the function that is running.
+/// During its lifetime, records of the calling thread belong to the caller of the function with
+/// this frame address, instead of to the function that is running.
 class OPTRACE_DEVICE_EXPORT CalledAt {
  public:
   explicit CalledAt(const void* frame);
@@ -76,23 +80,23 @@ class OPTRACE_DEVICE_EXPORT CalledAt {
   const void* before_;
 };
 
-/// Records that `function` failed with an error of the runtime's or the driver's: kind "failed",
-/// keys error: its number, status: its name (empty: unknown). Not what programs ask for in the
-/// normal course of things and get such an answer to: whether an event has happened yet, whether
-/// the driver has a function.
+/// Records that `function` failed with an error of the runtime or the driver: kind "failed", keys
+/// error: its number, status: its name (empty: unknown). Not used for queries whose normal result
+/// is an error: if an event has completed, if the driver has a function.
 OPTRACE_DEVICE_EXPORT void record_failure(const char* function, int error, const char* name);
 
-/// Whether anything is being recorded.
+/// Returns true if anything is being recorded.
 OPTRACE_DEVICE_EXPORT bool recording();
 
-// Device memory is host memory, reserved but not committed until it is touched.
+// Device memory is host memory, reserved but not committed until it is accessed.
 
 enum class MemoryKind { device, pinned, managed };
 
-/// Null when the part's memory (device and managed) does not suffice. `device`: ordinal.
+/// Returns null if the part's memory (for device and managed memory) is exhausted. `device` is an
+/// ordinal.
 OPTRACE_DEVICE_EXPORT void* allocate(std::size_t bytes, MemoryKind kind, int device);
 
-/// False for what allocate() did not give.
+/// Returns false for memory that allocate() did not return.
 OPTRACE_DEVICE_EXPORT bool release(void* pointer);
 
 struct Allocation {
@@ -102,29 +106,30 @@ struct Allocation {
   int device;
 };
 
-/// The allocation that `pointer` lies in; false for ordinary host memory.
+/// Finds the allocation that contains `pointer`. Returns false for ordinary host memory.
 OPTRACE_DEVICE_EXPORT bool find_allocation(const void* pointer, Allocation& found);
 
-/// Bytes allocated on a device.
+/// Number of bytes allocated on a device.
 OPTRACE_DEVICE_EXPORT std::uint64_t used_memory(int device);
 
-/// The calling thread's current device.
+/// Ordinal of the calling thread's current device.
 OPTRACE_DEVICE_EXPORT int current_device();
 OPTRACE_DEVICE_EXPORT void set_current_device(int device);
 
-/// What stands for a device's context, the only one that it has.
+/// Returns the only context of a device.
 OPTRACE_DEVICE_EXPORT void* context_of(int device);
 
-/// Device memory that a library's call may have written, to the end of the block that the address
-/// lies in, reads as zeros from now on. Nothing happens to other memory.
+/// Marks device memory that a library's call may have written, from the address to the end of its
+/// block, as zeros. Does nothing for other memory.
 OPTRACE_DEVICE_EXPORT void library_wrote(const void* pointer);
 
 }  // namespace optrace::emulated
 
 extern "C" {
 
-/// The in-process agent's functions, as tracer/in_process/agent/interface/agent.h has them. From
-/// then on calls are recorded whenever the agent records. 0, or -EINVAL.
+/// Passes the in-process agent's functions, as declared in
+/// tracer/in_process/agent/interface/agent.h. From then on, calls are recorded whenever the agent
+/// records. Returns 0 or -EINVAL.
 struct optrace_device_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
   std::uint32_t (*new_record)(void);
@@ -133,7 +138,7 @@ struct optrace_device_functions {
 };
 OPTRACE_DEVICE_EXPORT int optrace_device_use(const struct optrace_device_functions* functions);
 
-/// How often functions were called that nobody has thought about.
+/// Number of calls of functions that are not implemented.
 OPTRACE_DEVICE_EXPORT std::uint64_t optrace_device_unimplemented(void);
 
 }  // extern "C"

@@ -36,8 +36,9 @@ struct Attribute {
   int value = 0;
 };
 
-// cudaDeviceAttr; 102 to 132 partly only as CUdevice_attribute. Sizes of textures and surfaces are
-// "Technical Specifications per Compute Capability" of the CUDA C++ Programming Guide.
+// Attributes of cudaDeviceAttr; some of 102 to 132 exist only as CUdevice_attribute. Sizes of
+// textures and surfaces are from "Technical Specifications per Compute Capability" in the CUDA C++
+// Programming Guide.
 constexpr Attribute kAttributes[] = {
     {1, Is::value, 1024},         // MaxThreadsPerBlock
     {2, Is::value, 1024},         // MaxBlockDimX
@@ -116,7 +117,7 @@ constexpr Attribute kAttributes[] = {
     {76, Is::minor},
     {77, Is::value, 32768},
     {78, Is::value, 1},  // StreamPrioritiesSupported
-    {79, Is::value, 1},  // GlobalL1CacheSupported
+    {79, Is::value, 1},  // MemoryPoolSupportedHandleTypes: none, because IPC isn't emulated.
     {80, Is::value, 1},  // LocalL1CacheSupported
     {81, Is::shared_each},
     {82, Is::registers_each},
@@ -202,7 +203,7 @@ int value_of(const Attribute& attribute, const Part& device, int ordinal) {
       return device.memory_bus_width;
     case Is::l2:
       return device.l2_cache;
-    // What part of the cache a program may set aside, since sm_80.
+    // The part of the cache that a program may set aside, since sm_80.
     case Is::persisting_l2:
       return device.major >= 8 ? device.l2_cache / 8 * 5 : 0;
     case Is::major:
@@ -213,7 +214,7 @@ int value_of(const Attribute& attribute, const Part& device, int ordinal) {
       return ordinal + 1;
     case Is::since_hopper:
       return device.major >= 9 ? 1 : 0;
-    // Single- to double-precision throughput: those for the data centre (sm_x0) have a half or so.
+    // Ratio of single- to double-precision throughput: about 2 for data-centre GPUs (sm_x0).
     case Is::double_ratio:
       return device.minor == 0 && device.major < 12 ? 2 : device.major <= 7 ? 32 : 64;
     case Is::ecc:

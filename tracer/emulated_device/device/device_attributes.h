@@ -6,14 +6,14 @@
 
 namespace optrace::emulated {
 
-/// A device's attribute by its number, in which cudaDeviceAttr and CUdevice_attribute agree; false
-/// for one that isn't known.
+/// Finds a device's attribute by its number, which is the same in cudaDeviceAttr and
+/// CUdevice_attribute. Returns false for an unknown one.
 OPTRACE_DEVICE_EXPORT bool device_attribute(int attribute, int device, int& value);
 
-/// "0000:01:00.0" for the first one, at least 13 bytes.
+/// Stores "0000:01:00.0" for the first device. Needs at least 13 bytes.
 OPTRACE_DEVICE_EXPORT void pci_bus_id(int device, char* text, std::size_t size);
 
-/// The 16 bytes that tell it from other devices.
+/// Stores the 16 bytes that identify the device.
 OPTRACE_DEVICE_EXPORT void device_uuid(int device, char (&uuid)[16]);
 
 }  // namespace optrace::emulated

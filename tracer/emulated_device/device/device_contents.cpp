@@ -21,9 +21,9 @@ const HeldAcrossFork<contents_mutex> contents_held;
 
 struct Contents {
   ByteRanges written;
-  ByteRanges zeroed;                                // Known to be zeros; nothing is in both.
-  ByteRanges presumed;                              // Of what is written, what is not known.
-  std::map<std::uintptr_t, std::uintptr_t> blocks;  // PyTorch's, beginning to end.
+  ByteRanges zeroed;                                // Known to be zeros; disjoint from `written`.
+  ByteRanges presumed;                              // The part of `written` that is not known.
+  std::map<std::uintptr_t, std::uintptr_t> blocks;  // PyTorch's blocks: beginning to end.
 };
 
 Contents& contents() {
@@ -38,7 +38,7 @@ ByteRange range_of(const void* pointer, std::size_t bytes) {
 
 constexpr std::uint64_t kMebibyteShift = 20;
 
-/// What the control group allows; the greatest number where there is none or no limit.
+/// Returns the control group's memory limit, or the largest number if there is none.
 std::uint64_t control_group_limit() {
   unsigned long long bytes = 0;
   FILE* const file = std::fopen("/sys/fs/cgroup/memory.max", "re");
@@ -129,7 +129,7 @@ void forget_matrices(void* pointer, const Columns& columns, std::size_t count, s
   const std::size_t matrix = (columns.count - 1) * columns.pitch + columns.bytes;
   for (std::size_t i = 0; i < count; ++i) {
     char* const begin = static_cast<char*>(pointer) + i * stride;
-    // Which most often has not been written to.
+    // Most matrices have no contents.
     if (contents_of(begin, matrix).empty() && known_of(begin, matrix).empty()) continue;
     for (std::size_t j = 0; j < columns.count; ++j)
       forget_contents(begin + j * columns.pitch, columns.bytes);
@@ -189,27 +189,28 @@ void library_wrote(const void* pointer) {
 
 }  // namespace optrace::emulated
 
-// PyTorch's caching allocator hands out the same memory again and again without a word to CUDA. It
-// tells c10::reportMemoryUsageToProfiler of each block, though, which libc10_cuda imports from
-// libc10: here it finds ours first, which notes the block and goes on to libc10's, with the same
-// registers and the same stack.
+// PyTorch's caching allocator reuses memory without calling CUDA. However, it reports each block to
+// c10::reportMemoryUsageToProfiler, which libc10_cuda imports from libc10. The definition here
+// takes precedence; it notes the block and then calls libc10's by a tail call, with the same
+// registers and stack.
 
 extern "C" {
 
 constexpr const char* kReport = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
 
-/// Notes a block, where it is one of a CUDA device's: `bytes` are negative when it ends. Returns
-/// libc10's own function; null if there is none.
+/// Notes a block if it belongs to a CUDA device; `bytes` is negative when the block is freed.
+/// Returns libc10's own function, or null if there is none.
 __attribute__((visibility("hidden"), used)) void* optrace_device_note_block(void* pointer,
                                                                             std::int64_t bytes,
                                                                             std::uint64_t device) {
   using namespace optrace::emulated;
-  constexpr std::uint64_t kType = 0xFF;  // c10::Device: its type, then its index, a byte each.
+  // c10::Device contains its type, then its index, one byte each.
+  constexpr std::uint64_t kType = 0xFF;
   constexpr std::uint64_t kCuda = 1;
   if ((device & kType) == kCuda && pointer != nullptr && bytes != 0) {
     const auto size = static_cast<std::size_t>(bytes < 0 ? -bytes : bytes);
     const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
-    // Whatever was there belonged to somebody else.
+    // The previous contents belonged to another block.
     forget_contents(pointer, size);
     if (bytes > 0)
       note_block(begin, begin + size);

@@ -4,9 +4,9 @@
 
 namespace optrace::emulated {
 
-/// Holds a mutex across fork(), so that a child never gets it locked by a thread that it hasn't
-/// got. Such mutexes are never taken while another one is held, so that fork() may take them in any
-/// order.
+/// Holds a mutex during fork(), so that a child never inherits it locked by a thread that does not
+/// exist there. Such a mutex is never locked while another one is held, so fork() may lock them in
+/// any order.
 template <auto& kMutex>
 struct HeldAcrossFork {
   HeldAcrossFork() {

@@ -17,7 +17,7 @@ namespace {
 
 using Bytes = std::string_view;
 
-// No image that is in use comes near.
+// Far more than the size of any image in use.
 constexpr std::uint64_t kMaxBytes = 1ULL << 31;
 
 constexpr std::uint32_t kFatbinMagic = 0xBA55ED50;
@@ -26,14 +26,14 @@ struct FatbinHeader {
   std::uint32_t magic;
   std::uint16_t version;
   std::uint16_t header_size;
-  std::uint64_t size;  // Of what follows the header.
+  std::uint64_t size;  // Without the header.
 };
 
 struct FatbinEntry {
   std::uint16_t kind;  // 1: PTX, 2: machine code.
   std::uint16_t version;
   std::uint32_t header_size;
-  std::uint64_t size;             // Of what follows the header, padded.
+  std::uint64_t size;             // Without the header, with padding.
   std::uint32_t compressed_size;  // Without the padding.
   std::uint32_t unknown;
   std::uint16_t minor;
@@ -50,7 +50,8 @@ static_assert(sizeof(FatbinHeader) == 16 && sizeof(FatbinEntry) == 64);
 constexpr std::uint16_t kMachineCode = 2;
 constexpr std::uint64_t kLz4 = 0x2000;
 constexpr std::uint64_t kZstd = 0x8000;
-// sm_90a: nothing else runs it. (Code for a family, as sm_100f, runs where sm_100's does.)
+// Set for code such as sm_90a's, which runs on no other architecture. (Code for a family, such as
+// sm_100f, runs wherever sm_100 code does.)
 constexpr std::uint64_t kArchSpecific = 0x100000;
 
 template <typename T>
@@ -60,7 +61,7 @@ bool read_at(Bytes bytes, std::uint64_t at, T& value) {
   return true;
 }
 
-/// An empty one where it would lie outside.
+/// Returns an empty range if it would be outside.
 Bytes part_of(Bytes bytes, std::uint64_t at, std::uint64_t size) {
   if (at > bytes.size() || bytes.size() - at < size) return {};
   return bytes.substr(at, size);
@@ -70,7 +71,8 @@ int part_version() {
   return part().major * 10 + part().minor;
 }
 
-/// How well code for an architecture suits the part: 0, not at all; more is better.
+/// Rates how well code for an architecture suits the part: 0 if it can't run, otherwise higher is
+/// better.
 int suits(int arch, std::uint64_t flags) {
   const int here = part_version();
   constexpr int kSpecific = 1000;
@@ -84,7 +86,7 @@ struct Chosen {
   Bytes payload;
 };
 
-/// The fatbin's machine code that the part would run; false if there is none.
+/// Finds the fatbin's machine code that the part would run. Returns false if there is none.
 bool choose(const void* image, Chosen& chosen) {
   FatbinHeader header{};
   std::memcpy(&header, image, sizeof header);
@@ -108,7 +110,7 @@ bool choose(const void* image, Chosen& chosen) {
   return best > 0;
 }
 
-/// A function of a library of the system's; null if it isn't there.
+/// Returns a function of a system library, or null if it is not available.
 template <typename Function>
 Function library_function(const char* library, const char* name) {
   void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -116,7 +118,7 @@ Function library_function(const char* library, const char* name) {
 }
 
 bool lz4(Bytes from, std::string& to) {
-  // LZ4's block format: sequences of literals and matches, as lz4_Block_format.md describes.
+  // LZ4's block format: sequences of literals and matches, as specified in lz4_Block_format.md.
   std::size_t in = 0;
   std::size_t out = 0;
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(from[at]); };
@@ -139,7 +141,7 @@ bool lz4(Bytes from, std::string& to) {
     std::memcpy(to.data() + out, from.data() + in, literals);
     in += literals;
     out += literals;
-    if (in == from.size()) break;  // The last sequence has literals only.
+    if (in == from.size()) break;  // The last sequence contains literals only.
     if (from.size() - in < 2) return false;
     const std::size_t distance = byte(in) | static_cast<std::size_t>(byte(in + 1)) << 8;
     in += 2;
@@ -167,7 +169,7 @@ bool zstd(Bytes from, std::string& to) {
          decompress(to.data(), to.size(), from.data(), from.size()) == to.size();
 }
 
-/// The machine code itself; `kept` holds it if it was compressed.
+/// Returns the machine code. `kept` owns it if it was compressed.
 Bytes unpack(const Chosen& chosen, std::string& kept) {
   if ((chosen.entry.flags & (kLz4 | kZstd)) == 0) return chosen.payload;
   if (chosen.entry.uncompressed_size > kMaxBytes) return {};
@@ -191,9 +193,9 @@ bool is_cubin(const void* image) {
   return header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == kCudaMachine;
 }
 
-/// The architecture that a cubin was compiled for.
+/// Returns the architecture that a cubin was compiled for.
 int cubin_arch(const Elf64_Ehdr& header) {
-  // Since CUDA 13 the flags' second byte, before that the first one.
+  // In the second byte of the flags since CUDA 13, before that in the first one.
   constexpr unsigned char kNewLayout = 8;
   constexpr unsigned kByte = 0xFF;
   const unsigned flags = header.e_flags;
@@ -201,7 +203,7 @@ int cubin_arch(const Elf64_Ehdr& header) {
                                                                       : flags & kByte);
 }
 
-/// All of a cubin whose size nobody says: as far as its headers reach.
+/// Returns the bytes of a cubin of unknown size, whose end is determined from its headers.
 Bytes whole_cubin(const void* image) {
   Elf64_Ehdr header{};
   std::memcpy(&header, image, sizeof header);
@@ -221,9 +223,8 @@ Bytes whole_cubin(const void* image) {
 
 }  // namespace
 
-/// Takes the kernels' figures out of a cubin: sections `.text.KERNEL`, `.nv.shared.KERNEL`,
-/// `.nv.info.KERNEL` and the module's `.nv.info`, whose attributes are what cuobjdump calls
-/// EIATTR_*.
+/// Extracts properties of kernels from a cubin: sections `.text.KERNEL`, `.nv.shared.KERNEL`,
+/// `.nv.info.KERNEL` and the module's `.nv.info`, whose attributes are named EIATTR_* by cuobjdump.
 class CubinReader {
  public:
   explicit CubinReader(Bytes cubin) : cubin_(cubin) {}
@@ -266,7 +267,7 @@ class CubinReader {
  private:
   static constexpr Bytes kText = ".text.";
 
-  // Attributes' kinds, and how their values are written.
+  // Kinds of attributes, and formats of their values.
   static constexpr unsigned char kMaxThreads = 0x05;
   static constexpr unsigned char kRequiredThreads = 0x10;
   static constexpr unsigned char kFrameSize = 0x11;
@@ -292,8 +293,9 @@ class CubinReader {
     return found == image_->kernels_.end() ? nullptr : &found->second;
   }
 
-  /// What of a section `.nv.shared.KERNEL` is the system's own: since sm_90 it begins with that, as
-  /// cuobjdump shows it too. The driver doesn't count it as the kernel's.
+  /// Returns the size of the system's reserve at the start of a section `.nv.shared.KERNEL`. It
+  /// exists since sm_90 and is included in cuobjdump's output, but the driver does not count it as
+  /// the kernel's.
   static std::size_t reserve_in(std::size_t size, int arch) {
     constexpr int kFirst = 90;
     constexpr std::size_t kReserve = 1024;
@@ -309,7 +311,7 @@ class CubinReader {
     return found == image_->kernels_.end() ? nullptr : &found->second;
   }
 
-  /// Calls `take` with the kind and the bytes of each attribute that has a size.
+  /// Calls `take` with the kind and content of each attribute that has a size.
   template <typename Take>
   static void each_attribute(Bytes bytes, Take take) {
     for (std::size_t at = 0; bytes.size() - at >= 4;) {
@@ -339,7 +341,8 @@ class CubinReader {
     });
   }
 
-  /// An index, the parameter's number and offset (16 bits each), and a word with its size on top.
+  /// The value consists of an index, the parameter's number and offset (16 bits each), and a word
+  /// whose upper bits are the size.
   static void note_parameter(Bytes value, CubinFigures& kernel) {
     constexpr std::uint64_t kNumberAt = 4;
     constexpr std::uint64_t kSizeAt = 8;
@@ -376,7 +379,7 @@ class CubinReader {
 };
 
 bool is_ptx(const void* image) {
-  // PTX is text: its first line is a comment or the `.version` directive.
+  // PTX is text that begins with a comment or the `.version` directive.
   const char first = *static_cast<const char*>(image);
   return first == '/' || first == '.' || first == '\n' || first == ' ';
 }
@@ -390,7 +393,8 @@ bool has_image_for_part(const void* image) {
   if (!is_cubin(image)) return false;
   Elf64_Ehdr header{};
   std::memcpy(&header, image, sizeof header);
-  // Whether it is architecture-specific is not told here: the major version decides.
+  // The header does not show if the code is architecture-specific, so only the major version is
+  // checked.
   return suits(cubin_arch(header), 0) > 0;
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// Kernels' images: fatbins as nvcc embeds them (one image for each architecture, compressed with
-// LZ4 or zstd), and cubins. Their bytes are another program's: every one is bounds-checked.
+// Parser of kernel images: fatbins as embedded by nvcc (one image per architecture, compressed with
+// LZ4 or zstd), and cubins. The bytes come from another program, so all accesses are
+// bounds-checked.
 
 #include <cstddef>
 #include <memory>
@@ -12,20 +13,20 @@
 namespace optrace::emulated {
 
 struct CubinFigures {
-  int registers;         ///< Of each thread.
-  std::size_t shared;    ///< Static, of each block, without the system's reserve; bytes.
-  std::size_t constant;  ///< Of the module; bytes.
-  std::size_t local;     ///< Of each thread; bytes.
-  int max_threads;       ///< Launch bounds; 0: none.
+  int registers;         ///< Per thread.
+  std::size_t shared;    ///< Static shared memory per block without the system's reserve, in bytes.
+  std::size_t constant;  ///< Of the module, in bytes.
+  std::size_t local;     ///< Per thread, in bytes.
+  int max_threads;       ///< From launch bounds; 0: none.
   int binary_version;    ///< 90 for sm_90.
   int ptx_version;
-  std::vector<std::size_t> parameters;  ///< Bytes of each; 0 or none where it isn't said.
+  std::vector<std::size_t> parameters;  ///< Size of each parameter in bytes; 0 or empty if unknown.
 };
 
-/// The kernels of an image for the part.
+/// The kernels of the image for the part.
 class KernelImage {
  public:
-  /// False for a kernel that isn't there.
+  /// Returns false for an unknown kernel.
   bool figures(const std::string& kernel, CubinFigures& found) const {
     const auto known = kernels_.find(kernel);
     if (known == kernels_.end()) return false;
@@ -38,13 +39,13 @@ class KernelImage {
   std::unordered_map<std::string, CubinFigures> kernels_;
 };
 
-/// Whether a fatbin or a cubin has machine code that runs on the part.
+/// Returns true if a fatbin or cubin contains machine code that runs on the part.
 bool has_image_for_part(const void* image);
 
-/// Whether it is PTX text, which nothing here compiles.
+/// Returns true for PTX text, which is not compiled here.
 bool is_ptx(const void* image);
 
-/// Reads that machine code; null if it can't be read.
+/// Reads that machine code. Returns null if it can't be read.
 std::shared_ptr<const KernelImage> read_image(const void* image);
 
 }  // namespace optrace::emulated

@@ -15,7 +15,8 @@ bool ends(Text text, Text part) {
   return text.size() >= part.size() && text.substr(text.size() - part.size()) == part;
 }
 
-/// Of pointers, and of PyTorch's views of tensors, which begin with one.
+/// True for pointers to non-const, and for PyTorch's views of tensors, which begin with such a
+/// pointer.
 bool is_writable(Text type) {
   if (ends(type, "*")) return !ends(type, "const*");
   for (const Text view : {"::TensorInfo<", "PackedTensorAccessor<", "PackedTensorAccessor32<",
@@ -43,8 +44,8 @@ KernelWrites of_type(Kind kind, Text text) {
   return writes;
 }
 
-/// Kernels that are given (..., functor): lambdas, which keep what they use in the order of its
-/// use.
+/// Kernels with arguments (..., functor). The functors are lambdas, whose captures are in the order
+/// of their use.
 struct FunctorKernel {
   Text name;
   std::size_t parameters;
@@ -53,14 +54,14 @@ struct FunctorKernel {
 };
 
 constexpr FunctorKernel kFunctorKernels[] = {
-    // (int64_t count, functor); of put_() the output is what the innermost lambda keeps.
+    // (int64_t count, functor); for put_(), the output is captured by the innermost lambda.
     {"::put_kernel(", 2, 2, KernelWrites::kLastWord},
     {"index_elementwise_kernel<", 2, 3, 0},
-    // (int count, functor), which uses the index, its size and the operation first.
+    // (int count, functor), whose first captures are the index, its size and the operation.
     {"_scatter_gather_elementwise_kernel<", 2, 3, 3},
-    // (count, state of the generator, distribution, functor)
+    // (count, state of the generator, distribution, functor).
     {"distribution_elementwise_grid_stride_kernel<", 4, 1, 0},
-    // (int count, functor)
+    // (int count, functor).
     {"elementwise_kernel<", 2, 0, 0},
 };
 
@@ -76,7 +77,7 @@ KernelWrites of_functor(Text signature, const std::vector<Text>& parameters) {
   return {};
 }
 
-/// PyTorch's kernels for TensorIterator: (int count, functor, array of places, ...).
+/// PyTorch's kernels for TensorIterator: (int count, functor, array of addresses, ...).
 KernelWrites of_iterator(Text signature, const std::vector<Text>& parameters) {
   constexpr Text kFill = "at::native::FillFunctor<";
   const bool contiguous = parameters.size() >= 3 &&
@@ -84,7 +85,7 @@ KernelWrites of_iterator(Text signature, const std::vector<Text>& parameters) {
   if (!contiguous) return {};
   if (parameters[1].substr(0, kFill.size()) == kFill)
     return of_type(Kind::fill, parameters[1].substr(kFill.size()));
-  // Where elements are converted on the way, their functor doesn't tell what they are.
+  // If elements are converted by the kernel, the functor does not show their type.
   if (!has(signature, "WithCast<")) {
     if (const std::optional<TruthKernel> truth = truth_kernel(parameters[1])) {
       KernelWrites writes = of_type(Kind::truth, "bool");
@@ -95,7 +96,7 @@ KernelWrites of_iterator(Text signature, const std::vector<Text>& parameters) {
   return of_type(Kind::elements, parameters[1]);
 }
 
-/// CUB's kernels that add up: (elements, int*, count, ...).
+/// CUB's sum kernels: (elements, int*, count, ...).
 KernelWrites of_sum(const std::vector<Text>& parameters) {
   constexpr Text kNonZero = "NonZeroOp<";
   if (parameters.size() < 3 || parameters[1] != "int*") return {};
@@ -107,7 +108,7 @@ KernelWrites of_sum(const std::vector<Text>& parameters) {
   return writes;
 }
 
-/// CUB's kernels that keep one element of each run of equal ones.
+/// CUB's kernels that keep one element of each run of equal elements.
 KernelWrites of_distinct(const std::vector<Text>& parameters, std::size_t result,
                          std::size_t count) {
   if (parameters.size() <= count || parameters[0].empty() || parameters[0].back() != '*') return {};
@@ -118,7 +119,7 @@ KernelWrites of_distinct(const std::vector<Text>& parameters, std::size_t result
   return writes;
 }
 
-/// The object that an argument is, or null where there is none.
+/// Copies an argument's value. Returns false if there is none.
 template <typename T>
 bool argument(void* const* arguments, std::size_t number, T& value) {
   if (arguments == nullptr || arguments[number] == nullptr) return false;
@@ -144,16 +145,16 @@ void* word_at(const void* object, std::size_t offset) {
   return word;
 }
 
-/// The first address of device memory in an object; null if there is none.
+/// Returns the first address of device memory in an object, or null.
 void* first_address(const void* object, std::size_t bytes) {
   for (std::size_t at = 0; at + sizeof(void*) <= bytes; at += sizeof(void*))
     if (is_device_memory(word_at(object, at))) return word_at(object, at);
   return nullptr;
 }
 
-/// Where TensorIterator's functor for tensors that aren't contiguous has its addresses: it begins
-/// with an OffsetCalculator, for up to 25 dimensions (four numbers each, one more for each other
-/// tensor).
+/// Returns the offset of the addresses in TensorIterator's functor for non-contiguous tensors. It
+/// begins with an OffsetCalculator for up to 25 dimensions, with three numbers and one more per
+/// tensor for each dimension.
 std::size_t behind_calculator(std::size_t tensors) {
   constexpr std::size_t kDimensions = 25;
   constexpr std::size_t kNumber = 4;
@@ -162,7 +163,7 @@ std::size_t behind_calculator(std::size_t tensors) {
   return (calculator + sizeof(void*) - 1) / sizeof(void*) * sizeof(void*);
 }
 
-/// Whether so many addresses of device memory are at that place.
+/// Returns true if there are `count` addresses of device memory at this offset.
 bool has_addresses(const void* object, std::size_t bytes, std::size_t offset, std::size_t count) {
   if (offset + count * sizeof(void*) > bytes) return false;
   for (std::size_t i = 0; i < count; ++i)
@@ -170,9 +171,9 @@ bool has_addresses(const void* object, std::size_t bytes, std::size_t offset, st
   return true;
 }
 
-/// What such a functor writes to: the first address where it has those of all tensors, else the
-/// one at a known place behind the calculator. Dimensions that aren't used hold whatever was there,
-/// addresses too, so only the right place counts.
+/// Returns the output of such a functor: the first address if those of all tensors are found,
+/// otherwise the one at a known offset after the calculator. The calculator's unused dimensions may
+/// contain any data, even addresses, so only the exact offset is checked.
 void* output_of_functor(const void* functor, std::size_t bytes, const KernelWrites& writes) {
   constexpr std::size_t kMaxTensors = 8;
   const bool all = writes.tensors == 0;
@@ -187,7 +188,7 @@ void add_forgotten(std::vector<Effect>& effects, void* to, std::size_t bytes) {
   if (to != nullptr && bytes != 0) effects.push_back({Kind::pointers, to, bytes});
 }
 
-/// Bytes of an argument; 0 where they aren't known.
+/// Returns the size of an argument in bytes, or 0 if unknown.
 std::size_t bytes_of(const KernelWrites& writes, std::size_t number) {
   return number < writes.argument_bytes.size() ? writes.argument_bytes[number] : 0;
 }
@@ -198,9 +199,9 @@ void add_block(std::vector<Effect>& effects, void* to) {
 
 void add_reduction(const KernelWrites& writes, void* const* arguments,
                    std::vector<Effect>& effects) {
-  // ReduceOp: the operation (empty), the neutral element (one byte), and the ReduceConfig, which
-  // begins with the bytes of an element, the number of inputs and of outputs. At its end are the
-  // address of the inputs, two of outputs, three of buffers and two words more.
+  // ReduceOp contains the operation (empty), the neutral element (one byte), and the ReduceConfig,
+  // which begins with the size of an element and the numbers of inputs and outputs. It ends with
+  // one address of the inputs, two of outputs, three of buffers, and two more words.
   constexpr std::size_t kAtTheEnd = 8 * sizeof(void*);
   std::int32_t config[3] = {};
   const std::size_t size = bytes_of(writes, writes.object);
@@ -224,7 +225,7 @@ void add_functor(const KernelWrites& writes, void* const* arguments, std::vector
   const void* const functor = arguments[writes.object];
   const std::size_t bytes = bytes_of(writes, writes.object);
   if (functor == nullptr || bytes < sizeof(void*)) return;
-  // Without dimensions to calculate with, the output's address is the first.
+  // Without an offset calculator, the output's address is the first word.
   std::size_t place = 0;
   if (writes.word == KernelWrites::kLastWord) place = bytes - sizeof(void*);
   void* const there = word_at(functor, place);
@@ -247,7 +248,7 @@ void add_anything(const KernelWrites& writes, void* const* arguments,
 
 void add_truth(const KernelWrites& writes, const TruthKernel& truth, void* const* arguments,
                std::vector<Effect>& effects) {
-  // Working out more of them takes longer than knowing them is worth.
+  // For more elements, the computation would cost more than the known values are worth.
   constexpr std::uint64_t kMost = 4 << 20;
   char* places[3] = {};
   std::memcpy(static_cast<void*>(places), arguments[2], (1 + truth.tensors) * sizeof places[0]);
@@ -274,7 +275,7 @@ bool is_zero(const char* element, const KernelWrites& kind) {
   return kind.floating ? (element[last] & kWithoutSign) == 0 : element[last] == 0;
 }
 
-/// The elements of which something is known, in whole numbers of elements.
+/// Visits the elements of which at least a part is known, as whole elements.
 template <typename Take>
 void each_element(const Effect& effect, Take take) {
   const std::size_t size = effect.element.element;
@@ -313,7 +314,7 @@ std::int64_t distinct_in(const Effect& effect) {
   return count;
 }
 
-/// Whether `wanted` is among the truth values that are known.
+/// Returns true if `wanted` is one of the known truth values.
 bool is_among(const Effect& effect, bool wanted) {
   bool found = false;
   each_element(effect, [&](const char* element) {
@@ -337,7 +338,7 @@ std::int64_t result_of(const Effect& effect) {
   }
 }
 
-/// Writes into device memory what is shorter than a page.
+/// Writes less than a page to device memory.
 void put(void* to, const void* bytes, std::size_t size) {
   if (bytes_of_block_from(to) < size) return;
   std::memcpy(to, bytes, size);
@@ -351,7 +352,7 @@ void fill(const Effect& effect) {
     contents_zeroed(effect.to, effect.bytes);
     return;
   }
-  // A large constant is not worth what it costs.
+  // The values of a large fill are not worth the cost.
   constexpr std::size_t kMost = std::size_t{64} << 20;
   if (effect.bytes > kMost || !has_room_for_contents(effect.bytes)) return;
   auto* const to = static_cast<char*>(effect.to);
@@ -375,10 +376,11 @@ KernelWrites writes_of(const std::string& signature) {
         has(text, "plus") || has(text, "::Sum") ? of_sum(parameters) : KernelWrites();
     if (sum.kind != Kind::nothing) return sum;
   }
-  // (elements, flags, kept ones, int64_t* number of them, state, selection, equality, count, ...)
+  // (elements, flags, selected elements, int64_t* number selected, state, selection, equality,
+  // count, ...).
   if (has(text, "cub::DeviceSelectSweepKernel<") && has(text, "equal_to<"))
     return of_distinct(parameters, 3, 7);
-  // (keys, kept keys, values, sums, number of keys, state, int, equality, sum, count, ...)
+  // (keys, unique keys, values, sums, number of keys, state, int, equality, sum, count, ...).
   if (has(text, "cub::DeviceReduceByKeyKernel<") && has(text, "equal_to<"))
     return of_distinct(parameters, 4, 9);
   if (has(text, "reduce_kernel<") && has(parameters[0], "::ReduceOp<")) {
@@ -421,7 +423,7 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
     case Kind::fill:
     case Kind::elements: {
       if (!argument(arguments, 2, to)) break;
-      // Where the elements' size isn't known they may be as large as any.
+      // An unknown element size is taken as the largest possible.
       constexpr std::size_t kLargest = 16;
       const std::size_t element = writes.element == 0 ? kLargest : writes.element;
       const std::size_t bytes =
@@ -441,7 +443,7 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
       break;
     case Kind::lists:
       if (writes.lists) add_lists(*writes.lists, arguments, blocks, effects);
-      [[fallthrough]];  // There are pointers among the other arguments.
+      [[fallthrough]];  // Other arguments are pointers.
     case Kind::pointers:
       for (const std::size_t place : writes.places)
         if (argument(arguments, place, to)) add_block(effects, to);
@@ -453,7 +455,7 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
     case Kind::distinct: {
       const bool sum = writes.kind == Kind::sum;
       const std::size_t result = sum ? 1 : writes.places[1];
-      // A pointer, or an iterator with one: behind or before an operation without a state.
+      // A pointer, or an iterator that contains one, before or after an operation without state.
       if (arguments[0] != nullptr) from = first_address(arguments[0], 2 * sizeof(void*));
       if (writes.element == 0 || from == nullptr || !argument(arguments, result, to)) break;
       const std::uint64_t count =

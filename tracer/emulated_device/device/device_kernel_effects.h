@@ -1,8 +1,9 @@
 #pragma once
 
-// What a launch does to device memory although kernels are not executed. What a kernel writes is
-// forgotten, so that nothing stale is read; a few kernels whose result PyTorch's host code reads
-// back, to decide on sizes and ways, are carried out on what memory holds.
+// Effects of a launch on device memory, although kernels are not executed. The contents that a
+// kernel overwrites are forgotten, so that no stale values are read. A few kernels whose result
+// PyTorch's host code reads back to decide on sizes and code paths are executed on the contents of
+// memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,67 +17,80 @@
 
 namespace optrace::emulated {
 
-/// How a kernel's arguments tell what it writes, by its name: the host knows nothing else.
+/// Description of the memory that a kernel writes in terms of its arguments. It is derived from the
+/// kernel's name, the only information available on the host.
 struct KernelWrites {
   enum class Kind {
-    nothing,   ///< Nothing that can be told, as of names without a signature.
-    fill,      ///< Argument 0: the number of elements (int), 1: the value, 2: where they are.
-    elements,  ///< Argument 0: the number of elements (int), 2: where they are.
-    truth,     ///< Argument 0: the number of elements (int), 1: the functor, 2: where the truth
-               ///< values and the operands are.
-    strided,   ///< The object is a functor that knows where the elements are.
-    lists,     ///< Argument 0 has the addresses of lists of tensors.
-    reduced,   ///< The object is PyTorch's ReduceOp, which knows where the result is.
-    sum,       ///< Argument 0: the elements, 1: the result (int), 2: how many there are.
-    distinct,  ///< Elements are counted that differ from the one before: `places`.
-    all,       ///< As reduced. What isn't known decides nothing: all of it is true, and none of it
-               ///< is.
-    any,
-    pointers,  ///< Those arguments of `places` begin with pointers to what isn't constant.
-    anything,  ///< The name doesn't say what the arguments are: of each, the first word that is an
-               ///< address of device memory may be written to.
+    nothing,  ///< Unknown, for example a name without a signature.
+    /// Argument 0 is the number of elements (int), 1 the value, 2 the address of the elements.
+    fill,
+    /// Argument 0 is the number of elements (int), 2 their address.
+    elements,
+    /// Argument 0 is the number of elements (int), 1 the functor, 2 the addresses of the truth
+    /// values and the operands.
+    truth,
+    strided,  ///< The object is a functor that contains the address of the elements.
+    lists,    ///< Argument 0 contains the addresses of lists of tensors.
+    reduced,  ///< The object is PyTorch's ReduceOp, which contains the address of the result.
+    /// Argument 0 is the address of the elements, 1 that of the result (int), 2 the number of
+    /// elements.
+    sum,
+    /// Counts the elements that differ from the previous one; `places` lists the arguments.
+    distinct,
+    /// Conjunction, with the object of `reduced`. Unknown elements are ignored, so the result
+    /// without known elements is true.
+    all,
+    any,       ///< Disjunction, like `all`; the result without known elements is false.
+    pointers,  ///< The arguments listed in `places` begin with pointers to non-const.
+    /// The name has no signature: for each argument, the first word that is an address of device
+    /// memory is taken as written.
+    anything,
   };
   Kind kind = Kind::nothing;
-  std::size_t element = 0;      ///< Bytes of an element; 0: not known.
-  bool floating = false;        ///< Elements are floating-point numbers, whose zero has two signs.
-  bool counts = false;          ///< Of sums: elements that aren't zero count as one each.
-  std::size_t count_bytes = 4;  ///< Of the argument that says how many elements there are.
-  std::size_t object = 0;       ///< Which argument is the object, in strided, reduced, all and any.
-  std::size_t tensors = 0;  ///< Of strided: that the functor has places of; 0: as many as it has.
-  /// Of strided, with `tensors`: which word behind the places' calculator is the output's address;
-  /// kLastWord: the functor's last.
+  std::size_t element = 0;      ///< Size of an element in bytes; 0: unknown.
+  bool floating = false;        ///< True for floating-point elements, whose zero has two signs.
+  bool counts = false;          ///< For `sum`: each element that is not zero counts as one.
+  std::size_t count_bytes = 4;  ///< Size in bytes of the argument that is the number of elements.
+  /// Index of the argument that is the object, for `strided`, `reduced`, `all` and `any`.
+  std::size_t object = 0;
+  /// For `strided`: the number of tensor addresses in the functor; 0: determined from the functor.
+  std::size_t tensors = 0;
+  /// For `strided` with `tensors`: index of the word after the offset calculator that is the
+  /// output's address; kLastWord: the functor's last word.
   std::size_t word = 0;
   static constexpr std::size_t kLastWord = ~std::size_t{0};
-  /// Bytes of each argument; none where they aren't known. Whoever knows the kernel's image fills
-  /// them in, where needs_sizes() says so.
+  /// Size of each argument in bytes; empty if unknown. If needs_sizes() is true, the caller sets it
+  /// from the kernel's image.
   std::vector<std::size_t> argument_bytes;
-  std::vector<std::size_t> places;  ///< Of distinct: the elements', the result's and the number's.
-  std::optional<TruthKernel> truth = std::nullopt;  ///< What makes truth values.
+  /// For `distinct`: indexes of the arguments for the elements, the result and the count.
+  std::vector<std::size_t> places;
+  /// For `truth`: the kernel that computes truth values.
+  std::optional<TruthKernel> truth = std::nullopt;
   std::optional<TensorLists> lists = std::nullopt;
 };
 
-/// By a demangled name with its signature: "void f<float>(int, float*)"; or by one without, as
-/// Triton's kernels have.
+/// Derives the description from a demangled name with its signature, "void f<float>(int, float*)",
+/// or from a name without a signature, such as that of a Triton kernel.
 OPTRACE_DEVICE_EXPORT KernelWrites writes_of(const std::string& signature);
 
-/// Whether the arguments' sizes are looked at.
+/// Returns true if argument_bytes is used.
 OPTRACE_DEVICE_EXPORT bool needs_sizes(const KernelWrites& writes);
 
-/// A change of device memory that a launch makes.
+/// A change of device memory made by a launch.
 struct Effect {
-  KernelWrites::Kind
-      kind;  ///< fill, truth, sum, distinct, all, any; pointers: what is there is forgotten.
+  /// One of fill, truth, sum, distinct, all, any; or pointers: the contents are forgotten.
+  KernelWrites::Kind kind;
   void* to;
-  std::size_t bytes;            ///< Of what is forgotten or filled, or of the result.
-  std::string value = {};       ///< Of fills: an element; of truth values: the functor.
-  const void* from = nullptr;   ///< The elements of which there is a result.
-  std::uint64_t count = 0;      ///< How many.
-  KernelWrites element = {};    ///< What they are.
-  const void* other = nullptr;  ///< Of truth values: the second operand; null if there is none.
+  std::size_t bytes;            ///< Number of bytes forgotten or filled, or size of the result.
+  std::string value = {};       ///< For fills: an element; for truth values: the functor.
+  const void* from = nullptr;   ///< The elements that the result is computed from.
+  std::uint64_t count = 0;      ///< Number of elements.
+  KernelWrites element = {};    ///< Type of the elements.
+  const void* other = nullptr;  ///< For truth values: the second operand, or null.
 };
 
-/// Of a launch of so many blocks with those arguments, as cudaLaunchKernel takes them. The
-/// arguments are only looked at during the call.
+/// Returns the effects of a launch of `blocks` blocks with the arguments of cudaLaunchKernel, which
+/// are accessed only during the call.
 OPTRACE_DEVICE_EXPORT std::vector<Effect> effects_of(const KernelWrites& writes,
                                                      void* const* arguments, std::size_t blocks);
 

@@ -21,10 +21,10 @@ struct Module {
   bool checked = false;
   bool has_image = false;
   std::deque<Kernel> kernels;
-  std::deque<std::string> names;  // Of kernels found by name.
+  std::deque<std::string> names;  // Names of kernels found by name.
   std::unordered_map<std::string, Kernel*> by_name;
-  std::shared_ptr<const KernelImage> code;  // Read when it is first asked for.
-  std::deque<const void*> hosts;            // What to forget with it.
+  std::shared_ptr<const KernelImage> code;  // Parsed on demand.
+  std::deque<const void*> hosts;            // Host functions to unregister with the module.
 };
 
 namespace {
@@ -32,7 +32,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxRegisters = 255;
-// What the driver gives every thread, whatever its image says.
+// The driver's minimum per thread, independent of the image.
 constexpr int kLeastRegisters = 16;
 
 std::mutex kernels_mutex;
@@ -45,7 +45,7 @@ struct Variable {
 };
 
 struct Everything {
-  // torch registers 25,000 kernels when it is imported.
+  // PyTorch registers 25,000 kernels when it is imported.
   Everything() { kernels.reserve(32768); }
   std::unordered_map<const void*, std::unique_ptr<Module>> modules;
   std::unordered_map<const void*, Kernel*> kernels;  // By host function and by handle.
@@ -53,11 +53,12 @@ struct Everything {
 };
 
 Everything& everything() {
-  static auto* const all = new Everything;  // Kernels are forgotten at a process's very end.
+  // Never destroyed, because kernels are unregistered when the process ends.
+  static auto* const all = new Everything;
   return *all;
 }
 
-// With kernels_mutex held.
+// The following require kernels_mutex to be locked.
 
 Status check(Module& module) {
   if (!module.checked) {
@@ -93,7 +94,7 @@ cudaOccDeviceProp occupancy_properties() {
   return properties;
 }
 
-/// False for a part that the CUDA of the torch at hand doesn't know yet.
+/// Returns false for a part that the installed CUDA version doesn't support.
 bool occupancy(const KernelFigures& kernel, int threads, std::size_t dynamic_shared, int& blocks) {
   cudaOccFuncAttributes attributes;
   attributes.maxThreadsPerBlock = kernel.max_threads;
@@ -138,7 +139,7 @@ void describe(Call& call, const char* name, const Launch& launch, std::uint64_t 
   }
 }
 
-/// The launch as a profiler sees it.
+/// Returns the launch in the form reported to a profiler.
 Work work_of(Kernel& kernel, const Launch& launch) {
   Work work;
   work.kernel = kernel.name;
@@ -149,7 +150,7 @@ Work work_of(Kernel& kernel, const Launch& launch) {
   }
   work.dynamic_shared = launch.dynamic_shared;
   KernelFigures figures{};
-  // Which takes a look into its image.
+  // Requires the image to be parsed.
   if (observed() && figures_of(&kernel, figures) == Status::success) {
     work.static_shared = figures.static_shared;
     work.registers = figures.registers;
@@ -165,7 +166,7 @@ KernelWrites writes_of_kernel(const char* mangled) {
   return writes_of(signature);
 }
 
-/// Bytes of each, by the kernel's image; none if it doesn't say.
+/// Returns the size of each parameter in bytes from the kernel's image; empty if unknown.
 std::vector<std::size_t> parameter_bytes(Kernel& kernel) {
   const std::lock_guard lock(kernels_mutex);
   CubinFigures cubin{};
@@ -174,7 +175,7 @@ std::vector<std::size_t> parameter_bytes(Kernel& kernel) {
   return cubin.parameters;
 }
 
-/// What the launch does to device memory.
+/// Returns the effects of a launch on device memory.
 std::vector<Effect> effects_of_launch(Kernel& kernel, const Launch& launch) {
   if (launch.arguments == nullptr) return {};
   std::shared_ptr<const KernelWrites> writes;
@@ -321,7 +322,7 @@ Status figures_of(Kernel* kernel, KernelFigures& figures) {
   figures.local = cubin.local;
   figures.binary_version = cubin.binary_version;
   figures.ptx_version = cubin.ptx_version;
-  // Registers are given to warps in units of 256, and a block has 64 Ki of them.
+  // Registers are allocated to warps in units of 256, and a block has 65,536 of them.
   constexpr int kUnit = 256;
   const int each_warp = (figures.registers * kWarp + kUnit - 1) / kUnit * kUnit;
   const int by_registers = 65536 / each_warp / 4 * 4 * kWarp;
@@ -385,7 +386,7 @@ Operation launch_operation(Kernel& kernel, const Launch& launch) {
       NodeKind::kernel, "kernel", {}, [name = std::string(kernel.name), launch](Call& call) {
         describe(call, name.c_str(), launch, 0);
       }};
-  // The arguments are gone when the graph runs.
+  // Computed now, because the arguments don't exist any more when the graph runs.
   operation.run = [effects = effects_of_launch(kernel, launch)] { apply(effects); };
   operation.work = work_of(kernel, launch);
   return operation;
@@ -450,7 +451,7 @@ Status variable_of(const void* host, void*& address, std::size_t& bytes) {
       if (address == place) return Status::success;
     }
   }
-  release(place);  // Another thread was faster.
+  release(place);  // Another thread has registered it in the meantime.
   return Status::success;
 }
 

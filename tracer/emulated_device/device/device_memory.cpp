@@ -1,4 +1,4 @@
-// Device memory: host memory, reserved but not committed until it is touched.
+// Device memory is host memory, reserved but not committed until it is accessed.
 
 #include "tracer/emulated_device/device/device_memory.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMaxDevices = 64;
-// What a context takes on a device before a program allocates anything, about.
+// Approximate memory that a context uses on a device before a program allocates any.
 constexpr std::uint64_t kContextMemory = 512ULL << 20;
 
 std::mutex memory_mutex;
@@ -29,11 +29,12 @@ const HeldAcrossFork<memory_mutex> memory_held;
 
 struct Mapping {
   Allocation allocation;
-  bool owned;   ///< Ours to unmap: neither the program's own memory nor a part of a reservation.
-  bool shared;  ///< Of a file in memory.
+  /// True if to be unmapped here: neither the program's own memory nor a part of a reservation.
+  bool owned;
+  bool shared;  ///< True if mapped from a file in memory.
 };
 
-/// By their first address.
+/// Mappings by their first address.
 std::map<std::uintptr_t, Mapping>& mappings() {
   static auto* const mappings = new std::map<std::uintptr_t, Mapping>;
   return *mappings;
@@ -53,7 +54,7 @@ bool known_device(int device) {
   return device >= 0 && device < device_count();
 }
 
-/// The mapping that an address lies in. With memory_mutex held.
+/// Returns the mapping that contains an address. Requires memory_mutex to be locked.
 const Mapping* mapping_at(std::uintptr_t address) {
   auto next = mappings().upper_bound(address);
   if (next == mappings().begin()) return nullptr;
@@ -172,8 +173,7 @@ void fill_memory(void* pointer, int value, std::size_t bytes) {
     known = found != nullptr && found->allocation.kind == MemoryKind::device;
     if (known) mapping = *found;
   }
-  // Pages that were never touched are zeros already: giving a large range of zeros back to the
-  // system costs no memory, which filling it would.
+  // Returning the pages of a large range to the system makes them zeros without using memory.
   constexpr std::size_t kLarge = 1 << 20;
   if (known && value == 0 && bytes >= kLarge && begin < end &&
       ::madvise(reinterpret_cast<void*>(begin), end - begin,

@@ -7,7 +7,8 @@ namespace {
 
 std::atomic<const Observer*> looking{nullptr};
 std::atomic<std::uint32_t> last_number{0};
-thread_local std::uint32_t call_number = 0;  // Of the call that this thread is in.
+// Number of the call that this thread is executing; 0: none.
+thread_local std::uint32_t call_number = 0;
 
 }  // namespace
 

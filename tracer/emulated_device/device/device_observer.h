@@ -1,7 +1,7 @@
 #pragma once
 
-// What a profiler sees of the devices: the calls that have them work, and the work. The library of
-// CUPTI looks, the runtime and the driver tell.
+// Interface for a profiler: calls that give devices work, and that work. The emulated CUPTI
+// observes; the runtime and the driver report.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,39 +11,39 @@
 
 namespace optrace::emulated {
 
-/// What a device does at once: a kernel (which isn't executed), a copy or a fill.
+/// A unit of device work: a kernel (which is not executed), a copy or a fill.
 struct Work {
   enum class Kind { kernel, copy, fill };
   Kind kind = Kind::kernel;
-  std::string kernel;  ///< Mangled.
+  std::string kernel;  ///< Mangled name.
   unsigned grid[3] = {0, 0, 0};
   unsigned block[3] = {0, 0, 0};
   unsigned cluster[3] = {0, 0, 0};
   std::size_t dynamic_shared = 0;
   std::size_t static_shared = 0;
   int registers = 0;
-  std::size_t bytes = 0;  ///< Of copies and fills.
-  int direction = 0;      ///< Of copies; numbered as cudaMemcpyKind.
+  std::size_t bytes = 0;  ///< Of a copy or fill.
+  int direction = 0;      ///< Of a copy; values of cudaMemcpyKind.
 };
 
-/// Both functions may be called by any number of threads at once.
+/// Callbacks. Any number of threads may call them at once.
 struct Observer {
-  /// A function of the runtime's or the driver's begins or ends, on this thread. `number` tells
-  /// calls apart.
+  /// Called when a function of the runtime or the driver begins or ends on this thread. `number`
+  /// identifies the call.
   void (*call)(const char* function, bool begins, std::uint32_t number);
-  /// The work of that call, or of a graph that it launches, on a stream of that number (0: a
-  /// default one).
+  /// Called for the work of that call, or of a graph that it launches. `stream` is the number of
+  /// the stream, 0 for a default one.
   void (*work)(const Work& work, std::uint32_t number, std::uint64_t stream);
 };
 
-/// From now on that one looks; null: nobody.
+/// Sets the observer; null removes it.
 OPTRACE_DEVICE_EXPORT void observe_with(const Observer* observer);
 
-/// Whether anybody looks.
+/// Returns true if there is an observer.
 OPTRACE_DEVICE_EXPORT bool observed();
 
-/// A call of `function` that has a device work, if anybody looks. Inside of another one it is a
-/// part of that.
+/// Reports a call of `function`, which gives a device work, to the observer. A nested call is part
+/// of the outer one.
 class OPTRACE_DEVICE_EXPORT ObservedCall {
  public:
   explicit ObservedCall(const char* function);

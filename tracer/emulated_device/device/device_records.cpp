@@ -1,4 +1,4 @@
-// What calls decide on, handed to the in-process agent as records of the trace.
+// Records of calls, passed to the in-process agent for the trace.
 
 #include <atomic>
 #include <cerrno>
@@ -17,14 +17,14 @@
 namespace optrace::emulated {
 namespace {
 
-// Beyond these, calls are still noted, but without saying what they were.
+// Beyond these limits, calls are still recorded, but without a description.
 constexpr std::size_t kMaxRecords = 65536;
 constexpr std::size_t kMaxBytes = 32ULL << 20;
 
 std::mutex records_mutex;
 const HeldAcrossFork<records_mutex> records_held;
 
-/// The records kept in one recording.
+/// The records of one recording.
 struct Records {
   std::uint32_t round = 0;
   std::size_t bytes = 0;
@@ -32,7 +32,8 @@ struct Records {
 };
 
 Records& records() {
-  static auto* const records = new Records;  // CUDA is called until a process's very end.
+  // Never destroyed, because CUDA may be called until the process ends.
+  static auto* const records = new Records;
   return *records;
 }
 
@@ -44,7 +45,7 @@ std::uint32_t running_round() {
   return functions == nullptr ? 0 : functions->recording();
 }
 
-/// The id of the record with this text; 0 when there is no room for one more.
+/// Returns the id of the record with this text, or 0 if there is no room for another.
 std::uint32_t record_of(const optrace_device_functions& functions, std::uint32_t round,
                         const std::string& text) {
   const std::lock_guard lock(records_mutex);
@@ -66,9 +67,9 @@ std::uint32_t record_of(const optrace_device_functions& functions, std::uint32_t
 
 thread_local const void* called_at = nullptr;
 
-/// What programs ask, and whose answer is no failure.
+/// A query whose normal result is an error.
 struct Answer {
-  const char* function;  ///< How its name begins; empty: any.
+  const char* function;  ///< Prefix of the function's name; empty: any.
   int error;             ///< 0: any.
 };
 constexpr Answer kAnswers[] = {
@@ -91,8 +92,8 @@ bool is_answer(const char* function, int error) {
   return false;
 }
 
-/// Where optrace follows emulated devices as it does real ones, their work is told of by CUPTI, and
-/// what libraries are asked for by what stands before them (tracer/in_process/cuda_calls/).
+/// If optrace traces emulated devices like real ones, their work is reported by CUPTI and library
+/// calls are recorded by tracer/in_process/cuda_calls/.
 bool is_told_elsewhere(const char* kind) {
   static const bool follows = [] {
     const char* const wish = std::getenv("OPTRACE_DEVICE_ACTIVITY");
@@ -153,7 +154,7 @@ extern "C" int optrace_device_use(const struct optrace_device_functions* functio
       functions->new_record == nullptr || functions->recording == nullptr)
     return -EINVAL;
   const std::lock_guard lock(records_mutex);
-  // Only once: a call may be using them.
+  // Set only once, because a call may be using the functions.
   if (agent.load(std::memory_order_relaxed) != nullptr) return 0;
   agent_functions = *functions;
   agent.store(&agent_functions, std::memory_order_release);

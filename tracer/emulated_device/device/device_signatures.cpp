@@ -3,7 +3,7 @@
 namespace optrace::emulated {
 namespace {
 
-// Names as the demangler writes them; of two that begin alike the longer one is first.
+// Names in the demangler's format. A name precedes those that are its prefixes.
 constexpr ElementType kTypes[] = {
     {"c10::complex<double>", 16, false},
     {"c10::complex<float>", 8, false},
@@ -30,7 +30,8 @@ bool is_word(char letter) {
          (letter >= 'A' && letter <= 'Z');
 }
 
-/// What stands before the next comma or the end, outside of all brackets.
+/// Returns the text before the next comma outside all brackets, or the rest, and removes it from
+/// `text`.
 Text next_part(Text& text) {
   int depth = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Demangled names of kernels, taken apart.
+// Parser of demangled kernel names.
 
 #include <cstddef>
 #include <string_view>
@@ -12,30 +12,30 @@ namespace optrace::emulated {
 
 using Text = std::string_view;
 
-/// A type of elements.
+/// An element type.
 struct ElementType {
   Text name;
   std::size_t bytes;
-  bool floating;  ///< Its zero has two signs.
+  bool floating;  ///< True if its zero has two signs.
 };
 
 bool has(Text text, Text part);
 
 bool begins(Text text, Text part);
 
-/// The first type of elements that is named in a text; null if none is.
+/// Returns the first element type named in a text, or null.
 const ElementType* first_type(Text text);
 
-/// The texts of a list, without the spaces around them.
+/// Splits a list and removes the spaces around its parts.
 std::vector<Text> parts_of(Text list);
 
-/// The types of a function's parameters, which its signature ends with.
+/// Returns the types of a function's parameters, which its signature ends with.
 std::vector<Text> parameters_of(Text signature);
 
-/// The arguments of the template that a type is: of "a::F<float, 1>", "float" and "1".
+/// Returns the arguments of a template type: "float" and "1" for "a::F<float, 1>".
 std::vector<Text> template_arguments(Text type);
 
-/// What follows the first `mark` in a text; empty if it isn't there.
+/// Returns the text after the first `mark`, or an empty text.
 Text after(Text text, Text mark);
 
 }  // namespace optrace::emulated

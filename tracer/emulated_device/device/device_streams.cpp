@@ -15,7 +15,7 @@
 namespace optrace::emulated {
 
 struct Graph {
-  std::vector<std::unique_ptr<GraphNode>> nodes;  // Each behind what it depends on.
+  std::vector<std::unique_ptr<GraphNode>> nodes;  // Each follows its dependencies.
   std::vector<std::shared_ptr<void>> kept;
 };
 
@@ -28,7 +28,7 @@ namespace {
 struct Capture {
   std::uint64_t id;
   std::shared_ptr<Graph> graph;
-  bool own_graph;  // Made for it, and given to whom ends it.
+  bool own_graph;  // Created for the capture, and passed to the caller that ends it.
   CaptureMode mode;
   const void* thread;
   Stream* origin;
@@ -52,13 +52,13 @@ struct Event {
   unsigned flags = 0;
   bool recorded = false;
   std::chrono::steady_clock::time_point time;
-  std::shared_ptr<Capture> capture;  // Recorded in it: not an event of this time.
+  std::shared_ptr<Capture> capture;  // The capture in which it was recorded; it then has no time.
   std::vector<GraphNode*> nodes;
 };
 
 namespace {
 
-// Flags, as cudaStreamNonBlocking and cudaEventDisableTiming.
+// Values of cudaStreamNonBlocking and cudaEventDisableTiming.
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kDisableTiming = 2;
 constexpr std::size_t kMaxDevices = 64;
@@ -67,14 +67,14 @@ constexpr std::size_t kDefaultStreams = kMaxDevices;
 std::mutex streams_mutex;
 const HeldAcrossFork<streams_mutex> streams_held;
 
-/// All that lives. Handles are addresses, of which only those in here are ever followed.
+/// All existing objects. Handles are addresses; only those found here are dereferenced.
 struct Everything {
   std::unordered_map<void*, std::unique_ptr<Stream>> streams;
   std::unordered_map<void*, std::unique_ptr<Event>> events;
   std::unordered_map<Graph*, std::shared_ptr<Graph>> graphs;
   std::unordered_map<GraphExec*, std::shared_ptr<GraphExec>> execs;
   std::unordered_map<GraphNode*, Graph*> nodes;
-  std::vector<std::shared_ptr<Capture>> captures;  // Those going on.
+  std::vector<std::shared_ptr<Capture>> captures;  // Captures in progress.
   Stream legacy[kDefaultStreams];
   std::uint64_t last_stream = 0;
   std::uint64_t last_capture = 0;
@@ -82,7 +82,8 @@ struct Everything {
 
 Everything& everything() {
   static auto* const all = [] {
-    auto* const made = new Everything;  // CUDA is called until a process's very end.
+    // Never destroyed, because CUDA may be called until the process ends.
+    auto* const made = new Everything;
     for (std::size_t i = 0; i < kDefaultStreams; ++i) {
       made->legacy[i].device = static_cast<int>(i);
       made->legacy[i].legacy = true;
@@ -94,9 +95,9 @@ Everything& everything() {
 
 std::atomic<int> captures_going_on{0};
 thread_local CaptureMode interaction = CaptureMode::global;
-// A thread's own default streams, one a device; its address tells threads apart.
+// A thread's own default streams, one per device.
 thread_local std::vector<std::unique_ptr<Stream>> own_streams;
-thread_local char this_thread;
+thread_local char this_thread;  // Its address identifies the thread.
 
 Stream* own_stream() {
   const auto device = static_cast<std::size_t>(current_device());
@@ -109,7 +110,7 @@ Stream* own_stream() {
   return stream.get();
 }
 
-// What follows is called with streams_mutex held.
+// The following require streams_mutex to be locked.
 
 Stream* stream_of(void* handle) {
   const auto number = reinterpret_cast<std::uintptr_t>(handle);
@@ -129,7 +130,7 @@ bool going_on(const std::shared_ptr<Capture>& capture) {
   return capture != nullptr && std::find(all.begin(), all.end(), capture) != all.end();
 }
 
-/// A blocking stream captures: the legacy stream would have to wait for it.
+/// Returns true if a blocking stream is capturing, for which the legacy stream would have to wait.
 bool blocking_capture() {
   const Everything& all = everything();
   return !all.captures.empty() &&
@@ -173,7 +174,7 @@ void forget(const Graph& graph) {
   }
 }
 
-/// A copy of the nodes with their operations and of what is kept alive for them.
+/// Copies the nodes with their operations, and the objects kept alive for them.
 void copy(const Graph& from, Graph& to, bool known) {
   std::unordered_map<const GraphNode*, GraphNode*> copies;
   for (const auto& node : from.nodes) {
@@ -390,7 +391,7 @@ Status end_capture(void* stream, Graph** graph) {
   if (capture->mode != CaptureMode::relaxed && capture->thread != &this_thread)
     return Status::capture_wrong_thread;
 
-  // Every stream that took part must have come back to where it began.
+  // Every stream that joined the capture must have been joined back to the origin.
   std::unordered_set<const GraphNode*> joined;
   std::vector<const GraphNode*> pending(origin->leaves.begin(), origin->leaves.end());
   while (!pending.empty()) {
@@ -454,7 +455,7 @@ void capture_library_call(const std::string& record) {
 }
 
 Status create_event(void** handle, unsigned flags) {
-  constexpr unsigned kKnownFlags = 7;  // Blocking synchronisation, no timing, interprocess.
+  constexpr unsigned kKnownFlags = 7;  // Blocking synchronization, no timing, interprocess.
   if (handle == nullptr || flags > kKnownFlags) return Status::invalid_value;
   const std::lock_guard lock(streams_mutex);
   auto event = std::make_unique<Event>();
@@ -570,7 +571,7 @@ Graph* create_graph() {
 }
 
 Status destroy_graph(Graph* graph) {
-  std::shared_ptr<Graph> last;  // What it keeps is let go without the lock.
+  std::shared_ptr<Graph> last;  // Its objects are released without the lock.
   const std::lock_guard lock(streams_mutex);
   const auto found = everything().graphs.find(graph);
   if (found == everything().graphs.end()) return Status::invalid_value;
@@ -686,7 +687,7 @@ Status launch_graph(GraphExec* exec, void* stream, const char* function) {
     if (on == nullptr) return Status::invalid_handle;
     if (on->legacy && blocking_capture()) return Status::capture_implicit;
     if (on->capture != nullptr) {
-      // A graph launched into a capture becomes a node with a graph of its own.
+      // A graph launched into a capture becomes a node with its own copy of the graph.
       if (on->capture->invalidated) return Status::capture_invalidated;
       GraphNode* const node = append_to_capture(*on, {NodeKind::child, nullptr, {}, {}});
       node->child = std::make_shared<Graph>();

@@ -1,7 +1,7 @@
 #pragma once
 
-// Streams, events and graphs, which the runtime and the driver share. All work is done by the time
-// that it is submitted, so nothing ever waits; what a capturing stream gets goes into its graph
+// Streams, events and graphs, shared by the runtime and the driver. All work is complete when it is
+// submitted, so nothing ever waits. Work submitted to a capturing stream is added to its graph
 // instead.
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace optrace::emulated {
 
-/// Numbered as cudaError_t and CUresult, which agree in these.
+/// Values common to cudaError_t and CUresult.
 enum class Status : int {
   success = 0,
   invalid_value = 1,
   out_of_memory = 2,
   not_initialized = 3,
-  invalid_configuration = 9,  ///< The runtime's; the driver says invalid_value.
+  invalid_configuration = 9,  ///< For the runtime; the driver returns invalid_value.
   insufficient_driver = 35,
   invalid_device = 101,
   invalid_image = 200,
@@ -46,13 +46,14 @@ enum class Status : int {
   capture_wrong_thread = 908,
 };
 
-/// Whether this process may use the devices: not after a fork() of one that has used them.
+/// Returns an error if this process may not use the devices: after a fork() of a process that has
+/// used them.
 OPTRACE_DEVICE_EXPORT Status use_devices();
 
-/// Numbered as cudaStreamCaptureMode.
+/// Values of cudaStreamCaptureMode.
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 
-/// Numbered as cudaGraphNodeType.
+/// Values of cudaGraphNodeType.
 enum class NodeKind : int {
   kernel = 0,
   copy = 1,
@@ -67,14 +68,15 @@ enum class NodeKind : int {
   conditional = 13,
 };
 
-/// What a stream does, or a graph's node. When it is replayed, `run` runs and then it is recorded
-/// as a call of the launching function with what `describe` adds; either may be empty.
+/// An operation of a stream or a graph node. On replay, `run` is called, and the operation is
+/// recorded as a call of the launching function with the values added by `describe`. Either may be
+/// empty.
 struct Operation {
   NodeKind node = NodeKind::empty;
-  const char* kind = nullptr;  ///< As Call's; null: not recorded when it is replayed.
+  const char* kind = nullptr;  ///< Kind of a Call; null: not recorded on replay.
   std::function<void()> run;
   std::function<void(Call&)> describe;
-  std::optional<Work> work = std::nullopt;  ///< As a profiler sees it.
+  std::optional<Work> work = std::nullopt;  ///< The work reported to a profiler.
 };
 
 struct Stream;
@@ -86,17 +88,17 @@ struct GraphNode {
   Operation operation;
   std::vector<GraphNode*> dependencies;
   Graph* graph = nullptr;
-  std::shared_ptr<Graph> child;  ///< Run behind the operation.
+  std::shared_ptr<Graph> child;  ///< Run after the operation.
   std::vector<std::shared_ptr<Graph>> bodies;
 };
 
-// Streams. A handle is what cudaStream_t holds: null and 1 are the legacy default stream of the
-// current device, 2 the thread's own default stream. Handles that aren't a live stream's give
+// Streams. A handle is a cudaStream_t: null and 1 are the legacy default stream of the current
+// device, 2 is the thread's own default stream. Handles of no existing stream return
 // invalid_handle.
 
 OPTRACE_DEVICE_EXPORT Status create_stream(void** handle, unsigned flags, int priority);
 OPTRACE_DEVICE_EXPORT Status destroy_stream(void* handle);
-/// The least and the greatest priority: 0 and a negative number.
+/// The lowest and the highest priority: 0 and a negative number.
 constexpr int kLeastPriority = 0;
 constexpr int kGreatestPriority = -5;
 
@@ -104,29 +106,29 @@ struct StreamState {
   int device;
   unsigned flags;
   int priority;
-  std::uint64_t number;  ///< 0: the default streams; the others count from 1.
-  bool legacy;           ///< The legacy default stream.
+  std::uint64_t number;  ///< 0 for a default stream; the others are numbered from 1.
+  bool legacy;           ///< True for the legacy default stream.
   bool capturing;
-  bool invalidated;  ///< What it captures can't be used any more.
+  bool invalidated;  ///< True if its capture can't be used any more.
   std::uint64_t capture_id;
   Graph* graph;
-  std::vector<GraphNode*> leaves;  ///< What the next node depends on.
+  std::vector<GraphNode*> leaves;  ///< Dependencies of the next node.
 };
 OPTRACE_DEVICE_EXPORT Status stream_state(void* handle, StreamState& state);
 
-/// Runs the operation and records it as a call of `function`; on a stream that captures, it becomes
-/// a node of the graph instead (`node`, if asked for; else null).
+/// Runs the operation and records it as a call of `function`. On a capturing stream, it is added to
+/// the graph as a node instead, which is stored in `node` (null if not captured).
 OPTRACE_DEVICE_EXPORT Status submit(void* stream, const char* function, Operation operation,
                                     GraphNode** node = nullptr);
-/// Whether the stream captures. invalid_handle, or capture_implicit where the legacy stream would
-/// wait for one that does.
+/// Determines if the stream is capturing. Returns invalid_handle, or capture_implicit if the legacy
+/// stream would have to wait for a capturing stream.
 OPTRACE_DEVICE_EXPORT Status capturing(void* stream, bool& answer, std::uint64_t* number = nullptr);
 
-/// Waiting: fails for a stream that captures.
+/// Synchronization. Fails for a capturing stream.
 OPTRACE_DEVICE_EXPORT Status synchronize_stream(void* handle);
 OPTRACE_DEVICE_EXPORT Status synchronize_device();
 
-/// Capturing threads forbid calls that might wait (cudaMalloc, ...) by their mode.
+/// Returns an error if the mode of a capture forbids calls that might wait (cudaMalloc, ...).
 OPTRACE_DEVICE_EXPORT Status check_unsafe_call();
 OPTRACE_DEVICE_EXPORT CaptureMode exchange_capture_mode(CaptureMode mode);
 
@@ -137,8 +139,8 @@ OPTRACE_DEVICE_EXPORT Status set_capture_dependencies(void* stream,
                                                       const std::vector<GraphNode*>& nodes,
                                                       bool replace);
 
-/// A library's work became part of the capture that this thread has begun, if any: on a GPU it
-/// would be one or more nodes of the graph.
+/// Adds a library's work to the capture begun by this thread, if any. On a GPU it would be one or
+/// more nodes of the graph.
 void capture_library_call(const std::string& record);
 
 // Events.
@@ -147,7 +149,7 @@ OPTRACE_DEVICE_EXPORT Status create_event(void** handle, unsigned flags);
 OPTRACE_DEVICE_EXPORT Status destroy_event(void* handle);
 OPTRACE_DEVICE_EXPORT Status record_event(void* event, void* stream, bool external);
 OPTRACE_DEVICE_EXPORT Status wait_event(void* stream, void* event, bool external);
-/// Success when there is nothing to wait for, which is always so outside of captures.
+/// Returns success if there is nothing to wait for, which is always the case outside captures.
 OPTRACE_DEVICE_EXPORT Status query_event(void* event);
 OPTRACE_DEVICE_EXPORT Status elapsed_time(void* start, void* end, float& milliseconds);
 
@@ -157,16 +159,17 @@ OPTRACE_DEVICE_EXPORT Graph* create_graph();
 OPTRACE_DEVICE_EXPORT Status destroy_graph(Graph* graph);
 OPTRACE_DEVICE_EXPORT Status add_node(Graph* graph, const std::vector<GraphNode*>& dependencies,
                                       Operation operation, GraphNode** node);
-/// A graph that the node has and that doesn't run with it: the body of a conditional one.
+/// Adds a graph that belongs to the node but does not run with it: the body of a conditional node.
 OPTRACE_DEVICE_EXPORT Status add_body(GraphNode* node, Graph** body);
 OPTRACE_DEVICE_EXPORT Status graph_nodes(Graph* graph, std::vector<GraphNode*>& nodes);
 OPTRACE_DEVICE_EXPORT Status node_dependencies(GraphNode* node, std::vector<GraphNode*>& nodes);
-/// Keeps something alive as long as the graph and what is made of it.
+/// Keeps an object alive as long as the graph and the graphs made from it.
 OPTRACE_DEVICE_EXPORT Status keep_with_graph(Graph* graph, std::shared_ptr<void> kept);
 OPTRACE_DEVICE_EXPORT Status clone_graph(Graph* original, Graph** clone);
 OPTRACE_DEVICE_EXPORT Status instantiate(Graph* graph, GraphExec** exec);
 OPTRACE_DEVICE_EXPORT Status destroy_exec(GraphExec* exec);
-/// Replaces what it runs by a graph of the same shape; false if it has another shape.
+/// Replaces the executable's graph by one of the same shape. `same_shape` is false if the shape
+/// differs.
 OPTRACE_DEVICE_EXPORT Status update_exec(GraphExec* exec, Graph* graph, bool& same_shape);
 OPTRACE_DEVICE_EXPORT Status launch_graph(GraphExec* exec, void* stream, const char* function);
 

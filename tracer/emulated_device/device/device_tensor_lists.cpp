@@ -9,7 +9,7 @@
 namespace optrace::emulated {
 namespace {
 
-// MultiTensorApply.cuh: by the number of lists, how many tensors fit into the argument.
+// From MultiTensorApply.cuh: number of tensors that fit into the argument, by the number of lists.
 constexpr std::size_t kMaxLists = 5;
 constexpr std::size_t kSlots[kMaxLists] = {110, 64, 48, 36, 30};
 constexpr std::size_t kSlotsBesideNumbers[kMaxLists] = {96, 64, 48, 36, 30};
@@ -18,7 +18,7 @@ constexpr std::size_t kMaxBlocks = 320;
 constexpr std::size_t kAddress = sizeof(void*);
 constexpr std::size_t kSize = sizeof(std::int64_t);
 
-/// A decimal number of one or two digits; 0 for any other text.
+/// Parses a decimal number of one or two digits. Returns 0 for any other text.
 std::size_t small_number(Text text) {
   if (text.empty() || text.size() > 2) return 0;
   std::size_t number = 0;
@@ -53,14 +53,14 @@ std::optional<TensorLists> layout_of(Text metadata) {
   return std::nullopt;
 }
 
-/// Functors of _foreach_ ops end with how many lists there are, how many are read, and which one is
-/// written: F<float, 2, 2, 0>. The others, of optimizers, write all.
+/// Functors of _foreach_ ops end with the number of lists, the number of read lists and the index
+/// of the written list: F<float, 2, 2, 0>. Those of optimizers write all lists.
 void note_written(TensorLists& lists, Text functor) {
   constexpr std::size_t kNumbers = 3;
   const std::vector<Text> arguments = template_arguments(functor);
   const bool one = arguments.size() > kNumbers &&
                    std::all_of(arguments.end() - kNumbers, arguments.end(), is_number);
-  if (has(functor, "NormFunctor<")) return;  // It writes through an argument of its own.
+  if (has(functor, "NormFunctor<")) return;  // It writes to an output passed separately.
   if (one) {
     lists.written = {small_number(arguments.back())};
     return;
@@ -76,7 +76,7 @@ T at(const char* object, std::size_t offset) {
   return value;
 }
 
-/// How many tensors the first blocks work on: the number of the last one's, and one.
+/// Number of tensors processed by the blocks: the highest index plus one.
 std::size_t tensors_of(const char* tensor_of_block, std::size_t blocks) {
   const auto* const numbers = reinterpret_cast<const unsigned char*>(tensor_of_block);
   const std::size_t count = std::min(blocks, kMaxBlocks);
@@ -97,7 +97,8 @@ std::optional<TensorLists> tensor_lists(const std::vector<Text>& parameters) {
   note_written(*lists, parameters[1]);
   if (const ElementType* const type = first_type(after(parameters[1], "<")))
     lists->element = type->bytes;
-  // Fused optimizers: (lists, functor, ..., scale of gradients, whether any of them is infinite).
+  // Fused optimizers have arguments (lists, functor, ..., scale of gradients, flag for infinite
+  // ones).
   if (has(parameters[1], "::Fused") && parameters.size() > 4)
     lists->gradient_scale = parameters.size() - 2;
   return lists;

@@ -31,7 +31,7 @@ const HeldAcrossFork<pools_mutex> pools_held;
 struct Pools {
   std::unordered_map<Pool*, std::unique_ptr<Pool>> all;
   std::unordered_map<int, Pool*> defaults;
-  std::unordered_set<void*> of_graphs;  // Released with the graph, whoever frees it before.
+  std::unordered_set<void*> of_graphs;  // Released with the graph, even if they were freed before.
 };
 
 Pools& pools() {
@@ -39,7 +39,8 @@ Pools& pools() {
   return *pools;
 }
 
-/// Bytes from the first to the last one of rows that lie `pitch` apart; false if that is no size.
+/// Computes the number of bytes from the first to the last byte of rows that are `pitch` apart.
+/// Returns false if that is invalid.
 bool span(std::size_t width, std::size_t rows, std::size_t pitch, std::size_t& bytes) {
   bytes = 0;
   if (width == 0 || rows == 0) return true;
@@ -50,8 +51,8 @@ bool span(std::size_t width, std::size_t rows, std::size_t pitch, std::size_t& b
   return true;
 }
 
-/// Whether `bytes` from `pointer` on lie in a device's memory, or in the program's own. A range may
-/// go on in allocations that follow each other without a gap, as expandable segments do.
+/// Returns true if the `bytes` bytes at `pointer` are in a device's memory or in the program's own.
+/// A range may extend over adjacent allocations, such as expandable segments.
 bool fits(const void* pointer, std::size_t bytes, Allocation& allocation, bool& known) {
   known = find_allocation(pointer, allocation);
   if (!known) return true;
@@ -93,12 +94,13 @@ bool writes(Direction direction) {
   return direction == Direction::host_to_device || direction == Direction::device_to_device;
 }
 
-/// Whose contents are known: what the host can't write to by itself.
+/// True for memory whose contents are tracked, because the host can't write to it directly.
 bool is_tracked(bool known, const Allocation& allocation) {
   return known && allocation.kind == MemoryKind::device;
 }
 
-/// One row. Of device memory only what has contents is copied: the rest is zeros, on both sides.
+/// Copies one row. Between device memory, only the parts with contents are copied; the rest is
+/// zeros on both sides.
 void copy_row(char* to, const char* from, std::size_t width, bool from_tracked, bool to_tracked) {
   const bool overlap = to < from + width && from < to + width;
   if (!from_tracked || !to_tracked || overlap) {
@@ -128,7 +130,7 @@ void run(const Copy& copy, bool from_tracked, bool to_tracked) {
              to_tracked);
 }
 
-/// Whether the host has room for what a copy puts into device memory.
+/// Returns true if the host has memory for the contents that a copy writes to device memory.
 bool has_room_for(const Copy& copy, bool from_tracked, bool to_tracked) {
   if (!to_tracked) return true;
   std::size_t bytes = copy.width * copy.rows;
@@ -137,7 +139,7 @@ bool has_room_for(const Copy& copy, bool from_tracked, bool to_tracked) {
     for (const ByteRange& range : contents_of(copy.from, copy.width))
       bytes += range.end - range.begin;
   }
-  // What is written over takes no more than before.
+  // Overwritten contents need no additional memory.
   for (const ByteRange& range : contents_of(copy.to, copy.width))
     bytes -= std::min<std::size_t>(bytes, range.end - range.begin);
   return bytes == 0 || has_room_for_contents(bytes);
@@ -190,7 +192,7 @@ Status make_copy(const Copy& copy, Direction direction, Operation& operation) {
                             : Direction::host_to_host;
   } else if (to_bytes != 0 &&
              ((reads(direction) && !from_known) || (writes(direction) && !to_known))) {
-    return Status::invalid_value;  // The program's own memory is nothing that a device can reach.
+    return Status::invalid_value;  // A device can't access the program's own memory.
   }
   const bool from_tracked = is_tracked(from_known, from);
   const bool to_tracked = is_tracked(to_known, to);
@@ -299,7 +301,7 @@ Status allocate_from(Pool* pool, std::size_t bytes, void* stream, void*& pointer
   if (given == nullptr) return Status::out_of_memory;
   pointer = given;
   if (captures) {
-    // The memory belongs to the graph from now on.
+    // The memory now belongs to the graph.
     StreamState state{};
     const Status submitted = submit(stream, function, {NodeKind::allocate, nullptr, {}, {}});
     if (submitted != Status::success || stream_state(stream, state) != Status::success) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Copies and fills, which are carried out, and pools of memory.
+// Copies and fills, which are executed, and memory pools.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace optrace::emulated {
 
-/// Numbered as cudaMemcpyKind.
+/// Values of cudaMemcpyKind.
 enum class Direction : int {
   host_to_host = 0,
   host_to_device = 1,
@@ -19,7 +19,7 @@ enum class Direction : int {
   by_address = 4,
 };
 
-/// Rows of `width` bytes.
+/// A copy of rows of `width` bytes.
 struct Copy {
   void* to;
   std::size_t to_pitch;
@@ -29,12 +29,12 @@ struct Copy {
   std::size_t rows;
 };
 
-/// Records and runs it, or adds it to the graph that the stream captures.
+/// Records and executes a copy, or adds it to the graph that the stream captures.
 OPTRACE_DEVICE_EXPORT Status copy(const Copy& copy, Direction direction, void* stream,
                                   const char* function);
 OPTRACE_DEVICE_EXPORT Status make_copy(const Copy& copy, Direction direction, Operation& operation);
 
-/// Rows of `width` elements of 1, 2 or 4 bytes.
+/// A fill of rows of `width` elements of 1, 2 or 4 bytes.
 struct Fill {
   void* to;
   std::size_t pitch;
@@ -47,16 +47,16 @@ OPTRACE_DEVICE_EXPORT Status fill(const Fill& fill, void* stream, const char* fu
 OPTRACE_DEVICE_EXPORT Status make_fill(const Fill& fill, Operation& operation);
 
 struct Pool;
-/// A device's default pool; null for no device.
+/// Returns a device's default pool, or null for an invalid device.
 OPTRACE_DEVICE_EXPORT Pool* default_pool(int device);
 OPTRACE_DEVICE_EXPORT Pool* create_pool(int device);
 OPTRACE_DEVICE_EXPORT Status destroy_pool(Pool* pool);
 OPTRACE_DEVICE_EXPORT Status allocate_from(Pool* pool, std::size_t bytes, void* stream,
                                            void*& pointer, const char* function);
-/// What the pool didn't give is released as any other memory.
+/// Memory that does not come from a pool is released like any other.
 OPTRACE_DEVICE_EXPORT Status release_to_pool(void* pointer, void* stream);
 
-/// Bytes that graphs have allocated on a device.
+/// Number of bytes allocated by graphs on a device.
 OPTRACE_DEVICE_EXPORT std::uint64_t graph_memory(int device);
 
 struct PoolUse {
@@ -65,7 +65,7 @@ struct PoolUse {
 };
 OPTRACE_DEVICE_EXPORT Status pool_use(Pool* pool, PoolUse& use);
 OPTRACE_DEVICE_EXPORT Status reset_pool_high(Pool* pool);
-/// Settings that a program makes of a pool and may read again; 0 at first.
+/// Settings of a pool, which a program can set and read back. Initially 0.
 OPTRACE_DEVICE_EXPORT Status pool_setting(Pool* pool, int attribute, std::uint64_t& value);
 OPTRACE_DEVICE_EXPORT Status set_pool_setting(Pool* pool, int attribute, std::uint64_t value);
 

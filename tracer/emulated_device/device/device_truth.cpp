@@ -31,7 +31,7 @@ Order order(const char* left, const char* right) {
   return order_of(number_at<Number>(left), number_at<Number>(right));
 }
 
-/// Complex numbers are equal, or have no order.
+/// Complex numbers are equal or unordered.
 template <typename Number>
 Order order_of_complex(const char* left, const char* right) {
   const bool equal = order<Number>(left, right) == Order::equal &&
@@ -39,8 +39,8 @@ Order order_of_complex(const char* left, const char* right) {
   return equal ? Order::equal : Order::unordered;
 }
 
-/// Numbers of 16 bits whose exponent has so many of them. Their bits are in the order of the
-/// numbers, but for the sign.
+/// Compares 16-bit floating-point numbers with this exponent size. Apart from the sign, the order
+/// of their bits is that of the numbers.
 template <int ExponentBits>
 Order order_of_half(const char* left, const char* right) {
   constexpr int kWithoutSign = 0x7FFF;
@@ -81,7 +81,7 @@ constexpr Elements kElements[] = {
     {"c10::complex<double>", 16, order_of_complex<double>},
 };
 
-/// Of the type that a template's argument list begins with: "float> >(" is float.
+/// Finds the first type of a template's argument list: float for "float> >(".
 const Elements* elements_of(Text arguments) {
   for (const Elements& elements : kElements) {
     if (!begins(arguments, elements.name)) continue;
@@ -121,7 +121,7 @@ bool holds(Operation operation, int number, Order order) {
   }
 }
 
-/// Of each element whether all of it is known.
+/// Returns for each element if all of its bytes are known.
 std::vector<bool> known_elements(const char* elements, std::size_t size, std::uint64_t count) {
   std::vector<bool> known(count);
   const auto begin = reinterpret_cast<std::uintptr_t>(elements);
@@ -138,7 +138,7 @@ struct Truth {
   bool known;
 };
 
-/// `right` is null where the functor has that operand.
+/// `right` is null if that operand is in the functor.
 Truth compared(const TruthKernel& kernel, const char* functor, const char* left, const char* right,
                bool known) {
   const int number = number_at<int>(functor);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Truth values that PyTorch's kernels make of elements: comparisons, and what is made of them. They
-// decide what a program does next more often than any other values, so they are worked out of what
-// memory holds.
+// Boolean results of PyTorch's elementwise kernels: comparisons and logical operations. They
+// influence a program's control flow more than other values, so they are computed from the contents
+// of memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,34 +13,35 @@
 
 namespace optrace::emulated {
 
-/// How one number stands to another.
+/// Result of comparing two numbers.
 enum class Order { less, equal, greater, unordered };
 
 struct TruthKernel {
   enum class Operation {
     equality,     ///< The functor begins with a number. 0: ==, 1: !=.
-    comparison,   ///< Likewise. 0: >=, 1: >, 2: <=, 3: <.
-    conjunction,  ///< Of truth values, as the two below.
+    comparison,   ///< The functor begins with a number. 0: >=, 1: >, 2: <=, 3: <.
+    conjunction,  ///< Logical operation on truth values; the following likewise.
     disjunction,
     negation,
   };
   Operation operation = Operation::equality;
-  std::size_t element = 1;                                        ///< Bytes of an operand.
-  std::size_t tensors = 1;                                        ///< Among the operands.
-  Order (*order)(const char* left, const char* right) = nullptr;  ///< Of operands.
+  std::size_t element = 1;  ///< Size of an operand in bytes.
+  /// Number of operands that are tensors.
+  std::size_t tensors = 1;
+  Order (*order)(const char* left, const char* right) = nullptr;  ///< Compares two operands.
 };
 
-/// By the name of an elementwise kernel's functor; nothing for one that makes anything else, or
-/// makes it of elements whose type isn't known.
+/// Derives the kernel from the name of an elementwise kernel's functor. Returns nothing for other
+/// operations or unknown element types.
 OPTRACE_DEVICE_EXPORT std::optional<TruthKernel> truth_kernel(std::string_view functor);
 
-/// Bytes of such a kernel's functor that must be known: none, or its number and the operand that is
-/// no tensor, at the end, if there is one.
+/// Number of functor bytes that must be known: none, or those of the operation's number and, at the
+/// end, of the operand that is not a tensor, if any.
 OPTRACE_DEVICE_EXPORT std::size_t functor_bytes(const TruthKernel& kernel);
 
-/// Carries the kernel out on tensors of `count` elements that lie side by side. An operand that
-/// isn't known is taken to be equal to the other tensor's, or for zero; what comes of it is
-/// presumed, unless the other operand alone decides. `right` is null where there is one tensor.
+/// Executes the kernel on contiguous tensors of `count` elements. An unknown operand is taken as
+/// equal to the other tensor's, or as zero; the result is then marked as presumed, unless the other
+/// operand alone determines it. `right` is null if there is only one tensor.
 OPTRACE_DEVICE_EXPORT void make_truth(const TruthKernel& kernel, const char* functor, char* to,
                                       const char* left, const char* right, std::uint64_t count);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The enumerators' own names of CUDA's enumerations, taken by the compiler from the headers at
-// hand: the lists differ between versions, and a table written by hand would miss the newer ones.
+// Names of CUDA's enumerators, which the compiler takes from the installed headers. The lists
+// differ between versions, so a handwritten table would lack newer ones.
 
 #include <array>
 #include <cctype>
@@ -14,8 +14,8 @@
 namespace optrace::emulated {
 namespace detail {
 
-/// As g++ writes it: "... [with Enum = E; Enum value = NAME; ...]", or "(E)7" where 7 has no name.
-/// Only the text is taken when this is compiled: there are thousands.
+/// g++ formats the text as "... [with Enum = E; Enum value = NAME; ...]", or "(E)7" if 7 has no
+/// name. Only the text is stored at compile time, because there are thousands.
 template <typename Enum, Enum value>
 constexpr std::string_view signature() {
   return {__PRETTY_FUNCTION__, sizeof __PRETTY_FUNCTION__ - 1};
@@ -29,13 +29,13 @@ constexpr std::array<std::string_view, sizeof...(offsets)> signatures(
 
 }  // namespace detail
 
-/// The name of `value`; empty for what has none, or lies outside `first` and the `count` after it
-/// (which must lie in the range that the enumeration's own enumerators span).
+/// Returns the name of `value`, or an empty text if it has none or is outside the `count` values
+/// from `first` on, which must be in the range of the enumeration's own enumerators.
 template <typename Enum, std::int64_t first, std::size_t count>
 std::string_view enumerator_name(Enum value) {
   static constexpr auto kSignatures =
       detail::signatures<Enum, first>(std::make_index_sequence<count>{});
-  // All signatures are alike up to the value's name.
+  // All signatures are equal up to the value's name.
   constexpr std::string_view kBefore = "value = ";
   static const std::size_t start = kSignatures[0].rfind(kBefore) + kBefore.size();
   const std::int64_t at = static_cast<std::int64_t>(value) - first;
@@ -46,7 +46,8 @@ std::string_view enumerator_name(Enum value) {
   return name.find(')') == std::string_view::npos ? name : std::string_view{};
 }
 
-/// "CUDNN_DATA_HALF" without "CUDNN_DATA_", in small letters; the number where there is no name.
+/// Returns "half" for "CUDNN_DATA_HALF" with the prefix "CUDNN_DATA_", or the number if there is no
+/// name.
 inline std::string short_name(std::string_view name, std::string_view prefix, std::int64_t value) {
   if (name.empty()) return std::to_string(value);
   if (name.substr(0, prefix.size()) == prefix) name.remove_prefix(prefix.size());

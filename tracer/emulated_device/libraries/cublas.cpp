@@ -1,6 +1,6 @@
-// The emulated libcublas: handles and the matrix products, whose arguments are worth more together
-// than one by one, and what answers on the host. All else is generated, with its arguments recorded
-// by name.
+// The emulated libcublas: handles, matrix products, whose arguments are recorded in a common form,
+// and functions that return results to the host. The other functions are generated and record their
+// arguments by name.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,8 +21,8 @@ struct cublasContext {
   cublasPointerMode_t pointer_mode = CUBLAS_POINTER_MODE_HOST;
   cublasAtomicsMode_t atomics_mode = CUBLAS_ATOMICS_NOT_ALLOWED;
   cublasMath_t math_mode = CUBLAS_DEFAULT_MATH;
-  std::size_t workspace = 0;  ///< Bytes that the program gave.
-  int multiprocessors = 0;    ///< That it wants used; 0: all.
+  std::size_t workspace = 0;  ///< Size in bytes of the workspace set by the program.
+  int multiprocessors = 0;    ///< Number that the program wants to use; 0: all.
 };
 
 namespace optrace::emulated {
@@ -38,7 +38,7 @@ std::string compute_name(cublasComputeType_t compute) {
 }
 
 std::string math_name(cublasMath_t math) {
-  // Bits for reductions may be added to the mode.
+  // The mode may be combined with flags for reductions.
   constexpr int kModes = 15;
   const auto mode = static_cast<cublasMath_t>(math & kModes);
   std::string name = short_name(enumerator_name<cublasMath_t, 0, 16>(mode), "CUBLAS_", mode);
@@ -59,10 +59,10 @@ cublasStatus_t refuse(const char* function, cublasStatus_t status, const std::st
 struct Matrix {
   cudaDataType type;
   int ld;
-  std::int64_t stride = 0;  ///< From one of a strided batch to the next.
+  std::int64_t stride = 0;  ///< Distance between consecutive matrices of a strided batch.
 };
 
-/// C = op(A) op(B), m by n by k.
+/// The product C = op(A) op(B) of size m by n by k.
 struct Product {
   cublasOperation_t transa;
   cublasOperation_t transb;
@@ -73,14 +73,15 @@ struct Product {
   Matrix b;
   Matrix c;
   int batch = 1;
-  const char* batch_kind = nullptr;  ///< "strided", or "pointers" to each.
+  const char* batch_kind = nullptr;  ///< "strided", or "pointers" to each matrix.
   std::string compute = {};
   int algorithm = CUBLAS_GEMM_DEFAULT;
-  void* output = nullptr;          ///< Of all but those of batch_kind "pointers".
-  void* const* outputs = nullptr;  ///< Of each in a batch; lies in device memory.
+  void* output = nullptr;  ///< Unless batch_kind is "pointers".
+  /// For batch_kind "pointers": one address per matrix, in device memory.
+  void* const* outputs = nullptr;
 };
 
-/// What the product is written to reads as zeros.
+/// Marks the output as zeros.
 void forget_output(const Product& product) {
   const std::size_t element = data_type_bytes(product.c.type);
   const Columns columns{static_cast<std::size_t>(product.m) * element,
@@ -106,7 +107,8 @@ void put_matrix(JsonText& json, const char* key, const Matrix& matrix, bool stri
   json.close('}');
 }
 
-/// Why the arguments are invalid, as the reference of cublas<t>gemm() lists it; empty if not.
+/// Returns the reason why the arguments are invalid, according to the reference of cublas<t>gemm();
+/// empty if they are valid.
 std::string invalid(const Product& product) {
   if (product.m < 0 || product.n < 0 || product.k < 0 || product.batch < 0)
     return "a negative size";
@@ -118,8 +120,9 @@ std::string invalid(const Product& product) {
   return {};
 }
 
-/// Why cuBLAS does not take the combination; empty where it does. 8-bit integers need leading
-/// dimensions that are multiples of 4 (cublasGemmEx's reference); fp8 is cuBLASLt's alone.
+/// Returns the reason why cuBLAS does not support the combination, or an empty text. 8-bit integers
+/// need leading dimensions that are multiples of 4 (cublasGemmEx's reference); only cuBLASLt
+/// supports fp8.
 std::string unsupported(const Product& product) {
   constexpr int kAligned = 4;
   const auto is_fp8 = [](cudaDataType type) {
@@ -162,8 +165,9 @@ cublasStatus_t multiply(const char* function, cublasHandle_t handle, const Produ
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// A result of a vector operation: written by the device, or, in the host's pointer mode, waited
-/// for and read. As nothing is computed it is zero then.
+/// Handles a vector operation with a scalar result. In device pointer mode the device writes the
+/// result; in host pointer mode the host waits for it. It is then zero, because nothing is
+/// computed.
 template <typename Result>
 cublasStatus_t reduce(const char* function, cublasHandle_t handle, int n, cudaDataType type,
                       Result* result, std::size_t bytes = sizeof(Result)) {
@@ -248,7 +252,7 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetStream_v2(cublasHandle_t handle,
                                                         cudaStream_t stream) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   handle->stream = stream;
-  handle->workspace = 0;  // As documented: the library's own again.
+  handle->workspace = 0;  // Back to the library's own workspace, as documented.
   return CUBLAS_STATUS_SUCCESS;
 }
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetStream_v2(cublasHandle_t handle,
@@ -412,7 +416,7 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSgemmEx(cublasHandle_t handle, cublas
                    output});
 }
 
-// Of one type each: letter, the element's C type, its cudaDataType, and the function's ending.
+// Functions for one data type: letter, C type of an element, cudaDataType, and suffix.
 #define OPTRACE_GEMM(letter, element, type, ending)                                                \
   OPTRACE_DEVICE_EXPORT cublasStatus_t cublas##letter##gemm##ending(                               \
       cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,     \
@@ -481,7 +485,7 @@ OPTRACE_GEMM(Z, cuDoubleComplex, CUDA_C_64F, _v2)
 OPTRACE_GEMM(H, __half, CUDA_R_16F, )
 #undef OPTRACE_GEMM
 
-// Results of vectors.
+// Reductions of vectors.
 
 #define OPTRACE_DOT(name, element, type)                                                       \
   OPTRACE_DEVICE_EXPORT cublasStatus_t name(cublasHandle_t handle, int n, const element*, int, \
@@ -527,10 +531,10 @@ OPTRACE_NORM(cublasIcamin_v2, cuComplex, int, CUDA_C_32F)
 OPTRACE_NORM(cublasIzamin_v2, cuDoubleComplex, int, CUDA_C_64F)
 #undef OPTRACE_NORM
 
-// Solvers of a batch: `info` of all but getrf lies on the host and says whether the arguments are
+// Batched solvers. Except for getrf, `info` is in host memory and reports if the arguments are
 // valid.
 
-/// As if every matrix of the batch had been solved: no error. `info` lies in device memory.
+/// Reports success for every matrix of the batch. `info` is in device memory.
 static void fill_with_success(int* info, int batch) {
   Allocation allocation = {};
   if (batch > 0 && find_allocation(info, allocation)) std::fill_n(info, batch, 0);

@@ -1,9 +1,9 @@
-// The emulated libcublasLt: descriptors keep every attribute that they are given and give it back;
-// heuristics answer with algorithms, or refuse what cuBLASLt's reference says is not supported;
-// products are recorded with layouts, epilogue, scales and algorithm.
+// The emulated libcublasLt. Descriptors store every attribute that is set and return it. Heuristics
+// return algorithms, or refuse combinations that cuBLASLt's reference lists as unsupported.
+// Products are recorded with layouts, epilogue, scales and algorithm.
 //
-// The algorithms' ids are the emulation's own: which the real heuristics would choose can't be
-// known without them. Records say so: "heuristic": "emulated".
+// The algorithm ids are specific to the emulation, because the choice of the real heuristics is
+// unknown without them. Records contain "heuristic": "emulated".
 
 #include <algorithm>
 #include <cstdint>
@@ -56,7 +56,7 @@ cublasStatus_t get_bytes(const Opaque* opaque, int name, void* value, std::size_
                          std::size_t* written) {
   if (opaque == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const auto found = of(opaque).bytes.find(name);
-  // What was never set and has no default that is known here.
+  // Not set, and without a known default.
   if (found == of(opaque).bytes.end()) return CUBLAS_STATUS_INVALID_VALUE;
   if (written != nullptr) *written = found->second.size();
   if (size == 0) return written == nullptr ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
@@ -65,7 +65,7 @@ cublasStatus_t get_bytes(const Opaque* opaque, int name, void* value, std::size_
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Algorithms: each attribute of its configuration has 4 bytes of the opaque struct.
+// Algorithms. Each configuration attribute occupies 4 bytes of the opaque struct.
 
 constexpr int kAlgorithmAttributes =
     static_cast<int>(sizeof(cublasLtMatmulAlgo_t) / sizeof(std::uint32_t));
@@ -96,7 +96,7 @@ cublasLtMatmulAlgo_t algorithm_of(int id) {
   return algorithm;
 }
 
-/// Why the shapes don't fit together; empty where they do.
+/// Returns the reason why the shapes don't match, or an empty text.
 std::string mismatch(const Product& product) {
   const bool b = transposition(product, CUBLASLT_MATMUL_DESC_TRANSB) != CUBLAS_OP_N;
   const Sizes size = sizes(product);
@@ -112,8 +112,8 @@ constexpr int kBlackwellEnd = 110;
 constexpr int kTensorCoreBytes = 16;
 constexpr int kIntegerBytes = 4;
 
-/// Of cublasLtMatmul()'s reference, "To use FP8 kernels": compute capability 8.9; 16-byte aligned
-/// dimensions; A transposed, B not (but on 10.x); 32-bit computation; not both of E5M2.
+/// From cublasLtMatmul()'s reference, "To use FP8 kernels": compute capability 8.9; 16-byte aligned
+/// dimensions; A transposed and B not (except on 10.x); 32-bit computation; A and B not both E5M2.
 std::string unsupported_fp8(const Product& product) {
   if (arch() < kAda) return "fp8 needs compute capability 8.9";
   if (type_of(product.a) == CUDA_R_8F_E5M2 && type_of(product.b) == CUDA_R_8F_E5M2)
@@ -131,9 +131,9 @@ std::string unsupported_fp8(const Product& product) {
   return {};
 }
 
-/// The reference's IMMA kernels of the usual order: leading dimensions that are multiples of 4. It
-/// asks for A transposed and B not; PyTorch's test of _int_mm (test/test_linalg.py) says that A
-/// need not be.
+/// From the reference, IMMA kernels with regular order: leading dimensions that are multiples of 4.
+/// The reference requires A transposed and B not, but according to PyTorch's test of _int_mm
+/// (test/test_linalg.py) A need not be transposed.
 std::string unsupported_integers(const Product& product) {
   for (const Attributes* const layout : {&product.a, &product.b})
     if (leading_bytes(*layout) % kIntegerBytes != 0)
@@ -145,7 +145,7 @@ std::string unsupported_integers(const Product& product) {
   return {};
 }
 
-/// Why no algorithm does it; empty where one does.
+/// Returns the reason why no algorithm supports the product, or an empty text.
 std::string unsupported(const Product& product) {
   if (is_fp8(type_of(product.a)) || is_fp8(type_of(product.b))) return unsupported_fp8(product);
   if (type_of(product.a) == CUDA_R_8I && type_of(product.b) == CUDA_R_8I)
@@ -162,7 +162,7 @@ cublasStatus_t refuse(const char* function, cublasStatus_t status, const std::st
   return status;
 }
 
-/// Checks the product: what the real library would answer, recorded where it refuses.
+/// Checks the product. Returns the real library's status and records a refusal.
 cublasStatus_t check(const char* function, const Product& product) {
   if (const std::string why = mismatch(product); !why.empty()) {
     return refuse(function, CUBLAS_STATUS_INVALID_VALUE, why);
@@ -173,7 +173,7 @@ cublasStatus_t check(const char* function, const Product& product) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// What the product is written to reads as zeros.
+/// Marks the output as zeros.
 void forget_output(const Attributes& layout, void* output) {
   const std::size_t element = data_type_bytes(type_of(layout));
   const bool by_rows =
@@ -196,7 +196,7 @@ using namespace optrace::emulated;
 extern "C" {
 
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  Attributes* made = nullptr;  // Nothing is kept in it: cuBLAS's handles are taken too.
+  Attributes* made = nullptr;  // Contains nothing, because cuBLAS's handles are accepted, too.
   return create(reinterpret_cast<cublasLtMatmulDescOpaque_t**>(handle), made);
 }
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {

@@ -75,7 +75,7 @@ std::string operation_name(cublasOperation_t operation) {
   return short_name(enumerator_name<cublasOperation_t, 0, 4>(operation), "CUBLAS_OP_", operation);
 }
 
-/// The order of the layouts in memory, "col" unless told.
+/// Returns the layout's memory order; the default is "col".
 std::string order_name(const Attributes& layout) {
   const auto order = static_cast<cublasLtOrder_t>(
       get<std::int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_COL));
@@ -98,7 +98,7 @@ void put_layout(JsonText& json, const char* key, const Attributes& layout) {
 void put_algorithm(JsonText& json, const cublasLtMatmulAlgo_t* algorithm, Configured configured) {
   json.key("algorithm");
   if (algorithm == nullptr) {
-    json.null();  // The library chooses.
+    json.null();  // The library chooses the algorithm.
     return;
   }
   json.open('{');
@@ -113,7 +113,7 @@ void put_algorithm(JsonText& json, const cublasLtMatmulAlgo_t* algorithm, Config
   json.close('}');
 }
 
-/// The scales that fp8 takes: which of them are set.
+/// Writes the names of the fp8 scales that are set.
 void put_scales(JsonText& json, const Attributes& descriptor) {
   json.key("scales");
   json.open('[');
@@ -128,7 +128,7 @@ void put_scales(JsonText& json, const Attributes& descriptor) {
 #if CUBLAS_VERSION >= 120900
   constexpr std::size_t kModes = 8;
 #else
-  constexpr std::size_t kModes = 4;  // The enumerators span no more.
+  constexpr std::size_t kModes = 4;  // The enumerators span this many values.
 #endif
   for (const auto& [name, attribute] :
        {std::pair{"a_scale_mode", CUBLASLT_MATMUL_DESC_A_SCALE_MODE},

@@ -1,6 +1,6 @@
 #pragma once
 
-// What cuBLASLt's layouts and descriptors hold, and how a product is recorded.
+// Contents of cuBLASLt's layouts and descriptors, and the record of a matrix product.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace optrace::emulated {
 
-/// A layout, a descriptor or a preference: bytes by attribute.
+/// A layout, descriptor or preference: the bytes of each attribute.
 struct Attributes {
   std::map<int, std::vector<char>> bytes;
 };
@@ -33,7 +33,7 @@ Value get(const Attributes& attributes, int name, Value otherwise) {
   return value;
 }
 
-/// What a new layout and a new descriptor hold.
+/// Return the initial attributes of a layout and a descriptor.
 Attributes layout_attributes(cudaDataType type, std::uint64_t rows, std::uint64_t columns,
                              std::int64_t ld);
 Attributes descriptor_attributes(cublasComputeType_t compute, cudaDataType_t scale);
@@ -46,7 +46,7 @@ struct Product {
   const Attributes& d;
 };
 
-/// CUBLASLT_MATMUL_DESC_TRANSA or _TRANSB.
+/// `attribute` is CUBLASLT_MATMUL_DESC_TRANSA or _TRANSB.
 cublasOperation_t transposition(const Product& product, int attribute);
 
 cudaDataType type_of(const Attributes& layout);
@@ -60,16 +60,16 @@ struct Sizes {
   std::int64_t k;
 };
 
-/// Of the operations on A and B.
+/// Returns the sizes of the product, after the transpositions of A and B.
 Sizes sizes(const Product& product);
 
 bool is_fp8(cudaDataType type);
 
-/// An attribute of an algorithm's configuration, CUBLASLT_ALGO_CONFIG_ID and so on.
+/// Returns an attribute of an algorithm's configuration: CUBLASLT_ALGO_CONFIG_ID and so on.
 using Configured = std::uint32_t (*)(const cublasLtMatmulAlgo_t& algorithm, int attribute);
 
-/// Records a call of cublasLtMatmul. `algorithm`: null where the library chooses. `heuristic`:
-/// whose choice the algorithm is, unless cuBLASLt's own.
+/// Records a call of cublasLtMatmul. `algorithm` is null if the library chooses. `heuristic` names
+/// the heuristic that chose the algorithm, unless it is cuBLASLt's own.
 void record_product(const Product& product, const cublasLtMatmulAlgo_t* algorithm,
                     Configured configured, std::size_t workspace, const char* heuristic);
 

@@ -1,4 +1,4 @@
-// The CUDA driver: what torch, Triton and the runtime's clients ask of libcuda.
+// The CUDA driver: the functions of libcuda called by PyTorch, Triton and clients of the runtime.
 
 #include <algorithm>
 #include <cstdio>
@@ -49,7 +49,7 @@ CUresult refuse(const char* function, const char* why) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/// The device of a context; -1 for what is none.
+/// Returns the device of a context, or -1 for an invalid context.
 int device_of(CUcontext context) {
   for (int device = 0; device < device_count(); ++device)
     if (static_cast<void*>(context) == context_of(device)) return device;
@@ -101,7 +101,7 @@ const ErrorText* error_text(CUresult error) {
   return nullptr;
 }
 
-/// What a function of the driver's answers: recorded if it is an error.
+/// Returns a driver function's result, after recording it if it is an error.
 CUresult outcome(CUresult error, const char* function = __builtin_FUNCTION()) {
   if (error == CUDA_SUCCESS) return error;
   const ErrorText* const known = error_text(error);
@@ -109,11 +109,11 @@ CUresult outcome(CUresult error, const char* function = __builtin_FUNCTION()) {
   return error;
 }
 
-// Memory that a program maps itself: ranges of addresses, and pieces of one file in memory that
-// are mapped into them.
+// Memory mapped by the program: address ranges, and pieces of a file in memory that are mapped into
+// them.
 
 struct Piece {
-  std::uint64_t offset;  // In the file.
+  std::uint64_t offset;  // Within the file.
   std::size_t bytes;
   int device;
   CUmemAllocationProp properties;
@@ -126,7 +126,7 @@ const HeldAcrossFork<pieces_mutex> pieces_held;
 
 struct Pieces {
   int file = -1;
-  std::uint64_t size = 0;  // Of the file. Offsets are never used twice.
+  std::uint64_t size = 0;  // Size of the file. Offsets are never reused.
   CUmemGenericAllocationHandle last = 0;
   std::map<CUmemGenericAllocationHandle, Piece> all;
   std::map<CUdeviceptr, std::size_t> ranges;
@@ -142,7 +142,7 @@ Pieces& pieces() {
   return *pieces;
 }
 
-/// Whether a whole range lies in one that was reserved. With pieces_mutex held.
+/// Returns true if the whole range is in a reserved one. Requires pieces_mutex to be locked.
 bool reserved(CUdeviceptr address, std::size_t bytes) {
   auto next = pieces().ranges.upper_bound(address);
   if (next == pieces().ranges.begin()) return false;
@@ -159,7 +159,8 @@ bool mapped_in(CUdeviceptr address, std::size_t bytes) {
   return address - before->first < before->second.bytes;
 }
 
-/// Gives back what nothing maps or holds any more; the piece's bytes, else 0.
+/// Frees a piece that is neither mapped nor held any more. Returns its size in bytes, or 0 if it is
+/// in use.
 std::size_t drop_if_unused(CUmemGenericAllocationHandle handle, int& device) {
   const auto found = pieces().all.find(handle);
   if (found == pieces().all.end() || !found->second.released || found->second.mapped != 0) return 0;
@@ -337,7 +338,7 @@ CUresult cuGetProcAddress_v2(const char* name, void** function, int, cuuint64_t,
   if (name == nullptr || function == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   *function = nullptr;
   if (void* const self = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {
-    // A name stands for its newest version, as it does in this driver's header.
+    // A name refers to its newest version, as in this driver's header.
     for (const char* const suffix : {"_v4", "_v3", "_v2", ""}) {
       *function = ::dlsym(self, (std::string(name) + suffix).c_str());
       if (*function != nullptr) break;
@@ -361,7 +362,7 @@ CUresult cuGetExportTable(const void** table, const CUuuid*) {
 }
 
 #if CUDA_VERSION >= 12090
-// Logs of errors. The emulated driver writes none, so that nobody is ever called.
+// Error logs. The emulated driver writes none, so callbacks are never called.
 
 CUresult cuLogsRegisterCallback(CUlogsCallback callback, void*, CUlogsCallbackHandle* handle) {
   if (callback == nullptr || handle == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
@@ -448,7 +449,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* a
   if (flags == nullptr || active == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   *flags = 0;
-  // torch asks in order not to make contexts on devices that it doesn't use.
+  // PyTorch queries this to avoid creating contexts on devices that it doesn't use.
   *active = device == current_device() || used_memory(device) != 0 ? 1 : 0;
   return CUDA_SUCCESS;
 }
@@ -619,7 +620,7 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, std::size_t count,
   return outcome(result(fill({pointer_of(to), 0, value, 4, count, 1}, stream, "cuMemsetD32Async")));
 }
 
-// Expandable segments: addresses are reserved first, and memory is mapped there as it is needed.
+// Expandable segments: an address range is reserved first, and memory is mapped there on demand.
 
 CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* wanted,
                                        CUmemAllocationGranularity_flags) {
@@ -636,7 +637,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_
   void* const all = ::mmap(nullptr, bytes + kGranularity, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) return outcome(CUDA_ERROR_OUT_OF_MEMORY);
-  // Aligned, and what is too much at both ends given back.
+  // Align the range and free the excess at both ends.
   const CUdeviceptr first = address_of(all);
   const CUdeviceptr aligned = (first + kGranularity - 1) / kGranularity * kGranularity;
   if (aligned != first) ::munmap(all, aligned - first);
@@ -726,7 +727,7 @@ CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAcces
         !known_device(access[i].location.id))
       return outcome(CUDA_ERROR_INVALID_DEVICE);
   const std::lock_guard lock(pieces_mutex);
-  // All of it must be mapped. What is mapped can be reached from everywhere here.
+  // The whole range must be mapped. Mapped memory is accessible from all devices here.
   for (const CUdeviceptr end = address + bytes; address < end;) {
     const auto found = pieces().mapped.find(address);
     if (found == pieces().mapped.end()) return outcome(CUDA_ERROR_INVALID_VALUE);
@@ -754,7 +755,7 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
       if (::mmap(pointer_of(at), mapped.bytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
         status = outcome(CUDA_ERROR_OPERATING_SYSTEM);
-        break;  // What comes from here on stays mapped.
+        break;  // The rest of the range stays mapped.
       }
       pieces().mapped.erase(found);
       --pieces().all[mapped.piece].mapped;
@@ -792,7 +793,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle*, void*,
                         "emulated device memory is not shared between processes"));
 }
 
-// Streams and events: the runtime's.
+// Streams and events, implemented as in the runtime.
 
 CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
   return outcome(result(create_stream(reinterpret_cast<void**>(stream), flags, kLeastPriority)));
@@ -855,7 +856,7 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t v
       result(fill({pointer_of(address), 4, value, 4, 1, 1}, stream, "cuStreamWriteValue32_v2")));
 }
 
-// The name as it was before its second version, which torch looks up.
+// The name without a version suffix, which PyTorch looks up.
 #undef cuStreamWriteValue32
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
                               unsigned int flags) {
@@ -913,7 +914,7 @@ CUresult cuModuleLoad(CUmodule* module, const char* path) {
     content.insert(content.end(), buffer, buffer + size);
   } while (size == sizeof buffer);
   std::fclose(file);
-  constexpr std::size_t kShortest = 64;  // Of any image's header.
+  constexpr std::size_t kShortest = 64;  // Size in bytes of the smallest image header.
   return outcome(content.size() < kShortest ? CUDA_ERROR_INVALID_IMAGE
                                             : cuModuleLoadData(module, content.data()));
 }
@@ -1023,7 +1024,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
       return outcome(CUDA_ERROR_INVALID_VALUE);
     if (i + 1 < rank && strides[i] % kAlignment != 0) return outcome(CUDA_ERROR_INVALID_VALUE);
   }
-  // What it holds is the hardware's; nothing here reads it.
+  // The content is opaque; nothing here reads it.
   *map = {};
   const cuuint64_t said[] = {reinterpret_cast<std::uintptr_t>(address), type, rank, sizes[0]};
   std::memcpy(map, said, sizeof said);

@@ -36,7 +36,7 @@ bool known_device(int device) {
   return device >= 0 && device < device_count();
 }
 
-/// The runtime works on drivers of its own major version and later ones.
+/// The runtime requires a driver of its own major version or a later one.
 Status use_runtime() {
   constexpr int kMajor = 1000;
   return driver_version(CUDART_VERSION) / kMajor < CUDART_VERSION / kMajor
@@ -44,7 +44,7 @@ Status use_runtime() {
              : use_devices();
 }
 
-/// Before what a capture of this thread forbids.
+/// Checks before a call that a capture of this thread may forbid.
 Status begin_unsafe() {
   const Status status = use_runtime();
   return status == Status::success ? check_unsafe_call() : status;
@@ -78,7 +78,7 @@ cudaError_t take_memory_back(void* pointer, bool pinned,
   if (!find_allocation(pointer, allocation) || (allocation.kind == MemoryKind::pinned) != pinned ||
       allocation.pointer != pointer)
     return result(cudaErrorInvalidValue, function);
-  // Perhaps a pool's.
+  // The memory may belong to a pool.
   return result(release_to_pool(pointer, nullptr), function);
 }
 
@@ -96,7 +96,8 @@ cudaError_t copy_bytes(void* to, const void* from, std::size_t bytes, cudaMemcpy
   return copy_rows({to, bytes, from, bytes, bytes, 1}, kind, stream, function, waits);
 }
 
-/// The first and the last byte of a symbol's range; the error that the runtime has otherwise.
+/// Computes the address at an offset of a symbol. Returns the runtime's error if the range is not
+/// in the symbol.
 cudaError_t symbol_range(const void* symbol, std::size_t bytes, std::size_t offset,
                          char*& address) {
   void* first = nullptr;
@@ -176,7 +177,7 @@ std::set<std::pair<int, int>>& peers() {
   return *peers;
 }
 
-/// What a device's attribute is; 0 for what it has not.
+/// Returns a device's attribute, or 0 if it does not have it.
 int attribute_of(cudaDeviceAttr attribute, int device) {
   int value = 0;
   return device_attribute(attribute, device, value) ? value : 0;
@@ -184,7 +185,7 @@ int attribute_of(cudaDeviceAttr attribute, int device) {
 
 using GetProcAddress = int (*)(const char*, void**, int, std::uint64_t, int*);
 
-/// The driver's function of that name, from libcuda; null if it has none.
+/// Returns the function of that name from libcuda, or null.
 void* driver_function(const char* name, int version, std::uint64_t flags) {
   void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) return nullptr;
@@ -260,7 +261,7 @@ cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned int flags) {
-  // How the host waits: it never does.
+  // The schedule flags, which determine how the host waits, have no effect here.
   constexpr unsigned kKnown = cudaDeviceMask | cudaDeviceLmemResizeToMax;
   return (flags & ~kKnown) == 0 ? cudaSuccess : result(cudaErrorInvalidValue);
 }
@@ -740,7 +741,7 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
 }
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t) {
-  // Nothing is held back that could be given up.
+  // A pool keeps no unused memory.
   PoolUse use{};
   return result(pool_use(reinterpret_cast<Pool*>(pool), use));
 }
@@ -815,7 +816,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
   }
 }
 
-// What graphs allocate: nothing is held back beside the memory that their nodes use.
+// Memory allocated by graphs. Only the memory used by their nodes is kept.
 
 cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
                                            void* value) {
@@ -830,14 +831,14 @@ cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType
 
 cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
                                            void* value) {
-  // Only the high-water marks can be set, to where they are now.
+  // Only the high-water marks can be set, and only to their current values.
   if (value == nullptr ||
       (attribute != cudaGraphMemAttrUsedMemHigh && attribute != cudaGraphMemAttrReservedMemHigh))
     return result(cudaErrorInvalidValue);
   return known_device(device) ? cudaSuccess : result(cudaErrorInvalidDevice);
 }
 
-// What one process shares with another: device memory is a process's own.
+// Sharing between processes, which is not supported: device memory belongs to one process.
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) {
   refuse("cudaIpcGetMemHandle", "emulated device memory is not shared between processes");
@@ -991,8 +992,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   return result(elapsed_time(start, end, *milliseconds));
 }
 
-// Kernels. What begins with two underscores is what nvcc's host code calls; its prototypes are in
-// crt/host_runtime.h, which no wheel has.
+// Kernels. Functions that begin with two underscores are called by nvcc's host code. Their
+// prototypes are in crt/host_runtime.h, which no wheel contains.
 
 struct FatbinWrapper {
   unsigned magic;
@@ -1168,7 +1169,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
                                                                 cudaOccupancyDefault);
 }
 
-// Libraries: modules that are loaded at run time.
+// Libraries: modules loaded at run time.
 
 #if CUDART_VERSION >= 12080
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
@@ -1187,7 +1188,7 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file, cu
                                     unsigned int option_count) {
   if (library == nullptr || file == nullptr) return result(cudaErrorInvalidValue);
   const std::vector<char> content = content_of(file);
-  constexpr std::size_t kShortest = 64;  // Of any image's header.
+  constexpr std::size_t kShortest = 64;  // Size in bytes of the smallest image header.
   if (content.size() < kShortest) return result(cudaErrorFileNotFound);
   return cudaLibraryLoadData(library, content.data(), jit, jit_values, jit_count, options,
                              option_values, option_count);

@@ -11,8 +11,8 @@ struct ErrorText {
   const char* text;
 };
 
-// What the emulated device can answer, and what programs ask for by name. The texts are the real
-// runtime's: programs look for them ("out of memory").
+// Errors that the emulated device returns or that programs query by name. The texts are those of
+// the real runtime, because programs search for them ("out of memory").
 constexpr ErrorText kErrors[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},

@@ -1,6 +1,6 @@
 #pragma once
 
-// The runtime's errors: each thread remembers its last one.
+// Errors of the runtime. The last error is stored per thread.
 
 #include <cuda_runtime_api.h>
 
@@ -8,15 +8,15 @@
 
 namespace optrace::emulated {
 
-/// Remembers an error as the thread's last one, records it as the failure of the function that
-/// calls this, or of `function`, and returns it.
+/// Stores an error as the thread's last one, records it as a failure of the calling function or of
+/// `function`, and returns it.
 cudaError_t result(cudaError_t error, const char* function = __builtin_FUNCTION());
 inline cudaError_t result(Status status, const char* function = __builtin_FUNCTION()) {
   return result(static_cast<cudaError_t>(status), function);
 }
 
-/// As many of `from` as `count` has room for; `count` becomes how many there are (`to` null) or
-/// were given.
+/// Copies as many elements of `from` as `count` has room for. Sets `count` to the number available
+/// (if `to` is null) or copied.
 template <typename Node>
 void give_nodes(const std::vector<GraphNode*>& from, Node* to, std::size_t* count) {
   if (to == nullptr) {

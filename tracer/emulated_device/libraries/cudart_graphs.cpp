@@ -1,4 +1,4 @@
-// The CUDA runtime's graphs: capture, nodes, instantiation and replay.
+// Graphs of the CUDA runtime: capture, nodes, instantiation and replay.
 
 #include <atomic>
 #include <cstdio>
@@ -26,7 +26,7 @@ GraphNode* node_of(cudaGraphNode_t node) {
   return reinterpret_cast<GraphNode*>(node);
 }
 
-/// What a capture's nodes are handed out in: valid until the thread asks again.
+/// Storage for the nodes returned by capture_info(); valid until the thread's next call.
 thread_local std::vector<cudaGraphNode_t> handed_out;
 
 cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* capture_status,
@@ -77,7 +77,7 @@ Operation host_operation(const cudaHostNodeParams& parameters) {
           {}};
 }
 
-/// False for a kernel that isn't known.
+/// Returns false for an unknown kernel.
 bool kernel_operation(const cudaKernelNodeParams& parameters, Operation& operation) {
   Kernel* const kernel = kernel_of(parameters.func);
   if (kernel == nullptr) return false;
@@ -97,7 +97,7 @@ Status fill_operation(const cudaMemsetParams& parameters, Operation& operation) 
                    operation);
 }
 
-/// An object of the program's that lives as long as graphs that use it.
+/// A user object, which lives as long as the graphs that use it.
 struct UserObject {
   void* pointer;
   cudaHostFn_t destroy;
@@ -138,7 +138,7 @@ cudaError_t add_any(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNod
       break;
     }
     case cudaGraphNodeTypeConditional: {
-      // Whether its body runs is a value on the device, which isn't known: it isn't run.
+      // The body is not run, because the condition is an unknown value on the device.
       operation = {NodeKind::conditional, "host_read", {}, [](Call& call) {
                      call.json().key("conditional");
                      call.json().string("the body is not replayed: its condition is not known");
@@ -211,7 +211,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
                                      unsigned long long* id, cudaGraph_t* graph,
                                      const cudaGraphNode_t** dependencies,
                                      const cudaGraphEdgeData** edges, std::size_t* count) {
-  // No edge has data of its own.
+  // No edge has data.
   if (edges != nullptr) *edges = nullptr;
   return capture_info(stream, status, id, graph, dependencies, count);
 }

@@ -1,6 +1,6 @@
-// The emulated libcudnn: handles, errors, the descriptors of the legacy API and what computes with
-// them (convolution, batch normalization, pooling, softmax, activation, spatial transformer). The
-// graph API is cudnn_backend.cpp, RNN and CTC are cudnn_rnn.cpp.
+// The emulated libcudnn: handles, errors, and the legacy API's descriptors and operations
+// (convolution, batch normalization, pooling, softmax, activation, spatial transformer). The graph
+// API is in cudnn_backend.cpp, RNN and CTC in cudnn_rnn.cpp.
 
 #include <algorithm>
 #include <cstdio>
@@ -17,11 +17,11 @@
 namespace optrace::emulated {
 namespace {
 
-/// What cudnnGetLastErrorString() gives to the thread that made the error.
+/// Text returned by cudnnGetLastErrorString() on the thread of the error.
 thread_local std::string last_error;
 
 std::string status_name(cudnnStatus_t status) {
-  // Statuses lie in blocks of a thousand; the blocks' first hundred hold all of them.
+  // Statuses are in blocks of a thousand, of which only the first hundred values are used.
   constexpr std::size_t kBlock = 100;
   const int block = static_cast<int>(status) / 1000;
   std::string_view name;
@@ -70,9 +70,9 @@ std::string batch_norm_ops_name(cudnnBatchNormOps_t ops) {
   return short_name(enumerator_name<cudnnBatchNormOps_t, 0, 3>(ops), "CUDNN_BATCHNORM_OPS_", ops);
 }
 
-// Convolution, as the legacy API does it.
+// Convolution in the legacy API.
 
-/// Why the shapes do not fit together; empty where they do.
+/// Returns the reason why the shapes don't match, or an empty text.
 std::string mismatch(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
                      cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t y) {
   const std::size_t spatial = convolution->padding.size();
@@ -92,8 +92,8 @@ std::string mismatch(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
   return {};
 }
 
-/// Why the legacy convolutions do not take these types on this part ("Supported configurations" of
-/// cudnnConvolutionForward in the API reference); empty where they do.
+/// Returns the reason why the legacy convolutions don't support these types on this part
+/// ("Supported configurations" of cudnnConvolutionForward in the API reference), or an empty text.
 std::string unsupported(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w) {
   constexpr int kAmpere = 80;
   if ((x->type == CUDNN_DATA_BFLOAT16 || w->type == CUDNN_DATA_BFLOAT16) && arch() < kAmpere)
@@ -107,7 +107,7 @@ std::string algorithm_name(Algorithm algorithm) {
   return short_name(enumerator_name<Algorithm, 0, 6>(algorithm), "CUDNN_CONVOLUTION_", algorithm);
 }
 
-/// Checks and, where `recorded`, records one legacy convolution.
+/// Checks a legacy convolution and records it if `recorded` is true.
 template <typename Algorithm>
 cudnnStatus_t convolve(const char* function, bool recorded, cudnnTensorDescriptor_t x,
                        cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t convolution,
@@ -131,8 +131,8 @@ cudnnStatus_t convolve(const char* function, bool recorded, cudnnTensorDescripto
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// Fills what the Get...Algorithm_v7 and Find...AlgorithmEx functions answer with. The order is the
-/// emulation's own, the determinism is documented.
+/// Fills the results of the Get...Algorithm_v7 and Find...AlgorithmEx functions. The order is
+/// specific to the emulation; the determinism is documented.
 template <typename Perf>
 cudnnStatus_t answer(const Perf* algorithms, int known, int requested, int* returned, Perf* results,
                      cudnnConvolutionDescriptor_t convolution) {
@@ -206,16 +206,16 @@ cudnnStatus_t set_dropout(cudnnDropoutDescriptor_t dropout, float probability, v
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// The generators' states: one for each resident thread of the part, of 16 bytes. The real size is
-/// not documented; nothing reads what lies there.
+/// Size of the generators' states: 16 bytes for each resident thread of the part. The real size is
+/// not documented; nothing reads the states.
 std::size_t dropout_state_bytes() {
   constexpr std::size_t kState = 16;
   return kState * static_cast<std::size_t>(part().threads) *
          static_cast<std::size_t>(part().multiprocessors);
 }
 
-/// One scale, bias, mean or variance for each channel, or, per activation, for each element of a
-/// sample.
+/// Checks that there is one scale, bias, mean or variance for each channel or, in per-activation
+/// mode, for each element of a sample.
 std::string batch_norm_mismatch(cudnnBatchNormMode_t mode, cudnnTensorDescriptor_t x,
                                 cudnnTensorDescriptor_t y, cudnnTensorDescriptor_t parameters) {
   if (x->dims.size() < 4 || x->dims.size() > 5) return "the input has neither 4 nor 5 dimensions";
@@ -743,7 +743,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescri
                                                               cudnnHandle_t, float probability,
                                                               void* states, size_t bytes,
                                                               unsigned long long seed) {
-  // Without states the descriptor says that there is no dropout.
+  // Without states, the descriptor means no dropout.
   if (states != nullptr && bytes < dropout_state_bytes())
     return wrong(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "the states have too little room");
   const cudnnStatus_t status = set_dropout(dropout, probability, states, bytes, seed);
@@ -785,7 +785,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveS
     cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t ops, const cudnnActivationDescriptor_t,
     const cudnnTensorDescriptor_t x, size_t* bytes) {
   if (any_null(x, bytes)) return wrong(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, kNull);
-  // With an activation, one bit for each element says whether it was cut off.
+  // With an activation, the reserve space has one bit per element for elements that were clipped.
   constexpr std::size_t kBits = 8;
   std::size_t elements = 1;
   for (const int dim : x->dims) elements *= static_cast<std::size_t>(dim);

@@ -1,12 +1,12 @@
-// The emulated libcudnn: the graph ("backend") API. Descriptors keep every attribute that they are
-// given, whatever the version's attributes are, and give it back; what the library itself would
-// answer (engines, notes, sizes) is worked out when a descriptor is finalized. Executing a plan
-// records the graph.
+// The graph ("backend") API of the emulated libcudnn. Descriptors store every attribute that is
+// set, including those of newer versions, and return it. The attributes computed by the library
+// (engines, notes, sizes) are set when a descriptor is finalized. Executing a plan records the
+// graph.
 //
-// Which engine the real heuristics would choose can't be known without them. The emulated ones
-// offer, for convolutions, the engines that cudnn_frontend lists as always there
+// The choice of the real heuristics is unknown without them. The emulated ones return, for
+// convolutions, the engines that are always available according to cudnn_frontend
 // (cudnn_frontend_EngineFallbackList.h): 0, 1 and one with tensor cores; for all other graphs one
-// engine, 0. Records say so: "heuristic": "emulated".
+// engine, 0. Records contain "heuristic": "emulated".
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +30,7 @@
 namespace optrace::emulated {
 namespace {
 
-/// What a cudnnBackendDescriptor_t points to.
+/// Target of a cudnnBackendDescriptor_t.
 struct Descriptor {
   std::shared_ptr<Content> content;
 };
@@ -39,7 +39,7 @@ bool is_fp8(cudnnDataType_t type) {
   return type == CUDNN_DATA_FP8_E4M3 || type == CUDNN_DATA_FP8_E5M2;
 }
 
-/// An operation with a subgraph of attention, or the two matrix products around a softmax.
+/// True for an attention operation with a subgraph, or two matrix products around a softmax.
 bool is_attention(const Content& graph) {
   int matmuls = 0;
   int reductions = 0;
@@ -58,9 +58,9 @@ constexpr int kAmpere = 80;
 constexpr int kAda = 89;
 constexpr int kHopper = 90;
 
-/// Why no engine takes the graph on this part; empty where one does. From the cuDNN support matrix
-/// and "Supported Graph Patterns": bfloat16 needs 8.0, fp8 8.9, attention 8.0, attention in
-/// fp8 9.0.
+/// Returns the reason why no engine supports the graph on this part, or an empty text. From the
+/// cuDNN support matrix and "Supported Graph Patterns": bfloat16 needs 8.0, fp8 8.9, attention 8.0,
+/// attention in fp8 9.0.
 std::string unsupported(const Content& graph) {
   bool products = false;
   for (const auto& operation : operations(graph)) {
@@ -86,7 +86,7 @@ std::string unsupported(const Content& graph) {
   return {};
 }
 
-/// Engines are numbered as cudnn_frontend_EngineFallbackList.h numbers those of convolutions.
+/// Engine numbers for convolutions as in cudnn_frontend_EngineFallbackList.h.
 constexpr std::int64_t kBasicEngine = 0;
 constexpr std::int64_t kPreparedEngine = 1;
 
@@ -101,7 +101,7 @@ std::int64_t tensor_core_engine(cudnnBackendDescriptorType_t operation) {
   }
 }
 
-/// The graph's first convolution; null where there is none.
+/// Returns the graph's first convolution, or null.
 const Content* first_convolution(const Content& graph) {
   for (const auto& operation : operations(graph)) {
     Convolution found = {};
@@ -110,13 +110,13 @@ const Content* first_convolution(const Content& graph) {
   return nullptr;
 }
 
-/// Half and 8-bit types since Volta and Turing, float (as TF32) and bfloat16 since Ampere.
+/// Half and 8-bit types since Volta and Turing; float (as TF32) and bfloat16 since Ampere.
 bool tensor_cores_take(cudnnDataType_t type) {
   if (type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16) return arch() >= kAmpere;
   return type != CUDNN_DATA_DOUBLE;
 }
 
-/// The engines, the best first, for the heuristics' mode.
+/// Returns the engines for the heuristic's mode, best first.
 std::vector<std::int64_t> engines(const Content& graph, cudnnBackendHeurMode_t mode) {
   const Content* const operation = first_convolution(graph);
   if (operation == nullptr) return {kBasicEngine};
@@ -134,7 +134,7 @@ std::vector<cudnnBackendNumericalNote_t> numerical_notes(const Content& graph,
   std::vector<cudnnBackendNumericalNote_t> notes;
   const Content* const operation = first_convolution(graph);
   if (operation == nullptr) return notes;
-  // As of the algorithms 0 of both backward passes, which add up atomically.
+  // As for algorithm 0 of both backward passes, which use atomic additions.
   if (operation->type != CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
       engine == kBasicEngine)
     notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
@@ -148,14 +148,14 @@ std::int64_t bytes(const Content& tensor) {
   return result;
 }
 
-/// Whether the channels lie innermost, as tensor-core kernels want them.
+/// True if the channels are the innermost dimension, as tensor-core kernels require.
 bool channels_last(const Content& tensor) {
   const std::vector<std::int64_t> strides = values<std::int64_t>(tensor, CUDNN_ATTR_TENSOR_STRIDES);
   return strides.size() > 1 && strides[1] == 1;
 }
 
-/// Tensor-core convolutions of tensors that aren't channels-last turn them first: room for the
-/// three. The emulated engines otherwise need none.
+/// Returns the workspace size. Tensor-core convolutions of tensors that aren't channels-last
+/// convert the three tensors first; other emulated engines need no workspace.
 std::int64_t workspace_bytes(const Content& graph, std::int64_t engine) {
   const Content* const operation = first_convolution(graph);
   if (operation == nullptr || engine <= kPreparedEngine) return 0;
@@ -167,7 +167,7 @@ std::int64_t workspace_bytes(const Content& graph, std::int64_t engine) {
   return result;
 }
 
-// Finalizing: each gives why the descriptor is wrong, empty where it isn't.
+// Finalizing. Each function returns the reason why the descriptor is invalid, or an empty text.
 
 std::string finalize_tensor(const Content& tensor) {
   const std::vector<std::int64_t> sizes = dims(tensor);
@@ -223,7 +223,7 @@ std::string finalize_convolution_operation(const Convolution& found) {
   const std::size_t spatial = window.strides.size();
   if (x.size() != y.size() || x.size() != w.size() || x.size() < spatial + 2)
     return "the dimensions of a convolution's tensors do not fit its spatial dimensions";
-  // With groups as a dimension of their own there are more; those are left to the real library.
+  // With groups as a separate dimension there are more; those cases are not checked.
   if (x.size() != spatial + 2) return {};
   if (x[0] != y[0]) return "the input's batch is not the output's";
   if (x[1] % w[1] != 0 || w[0] % (x[1] / w[1]) != 0)
@@ -295,7 +295,7 @@ std::string finalize_engine_config(Content& config) {
   const auto index = value<std::int64_t>(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0);
   set<std::int64_t>(config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                     {workspace_bytes(*graph, index)});
-  // What an emulated engine takes of it isn't known: no more than every part has.
+  // The value for an emulated engine is unknown; 0 is valid on every part.
   set<std::int32_t>(config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, {0});
 #endif
   return {};
@@ -311,7 +311,7 @@ std::string finalize_heuristics(Content& heuristics) {
   if (!why.empty()) {
     refuse("cudnnBackendFinalize", CUDNN_STATUS_NOT_SUPPORTED, why);
     set(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, results);
-    return {};  // As the real ones: no engine configuration is found.
+    return {};  // As in the real library, no engine configuration is found.
   }
   for (const std::int64_t index :
        engines(*graph, value(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A))) {
@@ -352,7 +352,8 @@ std::string finalize_pack(const Content& pack) {
   return {};
 }
 
-/// Why the descriptor is wrong; empty where it isn't. Fills the attributes that it answers with.
+/// Sets the computed attributes. Returns the reason why the descriptor is invalid, or an empty
+/// text.
 std::string finalize(Content& content) {
   Convolution found = {};
   if (convolution(content, found)) return finalize_convolution_operation(found);
@@ -380,7 +381,7 @@ std::string finalize(Content& content) {
   }
 }
 
-/// Why the pack does not do for the plan; empty where it does.
+/// Returns the reason why the variant pack does not match the plan, or an empty text.
 std::string missing(const Content& plan, const Content& graph, const Content& pack) {
   const std::vector<std::int64_t> uids =
       values<std::int64_t>(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
@@ -388,7 +389,7 @@ std::string missing(const Content& plan, const Content& graph, const Content& pa
   std::vector<const Content*> tensors;
   for (const auto& operation : operations(graph)) add_tensors(*operation, tensors);
   for (const Content* const tensor : tensors) {
-    // Constants and what lies between operations need no memory.
+    // Constants and tensors between operations need no memory.
     if (value<char>(*tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0) != 0) continue;
 #if CUDNN_VERSION >= 91000
     if (find(*tensor, CUDNN_ATTR_TENSOR_CONSTANT_VALUE) != nullptr) continue;
@@ -407,14 +408,14 @@ Content* content_of(cudnnBackendDescriptor_t descriptor) {
   return descriptor == nullptr ? nullptr : static_cast<Descriptor*>(descriptor)->content.get();
 }
 
-/// The attribute and the descriptor's kind, for an error.
+/// Names the attribute and the descriptor's type for an error message.
 std::string of(const Content& content, int attribute) {
   const std::string_view name = attribute_full_name(attribute);
   return (name.empty() ? std::to_string(attribute) : std::string(name)) + " of a " +
          std::string(type_full_name(content.type));
 }
 
-/// Gives descriptors back: the program made them, and their content becomes the held ones'.
+/// Returns descriptors: the program has created them, and they get the content of the stored ones.
 cudnnStatus_t give_descriptors(const Attribute& attribute, std::int64_t count, void* elements) {
   auto* const made = static_cast<cudnnBackendDescriptor_t*>(elements);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -510,7 +511,7 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
                   "no such attribute: " + of(*content, name));
   const Attribute* const found = find(*content, name);
   if (found == nullptr) {
-    // Not set, and nothing that the emulation answers.
+    // Not set, and not computed by the emulation.
     if (count == nullptr || requested > 0)
       return wrong(CUDNN_STATUS_BAD_PARAM, "not set: " + of(*content, name));
     *count = 0;
@@ -520,8 +521,8 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
     return wrong(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "of another type: " + of(*content, name));
   const bool counts_only = elements == nullptr || requested <= 0;
   const int64_t given = counts_only ? found->count : std::min(requested, found->count);
-  // How many there are, or were given: cudnn_frontend keeps as many of a heuristic's results as
-  // this says, whatever room it had.
+  // Number available or copied. cudnn_frontend keeps this number of a heuristic's results,
+  // independent of the capacity it passed.
   if (count != nullptr) *count = given;
   if (counts_only) return CUDNN_STATUS_SUCCESS;
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) return give_descriptors(*found, given, elements);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the emulated cuDNN's descriptors hold, and how they are written into call records.
+// Contents of the emulated cuDNN's descriptors, and their form in call records.
 
 #include <cstdint>
 #include <string>
@@ -64,10 +64,10 @@ struct cudnnSpatialTransformerStruct {
 
 namespace optrace::emulated {
 
-/// "half", "float", "fp8_e4m3".
+/// Returns "half", "float", "fp8_e4m3" and so on.
 std::string type_name(cudnnDataType_t type);
 
-/// Bytes of one element; 0 where that isn't a whole number.
+/// Size of an element in bytes; 0 if that is not an integer.
 std::size_t type_bytes(cudnnDataType_t type);
 
 std::string math_type_name(cudnnMathType_t type);
@@ -77,10 +77,12 @@ void put(JsonText& json, const char* key, cudnnFilterDescriptor_t filter);
 void put(JsonText& json, const char* key, cudnnConvolutionDescriptor_t convolution);
 void put(JsonText& json, const char* key, cudnnActivationDescriptor_t activation);
 
-/// Refuses as the real cuDNN would: records `why`, keeps it for cudnnGetLastErrorString().
+/// Refuses a call as the real cuDNN does: records `why` and stores it for
+/// cudnnGetLastErrorString().
 cudnnStatus_t refuse(const char* function, cudnnStatus_t status, const std::string& why);
 
-/// A wrong call, which isn't recorded as a refusal: only kept for cudnnGetLastErrorString().
+/// Rejects an incorrect call. It is not recorded as a refusal; `why` is only stored for
+/// cudnnGetLastErrorString().
 cudnnStatus_t wrong(cudnnStatus_t status, const std::string& why);
 
 }  // namespace optrace::emulated

@@ -10,7 +10,7 @@ namespace optrace::emulated {
 // Names.
 
 std::string type_name(cudnnDataType_t type) {
-  // The enumerators span 0 to 15 in cuDNN 9.1, 0 to 31 in those with more types.
+  // The enumerators span 0 to 15 in cuDNN 9.1, 0 to 31 in versions with more types.
 #if CUDNN_VERSION >= 90700
   constexpr std::size_t kSpan = 32;
 #else
@@ -52,7 +52,8 @@ std::string_view attribute_full_name(int attribute) {
 
 namespace {
 
-/// How the attributes of a descriptor are called: "CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_".
+/// Returns the possible prefixes of a descriptor's attribute names:
+/// "CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_".
 std::vector<std::string> attribute_prefixes(cudnnBackendDescriptorType_t type) {
   const std::string name = middle_name(type, true);
   const std::pair<std::string_view, std::string_view> kShortened[] = {
@@ -79,7 +80,7 @@ bool belongs(cudnnBackendDescriptorType_t type, int attribute) {
   for (const std::string& prefix : attribute_prefixes(type))
     if (name.substr(0, prefix.size()) == prefix) return true;
   const std::string kind = middle_name(type, true);
-  // Contracting a band matrix has one attribute that leaves out "OPERATION_..._MATRIX".
+  // One attribute of CONTRACT_BAND_MATRIX lacks "OPERATION_..._MATRIX" in its name.
   if (kind == "OPERATION_CONTRACT_BAND_MATRIX")
     return name.find("CONTRACT_BAND_") != std::string_view::npos;
   return type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&
@@ -133,8 +134,8 @@ cudnnDataType_t data_type(const Content& tensor) {
 
 namespace {
 
-/// The name of an enumerator held by an attribute of `type`; empty where it is no enumeration whose
-/// names are wanted.
+/// Returns the enumerator's name for an attribute of `type`; empty if the type is not an
+/// enumeration or its names are not needed.
 std::string enumerator_text(cudnnBackendAttributeType_t type, std::int32_t number) {
   switch (type) {
     case CUDNN_TYPE_DATA_TYPE:
@@ -244,7 +245,7 @@ void put_elements(JsonText& json, const Attribute& attribute) {
   }
 }
 
-/// Dimensions are lists even where there is but one.
+/// Dimensions are written as a list even if there is only one.
 bool is_list(const Attribute& attribute, const std::string& key) {
   if (attribute.count != 1) return true;
   for (const char* const list : {"paddings", "strides", "dilations", "window_dims", "permutation",
@@ -253,7 +254,7 @@ bool is_list(const Attribute& attribute, const std::string& key) {
   return false;
 }
 
-/// All that the descriptor holds, but for handles and pointers.
+/// Writes the content of a descriptor, except handles and pointers.
 void put_attributes(JsonText& json, const Content& content) {
   for (const auto& [name, attribute] : content.attributes) {
     if (attribute.type == CUDNN_TYPE_HANDLE || attribute.type == CUDNN_TYPE_VOID_PTR ||
@@ -278,7 +279,7 @@ void put_content(JsonText& json, const Content& content) {
   json.close('}');
 }
 
-/// "convolution backward data"
+/// Returns "convolution backward data" and so on.
 std::string operation_name(cudnnBackendDescriptorType_t type) {
   std::string name = short_name(middle_name(type, false), "", type);
   std::replace(name.begin(), name.end(), '_', ' ');

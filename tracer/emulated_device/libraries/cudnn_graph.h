@@ -1,6 +1,6 @@
 #pragma once
 
-// What cuDNN's graph ("backend") descriptors hold, and how the graph that a plan runs is recorded.
+// Contents of cuDNN's graph ("backend") descriptors, and the record of the graph that a plan runs.
 
 #include <cstdint>
 #include <cstring>
@@ -22,12 +22,13 @@ using Contents = std::vector<std::shared_ptr<const Content>>;
 struct Attribute {
   cudnnBackendAttributeType_t type = CUDNN_TYPE_INT64;
   std::int64_t count = 0;
-  std::vector<char> bytes;  ///< Of the elements, unless they are descriptors.
-  Contents descriptors;     ///< As they were when they were set: finalized, so they stay so.
+  std::vector<char> bytes;  ///< Bytes of the elements, unless they are descriptors.
+  /// Descriptors as they were when the attribute was set. They are finalized, so they don't change.
+  Contents descriptors;
 };
 
-/// What a descriptor holds. Once finalized it never changes, and other descriptors share it: the
-/// program may destroy a descriptor that another was made from.
+/// Content of a descriptor. It never changes once finalized. Other descriptors share it, because
+/// the program may destroy a descriptor that another was made from.
 struct Content {
   cudnnBackendDescriptorType_t type = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
   bool finalized = false;
@@ -36,28 +37,30 @@ struct Content {
 
 std::string type_name(cudnnDataType_t type);
 
-/// Empty for what is none.
+/// Empty for an invalid type.
 std::string_view type_full_name(cudnnBackendDescriptorType_t type);
 
-/// "CONVOLUTION_FORWARD" of CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, or with
-/// "OPERATION_" in front.
+/// Returns "CONVOLUTION_FORWARD" for CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, with
+/// the prefix "OPERATION_" if `operation` is true.
 std::string middle_name(cudnnBackendDescriptorType_t type, bool operation);
 
 bool is_operation(cudnnBackendDescriptorType_t type);
 
 std::string_view attribute_full_name(int attribute);
 
-/// Whether the attribute is one of the descriptor's. An attribute without a name is newer than the
-/// headers; a heuristic is also asked by the engine's name for the target of multiprocessors.
+/// Returns true if the attribute belongs to this type of descriptor. An attribute without a name is
+/// newer than the headers. A heuristic also accepts the engine's attribute for the target number of
+/// multiprocessors.
 bool belongs(cudnnBackendDescriptorType_t type, int attribute);
 
-/// "x" of CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X or CUDNN_ATTR_OPERATION_POINTWISE_XDESC.
+/// Returns "x" for CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X or
+/// CUDNN_ATTR_OPERATION_POINTWISE_XDESC.
 std::string attribute_key(cudnnBackendDescriptorType_t type, int attribute);
 
-/// Bytes of an element, as the table of cudnnBackendAttributeType_t in the API reference says.
+/// Size of an element in bytes, from the table of cudnnBackendAttributeType_t in the API reference.
 std::size_t element_bytes(cudnnBackendAttributeType_t type);
 
-/// Null where it isn't set.
+/// Returns null if the attribute is not set.
 const Attribute* find(const Content& content, int attribute);
 
 template <typename Value>
@@ -76,7 +79,7 @@ Value value(const Content& content, int attribute, Value otherwise) {
   return found.empty() ? otherwise : found.front();
 }
 
-/// The descriptor that an attribute holds; null where none is set.
+/// Returns the descriptor stored in an attribute, or null if none is set.
 const Content* descriptor(const Content& content, int attribute);
 
 template <typename Value>
@@ -102,21 +105,21 @@ struct Convolution {
   const Content* descriptor;
 };
 
-/// The tensors of a convolution, whichever way it goes; false for other operations.
+/// Finds the tensors of a convolution in any direction. Returns false for other operations.
 bool convolution(const Content& operation, Convolution& found);
 
-/// Of a graph.
+/// Operations of a graph.
 const Contents& operations(const Content& graph);
 
-/// All tensors of an operation.
+/// Appends all tensors of an operation.
 void add_tensors(const Content& content, std::vector<const Content*>& tensors);
 
-/// The engine and the graph that a plan runs; false where it has none.
+/// Finds the engine and the graph of a plan. Returns false if it has none.
 bool plan_engine(const Content& plan, const Content*& engine, const Content*& graph);
 
-/// Records that `function` runs the plan: the operations with all that their descriptors hold, the
-/// engine and its knobs as far as they are known, the workspace. `heuristic`: whose choice the
-/// engine is, unless cuDNN's own.
+/// Records that `function` runs the plan: the operations with the content of their descriptors, the
+/// engine and its knobs as far as they are known, and the workspace. `heuristic` names the
+/// heuristic that chose the engine, unless it is cuDNN's own.
 void record_plan(const char* function, const Content& plan, const Content& engine,
                  const Content& graph, const char* heuristic);
 

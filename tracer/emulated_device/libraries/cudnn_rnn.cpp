@@ -61,7 +61,7 @@ int directions(const cudnnRNNStruct& rnn) {
   return rnn.direction == CUDNN_BIDIRECTIONAL ? 2 : 1;
 }
 
-/// Matrices that are applied to the input, and as many to the hidden state.
+/// Number of matrices applied to the input; the same number is applied to the hidden state.
 int gates(const cudnnRNNStruct& rnn) {
   switch (rnn.mode) {
     case CUDNN_LSTM:
@@ -73,7 +73,7 @@ int gates(const cudnnRNNStruct& rnn) {
   }
 }
 
-/// What the layer gives to the next time step.
+/// Size of the layer's output to the next time step.
 int recurrent_size(const cudnnRNNStruct& rnn) {
   return rnn.projection_size == 0 || rnn.projection_size == rnn.hidden_size ? rnn.hidden_size
                                                                             : rnn.projection_size;
@@ -83,7 +83,7 @@ bool projects(const cudnnRNNStruct& rnn) {
   return recurrent_size(rnn) != rnn.hidden_size;
 }
 
-/// A pseudo layer is one direction of a layer.
+/// Number of pseudo layers; a pseudo layer is one direction of a layer.
 int pseudo_layers(const cudnnRNNStruct& rnn) {
   return rnn.layers * directions(rnn);
 }
@@ -92,7 +92,7 @@ int input_size(const cudnnRNNStruct& rnn, int pseudo_layer) {
   return pseudo_layer < directions(rnn) ? rnn.input_size : recurrent_size(rnn) * directions(rnn);
 }
 
-/// The projection's matrix comes after those of all gates.
+/// Number of matrices. The projection's matrix follows those of all gates.
 int matrices(const cudnnRNNStruct& rnn) {
   return 2 * gates(rnn) + (projects(rnn) ? 1 : 0);
 }
@@ -119,8 +119,8 @@ std::size_t bias_size(const cudnnRNNStruct& rnn, int id) {
   return static_cast<std::size_t>(rnn.hidden_size);
 }
 
-/// Elements in the weight space before a pseudo layer's matrix, or, with `biases`, its bias: the
-/// matrices of all layers come first, then the biases of all.
+/// Number of elements in the weight space before a pseudo layer's matrix or, with `biases`, its
+/// bias: the matrices of all layers precede the biases of all.
 std::size_t weights_before(const cudnnRNNStruct& rnn, int pseudo_layer, int id, bool biases) {
   std::size_t before = 0;
   for (int layer = 0; layer < pseudo_layers(rnn); ++layer)
@@ -148,7 +148,7 @@ void fill(cudnnTensorDescriptor_t tensor, cudnnDataType_t type, std::size_t rows
   tensor->strides = {static_cast<int>(rows * columns), static_cast<int>(columns), 1};
 }
 
-/// Of the gates of all steps and layers: not what the real library takes, which isn't documented.
+/// Size of the gates' values for all steps and layers. The real library's size is not documented.
 std::size_t activations_bytes(const cudnnRNNStruct& rnn, const cudnnRNNDataStruct& data) {
   return type_bytes(rnn.type) * static_cast<std::size_t>(gates(rnn)) *
          static_cast<std::size_t>(rnn.hidden_size) * static_cast<std::size_t>(pseudo_layers(rnn)) *
@@ -191,7 +191,7 @@ void put_data(JsonText& json, const char* key, const cudnnRNNDataStruct& data) {
   json.close('}');
 }
 
-/// Checks and records a pass. `state`: the hidden state's descriptor.
+/// Checks and records a pass. `state` is the hidden state's descriptor.
 cudnnStatus_t run(const char* function, cudnnRNNDescriptor_t rnn, cudnnRNNDataDescriptor_t x,
                   cudnnRNNDataDescriptor_t y, cudnnTensorDescriptor_t state,
                   std::size_t weight_bytes, std::size_t workspace, std::size_t reserve,
@@ -230,7 +230,8 @@ cudnnStatus_t set_ctc(cudnnCTCLossDescriptor_t loss, cudnnDataType_t type,
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// Of the forward and backward variables of each step, sample and label with blanks between.
+/// Size of the forward and backward variables for each step, sample and label, with blanks between
+/// labels.
 std::size_t ctc_bytes(const cudnnTensorStruct& probabilities, int max_label_length) {
   const std::vector<int>& dims = probabilities.dims;
   return 2 * sizeof(float) * static_cast<std::size_t>(dims[0]) * static_cast<std::size_t>(dims[1]) *
@@ -269,7 +270,7 @@ cudnnStatus_t ctc(const char* function, cudnnCTCLossAlgo_t algorithm, cudnnCTCLo
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// The longest of as many labels as the probabilities have samples.
+/// Returns the largest of the label lengths, one for each sample.
 int longest(const int* lengths, cudnnTensorDescriptor_t probabilities) {
   if (lengths == nullptr || probabilities == nullptr || probabilities->dims.size() < 2) return 0;
   return *std::max_element(lengths, lengths + probabilities->dims[1]);
@@ -389,7 +390,7 @@ cudnnGetRNNWeightParams(cudnnHandle_t, cudnnRNNDescriptor_t rnn, int32_t pseudo_
   if (bytes < weights(*rnn) * element)
     return refuse(kFunction, CUDNN_STATUS_BAD_PARAM, "the weight space is too small");
   char* const start = static_cast<char*>(const_cast<void*>(space));
-  // A matrix or a bias that there isn't has no address and no dimensions.
+  // A missing matrix or bias has no address and no dimensions.
   const Size size = id < matrices(*rnn) ? matrix_size(*rnn, pseudo_layer, id) : Size{0, 0};
   if (matrix_address != nullptr)
     *matrix_address = size.columns == 0

@@ -1,4 +1,4 @@
-// cuFFT on an emulated device: plans know their sizes and types, transforms are recorded.
+// cuFFT on emulated devices. Plans store their sizes and types; transforms are recorded.
 
 #include <memory>
 #include <mutex>
@@ -19,7 +19,7 @@ using optrace::emulated::Call;
 using optrace::emulated::put;
 
 struct Plan {
-  std::vector<long long> sizes;  // Empty until it is made.
+  std::vector<long long> sizes;  // Empty until the plan is made.
   long long batch = 0;
   long long input_stride = 0;
   long long output_stride = 0;
@@ -52,8 +52,8 @@ bool is_power_of_two(long long size) {
   return size > 0 && (size & (size - 1)) == 0;
 }
 
-/// What cuFFT's documentation of half precision and bfloat16 rules out ("Half-precision cuFFT
-/// Transforms", "Bfloat16-precision cuFFT Transforms").
+/// Rejects the combinations excluded by cuFFT's documentation ("Half-precision cuFFT Transforms",
+/// "Bfloat16-precision cuFFT Transforms").
 cufftResult check_types(const Plan& plan) {
   const bool half = plan.execution == CUDA_C_16F;
   const bool bfloat = plan.execution == CUDA_C_16BF;
@@ -131,8 +131,8 @@ OPTRACE_DEVICE_EXPORT cufftResult CUFFTAPI cufftXtMakePlanMany(
   planned.output = outputtype;
   planned.execution = executiontype;
   if (const cufftResult result = check_types(planned); result != CUFFT_SUCCESS) return result;
-  // "cuFFT ... uses temporary space that is dependent on the plan": room for all of the signal, as
-  // complex numbers, which is what most plans take; the real number is the library's secret.
+  // "cuFFT ... uses temporary space that is dependent on the plan". The real size is not
+  // documented; most plans need space for the whole signal as complex numbers.
   planned.work_bytes =
       static_cast<std::size_t>(batch) * optrace::emulated::data_type_bytes(executiontype);
   for (const long long size : planned.sizes) planned.work_bytes *= static_cast<std::size_t>(size);

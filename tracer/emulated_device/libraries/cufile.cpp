@@ -1,4 +1,4 @@
-// cuFile on emulated devices, whose memory files are read into as into any other.
+// cuFile on emulated devices, whose memory can be read into like any other.
 
 #include <cerrno>
 #include <cstdint>
@@ -34,7 +34,7 @@ Registered& registered() {
   return *registered;
 }
 
-/// The file of our own behind a handle; -1 for none.
+/// Returns the file opened for a handle, or -1.
 int file_of(CUfileHandle_t handle) {
   Registered& known = registered();
   const std::lock_guard lock(known.mutex);
@@ -63,8 +63,8 @@ extern "C" {
 OPTRACE_DEVICE_EXPORT CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr) {
   if (fh == nullptr || descr == nullptr || descr->type != CU_FILE_HANDLE_TYPE_OPAQUE_FD)
     return kInvalidValue;
-  // Opened anew, because the caller's has O_DIRECT, which wants aligned memory and sizes; the real
-  // library copies where they are not.
+  // Opened again, because the caller's file has O_DIRECT, which requires aligned memory and sizes.
+  // The real library copies data that is not aligned.
   const std::string path = "/proc/self/fd/" + std::to_string(descr->handle.fd);
   int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) file = open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -1,10 +1,10 @@
-// CUPTI on emulated devices. Subscribers are called for the functions that have a device work, and
-// activity buffers get that work: kernels (which aren't executed), copies and fills, and the calls
-// that asked for them. What they took isn't known: each is said to have taken one nanosecond.
-// Hardware events and metrics, of which there are none, fail as everything does that isn't here.
+// CUPTI on emulated devices. Subscribers are called for the functions that give a device work, and
+// activity buffers receive that work: kernels (which aren't executed), copies and fills, and the
+// calls that requested them. The durations are unknown, so each is reported as one nanosecond.
+// Hardware events and metrics don't exist; they fail like all functions that are not implemented.
 //
-// A real CUPTI hands buffers over from a thread of its own, too; this one does from the thread that
-// fills one up, or flushes.
+// A real CUPTI also delivers buffers from its own thread. This one delivers them from the thread
+// that fills a buffer or flushes.
 
 #include <bitset>
 #include <chrono>
@@ -36,8 +36,8 @@ using optrace::emulated::Observer;
 using optrace::emulated::put;
 using optrace::emulated::Work;
 
-// Records as a reader may expect them that was compiled against the newest headers of this CUDA:
-// what newer ones have in the end is zeros (cupti_activity.h).
+// Records with space for the fields that the newest headers of this CUDA version add at the end,
+// which are zeros (cupti_activity.h).
 constexpr std::size_t kRoom = 64;
 template <typename Record>
 struct alignas(8) Roomy {
@@ -46,10 +46,10 @@ struct alignas(8) Roomy {
 };
 
 struct Function {
-  const char* name;  ///< As the runtime and the driver call themselves.
+  const char* name;  ///< Name used by the runtime and the driver.
   CUpti_CallbackDomain domain;
   CUpti_CallbackId id;
-  const char* traced_name;  ///< As CUPTI does.
+  const char* traced_name;  ///< Name used by CUPTI.
 };
 
 #define RUNTIME(name, version)                                                       \
@@ -115,8 +115,8 @@ struct Everything {
   CUpti_Subscriber_st* subscriber = nullptr;
   CUpti_CallbackFunc callback = nullptr;
   void* user = nullptr;
-  std::bitset<std::size(kFunctions)> enabled;  // Callbacks of these.
-  std::bitset<kLastKind> kinds;                // Activities of these.
+  std::bitset<std::size(kFunctions)> enabled;  // Functions with callbacks enabled.
+  std::bitset<kLastKind> kinds;                // Activity kinds enabled.
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
   CUpti_TimestampCallbackFunc timestamp = nullptr;
@@ -124,11 +124,12 @@ struct Everything {
   std::size_t dropped = 0;
 };
 
-std::mutex cupti_mutex;  // Not held while somebody is called back.
+std::mutex cupti_mutex;  // Not locked while a callback is called.
 const HeldAcrossFork<cupti_mutex> cupti_held;
 
 Everything& everything() {
-  static auto* const all = new Everything;  // CUDA is called until a process's very end.
+  // Never destroyed, because CUDA may be called until the process ends.
+  static auto* const all = new Everything;
   return *all;
 }
 
@@ -139,7 +140,7 @@ CUptiResult check_kind(CUpti_ActivityKind kind) {
                                                                 : CUPTI_ERROR_INVALID_KIND;
 }
 
-// A real device's default stream has this number, and the others higher ones.
+// The number of a real device's default stream; other streams have higher numbers.
 constexpr std::uint32_t kDefaultStream = 7;
 
 std::uint32_t stream_id(std::uint64_t number) {
@@ -168,7 +169,7 @@ bool wanted(CUpti_ActivityKind kind) {
   return everything().kinds[static_cast<std::size_t>(kind)];
 }
 
-// A mangled name lives as long as the process: readers keep the pointer.
+// Returns a permanent copy of a mangled name, because readers keep the pointer.
 const char* kept_name(const std::string& name) {
   static auto* const names = new std::set<std::string>;
   const std::lock_guard lock(cupti_mutex);
@@ -215,7 +216,7 @@ void add(const Record& record) {
         ++all.dropped;
         unneeded = fresh;
       } else if (all.filling.bytes != nullptr) {
-        unneeded = fresh;  // Another thread was faster.
+        unneeded = fresh;  // Another thread has set one in the meantime.
       } else {
         all.filling = fresh;
       }
@@ -289,7 +290,7 @@ void on_call(const char* name, bool begins, std::uint32_t number) {
   callback(user, function->domain, function->id, &data);
 }
 
-// What all activities have.
+// Fills the fields common to all activities.
 template <typename Record>
 void place(Record& record, CUpti_ActivityKind kind, std::uint32_t number, std::uint64_t stream) {
   const int device = optrace::emulated::current_device();
@@ -360,7 +361,7 @@ void on_work(const Work& work, std::uint32_t number, std::uint64_t stream) {
 
 constexpr Observer kObserver{on_call, on_work};
 
-// With cupti_mutex held.
+// Sets or removes the observer. Requires cupti_mutex to be locked.
 void look_or_not() {
   const Everything& all = everything();
   optrace::emulated::observe_with(all.subscriber != nullptr || all.kinds.any() ? &kObserver
@@ -446,7 +447,7 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle
   if (subscriber == nullptr || callback == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   const std::lock_guard lock(cupti_mutex);
   Everything& all = everything();
-  // As on a real device, one subscriber at a time.
+  // As on a real device, only one subscriber is allowed.
   if (all.subscriber != nullptr) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   all.subscriber = new CUpti_Subscriber_st;
   all.callback = callback;
@@ -555,7 +556,7 @@ OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKi
 OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivitySetAttribute(CUpti_ActivityAttribute /*a*/,
                                                                      size_t* valueSize,
                                                                      void* value) {
-  // Of buffers on the device, which there are none of.
+  // The attributes are about device buffers, which don't exist here.
   return valueSize == nullptr || value == nullptr ? CUPTI_ERROR_INVALID_PARAMETER : CUPTI_SUCCESS;
 }
 
@@ -612,7 +613,7 @@ cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64
 OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetDeviceId(CUcontext /*context*/,
                                                             uint32_t* deviceId) {
   if (deviceId == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
-  // A context without a device's number, the current one, is the thread's.
+  // The context, which has no device number, is that of the thread's current device.
   *deviceId = static_cast<uint32_t>(optrace::emulated::current_device());
   return CUPTI_SUCCESS;
 }

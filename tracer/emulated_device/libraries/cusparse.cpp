@@ -1,5 +1,5 @@
-// cuSPARSE's generic interface on emulated devices: descriptors know what they were made of,
-// products and solutions are recorded. What isn't here is generated from the header.
+// cuSPARSE's generic API on emulated devices. Descriptors store their parameters; products and
+// solutions are recorded. The other functions are generated from the header.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <unordered_set>
 
-// The block-sparse functions are deprecated, and PyTorch calls them.
+// PyTorch calls the block-sparse functions, which are deprecated.
 #define DISABLE_CUSPARSE_DEPRECATED
 #include <cusparse.h>
 
@@ -25,10 +25,10 @@ struct cusparseSpMatDescr {
   std::int64_t nonzeros;
   cusparseIndexType_t index_type;
   cudaDataType type;
-  std::int64_t block_rows = 0;  ///< Of BSR.
+  std::int64_t block_rows = 0;  ///< BSR only.
   std::int64_t block_columns = 0;
   int batch = 1;
-  std::string fill_mode{};  ///< What SpMatSetAttribute said.
+  std::string fill_mode{};  ///< Set by SpMatSetAttribute.
   std::string diagonal{};
 };
 
@@ -56,10 +56,11 @@ using optrace::emulated::Call;
 using optrace::emulated::put;
 using optrace_ops::JsonText;
 
-// A buffer of no bytes would be allowed; callers that allocate it then have one to hand over.
+// An empty buffer would be valid, but with this size callers that allocate it get a non-null
+// pointer.
 constexpr std::size_t kBufferBytes = 256;
 
-/// What Create gave and Destroy didn't take back yet.
+/// Descriptors that have been created and not destroyed yet.
 template <typename Descriptor>
 class Descriptors {
  public:
@@ -89,7 +90,8 @@ class Descriptors {
 
 template <typename Descriptor>
 Descriptors<Descriptor>& all() {
-  static auto* const descriptors = new Descriptors<Descriptor>;  // Used until the very end.
+  // Never destroyed, because it is used until the process ends.
+  static auto* const descriptors = new Descriptors<Descriptor>;
   return *descriptors;
 }
 
@@ -164,7 +166,7 @@ void put_matrix(JsonText& json, const char* key, const cusparseDnVecDescr& vecto
   json.close('}');
 }
 
-/// Operands A, B and C; the second operation is null where there is none.
+/// Operands A, B and C; `operation_b` is null if there is none.
 template <typename A, typename B, typename C>
 void record(const char* function, cusparseOperation_t operation_a,
             const cusparseOperation_t* operation_b, const A* a, const B* b, const C* c,
@@ -201,8 +203,8 @@ cusparseStatus_t give_buffer_size(std::size_t* bytes) {
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-/// The types in which products are computed ("cusparseSpMM()", table of data types): of halves, in
-/// float32; bfloat16 from compute capability 8.0 on.
+/// Checks the supported types ("cusparseSpMM()", table of data types): halves are computed in
+/// float32; bfloat16 requires compute capability 8.0.
 cusparseStatus_t check_types(const char* function, cudaDataType a, cudaDataType b,
                              cudaDataType compute) {
   constexpr int kFirstWithBfloat = 80;
@@ -219,8 +221,8 @@ cusparseStatus_t check_types(const char* function, cudaDataType a, cudaDataType 
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-/// How many elements the product of two sparse matrices has is for the device to say. This is how
-/// many it has on the average if they lie anywhere.
+/// Returns the expected number of elements in the product of two sparse matrices with random
+/// positions. The actual number would be computed on the device.
 std::int64_t expected_nonzeros(const cusparseSpMatDescr& a, const cusparseSpMatDescr& b) {
   const std::int64_t inner = std::max<std::int64_t>(b.rows, 1);
   const double products = static_cast<double>(a.nonzeros) * static_cast<double>(b.nonzeros) /
@@ -229,7 +231,7 @@ std::int64_t expected_nonzeros(const cusparseSpMatDescr& a, const cusparseSpMatD
   return static_cast<std::int64_t>(std::min(products, all));
 }
 
-/// That the host gets a number which depends on the values of device memory.
+/// Records that the host reads a number that depends on the contents of device memory.
 void record_read(const char* function, const char* what, std::int64_t assumed) {
   Call call(function, "host_read");
   put(call.json(), "what", what), put(call.json(), "assumed", assumed);
@@ -241,7 +243,7 @@ void record_read(const char* function, const char* what, std::int64_t assumed) {
 extern "C" {
 
 OPTRACE_DEVICE_EXPORT const char* CUSPARSEAPI cusparseGetErrorName(cusparseStatus_t status) {
-  // Names live as long as the program does.
+  // Static, because the names must live as long as the program.
   static constexpr const char* kNames[] = {"CUSPARSE_STATUS_SUCCESS",
                                            "CUSPARSE_STATUS_NOT_INITIALIZED",
                                            "CUSPARSE_STATUS_ALLOC_FAILED",
@@ -521,7 +523,7 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI cusparseSpSM_solve(
   return CUSPARSE_STATUS_SUCCESS;
 }
 
-// Sparse by sparse: the caller asks for a buffer's size with no buffer, then comes with one.
+// Sparse by sparse. The caller queries the buffer size without a buffer, then passes one.
 
 OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
 cusparseSpGEMM_createDescr(cusparseSpGEMMDescr_t* descr) {
@@ -579,7 +581,7 @@ cusparseXcsrgeam2Nnz(cusparseHandle_t /*handle*/, int m, int n, const cusparseMa
                      const int* /*csrSortedColIndB*/, const cusparseMatDescr_t /*descrC*/,
                      int* /*csrSortedRowPtrC*/, int* nnzTotalDevHostPtr, void* /*workspace*/) {
   if (nnzTotalDevHostPtr == nullptr || m < 0 || n < 0) return CUSPARSE_STATUS_INVALID_VALUE;
-  // Where no two elements fall together.
+  // The number if no two elements coincide.
   const std::int64_t together = std::int64_t{nnzA} + nnzB;
   *nnzTotalDevHostPtr = static_cast<int>(std::min(together, std::int64_t{m} * n));
   record_read("cusparseXcsrgeam2Nnz", "elements of the sum", *nnzTotalDevHostPtr);
@@ -589,7 +591,7 @@ cusparseXcsrgeam2Nnz(cusparseHandle_t /*handle*/, int m, int n, const cusparseMa
 OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSEAPI
 cusparseXbsrsv2_zeroPivot(cusparseHandle_t /*handle*/, bsrsv2Info_t /*info*/, int* position) {
   if (position == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
-  *position = -1;  // "No zero pivot."
+  *position = -1;  // -1: no zero pivot.
   record_read("cusparseXbsrsv2_zeroPivot", "position of a zero pivot", *position);
   return CUSPARSE_STATUS_SUCCESS;
 }

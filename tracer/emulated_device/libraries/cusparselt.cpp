@@ -1,5 +1,5 @@
-// cuSPARSELt on emulated devices: products of matrices of which every second element is zero. Its
-// descriptors are the caller's own memory, in which this puts what it wants to know later.
+// cuSPARSELt on emulated devices: products of matrices in which every second element is zero.
+// Descriptors are memory of the caller, in which the data needed later is stored.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,7 +19,7 @@ using optrace::emulated::Call;
 using optrace::emulated::put;
 using optrace_ops::JsonText;
 
-// What tells one that was made from memory that is anything: it differs between the kinds.
+// Identifies an initialized descriptor and its kind in the caller's memory.
 enum class Mark : std::uint64_t {
   handle = 0x6f70747261636501,
   matrix,
@@ -74,7 +74,7 @@ struct Plan {
   Algorithm algorithm;
 };
 
-// How many algorithms the library has for a product is its secret; the emulation has this one.
+// The number of algorithms of the real library is not documented; the emulation has one.
 constexpr int kAlgorithms = 1;
 
 template <typename Kept, typename Opaque>
@@ -83,7 +83,7 @@ void keep(Opaque* opaque, const Kept& kept) {
   std::memcpy(opaque->data, &kept, sizeof kept);
 }
 
-/// False where it was never made.
+/// Returns false for a descriptor that was not initialized.
 template <typename Kept, typename Opaque>
 bool read(const Opaque* opaque, Kept& kept) {
   if (opaque == nullptr) return false;
@@ -133,7 +133,8 @@ bool is_float8(cudaDataType type) {
   return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
 }
 
-/// "cusparseLtDenseDescriptorInit" and "cusparseLtStructuredDescriptorInit" on sizes and types.
+/// Implements cusparseLtDenseDescriptorInit and cusparseLtStructuredDescriptorInit: checks sizes
+/// and types.
 cusparseStatus_t make_matrix(const char* function, const cusparseLtHandle_t* handle,
                              cusparseLtMatDescriptor_t* opaque, const Matrix& matrix,
                              std::uint32_t alignment) {
@@ -147,7 +148,8 @@ cusparseStatus_t make_matrix(const char* function, const cusparseLtHandle_t* han
   constexpr int kFirstWithFloat8 = 89;
   if (is_float8(matrix.type) && optrace::emulated::arch() < kFirstWithFloat8)
     return refuse(function, CUSPARSE_STATUS_NOT_SUPPORTED, "float8 below sm_89");
-  // Multiples of 16 for 8 bits, 8 for 16, 4 for 32; twice that along a sparse one.
+  // Sizes are multiples of 16 for 8-bit types, 8 for 16-bit, 4 for 32-bit; twice that for a sparse
+  // matrix.
   const auto bytes = static_cast<std::int64_t>(optrace::emulated::data_type_bytes(matrix.type));
   const std::int64_t multiple = std::int64_t{kAlignment} / bytes * (matrix.sparse ? 2 : 1);
   if (matrix.rows <= 0 || matrix.columns <= 0 || matrix.rows % multiple != 0 ||
@@ -237,8 +239,8 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSELT_API cusparseLtSpMMACompressedS
   if (!made(handle) || !read(sparseMatDescr, matrix) || !matrix.sparse ||
       compressedSize == nullptr || compressedBufferSize == nullptr)
     return CUSPARSE_STATUS_INVALID_VALUE;
-  // Half of the elements, and where they were: PyTorch counts with 9/16 of the dense size, with
-  // 10/16 for elements of 8 bits (aten/src/ATen/native/sparse/cuda/cuSPARSELtOps.cpp).
+  // Half of the elements and their positions. PyTorch uses 9/16 of the dense size, or 10/16 for
+  // 8-bit elements (aten/src/ATen/native/sparse/cuda/cuSPARSELtOps.cpp).
   const std::size_t bytes = optrace::emulated::data_type_bytes(matrix.type);
   const std::size_t dense =
       static_cast<std::size_t>(matrix.rows) * static_cast<std::size_t>(matrix.columns) * bytes;
@@ -294,7 +296,7 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSELT_API cusparseLtMatmulDescSetAtt
   Product product;
   if (!made(handle) || !read(matmulDescr, product) || data == nullptr)
     return CUSPARSE_STATUS_INVALID_VALUE;
-  // The others (activations, strides, scaling) say what the kernel does, which doesn't run.
+  // The other attributes (activations, strides, scaling) only affect the kernel, which doesn't run.
   if (matmulAttribute == CUSPARSELT_MATMUL_BIAS_POINTER) {
     product.bias = true;
     keep(matmulDescr, product);
@@ -391,7 +393,7 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSELT_API cusparseLtMatmulGetWorkspa
   Plan kept;
   if (!made(handle) || !read(plan, kept) || workspaceSize == nullptr)
     return CUSPARSE_STATUS_INVALID_VALUE;
-  // One more result for each further part of the sum.
+  // Space for one result for each additional part of the sum.
   const Matrix& result = kept.product.d;
   *workspaceSize = static_cast<std::size_t>(std::max(kept.algorithm.split_k - 1, 0)) *
                    static_cast<std::size_t>(result.rows) *
@@ -406,7 +408,7 @@ OPTRACE_DEVICE_EXPORT cusparseStatus_t CUSPARSELT_API cusparseLtMatmulSearch(
     void* /*d_D*/, void* /*workspace*/, cudaStream_t* /*streams*/, int32_t /*numStreams*/) {
   Plan kept;
   if (!made(handle) || !read(plan, kept)) return CUSPARSE_STATUS_INVALID_VALUE;
-  // By time, of which there is none: it stays with the one algorithm.
+  // The search compares times, which don't exist here, so the only algorithm is kept.
   Call call("cusparseLtMatmulSearch", "host_read");
   put(call.json(), "what", "times of the algorithms");
   call.record();

@@ -1,6 +1,6 @@
-// NCCL on emulated devices. A communicator knows its ranks and its device; what they would send
-// each other isn't exchanged: with one rank a collective copies, as NCCL itself does then, with
-// more the outputs are left as they are and the record says so.
+// NCCL on emulated devices. A communicator stores its ranks and device. Data between ranks is not
+// exchanged: with one rank a collective copies, like NCCL itself; with more, the outputs are
+// unchanged and the record says so.
 
 #include <algorithm>
 #include <array>
@@ -33,15 +33,16 @@
 using optrace::emulated::Call;
 using optrace::emulated::put;
 
-/// A communicator, as one rank has it.
+/// A communicator of one rank.
 struct ncclComm {
   int ranks = 0;
   int rank = 0;
   int device = 0;
   ncclUniqueId id{};
-  int splits = 0;     ///< How many communicators were split off: the same number in each rank.
-  int next_op = 0;    ///< Reductions of the program's own are numbered from ncclNumOps on.
-  std::string error;  ///< What failed last.
+  int splits = 0;  ///< Number of communicators split off so far; equal in all ranks.
+  /// Index for the program's own reductions, which are numbered from ncclNumOps on.
+  int next_op = 0;
+  std::string error;  ///< The last error.
   std::unordered_set<int> ops;
   std::unordered_map<void*, std::size_t> registered;
 };
@@ -71,10 +72,10 @@ constexpr std::array<const char*, 5> kOperations{"sum", "prod", "max", "min", "a
 
 std::mutex communicators_mutex;
 
-/// Those that live: a pointer that isn't among them is refused and not followed.
+/// Existing communicators. A pointer that is not in this set is rejected and not dereferenced.
 std::unordered_set<const ncclComm*>& communicators() {
   static auto* const live =
-      new std::unordered_set<const ncclComm*>;  // NCCL is called at exit, too.
+      new std::unordered_set<const ncclComm*>;  // Never destroyed, because NCCL is called at exit.
   return *live;
 }
 
@@ -103,7 +104,7 @@ ncclResult_t forget(ncclComm_t communicator) {
   return ncclSuccess;
 }
 
-thread_local std::string thread_error;  // Of calls that have no communicator yet.
+thread_local std::string thread_error;  // Error of a call without a communicator.
 
 ncclResult_t refuse(const char* function, ncclComm_t communicator, ncclResult_t result,
                     const std::string& why) {
@@ -117,23 +118,23 @@ ncclResult_t refuse_dead(const char* function) {
   return refuse(function, nullptr, ncclInvalidArgument, "no such communicator");
 }
 
-/// One of a collective's or a transfer's arguments that the kind at hand has none of.
+/// Value of an argument that a collective or transfer does not have.
 constexpr int kNone = -1;
 
 struct Transfer {
   const char* function;
   const void* send;
   void* receive;
-  std::size_t count;  ///< Elements, as the function has it.
+  std::size_t count;  ///< Number of elements passed to the function.
   ncclDataType_t type;
   int operation;
-  int root;  ///< Or peer.
+  int root;  ///< Root or peer.
   const char* root_key;
   ncclComm_t communicator;
   cudaStream_t stream;
 };
 
-/// A send or receive to or from the rank itself, waiting for its counterpart.
+/// A send or receive to or from the same rank, waiting for its counterpart.
 struct SelfTransfer {
   ncclComm_t communicator;
   const void* send;
@@ -149,7 +150,7 @@ struct PendingSplit {
   ncclComm_t* created;
 };
 
-/// What ncclGroupStart() holds back in this thread.
+/// Operations delayed by ncclGroupStart() on this thread.
 struct Group {
   int depth = 0;
   std::vector<SelfTransfer> to_self;
@@ -159,7 +160,7 @@ thread_local Group group;
 
 ncclResult_t copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
   if (to == from || bytes == 0) return ncclSuccess;
-  // Kept by a stream that is being captured.
+  // A capturing stream adds the copy to its graph.
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream) == cudaSuccess
              ? ncclSuccess
              : ncclUnhandledCudaError;
@@ -204,7 +205,7 @@ void record(const Transfer& transfer) {
   call.record();
 }
 
-/// A collective in which one rank gets as much as it gives.
+/// Handles a collective in which a rank receives as much data as it sends.
 ncclResult_t collective(const Transfer& transfer) {
   if (const ncclResult_t result = check(transfer); result != ncclSuccess) return result;
   record(transfer);
@@ -213,7 +214,7 @@ ncclResult_t collective(const Transfer& transfer) {
               transfer.stream);
 }
 
-/// What a rank sends itself arrives in the order in which it was sent.
+/// Matches a rank's sends to itself with its receives, in order.
 ncclResult_t deliver_to_self(std::vector<SelfTransfer> transfers) {
   while (!transfers.empty()) {
     const SelfTransfer first = transfers.front();
@@ -247,8 +248,8 @@ ncclResult_t point_to_point(const Transfer& transfer) {
   return deliver_to_self(std::move(group.to_self));
 }
 
-// Splitting: what a rank becomes depends on the colors of all. They meet in shared memory named
-// after the communicator and the split's number.
+// Splitting: the new communicators depend on the colors of all ranks. The ranks exchange them
+// through shared memory named after the communicator and the number of the split.
 
 struct SplitEntry {
   std::atomic<int> present;
@@ -283,7 +284,7 @@ class SplitMeeting {
   SplitMeeting& operator=(const SplitMeeting&) = delete;
   ~SplitMeeting() {
     if (memory_ == nullptr) return;
-    // All have read it once all have left it.
+    // All ranks have read it when the last one leaves.
     if (left().fetch_add(1, std::memory_order_acq_rel) + 1 == ranks_) shm_unlink(name_.c_str());
     munmap(memory_, bytes());
   }
@@ -306,7 +307,7 @@ class SplitMeeting {
     }
     *split_.created = nullptr;
     if (split_.color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
-    // By key, and by their old rank where the keys are alike.
+    // New ranks are sorted by key, then by old rank.
     int ranks = 0;
     int new_rank = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -316,7 +317,7 @@ class SplitMeeting {
       if (other.key < split_.key || (other.key == split_.key && rank < split_.parent->rank))
         ++new_rank;
     }
-    // An id that only those of this color have.
+    // An id that is unique to this color.
     ncclUniqueId id = split_.parent->id;
     const int marks[] = {split_.parent->splits, split_.color};
     std::memcpy(id.internal + sizeof id.internal - sizeof marks, marks, sizeof marks);
@@ -337,7 +338,8 @@ class SplitMeeting {
 };
 
 ncclResult_t carry_out(const std::vector<PendingSplit>& splits) {
-  std::deque<SplitMeeting> meetings;  // All ranks of this thread first say what they want.
+  // All ranks of this thread publish their colors before any of them waits.
+  std::deque<SplitMeeting> meetings;
   for (const PendingSplit& split : splits) {
     ++split.parent->splits;
     meetings.emplace_back(split);
@@ -612,7 +614,7 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupEnd() {
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 22, 0)
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* /*simInfo*/) {
-  // It asks how long the group would take: nothing is known about times.
+  // The function asks for the group's duration, but there are no times.
   group = {};
   return refuse("ncclGroupSimulateEnd", nullptr, ncclInvalidUsage,
                 "an emulated device knows no times");
@@ -655,7 +657,7 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeR
   return ncclSuccess;
 }
 
-// What a window is to the host: the memory that it was made of.
+// A window is represented by its memory.
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size,
                                                           ncclWindow_t* win, int /*winFlags*/) {
   if (!lives(comm) || win == nullptr) return refuse_dead("ncclCommWindowRegister");
@@ -710,7 +712,7 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow
 OPTRACE_DEVICE_EXPORT ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t /*stat*/,
                                                     uint64_t* value) {
   if (!lives(comm) || value == nullptr) return refuse_dead("ncclCommMemStats");
-  *value = 0;  // A communicator holds no device memory here.
+  *value = 0;  // A communicator uses no device memory here.
   return ncclSuccess;
 }
 #endif

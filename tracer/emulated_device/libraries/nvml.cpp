@@ -1,6 +1,6 @@
-// NVML, as far as torch.cuda and its allocator ask. There is no header for it beside torch, so that
-// the prototypes are written down here: they are those of NVIDIA's public documentation, which
-// never change (a changed one gets another name).
+// The part of NVML used by torch.cuda and its allocator. PyTorch's wheels contain no header for it,
+// so the prototypes are declared here, from NVIDIA's public documentation. They never change,
+// because a changed function gets a new name.
 
 #include <cstdio>
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace optrace::emulated {
 namespace {
 
-// nvmlReturn_t
+// Values of nvmlReturn_t.
 enum Result : int {
   kSuccess = 0,
   kInvalidArgument = 2,
@@ -36,7 +36,7 @@ Device* device_at(unsigned ordinal) {
   return &devices[ordinal];
 }
 
-/// -1 for what is no device.
+/// Returns -1 for an invalid device.
 int ordinal_of(const Device* device) {
   for (int ordinal = 0; ordinal < device_count(); ++ordinal)
     if (device == device_at(static_cast<unsigned>(ordinal))) return ordinal;
@@ -122,7 +122,7 @@ const char* nvmlErrorString(int result) {
 }
 
 int nvmlSystemGetDriverVersion(char* version, unsigned size) {
-  // No driver has this one; it says whose it is.
+  // No driver has this version; it identifies the emulation.
   return give("0.0 (optrace)", version, size);
 }
 
@@ -222,7 +222,7 @@ int nvmlDeviceGetCudaComputeCapability(Device* device, int* major, int* minor) {
   return kSuccess;
 }
 
-/// The emulated device runs nothing, so that it is never busy.
+/// The emulated device executes nothing, so it is never busy.
 int nvmlDeviceGetUtilizationRates(Device* device, Utilization* utilization) {
   if (ordinal_of(device) < 0 || utilization == nullptr) return kInvalidArgument;
   *utilization = {0, 0};
@@ -245,7 +245,7 @@ int nvmlDeviceGetP2PStatus(Device* one, Device* other, int, int* status) {
   return kSuccess;
 }
 
-// What only hardware can tell. A part without these answers so too.
+// Values that only hardware has. A part without them returns the same error.
 int nvmlDeviceGetTemperature(Device*, int, unsigned*) {
   return kNotSupported;
 }

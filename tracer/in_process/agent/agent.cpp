@@ -37,24 +37,25 @@ namespace {
 
 constexpr std::uint32_t kMaxPlans = 1024;
 
-// No object in here has a destructor: threads may be in probes until the process is gone.
+// None of these objects has a destructor, because threads may be in probes until the process ends.
 PlacedPlan plans[kMaxPlans];
 std::uint32_t plan_count = 0;
 std::uint32_t next_id = 0;
-std::uint32_t plan_done = 0;  // The reader's plan_wanted that was served last.
+std::uint32_t plan_done = 0;  // Value of the reader's plan_wanted that was served last.
 
 recording::Header recording_header{};
 recording::InitialFrame initial_frames[kMaxInitialFrames];
-bool recording_waits = false;  // Started, not written yet,
-pid_t recording_process = 0;   // by this process: a child that was forked past libc has neither.
+bool recording_waits = false;  // True if a recording was started and is not written yet.
+// Process that started the recording; not a child forked without the atfork handlers.
+pid_t recording_process = 0;
 
-std::atomic<bool> entered = false;  // optrace_agent_enter,
-int entered_with = -1;              // and with this descriptor.
+std::atomic<bool> entered = false;  // True after optrace_agent_enter.
+int entered_with = -1;              // Descriptor passed to optrace_agent_enter.
 
 std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
-// One call at a time. A caller is turned away, not kept waiting: it may have been put into this
-// process by a debugger while the thread that has the lock is stopped.
+// Allows one call at a time. A second caller gets an error instead of waiting: a debugger may have
+// injected it into this process while the thread that holds the lock is stopped.
 class OnlyCall {
  public:
   OnlyCall() : entered_(!busy.test_and_set(std::memory_order_acquire)) {}
@@ -72,8 +73,8 @@ class OnlyCall {
   bool entered_;
 };
 
-// Text changes: a child that was forked in the middle would have probes that nobody knows of. So
-// forking waits, except in a signal handler on the thread that does it.
+// Text is changing. A child forked meanwhile would contain probes that it has no record of, so a
+// fork waits, except in a signal handler on the patching thread.
 std::atomic<pid_t> patching_thread = 0;
 
 void begin_patching() {
@@ -109,8 +110,9 @@ void after_fork_in_parent() {
   end_patching();
 }
 
-// A forked child records nothing and has no recording. It keeps the probes, unless nobody is there
-// who would take them out. Its lock is free even if another thread of the parent had it.
+// A forked child records nothing and has no recording. It keeps the probes unless it was forked
+// from an entered process, in which case nothing else would remove them. Its lock is released even
+// if another thread of the parent held it.
 void after_fork_in_child() {
   unlock_after_fork();
   end_patching();
@@ -141,7 +143,7 @@ void read_clocks(std::uint64_t& tick, std::uint64_t& nanoseconds) {
                 static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// The entry of `plans` that holds the same plan for the same module, or null.
+// Returns the entry of `plans` for the same plan and module, or null.
 PlacedPlan* find_plan(const PlanView& view, const LoadedModule& module) {
   for (std::uint32_t i = 0; i < plan_count; ++i) {
     if (plans[i].module.bias == module.bias && plans[i].module.build_id == module.build_id &&
@@ -164,7 +166,7 @@ bool set_path(PlacedPlan& plan, const char* path) {
   return true;
 }
 
-// Fills a new entry of `plans` from what was loaded, up to and with its slots; takes `bytes` over.
+// Fills a new entry of `plans` from a loaded plan and writes its slots. Takes ownership of `bytes`.
 int prepare_plan(const PageArray<std::uint8_t>& bytes, const PlanView& view,
                  const LoadedModule& module, const char* path, PlacedPlan*& prepared) {
   const std::uint32_t probes = view.header->probe_count;
@@ -200,7 +202,7 @@ std::uint32_t count_placed(const PlacedPlan& plan) {
   return placed;
 }
 
-// Says to whoever reads the region which events are the plan's.
+// Writes the plan's event ids to the region for its reader.
 void describe(PlacedPlan& plan, Region& region) {
   if (plan.described_region != region.serial) {
     const auto path_size = static_cast<std::uint32_t>(std::strlen(plan.path.data));
@@ -238,7 +240,7 @@ void put_initial_stack(Region& region, std::uint32_t round) {
   }
 }
 
-// Makes the region that the next recording goes into ready. False without memory.
+// Prepares the region for the next recording. Returns false if memory can't be allocated.
 bool prepare_region() {
   Region* const region = current_region();
   if ((region == nullptr || !region->shared || !region_is_usable()) && !use_private_region()) {
@@ -265,7 +267,7 @@ void stop_recording() {
 
 int patch_in(PlacedPlan& plan, Jumps jumps) {
   plan.placed_count = 0;
-  describe_if_recording(plan);  // Before there can be events of it.
+  describe_if_recording(plan);  // Must precede the plan's events.
   const std::uint32_t probes = plan.view.header->probe_count;
   if (jumps != Jumps::at_once && !all_take_traps()) {
     return -EPERM;
@@ -332,7 +334,7 @@ int place_plan(const char* file, const char* plan_path, Jumps jumps) {
   return patch_in(*plan, jumps);
 }
 
-// A plan that the reader has seen the path of, for as long as it takes.
+// Places the plan that the reader requests.
 void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
   char path[recording::kMaxPlanPathLength];
   for (std::uint32_t i = 0; i < sizeof(path); ++i) {
@@ -383,7 +385,7 @@ void tell_loaded_modules() {
   }
   recording::RegionHeader& header = *region->header;
   const std::uint32_t told = __atomic_add_fetch(&header.modules_told, 1, __ATOMIC_RELEASE);
-  constexpr int kMaxNaps = 2000;  // Of a millisecond each.
+  constexpr int kMaxNaps = 2000;  // In milliseconds.
   constexpr int kMaxStill = 1000;
   std::uint32_t heartbeat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
   for (int naps = 0, still = 0; naps < kMaxNaps && still < kMaxStill; ++naps) {
@@ -590,7 +592,8 @@ int optrace_agent_remove() {
     return restored;
   }
   bool all_out = restored == 0;
-  // In reverse: a later plan may have been placed over what an earlier one left.
+  // In reverse order, because a later plan may have been placed over bytes that an earlier one left
+  // behind.
   for (std::uint32_t i = plan_count; i-- > 0;) {
     PlacedPlan& plan = plans[i];
     if (!plan.placed) {

@@ -1,4 +1,5 @@
-// Calls of the real cuBLASLt: what its layouts and descriptors hold is known as they are made.
+// Calls of the real cuBLASLt. The contents of its layouts and descriptors are stored when they are
+// created.
 
 #include <mutex>
 #include <unordered_map>
@@ -23,7 +24,7 @@ decltype(&cublasLtMatmulDescSetAttribute) original_set_descriptor = nullptr;
 decltype(&cublasLtMatmulAlgoConfigGetAttribute) original_get_configured = nullptr;
 decltype(&cublasLtMatmul) original_matmul = nullptr;
 
-/// By layout or descriptor. Never destroyed: threads may outlive main().
+/// Attributes by layout or descriptor. Never destroyed, because threads may outlive main().
 struct Known {
   std::mutex mutex;
   std::unordered_map<const void*, Attributes> attributes;
@@ -52,7 +53,7 @@ void keep_attribute(const void* handle, int name, const void* value, std::size_t
   found->second.bytes[name].assign(bytes, bytes + size);
 }
 
-/// Null for what was made before anybody looked.
+/// Returns null for a handle created before recording of calls was started.
 const Attributes* attributes_of(const void* handle) {
   const auto found = known().attributes.find(handle);
   return found == known().attributes.end() ? nullptr : &found->second;
@@ -98,7 +99,7 @@ cublasStatus_t set_descriptor(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDes
   return status;
 }
 
-// Torch imports it where it reads algorithms itself; then it can be asked here.
+// Defined so that the original can be called below if PyTorch imports the function.
 cublasStatus_t get_configured(const cublasLtMatmulAlgo_t* algorithm,
                               cublasLtMatmulAlgoConfigAttributes_t name, void* value, size_t size,
                               size_t* written) {

@@ -12,7 +12,8 @@
 
 namespace optrace::emulated {
 
-// Device graphs are real here: what was captured runs without anyone being asked.
+// Does nothing: device graphs are real here, and the library is not called when a captured graph
+// runs.
 void capture_library_call(const std::string&) {}
 
 }  // namespace optrace::emulated
@@ -23,13 +24,13 @@ namespace {
 using Redirect = int (*)(const void* inside, const optrace_agent_redirection* redirections,
                          std::uint32_t count);
 
-/// Never destroyed: the agent puts them back at a process's very end.
+/// Never destroyed, because the agent restores the redirections when the process ends.
 std::vector<optrace_agent_redirection>& redirections() {
   static auto* const all = new std::vector<optrace_agent_redirection>;
   return *all;
 }
 
-/// What the agent answers; another thread in it is waited for, a tenth of a second at most.
+/// Returns the agent's result. Waits up to a tenth of a second if another thread is in the agent.
 int redirect_in(const void* inside, Redirect redirect) {
   constexpr int kMaxTries = 200;
   constexpr unsigned kMicroseconds = 500;
@@ -42,7 +43,7 @@ int redirect_in(const void* inside, Redirect redirect) {
   return result;
 }
 
-/// A module's name and an address inside of it.
+/// Name of a module and an address inside it.
 struct Module {
   std::string name;
   const void* inside;
@@ -60,7 +61,8 @@ int add_module(dl_phdr_info* info, std::size_t, void* modules) {
   return 0;
 }
 
-/// CUDA's libraries call each other: only what they were asked for from outside is a call of them.
+/// Returns true for CUDA's own libraries. Their calls of each other are not recorded, only calls
+/// from outside.
 bool is_of_cuda(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   for (const char* const start : {"libcu", "libnv", "libnccl", "liboptrace_"})

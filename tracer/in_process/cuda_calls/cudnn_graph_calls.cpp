@@ -1,5 +1,5 @@
-// Calls of the real cuDNN's graph ("backend") API. What a graph is made of is known as it is made:
-// every attribute that the program sets, or asks for, is kept beside the descriptor.
+// Calls of the real cuDNN's graph ("backend") API. Every attribute that the program sets or gets is
+// stored with its descriptor, so a graph's content is known when it is executed.
 
 #include <algorithm>
 #include <memory>
@@ -22,7 +22,7 @@ decltype(&cudnnBackendSetAttribute) original_set = nullptr;
 decltype(&cudnnBackendGetAttribute) original_get = nullptr;
 decltype(&cudnnBackendExecute) original_execute = nullptr;
 
-/// By descriptor. Never destroyed: threads may outlive main().
+/// Contents by descriptor. Never destroyed, because threads may outlive main().
 struct Known {
   std::mutex mutex;
   std::unordered_map<void*, std::shared_ptr<Content>> contents;
@@ -33,7 +33,7 @@ Known& known() {
   return *made;
 }
 
-/// Null for a descriptor that was made before anybody looked.
+/// Returns null for a descriptor created before recording of calls was started.
 std::shared_ptr<Content> content_of(void* descriptor) {
   const auto found = known().contents.find(descriptor);
   return found == known().contents.end() ? nullptr : found->second;
@@ -92,8 +92,9 @@ cudnnStatus_t set_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAtt
   return status;
 }
 
-/// What a descriptor that the library filled stands for: what is held there already, or something
-/// new, of which only the graph that a heuristic was asked about is known.
+/// Returns the content of a descriptor that the library has filled: the content already stored for
+/// that index, or a new one. Of a new one, only the graph that was passed to the heuristic is
+/// known.
 std::shared_ptr<Content> given(const Content& content, const Attribute* held,
                                cudnnBackendAttributeName_t name, std::size_t index,
                                const std::shared_ptr<Content>& empty) {
@@ -130,7 +131,7 @@ cudnnStatus_t get_attribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAtt
     place = given(*content, find(*content, name), name, static_cast<std::size_t>(i), place);
     all.push_back(place);
   }
-  // A heuristic answers each question anew.
+  // A heuristic returns new results for each query.
   if (name != CUDNN_ATTR_ENGINEHEUR_RESULTS) set(*content, name, std::move(all));
   return status;
 }
@@ -146,7 +147,8 @@ cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
     if (content != nullptr && plan_engine(*content, engine, graph)) {
       record_plan("cudnnBackendExecute", *content, *engine, *graph, nullptr);
     } else {
-      Call call("cudnnBackendExecute", "library");  // Of a plan made before anybody looked.
+      // The plan was created before recording of calls was started.
+      Call call("cudnnBackendExecute", "library");
       call.record();
     }
   }

@@ -1,9 +1,9 @@
 #pragma once
 
-// Calls of real CUDA libraries, recorded on their way: torch's imports of a library's functions are
-// led to functions that record the arguments and go on (optrace_agent_redirect). Shipped as source
-// and, with what tracer/device_generator/ generates, built for the torch at hand
-// (tracer/runtime_build/cuda_calls_agent.h).
+// Recording of calls of the real CUDA libraries. PyTorch's imports of a library's functions are
+// redirected (optrace_agent_redirect) to functions that record the arguments and call the original.
+// Shipped as source and built, together with the files that tracer/device_generator/ generates, for
+// the installed PyTorch (tracer/runtime_build/cuda_calls_agent.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +12,14 @@
 
 namespace optrace::cuda_calls {
 
-/// What is recorded of one library.
+/// The redirections for one library.
 struct Forwards {
   const optrace_agent_redirection* first;
   std::size_t count;
 };
 
-/// Before optrace_cuda_calls_start, by each library's own file. Always true.
+/// Adds a library's redirections. Called by each library's own file before
+/// optrace_cuda_calls_start. Always returns true.
 bool add(Forwards forwards);
 
 }  // namespace optrace::cuda_calls
@@ -27,10 +28,10 @@ extern "C" {
 
 struct optrace_device_functions;
 
-/// From now on, until the agent puts back what it redirected, calls out of all modules but CUDA's
+/// From now on, until the agent restores what it redirected, calls from all modules except CUDA's
 /// own are recorded through `functions` (tracer/emulated_device/device/device.h) while the agent
-/// records. `redirect` is optrace_agent_redirect. How many entries of import tables were changed,
-/// or what that gave.
+/// records. `redirect` is optrace_agent_redirect. Returns the number of import table entries
+/// changed, or the error of `redirect`.
 OPTRACE_AGENT_EXPORT int optrace_cuda_calls_start(
     const struct optrace_device_functions* functions,
     int (*redirect)(const void* inside, const struct optrace_agent_redirection* redirections,

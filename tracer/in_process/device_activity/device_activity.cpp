@@ -1,5 +1,5 @@
-// Where CUPTI's word is not enough to go by, comments cite its documentation ("CUPTI": the chapters
-// Usage and Activity API of docs.nvidia.com/cupti, and the comments in its headers).
+// Comments marked "CUPTI" quote its documentation: the chapters Usage and Activity API of
+// docs.nvidia.com/cupti, and the comments in its headers.
 
 #include "tracer/in_process/device_activity/device_activity.h"
 
@@ -36,35 +36,36 @@ namespace {
 using optrace_ops::Fingerprint;
 using optrace_ops::JsonText;
 
-// Newer kinds of these records have the older ones' fields in front, so the oldest that CUDA 12.4
-// gives fit all (cupti_activity.h, cupti_activity_deprecated.h).
+// Newer versions of these records begin with the fields of the older ones, so the oldest versions
+// that CUDA 12.4 produces fit all (cupti_activity.h, cupti_activity_deprecated.h).
 using KernelRecord = CUpti_ActivityKernel9;
 using CopyRecord = CUpti_ActivityMemcpy5;
 using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
 using FillRecord = CUpti_ActivityMemset4;
 
 constexpr CUpti_ActivityKind kActivities[] = {
-    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,  // KERNEL would have kernels run one after another.
+    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,  // KERNEL would serialize kernels.
     CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET};
 
-// Functions of the driver and the runtime that have a device work start with one of these.
+// Prefixes of the driver and runtime functions that give a device work.
 constexpr const char* kCallPrefixes[] = {"cudaLaunch",    "__cudaLaunch", "cudaGraphLaunch",
                                          "cudaMemcpy",    "cudaMemset",   "cuLaunch",
                                          "cuGraphLaunch", "cuMemcpy",     "cuMemset"};
 
-// Some 1,500 kernels: handed over often enough for a reader who wants to tie them to their calls.
+// Holds about 1,500 kernels, so that buffers are delivered often enough to relate the kernels to
+// their calls.
 constexpr std::size_t kBufferBytes = 256 << 10;
 
 constexpr std::chrono::seconds kPatience{2};
 
-// Beyond these, activities are still noted, but without saying what they were.
+// Beyond these limits, activities are still recorded, but without a description.
 constexpr std::size_t kMaxRecords = 65536;
 constexpr std::size_t kMaxBytes = 32ULL << 20;
 
 optrace_activity_functions agent{};
 std::atomic<bool> usable{false};
 
-// Between its two ends the thread records nothing, whatever probes it hits; nests.
+// Pauses recording on the calling thread during its lifetime. Nests.
 class Unseen {
  public:
   Unseen() {
@@ -76,7 +77,7 @@ class Unseen {
   Unseen(const Unseen&) = delete;
   Unseen& operator=(const Unseen&) = delete;
 
-  /// Notes all the same.
+  /// Records an event in spite of the pause.
   static void note(std::uint32_t kind, std::uint32_t record, std::uint64_t number,
                    std::uint64_t more) {
     if (depth != 0) agent.resume_thread(outside);
@@ -91,7 +92,7 @@ class Unseen {
 thread_local int Unseen::depth = 0;
 thread_local std::uint32_t Unseen::outside = 0;
 
-// What is used of CUPTI, from the libcupti that the process has.
+// CUPTI functions in use, from the process's libcupti.
 struct Cupti {
   decltype(&cuptiSubscribe) subscribe = nullptr;
   decltype(&cuptiUnsubscribe) unsubscribe = nullptr;
@@ -108,7 +109,7 @@ struct Cupti {
   decltype(&cuptiGetResultString) result_string = nullptr;
 };
 
-// From the libcuda that the process has.
+// Driver functions, from the process's libcuda.
 struct Driver {
   decltype(&cuDriverGetVersion) version = nullptr;
   decltype(&cuCtxSetCurrent) set_current = nullptr;
@@ -122,13 +123,13 @@ bool find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// A context that worked while this recorded.
+// A context that was used while recording.
 struct Context {
   CUcontext handle;
-  std::uint32_t default_stream;  // CUPTI's number of its legacy default stream.
+  std::uint32_t default_stream;  // CUPTI's id of the context's legacy default stream.
 };
 
-// The records kept in one recording.
+// The records of one recording.
 struct Records {
   std::uint32_t round = 0;
   std::size_t bytes = 0;
@@ -139,28 +140,31 @@ struct Records {
 };
 
 struct State {
-  std::mutex mutex;  // Taken before CUPTI is turned on or off; never in its callbacks.
+  std::mutex mutex;  // Locked before CUPTI is turned on or off; never locked in its callbacks.
   Cupti cupti;
   bool cupti_found = false;
   CUpti_SubscriberHandle subscriber = nullptr;
-  pid_t process = 0;  // Who subscribed.
+  pid_t process = 0;  // The process that subscribed.
   bool gave_way = false;
-  std::string missing;        // A sentence; empty: nothing is.
-  std::uint32_t told_in = 0;  // The recording that has it.
+  std::string missing;        // A sentence that gives the reason; empty: nothing is missing.
+  std::uint32_t told_in = 0;  // The recording that contains it.
 
-  std::mutex contexts_mutex;  // These two are taken in callbacks, and nothing is called under them.
-  std::unordered_map<std::uint32_t, Context> contexts;  // By CUPTI's number.
+  // contexts_mutex and records_mutex are locked in callbacks. Nothing is called while they are
+  // locked.
+  std::mutex contexts_mutex;
+  std::unordered_map<std::uint32_t, Context> contexts;  // By CUPTI's id.
   std::mutex records_mutex;
   Records records;
   std::atomic<std::uint64_t> dropped{0};
 };
 
 State& state() {
-  static auto* const state = new State;  // CUPTI's own thread may run to a process's very end.
+  // Never destroyed, because CUPTI's own thread may run until the process ends.
+  static auto* const state = new State;
   return *state;
 }
 
-// A child of fork() must not find locked what a thread held that it has not got.
+// A child of fork() must not inherit a lock held by a thread that does not exist in it.
 void watch_forks() {
   static const int result = pthread_atfork(
       [] {
@@ -181,7 +185,7 @@ void watch_forks() {
   static_cast<void>(result);
 }
 
-// What is missing, and why.
+// Reporting of missing activity.
 
 std::string readable_version(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
@@ -242,8 +246,8 @@ void miss_for(const char* function, CUptiResult result) {
   }
 }
 
-// False, having said why, without a driver that this CUDA can use. CUPTI is not asked: where it
-// can't use the driver, that of CUDA 13.2 calls itself until the stack is full.
+// Returns false, with the reason stored, if there is no driver that this CUDA can use. CUPTI can't
+// be asked: CUDA 13.2's overflows the stack by recursion if it can't use the driver.
 bool find_driver() {
   Driver driver;
   int version = 0;
@@ -255,7 +259,7 @@ bool find_driver() {
          std::string(why == nullptr ? "no reason is given" : why) + "). Install one.");
     return false;
   }
-  // Within one major version of CUDA, older drivers do ("minor version compatibility").
+  // Within a major version of CUDA, older drivers work ("minor version compatibility").
   if (version / 1000 < CUDA_VERSION / 1000) {
     miss("the NVIDIA driver is for CUDA " + readable_version(version) +
          ", which is too old for the CUDA " + readable_version(CUDA_VERSION) +
@@ -265,7 +269,8 @@ bool find_driver() {
   return true;
 }
 
-// Opens what the process has loaded, or could. False, having said why, without.
+// Opens the library that the process has loaded or could load. Returns false, with the reason
+// stored, if there is none.
 bool find_cupti() {
   State& all = state();
   if (all.cupti_found) return true;
@@ -303,9 +308,10 @@ bool find_cupti() {
   return true;
 }
 
-// Who asked: a call of CUDA's begins.
+// Recording of CUDA calls.
 
-// The default stream goes by the number 0, as in CUDA's own interfaces; CUPTI has another for it.
+// Stores a context's default stream, which is recorded as 0, as in CUDA's own APIs. CUPTI uses
+// another id for it.
 void know_context(CUcontext context) {
   static thread_local CUcontext known = nullptr;
   if (context == nullptr || context == known) return;
@@ -326,14 +332,14 @@ void CUPTIAPI on_call(void* /*user*/, CUpti_CallbackDomain domain, CUpti_Callbac
   if (domain != CUPTI_CB_DOMAIN_RUNTIME_API && domain != CUPTI_CB_DOMAIN_DRIVER_API) return;
   const auto& call = *static_cast<const CUpti_CallbackData*>(data);
   if (call.callbackSite != CUPTI_API_ENTER) {
-    // A process's first call makes the context.
+    // A process's first call creates the context.
     try {
       know_context(call.context);
-    } catch (...) {  // No memory: the stream keeps CUPTI's number.
+    } catch (...) {  // Out of memory: the stream is recorded with CUPTI's id.
     }
     return;
   }
-  // The runtime calls the driver, which calls back too, sometimes with the same number.
+  // The runtime calls the driver, which also invokes this callback, sometimes with the same number.
   static thread_local std::uint32_t last = 0;
   if (call.correlationId == last) return;
   last = call.correlationId;
@@ -341,7 +347,7 @@ void CUPTIAPI on_call(void* /*user*/, CUpti_CallbackDomain domain, CUpti_Callbac
                reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), call.correlationId);
 }
 
-// What was done: records of activities.
+// Recording of device activity.
 
 void put(JsonText& json, const char* key, std::int64_t value) {
   json.key(key);
@@ -361,7 +367,7 @@ std::int64_t stream_number(std::uint32_t context, std::uint32_t stream) {
   return found != state().contexts.end() && found->second.default_stream == stream ? 0 : stream;
 }
 
-// Where it was done, as every activity has it. The first device goes without saying.
+// Writes the location, which all activities have. The first device is omitted.
 template <typename Activity>
 void put_place(JsonText& json, const Activity& activity) {
   put(json, "stream", stream_number(activity.contextId, activity.streamId));
@@ -395,7 +401,7 @@ const char* direction_of(std::uint8_t kind) {
       return "host to host";
     case CUPTI_ACTIVITY_MEMCPY_KIND_UNKNOWN:
       return "unknown";
-    default:  // Arrays are the device's; PTOP is between devices.
+    default:  // Arrays are on the device; PTOP is between devices.
       return "device to device";
   }
 }
@@ -446,7 +452,7 @@ void add_to(Fingerprint& fingerprint, const FillRecord& fill) {
   fingerprint.add(fill.bytes);
 }
 
-/// The id of the record that says what this was; 0 when there is no room for one more.
+/// Returns the id of the record that describes the activity, or 0 if there is no room for another.
 template <typename Activity>
 std::uint32_t record_of(const Activity& activity, std::uint32_t round) {
   Fingerprint fingerprint;
@@ -482,15 +488,15 @@ template <typename Activity>
 void note(const CUpti_Activity& record) {
   const std::uint32_t round = agent.recording();
   if (round == 0) return;
-  // The activities' structs are packed: what is asked of them is copied.
+  // The activity structs are packed, so the fields are read from a copy.
   Activity activity;
   std::memcpy(&activity, &record, sizeof activity);
   std::uint32_t id = 0;
   try {
     id = record_of(activity, round);
-  } catch (...) {  // No memory: it is still counted.
+  } catch (...) {  // Out of memory: it is still counted.
   }
-  // "If both the start and end timestamps are 0, then timestamp information could not be
+  // CUPTI: "If both the start and end timestamps are 0, then timestamp information could not be
   // collected."
   const std::uint64_t start = activity.start;
   const std::uint64_t end = activity.end;
@@ -499,14 +505,14 @@ void note(const CUpti_Activity& record) {
 }
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {
-  // "The alignment of the buffer must be 8 bytes", which malloc exceeds. Without memory CUPTI drops
-  // records, and counts them.
+  // CUPTI: "The alignment of the buffer must be 8 bytes"; malloc returns more. Without memory,
+  // CUPTI drops records and counts them.
   *buffer = static_cast<std::uint8_t*>(std::malloc(kBufferBytes));
   *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *most = 0;  // As many as it holds.
+  *most = 0;  // As many as fit.
 }
 
-// CUPTI's own thread calls this, or one of the program's that flushes.
+// Called by CUPTI's own thread, or by a thread of the program that flushes.
 void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer,
                           std::size_t /*size*/, std::size_t valid) {
   const Unseen unseen;
@@ -536,21 +542,22 @@ void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t*
   std::free(buffer);
 }
 
-// On and off.
+// Turning recording on and off.
 
-// Off, with what is done by now recorded. The lock is held.
+// Turns recording off, after recording completed activity. The lock must be held.
 void turn_off() {
   State& all = state();
   if (all.subscriber == nullptr) return;
   const Cupti& cupti = all.cupti;
-  // What is complete first: a forced flush gives what is not as well, without times.
+  // Flush complete activities first, because a forced flush also delivers incomplete ones, without
+  // times.
   cupti.flush(0);
   cupti.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   for (const CUpti_ActivityKind kind : kActivities) cupti.disable(kind);
   cupti.unsubscribe(std::exchange(all.subscriber, nullptr));
 }
 
-// Somebody in this process is about to use CUPTI: it is his from now on.
+// Releases CUPTI, because other code in this process is about to use it.
 void give_way() {
   const Unseen unseen;
   State& all = state();
@@ -562,7 +569,7 @@ void give_way() {
     miss(
         "from the moment on when the program itself began to use CUPTI, as torch.profiler does: it "
         "serves one at a time. Trace without that, or profile without tracing.");
-  } catch (...) {  // No memory for the sentence.
+  } catch (...) {  // Out of memory for the message.
   }
 }
 
@@ -591,7 +598,8 @@ const optrace_agent_redirection* redirections() {
 }
 constexpr std::uint32_t kRedirections = 2;
 
-// The callbacks of the functions that have devices work, by their names: "cudaLaunchKernel_v7000".
+// Enables the callbacks of the functions that give devices work, by their names:
+// "cudaLaunchKernel_v7000".
 void enable_calls(const Cupti& cupti, CUpti_SubscriberHandle subscriber,
                   CUpti_CallbackDomain domain, CUpti_CallbackId end) {
   for (CUpti_CallbackId id = 1; id < end; ++id) {
@@ -605,12 +613,12 @@ void enable_calls(const Cupti& cupti, CUpti_SubscriberHandle subscriber,
   }
 }
 
-// The lock is held.
+// Turns recording on. The lock must be held.
 void turn_on() {
   State& all = state();
   if (all.subscriber != nullptr && all.process == getpid()) return;
   if (all.process != getpid()) {
-    // A forked child can't use its parent's subscription, nor end it.
+    // A forked child can neither use nor end its parent's subscription.
     all.subscriber = nullptr;
     all.gave_way = false;
   }
@@ -621,8 +629,8 @@ void turn_on() {
   all.missing.clear();
   all.dropped = 0;
   const Cupti& cupti = all.cupti;
-  // Before all else: "CUPTI client should error out and not make further CUPTI calls if
-  // cuptiSubscribe() returns an error."
+  // Must be the first call. CUPTI: "CUPTI client should error out and not make further CUPTI calls
+  // if cuptiSubscribe() returns an error."
   CUptiResult result = cupti.subscribe(&all.subscriber, on_call, nullptr);
   if (result != CUPTI_SUCCESS) {
     all.subscriber = nullptr;
@@ -647,8 +655,8 @@ void turn_on() {
   agent.redirect(nullptr, redirections(), kRedirections);
 }
 
-// Waits until the devices have done what they were asked for, or kPatience is over: "it is the
-// client's responsibility to issue necessary CUDA synchronization calls" before a flush.
+// Waits until the devices have completed their work, at most kPatience. CUPTI: "it is the client's
+// responsibility to issue necessary CUDA synchronization calls" before a flush.
 void wait_for_devices() {
   std::vector<CUcontext> contexts;
   {
@@ -662,7 +670,7 @@ void wait_for_devices() {
       !find(library, "cuCtxSynchronize", driver.synchronize) ||
       !find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode))
     return;
-  // A device that hangs must not hang the end of the recording: then this thread is left behind.
+  // If a device hangs, this thread is abandoned, so that the end of the recording does not hang.
   struct Waiting {
     std::mutex mutex;
     std::condition_variable changed;
@@ -672,7 +680,7 @@ void wait_for_devices() {
   std::thread([waiting, contexts, driver] {
     {
       const Unseen unseen;
-      // Not to spoil a capture that goes on.
+      // Keeps the calls below from invalidating a stream capture in progress.
       CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
       driver.exchange_capture_mode(&mode);
       for (const CUcontext context : contexts)

@@ -1,17 +1,18 @@
 #pragma once
 
-// What a real device does, through CUPTI: which kernels, copies and fills ran, for how long, and
-// which call asked for each. Shipped as source and built for the torch at hand against the headers
-// of its nvidia-cuda-cupti wheel (tracer/runtime_build/activity_agent.h). libcupti itself is the
-// process's own, opened at the first use; the in-process agent (tracer/in_process/agent/) is
-// reached through pointers only.
+// Recording of a real device's activity through CUPTI: kernels, copies and fills, their durations,
+// and the calls that requested them. Shipped as source and built for the installed PyTorch with the
+// headers of its nvidia-cuda-cupti wheel (tracer/runtime_build/activity_agent.h). libcupti itself
+// is the process's own, opened at the first use. The in-process agent (tracer/in_process/agent/) is
+// called through pointers only.
 //
-// CUPTI has one subscriber. If somebody else has it (torch.profiler, Nsight Systems), or takes it
-// later by an import of a loaded library, optrace does without, and the recording says so. Whatever
-// is missing is told as a record of kind "activity_missing" (docs/trace-format.md).
+// CUPTI allows one subscriber. If another one exists (torch.profiler, Nsight Systems), or
+// subscribes later through an import of a loaded library, no device activity is recorded. The
+// reason for any missing activity is recorded as a record of kind "activity_missing"
+// (docs/trace-format.md).
 //
-// The functions return 0, else -errno. They may be called from any thread, but not from two at
-// once, and need no GIL. They throw nothing.
+// The functions return 0 or -errno. They may be called from any thread, but not from two at once,
+// and don't need the GIL. They don't throw.
 
 #include <cstdint>
 
@@ -21,8 +22,8 @@ struct optrace_agent_redirection;
 
 extern "C" {
 
-/// The in-process agent's functions, as tracer/in_process/agent/interface/agent.h has them; `start`
-/// and `stop` may be those of the op-record agent, which do more.
+/// The in-process agent's functions, as declared in tracer/in_process/agent/interface/agent.h.
+/// `start` and `stop` may be the op-record agent's functions, which do more.
 struct optrace_activity_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
   std::uint32_t (*new_record)(void);
@@ -37,23 +38,24 @@ struct optrace_activity_functions {
   int (*stop)(void);
 };
 
-/// Which functions to use, before any of the others. The struct is copied. -EINVAL.
+/// Sets the functions to use. Must be called first. The struct is copied. May return -EINVAL.
 OPTRACE_ACTIVITY_EXPORT int optrace_activity_use(
     const struct optrace_activity_functions* functions);
 
-/// From now on what devices do is recorded, into the recording that runs or the next one. To be
-/// called when CUDA is in use already: nothing in a process that never uses it needs CUPTI, and
-/// what forks before it does must find CUDA as it was. Nothing happens where it is on.
+/// Starts recording device activity into the current or the next recording. To be called once CUDA
+/// is in use: a process that never uses CUDA does not need CUPTI, and a process that forks before
+/// using CUDA must leave it unchanged for the child. Does nothing if already on.
 OPTRACE_ACTIVITY_EXPORT int optrace_activity_begin(void);
 
-/// As begin, if a recording runs: what a program may call whenever CUDA begins to be used.
+/// Same as optrace_activity_begin(), but only if a recording is running. A program may call it
+/// whenever CUDA begins to be used.
 OPTRACE_ACTIVITY_EXPORT int optrace_activity_begin_if_recording(void);
 
-/// begin, and then `start`.
+/// Calls optrace_activity_begin(), then `start`.
 OPTRACE_ACTIVITY_EXPORT int optrace_activity_start(void);
 
-/// Waits for the devices, two seconds at most, records what they have done, leaves CUPTI as it was
-/// found, and then stops: what `stop` gave.
+/// Waits up to two seconds for the devices, records their activity, releases CUPTI, and calls
+/// `stop`. Returns the result of `stop`.
 OPTRACE_ACTIVITY_EXPORT int optrace_activity_stop(void);
 
 }  // extern "C"

@@ -10,21 +10,21 @@
 namespace optrace_ops {
 namespace {
 
-// How a function takes an argument. Fortran passes everything by its address; the C interface
-// (cblas_) passes values, and its batched functions an array with one element a group.
+// How a function takes an argument. Fortran passes every argument by address. The C interface
+// (cblas_) passes values; its batched functions pass arrays with one element per group.
 enum class Passed : std::uint8_t {
-  unsaid,       // Not part of a record: an address of data.
+  unsaid,       // Not part of a record, for example an address of data.
   letter,       // Fortran: 'N', 'T', 'C', 'U', 'L', 'V', ...
   integer,      // Fortran.
-  scalar,       // Fortran: a value of the function's type.
-  workspace,    // Fortran: an integer; -1 only asks how large a workspace should be.
-  order,        // C: whether matrices lie row by row.
-  operation,    // C: whether a matrix is transposed.
+  scalar,       // Fortran: a value of the function's data type.
+  workspace,    // Fortran: an integer; -1 queries the workspace size only.
+  order,        // C: row-major or column-major order.
+  operation,    // C: transposition of a matrix.
   value,        // C: an integer.
-  operations,   // C: one a group.
-  values,       // C: integers, one a group.
-  group_count,  // C.
-  group_sizes,  // C: how many products each group has.
+  operations,   // C: one transposition per group.
+  values,       // C: one integer per group.
+  group_count,  // C: the number of groups.
+  group_sizes,  // C: the number of products in each group.
 };
 
 struct Argument {
@@ -128,7 +128,7 @@ constexpr Argument kSytrs[] = {letter("uplo"), integer("n"), integer("nrhs"), kN
 
 struct Function {
   const char* symbol;
-  const char* type;  // Of the matrices; as PyTorch spells it.
+  const char* type;  // Data type of the matrices, in PyTorch's spelling.
   const char* library;
   const Argument* arguments;
   std::size_t count;
@@ -149,7 +149,7 @@ constexpr Function lapack(const char* symbol, const char* type,
   return {symbol, type, "LAPACK", arguments, Count};
 }
 
-// The functions that are decoded. What this torch does not import is passed over.
+// The decoded functions. Those that this PyTorch does not import are ignored.
 constexpr Function kFunctions[] = {
     blas("sgemm_", kFloat, kGemm),
     blas("dgemm_", kDouble, kGemm),
@@ -245,16 +245,16 @@ constexpr Function kFunctions[] = {
 };
 constexpr std::size_t kCount = sizeof kFunctions / sizeof *kFunctions;
 
-// As many as there are entries in the assembly below.
+// Number of entries in the assembly below.
 constexpr std::size_t kMaxFunctions = 128;
 static_assert(kCount <= kMaxFunctions, "raise the number of entries below, too");
 
-// An entry's code: its number, and a jump to what they share.
+// Size of an entry, which loads its number and jumps to the shared code.
 constexpr std::size_t kEntrySize = 16;
 
 void* originals[kMaxFunctions];
 
-// The arguments of one call, where the entry below has put them.
+// The arguments of one call, as saved by the assembly below.
 struct Call {
   const std::uint64_t* registers;
   const std::uint64_t* stack;
@@ -270,7 +270,8 @@ struct Call {
   int value(std::size_t i) const { return static_cast<int>(word(i)); }
 };
 
-// CBLAS_LAYOUT, CBLAS_TRANSPOSE and what MKL adds, as Fortran's letters.
+// Returns the Fortran letter for a value of CBLAS_LAYOUT, CBLAS_TRANSPOSE or an MKL extension of
+// them.
 const char* operation_letter(int value) {
   switch (value) {
     case 111:
@@ -429,7 +430,7 @@ class Record {
     }
   }
 
-  // A value where there is one group, as PyTorch has it; else a list.
+  // Writes a single value if there is one group, as in PyTorch's calls, otherwise a list.
   template <typename Write>
   void write_groups(JsonText& json, const char* name, Write write_one) const {
     const int groups = shown_groups();
@@ -449,7 +450,8 @@ class Record {
 
 }  // namespace
 
-// What the entries share calls it, before the arguments have gone anywhere. Returns where to go on.
+// Called by the entries' shared code with the saved arguments. Returns the address of the original
+// function.
 extern "C" __attribute__((visibility("hidden"), used)) void* optrace_ops_blas_call(
     std::uint32_t number, const std::uint64_t* registers, const std::uint64_t* stack) {
   const Call call{registers, stack};
@@ -465,9 +467,9 @@ extern "C" __attribute__((visibility("hidden"), used)) void* optrace_ops_blas_ca
 
 extern "C" __attribute__((visibility("hidden"))) const char optrace_ops_blas_entries[];
 
-// Whatever the function is, it gets the very registers and stack that its caller made, and returns
-// to its caller: the trace's stack is what it would be without this. Six integer registers hold
-// arguments, and of the others the first two (alpha and beta of the C interface).
+// The original function is reached by a tail call with its caller's registers and stack, so the
+// recorded stack is the same as without the redirection. The code preserves the six integer
+// argument registers and the first two vector registers (alpha and beta of the C interface).
 asm(R"(
   .pushsection .text
   .p2align 4

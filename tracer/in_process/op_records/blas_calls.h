@@ -4,7 +4,7 @@
 
 namespace optrace_ops {
 
-/// Redirects libtorch_cpu's calls of BLAS and LAPACK, and puts them back.
+/// Redirects libtorch_cpu's calls of BLAS and LAPACK, and restores them.
 void watch_blas_calls(const optrace_op_functions& agent, const void* inside_torch);
 void leave_blas_calls(const optrace_op_functions& agent);
 

@@ -6,9 +6,9 @@
 
 namespace optrace_ops {
 
-/// 128 bits that stand for all the words that were added, in order: two lanes of folded 64x64-bit
-/// multiplications (as in wyhash). Long enough that the records of a recording (at most 2^16) do
-/// not collide, so that the words themselves need not be kept.
+/// A 128-bit hash of a sequence of words: two lanes of folded 64x64-bit multiplications (as in
+/// wyhash). It is long enough that the records of a recording (at most 2^16) do not collide, so the
+/// words themselves need not be stored.
 class Fingerprint {
  public:
   void add(std::uint64_t word) {
@@ -35,7 +35,8 @@ class Fingerprint {
   static std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
     __extension__ using Wide = unsigned __int128;
     const Wide product = static_cast<Wide>(left) * right;
-    // The factors are mixed in again: a factor of 0 must not wipe out what came before.
+    // The factors are mixed in again, because a factor of 0 would otherwise clear the previous
+    // state.
     return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U) ^
            (left << 1U) ^ right;
   }

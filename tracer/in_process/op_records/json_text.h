@@ -9,7 +9,7 @@
 
 namespace optrace_ops {
 
-/// Writes JSON. A value or a key that follows another gets its comma by itself.
+/// Writes JSON. Inserts the comma between values and keys.
 class JsonText {
  public:
   void open(char bracket) {
@@ -30,13 +30,14 @@ class JsonText {
   void boolean(bool value) { raw(value ? "true" : "false"); }
   void number(std::int64_t value) { raw(std::to_string(value).c_str()); }
   void number(std::uint64_t value) { raw(std::to_string(value).c_str()); }
-  /// JSON has no numbers for infinity and NaN: those become strings.
+  /// JSON has no numbers for infinity and NaN, which are written as strings.
   void number(double value) {
     if (!std::isfinite(value)) {
       string(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
       return;
     }
-    constexpr std::size_t kLongest = 40;  // The shortest that reads back as the same has 24.
+    // The shortest representation that reads back as the same value has 24.
+    constexpr std::size_t kLongest = 40;
     char buffer[kLongest] = {};
     std::string digits(buffer, std::to_chars(buffer, buffer + kLongest, value).ptr);
     if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
@@ -67,7 +68,7 @@ class JsonText {
   const std::string& text() const { return text_; }
 
  private:
-  /// Bytes of the UTF-8 character at `at`; 0 where none is well-formed.
+  /// Returns the size in bytes of the UTF-8 character at `at`, or 0 if it is not well-formed.
   static std::size_t character_size(const std::string& text, std::size_t at) {
     const auto byte = [&](std::size_t i) {
       return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;

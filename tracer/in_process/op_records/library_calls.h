@@ -1,7 +1,7 @@
 #pragma once
 
-// What libtorch_cpu asks of the libraries inside of it: oneDNN, BLAS and LAPACK. Their calls are
-// seen where they leave PyTorch's own code, by redirecting libtorch_cpu's imports.
+// Recording of libtorch_cpu's calls of the libraries it contains: oneDNN, BLAS and LAPACK. The
+// calls are intercepted where they leave PyTorch's own code, by redirecting libtorch_cpu's imports.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace optrace_ops {
 
-/// From now on calls are noted. `inside_torch` is an address in libtorch_cpu.
+/// Starts recording calls. `inside_torch` is an address in libtorch_cpu.
 void watch_library_calls(const optrace_op_functions& agent, const void* inside_torch);
 
-/// No more. What oneDNN prints stays redirected until the agent puts all back: a thread that is in
-/// a primitive will still print its line.
+/// Stops recording calls. oneDNN's print functions stay redirected until the agent restores all
+/// redirections, because a thread that is in a primitive will still print its line.
 void leave_library_calls(const optrace_op_functions& agent);
 
-/// As the agent's function of the name, when no other thread is in the agent; -EBUSY if one is for
-/// too long.
+/// Calls the agent's function of this name when no other thread is in the agent. Returns -EBUSY if
+/// one stays there too long.
 int redirect(const optrace_op_functions& agent, const void* inside_torch,
              const optrace_agent_redirection* redirections, std::size_t count);
 
-/// Notes a call for whatever function made it, by a record that tells its like from others by the
-/// fingerprint. `stack_pointer` is an address that its callees' frames lie below. `write` adds the
-/// record's keys and values. Does nothing while nothing is recorded. Throws nothing.
+/// Records a call of the function that called the library. Calls with equal fingerprints share a
+/// record. The frames of the callees lie below the address `stack_pointer`. `write` adds the
+/// record's keys and values. Does nothing while nothing is recorded. Does not throw.
 void note_library_call(const Fingerprint& fingerprint, std::uint64_t stack_pointer,
                        const std::function<void(JsonText&)>& write);
 

@@ -14,15 +14,15 @@
 
 #include "tracer/in_process/op_records/library_calls.h"
 
-// oneDNN's C interface can't be redirected: libtorch_cpu does not import it. What can is what its
-// verbose mode prints with, and PyTorch's own switch for that mode. A line is what oneDNN itself
-// documents (Verbose mode, `ONEDNN_VERBOSE=1`), printed right after a primitive was executed, on
-// the thread that asked for it:
+// oneDNN's C API can't be redirected, because libtorch_cpu does not import it. Instead, the print
+// functions that its verbose mode calls and PyTorch's function that sets this mode are redirected.
+// oneDNN documents the format of the lines (Verbose mode, `ONEDNN_VERBOSE=1`). A line is printed
+// right after a primitive was executed, on the thread that executed it:
 //
 //   onednn_verbose[,v1][,timestamp],primitive,exec,cpu,convolution,jit:avx512_core,
 //     forward_training,src:f32::blocked:abcd::f0 ...,attributes,alg:...,mb2_ic3oc8_...,milliseconds
 //
-// oneDNN before 3.4 leaves `primitive` out; before 3.5 it writes src_f32 instead of src:f32.
+// oneDNN before 3.4 omits `primitive`; before 3.5 it writes src_f32 instead of src:f32.
 
 namespace optrace_ops {
 namespace {
@@ -30,7 +30,7 @@ namespace {
 constexpr char kPrefix[] = "onednn_verbose";
 constexpr std::size_t kPrefixSize = sizeof kPrefix - 1;
 
-// Verbose levels, as dnnl_set_verbose takes them: nothing, execution, creation too.
+// Verbose levels of dnnl_set_verbose: nothing, execution, execution and creation.
 constexpr int kOff = 0;
 constexpr int kExecution = 1;
 constexpr int kCreation = 2;
@@ -40,19 +40,22 @@ int (*original_printf)(const char*, ...) = nullptr;
 int (*original_checked_printf)(int, const char*, ...) = nullptr;
 int (*original_fflush)(FILE*) = nullptr;
 
-// What the user has asked for. By an environment variable: then the mode is left as it is.
+// Verbose level requested by the user. If it was set by an environment variable, it is not changed.
 std::atomic<int> user_level{kOff};
 std::atomic<bool> user_variable{false};
 std::atomic<bool> watching{false};
 
-// oneDNN says once what it is, before the first line. Kept for a user who asks for lines later.
+// oneDNN prints a header once, before the first line. It is stored for a user who requests lines
+// later.
 constexpr std::size_t kHeaderSize = 8192;
 char header[kHeaderSize];
 std::atomic<std::size_t> header_used{0};
 
-// The line that the calling thread printed last was taken out: so is the flush that follows,
+// True if the last line printed by the calling thread was removed; the flush that follows is then
+// skipped.
 thread_local bool taken = false;
-// and what it prints next if that line was not at its end (the header comes in pieces).
+// True if that line was incomplete; the rest is then removed, too (the header is printed in
+// pieces).
 thread_local bool goes_on = false;
 
 bool asked_by_variable() {
@@ -75,7 +78,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// What a line is, which its first fields tell.
+// Classification of a line by its first fields.
 struct Line {
   explicit Line(const std::string& text) {
     std::size_t from = 0;
@@ -95,11 +98,11 @@ struct Line {
   }
 
   static constexpr std::size_t kFirst = 5;
-  bool primitive = true;  // Else a graph's partition, or what else has been added since.
-  std::size_t exec = 0;   // The number of the field that begins with "exec"; 0: none does.
+  bool primitive = true;  // False for a graph partition or another kind of line.
+  std::size_t exec = 0;   // Index of the field that begins with "exec"; 0: none.
   bool creates = false;
   bool header = false;
-  bool complains = false;  // As it does without being asked.
+  bool complains = false;  // An error or warning, which oneDNN prints without verbose mode.
 };
 
 void put(JsonText& json, const char* key, const std::string& value) {
@@ -108,7 +111,8 @@ void put(JsonText& json, const char* key, const std::string& value) {
   json.string(value);
 }
 
-// `src:f32:p:blocked:abcd::f0`: name, type, properties, kind, format, strides, flags.
+// Writes a tensor of the form `src:f32:p:blocked:abcd::f0`: name, type, properties, kind, format,
+// strides, flags.
 void write_tensor(JsonText& json, const std::string& text) {
   std::vector<std::string> parts = split(text, ':');
   const std::size_t underscore = parts[0].rfind('_');
@@ -129,7 +133,7 @@ void write_tensor(JsonText& json, const std::string& text) {
 
 void write_primitive(JsonText& json, const std::string& text, std::size_t exec) {
   const std::vector<std::string> fields = split(text, ',');
-  std::size_t at = exec + 2;  // Behind the engine.
+  std::size_t at = exec + 2;  // The field after the engine.
   put(json, "call", fields[at++]);
   json.key("kind");
   json.string("library");
@@ -142,7 +146,7 @@ void write_primitive(JsonText& json, const std::string& text, std::size_t exec) 
   for (const std::string& tensor : split(fields[at++], ' '))
     if (!tensor.empty()) write_tensor(json, tensor);
   json.close(']');
-  // The problem is the last but one, whatever has commas before it.
+  // The problem is the last field but one; the fields before it may contain commas.
   const std::size_t problem = fields.size() - 2;
   put(json, "attributes", fields[at++]);
   std::string auxiliary;
@@ -156,13 +160,13 @@ void write_primitive(JsonText& json, const std::string& text, std::size_t exec) 
 }
 
 void note(const Line& line, const std::string& text, std::uint64_t stack_pointer) {
-  constexpr std::ptrdiff_t kFields = 8;  // From the engine to the time.
+  constexpr std::ptrdiff_t kFields = 8;  // Number of fields from the engine to the time.
   if (!line.primitive ||
       std::count(text.begin(), text.end(), ',') < static_cast<std::ptrdiff_t>(line.exec) + kFields)
     return;
   Fingerprint fingerprint;
   fingerprint.add('D');
-  fingerprint.add(text.data(), text.rfind(','));  // Without the time.
+  fingerprint.add(text.data(), text.rfind(','));  // Excludes the time.
   note_library_call(fingerprint, stack_pointer,
                     [&](JsonText& json) { write_primitive(json, text, line.exec); });
 }
@@ -177,7 +181,7 @@ std::string take_header() {
   return used == 0 || used >= kHeaderSize ? std::string() : std::string(header, used);
 }
 
-// Whether the user is not to see it.
+// Returns true if the line must not be printed.
 bool is_taken(const Line& line, const std::string& text) {
   if (user_variable.load(std::memory_order_relaxed)) return false;
   const int level = user_level.load(std::memory_order_relaxed);
@@ -188,8 +192,8 @@ bool is_taken(const Line& line, const std::string& text) {
   return true;
 }
 
-// What is printed, if it may be one of oneDNN's lines. These are written whole, by formats that
-// either begin so or are just "%s".
+// Formats the output and returns true if it may be a oneDNN line. oneDNN prints whole lines, with a
+// format that begins with the prefix or is "%s".
 bool formats_line(const char* format, va_list arguments, std::string& text) {
   const bool whole = goes_on || std::strcmp(format, "%s") == 0;
   if (!whole && std::strncmp(format, kPrefix, kPrefixSize) != 0) return false;
@@ -206,7 +210,8 @@ bool formats_line(const char* format, va_list arguments, std::string& text) {
   return goes_on || text.compare(0, kPrefixSize, kPrefix) == 0;
 }
 
-// What printf does, but for oneDNN's lines. `stack_pointer`: in the frame of what replaces printf.
+// Does the same as printf, except for oneDNN's lines. `stack_pointer` is in the frame of printf's
+// replacement.
 int print(const char* format, va_list arguments, std::uint64_t stack_pointer) {
   const int error = errno;
   try {
@@ -227,7 +232,7 @@ int print(const char* format, va_list arguments, std::uint64_t stack_pointer) {
       const std::string before = line.exec != 0 || line.creates ? take_header() : std::string();
       if (!before.empty()) std::fputs(before.c_str(), stdout);
     }
-  } catch (...) {  // No memory: it is printed, and not noted.
+  } catch (...) {  // Out of memory: print the line without recording it.
     taken = goes_on = false;
   }
   errno = error;
@@ -260,13 +265,14 @@ int replaced_fflush(FILE* stream) {
   return skipped ? 0 : original_fflush(stream);
 }
 
-// at::native::set_verbose, which torch.backends.mkldnn.verbose comes to. 0 where the level is none.
+// Replaces at::native::set_verbose, which torch.backends.mkldnn.verbose calls. Returns 0 for an
+// invalid level.
 int replaced_set_verbose(int level) {
   const int least = watching.load() ? kExecution : kOff;
   const int result = original_set_verbose(std::max(level, level < kOff ? level : least));
   if (result != 0) {
     user_level.store(level);
-    user_variable.store(false);  // From now on oneDNN passes it over.
+    user_variable.store(false);  // From now on, oneDNN ignores the variable.
   }
   return result;
 }

@@ -4,8 +4,8 @@
 
 namespace optrace_ops {
 
-/// Has oneDNN say what it executes (its verbose mode), and takes the lines out of what libtorch_cpu
-/// prints, unless the user has asked for them too.
+/// Turns on oneDNN's verbose mode, which reports executed primitives, and removes these lines from
+/// libtorch_cpu's output unless the user has requested them.
 void watch_onednn_calls(const optrace_op_functions& agent, const void* inside_torch);
 void leave_onednn_calls();
 

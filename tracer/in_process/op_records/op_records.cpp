@@ -30,9 +30,9 @@
 #include "tracer/in_process/op_records/json_text.h"
 #include "tracer/in_process/op_records/library_calls.h"
 
-// What a callback may do in the middle of somebody's op: look. It calls no op and no tensor method
-// that could dispatch or reach Python, takes no GIL, keeps no reference beyond its own return, lets
-// no exception out and leaves errno alone.
+// The callbacks run in the middle of an op and only read. They call no op or tensor method that
+// could dispatch or call Python, take no GIL, keep no reference after they return, throw nothing
+// and preserve errno.
 
 namespace optrace_ops {
 namespace {
@@ -44,17 +44,21 @@ using optrace::recording::kOpBegin;
 using optrace::recording::kOpEnd;
 
 constexpr std::uint32_t kMaxRecords = 65536;
-constexpr std::size_t kMaxText = 32UL << 20U;  // Bytes of all records together.
-constexpr std::size_t kMaxSchemas = 16384;     // torch 2.6 has 3,400, and all are small.
-constexpr std::size_t kMaxElements = 64;       // Of a list, as far as a record shows it.
-constexpr std::size_t kMaxCharacters = 200;    // Of a string, likewise.
-constexpr std::size_t kMaxTracked = 32;        // Tensors among the arguments, held against results.
-// A value that is another one in every call (a step's number) must not fill the table: an op with
-// this many records is told apart without numbers and strings, then without shapes.
+constexpr std::size_t kMaxText = 32UL << 20U;  // In bytes, for all records together.
+constexpr std::size_t kMaxSchemas = 16384;     // PyTorch 2.6 has 3,400, and all are small.
+// Number of elements of a list that a record contains.
+constexpr std::size_t kMaxElements = 64;
+// Number of characters of a string that a record contains.
+constexpr std::size_t kMaxCharacters = 200;
+// Number of argument tensors that are compared with the results.
+constexpr std::size_t kMaxTracked = 32;
+// Limits for ops with a value that differs in every call (such as a step count), which must not
+// fill the table. Beyond the first number of records, an op's records omit numbers and strings;
+// beyond the second, also shapes.
 constexpr std::uint32_t kManyRecords = 512;
 constexpr std::uint32_t kTooManyRecords = 2048;
 
-// Both are no const members in torch 2.6.
+// The methods called here are not const members in PyTorch 2.6.
 std::uint64_t raw(c10::DispatchKeySet keys) {
   return keys.raw_repr();
 }
@@ -64,7 +68,7 @@ c10::ScalarType scalar_type(caffe2::TypeMeta type) {
 
 enum class Precision : std::uint8_t { everything = 0, no_values = 1, no_shapes = 2 };
 
-// What an integer of a schema stands for.
+// Meaning of an integer argument according to the schema.
 enum class ArgumentKind : std::uint8_t { plain, dtype, layout, memory_format };
 
 struct ArgumentName {
@@ -72,11 +76,11 @@ struct ArgumentName {
   ArgumentKind kind = ArgumentKind::plain;
 };
 
-// A function that RecordFunction names: an op, or what only has a name (a custom autograd
+// A function named by RecordFunction: an op, or a function without a schema (a custom autograd
 // function).
 struct Callee {
   std::string name;    // `aten::add.Tensor`
-  std::string schema;  // Empty for what only has a name.
+  std::string schema;  // Empty for a function without a schema.
   std::vector<ArgumentName> arguments;
   std::size_t results = 0;
   std::atomic<std::uint32_t> records{0};
@@ -95,9 +99,10 @@ struct FingerprintHash {
 
 optrace_op_functions agent{};
 std::atomic<bool> usable{false};
-std::atomic<std::uint32_t> recording_number{0};  // Counts calls of enable; odd while enabled.
+// Counts calls of enable and disable; odd while enabled.
+std::atomic<std::uint32_t> recording_number{0};
 
-// Keeps what the callback itself runs out of the recording, and errno as it was.
+// Excludes the callback's own calls from the recording and preserves errno.
 class Unseen {
  public:
   Unseen() : errno_(errno), paused_(agent.pause_thread()) {}
@@ -113,7 +118,7 @@ class Unseen {
   std::uint32_t paused_;
 };
 
-// Everything that threads share. Never destroyed: threads may run ops until the very end.
+// Data shared by all threads. Never destroyed, because threads may run ops until the process ends.
 class Table {
  public:
   static Table& get() {
@@ -121,7 +126,7 @@ class Table {
     return table;
   }
 
-  // Forgets the records of an earlier recording, whose ids mean nothing in this one.
+  // Removes the records of an earlier recording, whose ids are not valid in the new one.
   void restart() {
     const std::lock_guard<std::mutex> lock(mutex_);
     ids_.clear();
@@ -129,8 +134,8 @@ class Table {
     for (auto& [name, callee] : callees_) callee->records = 0;
   }
 
-  // The id of the record with this fingerprint; what `write` writes becomes its text if it is new.
-  // 0 where there is no room.
+  // Returns the id of the record with this fingerprint. For a new fingerprint, the output of
+  // `write` becomes the record's text. Returns 0 if there is no room.
   template <typename Write>
   std::uint32_t id_of(const Fingerprint& fingerprint, Callee* callee, Write write) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -149,12 +154,13 @@ class Table {
     return id;
   }
 
-  // The op that `function` calls; null where there is no room for another.
+  // Returns the op that `function` calls, or null if there is no room for another.
   Callee* callee_of(const at::RecordFunction& function) {
     const char* const name = function.name();
     const std::lock_guard<std::mutex> lock(mutex_);
-    // A schema's name stays where it is for as long as the op is registered, so its address knows
-    // the op without comparing overloads. What only has a name has it anywhere.
+    // A schema's name keeps its address while the op is registered, so the address identifies the
+    // op without a comparison of overloads. The name of a function without a schema may be at any
+    // address.
     const auto known = ops_.find(name);
     if (known != ops_.end() && is_overload_of(*known->second, name)) return known->second;
     if (callees_.size() >= kMaxSchemas) return nullptr;
@@ -165,7 +171,7 @@ class Table {
       if (!schema) made->name = name;
       std::unique_ptr<Callee>& kept = callees_[made->name];
       if (kept == nullptr || kept->schema != made->schema) {
-        // Of an op that was registered anew, the old description may still be in use.
+        // The old description of an op that was registered again may still be in use.
         if (kept != nullptr) outdated_.push_back(std::move(kept));
         kept = std::move(made);
       }
@@ -204,16 +210,16 @@ class Table {
   std::mutex mutex_;
   std::unordered_map<Fingerprint, std::uint32_t, FingerprintHash> ids_;
   std::size_t text_size_ = 0;
-  std::unordered_map<const char*, Callee*> ops_;        // By where the schema's name lies.
-  std::unordered_map<std::string, Callee*> functions_;  // What only has a name.
+  std::unordered_map<const char*, Callee*> ops_;        // By the address of the schema's name.
+  std::unordered_map<std::string, Callee*> functions_;  // Functions without a schema, by name.
   std::unordered_map<std::string, std::unique_ptr<Callee>> callees_;
   std::vector<std::unique_ptr<Callee>> outdated_;
 };
 
-// What one thread has looked up, so that a call like an earlier one takes no lock.
+// Cache of one thread's lookups, so that a repeated call takes no lock.
 class ThreadCache {
  public:
-  // Null while the thread is being taken down.
+  // Returns null while the thread is being destroyed.
   static ThreadCache* get() {
     static thread_local ThreadCache* cache = nullptr;
     static thread_local bool gone = false;
@@ -268,7 +274,7 @@ class ThreadCache {
   KnownOp ops_[kKnownOps];
 };
 
-// Members of TensorImpl that only derived classes may name.
+// Gives access to protected members of TensorImpl.
 struct TensorMembers : c10::TensorImpl {
   static bool custom_sizes(const c10::TensorImpl& tensor) {
     return (tensor.*(&TensorMembers::matches_policy))(SizesStridesPolicy::CustomSizes);
@@ -288,8 +294,8 @@ struct TensorFacts {
         device(TensorMembers::device(tensor)),
         requires_grad(tensor.requires_grad()) {
     if (tensor.has_symbolic_sizes_strides()) return;
-    // With a policy of their own, tensors may ask Python, or compute. What torch's own wrappers
-    // keep in the usual place is right all the same.
+    // A tensor with its own policy may call Python or compute. PyTorch's own wrappers, however,
+    // store valid values in the usual place.
     const bool wrapper =
         keys.has(c10::DispatchKey::Functionalize) || keys.has(c10::DispatchKey::FuncTorchBatched);
     has_shape = wrapper || !TensorMembers::custom_sizes(tensor);
@@ -328,7 +334,7 @@ struct TensorFacts {
   c10::IntArrayRef strides;
 };
 
-// As Python spells it.
+// Returns the name in Python's spelling.
 std::string dtype_name(c10::ScalarType type) {
   static const std::unordered_map<std::string, const char*> names{{"Byte", "uint8"},
                                                                   {"Char", "int8"},
@@ -422,7 +428,7 @@ void TensorFacts::write(JsonText& json, Precision precision) const {
   json.close('}');
 }
 
-// Null for an undefined tensor, which stands for "none given".
+// Returns null for an undefined tensor, which represents a missing value.
 const c10::TensorImpl* tensor_in(const c10::IValue& value) {
   const c10::TensorImpl* const tensor = value.unsafeToTensorImpl();
   return tensor == c10::UndefinedTensorImpl::singleton() ? nullptr : tensor;
@@ -512,7 +518,7 @@ void add_scalar(Fingerprint& fingerprint, const c10::IValue& value, ArgumentKind
   }
 }
 
-// A tensor among the arguments, to be known again among the results. Never followed.
+// An argument tensor, to be compared with the results. The pointers are never dereferenced.
 struct TrackedTensor {
   const c10::TensorImpl* tensor;
   const c10::StorageImpl* storage;
@@ -543,7 +549,7 @@ class RunningOp final : public at::ObserverContext {
   }
 
   struct Relation {
-    const char* name = nullptr;  // Null where nothing tells.
+    const char* name = nullptr;  // Null if unknown.
     std::uint32_t argument = 0;
   };
 
@@ -554,7 +560,7 @@ class RunningOp final : public at::ObserverContext {
     if (storage == nullptr) return {};
     for (std::uint32_t i = 0; i < count_; ++i)
       if (tracked_[i].storage == storage) return {kView, tracked_[i].argument};
-    // A tensor without storage (sparse, say) may have given the result a part of itself.
+    // The result may share data with a tensor that has no storage (a sparse one, for example).
     return {all_tracked_ ? kFresh : nullptr, 0};
   }
 
@@ -570,12 +576,13 @@ class RunningOp final : public at::ObserverContext {
   TrackedTensor tracked_[kMaxTracked];  // NOLINT: the first `count_` are set.
 };
 
-// Goes over the values of a call: their fingerprint first, and their text only if that is new.
+// Visits the values of a call: first for the fingerprint, then for the text if the fingerprint is
+// new.
 class Arguments {
  public:
   Arguments(c10::ArrayRef<const c10::IValue> values, const Callee* callee, Precision precision)
       : callee_(callee), precision_(precision) {
-    // A boxed call hands over the whole stack, with its arguments on top.
+    // A boxed call passes the whole stack, with its arguments on top.
     const std::size_t count = callee == nullptr || callee->schema.empty()
                                   ? values.size()
                                   : std::min(values.size(), callee->arguments.size());
@@ -604,7 +611,7 @@ class Arguments {
     json.close(']');
   }
 
-  // Of all tensors and generators, as DispatchKeyExtractor.h has it.
+  // Keys of all tensors and generators, computed as in DispatchKeyExtractor.h.
   c10::DispatchKeySet keys() const { return keys_; }
 
  private:
@@ -637,7 +644,7 @@ class Arguments {
       fingerprint.add(precision_ < Precision::no_values ? elements.size() : 0);
       std::size_t left = kMaxElements;
       for (const c10::IValue& element : elements) {
-        // Without values, a list is known by its first element.
+        // Without values, only the first element of a list is used.
         if (left == 0 || (precision_ >= Precision::no_values && left < kMaxElements)) {
           pass_over(element, argument, op);
           continue;
@@ -661,7 +668,7 @@ class Arguments {
     }
   }
 
-  // An element of a list beyond those that a record shows.
+  // Handles an element of a list that the record does not contain.
   void pass_over(const c10::IValue& element, std::uint32_t argument, RunningOp* op) {
     if (!element.isTensor()) return;
     const c10::TensorImpl* const tensor = tensor_in(element);
@@ -712,7 +719,7 @@ class Arguments {
   c10::DispatchKeySet keys_;
 };
 
-// What of the thread, apart from the arguments, has a say in what the dispatcher chooses.
+// State of the thread that influences the dispatcher's choice in addition to the arguments.
 struct ThreadState {
   c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   bool grad_mode = c10::GradMode::is_enabled();
@@ -768,7 +775,7 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   });
 }
 
-// Goes over what an op gave back, likewise.
+// Visits the results of an op in the same way.
 class Results {
  public:
   Results(c10::ArrayRef<c10::IValue> values, const RunningOp& op, Precision precision)
@@ -803,7 +810,7 @@ class Results {
       fingerprint.add(relation.name == nullptr ? 0 : static_cast<std::uint64_t>(*relation.name));
       fingerprint.add(relation.argument);
     } else if (is_scalar(value)) {
-      // Of a number that an op computed, the type is enough.
+      // For a number computed by an op, the type is sufficient.
       add_scalar(fingerprint, value, ArgumentKind::plain, Precision::no_values);
     } else if (value.isList() && outermost) {
       const auto elements = value.toListRef();
@@ -867,7 +874,7 @@ class Results {
 
 std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache& cache,
                                 const RunningOp& op) {
-  // What only has a name tells no results, and an op that throws has none.
+  // A function without a schema reports no results, and an op that throws has none.
   Callee* const callee = op.callee();
   if (callee == nullptr || callee->schema.empty() || callee->results == 0 ||
       function.outputs().empty())
@@ -896,7 +903,7 @@ std::uint32_t record_of_node(const at::RecordFunction& function, ThreadCache& ca
   });
 }
 
-// What the engine wraps around each node, which tells of itself.
+// True for the engine's wrapper around a node, which has its own record.
 bool is_passed_over(const at::RecordFunction& function) {
   constexpr char kWrapper[] = "autograd::engine::";
   return std::strncmp(function.name(), kWrapper, sizeof kWrapper - 1) == 0;
@@ -906,8 +913,8 @@ bool is_node(const at::RecordFunction& function) {
   return function.scope() == at::RecordScope::BACKWARD_FUNCTION;
 }
 
-// A RecordFunction's thread and where it is on the stack, as kOpBegin has them. Few have others
-// made than those in the frame that dispatches.
+// Returns a RecordFunction's thread and address in the form of kOpBegin. Almost always, the
+// RecordFunction is in the frame that dispatches.
 std::uint64_t whereabouts(const at::RecordFunction& function) {
   constexpr std::uintptr_t kNear = 1U << 16U;
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
@@ -923,13 +930,15 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   std::unique_ptr<RunningOp> op;
   std::uint32_t record = 0;
   try {
-    const Unseen unseen;  // Not of the note: a paused thread records nothing.
+    // Ends before the event is recorded, because nothing is recorded for a paused thread.
+    const Unseen unseen;
     op = std::make_unique<RunningOp>(recording);
     if (ThreadCache* const cache = ThreadCache::get())
       record = is_node(function) ? record_of_node(function, *cache, recording)
                                  : record_of_call(function, *cache, *op);
   } catch (...) {
-    record = 0;  // No memory, or a torch that is stranger than thought: the call is still counted.
+    // Out of memory, or an unexpected property of this PyTorch: the call is still counted.
+    record = 0;
   }
   const auto number = static_cast<std::uint64_t>(function.seqNr());
   if (is_node(function))
@@ -940,7 +949,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
 }
 
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
-  // Whatever began while another recording, or none, ran is not this one's.
+  // Ignore an op that began outside this recording.
   const auto* const op = static_cast<const RunningOp*>(context);
   if (op == nullptr || op->recording() != recording_number.load(std::memory_order_acquire)) return;
   std::uint32_t record = 0;
@@ -956,9 +965,10 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
              is_node(function) ? function.threadId() : whereabouts(function));
 }
 
-// Record 0: the names of all keys. A DispatchKeySet has a bit for each backend, lowest first, then
-// one for each functionality, in order of rising priority (c10/core/DispatchKeySet.h). Of a
-// functionality that each backend has for itself, the name is the backend's: AutogradCPU.
+// Record 0 contains the names of all keys. A DispatchKeySet has a bit for each backend, lowest
+// first, then one for each functionality, in order of increasing priority
+// (c10/core/DispatchKeySet.h). A per-backend functionality is listed with the key of each backend,
+// such as AutogradCPU.
 std::string describe_keys() {
   JsonText json;
   json.open('{');
@@ -994,8 +1004,8 @@ std::string describe_keys() {
 
 at::CallbackHandle callbacks = at::INVALID_CALLBACK_HANDLE;
 
-// A child of fork() has no recording of its own until it asks for one, and must not find the table
-// locked by a thread that it has not got.
+// A child of fork() has no recording until it starts one, and must not inherit the table locked by
+// a thread that does not exist in it.
 void watch_forks() {
   static const int result = pthread_atfork(
       [] { Table::get().lock(); }, [] { Table::get().unlock(); },
@@ -1013,7 +1023,8 @@ int enable() {
   const std::string keys = describe_keys();
   agent.keep_record(0, keys.data(), keys.size());
   watch_forks();
-  if (callbacks != at::INVALID_CALLBACK_HANDLE) at::removeCallback(callbacks);  // A forked child's.
+  // The callbacks inherited by a forked child.
+  if (callbacks != at::INVALID_CALLBACK_HANDLE) at::removeCallback(callbacks);
   recording_number.fetch_add(1);
   callbacks = at::addGlobalCallback(
       at::RecordFunctionCallback(begin, end)

@@ -1,12 +1,12 @@
 #pragma once
 
-// The op-record agent's C interface. It is shipped as source and built for the torch at hand
-// (tracer/runtime_build/op_agent.h): its callbacks use torch's own types, whose layout no two
-// versions share. The in-process agent (tracer/in_process/agent/) knows nothing of torch and is
-// reached through pointers only, so neither links the other.
+// C interface of the op-record agent. It is shipped as source and built for the installed PyTorch
+// (tracer/runtime_build/op_agent.h), because its callbacks use PyTorch's own types, whose layout
+// differs between versions. The in-process agent (tracer/in_process/agent/) does not depend on
+// PyTorch. It is called through pointers only, so neither is linked with the other.
 //
-// The functions return 0, else -errno. They may be called from any thread, but not from two at
-// once, and need no GIL. They throw nothing.
+// The functions return 0 or -errno. They may be called from any thread, but not from two at once,
+// and don't need the GIL. They don't throw.
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@
 
 extern "C" {
 
-/// The in-process agent's functions, as tracer/in_process/agent/interface/agent.h has them.
+/// The in-process agent's functions, as declared in tracer/in_process/agent/interface/agent.h.
 struct optrace_op_functions {
   int (*note)(std::uint32_t kind, std::uint32_t record, std::uint64_t number, std::uint64_t thread);
   std::uint32_t (*new_record)(void);
@@ -30,22 +30,22 @@ struct optrace_op_functions {
   int (*restore)(const struct optrace_agent_redirection* redirections, std::uint32_t count);
 };
 
-/// Which functions to use, before any of the others. The struct is copied.
+/// Sets the functions to use. Must be called first. The struct is copied.
 OPTRACE_OPS_EXPORT int optrace_ops_use(const struct optrace_op_functions* functions);
 
-/// From now on, ops are recorded, and the calls that they make of oneDNN, BLAS and LAPACK: into the
-/// recording that runs.
-/// -EALREADY when it was on; -EINVAL before optrace_ops_use; -ENOMEM.
+/// Starts recording ops, and their calls of oneDNN, BLAS and LAPACK, into the current recording.
+/// Returns -EALREADY when already enabled, -EINVAL before optrace_ops_use, or -ENOMEM.
 OPTRACE_OPS_EXPORT int optrace_ops_enable(void);
 
-/// Ops that are running end unseen. -EALREADY when it was off.
+/// Stops recording ops. The end of ops that are running is not recorded. Returns -EALREADY when not
+/// enabled.
 OPTRACE_OPS_EXPORT int optrace_ops_disable(void);
 
-/// Starts the agent's recording and enables, in one call, so that nothing of this is recorded; or
-/// what of the two failed gave, and then neither is on.
+/// Starts the agent's recording and enables op records in one call, so that nothing of this is
+/// recorded. If one of the two fails, returns its error, and neither is on.
 OPTRACE_OPS_EXPORT int optrace_ops_start(void);
 
-/// Disables, and stops the agent's recording. What stopping gave.
+/// Disables op records and stops the agent's recording. Returns the result of stopping.
 OPTRACE_OPS_EXPORT int optrace_ops_stop(void);
 
 }  // extern "C"

@@ -1,7 +1,7 @@
 """The program that `optrace OP` starts in the Python to be traced: `PYTHON target DESCRIPTOR`.
 
-Only this file has to be readable by every Python ever chosen, so that an old one gets a
-sentence and not a syntax error. All the rest is in the package beside it.
+Only this file must be valid in every Python version, so that an old one gets an error message
+instead of a syntax error. Everything else is in the package beside it.
 """
 import sys
 
@@ -10,7 +10,7 @@ OLDEST = (3, 9)
 
 def main():
     descriptor = int(sys.argv[1])
-    folder = sys.path.pop(0)  # Names in our folder must not shadow the traced program's modules.
+    folder = sys.path.pop(0)  # Names in this folder must not shadow the traced program's modules.
     if sys.version_info[:2] < OLDEST or sys.implementation.name != "cpython":
         import json
         import os

@@ -1,7 +1,7 @@
-"""What `optrace attach` has a running interpreter execute, on a thread that was made for it.
+"""Code that `optrace attach` makes a running interpreter execute, on a thread created for it.
 
-The command sends the text and, as a global, `descriptor`, of a socket to it; a program that listens
-executes its own copy of this. Nothing may raise or print here.
+The command sends this text and, as a global, `descriptor`, the descriptor of a socket to the
+command; a program that listens executes its own copy. Nothing here may raise or print.
 """
 
 
@@ -12,14 +12,14 @@ def _serve(descriptor):
     import sys
     import types
 
-    # Signals are the program's. A fault's own are never blocked: the system ends a process that
-    # can't take one.
+    # Signals belong to the program. Signals caused by a fault are never blocked, because the kernel
+    # ends a process that blocks one.
     _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals() - {
         _signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
         _signal.SIGTRAP, _signal.SIGSYS})
     socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
     try:
-        socket.setblocking(True)  # Whatever the program has as a default.
+        socket.setblocking(True)  # Independent of the program's default timeout.
         data = b""
         while not data.endswith(b"\n"):
             part = socket.recv(1 << 16)
@@ -32,7 +32,7 @@ def _serve(descriptor):
         loaded = {name: package}
         sys.modules[name] = package
         try:
-            for part, source in json.loads(data):  # Each after those that it imports.
+            for part, source in json.loads(data):  # In dependency order.
                 module = types.ModuleType("%s.%s" % (name, part))
                 module.__package__ = name
                 exec(compile(source, "<optrace %s>" % part, "exec"), module.__dict__)
@@ -48,4 +48,4 @@ def _serve(descriptor):
 try:
     _serve(descriptor)
 except Exception:
-    pass  # The command sees that the connection ended.
+    pass  # The command notices the end of the connection.

@@ -1,4 +1,4 @@
 #pragma once
 
-// As crt/host_defines.h beside it: what cuda_runtime.h includes first. It refuses compilers that
-// nvcc cannot work with; no such thing matters here.
+// Like crt/host_defines.h: a replacement of a header that cuda_runtime.h includes first. The
+// original rejects compilers that nvcc does not support, which is irrelevant here.

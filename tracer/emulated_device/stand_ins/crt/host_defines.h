@@ -1,7 +1,7 @@
 #pragma once
 
-// In the place of a header of nvcc's, which the nvidia wheels' own headers include but which comes
-// with a wheel that torch does not ask for: what host code of a C++ compiler needs of it.
+// Replaces a header of nvcc that the nvidia wheels' headers include but that is in a wheel PyTorch
+// does not require. Contains the parts needed by host code of a C++ compiler.
 #ifndef CUDARTAPI
 #define CUDARTAPI
 #endif

@@ -1,5 +1,5 @@
-// Built with -mgeneral-regs-only: it runs where optrace_agent_refill does (event_buffer.cpp), and
-// takes no lock and no memory.
+// Built with -mgeneral-regs-only, because it runs in the same context as optrace_agent_refill
+// (event_buffer.cpp). Takes no lock and allocates nothing.
 
 #include "tracer/in_process/agent/callers/callers.h"
 
@@ -12,8 +12,8 @@
 #include "tracer/in_process/agent/recording/event_buffer.h"
 
 extern "C" {
-/// Return addresses in functions with a probe, each at the place that its low 32 bits give. The
-/// record routine looks into it.
+/// Hash table of return addresses in functions with a probe; the hash uses their low 32 bits. The
+/// record routine reads it.
 __attribute__((visibility("hidden"))) std::uint64_t* optrace_agent_probed_returns = nullptr;
 }
 
@@ -21,30 +21,31 @@ namespace optrace::agent {
 
 namespace {
 
-// As the assembly in event_buffer.cpp computes it.
+// Must match the assembly in event_buffer.cpp.
 constexpr std::uint64_t kProbedReturns = 1 << 16;
 
 std::uint64_t place_of_return(std::uint64_t address) {
   return (address ^ address >> 16) & (kProbedReturns - 1);
 }
 
-// What is known of a return address.
+// Cached rule for a return address.
 struct Site {
   std::uint64_t address;  // 0: free; with kBusy: being filled.
   FrameRule rule;
 };
 constexpr std::uint64_t kBusy = std::uint64_t{1} << 63;
 constexpr std::uint64_t kSites = 1 << 16;
-constexpr std::uint64_t kMaxProbes = 32;  // Of the table for one address.
+constexpr std::uint64_t kMaxProbes = 32;  // For one address in the table.
 
 Site* sites = nullptr;
 bool recorded = true;
-bool any_noted = false;  // In optrace_agent_probed_returns.
+bool any_noted = false;  // True if optrace_agent_probed_returns has entries.
 std::uint64_t main_stack_end = 0;
 
-// A chain of more frames without a probe ends there.
+// Maximum number of consecutive frames without a probe; a longer chain is cut off.
 constexpr std::uint32_t kMaxCallers = 64;
-// No frame is larger, and no stack goes further up.
+// Sanity limits: the largest frame, and the greatest distance from a stack address to the end of
+// its stack.
 constexpr std::uint64_t kMaxFrame = 64ULL << 20;
 constexpr std::uint64_t kMaxStack = 1ULL << 30;
 
@@ -57,8 +58,8 @@ std::uint64_t hash_of(std::uint64_t address) {
   return (address * 0x9E37'79B9'7F4A'7C15ULL) >> 40;
 }
 
-// Everything below this address and above the stack pointer is the thread's stack. glibc puts a
-// thread's control block, which fs:0 holds the address of, above its stack.
+// Returns the end of the thread's stack, or 0 if unknown. In glibc, a thread's control block, whose
+// address is at fs:0, lies above its stack.
 std::uint64_t stack_end_above(std::uint64_t slot) {
   if (slot < main_stack_end && main_stack_end - slot < kMaxStack) {
     return main_stack_end;
@@ -83,7 +84,7 @@ FrameRule rule_at(std::uint64_t return_address) {
     }
   }
   FrameRule rule;
-  // A return address may lie behind its function's end, where that never comes back.
+  // A return address may lie after the function's end, if the called function never returns.
   const bool known = find_frame_rule(return_address - 1, rule);
   std::uint64_t nobody = 0;
   if (known && free_site != nullptr &&
@@ -95,9 +96,9 @@ FrameRule rule_at(std::uint64_t return_address) {
   return rule;
 }
 
-// A frame whose function waits for the call that returns to `return_address`.
+// Frame of a function that waits for the call that returns to `return_address`.
 struct Frame {
-  std::uint64_t stack_pointer;  // Once it has returned.
+  std::uint64_t stack_pointer;  // The value after the call has returned.
   std::uint64_t frame_pointer;
   bool frame_pointer_known;
   std::uint64_t return_address;
@@ -105,12 +106,12 @@ struct Frame {
 
 // A caller without a probe.
 struct Caller {
-  std::uint64_t inside;          // The return address in it,
-  std::uint64_t slot;            // where its own is,
-  std::uint64_t return_address;  // and what that is; 0: it has no caller.
+  std::uint64_t inside;          // Return address inside this caller.
+  std::uint64_t slot;            // Address of this caller's own return slot.
+  std::uint64_t return_address;  // Value of that slot; 0: no caller.
 };
 
-// The canonical frame address, or 0.
+// Returns the canonical frame address, or 0.
 std::uint64_t address_of_frame(const Frame& frame, const FrameRule& rule, std::uint64_t end) {
   const auto at = [](std::uint64_t base, std::int32_t offset) {
     return base + static_cast<std::uint64_t>(std::int64_t{offset});
@@ -161,7 +162,7 @@ void restore_frame_pointer(Frame& frame, const FrameRule& rule, std::uint64_t fr
   frame.frame_pointer = sound ? read_word(from) : 0;
 }
 
-// Fills `callers`, innermost first.
+// Fills `callers`, innermost first. Returns their number.
 std::uint32_t find_callers(std::uint64_t slot, std::uint64_t frame_pointer,
                            Caller (&callers)[kMaxCallers]) {
   const std::uint64_t end = stack_end_above(slot);

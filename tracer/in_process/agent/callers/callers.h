@@ -4,19 +4,20 @@
 
 namespace optrace::agent {
 
-// Who called a probed function, where the caller has no probe itself: without that, the tree could
-// only guess which of the frames seen before are still live. At a probe's hit the return address
-// tells whether the caller has a probe. If not, the stack is walked up to the next function that
-// has one, and each frame on the way is recorded (kCaller), the outermost first. So what is known
-// about an entry never depends on what other runs have found.
+// Recording of callers that have no probe. Without them, the call tree could only guess which of
+// the frames seen earlier are still live. When a probe is hit, the return address shows if the
+// caller has a probe. If it has none, the stack is unwound up to the next function that has one,
+// and each frame in between is recorded (kCaller), outermost first. The recorded callers of an
+// entry therefore never depend on functions found in other runs.
 
-/// Makes the tables; must come before the first probe. False without memory.
+/// Allocates the tables. Must be called before the first probe. Returns false if memory can't be
+/// allocated.
 bool make_caller_tables();
 
-/// Whether they are recorded; at first they are.
+/// Turns the recording of callers on or off. It is on initially.
 void record_callers(bool on);
 
-/// Forgets which callers have probes. While nothing is recorded.
+/// Forgets which callers have probes. Must not be called while recording.
 void forget_callers();
 
 }  // namespace optrace::agent
@@ -24,7 +25,7 @@ void forget_callers();
 extern "C" {
 
 /// Called by the record routine for a return address that is not known to be in a function with a
-/// probe: `slot` is the address of the return address, `frame_pointer` the caller's rbp.
+/// probe. `slot` is the address of the return address, `frame_pointer` the caller's rbp.
 void optrace_agent_note_callers(std::uint64_t slot, std::uint64_t frame_pointer,
                                 std::uint32_t round);
 }

@@ -10,18 +10,18 @@ namespace optrace::agent {
 
 namespace {
 
-// A list is never freed: a probe may be looking into it. It is made anew only where modules have
-// come or gone, and its memory is small.
+// A list is never freed, because a probe may be reading it. A new one is made only after modules
+// were loaded or unloaded, and its memory is small.
 constexpr std::uint32_t kMaxFrameModules = 4096;
 constexpr std::uint32_t kMaxLists = 64;
 
 struct Listing {
   PageArray<FrameModule> modules;
   std::uint32_t count = 0;
-  unsigned long long added = 0, removed = 0;  // By the dynamic linker.
+  unsigned long long added = 0, removed = 0;  // Counted by the dynamic linker.
 };
 
-// glibc's struct dl_find_object (dlfcn.h), whose header older versions lack.
+// glibc's struct dl_find_object (dlfcn.h), declared here because older headers lack it.
 struct FoundObject {
   unsigned long long flags;
   void* map_start;
@@ -56,7 +56,7 @@ void add_module(const dl_phdr_info& info, Listing& listing) {
   }
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   module.mark = *reinterpret_cast<const std::uint64_t*>(module.table);
-  // By address: the dynamic linker's order is that of loading.
+  // Insert in address order; the dynamic linker lists modules in load order.
   std::uint32_t at = listing.count++;
   for (; at > 0 && listing.modules[at - 1].first > module.first; --at) {
     listing.modules[at] = listing.modules[at - 1];
@@ -95,7 +95,7 @@ bool list_frame_modules() {
     return true;
   }
   if (list_count == kMaxLists) {
-    return true;  // The last list serves on: what is in no list ends a walk.
+    return true;  // Keep the last list: an address in no listed module ends the unwinding.
   }
   Listing& listing = lists[list_count];
   if (!listing.modules.allocate(kMaxFrameModules)) {
@@ -123,7 +123,8 @@ bool look_up_frame_module(std::uint64_t address, FrameModule& module) {
   if (module.table < module.first || module.table >= module.last) {
     return false;
   }
-  module.table_size = module.last - module.table;  // Its own size is not told.
+  // Upper bound, because the size of the section itself is not available.
+  module.table_size = module.last - module.table;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   module.mark = *reinterpret_cast<const std::uint64_t*>(module.table);
   return true;

@@ -1,4 +1,4 @@
-// Built with -mgeneral-regs-only, as event_buffer.cpp and for the same reason.
+// Built with -mgeneral-regs-only for the same reason as event_buffer.cpp.
 
 #include "tracer/in_process/agent/callers/frame_rules.h"
 
@@ -7,8 +7,8 @@
 #include "tracer/in_process/agent/process/system_calls.h"
 
 extern "C" {
-/// Calls look_up_frame_module with the vector registers saved: the probed function's arguments are
-/// in them.
+/// Calls look_up_frame_module with the vector registers saved, because they hold arguments of the
+/// probed function.
 __attribute__((visibility("hidden"))) bool optrace_agent_look_up_module(
     std::uint64_t address, optrace::agent::FrameModule* module);
 __attribute__((visibility("hidden"))) bool optrace_agent_module_around(
@@ -50,12 +50,12 @@ namespace optrace::agent {
 
 namespace {
 
-// DWARF's numbers of registers (System V ABI, AMD64, figure 3.36).
+// DWARF register numbers (System V ABI, AMD64, figure 3.36).
 constexpr std::uint64_t kFramePointer = 6;
 constexpr std::uint64_t kStackPointer = 7;
 constexpr std::uint64_t kReturnAddress = 16;
 
-// The encodings of pointers that GNU's and LLVM's linkers write (LSB, .eh_frame_hdr).
+// Pointer encodings that the GNU and LLVM linkers write (LSB, .eh_frame_hdr).
 constexpr std::uint8_t kSigned4FromHere = 0x1b;
 constexpr std::uint8_t kUnsigned4 = 0x03;
 constexpr std::uint8_t kSigned4FromTable = 0x3b;
@@ -65,10 +65,10 @@ struct List {
   std::uint32_t count = 0;
 };
 List listed[2];
-std::uint32_t listed_now = 0;  // Which of the two is in use.
+std::uint32_t listed_now = 0;  // Index of the list that is in use.
 bool outdated = false;
 
-// Reads what lies in [at, end), and fails for good where there is no more.
+// Reads [at, end). A read beyond the end fails, and so do all later reads.
 class Bytes {
  public:
   Bytes(std::uint64_t at, std::uint64_t end) : at_(at), end_(end) {}
@@ -123,7 +123,8 @@ class Bytes {
   bool good_ = true;
 };
 
-// A module may have been unloaded since it was listed.
+// Returns true if the module is still at its address: it may have been unloaded since it was
+// listed.
 bool is_there(const FrameModule& module) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const table = reinterpret_cast<const std::uint64_t*>(module.table);
@@ -148,14 +149,14 @@ const FrameModule* find_module(std::uint64_t address) {
   return &list.modules[low - 1];
 }
 
-// The address of the entry (FDE) for the function around `address`; 0 if there is none.
+// Returns the address of the entry (FDE) for the function that contains `address`, or 0.
 std::uint64_t find_entry(const FrameModule& module, std::uint64_t address) {
   Bytes header(module.table, module.table + module.table_size);
   const auto version = header.take<std::uint8_t>();
   const auto frame_encoding = header.take<std::uint8_t>();
   const auto count_encoding = header.take<std::uint8_t>();
   const auto table_encoding = header.take<std::uint8_t>();
-  header.skip(4);  // The address of .eh_frame.
+  header.skip(4);  // Skip the address of .eh_frame.
   std::uint64_t count = header.take<std::uint32_t>();
   if (version != 1 || frame_encoding != kSigned4FromHere || count_encoding != kUnsigned4 ||
       table_encoding != kSigned4FromTable || !header.good()) {
@@ -183,7 +184,7 @@ std::uint64_t find_entry(const FrameModule& module, std::uint64_t address) {
                   : module.table + static_cast<std::uint64_t>(std::int64_t{rows[low - 1].entry});
 }
 
-// What the entries of one compilation share (CIE).
+// Data shared by the entries of one compilation unit (CIE).
 struct Common {
   std::uint64_t code_factor = 1;
   std::int64_t data_factor = 1;
@@ -240,7 +241,7 @@ bool read_common(std::uint64_t at, const FrameModule& module, Common& common) {
           data.skip(1);
           break;
         default:
-          return false;  // 'S', a signal's frame, among them.
+          return false;  // Not supported, for example 'S' (signal frame).
       }
     }
     if (!data.good()) {
@@ -251,7 +252,7 @@ bool read_common(std::uint64_t at, const FrameModule& module, Common& common) {
   return body.good();
 }
 
-// What the call frame instructions set, as far as it leads to the caller's frame.
+// The part of the state set by call frame instructions that is needed to find the caller's frame.
 struct Row {
   std::uint64_t base_register = kStackPointer;
   std::int64_t base_offset = 8;
@@ -262,7 +263,7 @@ struct Row {
   bool outermost = false;
 };
 
-// A block that is `DW_OP_breg6 offset`, with `DW_OP_deref` behind it or not.
+// A DWARF expression of the form `DW_OP_breg6 offset`, optionally followed by `DW_OP_deref`.
 struct FramePointerExpression {
   bool understood = false;
   bool dereferenced = false;
@@ -292,13 +293,13 @@ FramePointerExpression read_expression(Bytes& bytes) {
   return expression;
 }
 
-// Runs call frame instructions (DWARF 5, 6.4.2) up to an address.
+// Executes call frame instructions (DWARF 5, 6.4.2) up to an address.
 class Machine {
  public:
   Machine(const Common& common, std::uint64_t function, std::uint64_t address)
       : common_(common), location_(function), address_(address) {}
 
-  // False for what is not understood.
+  // Returns false for an unsupported instruction.
   bool run(std::uint64_t at, std::uint64_t end) {
     Bytes bytes(at, end);
     while (!bytes.at_end() && location_ <= address_) {
@@ -317,7 +318,7 @@ class Machine {
       row_.saved = SavedFramePointer::at_cfa;
       row_.saved_offset = offset * common_.data_factor;
     } else if (column == kReturnAddress && offset * common_.data_factor != -8) {
-      row_.base_is_unknown = true;  // Its return slot is not where calls put it.
+      row_.base_is_unknown = true;  // The return slot is not where a call instruction puts it.
     }
   }
   void restore(std::uint64_t column) {

@@ -3,8 +3,7 @@
 #include <link.h>
 #include <unwind.h>
 
-// From the linker: where the agent itself lies.
-// NOLINTBEGIN(bugprone-reserved-identifier)
+// Defined by the linker: the address range of the agent itself.
 extern "C" __attribute__((visibility("hidden"))) const ElfW(Ehdr) __ehdr_start;
 extern "C" __attribute__((visibility("hidden"))) const char _end;
 // NOLINTEND(bugprone-reserved-identifier)
@@ -17,7 +16,7 @@ struct Walk {
   recording::InitialFrame* frames;
   std::uint32_t capacity;
   std::uint32_t count = 0;
-  std::uint64_t instruction = 0;  // Of the frame before; 0: there is none.
+  std::uint64_t instruction = 0;  // Instruction address of the previous frame; 0: none.
   bool instruction_is_ours = false;
 };
 
@@ -31,8 +30,8 @@ bool holds(std::uint64_t slot, std::uint64_t value) {
   return *reinterpret_cast<const std::uint64_t*>(slot) == value;
 }
 
-// While a frame is visited, the unwinder's CFA is still that of the frame that it called: the
-// callee's return slot lies below it and holds the address at which this frame goes on.
+// While a frame is visited, the unwinder's CFA is still that of its callee. The callee's return
+// slot lies below that CFA and contains the address at which this frame continues.
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
   const std::uint64_t instruction = _Unwind_GetIP(context);

@@ -1,17 +1,17 @@
 #pragma once
 
-// What the agent records: addresses only. It comes in two ways that share their parts.
+// Formats of the agent's output, which contains addresses only. There are two, with common parts.
 //
-// The raw recording, a file that the agent writes after a short run and that the command turns into
+// The raw recording is a file that the agent writes after a short run and the command converts into
 // a trace (tracer/trace/recording.h):
 //
 //   Header, then sections until the end of the file: SectionHeader | `size` bytes, padded to 8.
 //
-// The region, memory that the agent shares with a reader in the command
+// The region is memory shared between the agent and a reader in the command
 // (tracer/calltree/collector.h) while a program of any length runs: RegionHeader, then the arena
-// (sections that only ever get more), then chunks of events that the reader empties and gives back.
+// (append-only sections), then chunks of events that the reader empties and returns.
 //
-// All addresses are run-time ones; a module's load bias ties them to the file.
+// All addresses are run-time addresses; a module's load bias relates them to the file.
 
 #include <cstdint>
 
@@ -23,10 +23,12 @@ constexpr std::uint32_t kVersion = 4;
 struct Header {
   char magic[8];
   std::uint32_t version;
-  std::uint32_t python_missing;  // As in RegionHeader.
-  std::uint64_t start_ticks;  // Time-stamp counter and CLOCK_MONOTONIC nanoseconds, read together,
-  std::uint64_t start_nanoseconds;  // when recording started
-  std::uint64_t stop_ticks;         // and when it stopped: their ratio turns ticks into time.
+  std::uint32_t python_missing;  // Same as in RegionHeader.
+  // Time-stamp counter and CLOCK_MONOTONIC in nanoseconds, read together at the start and at the
+  // stop of the recording. They determine the length of a tick.
+  std::uint64_t start_ticks;
+  std::uint64_t start_nanoseconds;
+  std::uint64_t stop_ticks;
   std::uint64_t stop_nanoseconds;
 };
 
@@ -42,30 +44,30 @@ enum class SectionKind : std::uint32_t {
 
 struct SectionHeader {
   SectionKind kind;
-  std::uint32_t round;  // Region, initial_stack: the recording that it belongs to; else 0.
-  std::uint64_t size;   // Bytes that follow, without the padding.
+  std::uint32_t round;  // Number of the recording for a region's initial_stack, else 0.
+  std::uint64_t size;   // Number of bytes that follow, without the padding.
 };
 
 struct Module {
   std::uint64_t bias;         // Run-time address minus address as linked.
-  std::uint64_t first, last;  // The run-time addresses that its loadable segments span.
+  std::uint64_t first, last;  // Run-time addresses of its loadable segments.
   std::uint32_t build_id_size;
   std::uint8_t build_id[32];
   std::uint32_t path_size;
 };
 
-// Events with an id in [first_id, first_id + count) are hits of the probes of one plan, in the
-// plan's order. `placed` of them were placed.
+// Events with an id in [first_id, first_id + count) are hits of one plan's probes, in the order of
+// the plan. `placed` of the probes were placed.
 struct ProbeRange {
   std::uint32_t first_id;
   std::uint32_t count;
-  std::uint32_t placed;     // In a region 0 until the plan has been placed.
-  std::uint32_t path_size;  // The plan's path follows.
+  std::uint32_t placed;     // In a region: 0 until the plan has been placed.
+  std::uint32_t path_size;  // Length of the plan's path, which follows.
 };
 
-// In the order of their ids, from 0; no two are equal. The position table says which instruction is
-// where in the file: the bytes that the code object has for that, whose format the interpreter's
-// minor version decides (tracer/trace/python_positions.h).
+// Sorted by id, starting at 0. Entries are unique. The position table maps instructions to source
+// positions. It is a copy of the code object's table, whose format depends on the interpreter's
+// minor version (tracer/trace/python_positions.h).
 struct PythonFunction {
   std::uint32_t first_line;
   std::uint32_t name_size;
@@ -76,70 +78,73 @@ struct PythonFunction {
 };
 
 struct Thread {
-  std::uint64_t id;  // gettid
+  std::uint64_t id;  // From gettid().
   std::uint64_t lost;
   std::uint64_t initial_count;
   std::uint64_t event_count;
 };
 
-struct InitialFrame {            // Innermost first, as an unwinder meets them.
-  std::uint64_t stack_pointer;   // The address of the frame's return slot: its CFA minus 8.
-  std::uint64_t return_address;  // What the slot holds.
+struct InitialFrame {            // Innermost first, in unwinding order.
+  std::uint64_t stack_pointer;   // Address of the frame's return slot: its CFA minus 8.
+  std::uint64_t return_address;  // Content of the return slot.
   std::uint64_t instruction;     // An address inside the frame's own function.
 };
 
-// What the op-record agent says of a call, the emulated device of what a library was asked for, and
-// CUPTI of what a device did, once for all calls that are alike. Id 0 describes the torch at hand
-// (names of dispatch keys); the ids of the others count from 1, in no particular order.
-// docs/trace-format.md has the JSON's keys.
+// A description of a call, written by the op-record agent; of a library call, written by the
+// emulated device; or of device activity, from CUPTI. Identical calls share one record. Id 0
+// describes the PyTorch in use (names of dispatch keys); the other ids are numbered from 1 in no
+// particular order. docs/trace-format.md lists the JSON keys.
 struct OpRecord {
   std::uint32_t id;
   std::uint32_t reserved;
 };
 
-// `id` below kFirstPythonEvent is a probe's; at and above it, what happened otherwise.
+// An `id` below kFirstPythonEvent is that of a probe. The values from there on are the other kinds
+// of event.
 constexpr std::uint32_t kFirstPythonEvent = 0xF0000000;
 constexpr std::uint32_t kPythonCall = kFirstPythonEvent + 0;
 constexpr std::uint32_t kPythonReturn = kFirstPythonEvent + 1;
 constexpr std::uint32_t kBuiltinCall = kFirstPythonEvent + 2;
 constexpr std::uint32_t kBuiltinReturn = kFirstPythonEvent + 3;
-// An op begins (at::RecordFunction's callbacks): `line` the op record's id, 0 if there was no room
-// for it; `stack_pointer` the sequence number (all ones: none); the lower half of `return_address`
-// the number that RecordFunction gives the thread. The upper half is the lower one of an eighth of
-// the RecordFunction's address, which is in the stack frame that dispatches the op: frames below it
-// have ended. 0 where it is elsewhere.
+// An op begins (at::RecordFunction's callbacks). `line` is the id of the op record, 0 if there was
+// no room for it. `stack_pointer` is the sequence number; all ones: none. The lower half of
+// `return_address` is RecordFunction's number of the thread. The upper half is the lower half of an
+// eighth of the RecordFunction's address; frames below that address have ended, because it is in
+// the stack frame that dispatches the op. It is 0 if the RecordFunction is elsewhere.
 constexpr std::uint32_t kOpBegin = kFirstPythonEvent + 4;
-// It ends: `line` the record of its results, 0 for none; the rest as in its begin.
+// An op ends. `line` is the id of the record of its results, 0 for none; the other fields are as in
+// kOpBegin.
 constexpr std::uint32_t kOpEnd = kFirstPythonEvent + 5;
-// An autograd node begins to run: `line` the record of its name, `stack_pointer` the sequence
-// number of the forward op that made it, `return_address` the thread of that op, as in kOpBegin.
+// An autograd node begins to run. `line` is the id of the record of its name, `stack_pointer` the
+// sequence number of the forward op that created it, `return_address` the thread of that op as in
+// kOpBegin.
 constexpr std::uint32_t kNodeBegin = kFirstPythonEvent + 6;
 constexpr std::uint32_t kNodeEnd = kFirstPythonEvent + 7;
 // The first two integer arguments of the last probe hit whose stack pointer ends in the 32 bits of
-// `line`: `stack_pointer` is rdi, `return_address` rsi. Only for probes whose plan asks for it.
+// `line`: rdi in `stack_pointer`, rsi in `return_address`. Only for probes whose plan requests it.
 constexpr std::uint32_t kArguments = kFirstPythonEvent + 8;
-// What a function decided on: `line` is the record's id, 0 if there was no room for it. That which
-// was entered last where `stack_pointer` is 0. Else that is an address inside the calls that led
-// there, as in kDeviceCall; if it is the return slot of what the thread enters next, it is about
-// that function.
+// A decision made by a function. `line` is the id of the record, 0 if there was no room for it. If
+// `stack_pointer` is 0, the event belongs to the function that was entered last. Otherwise it is an
+// address inside the calls that led to the event, as in kDeviceCall; if it is the return slot of
+// the next function that the thread enters, the event belongs to that function.
 constexpr std::uint32_t kCallRecord = kFirstPythonEvent + 9;
-// CUDA was called to have the device work: `return_address` is the number (CUPTI's correlation id)
-// by which what the device does is known, `stack_pointer` an address inside the calls that led
-// there: frames below it have ended.
+// A CUDA call that gives the device work. `return_address` is CUPTI's correlation id, which
+// identifies the resulting device activity. `stack_pointer` is an address inside the calls that led
+// to it: frames below that address have ended.
 constexpr std::uint32_t kDeviceCall = kFirstPythonEvent + 10;
-// The device has done something, now or before, for whatever thread: `line` is the record that says
-// what, 0 if there was no room for it; `stack_pointer` the number of the call that asked for it,
-// `return_address` the nanoseconds that it took.
+// Device activity, now or earlier, for any thread. `line` is the id of the record that
+// describes it, 0 if there was no room for it. `stack_pointer` is the correlation id of the call
+// that requested it, `return_address` its duration in nanoseconds.
 constexpr std::uint32_t kDeviceActivity = kFirstPythonEvent + 11;
-// The innermost Python frame that runs a described function is now at another instruction: `line`
-// is that instruction's offset in bytes, `return_address` the id of the function. Comes before what
-// Python calls there, and not again while the frame stays there.
+// The innermost Python frame that runs a described function has reached another instruction. `line`
+// is that instruction's offset in bytes, `return_address` the id of the function. The event
+// precedes the calls made from there and is not repeated while the frame stays at that instruction.
 constexpr std::uint32_t kPythonPosition = kFirstPythonEvent + 12;
 constexpr std::uint32_t kLastKind = kPythonPosition;
-// A function without a probe that led to the probe hit behind it, after any others like it, which
-// are its callers: it was on the stack at that moment. The low 16 bits of the id and `line` are the
-// two halves of an address in it, at which a call of it returns; `stack_pointer` is the address of
-// its return slot, and `return_address` what that holds, 0 where a thread begins.
+// A function without a probe on the call path to the next probe hit. It was on the stack at that
+// moment; its own callers of this kind precede it. The low 16 bits of the id and `line` are the two
+// halves of a return address inside the caller. `stack_pointer` is the address of the caller's
+// return slot and `return_address` the content of that slot, 0 where a thread begins.
 constexpr std::uint32_t kCaller = 0xF8000000;
 
 constexpr bool is_caller(std::uint32_t id) {
@@ -151,17 +156,18 @@ constexpr std::uint64_t address_in_caller(std::uint32_t id, std::uint32_t line) 
 
 struct Event {
   std::uint32_t id;
-  std::uint32_t line;  // Python events: python_call the caller's line, builtin_call the current
-                       // one, where no kPythonPosition tells it; else 0.
-  std::uint64_t
-      stack_pointer;  // At the entry's first instruction; Python events: of the hook's frame.
+  // Python events: the caller's line for kPythonCall, the current line for kBuiltinCall if no
+  // kPythonPosition gives it; else 0.
+  std::uint32_t line;
+  // Value at the function's first instruction; Python events: that of the hook's frame.
+  std::uint64_t stack_pointer;
   std::uint64_t return_address;  // Python events: the id of the Python function.
   std::uint64_t ticks;           // Time-stamp counter.
 };
 
 static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Event) == 32);
 
-// The region. Whoever is named first in a field's comment writes it; all words that both use are
+// The region. The comment of each field names its writer first. Words that both sides use are
 // accessed atomically.
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
@@ -172,37 +178,39 @@ constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 struct RegionHeader {
   char magic[8];
   std::uint32_t version;
-  std::uint32_t process;        // Agent: getpid().
-  std::uint64_t size;           // Agent: of all of it, in bytes. What follows is in the same file.
-  std::uint64_t arena_offset;   // Agent: where sections lie,
-  std::uint64_t arena_size;     // and how much room there is for them.
-  std::uint64_t chunks_offset;  // Agent: where the chunks lie, a multiple of kChunkSize,
-  std::uint32_t chunk_count;    // and how many there are.
-  std::uint32_t recording;      // Agent: 1 while it records, 0 before and after.
-  // Agent: as in Header; the stop ones are 0 while it records.
+  std::uint32_t process;  // Agent: getpid().
+  std::uint64_t size;     // Agent: size of the region in bytes. All parts are in the same file.
+  std::uint64_t arena_offset;   // Agent: offset of the sections.
+  std::uint64_t arena_size;     // Agent: capacity for the sections in bytes.
+  std::uint64_t chunks_offset;  // Agent: offset of the chunks, a multiple of kChunkSize.
+  std::uint32_t chunk_count;    // Agent: number of chunks.
+  std::uint32_t recording;      // Agent: 1 while recording, 0 before and after.
+  // Agent: as in Header. The stop values are 0 while recording.
   std::uint64_t start_ticks, start_nanoseconds, stop_ticks, stop_nanoseconds;
-  // Agent: bytes of the arena that are given out. A section is complete once its kind is not 0:
-  // that is written last.
+  // Agent: allocated bytes of the arena. A section is complete once its kind, which is written
+  // last, is not 0.
   std::uint64_t arena_used;
   std::uint64_t arena_lost;  // Agent: sections for which there was no room.
-  std::uint64_t lost;        // Agent: events of threads that never got a chunk.
+  std::uint64_t lost;        // Agent: lost events of threads that never got a chunk.
 
-  std::uint32_t freed;    // Reader: counts the chunks given back; agent: a futex to wait on.
-  std::uint32_t waiting;  // Agent: threads that wait for one.
-  std::uint32_t
-      heartbeat;       // Reader: changes whenever it looks, so that nobody waits for a dead one.
-  std::uint32_t stop;  // Reader: not 0 when the agent is to stop recording at the next chance.
-  // Reader: bumped once plan_path names a plan that is to be placed at the next chance (int3).
+  // Reader: number of chunks returned so far. The agent uses it as a futex to wait on.
+  std::uint32_t freed;
+  std::uint32_t waiting;  // Agent: number of threads that wait for a chunk.
+  // Reader: changes whenever the reader looks, so that the agent does not wait for a dead one.
+  std::uint32_t heartbeat;
+  // Reader: not 0 when the agent is to stop recording at the next opportunity.
+  std::uint32_t stop;
+  // Reader: incremented once plan_path names a plan to be placed at the next opportunity (int3).
   std::uint32_t plan_wanted;
-  std::uint32_t plan_done;   // Agent: plan_wanted, once it is placed.
-  std::int32_t plan_result;  // Agent: what optrace_agent_place gave.
-  // Agent: counts up when sections of modules that were loaded while it records are there.
+  std::uint32_t plan_done;   // Agent: set to plan_wanted once that plan is placed.
+  std::int32_t plan_result;  // Agent: result of optrace_agent_place.
+  // Agent: incremented when the sections of modules loaded while recording are complete.
   std::uint32_t modules_told;
-  // Reader: modules_told, once it has no more plans for those: the agent waits for that, and then
-  // none of their functions has run without its probe.
+  // Reader: set to modules_told once it has no more plans for those modules. The agent waits for
+  // this, so that none of their functions runs without its probe.
   std::uint32_t modules_seen;
-  // Agent: how many times a thread's Python events had stopped, because its profile function was
-  // taken away; kNoPythonEvents where the profile hook could not be used at all.
+  // Agent: number of times that a thread's Python events had stopped because its profile function
+  // was removed; kNoPythonEvents if the profile hook could not be used at all.
   std::uint32_t python_missing;
   char plan_path[kMaxPlanPathLength];
 };
@@ -210,20 +218,26 @@ struct RegionHeader {
 constexpr std::uint64_t kChunkSize = 64ULL * 1024;
 
 enum class ChunkState : std::uint32_t {
-  free = 0,    // All zeros behind the header.
-  owned = 1,   // A thread writes into it. Events with a time are complete; the first one without is
-               // where the next will be, or is being written.
-  sealed = 2,  // The thread has taken another one. Only the reader makes it free again.
+  free = 0,  // All zeros after the header.
+  // A thread writes into it. Events with a time are complete; the first one without a time is the
+  // next to be written, possibly being written.
+  owned = 1,
+  // The thread has taken another chunk. Only the reader makes it free again.
+  sealed = 2,
 };
 
 struct ChunkHeader {
-  std::uint32_t state;   // ChunkState.
-  std::uint32_t thread;  // gettid
-  std::uint64_t order;   // Counts the chunks that were taken, so that a thread's are in order.
-  std::uint64_t lost;    // The thread's events before this chunk that found no room.
-  std::uint32_t round;   // The recording that it belongs to.
-  std::uint32_t first;   // `order`, less the upper half, of the thread's first chunk in it: tells
-};  // a new thread from an ended one whose number it got.
+  std::uint32_t state;   // A ChunkState.
+  std::uint32_t thread;  // From gettid().
+  // Running number of the chunk, which orders the chunks of a thread.
+  std::uint64_t order;
+  // Number of the thread's events before this chunk for which there was no room.
+  std::uint64_t lost;
+  std::uint32_t round;  // Number of the recording.
+  // Low half of `order` of the thread's first chunk in the recording. It distinguishes a new thread
+  // from an ended one with the same thread id.
+  std::uint32_t first;
+};
 constexpr std::uint32_t kEventsPerChunk = kChunkSize / sizeof(Event) - 1;
 
 static_assert(sizeof(ChunkHeader) == sizeof(Event));

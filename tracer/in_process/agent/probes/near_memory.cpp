@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint64_t kLowest = 1ULL << 20;         // Well above vm.mmap_min_addr.
 constexpr std::uint64_t kHighest = 0x7fff'ffff'0000;  // Below the end of user space.
-constexpr std::uint64_t kGrowth = 256ULL << 20;       // Left free for the heap and a stack.
-constexpr int kAttempts = 8;  // Another thread may take the gap that was found.
+constexpr std::uint64_t kGrowth = 256ULL << 20;       // Kept free for the heap and a stack to grow.
+constexpr int kAttempts = 8;                          // Another thread may take the gap first.
 
 struct Mapping {
   std::uint64_t first = 0;
@@ -25,7 +25,7 @@ struct Mapping {
   bool stack = false;
 };
 
-// /proc/self/maps, one line at a time, without the heap.
+// Reads /proc/self/maps line by line without using the heap.
 class MapsReader {
  public:
   MapsReader() : file_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
@@ -68,7 +68,7 @@ class MapsReader {
     }
   }
 
-  // The start of a line, as much as fits; the rest of a long path is passed over.
+  // Reads a line, truncated to the capacity; the rest of a long path is skipped.
   bool read_line(char* line, std::size_t capacity) {
     std::size_t size = 0;
     for (;;) {
@@ -104,7 +104,7 @@ std::uint64_t distance(std::uint64_t a, std::uint64_t b) {
   return a > b ? a - b : b - a;
 }
 
-// The aligned place in a free gap that is closest to `wanted`, or 0.
+// Returns the aligned address in a free gap that is closest to `wanted`, or 0.
 std::uint64_t closest_in_gap(std::uint64_t first, std::uint64_t last, std::uint64_t wanted,
                              std::uint64_t size, std::uint64_t alignment) {
   const std::uint64_t mask = ~(alignment - 1);
@@ -159,7 +159,8 @@ std::uint8_t* map_aligned(std::uint64_t lowest, std::uint64_t highest, std::uint
       return static_cast<std::uint8_t*>(memory);
     }
     if (memory != MAP_FAILED) {
-      munmap(memory, size);  // A kernel before 4.17 takes the address as a hint only.
+      // A kernel before 4.17 ignores the flag and takes the address as a hint.
+      munmap(memory, size);
     } else if (errno != EEXIST) {
       return nullptr;
     }

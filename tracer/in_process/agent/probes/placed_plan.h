@@ -10,19 +10,19 @@
 
 namespace optrace::agent {
 
-/// A plan that is placed, or was: its ids and slots stay, because a thread may still be in a slot,
-/// and serve again when the same plan is placed anew.
+/// A plan that is or was placed. Its ids and slots are kept, because a thread may still be in a
+/// slot, and are reused when the same plan is placed again.
 struct PlacedPlan {
-  PageArray<char> path;  ///< Terminated.
+  PageArray<char> path;  ///< Null-terminated.
   PageArray<std::uint8_t> bytes;
   PlanView view;
   LoadedModule module;
   Slab slab;
   void* pin = nullptr;                     ///< Keeps the module loaded while probes are in it.
-  recording::ProbeRange* range = nullptr;  ///< What a region's arena says of it,
-  std::uint32_t described_region = 0;      ///< if it is this one (Region::serial).
+  recording::ProbeRange* range = nullptr;  ///< The plan's section in the region's arena.
+  std::uint32_t described_region = 0;      ///< Serial of the region that `range` points into.
   std::uint32_t first_id = 0;
-  std::uint32_t placed_count = 0;  ///< Probes, when it was placed last.
+  std::uint32_t placed_count = 0;  ///< Number of probes placed the last time.
   bool placed = false;
 
   void release();

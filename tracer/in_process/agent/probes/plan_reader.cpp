@@ -14,7 +14,7 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr std::uint64_t kLargestPlan = 1ULL << 30;  // Bytes; a real one has a few million.
+constexpr std::uint64_t kLargestPlan = 1ULL << 30;  // In bytes; a real plan has a few million.
 constexpr std::uint32_t kMaxPathLength = 4096;
 constexpr std::uint32_t kJumpSize = 5;
 constexpr std::uint32_t kFirstUnusableId = 0xF0000000;

@@ -13,13 +13,13 @@ namespace optrace::agent {
 
 namespace {
 
-// A slot: record the hit, then do what the displaced instructions did.
+// A slot records the hit and then executes the displaced instructions.
 //
-//   lea  rsp, [rsp - 128]      step over the red zone; lea leaves the flags alone
+//   lea  rsp, [rsp - 128]      skip the red zone; lea preserves the flags
 //   push id
-//   call [rip + record]        the slab's first two words hold the record routines' addresses
-//   lea  rsp, [rsp + 136]      (`ret 136` in the routine would be shorter, and three times slower)
-//   ...                        from the plan: displaced instructions, and the jump back
+//   call [rip + record]        the slab's first two words are the record routines' addresses
+//   lea  rsp, [rsp + 136]      (`ret 136` in the routine would be shorter, but three times slower)
+//   ...                        from the plan: displaced instructions and the jump back
 constexpr std::uint8_t kStepOverRedZone[] = {0x48, 0x8d, 0x64, 0x24, 0x80};
 constexpr std::uint8_t kPush = 0x68;
 constexpr std::uint8_t kCallThrough[] = {0xff, 0x15};
@@ -27,11 +27,11 @@ constexpr std::uint8_t kStepBack[] = {0x48, 0x8d, 0xa4, 0x24, 0x88, 0x00, 0x00, 
 constexpr std::uint32_t kPreludeSize =
     sizeof(kStepOverRedZone) + 1 + 4 + sizeof(kCallThrough) + 4 + sizeof(kStepBack);
 constexpr std::uint32_t kSlotAlignment = 64;
-constexpr std::uint64_t kFirstSlot = 64;       // Behind the record routines' addresses.
-constexpr std::uint64_t kReach = 0x7fff'f000;  // Of a 32-bit displacement, less a page.
+constexpr std::uint64_t kFirstSlot = 64;       // After the record routines' addresses.
+constexpr std::uint64_t kReach = 0x7fff'f000;  // Maximum 32-bit displacement minus a page.
 
-// The jump back that ends most slots, as planned, and from where that does not reach: through the
-// address behind it.
+// The jump back at the end of most slots: the relative jump from the plan or, if that does not
+// reach, an indirect jump through the address that follows it.
 constexpr std::uint8_t kJumpBack = 0xe9;
 constexpr std::uint32_t kJumpBackSize = 5;
 constexpr std::uint8_t kFarJump[] = {0xff, 0x25, 0x00, 0x00, 0x00, 0x00};
@@ -93,7 +93,7 @@ bool apply_fixups(const PlanView& plan, const plan::Probe& probe, std::uint64_t 
   return true;
 }
 
-// Text is then read and written from its start to its end, and neighbours are found.
+// Makes the text be accessed in address order, and a probe's neighbour easy to find.
 void sort_by_address(const PlanView& plan, const PageArray<std::uint32_t>& by_address) {
   const auto lower = [&plan](std::uint32_t a, std::uint32_t b) {
     return plan.probes[a].address < plan.probes[b].address;
@@ -111,7 +111,7 @@ std::uint64_t slot_size(const plan::Probe& probe, bool far) {
   return (kPreludeSize + code_size + kSlotAlignment - 1) & ~std::uint64_t{kSlotAlignment - 1};
 }
 
-// Of a slab, in bytes; 0 if offsets into it would not fit.
+// Returns the size of a slab in bytes, or 0 if offsets in it would not fit 32 bits.
 std::uint64_t slab_size(const PlanView& plan, bool far) {
   std::uint64_t size = kFirstSlot;
   for (std::uint32_t i = 0; i < plan.header->probe_count; ++i) {
@@ -124,7 +124,7 @@ std::uint64_t slab_size(const PlanView& plan, bool far) {
   return size > UINT32_MAX ? 0 : size;
 }
 
-// Memory from where all of [first, last) is in reach.
+// Maps memory from which all of [first, last) is within 32-bit reach.
 std::uint8_t* map_in_reach(std::uint64_t first, std::uint64_t last, std::uint64_t size) {
   const std::uint64_t lowest = last > kReach ? last - kReach : 0;
   const std::uint64_t highest = first + kReach;
@@ -152,13 +152,14 @@ int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t 
     return -ENOMEM;
   }
   sort_by_address(plan, slab.by_address);
-  // Displaced code may refer to the module's data; failing that, most refers to its text only.
+  // Displaced code may refer to the module's data. If no memory reaches all of the module, use
+  // memory that reaches the text, which is all that most displaced code refers to.
   slab.memory = map_in_reach(module.first, module.last, size);
   for (int i = 0; i < module.text_count && slab.memory == nullptr; ++i) {
     slab.memory = map_in_reach(module.text[i].first, module.text[i].last, size);
   }
   const bool far = slab.memory == nullptr;
-  if (far) {  // int3 probes can make do with any memory, if their code can.
+  if (far) {  // Any memory will do for int3 probes whose code needs no reach.
     size = slab_size(plan, true);
     slab.memory = size == 0 ? nullptr : map_between(0, UINT64_MAX, module.last, size);
   }

@@ -8,21 +8,21 @@
 
 namespace optrace::agent {
 
-/// What happened to one probe of a plan.
+/// State of one probe of a plan.
 enum class ProbeState : std::uint8_t {
-  unplaced = 0,  ///< Not yet, or taken out.
+  unplaced = 0,  ///< Not placed yet, or removed.
   trap,          ///< Placed as int3.
   jump,          ///< Placed as a jump.
   bytes_differ,
   no_room,
   outside_text,
   overlapping,
-  left_behind,  ///< Could not be taken out: somebody else patched over it.
+  left_behind,  ///< Could not be removed, because other code had patched over it.
 };
 
-/// Where a probe's recording code and displaced instructions lie: `offset` into the slab.
+/// Location of a probe's recording code and displaced instructions.
 struct Slot {
-  std::uint32_t offset = 0;  ///< 0: it has none.
+  std::uint32_t offset = 0;  ///< Offset in the slab; 0: none.
   ProbeState state = ProbeState::unplaced;
 };
 
@@ -30,8 +30,8 @@ struct Slot {
 struct Slab {
   std::uint8_t* memory = nullptr;
   std::uint64_t size = 0;               ///< In bytes.
-  PageArray<Slot> slots;                ///< As many as the plan has probes.
-  PageArray<std::uint32_t> by_address;  ///< Indexes of the probes, lowest address first.
+  PageArray<Slot> slots;                ///< One per probe of the plan.
+  PageArray<std::uint32_t> by_address;  ///< Probe indexes, sorted by address.
 
   std::uint64_t address(std::uint32_t probe) const {
     return reinterpret_cast<std::uint64_t>(memory) + slots[probe].offset;
@@ -39,9 +39,10 @@ struct Slab {
   void release();
 };
 
-/// Writes a slot for every probe of the plan, in reach of the module where there is room; elsewhere
-/// only for the probes that need no reach, and the others become no_room. `first_id` is what the
-/// first probe records. 0, -ENOMEM, or -EACCES when the system refuses executable memory.
+/// Writes a slot for every probe of the plan. If no memory within 32-bit reach of the module is
+/// free, only the probes that don't need it get a slot; the others become no_room. `first_id` is
+/// the id that the first probe records. Returns 0, -ENOMEM, or -EACCES if the system refuses
+/// executable memory.
 int write_slots(const PlanView& plan, const LoadedModule& module, std::uint32_t first_id,
                 Slab& slab);
 

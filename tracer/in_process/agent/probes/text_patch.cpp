@@ -19,8 +19,9 @@ constexpr std::uint8_t kTrap = 0xcc;
 constexpr std::uint8_t kJump = 0xe9;
 constexpr std::uint32_t kJumpSize = 5;
 
-// Text that is writable while the object lives, and executable all the time, since other threads
-// are in it. One call for each segment: per page, the kernel would split its mapping.
+// Makes text writable during its lifetime. It stays executable, since other threads are running in
+// it. One mprotect call for each segment, because the kernel would split the mapping for single
+// pages.
 class WritableText {
  public:
   WritableText(const PlanView& plan, const LoadedModule& module) {
@@ -84,8 +85,9 @@ class WritableText {
   int error_ = 0;
 };
 
-// No core goes on with instructions that it fetched before. Where the kernel has no such call, the
-// mprotect at the end interrupts every core that runs the process, which does the same, later.
+// Makes all cores discard instructions that they have already fetched. If the kernel lacks this
+// call, the mprotect at the end interrupts every core that runs the process, with the same effect
+// but later.
 void make_cores_refetch() {
   static bool registered = false;
   if (!registered) {
@@ -114,7 +116,8 @@ std::int64_t jump_distance(const Slab& slab, std::uint32_t probe, const volatile
                                    (reinterpret_cast<std::uint64_t>(at) + kJumpSize));
 }
 
-// What may be done to the probe at `place` in the order of addresses, whose slot is ready.
+// Returns the state that the probe at index `place` in address order can get. Its slot must be
+// ready.
 ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& module,
                  bool use_jumps, const Slab& slab) {
   const std::uint32_t index = slab.by_address[place];
@@ -135,7 +138,7 @@ ProbeState judge(const PlanView& plan, std::uint32_t place, const LoadedModule& 
     return ProbeState::trap;
   }
   const std::int64_t distance = jump_distance(slab, index, entry_of(probe, module));
-  // A slot out of a jump's reach is as good as any to a trap.
+  // A trap can use a slot that a jump does not reach.
   return distance >= INT32_MIN && distance <= INT32_MAX ? ProbeState::jump : ProbeState::trap;
 }
 

@@ -8,21 +8,23 @@
 
 namespace optrace::agent {
 
-/// Whether probes become jumps where the plan allows it.
+/// When probes become jumps, if the plan allows it.
 enum class Jumps : std::uint8_t {
   none = 0,
-  at_once = 1,    ///< No other thread is between the first instructions that a jump replaces.
-  when_safe = 2,  ///< Only if that turns out: once the int3s are there, no thread gets to these any
-                  ///< more, and one that has been in a system call since is not at them.
+  /// At once: no other thread is between the first instructions that a jump replaces.
+  at_once = 1,
+  /// Once every other thread has been seen in a system call after the int3s were placed. No thread
+  /// can then be between the instructions that a jump replaces.
+  when_safe = 2,
 };
 
-/// Writes the module's entries so that they lead to the slots, wherever the entry holds what the
-/// plan says, and notes in each slot's state what came of it. A thread that is at an entry's first
-/// byte finds either the old instruction or a whole new one.
-/// 0, or -errno when the text can't be made writable: then nothing was written.
+/// Patches the module's entries to lead to the slots, where the entry matches the plan, and stores
+/// the outcome in each slot's state. A thread at an entry's first byte executes either the old
+/// instruction or a complete new one. Returns 0, or -errno if the text can't be made writable;
+/// nothing is written then.
 int place_probes(const PlanView& plan, const LoadedModule& module, Jumps jumps, Slab& slab);
 
-/// Puts the original bytes back; a probe whose bytes are not ours any more becomes left_behind.
+/// Restores the original bytes. A probe whose bytes were changed by other code becomes left_behind.
 int remove_probes(const PlanView& plan, const LoadedModule& module, Slab& slab);
 
 }  // namespace optrace::agent

@@ -22,7 +22,8 @@ constexpr std::uint8_t kTrap = 0xcc;
 struct sigaction previous;
 bool installed = false;
 
-// What the process would have met without us. A trap that nobody handles ends it, as a trap does.
+// Handles the signal as the process would without the agent. A trap without a handler kills the
+// process.
 void pass_on(int signal, siginfo_t* information, void* context) {
   const bool from_kernel = information->si_code > 0;
   if (previous.sa_handler == SIG_IGN && !from_kernel) {
@@ -63,8 +64,7 @@ void on_trap(int signal, siginfo_t* information, void* context) {
     const auto entry = static_cast<std::uint64_t>(rip) - 1;
     const std::uint64_t slot = find_trap(entry);
     if (slot != 0) {
-      // Taken out since this thread ran into it: what is there now is what should run.
-      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      // The probe was removed after this thread hit it: execute the restored instruction.
       const bool placed = *reinterpret_cast<const volatile std::uint8_t*>(entry) == kTrap;
       rip = static_cast<greg_t>(placed ? slot : entry);
       return;
@@ -85,11 +85,12 @@ int install_trap_handler() {
   if (installed && (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_trap) {
     return 0;
   }
-  if (installed) {  // Theirs may pass on to ours: a second one of ours would close a circle.
+  // The other handler may pass signals on to ours; installing ours again would create a loop.
+  if (installed) {
     return -EBUSY;
   }
-  // Not on the alternative stack: those are sized for a last message before the end. Not deferred:
-  // the handler that we pass a signal on to may itself enter a probed function.
+  // Not on the alternative stack, which may be small. Not deferred, because the handler that a
+  // signal is passed on to may itself enter a probed function.
   struct sigaction ours{};
   ours.sa_sigaction = on_trap;
   ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
@@ -103,8 +104,8 @@ int install_trap_handler() {
 }
 
 void restore_trap_handler(bool none_in_traps) {
-  // Another thread may have run into a trap that its signal has not been raised for yet: nothing
-  // shows that, and without a handler the signal would kill the process.
+  // Another thread may have hit a trap whose signal has not been raised yet. That can't be
+  // detected, and without a handler the signal would kill the process.
   if (!installed || (!none_in_traps && !only_thread())) {
     return;
   }

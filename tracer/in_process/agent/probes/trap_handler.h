@@ -4,12 +4,13 @@
 
 namespace optrace::agent {
 
-/// Takes SIGTRAP over, keeping whose it was. 0 or -errno; nothing when it is ours already.
+/// Installs the SIGTRAP handler and saves the previous one. Does nothing if it is already
+/// installed. Returns 0 or -errno.
 int install_trap_handler();
 
-/// Gives SIGTRAP back, once no thread has one of our traps still to be delivered. Where somebody
-/// else has put a handler over ours, ours stays behind it and only passes signals on.
-/// `none_in_traps`: the caller knows that no other thread can be in one; else it is looked at.
+/// Restores the previous SIGTRAP handler once no thread has a pending trap of ours. If other code
+/// has installed a handler over ours, ours stays and only passes signals on. `none_in_traps`
+/// asserts that no other thread can be in a trap; otherwise this function checks.
 void restore_trap_handler(bool none_in_traps);
 
 }  // namespace optrace::agent

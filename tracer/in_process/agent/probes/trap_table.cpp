@@ -1,4 +1,5 @@
-// Built with -mgeneral-regs-only: callers.cpp looks traps up in the middle of somebody's function.
+// Built with -mgeneral-regs-only: callers.cpp looks up traps in the middle of an arbitrary
+// function.
 
 #include "tracer/in_process/agent/probes/trap_table.h"
 
@@ -12,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t kSmallestTable = 1024;
 
-// Entry -> slot, open addressing, at most half full. Written by one thread at a time and read by
-// handlers at any time: an entry's slot is there before its key, and a table that was outgrown
-// stays where it is, since a handler may be looking into it.
+// Hash table from entry to slot, open addressing, at most half full. One thread at a time writes
+// it; handlers may read it at any time. Therefore an entry's slot is written before its key, and an
+// outgrown table is kept.
 struct Trap {
   std::atomic<std::uint64_t> entry;  // 0: free.
   std::atomic<std::uint64_t> slot;
@@ -23,7 +24,7 @@ struct Table {
   PageArray<Trap> traps;
   std::uint64_t used = 0;
 };
-constexpr int kMaxTables = 40;  // Each twice the last.
+constexpr int kMaxTables = 40;  // Each has twice the size of the last.
 Table tables[kMaxTables];
 int table_count = 0;
 std::atomic<const Table*> current = nullptr;

@@ -10,7 +10,7 @@ namespace optrace::agent {
 namespace {
 
 std::atomic<pthread_mutex_t*> mutex = nullptr;
-// What the fork that is under way has locked; forks wait for each other (see begin_patching).
+// The mutex locked by the current fork. Only one thread forks at a time (see begin_patching).
 pthread_mutex_t* held = nullptr;
 
 }  // namespace

@@ -15,22 +15,24 @@ namespace optrace::agent {
 
 namespace {
 
-// An entry of the import tables of a module.
+// State of an entry in a module's import tables.
 enum class EntryState : std::uint8_t { found, redirected, restored, left_behind };
 
 struct Entry {
   std::uint64_t address;
   void* was;
   void* replacement;
-  std::uint32_t redirection;  // Its index; of use only within the call that found the entry.
+  std::uint32_t redirection;  // Index; valid only within the call that found the entry.
   EntryState state;
-  bool bound;  // Else `was` leads to the dynamic linker, which would look the function up.
+  bool bound;  // False: `was` is the dynamic linker's lazy-binding code.
 };
 
-// What one call found in one module.
+// Entries found by one call in one module.
 struct ModuleEntries {
-  std::uint64_t bias, first, last;                // Tell whether the module is still the same.
-  std::uint64_t read_only_first, read_only_last;  // Pages that relocation has left read-only.
+  // Identify the module, to check that it is still loaded.
+  std::uint64_t bias, first, last;
+  // Pages that are read-only after relocation (RELRO).
+  std::uint64_t read_only_first, read_only_last;
   const char* name;
   bool loaded;
   PageArray<Entry> entries;
@@ -38,7 +40,7 @@ struct ModuleEntries {
   bool in_use() const { return entries.data != nullptr; }
 };
 
-// Where a redirected function is.
+// Address of a redirected function.
 struct Original {
   void* function;
 };
@@ -46,7 +48,7 @@ struct Original {
 constexpr std::uint32_t kMaxModules = 1024;
 constexpr std::uint32_t kMaxRedirections = 1U << 14U;
 
-// Memory that outlives every call: a forked child inherits it.
+// Keeps its content after a call; a forked child inherits it.
 ModuleEntries modules[kMaxModules];
 std::uint32_t module_count = 0;
 
@@ -73,7 +75,7 @@ std::uint32_t system_v_hash(const char* name) {
   return hash;
 }
 
-// From a number to a redirection, or to several.
+// Hash table from a number to one or more redirections.
 class NumberTable {
  public:
   bool allocate(std::uint32_t entries) {
@@ -115,7 +117,7 @@ class NumberTable {
  private:
   struct Cell {
     std::uint32_t number;
-    std::uint32_t redirection;  // Plus one.
+    std::uint32_t redirection;  // Index plus one.
   };
   std::uint64_t first_cell(std::uint32_t number) const {
     return (number * 0x9E3779B1ULL >> 8U) & (cells_.count - 1);
@@ -126,7 +128,7 @@ class NumberTable {
   std::uint64_t count_ = 0;
 };
 
-// A module's dynamic section, as far as imports go.
+// The parts of a module's dynamic section that describe imports.
 class DynamicTables {
  public:
   DynamicTables(const dl_phdr_info& info, const LoadedModule& module) : module_(module) {
@@ -145,8 +147,8 @@ class DynamicTables {
   const ElfW(Sym) & symbol(std::uint32_t index) const { return symbols_[index]; }
   const char* name(std::uint32_t index) const { return strings_ + symbols_[index].st_name; }
 
-  // Each dynamic symbol that may have this name; those that are only imported, which no hash table
-  // of the newer kind holds, are left to `for_each_import`.
+  // Visits each dynamic symbol of this name that the hash table contains. A GNU hash table omits
+  // undefined symbols; `for_each_import` visits those.
   template <typename Visit>
   void for_each_hashed(const char* wanted, Visit visit) const {
     if (gnu_ != nullptr) {
@@ -196,7 +198,7 @@ class DynamicTables {
   }
 
  private:
-  // Most dynamic linkers turn these into addresses where they lie, some don't.
+  // Most dynamic linkers relocate these values in place, some don't.
   template <typename T>
   const T* pointer(const ElfW(Dyn) & entry) const {
     const std::uint64_t value = entry.d_un.d_ptr;
@@ -254,7 +256,7 @@ class DynamicTables {
   bool jumps_are_rela_ = false;
 };
 
-// Finds the entries of all modules that a call is about, into new elements of `modules`.
+// Finds the entries that a call applies to in all modules and appends them to `modules`.
 class Finder {
  public:
   Finder(const void* inside, const optrace_agent_redirection* redirections, std::uint32_t count)
@@ -290,7 +292,8 @@ class Finder {
     return address >= module.first && address < module.last;
   }
 
-  // As the file has it: what relocation leaves read-only counts as writable.
+  // Checks the segment flags of the file, so pages that become read-only after relocation count as
+  // writable.
   static bool is_writable(const dl_phdr_info& info, std::uint64_t linked) {
     for (int i = 0; i < info.dlpi_phnum; ++i) {
       const ElfW(Phdr)& segment = info.dlpi_phdr[i];
@@ -306,7 +309,7 @@ class Finder {
     if (inside_ != 0) {
       return holds(module, inside_);
     }
-    // Whoever replaces a function calls it, too.
+    // A module that contains a replacement also calls the original function.
     for (std::uint32_t i = 0; i < count_; ++i) {
       if (holds(module, reinterpret_cast<std::uint64_t>(redirections_[i].replacement))) {
         return false;
@@ -337,7 +340,7 @@ class Finder {
     });
   }
 
-  // Calls `visit` with each relocation that makes an entry and with its redirection.
+  // Calls `visit` with each relocation that makes an entry and its redirection.
   template <typename Visit>
   void for_each_entry(const dl_phdr_info& info, const DynamicTables& tables,
                       const LoadedModule& module, Visit visit) const {
@@ -370,7 +373,7 @@ class Finder {
     }
     find_symbols(tables);
     if (by_symbol_.is_empty()) {
-      return;  // A large library has millions of relocations to go through for nothing.
+      return;  // Avoid searching the millions of relocations of a large library.
     }
     std::uint64_t entries = 0;
     for_each_entry(info, tables, module,
@@ -421,7 +424,7 @@ class Finder {
   int error_ = 0;
 };
 
-// A module's read-only entries, writable while the object lives.
+// Makes a module's read-only entries writable during its lifetime.
 class WritableEntries {
  public:
   explicit WritableEntries(const ModuleEntries& module) {
@@ -453,7 +456,7 @@ class WritableEntries {
   int error_ = 0;
 };
 
-// What the entry held; `wanted` is there only if that was `expected`.
+// Stores `wanted` if the entry contains `expected`. Returns the previous value.
 void* exchange(const Entry& entry, void* expected, void* wanted) {
   __atomic_compare_exchange_n(at<void*>(entry.address), &expected, wanted, false, __ATOMIC_ACQ_REL,
                               __ATOMIC_ACQUIRE);
@@ -461,10 +464,10 @@ void* exchange(const Entry& entry, void* expected, void* wanted) {
 }
 
 bool redirect(Entry& entry, void* original) {
-  // First, so that a child forked in between knows what to put back.
+  // Set first, so that a child forked in between restores the entry.
   entry.state = EntryState::redirected;
   void* held = exchange(entry, entry.was, entry.replacement);
-  if (held != entry.was && held == original) {  // Bound meanwhile.
+  if (held != entry.was && held == original) {  // Bound in the meantime.
     entry.was = original;
     held = exchange(entry, entry.was, entry.replacement);
   }
@@ -480,8 +483,9 @@ void restore(Entry& entry) {
                                                                : EntryState::left_behind;
 }
 
-// Calls `act` with each element of `modules` from `first` on whose module is still loaded; no
-// module is unloaded meanwhile. What `act` gave where that was not 0, else 0.
+// Calls `act` with each element of `modules`, starting at `first`, whose module is still loaded; no
+// module can be unloaded during the call. Stops at the first result that is not 0 and returns it,
+// otherwise 0.
 template <typename Act>
 int with_loaded(std::uint32_t first, Act act) {
   struct Work {
@@ -506,7 +510,7 @@ int with_loaded(std::uint32_t first, Act act) {
   return work.result;
 }
 
-// Frees the elements of `modules` from `first` on that nothing is redirected in any more.
+// Frees the elements of `modules`, starting at `first`, that have no redirected entry.
 void release_idle(std::uint32_t first) {
   for (std::uint32_t i = first; i < module_count; ++i) {
     bool idle = true;
@@ -535,7 +539,7 @@ const Entry* find_redirected(std::uint32_t end, std::uint64_t address) {
   return nullptr;
 }
 
-// The function behind a symbol, where no entry says so: what the dynamic linker would find.
+// Looks up a function as the dynamic linker would. Used if no entry is bound to it.
 void* look_up(const char* symbol, const char* module_name) {
   void* found = dlsym(RTLD_DEFAULT, symbol);
   if (found == nullptr) {
@@ -548,8 +552,9 @@ void* look_up(const char* symbol, const char* module_name) {
   return found;
 }
 
-// Fills in where the redirected functions are, and takes out of the new elements of `modules`
-// entries that already are as they should be, or lead elsewhere. -EEXIST if one is somebody else's.
+// Stores the addresses of the original functions, and drops new entries of `modules` that are
+// already redirected as requested or refer to another function. Returns -EEXIST if an entry is
+// redirected to another replacement.
 int settle_originals(std::uint32_t first_new, const optrace_agent_redirection* redirections,
                      PageArray<Original>& originals) {
   for (std::uint32_t i = first_new; i < module_count; ++i) {

@@ -6,12 +6,12 @@
 
 namespace optrace::agent {
 
-/// As optrace_agent_redirect and optrace_agent_restore say it. One call at a time.
+/// Implement optrace_agent_redirect and optrace_agent_restore. Only one call at a time.
 int redirect_imports(const void* inside, const optrace_agent_redirection* redirections,
                      std::uint32_t count);
 int restore_imports(const optrace_agent_redirection* redirections, std::uint32_t count);
 
-/// Entries that somebody else had changed when they were to be restored.
+/// Number of entries that other code had changed by the time they were to be restored.
 std::uint64_t imports_left_behind();
 
 }  // namespace optrace::agent

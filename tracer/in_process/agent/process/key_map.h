@@ -6,15 +6,15 @@
 
 namespace optrace::agent {
 
-/// Entries by their member `key`, which is not 0: open addressing, half full at most. Nothing in it
-/// is locked. A look-up takes no memory, calls nothing and uses general registers only, so the
-/// record routine can make one.
+/// Hash table keyed by the entries' member `key`, which must not be 0: open addressing, at most
+/// half full. Not locked. A lookup allocates nothing, calls nothing and uses general registers
+/// only, so the record routine can make one.
 template <typename Entry>
 class KeyMap {
  public:
   std::uint64_t size() const { return size_; }
 
-  /// Null where there is none. Good until an entry is set or erased.
+  /// Returns null if the key is absent. The pointer is valid until an entry is set or erased.
   Entry* find(std::uint64_t key) const {
     if (table_.count == 0) {
       return nullptr;
@@ -23,7 +23,8 @@ class KeyMap {
     return place.key == key ? &place : nullptr;
   }
 
-  /// Adds an entry, or puts it in the place of the one with its key. Null without memory.
+  /// Adds an entry or replaces the one with the same key. Returns null if memory can't be
+  /// allocated.
   Entry* set(const Entry& entry) {
     if (find(entry.key) == nullptr) {
       if (!make_room()) {
@@ -40,7 +41,8 @@ class KeyMap {
     if (find(key) == nullptr) {
       return;
     }
-    // Entries behind it, up to the next free place, move closer to where their search begins.
+    // Move the entries after the free place, up to the next free one, closer to where their search
+    // begins.
     std::uint64_t free = place_of(table_, key);
     for (std::uint64_t i = after(table_, free); table_[i].key != 0; i = after(table_, i)) {
       const std::uint64_t searched = distance(table_, first_place(table_, table_[i].key), i);
@@ -53,7 +55,7 @@ class KeyMap {
     --size_;
   }
 
-  /// Empties it and gives its memory back.
+  /// Removes all entries and frees the memory.
   void release() {
     table_.release();
     size_ = 0;
@@ -72,7 +74,7 @@ class KeyMap {
   static std::uint64_t distance(const Table& table, std::uint64_t from, std::uint64_t to) {
     return (to - from) & (table.count - 1);
   }
-  // Where the key is, or where it would be.
+  // Index of the key, or of the place where it would be inserted.
   static std::uint64_t place_of(const Table& table, std::uint64_t key) {
     std::uint64_t i = first_place(table, key);
     while (table[i].key != 0 && table[i].key != key) {
@@ -106,7 +108,7 @@ class KeyMap {
 struct IdEntry {
   std::uint64_t key;
   std::uint32_t id;
-  std::uint32_t check;  ///< Whatever else is to be known of the key.
+  std::uint32_t check;  ///< Further data about the key, defined by the user of the map.
 };
 
 using IdMap = KeyMap<IdEntry>;

@@ -17,14 +17,15 @@ constexpr std::uint64_t page_ceiling(std::uint64_t address) {
   return page_floor(address + kPage - 1);
 }
 
-/// Memory straight from the kernel: the agent must not touch the heap of the process it is in.
-/// Nothing frees it by itself, since other threads may outlive every scope that could own it.
+/// Array in memory obtained directly from the kernel, because the agent must not touch the heap of
+/// the traced process. There is no destructor: other threads may outlive any scope that could own
+/// the memory.
 template <typename T>
 struct PageArray {
   T* data = nullptr;
   std::uint64_t count = 0;
 
-  /// False when there is no memory. Filled with zeros.
+  /// Returns false if memory can't be allocated. The memory is filled with zeros.
   bool allocate(std::uint64_t wanted) {
     void* memory = mmap(nullptr, bytes_for(wanted), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

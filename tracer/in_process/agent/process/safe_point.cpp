@@ -12,8 +12,8 @@ namespace {
 
 enum State : std::uint64_t { kIdle, kWaiting, kRunning, kDone };
 
-// Which call it is, times four, and its State: one that was given up is known by its number when
-// the interpreter comes to it after all.
+// Number of the call, times four, plus its State. The number lets run_wanted() ignore a call that
+// was given up before the interpreter reached it.
 std::atomic<std::uint64_t> state = kIdle;
 std::atomic<int (*)()> wanted = nullptr;
 std::atomic<int> result = 0;

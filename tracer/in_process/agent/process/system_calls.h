@@ -1,7 +1,7 @@
 #pragma once
 
-// System calls without libc: its functions may be probed, and set errno. For general registers
-// only, so that the record routine can come here.
+// System calls without libc, whose functions may have probes and set errno. Uses general registers
+// only, so the record routine can call these.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace optrace::agent {
 
-/// What the kernel gave: -errno if it failed.
+/// Returns the kernel's result, -errno on failure.
 inline long system_call(long number, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0,
                         std::uint64_t d = 0, std::uint64_t e = 0, std::uint64_t f = 0) {
   long result = number;                          // NOLINT(misc-const-correctness): asm writes it.
@@ -29,17 +29,17 @@ inline std::uint64_t address_of(const volatile void* pointer) {
 
 constexpr std::uint64_t kKernelSignalSetSize = 8;
 
-/// Whether the 8 bytes at `address` can be read. To ask takes no system call that a sandbox kills a
-/// process for: a signal mask is read from there, for a purpose that there isn't.
+/// Returns true if the 8 bytes at `address` are readable. The check passes them as the signal mask
+/// of rt_sigprocmask with an invalid operation, because sandboxes allow that system call.
 inline bool is_readable(std::uint64_t address) {
   constexpr std::uint64_t kNoSuchPurpose = 0x7FFF'FFFF;
-  constexpr long kInvalid = -22;  // EINVAL; EFAULT where it can't be read.
+  constexpr long kInvalid = -22;  // EFAULT if the bytes are not readable.
   return system_call(SYS_rt_sigprocmask, kNoSuchPurpose, address, 0, kKernelSignalSetSize) ==
          kInvalid;
 }
 
-/// Whether the 4 bytes at `address`, a multiple of 4, can be written to: they are, with what they
-/// hold already.
+/// Returns true if the 4 bytes at `address`, a multiple of 4, are writable. The check atomically
+/// writes back their current value.
 inline bool is_writable(std::uint64_t address) {
   constexpr std::uint64_t kWakeAfterOr = 5 | 128;  // FUTEX_WAKE_OP, private.
   constexpr std::uint64_t kOrZero = 2ULL << 28;    // FUTEX_OP_OR; compared with 0 for equality.
@@ -48,8 +48,8 @@ inline bool is_writable(std::uint64_t address) {
                      kOrZero) >= 0;
 }
 
-/// While one lives, no signal handler runs on this thread but SIGTRAP's: a program that steps
-/// through itself would be killed if it could not have that one.
+/// Blocks all signals on the calling thread during its lifetime, except SIGTRAP: blocking that one
+/// would kill a program that single-steps itself.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -64,7 +64,7 @@ class SignalsBlocked {
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
-  // SIG_BLOCK and so on: the header that names them wants vector registers for libc's sigset_t.
+  // SIG_BLOCK and so on. The header that defines them needs vector registers for libc's sigset_t.
   static constexpr int kBlock = 0;
   static constexpr int kSetMask = 2;
   static constexpr int kTrapSignal = 5;

@@ -27,8 +27,8 @@ struct LinuxDirent {
   char name[1];
 };
 
-// Calls visit(name) for each task of the process until it returns false. False when the list can't
-// be read. opendir would allocate.
+// Calls visit(name) for each task of the process until it returns false. Returns false if the list
+// can't be read. Does not use opendir, which allocates.
 template <typename Visit>
 bool for_each_task(Visit visit) {
   const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -49,7 +49,8 @@ bool for_each_task(Visit visit) {
   return got >= 0;
 }
 
-// Reads a file of a task's folder. Bytes read; 0 or less when the task has ended.
+// Reads a file of a task's directory. Returns the number of bytes, or 0 or less if the task has
+// ended.
 ssize_t read_of_task(const char* task, const char* name, char* text, std::size_t room) {
   static constexpr char kFolder[] = "/proc/self/task/";
   char path[64] = {};
@@ -67,7 +68,7 @@ ssize_t read_of_task(const char* task, const char* name, char* text, std::size_t
   return size;
 }
 
-// Whether SIGTRAP is in one of the signal sets of a task's status ("SigPnd", "SigBlk").
+// Returns true if SIGTRAP is in this signal set of a task's status ("SigPnd", "SigBlk").
 bool has_trap_in(const char* set, const char* task) {
   char text[4096];
   if (read_of_task(task, "/status", text, sizeof(text)) <= 0) {
@@ -96,7 +97,7 @@ bool others_make_system_calls() {
   struct Unseen {
     char task[16];
   };
-  static Unseen unseen[kMaxTasks];  // Only one call of the agent at a time.
+  static Unseen unseen[kMaxTasks];  // Static: only one call of the agent runs at a time.
   int count = 0;
   bool fits = true;
   char own[16] = {};
@@ -116,7 +117,8 @@ bool others_make_system_calls() {
   }
   for (int tries = 0; tries < kMaxWaits && count > 0; ++tries) {
     for (int i = 0; i < count;) {
-      // "running", or "-1 ..." in a page fault, or the number of a system call; empty once ended.
+      // The content is "running", or "-1 ..." in a page fault, or a system call number; empty if
+      // the task has ended.
       char text[256];
       const ssize_t size = read_of_task(unseen[i].task, "/syscall", text, sizeof(text));
       const bool seen = size <= 0 || (text[0] >= '0' && text[0] <= '9');
@@ -157,7 +159,7 @@ void wait_for_pending_traps() {
     return;
   }
   for (int i = 0; i < kMaxWaits; ++i) {
-    // First of all a pause, for a thread that is still on its way from the trap to the signal.
+    // Pause first, for a thread that has hit a trap whose signal is not raised yet.
     const timespec pause{0, kWaitNanoseconds};
     nanosleep(&pause, nullptr);
     bool pending = false;

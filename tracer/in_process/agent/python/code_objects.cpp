@@ -7,10 +7,10 @@ namespace optrace::agent {
 
 namespace {
 
-// tp_dealloc in PyTypeObject (Include/cpython/object.h), behind the header; the same from 3.9 to
-// 3.14.
+// Offset of tp_dealloc in PyTypeObject (Include/cpython/object.h), after the header; the same from
+// 3.9 to 3.14.
 constexpr std::uint64_t kTypeEnd = 32;
-constexpr std::uint32_t kOwnLocks = 12;  // From 3.12 on a subinterpreter may have a GIL of its own.
+constexpr std::uint32_t kOwnLocks = 12;  // Since 3.12, a subinterpreter may have its own GIL.
 
 using End = void (*)(void* object);
 
@@ -28,7 +28,7 @@ bool is_main_interpreter() {
          python->interpreter_of(python->current_thread()) == python->main_interpreter();
 }
 
-// Comes before the code object's own end, which gives its memory back.
+// Called instead of the code object's tp_dealloc, which frees the memory.
 void end_code_object(void* code) {
   if (is_main_interpreter()) {
     forget_function(address_of(code));
@@ -50,7 +50,7 @@ void watch_code_objects(const PythonInterface& interface) {
 }
 
 void leave_code_objects() {
-  // Somebody else's may lead to ours by now: then it stays, and has nothing to forget.
+  // If another tp_dealloc has replaced ours and may call it, ours stays and has nothing to forget.
   if (watching && end_of(python->code_type) == end_code_object) {
     __atomic_store_n(&end_of(python->code_type), original, __ATOMIC_RELEASE);
     watching = false;

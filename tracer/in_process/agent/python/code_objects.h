@@ -4,11 +4,12 @@
 
 namespace optrace::agent {
 
-/// Has forget_function() called for each code object of the main interpreter that ends, from now
-/// on: its address may then come to mean another one. With the GIL; more than once is no mistake.
+/// From now on, forget_function() is called for each code object of the main interpreter that is
+/// freed, because its address may be reused. Must be called with the GIL held. Repeated calls have
+/// no effect.
 void watch_code_objects(const PythonInterface& python);
 
-/// Ends it. Calls nothing of Python's.
+/// Stops watching. Does not call Python.
 void leave_code_objects();
 
 }  // namespace optrace::agent

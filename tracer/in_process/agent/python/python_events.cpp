@@ -19,20 +19,22 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr std::uint64_t kLargestPositions = 1ULL << 20;  // Of a function: it then has no lines.
-constexpr int kMaxHops = 4;  // Over frames of the interpreter's own, between two of Python code.
+// In bytes, per function. A function with a larger position table gets no line numbers.
+constexpr std::uint64_t kLargestPositions = 1ULL << 20;
+// Maximum number of interpreter-internal frames between two frames of Python code.
+constexpr int kMaxHops = 4;
 
 PythonInterface python;
 bool python_found = false;
 
-// All below is read and written under the GIL only.
+// The following variables are accessed with the GIL held only.
 
-bool failed = false;              // The last call to set them on.
-std::uint64_t newest_thread = 0;  // All up to this id have been looked at.
+bool failed = false;              // True if the last call to turn events on failed.
+std::uint64_t newest_thread = 0;  // Threads up to this id have been examined.
 
-std::atomic<void*> left_out = nullptr;  // A thread that is the tracer's own.
+std::atomic<void*> left_out = nullptr;  // Thread state of a thread of the tracer.
 
-// The bytes that say which instruction of the code is where in its file.
+// Adds the table that maps instructions to source positions.
 void add_positions(void* code, FunctionDescription& function) {
   void* const table = field_of_code(python, code, python.minor < 10 ? "co_lnotab" : "co_linetable");
   if (table == nullptr || python.type(table) != python.bytes_type) {
@@ -81,11 +83,12 @@ std::uint32_t new_builtin(void* function, MethodDefinition* definition, std::uin
   return describe_function(address_of(definition), check, named);
 }
 
-// Most definitions are in libraries and stay. pybind11 makes one for each function, and nothing
-// says when that ends: another one at its address has another name, or is called the same.
+// Most definitions are in libraries and permanent. pybind11 allocates one for each function and
+// does not report when it is freed. A new definition at the same address is recognized by its
+// different name; if the name is equal, the description is, too.
 std::uint32_t check_of(const MethodDefinition* definition) {
   const char* const name = definition->name == nullptr ? "" : definition->name;
-  std::uint32_t hash = 2166136261U;  // FNV-1a: names are short.
+  std::uint32_t hash = 2166136261U;  // FNV-1a, because names are short.
   for (const char* at = name; *at != '\0'; ++at) {
     hash = (hash ^ static_cast<unsigned char>(*at)) * 16777619U;
   }
@@ -115,8 +118,8 @@ std::uint32_t line_of_caller(void* frame) {
   return line_of(back.get());
 }
 
-// The nearest frame, from this one outwards, that runs a function that is known; 0 if there is none
-// near.
+// Returns the nearest frame, starting at this one and going outwards, that runs a known function.
+// Returns 0 if there is none within kMaxHops frames.
 std::uint64_t nearest_known(std::uint64_t frame) {
   for (int hops = 0; frame != 0 && hops < kMaxHops; ++hops) {
     if (known_function(code_of_frame(frame), kIsCode) != kNoFunction) {
@@ -127,7 +130,7 @@ std::uint64_t nearest_known(std::uint64_t frame) {
   return 0;
 }
 
-// The frame that calls with this event, of a thread whose frames can be read; 0 if there is none.
+// Returns the frame that makes the call of this event, or 0. The thread's frames must be readable.
 std::uint64_t frame_that_calls(void* frame, bool builtin) {
   const std::uint64_t from = builtin ? innermost_frame() : calling_frame(innermost_frame());
   if (from == 0) {
@@ -136,14 +139,14 @@ std::uint64_t frame_that_calls(void* frame, bool builtin) {
   if (const std::uint64_t nearest = nearest_known(from); nearest != 0) {
     return nearest;
   }
-  // Live since before recording began, perhaps.
+  // The caller may have been live before recording began.
   const PythonReference back(python, builtin ? nullptr : python.frame_back(frame));
   void* const caller = builtin ? frame : back.get();
   return caller != nullptr && id_of_python_function(caller) != kNoFunction ? nearest_known(from)
                                                                            : 0;
 }
 
-// What was missed cannot be got back, but is said.
+// Regains threads and reports their number; the missed events are lost.
 void regain_and_say() {
   const std::uint32_t regained = regain_threads();
   Region* const region = current_region();
@@ -152,7 +155,7 @@ void regain_and_say() {
   }
 }
 
-// Looks at the threads that are younger than those looked at before, and listens to them.
+// Starts listening on threads created since the last call.
 void look_at_younger_threads() {
   if (!python.has_threads()) {
     return;
@@ -160,7 +163,7 @@ void look_at_younger_threads() {
   void* const current = python.current_thread();
   void* const interpreter = python.interpreter_of(current);
   if (interpreter != python.main_interpreter()) {
-    return;  // A subinterpreter counts its threads for itself.
+    return;  // A subinterpreter has its own thread ids.
   }
   regain_and_say();
   const std::uint64_t looked_at = newest_thread;
@@ -174,7 +177,8 @@ void look_at_younger_threads() {
   }
 }
 
-// Whether a builtin that has returned may have made a thread: the functions of `_thread`.
+// Returns true if this builtin may have created a thread when it returns: the functions of
+// `_thread`.
 bool starts_threads(void* function) {
   const char* const name = definition_of(python, function)->name;
   return name != nullptr && name[0] == 's' &&
@@ -182,14 +186,15 @@ bool starts_threads(void* function) {
           std::strcmp(name, "start_joinable_thread") == 0);
 }
 
-// Whether a builtin that has returned may have loaded a library: the import system's, and ctypes'.
+// Returns true if this builtin may have loaded a library when it returns: that of the import
+// system, and that of ctypes.
 bool loads_libraries(void* function) {
   const char* const name = definition_of(python, function)->name;
   return name != nullptr &&
          (std::strcmp(name, "create_dynamic") == 0 || std::strcmp(name, "dlopen") == 0);
 }
 
-// A ProfileListener.
+// Implements ProfileListener.
 void record_profile_event(void* frame, int event, void* argument, std::uint64_t stack_pointer) {
   const std::uint32_t round = running_round();
   if (round == 0) {
@@ -207,7 +212,7 @@ void record_profile_event(void* frame, int event, void* argument, std::uint64_t 
   std::uint32_t line = 0;
   std::uint64_t calling = 0;
   {
-    // Python's functions may be probed themselves; what they do here is not the program's doing.
+    // The Python functions called here may have probes, but are not called by the program.
     const Unrecorded guard;
     function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
     if (event == kCall || event == kBuiltinCall) {
@@ -217,7 +222,7 @@ void record_profile_event(void* frame, int event, void* argument, std::uint64_t 
         line = builtin ? line_of(frame) : line_of_caller(frame);
       }
     } else if (event == kBuiltinReturn && function != kNoFunction && starts_threads(argument)) {
-      look_at_younger_threads();  // The new one waits for the GIL, which is ours.
+      look_at_younger_threads();  // The new thread waits for the GIL, which this thread holds.
     } else if (event == kBuiltinReturn && function != kNoFunction && loads_libraries(argument)) {
       listen_to_new_libraries();
       tell_loaded_modules();
@@ -226,7 +231,7 @@ void record_profile_event(void* frame, int event, void* argument, std::uint64_t 
   if (calling != 0) {
     note_python_position(round, calling);
   } else if (event == kCall) {
-    thread_buffer().noted_frame = 0;  // The new one may have the place of the one noted last.
+    thread_buffer().noted_frame = 0;  // The new frame may have the address of the last noted one.
   }
   if (function == kNoFunction) {
     return;
@@ -279,7 +284,7 @@ int record_live_python() {
   void* frames[kMaxFrames];  // Innermost first; new references.
   std::uint32_t functions[kMaxFrames];
   int count = 0;
-  int outside = 0;  // Of the outermost import.
+  int outside = 0;  // Number of frames inside the outermost import.
   const GilHeld gil;
   {
     const Unrecorded unrecorded;
@@ -308,8 +313,8 @@ int record_live_python() {
       line = line_of(frames[i + 1]);
     }
     if (functions[i] != kNoFunction) {
-      // The innermost runs in the loop that called us. Where the others run is not known: they have
-      // no stack pointer.
+      // The innermost function runs in the evaluation loop that called the agent. The positions of
+      // the others on the stack are unknown, so their stack pointer is 0.
       const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
       record_event(round, recording::kPythonCall, line, i == 0 ? here : 0, functions[i]);
     }

@@ -15,16 +15,17 @@ namespace optrace::agent {
 namespace {
 
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
-constexpr std::uint64_t kTag = 7;  // Low bits of a reference to an object that is aligned to 8.
+constexpr std::uint64_t kTag = 7;  // Low bits of a reference to an 8-byte aligned object.
 
-// Up to 3.11 one word of _PyRuntime says which thread state runs (gilstate.tstate_current); from
-// 3.12 on each thread has a thread-local one. A thread state then has its innermost frame in one of
-// these forms: itself; through the evaluation loop's own record (_PyCFrame); a word of its own.
+// Offsets in the interpreter's structures. Up to 3.11, one word of _PyRuntime points to the current
+// thread state (gilstate.tstate_current); since 3.12, each thread has a thread-local pointer. The
+// innermost frame is reached from a thread state in one of these ways: directly; through the
+// evaluation loop's record (_PyCFrame); through another pointer in the thread state.
 struct Layout {
   std::uint32_t first_minor, last_minor;
   std::uint64_t current;      // In _PyRuntime; 0: thread-local.
-  std::uint64_t thread_id;    // In a thread state; only where `current` is shared by all threads.
-  std::uint64_t frame;        // In a thread state; 0: to be looked for.
+  std::uint64_t thread_id;    // In a thread state; only if all threads share `current`.
+  std::uint64_t frame;        // In a thread state; 0: search for it.
   std::uint64_t through;      // As in PythonFrames.
   std::uint64_t instruction;  // In a frame.
   std::uint64_t code;
@@ -32,7 +33,7 @@ struct Layout {
   std::uint32_t unit;  // As in PythonFrames; 0: the frame has a pointer.
 };
 
-// Include/cpython/pystate.h, Include/internal/pycore_runtime.h, and of frames
+// From Include/cpython/pystate.h and Include/internal/pycore_runtime.h; for frames,
 // Include/cpython/frameobject.h (3.9, 3.10), pycore_frame.h (3.11 to 3.13) and
 // pycore_interpframe_structs.h (3.14).
 constexpr Layout kLayouts[] = {
@@ -42,17 +43,17 @@ constexpr Layout kLayouts[] = {
     {12, 12, 0, 0, 56, 1, 56, 0, 8, 0},        // 3.12
     {13, 14, 0, 0, 0, 0, 56, 0, 8, 0},         // 3.13 and 3.14
 };
-// Where a thread state of a version without an entry for `frame` is searched.
+// Range searched in a thread state if the version's entry has no `frame`.
 constexpr std::uint64_t kFirstSearched = 24;
 constexpr std::uint64_t kLastSearched = 160;
 
 enum class State : std::uint8_t { unknown, prepared, usable, unusable };
 
-State state = State::unknown;  // All of this under the GIL only.
+State state = State::unknown;  // This and the following are accessed with the GIL held only.
 const Layout* layout = nullptr;
 PythonFrames found = {};
-std::uint64_t shared_current = 0;  // The address of the word that all threads share,
-std::int64_t own_current = 0;      // or where a thread's own is, from its thread pointer.
+std::uint64_t shared_current = 0;  // Address of the pointer that all threads share.
+std::int64_t own_current = 0;      // Offset from the thread pointer of a thread's own pointer.
 
 std::uint64_t thread_pointer() {
   std::uint64_t pointer = 0;  // NOLINT(misc-const-correctness): asm writes it.
@@ -64,7 +65,7 @@ std::uint64_t word_at(std::uint64_t address) {
   return *reinterpret_cast<const std::uint64_t*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// What may lie outside of all memory, as long as the layout is only assumed.
+// Reads a word at an address that may be invalid, because the layout is only assumed.
 bool read_carefully(std::uint64_t address, std::uint64_t& word) {
   if (address % kWord != 0 || !is_readable(address)) {
     return false;
@@ -76,7 +77,7 @@ bool read_carefully(std::uint64_t address, std::uint64_t& word) {
 struct Interpreter {
   std::uint64_t inside;  // An address in its code.
   LoadedModule::Text text;
-  std::uint64_t thread_local_block, thread_local_size;  // The calling thread's.
+  std::uint64_t thread_local_block, thread_local_size;  // Those of the calling thread.
   bool known;
 };
 
@@ -98,9 +99,9 @@ int look_for_interpreter(dl_phdr_info* info, std::size_t size, void* wanted) {
   return 1;
 }
 
-// The one thread-local word that names the calling thread's state. It must lie where every thread
-// has such a word: between the agent's own, which every thread has from its start, and the thread
-// pointer.
+// Finds the only thread-local word that points to the calling thread's state. It must be at an
+// offset at which every thread has such a word: between the agent's own thread-local data, which
+// every thread has from its start, and the thread pointer.
 bool find_own_current(const Interpreter& interpreter, std::uint64_t thread) {
   const std::uint64_t pointer = thread_pointer();
   const std::uint64_t block = interpreter.thread_local_block;
@@ -129,11 +130,11 @@ bool find_current(const PythonInterface& python, const Interpreter& interpreter)
          read_carefully(thread + layout->thread_id, id) && id == thread_pointer();
 }
 
-// What the interpreter's public functions say of a frame.
+// A frame's fields according to the interpreter's public functions.
 struct KnownFrame {
   std::uint64_t object;
   std::uint64_t code;
-  std::uint64_t instruction;  // As the frame has it.
+  std::uint64_t instruction;  // In the frame's own representation.
 };
 
 bool ask_for_frame(const PythonInterface& python, void* frame, KnownFrame& known) {
@@ -158,7 +159,7 @@ bool ask_for_frame(const PythonInterface& python, void* frame, KnownFrame& known
   const long instruction = offset ? python.number(offset.get()) : 0;
   python.error_clear();
   found.unit = layout->unit;
-  // -1 before the first instruction, and then the frame has that too.
+  // -1 before the first instruction; the frame then contains -1, too.
   known.instruction =
       instruction < 0 ? UINT32_MAX : static_cast<std::uint64_t>(instruction) / layout->unit;
   return offset && instruction >= -1;
@@ -209,7 +210,7 @@ bool find_frames(const PythonInterface& python, void* frame) {
   return false;
 }
 
-// Probes look at it from now on.
+// Makes the layout available to probes.
 void publish() {
   const std::uint64_t size = found.text_size;
   found.text_size = 0;

@@ -6,20 +6,21 @@
 
 namespace optrace::agent {
 
-/// How the interpreter keeps its frames (PythonFrames, event_buffer.h) is its own business, and
-/// differs between versions. What is known of it is held against what the interpreter's public
-/// functions say before anything relies on it; where the two differ, frames are not read.
+/// Access to the interpreter's frames (PythonFrames, event_buffer.h), whose layout is internal and
+/// differs between versions. The assumed layout is compared with the results of the interpreter's
+/// public functions before it is used; if they differ, frames are not read.
 
-/// Finds where the interpreter's code lies, and where it says which thread state runs. With the
-/// GIL; once in a process.
+/// Locates the interpreter's code and its pointer to the current thread state. Call with the GIL
+/// held, once in a process.
 void prepare_python_frames(const PythonInterface& python);
 
-/// The calling thread runs Python: notes its thread state for the probes. True if its frames can be
-/// read. `frame` is the innermost one, by which they are found the first time. With the GIL.
+/// Stores the calling thread's state for the probes; the thread must be running Python. Returns
+/// true if its frames can be read. `frame` is the innermost frame, used to locate frames the first
+/// time. Call with the GIL held.
 bool enter_python_frames(const PythonInterface& python, void* frame);
 
-/// Of a thread for which that is true: its innermost frame; the frame that called one, 0 for none;
-/// the code object that one runs.
+/// These require that enter_python_frames() returned true for the thread. They return its innermost
+/// frame, the frame that called `frame` (0: none), and the code object that `frame` runs.
 std::uint64_t innermost_frame();
 std::uint64_t calling_frame(std::uint64_t frame);
 std::uint64_t code_of_frame(std::uint64_t frame);

@@ -68,9 +68,11 @@ bool PythonInterface::find() {
   return found && measure();
 }
 
-// A debug build may have longer headers. The size of `object` itself says so: it has nothing else.
+// A debug build may have longer headers. Their size is that of an `object` instance, which has no
+// other fields.
 bool PythonInterface::measure() {
-  constexpr std::uint64_t kBasicSize = 16;  // In a type, behind the header: ob_size, tp_name.
+  // Offset in a type after its header, following ob_size and tp_name.
+  constexpr std::uint64_t kBasicSize = 16;
   const char* const text = version();
   minor = std::strncmp(text, "3.", 2) == 0
               ? static_cast<std::uint32_t>(std::strtoul(text + 2, nullptr, 10))

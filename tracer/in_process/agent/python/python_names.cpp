@@ -7,9 +7,9 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr int kMaxWrappers = 8;  // Decorators on one function.
+constexpr int kMaxWrappers = 8;  // Maximum number of decorators on one function.
 
-// In PyTypeObject (Include/cpython/object.h), behind the header; the same from 3.9 to 3.14.
+// Offsets in PyTypeObject (Include/cpython/object.h) after the header; the same from 3.9 to 3.14.
 constexpr std::uint64_t kTypeName = 8;
 constexpr std::uint64_t kTypeBasicSize = 16;
 constexpr std::uint64_t kTypeMethods = 216;
@@ -17,13 +17,13 @@ constexpr std::uint64_t kTypeMembers = 224;
 constexpr std::uint64_t kTypeGetters = 232;
 constexpr std::uint64_t kTypeDictionary = 248;
 constexpr std::uint64_t kTypeOrder = 328;  // tp_mro
-// In PyCFunctionObject (Include/cpython/methodobject.h), behind the header.
+// Offsets in PyCFunctionObject (Include/cpython/methodobject.h) after the header.
 constexpr std::uint64_t kFunctionDefinition = 0;
 constexpr std::uint64_t kFunctionModule = 16;
 constexpr std::uint64_t kCellContent = 0;
 
-constexpr unsigned long kHeapType = 1UL << 9;        // Py_TPFLAGS_HEAPTYPE and so on
-constexpr unsigned long kTupleSubclass = 1UL << 26;  // (Include/object.h).
+constexpr unsigned long kHeapType = 1UL << 9;        // Py_TPFLAGS_HEAPTYPE (Include/object.h).
+constexpr unsigned long kTupleSubclass = 1UL << 26;  // Py_TPFLAGS_TUPLE_SUBCLASS.
 constexpr unsigned long kTextSubclass = 1UL << 28;
 constexpr unsigned long kDictSubclass = 1UL << 29;
 constexpr unsigned long kTypeSubclass = 1UL << 31;
@@ -31,7 +31,7 @@ constexpr unsigned long kTypeSubclass = 1UL << 31;
 struct Member {  // PyMemberDef (Include/structmember.h)
   const char* name;
   int type;
-  std::int64_t offset;  // From the object's beginning.
+  std::int64_t offset;  // From the start of the object.
   int flags;
   const char* text;
 };
@@ -52,8 +52,8 @@ bool is_class(const PythonInterface& python, void* object) {
   return has_flag(python, object, kTypeSubclass);
 }
 
-// A field of an object that is exactly of `type`, one of the interpreter's own, by its name in
-// Python; null where this version has none.
+// Returns a field of an object by its Python name, or null if this version has none. The object
+// must be exactly of `type`, one of the interpreter's own.
 const char* member_of(const PythonInterface& python, void* type, void* object, const char* name) {
   for (const auto* one = python.field<const Member*>(type, kTypeMembers);
        one != nullptr && one->name != nullptr; ++one) {
@@ -102,8 +102,9 @@ bool is_same_text(const PythonInterface& python, void* one, void* other) {
   return true;
 }
 
-// The value, borrowed, of the first key that `is_wanted`; null if there is none or `dictionary` is
-// not one. To look a key up would compare it with others, which may be the program's objects.
+// Returns the value of the first key that `is_wanted` as a borrowed reference, or null if there is
+// none or `dictionary` is not a dictionary. A regular lookup would compare the key with others,
+// which may be the program's objects.
 template <typename IsWanted>
 void* value_in(const PythonInterface& python, void* dictionary, IsWanted is_wanted) {
   if (!has_flag(python, dictionary, kDictSubclass)) {
@@ -124,7 +125,8 @@ void* value_of(const PythonInterface& python, void* dictionary, const char* want
   return value_in(python, dictionary, [&](void* key) { return is_spelled(python, key, wanted); });
 }
 
-// What decorators wrap around a function keep it in, borrowed; null where that is nothing known.
+// Returns the function that a decorator's object wraps as a borrowed reference, or null if the
+// object is of no known kind.
 void* wrapped_by(const PythonInterface& python, void* object) {
   struct Wrapper {
     void* type;
@@ -141,8 +143,8 @@ void* wrapped_by(const PythonInterface& python, void* object) {
   return attributes == nullptr ? nullptr : value_of(python, *attributes, "__wrapped__");
 }
 
-// The function object that runs `code`, reached from `object` through what decorators leave
-// behind, borrowed; null if it is not to be found.
+// Returns the function object that runs `code`, found by unwrapping decorators from `object`, as a
+// borrowed reference, or null if not found.
 void* unwrap_to_code(const PythonInterface& python, void* object, void* code) {
   for (int i = 0; i < kMaxWrappers && object != nullptr; ++i) {
     if (python.type(object) == python.python_function_type &&
@@ -161,7 +163,7 @@ void* find_function(const PythonInterface& python, void* dictionary, void* funct
   return unwrap_to_code(python, value, code);
 }
 
-// A class and those above it, borrowed; null where the class has not been made ready.
+// Returns the tp_mro of a class as a borrowed reference, or null if the class is not initialized.
 void* order_of(const PythonInterface& python, void* type) {
   void* const order = python.field(type, kTypeOrder);
   return has_flag(python, order, kTupleSubclass) ? order : nullptr;
@@ -183,8 +185,9 @@ void* find_in_classes(const PythonInterface& python, void* type, void* function_
   return nullptr;
 }
 
-// The first argument of a frame, borrowed, before 3.11: a local variable, which is in a cell where
-// a function inside of this one uses it. Null for a function without arguments.
+// Returns the first argument of a frame as a borrowed reference, before 3.11. It is a local
+// variable, which is in a cell if an inner function uses it. Returns null for a function without
+// arguments.
 void* first_argument(const PythonInterface& python, void* frame, void* code) {
   void* const names = field_of_code(python, code, "co_varnames");
   if (number_in_code(python, code, "co_argcount") < 1 || !has_flag(python, names, kTupleSubclass) ||
@@ -210,9 +213,9 @@ void* first_argument(const PythonInterface& python, void* frame, void* code) {
   return nullptr;
 }
 
-// Before 3.11 a code object has no qualified name, but the function has: look for it among the
-// module's globals, and in the classes of the first argument. Borrowed; null for a function in a
-// function.
+// Finds the function of a frame as a borrowed reference. Before 3.11, a code object has no
+// qualified name, but the function has. The module's globals and the classes of the first argument
+// are searched. Returns null for a nested function.
 void* find_function_of_frame(const PythonInterface& python, void* frame, void* globals,
                              void* code) {
   void* const function_name = field_of_code(python, code, "co_name");
@@ -230,7 +233,7 @@ void* find_function_of_frame(const PythonInterface& python, void* frame, void* g
              : method;
 }
 
-// Appends what a getter of the interpreter's own gives for an object: it reads a field.
+// Appends the result of one of the interpreter's own getters, which reads a field.
 bool append_got(const PythonInterface& python, void* getters_of, void* object, const char* wanted,
                 NameBuffer& name) {
   for (const auto* one = python.field<const Getter*>(getters_of, kTypeGetters);
@@ -247,8 +250,7 @@ bool is_heap_type(const PythonInterface& python, void* type) {
   return (python.type_flags(type) & kHeapType) != 0;
 }
 
-// A class that is no Python object of its own is called `module.name`; without a dot it is a
-// builtin.
+// A static type is named `module.name`; without a dot it is a builtin.
 bool append_module(const PythonInterface& python, void* type, NameBuffer& name) {
   if (is_heap_type(python, type)) {
     return append_text(python, value_of(python, python.field(type, kTypeDictionary), "__module__"),
@@ -298,7 +300,7 @@ bool defines(const PythonInterface& python, void* type, const MethodDefinition* 
   return false;
 }
 
-// Of a class and those above it, where the one is that defines a method; -1 if none does.
+// Returns the index in the tp_mro of the class that defines a method, or -1.
 std::int64_t defining_class(const PythonInterface& python, void* order,
                             const MethodDefinition* definition) {
   const std::int64_t classes = order == nullptr ? 0 : python.tuple_size(order);
@@ -417,10 +419,10 @@ MethodDefinition* definition_of(const PythonInterface& python, void* function) {
 void* class_of_builtin(const PythonInterface& python, void* function) {
   void* const self = python.function_self(function);
   if (self == nullptr || is_class(python, self)) {
-    return self;  // That of a class method is the class.
+    return self;  // For a class method, this is the class.
   }
   void* const type = python.type(self);
-  // pybind11 keeps its own in a capsule.
+  // pybind11 functions have a capsule.
   return python.is_subtype(type, python.module_type) != 0 ||
                  python.is_subtype(type, python.capsule_type) != 0
              ? nullptr
@@ -440,12 +442,13 @@ void name_builtin(const PythonInterface& python, void* function, NameBuffer& nam
   const char* const method_name = definition->name == nullptr ? "" : definition->name;
   if (append_text(python, python.field(function, kFunctionModule), name)) {
     if (method_name[0] == '\0') {
-      return;  // pybind11's function objects may have no name.
+      return;  // pybind11 function objects may have no name.
     }
     name.append(".");
     NameBuffer qualified;
+    // torch.conv2d is `_VariableFunctionsClass.conv2d` of the module torch.
     if (type != nullptr && append_qualified(python, type, qualified) &&
-        qualified.data()[0] != '_') {  // torch.conv2d is `_VariableFunctionsClass.conv2d` of torch.
+        qualified.data()[0] != '_') {
       name.append(qualified.data(), qualified.size());
       name.append(".");
     }

@@ -6,13 +6,12 @@
 
 namespace optrace::agent {
 
-// Names are read where the interpreter keeps them: method definitions, types, code objects and
-// dictionaries. Nothing here looks an attribute or an item up in an object of the program, compares
-// keys, or converts an object to text, since each of those can run Python code of the program's or
-// a signal handler that is due. No Python object is made, so no garbage is collected either, and no
-// exception is set.
+// Names are read directly from method definitions, types, code objects and dictionaries. Nothing
+// here looks up attributes or items of the program's objects, compares keys, or converts objects to
+// text, because each of these can run the program's Python code or a pending signal handler. No
+// Python object is created, so no garbage collection is triggered, and no exception is set.
 
-/// Text that is put together piece by piece; what does not fit is cut.
+/// Text buffer; text beyond its capacity is cut off.
 class NameBuffer {
  public:
   void append(const char* text, std::uint64_t size);
@@ -25,21 +24,22 @@ class NameBuffer {
   std::uint32_t size_ = 0;
 };
 
-/// Appends a `str` (or an object of a class derived from it) as UTF-8, a lone surrogate as
-/// `\udc80`. False for every other object, and for null.
+/// Appends a `str` (or an instance of a derived class) as UTF-8, a lone surrogate as `\udc80`.
+/// Returns false for any other object and for null.
 bool append_text(const PythonInterface& python, void* text, NameBuffer& name);
 
-/// A field of a code object by the name that Python has for it (`co_filename`), borrowed; null
-/// where this version has no such field.
+/// Returns a field of a code object by its Python name (`co_filename`) as a borrowed reference, or
+/// null if this version has no such field.
 void* field_of_code(const PythonInterface& python, void* code, const char* name);
 
-/// The same of a number (`co_firstlineno`); 0 where there is none.
+/// Same for an integer field (`co_firstlineno`); 0 if there is none.
 int number_in_code(const PythonInterface& python, void* code, const char* name);
 
 /// Appends `module.qualname` of a Python function that starts in `frame`.
 void name_python_function(const PythonInterface& python, void* frame, void* code, NameBuffer& name);
 
-/// What a builtin was made from, and its bound methods share: PyMethodDef (Include/methodobject.h).
+/// PyMethodDef (Include/methodobject.h): the definition that a builtin was created from and that
+/// its bound methods share.
 struct MethodDefinition {
   const char* name;
   void* function;
@@ -47,20 +47,20 @@ struct MethodDefinition {
   const char* text;
 };
 
-/// Of an object of PyCFunction_Type or a type derived from it.
+/// Returns the definition of an object of PyCFunction_Type or a derived type.
 MethodDefinition* definition_of(const PythonInterface& python, void* function);
 
-/// Appends a builtin's name: `torch.conv2d`, `torch.Tensor.add_`. A method is named after the
-/// class that defines it or, where that one is an implementation's (`torch._C.TensorBase`), after
-/// the public class on top of it.
+/// Appends a builtin's name: `torch.conv2d`, `torch.Tensor.add_`. A method is named after the class
+/// that defines it or, if that class is internal (`torch._C.TensorBase`), after the public class
+/// derived from it.
 void name_builtin(const PythonInterface& python, void* function, NameBuffer& name);
 
-/// The class whose method the builtin is, borrowed; null where it is no method of an instance's
-/// class.
+/// Returns the class whose method the builtin is as a borrowed reference, or null if it is not a
+/// method of an instance's class.
 void* class_of_builtin(const PythonInterface& python, void* function);
 
-/// The C name, with the module, of the class whose method table holds what the builtin was made
-/// from; null where it is no such method.
+/// Returns the C name, including the module, of the class whose method table contains the builtin's
+/// definition, or null if it is not such a method.
 const char* type_name_of_builtin(const PythonInterface& python, void* function);
 
 }  // namespace optrace::agent

@@ -19,27 +19,31 @@ namespace {
 
 using ProfileFunction = PythonInterface::ProfileFunction;
 
-// A thread state has c_profilefunc, c_tracefunc, c_profileobj and c_traceobj in this order
-// (Include/cpython/pystate.h); where is found out.
+// A thread state contains c_profilefunc, c_tracefunc, c_profileobj and c_traceobj in this order
+// (Include/cpython/pystate.h). Their offset is determined at run time.
 constexpr std::uint64_t kFirstSearched = 16;
 constexpr std::uint64_t kLastSearched = 160;
 constexpr std::uint64_t kObjectBehindFunction = 16;
 
-// What is known of a thread that is listened to.
+// State of a thread that is listened to.
 struct Listening {
-  std::uint64_t key;         // The address of the thread state.
-  std::uint64_t id;          // Tells it from one that was made later at the same address.
-  ProfileFunction function;  // The program's; null: it has none.
-  std::uint64_t open_calls;  // Of builtins, that this function saw and whose end it has not.
-  bool sees_older;           // It was there before ours, so it saw calls that are not counted.
-  bool shown;                // It is in the thread state itself, for somebody who looks there.
+  std::uint64_t key;         // Address of the thread state.
+  std::uint64_t id;          // Distinguishes it from a later one at the same address.
+  ProfileFunction function;  // The program's function; null: none.
+  // Calls of builtins that `function` has seen begin but not end.
+  std::uint64_t open_calls;
+  // True if `function` was set before ours, so it has seen calls that are not counted.
+  bool sees_older;
+  // True while `function` is temporarily back in the thread state, for code that looks for it
+  // there.
+  bool shown;
 };
 
 const PythonInterface* python = nullptr;
 ProfileListener listen = nullptr;
 bool listening = false;
-std::uint64_t slot_offset = 0;  // Of c_profilefunc in a thread state; 0: not known.
-KeyMap<Listening> threads;      // Nothing is taken out.
+std::uint64_t slot_offset = 0;  // Of c_profilefunc in a thread state; 0: unknown.
+KeyMap<Listening> threads;      // Entries are never removed.
 bool any_shown = false;
 
 int on_event(void* self, void* frame, int event, void* argument);
@@ -62,13 +66,13 @@ bool is_ours(ProfileFunction function) {
   return function == on_event || function == on_event_in_front;
 }
 
-// Null where the thread was never listened to.
+// Returns null if the thread was never listened to.
 Listening* find(void* thread) {
   Listening* const known = threads.find(address_of(thread));
   return known != nullptr && known->id == python->thread_id(thread) ? known : nullptr;
 }
 
-// The same, added where it is missing; null without memory.
+// Same, but adds the thread if it is missing. Returns null if memory can't be allocated.
 Listening* find_or_add(void* thread) {
   if (Listening* const known = find(thread); known != nullptr) {
     return known;
@@ -85,7 +89,8 @@ void for_each_thread(Act act) {
   }
 }
 
-// Puts ours, or nothing, in the place of what a thread has. False where an audit hook refused it.
+// Sets our function, or null, as a thread's profile function. Returns false if an audit hook
+// rejects it.
 bool set_in(void* thread, ProfileFunction function) {
   void* type = nullptr;
   void* value = nullptr;
@@ -96,7 +101,7 @@ bool set_in(void* thread, ProfileFunction function) {
   return set;
 }
 
-// The program has set `function`, other than null, on a thread that is listened to.
+// Called when the program has set `function`, which is not null, on a thread that is listened to.
 void begin_profiler(Listening& thread, ProfileFunction function) {
   if (thread.function == nullptr) {
     thread.open_calls = 0;
@@ -110,7 +115,7 @@ void end_profiler(Listening& thread) {
   thread.shown = false;
 }
 
-// Behind ours comes what is in the thread state. False where that could not be.
+// Sets our function, which forwards to the one in the thread state. Returns false on failure.
 bool get_in_front(void* thread, bool sees_older) {
   const ProfileFunction function = slot_of(thread);
   if (is_ours(function)) {
@@ -131,9 +136,9 @@ bool get_in_front(void* thread, bool sees_older) {
   return true;
 }
 
-// Whoever walks over the thread states and looks for its own function there finds it:
-// torch.profiler removes only what it finds. Until the thread's function is set, or ours runs on
-// another one.
+// Puts the program's functions back into the thread states, until a thread's function is set or
+// ours is called on another thread. For code that walks over the thread states and searches for its
+// own function: torch.profiler removes only a function that it finds.
 void show_profilers() {
   for_each_thread([](void* thread) {
     if (slot_of(thread) == on_event_in_front) {
@@ -159,8 +164,9 @@ void hide_profilers() {
   for_each_thread(hide);
 }
 
-// Whether the end of a builtin belongs to a call from before the program's function was set. The
-// interpreter reports the end of what it reported the begin of, to us: without us it would not.
+// Returns true if the end of a builtin belongs to a call from before the program's function was
+// set. The interpreter reports the end only because it reported the begin to our function, so the
+// event is not forwarded.
 bool ends_older_call(const Listening& thread, int event) {
   return (event == kBuiltinReturn || event == kBuiltinException) && thread.open_calls == 0 &&
          !thread.sees_older;
@@ -174,8 +180,8 @@ void count_call(Listening& thread, int event) {
   }
 }
 
-// Python calls these with the GIL held and does not report what happens inside of them. Ours never
-// fails, since that would raise an exception in the program.
+// Profile functions, called by Python with the GIL held; it does not report calls made inside them.
+// on_event never fails, because that would raise an exception in the program.
 int on_event(void*, void* frame, int event, void* argument) {
   if (!listening) {
     python->set_profile(nullptr, nullptr);
@@ -201,8 +207,8 @@ int on_event_in_front(void* self, void* frame, int event, void* argument) {
   }
   const int result = handed_on ? function(self, frame, event, argument) : 0;
   if (result != 0) {
-    // A builtin that its call was not allowed to begin has no end, and a Python function that
-    // raises is no longer the profile function.
+    // A builtin whose call event failed is not called and has no end event. A Python profile
+    // function that raises is no longer set.
     Listening& failed = *find(thread);
     count_call(failed, event == kBuiltinCall ? kBuiltinReturn : kCall);
     if (listening && slot_of(thread) == nullptr) {
@@ -212,7 +218,7 @@ int on_event_in_front(void* self, void* frame, int event, void* argument) {
   return result;
 }
 
-// Whether ours is there, or would be if nobody were looking.
+// Returns true if our function is set, or is only temporarily removed by show_profilers().
 bool has_ours(void* thread) {
   if (!listening || slot_offset == 0) {
     return false;
@@ -223,8 +229,8 @@ bool has_ours(void* thread) {
   return is_ours(slot_of(thread));
 }
 
-// The program sets a profile function, or null, on a thread: `set` is called once, with what is to
-// be set instead, so that audit hooks hear of it once.
+// Handles the program's setting of a profile function, or null, on a thread. Calls `set` once with
+// the function to be set instead, so that audit hooks are called once.
 template <typename Set>
 void set_behind_ours(void* thread, ProfileFunction function, const void* object, Set set) {
   Listening* const own = has_ours(thread) && !is_ours(function) ? find_or_add(thread) : nullptr;
@@ -241,11 +247,11 @@ void set_behind_ours(void* thread, ProfileFunction function, const void* object,
   const ProfileFunction ours = function == nullptr ? on_event : on_event_in_front;
   set(ours);
   if (slot_of(thread) != ours || object_of(thread) != object) {
-    *find(thread) = before;  // An audit hook has refused it.
+    *find(thread) = before;  // An audit hook rejected it.
   }
 }
 
-// Instead of _PyEval_SetProfile.
+// Replaces _PyEval_SetProfile.
 int set_profile_of(void* thread, ProfileFunction function, void* object) {
   int result = 0;
   set_behind_ours(thread, function, object, [&](ProfileFunction set) {
@@ -254,13 +260,13 @@ int set_profile_of(void* thread, ProfileFunction function, void* object) {
   return result;
 }
 
-// Instead of PyEval_SetProfile.
+// Replaces PyEval_SetProfile.
 void set_profile(ProfileFunction function, void* object) {
   set_behind_ours(python->running_thread(), function, object,
                   [&](ProfileFunction set) { python->set_profile(set, object); });
 }
 
-// Instead of PyInterpreterState_ThreadHead.
+// Replaces PyInterpreterState_ThreadHead.
 void* first_thread(void* interpreter) {
   if (listening && slot_offset != 0) {
     show_profilers();
@@ -268,12 +274,12 @@ void* first_thread(void* interpreter) {
   return python->first_thread(interpreter);
 }
 
-void* original_set = nullptr;  // What dlsym gives is called instead.
+void* original_set = nullptr;  // The results of dlsym are called instead of these originals.
 void* original_set_here = nullptr;
 void* original_set_everywhere = nullptr;
 void* original_first_thread = nullptr;
 
-// Gets in front of what the program has just set on all threads.
+// Sets our function in front of the one that the program has just set on all threads.
 void get_in_front_everywhere() {
   if (listening && slot_offset != 0) {
     for_each_thread([](void* thread) {
@@ -285,7 +291,7 @@ void get_in_front_everywhere() {
   }
 }
 
-// Instead of PyEval_SetProfileAllThreads.
+// Replaces PyEval_SetProfileAllThreads.
 void set_profile_everywhere(ProfileFunction function, void* object) {
   using SetEverywhere = void (*)(ProfileFunction function, void* object);
   reinterpret_cast<SetEverywhere>(original_set_everywhere)(function, object);
@@ -305,13 +311,13 @@ const optrace_agent_redirection kRedirections[] = {
 };
 constexpr std::uint32_t kRedirectionCount = sizeof(kRedirections) / sizeof(kRedirections[0]);
 
-// The libraries that the dynamic linker lists, of which the last were loaded last.
+// The libraries in the dynamic linker's list, in load order.
 struct Libraries {
   static constexpr std::uint64_t kMaxNew = 64;
 
-  unsigned long long ever;  // Loaded in this process so far,
-  std::uint64_t now;        // and of these still there.
-  std::uint64_t from;       // The first whose address is wanted:
+  unsigned long long ever;  // Number of libraries loaded in this process so far.
+  std::uint64_t now;        // Number of libraries that are still loaded.
+  std::uint64_t from;       // Index of the first library to store in `inside`.
   std::uint64_t inside[kMaxNew];
 };
 
@@ -333,9 +339,10 @@ Libraries list_libraries(std::uint64_t from) {
   return libraries;
 }
 
-unsigned long long libraries_led = 0;  // As Libraries::ever.
+unsigned long long libraries_led = 0;  // Value of Libraries::ever at the last call.
 
-// Leads what is new since the last time; all, the first time.
+// Redirects the imports of the libraries loaded since the last call; of all libraries the first
+// time.
 void lead_libraries() {
   const Libraries all = list_libraries(UINT64_MAX);
   const unsigned long long added = all.ever - libraries_led;
@@ -355,13 +362,14 @@ void lead_libraries() {
   }
 }
 
-// A builtin of the interpreter's own that sets profile functions: there is no import table on the
-// way. `definition` is null unless it is led through `replacement`.
+// A builtin that sets profile functions without going through an import table. `definition` is null
+// until its function is replaced by `replacement`.
 struct LedBuiltin {
-  const char* type;  // Whose method it is; empty: nobody's; null: a function of the module sys.
+  // The class whose method it is; empty: none; null: a function of the module sys.
+  const char* type;
   const char* name;
   void* replacement;
-  MethodDefinition* definition;  // Null until it was met.
+  MethodDefinition* definition;  // Null until it is found.
   void* original;
 };
 
@@ -377,16 +385,16 @@ LedBuiltin led_builtins[] = {
     {nullptr, "setprofile", pointer_to(set_profile_builtin), nullptr, nullptr},
     {nullptr, "_setprofileallthreads", pointer_to(set_profile_everywhere_builtin), nullptr,
      nullptr},
-    // cProfile's, which is built into some interpreters.
+    // cProfile, which is built into some interpreters.
     {"_lsprof.Profiler", "enable", pointer_to(builtin_that_sets_profile<2>), nullptr, nullptr},
     {"_lsprof.Profiler", "disable", pointer_to(builtin_that_sets_profile<3>), nullptr, nullptr},
-    // torch.profiler's, which walk over the thread states and may set nothing then.
+    // torch.profiler, which walks over the thread states and may not set any function.
     {"", "_enable_profiler", pointer_to(builtin_that_sets_profile<4>), nullptr, nullptr},
     {"", "_disable_profiler", pointer_to(builtin_that_sets_profile<5>), nullptr, nullptr},
     {"", "_toggle_collection_dynamic", pointer_to(builtin_that_sets_profile<6>), nullptr, nullptr},
 };
 
-// Whatever arguments it takes: they are in registers.
+// Works for any argument types, because all arguments are in registers.
 template <int Index>
 void* builtin_that_sets_profile(void* a, void* b, void* c, void* d, void* e, void* f) {
   void* const thread = python->running_thread();
@@ -436,7 +444,7 @@ MethodDefinition* builtin_of_sys(const char* name) {
 
 void lead(LedBuiltin& builtin) {
   MethodDefinition* const definition = builtin.definition;
-  // A table that somebody has made read-only stays as it is.
+  // A table that was made read-only is left alone.
   if (definition != nullptr && definition->function != builtin.replacement &&
       is_writable(address_of(&definition->function))) {
     builtin.original = definition->function;
@@ -461,7 +469,8 @@ void restore_builtins() {
   }
 }
 
-// What sys.getprofile() gives, as a new reference; null where it is not the interpreter's own.
+// Returns the result of sys.getprofile() as a new reference, or null if the function is not the
+// interpreter's own.
 void* object_of_profiler() {
   const MethodDefinition* const definition = builtin_of_sys("getprofile");
   return definition == nullptr
@@ -484,8 +493,8 @@ bool is_code(std::uint64_t address) {
   return search.found;
 }
 
-// The first place in a thread state that holds a function with this object behind it: `function`,
-// or any if that is null. The trace function comes later.
+// Finds the first offset in a thread state that contains `function`, or any function if that is
+// null, with `object` after it. The trace function has a larger offset.
 void find_slot(void* thread, ProfileFunction function, const void* object) {
   for (std::uint64_t at = kFirstSearched; at <= kLastSearched && slot_offset == 0;
        at += sizeof(void*)) {
@@ -497,7 +506,8 @@ void find_slot(void* thread, ProfileFunction function, const void* object) {
   }
 }
 
-// Sets ours for the first time in this process, or finds that somebody else's is there.
+// Sets our function for the first time in this process. If another one is already set, only finds
+// its offset; returns -EBUSY if that fails.
 int find_room_here(void* thread) {
   const PythonReference object(*python, object_of_profiler());
   if (object.get() == python->none) {

@@ -7,23 +7,25 @@
 
 namespace optrace::agent {
 
-// A Python thread has room for one profile function. Ours is there while Python events are
-// recorded, and the program may set one as well: sys.setprofile, cProfile before 3.12,
-// torch.profiler, any library that calls PyEval_SetProfile. Ours then stays in front of it and
-// hands it each event that it would get without us. When the program's ends, ours is still there.
+// A Python thread has room for one profile function. The agent's is set while Python events are
+// recorded, but the program may set one as well: sys.setprofile, cProfile before 3.12,
+// torch.profiler, any library that calls PyEval_SetProfile. In that case the agent's function stays
+// set and forwards each event that the program's function would get without it. When the program
+// removes its function, the agent's is still set.
 //
-// For this the ways to set one are led through functions of the agent's: the method definition of
-// sys.setprofile, and the import tables of the libraries that call the C functions. The object that
-// goes with the function is always the program's, so sys.getprofile() shows what the program set.
+// To do this, the agent redirects the ways to set a profile function: the method definition of
+// sys.setprofile, and the import tables of libraries that call the C functions. The object that
+// belongs to the function is always the program's, so sys.getprofile() returns what the program
+// set.
 //
-// All of this is called with the GIL held.
+// All functions here are called with the GIL held.
 
-/// Gets each profile event of each thread that is listened to. `stack_pointer` is in the frame that
-/// the interpreter called.
+/// Receives each profile event of each thread that is listened to. `stack_pointer` is in the frame
+/// of the function that the interpreter called.
 using ProfileListener = void (*)(void* frame, int event, void* argument,
                                  std::uint64_t stack_pointer);
 
-// PyTrace_CALL and so on (Include/cpython/pystate.h), the same in all versions.
+// PyTrace_CALL and so on (Include/cpython/pystate.h); the same in all versions.
 enum ProfileEvent : int {
   kCall = 0,
   kReturn = 3,
@@ -32,28 +34,30 @@ enum ProfileEvent : int {
   kBuiltinReturn = 6,
 };
 
-/// Listens to the calling thread. -EBUSY where somebody else's profile function is set and cannot
-/// be kept behind ours: it is left alone. -ENOSYS where the interpreter takes none.
+/// Starts listening on the calling thread. Returns -EBUSY if another profile function is set to
+/// which events can't be forwarded (it is left alone), -ENOSYS if the interpreter does not accept a
+/// function.
 int listen_here(const PythonInterface& python, ProfileListener listener);
 
-/// Listens to another thread of the main interpreter; an audit hook of the program's may refuse it.
+/// Starts listening on another thread of the main interpreter. An audit hook of the program may
+/// reject this.
 void listen_to(void* thread);
 
-/// Ends it: here at once, on other threads with their next event.
+/// Stops listening: on the calling thread immediately, on other threads at their next event.
 void end_listening();
 
-/// In a forked child: the same, without touching Python.
+/// For a forked child: stops listening without calling Python.
 void forget_listening();
 
-/// A builtin is about to be called, for the first time, which may set profile functions; `type` is
-/// the name, with its module, of the class whose method it is, empty where it is none.
+/// To be called before the first call of a builtin, which may set profile functions. `type` is the
+/// name, with its module, of the class whose method it is; empty if it is not a method.
 void listen_to_builtin(MethodDefinition* definition, const char* type);
 
-/// Libraries have been loaded, which may set profile functions.
+/// To be called after libraries were loaded, which may set profile functions.
 void listen_to_new_libraries();
 
-/// Puts ours back on threads that it was taken from in a way that could not be led through us.
-/// Returns how many these were.
+/// Sets the agent's function again on threads where it was replaced in a way that was not
+/// redirected. Returns the number of these threads.
 std::uint32_t regain_threads();
 
 }  // namespace optrace::agent

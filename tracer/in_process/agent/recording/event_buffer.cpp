@@ -1,6 +1,6 @@
-// Built with -mgeneral-regs-only: optrace_agent_refill runs in the middle of somebody's function
+// Built with -mgeneral-regs-only: optrace_agent_refill runs in the middle of an arbitrary function,
 // and only the general registers are saved for it. It makes its own system calls for the same
-// reason, and because a function of libc may itself be probed.
+// reason, and because libc functions may have probes.
 
 #include "tracer/in_process/agent/recording/event_buffer.h"
 
@@ -23,7 +23,7 @@ using optrace::recording::RegionHeader;
 
 extern "C" {
 
-// Hidden, so that the assembly below reaches them without a table.
+// Hidden, so that the assembly below can address them directly instead of through the GOT.
 __attribute__((visibility("hidden"),
                tls_model("initial-exec"))) __thread ThreadBuffer optrace_agent_thread_buffer;
 __attribute__((visibility("hidden"))) Switch* optrace_agent_switch = nullptr;
@@ -33,29 +33,29 @@ __attribute__((visibility("hidden"), used)) void optrace_agent_note_position(
     std::uint32_t round, std::uint64_t frame, std::uint64_t instruction);
 }
 
-// The record routine. A slot (probe_slots.cpp) has stepped over the red zone and pushed the probe's
-// id, then called; so at the first instruction:
+// The record routine. A slot (probe_slots.cpp) has skipped the red zone, pushed the probe's id and
+// called the routine. At its first instruction, the stack contains:
 //
 //   rsp + 0    return address into the slot
 //   rsp + 8    the probe's id, sign-extended
 //   rsp + 16   128 bytes of red zone
-//   rsp + 144  what was at rsp when the function was entered: its return address
+//   rsp + 144  the word at rsp on entry to the function: its return address
 //
-// Every register and the flags come back as they were: callers may rely on registers that a callee
-// is known not to touch (-fipa-ra), and some functions branch to their own entry. Nothing before
-// `lahf` changes flags. The slot is taken with a compare-and-exchange (without a lock prefix: only
-// a signal handler on the same thread can interfere), so a handler that hits probes between any two
-// instructions loses nothing. `line` holds the recording's number meanwhile: by it, and by the
-// time, which is written last, read_slot() tells the events from what else is in a chunk. A return
-// address that is not among those in functions with a probe goes to callers.cpp first.
+// All registers and the flags are preserved: callers may rely on registers that a callee does not
+// use (-fipa-ra), and some functions branch to their own entry. No instruction before `lahf`
+// changes flags. The event slot is taken with a compare-and-exchange, so a signal handler that hits
+// probes between any two instructions loses no event. It needs no lock prefix, because only a
+// handler on the same thread can interfere. Until the event is read, `line` contains the number of
+// the recording. From it and from the time, which is written last, read_slot() recognizes events. A
+// return address that is not known to be in a function with a probe is passed to callers.cpp first.
 static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, round) == 8);
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
               offsetof(Event, ticks) == 24);
-//
-// What the interpreter calls has the position of its innermost frame noted first. The way there
-// is taken by nobody else: one comparison of the return address decides. It reads the frame only
-// where the thread's state is the one that runs, hence has the GIL, and is this thread's.
+// For a function called by the interpreter, the position of the innermost Python frame is recorded
+// first. A comparison of the return address selects this path; it is not taken for other callers.
+// The frame is read only if the thread's own state is the current one, which means that the thread
+// holds the GIL.
 static_assert(optrace::recording::kArguments == 0xF0000008);
 static_assert(offsetof(ThreadBuffer, current_python) == 32 &&
               offsetof(ThreadBuffer, python_thread) == 40 &&
@@ -64,7 +64,7 @@ static_assert(offsetof(ThreadBuffer, current_python) == 32 &&
 static_assert(offsetof(PythonFrames, text_start) == 0 && offsetof(PythonFrames, text_size) == 8 &&
               offsetof(PythonFrames, thread_id) == 16 && offsetof(PythonFrames, frame) == 24 &&
               offsetof(PythonFrames, through) == 32 && offsetof(PythonFrames, instruction) == 40);
-// With kArguments behind it, for the probes whose plan asks for that.
+// Same, followed by kArguments, for the probes whose plan requests it.
 asm(R"(
   # Calls a function with what a probed function may need saved; rcx stays, rax is the result.
   .macro optrace_call function
@@ -245,20 +245,23 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14; others answer EINVAL.
+// MADV_POPULATE_WRITE, since Linux 5.14; older kernels return EINVAL.
+constexpr int kPopulateWrite = 23;
 constexpr long kInvalid = -22;      // -EINVAL
 constexpr long kNoSuchThread = -3;  // -ESRCH
 constexpr int kMonotonic = 1;       // CLOCK_MONOTONIC
-constexpr int kFutexWait = 0;       // Between processes, hence not FUTEX_PRIVATE_FLAG.
+// Not FUTEX_PRIVATE_FLAG, because the futex is shared between processes.
+constexpr int kFutexWait = 0;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMaxWait = 2 * kSecond;
-constexpr std::uint64_t kHeartbeatWait = kSecond;  // A reader that is quiet for longer is dead.
+// A reader whose heartbeat does not change for longer is considered dead.
+constexpr std::uint64_t kHeartbeatWait = kSecond;
 constexpr std::uint64_t kNap = kSecond / 20;
 
 enum class GaveUp : std::uint32_t {
   no,
-  reader_is_dead,  // As far as its heartbeat shows.
-  reader_is_late,  // It lives, but no chunk came back.
+  reader_is_dead,  // The heartbeat has stopped.
+  reader_is_late,  // The reader is alive but returned no chunk.
 };
 
 std::uint32_t last_round = 0;
@@ -292,8 +295,9 @@ bool has_room(const ThreadBuffer& buffer, std::uint32_t round) {
   return buffer.round == round && buffer.cursor % kChunkSize != 0;
 }
 
-// In a region of the agent's own the count goes to the thread's last chunk. In a shared one that
-// may be the reader's already: what counts for all threads until the thread gets another one.
+// In the agent's own region, lost events are counted in the thread's last chunk. In a shared one,
+// that chunk may already belong to the reader, so they are counted for all threads together until
+// the thread gets another chunk.
 void count_lost(Region& region, ThreadBuffer& buffer) {
   __atomic_fetch_add(&region.lost, 1, __ATOMIC_RELAXED);
   if (!region.shared && buffer.chunk != nullptr) {
@@ -304,7 +308,8 @@ void count_lost(Region& region, ThreadBuffer& buffer) {
   ++buffer.lost;
 }
 
-// What the record routine does: the next slot of the thread's chunk, or null when it has none.
+// Does the same as the record routine: returns the next slot of the thread's chunk, or null if
+// there is none.
 Event* take_from_chunk(ThreadBuffer& buffer, std::uint32_t round) {
   std::uint64_t at = __atomic_load_n(&buffer.cursor, __ATOMIC_RELAXED);
   do {
@@ -316,7 +321,7 @@ Event* take_from_chunk(ThreadBuffer& buffer, std::uint32_t round) {
   return reinterpret_cast<Event*>(at);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// State and thread change in one: who finds a chunk owned knows by whom.
+// State and thread change together, so the owner of an owned chunk is always known.
 struct alignas(8) Owner {
   std::uint32_t state;
   std::uint32_t thread;
@@ -335,13 +340,13 @@ bool change_owner(ChunkHeader* header, Owner from, Owner to) {
                                      __ATOMIC_RELAXED);
 }
 
-// From owned by this thread, if it is that still.
+// Changes the state of a chunk if this thread still owns it.
 void let_go(ChunkHeader* header, std::uint32_t thread, ChunkState state) {
   change_owner(header, {number_of(ChunkState::owned), thread}, {number_of(state), thread});
 }
 
-// A full chunk, or one that is left from an earlier recording, is the reader's from now on. Only
-// its own thread knows that nothing is being written to it.
+// Passes a full chunk, or one left from an earlier recording, to the reader. Only the thread that
+// owns it can determine that nothing is being written to it.
 void seal_chunk(const Region& region, ThreadBuffer& buffer, std::uint32_t thread) {
   const std::uint64_t at = address_of(buffer.chunk);
   if (region.shared && at >= region.chunks && at < region.chunks + region.capacity * kChunkSize) {
@@ -350,7 +355,8 @@ void seal_chunk(const Region& region, ThreadBuffer& buffer, std::uint32_t thread
   }
 }
 
-// At no point between its lines does a handler find the old position with the new number.
+// The order of the writes ensures that a signal handler never sees the old position with the new
+// number.
 void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
   if (buffer.round == round) {
     return;
@@ -367,7 +373,7 @@ void adopt_round(ThreadBuffer& buffer, std::uint32_t round) {
   buffer.round = round;
 }
 
-// A chunk that is the caller's from now on, or null when none is free.
+// Takes ownership of a chunk. Returns null if none is free.
 ChunkHeader* take_chunk(Region& region, std::uint32_t thread, std::uint64_t& order) {
   if (!region.shared) {
     order = __atomic_fetch_add(&region.taken, 1, __ATOMIC_ACQ_REL);
@@ -393,15 +399,15 @@ ChunkHeader* take_chunk(Region& region, std::uint32_t thread, std::uint64_t& ord
   return nullptr;
 }
 
-// The first event then finds its memory there. False when the system has none: to write would end
-// the process.
+// Allocates the chunk's memory in advance. Returns false if the system has none; writing to the
+// chunk would then kill the process.
 bool populate(const ChunkHeader* header) {
   const long result = system_call(SYS_madvise, address_of(header), kChunkSize, kPopulateWrite);
   return result == 0 || result == kInvalid;
 }
 
-// Seals the thread's full chunk, takes another and its first slot; null when none is free. Without
-// signals.
+// Seals the thread's full chunk and takes the first slot of another one. Returns null if none is
+// free. Signals must be blocked.
 Event* change_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
   const auto thread = static_cast<std::uint32_t>(system_call(SYS_gettid, 0));
   seal_chunk(region, buffer, thread);
@@ -432,7 +438,7 @@ Event* change_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
   return first;
 }
 
-// Nobody else seals the chunk of a thread that has ended.
+// A thread that has ended can't seal its chunk.
 void seal_chunks_of_ended_threads(const Region& region) {
   const auto process = static_cast<std::uint32_t>(region.process);
   for (std::uint32_t i = 0; i < region.capacity; ++i) {
@@ -444,7 +450,7 @@ void seal_chunks_of_ended_threads(const Region& region) {
   }
 }
 
-// Whether somebody has waited in vain, and nothing has changed since.
+// Returns true if a thread has waited without success and nothing has changed since.
 bool is_hopeless(const Region& region) {
   if (!region.shared) {
     return load(region.taken) >= region.capacity;
@@ -463,7 +469,7 @@ void give_up(Region& region, GaveUp reason, std::uint32_t freed, std::uint32_t h
   __atomic_store_n(&region.gave_up, static_cast<std::uint32_t>(reason), __ATOMIC_RELEASE);
 }
 
-// Tries until the reader has given a chunk back. Signal handlers run meanwhile, and may hit probes.
+// Retries until the reader has returned a chunk. Signal handlers run meanwhile and may hit probes.
 Event* wait_for_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
   RegionHeader& header = *region.header;
   const std::uint64_t begin = now();
@@ -510,7 +516,8 @@ bool make_switch() {
   if (page == MAP_FAILED) {
     return false;
   }
-  // Any way of forking then stops the child's recording, also one that runs no atfork handler.
+  // This stops the child's recording after any kind of fork, including one that runs no atfork
+  // handler.
   madvise(page, 4096, MADV_WIPEONFORK);
   optrace_agent_switch = static_cast<Switch*>(page);
   return true;
@@ -547,7 +554,8 @@ void end_round() {
 
 bool read_slot(const Event& slot, std::uint64_t start_ticks, std::uint64_t stop_ticks,
                Event& event) {
-  // The time first: with one in the recording, the rest is complete, and nobody writes there now.
+  // Read the time first: if it is within the recording, the rest is complete and is no longer
+  // written to.
   const std::uint64_t ticks = load(slot.ticks);
   if (ticks < start_ticks || ticks > stop_ticks) {
     return false;
@@ -555,7 +563,7 @@ bool read_slot(const Event& slot, std::uint64_t start_ticks, std::uint64_t stop_
   event = slot;
   const bool of_probe = event.id < recording::kFirstPythonEvent;
   if (of_probe && event.line != last_round) {
-    return false;  // An earlier recording's, or a late comer's.
+    return false;  // From an earlier recording, or from a thread that finished its event late.
   }
   event.line = of_probe ? 0 : event.line;
   return true;
@@ -606,14 +614,14 @@ void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
     slot->line = line;
     slot->stack_pointer = stack_pointer;
     slot->return_address = return_address;
-    // Last: what was taken but has no time is no event.
+    // Written last: a slot without a time is not an event.
     __atomic_store_n(&slot->ticks, ticks(), __ATOMIC_RELEASE);
   }
 }
 
 }  // namespace optrace::agent
 
-/// Gives the calling thread a fresh chunk and returns its first slot; null when the event is lost.
+/// Gives the calling thread a new chunk and returns its first slot, or null if the event is lost.
 Event* optrace_agent_refill(std::uint32_t round) {
   using namespace optrace::agent;
   ThreadBuffer& buffer = optrace_agent_thread_buffer;
@@ -624,7 +632,8 @@ Event* optrace_agent_refill(std::uint32_t round) {
   Event* slot = nullptr;
   if (has_room(buffer, round) || !is_hopeless(region)) {
     const SignalsBlocked guard;
-    slot = take_from_chunk(buffer, round);  // A handler may have been here before the block.
+    // A signal handler may have taken a chunk before signals were blocked.
+    slot = take_from_chunk(buffer, round);
     slot = slot == nullptr && running_round() == round ? change_chunk(region, buffer, round) : slot;
   }
   if (slot == nullptr && region.shared && !is_hopeless(region)) {
@@ -641,8 +650,8 @@ Event* optrace_agent_refill(std::uint32_t round) {
   return slot;
 }
 
-// The frame stays, and is this thread's to read, while what it calls has not returned. The thread
-// has the GIL, so the known functions stay as they are.
+// The frame stays valid and owned by this thread until the function that it calls has returned. The
+// thread has the GIL, so the known functions don't change.
 void optrace_agent_note_position(std::uint32_t round, std::uint64_t frame,
                                  std::uint64_t instruction) {
   using namespace optrace::agent;

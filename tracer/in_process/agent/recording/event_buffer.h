@@ -6,75 +6,88 @@
 
 namespace optrace::agent {
 
-// How events get into a region (region.h). A thread takes a chunk, fills it, takes the next. Chunks
-// are aligned to their size, so that "full" shows in the low bits of the write position, and begin
-// with a header, so that a position inside one never looks full. No thread ever writes into
-// another's chunk or thread-local storage, so a thread may end at any time. What is in a chunk is
-// told from the events themselves.
+// Writing events into a region (region.h). A thread takes a chunk, fills it, and takes the next
+// one. Chunks are aligned to their size, so the low bits of the write position show that a chunk is
+// full; they begin with a header, so a position inside a chunk never looks full. No thread writes
+// into another thread's chunk or thread-local storage, so a thread may end at any time. The content
+// of a chunk is determined from the events themselves.
 
-constexpr std::uint32_t kUnrecorded = 0xFFFFFFFF;  ///< As a thread's round: see Unrecorded.
+/// Value of a thread's round while its events are not recorded; see Unrecorded.
+constexpr std::uint32_t kUnrecorded = 0xFFFFFFFF;
 
-/// What a thread knows; read and written by that thread only. Small: a library that is loaded late
-/// gets only what is left of the static TLS block.
+/// State of one thread, accessed by that thread only. It is small, because a library that is loaded
+/// late gets only the rest of the static TLS block.
 struct ThreadBuffer {
-  std::uint64_t cursor;  ///< Where the next event goes; low 16 bits 0: nowhere yet.
-  std::uint32_t round;   ///< The recording that the rest belongs to; 0 at first.
+  std::uint64_t cursor;  ///< Address of the next event; low 16 bits 0: no chunk yet.
+  std::uint32_t round;   ///< Number of the recording that the other fields belong to; initially 0.
   std::uint32_t first;   ///< As in ChunkHeader, once `chunks` is not 0.
-  std::uint32_t chunks;  ///< How many it took, no more than counts.
-  std::uint32_t lost;    ///< Events since its last chunk that found no room, in a shared region.
-  recording::ChunkHeader* chunk;  ///< Its chunk; null: none, or sealed already.
-  // Of Python, once its profile function has run on the thread:
-  const std::uint64_t* current_python;  ///< The interpreter's word for the thread state that runs.
-  std::uint64_t python_thread;          ///< The thread's own; in that word while it has the GIL.
-  std::uint64_t noted_frame;            ///< What the last kPythonPosition of the recording was
-  std::uint64_t noted_instruction;      ///< about; 0: there was none.
+  std::uint32_t chunks;  ///< Number of chunks taken; only zero or non-zero matters.
+  std::uint32_t lost;    ///< Lost events since its last chunk, in a shared region.
+  recording::ChunkHeader* chunk;  ///< The thread's chunk; null: none, or already sealed.
+  // The following are set once Python's profile function has run on the thread.
+  /// Address of the interpreter's pointer to the current thread state.
+  const std::uint64_t* current_python;
+  /// The thread's own state; *current_python equals it while the thread has the GIL.
+  std::uint64_t python_thread;
+  std::uint64_t noted_frame;  ///< Frame of the recording's last kPythonPosition; 0: none.
+  /// Instruction of the recording's last kPythonPosition; 0: none.
+  std::uint64_t noted_instruction;
 };
 
-/// How a probe finds the instruction that Python is at. The layouts are the interpreter's own; they
-/// are found, and held against what its public functions say, before `text_size` is set.
+/// Layouts with which a probe finds the current instruction of Python. They are those of the
+/// interpreter's internal structures. They are determined, and compared with the results of the
+/// interpreter's public functions, before `text_size` is set.
 struct PythonFrames {
-  std::uint64_t text_start;  ///< The interpreter's code: only what that calls needs a position.
-  std::uint64_t text_size;   ///< 0: frames can't be read (yet).
-  std::uint64_t thread_id;   ///< Where a thread state has pthread_self(); 0: no need to compare.
-  std::uint64_t frame;       ///< Where it has its innermost frame, or what that is reached through:
-  std::uint64_t through;     ///< 0, or one more than where the frame is there.
-  std::uint64_t instruction;        ///< Where a frame has its instruction,
-  std::uint64_t code;               ///< and its code object (the low bits may be a tag).
-  std::uint64_t previous;           ///< And the frame that called.
-  std::uint64_t first_instruction;  ///< Where a code object has its instructions; 0: a frame has a
-  std::uint32_t unit;               ///< 32-bit offset instead, in units of so many bytes.
+  /// Start of the interpreter's code. Only functions called from there need a position.
+  std::uint64_t text_start;
+  std::uint64_t text_size;  ///< Size of that code in bytes; 0: frames can't be read (yet).
+  /// Offset of pthread_self() in a thread state; 0: no need to compare.
+  std::uint64_t thread_id;
+  /// Offset in a thread state of its innermost frame, or of a pointer through which the frame is
+  /// reached.
+  std::uint64_t frame;
+  /// 0, or one plus the offset of the frame in the structure that `frame` points to.
+  std::uint64_t through;
+  std::uint64_t instruction;  ///< Offset of the instruction in a frame.
+  /// Offset of the code object in a frame; its low bits may be a tag.
+  std::uint64_t code;
+  std::uint64_t previous;  ///< Offset of the calling frame in a frame.
+  /// Offset of the instructions in a code object; 0: `instruction` is a 32-bit index.
+  std::uint64_t first_instruction;
+  std::uint32_t unit;  ///< Size of one step of that index in bytes.
 };
 
-/// The word that probes look at, in a page of its own that a forked child gets as zeros.
+/// The word that probes read. It is in its own page, which is zero in a forked child.
 struct Switch {
-  std::uint32_t round;  ///< The recording that runs, from 1; 0: none.
+  std::uint32_t round;  ///< Number of the current recording, at least 1; 0: none.
 };
 
-/// Makes the switch; must come before the first probe. False without memory.
+/// Allocates the switch. Must be called before the first probe. Returns false if memory can't be
+/// allocated.
 bool make_switch();
 
-/// Counts up to a new recording, which begin_round then starts.
+/// Returns the number of a new recording, which begin_round then starts.
 std::uint32_t next_round();
 
-/// Lets probes record into the current region.
+/// Makes probes record into the current region.
 void begin_round();
 
-/// The recording that was started last, or 0.
+/// Returns the number of the recording that was started last, or 0.
 std::uint32_t last_started_round();
 
-/// The recording that runs, or 0.
+/// Returns the number of the current recording, or 0.
 std::uint32_t running_round();
 
-/// Ends the recording for this process; a probe that is being hit may still finish its event.
+/// Ends the recording in this process. A thread that is in a probe may still finish its event.
 void end_round();
 
-/// Copies what a slot of the last recording, which is over, holds. False when that is no event with
-/// a time in [start, stop].
+/// Copies an event of the last recording, which must be over. Returns false if the slot does not
+/// contain an event with a time in [start, stop].
 bool read_slot(const recording::Event& slot, std::uint64_t start_ticks, std::uint64_t stop_ticks,
                recording::Event& event);
 
-/// From the first to the second, the calling thread records nothing, whatever probes it hits. The
-/// second gets what the first returned.
+/// Between these two calls, the calling thread records nothing. The first function returns the
+/// argument for the second.
 std::uint32_t pause_thread();
 void resume_thread(std::uint32_t paused);
 
@@ -89,20 +102,21 @@ class Unrecorded {
   std::uint32_t paused_;
 };
 
-/// The calling thread's own.
+/// Returns the calling thread's buffer.
 ThreadBuffer& thread_buffer();
 
-/// What probes read.
+/// Returns the layouts that probes read.
 PythonFrames& probed_frames();
 
-/// A slot for an event of the calling thread, or null: the recording `round` is over, or no room.
+/// Returns a slot for an event of the calling thread, or null if the recording `round` is over or
+/// there is no room.
 recording::Event* take_slot(std::uint32_t round);
 
-/// Records an event that is not a probe's.
+/// Records an event other than a probe hit.
 void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
                   std::uint64_t stack_pointer, std::uint64_t return_address);
 
-/// Records kPythonPosition for a frame of the calling thread, unless the last one says the same.
+/// Records kPythonPosition for a frame of the calling thread, unless it equals the last one.
 void note_python_position(std::uint32_t round, std::uint64_t frame);
 
 inline std::uint64_t ticks() {
@@ -116,7 +130,7 @@ inline std::uint64_t ticks() {
 
 extern "C" {
 
-/// What a probe's slot calls: see event_buffer.cpp. The second records kArguments too.
+/// Called by a probe's slot; see event_buffer.cpp. The second one also records kArguments.
 void optrace_agent_record();
 void optrace_agent_record_arguments();
 }

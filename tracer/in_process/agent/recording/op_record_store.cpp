@@ -12,13 +12,14 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr std::uint64_t kStoreSize = 64ULL << 20;  // Of addresses; memory as it is written to.
+// Address space in bytes; memory is allocated when it is written to.
+constexpr std::uint64_t kStoreSize = 64ULL << 20;
 
-// Linked once it is complete: a child that was forked in the middle does not see it.
+// Linked into the list once it is complete, so that a child forked meanwhile does not see it.
 struct Record {
   Record* next;
   std::uint64_t size;
-  std::atomic<std::uint32_t> region;  // The serial of the region that has it.
+  std::atomic<std::uint32_t> region;  // Serial of the region that contains it.
   recording::OpRecord header;
   const char* text() const { return reinterpret_cast<const char*>(this + 1); }
 };
@@ -28,10 +29,10 @@ std::atomic<std::uint64_t> store_used = 0;
 std::atomic<Record*> last = nullptr;
 std::atomic<std::uint32_t> next_id = 1;
 
-std::atomic<bool> closed = false;  // All are being forgotten.
-std::atomic<int> keepers = 0;      // Threads that may be writing into the store.
+std::atomic<bool> closed = false;  // True while all records are being removed.
+std::atomic<int> keepers = 0;      // Number of threads that may be writing to the store.
 
-// False where the store must be left alone.
+// Registers the calling thread in `keepers`. Converts to false if the store must not be used.
 class Keeper {
  public:
   Keeper() { keepers.fetch_add(1); }
@@ -74,7 +75,7 @@ char* take_room(std::uint64_t size) {
   return memory + at;
 }
 
-// Once a region, whoever is first.
+// Writes a record to a region. Only the first caller for that region does so.
 bool put(Region& region, Record& record) {
   std::uint32_t has_it = record.region.load();
   if (has_it == region.serial || !record.region.compare_exchange_strong(has_it, region.serial)) {
@@ -111,14 +112,14 @@ bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size) {
   record->next = last.load();
   while (!last.compare_exchange_weak(record->next, record)) {
   }
-  // put_op_records, if it comes to be called now, sees the record, or this sees its region.
+  // Either a concurrent put_op_records sees the record, or this call sees its region.
   Region* const region = current_region();
   return region == nullptr || !region->shared || !region_is_usable() || put(*region, *record);
 }
 
 void forget_op_records() {
   closed = true;
-  if (keepers == 0) {  // Else they stay until the next time.
+  if (keepers == 0) {  // Otherwise they stay until the next call.
     last = nullptr;
     if (const std::uint64_t used = store_used.exchange(0); used != 0) {
       madvise(store.load(), used, MADV_DONTNEED);

@@ -6,20 +6,20 @@
 
 namespace optrace::agent {
 
-// Op records are kept outside of any recording too: whoever made them says them once, and they
-// belong to every recording from then on until they are forgotten, a forked child's included.
+// Op records are stored independently of recordings. Each is passed once, and belongs to every
+// recording from then on until the records are forgotten, including those of a forked child.
 
-/// An id that no other record has.
+/// Returns an id that no other record has.
 std::uint32_t new_op_record();
 
-/// Keeps a record, and puts it into the current region if that is shared. Any number of threads at
-/// once. False when there is no room for it.
+/// Stores a record and writes it to the current region if that is shared. Returns false if there is
+/// no room. Any number of threads may call it at once.
 bool keep_op_record(std::uint32_t id, const char* text, std::uint64_t size);
 
-/// Puts all that are kept into a shared region.
+/// Writes all stored records to a shared region.
 void put_op_records(Region& region);
 
-/// Forgets all: nobody may be reading them. Ids are not given again.
+/// Removes all records. No thread may be reading them. Ids are not reused.
 void forget_op_records();
 
 using VisitOpRecord = void (*)(const recording::OpRecord& record, const char* text,

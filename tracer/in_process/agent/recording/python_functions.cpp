@@ -15,14 +15,18 @@ constinit KnownFunctions known_functions;
 
 namespace {
 
-constexpr std::uint64_t kNotForNames = 4;      // A quarter of the arena: op records need room, too.
-constexpr std::uint64_t kSmallFunction = 256;  // Bytes: few take less.
-constexpr std::uint64_t kBytesForAddress = 32;  // Of the arena: one address for so many.
+// A quarter of the arena is kept free for op records.
+constexpr std::uint64_t kNotForNames = 4;
+constexpr std::uint64_t kSmallFunction = 256;  // In bytes; few functions need less.
+// The number of known addresses is limited to one for so many bytes of the arena.
+constexpr std::uint64_t kBytesForAddress = 32;
 
-std::uint32_t function_count = 0;   // In the region: the id of the next one.
-std::uint64_t described_bytes = 0;  // What they take there.
-bool full = false;                  // There was no memory for one.
-IdMap contents;                     // Ids by hash of the description; `check` is more of the hash.
+// Number of functions in the region, which is the id of the next one.
+std::uint32_t function_count = 0;
+std::uint64_t described_bytes = 0;  // Number of bytes that they occupy there.
+bool full = false;                  // True if there was no memory for a function.
+// Ids by hash of the description; `check` contains more bits of the hash.
+IdMap contents;
 
 bool has_room(std::uint64_t bytes) {
   const std::uint64_t arena = current_region()->arena_size;
@@ -37,7 +41,8 @@ std::uint64_t section_size(const FunctionDescription& function) {
   return sizeof(recording::PythonFunction) + text_size(function) + function.positions_size;
 }
 
-// The n-th in a region is the one with the id n. False when there is no room for it.
+// The n-th section of a region is that of the function with id n, counting from 0. Returns false if
+// there is no room.
 bool write_section(const FunctionDescription& function) {
   const recording::PythonFunction header{function.first_line,    function.name_size,
                                          function.file_size,     function.positions_size,
@@ -68,8 +73,8 @@ IdEntry hash_of(const FunctionDescription& function) {
   return {key, kNoFunction, static_cast<std::uint32_t>(whole.high64)};
 }
 
-// The id of the function that is described like this, which is new if there is none;
-// kMergedFunction where that has no room.
+// Returns the id of the function with this description, adding it if there is none, or
+// kMergedFunction if there is no room for it.
 std::uint32_t id_of(const FunctionDescription& function) {
   IdEntry content = hash_of(function);
   const IdEntry* const same = contents.find(content.key);
@@ -85,7 +90,7 @@ std::uint32_t id_of(const FunctionDescription& function) {
   return content.id;
 }
 
-// False where not even that has room.
+// Adds kMergedFunction to a new region. Returns false if there is no room for it.
 bool begin_region() {
   const std::uint32_t serial = current_region()->serial;
   if (known_functions.region != serial) {

@@ -7,36 +7,38 @@
 
 namespace optrace::agent {
 
-// The Python functions and builtins that the region describes. Of the program's objects nothing is
-// kept: a function is known by an address (of its code object or its PyMethodDef) for as long as
-// that means the same, and functions whose descriptions are equal have one id. When the region's
-// content changes, all begins anew.
+// The Python functions and builtins that are described in the region. No reference to the program's
+// objects is held: a function is identified by the address of its code object or PyMethodDef, as
+// long as that is valid. Functions with equal descriptions have the same id. When the content of
+// the region is replaced, all entries are dropped.
 //
-// All of this is called with the GIL held, and what changes it by threads that record nothing
-// meanwhile (Unrecorded): then the record routine may look an address up.
+// All functions here are called with the GIL held. The calling thread records nothing while it
+// changes the data (Unrecorded), so the record routine may look up an address.
 
 constexpr std::uint32_t kNoFunction = 0xFFFFFFFF;
-constexpr std::uint32_t kMergedFunction = 0;  ///< "...": all for which there was no room.
-constexpr std::uint32_t kIsCode = 0;          ///< As the check of a code object's address.
+/// "...", for all functions for which there was no room.
+constexpr std::uint32_t kMergedFunction = 0;
+constexpr std::uint32_t kIsCode = 0;  ///< The `check` of a code object's address.
 
 struct FunctionDescription {
-  const char* text = nullptr;  ///< The name, then the file.
+  const char* text = nullptr;  ///< The name, followed by the file.
   std::uint32_t name_size = 0;
   std::uint32_t file_size = 0;
   std::uint32_t first_line = 0;
-  std::uint32_t minor_version = 0;  ///< Of the interpreter, which decides what positions are.
-  const char* positions = nullptr;  ///< The code object's own bytes.
+  /// Minor version of the interpreter, which determines the format of the positions.
+  std::uint32_t minor_version = 0;
+  const char* positions = nullptr;  ///< Bytes of the code object; not copied.
   std::uint32_t positions_size = 0;
 };
 
 struct KnownFunctions {
-  IdMap ids;                 ///< By address.
-  std::uint32_t region = 0;  ///< They are described in the region of this serial.
+  IdMap ids;                 ///< Ids by address.
+  std::uint32_t region = 0;  ///< Serial of the region that contains the descriptions.
 };
 extern constinit KnownFunctions known_functions;
 
-/// The id of the function at an address, with the `check` that it was described with; kNoFunction
-/// where it has none. While recording runs.
+/// Returns the id of the function at an address that was described with this `check`, or
+/// kNoFunction. Call only while recording.
 inline std::uint32_t known_function(std::uint64_t address, std::uint32_t check) {
   if (known_functions.region != current_region()->serial) {
     return kNoFunction;
@@ -45,18 +47,19 @@ inline std::uint32_t known_function(std::uint64_t address, std::uint32_t check) 
   return entry != nullptr && entry->check == check ? entry->id : kNoFunction;
 }
 
-/// Whether another function would be called "...": it need not be named, then.
+/// Returns true if another function would get the id kMergedFunction, so that its name is not
+/// needed.
 bool functions_are_full();
 
-/// Tells the region's reader of a function, if that doesn't know one like it, and keeps its id. The
-/// result is kMergedFunction where there is no room for it, kNoFunction where there is none at all.
+/// Describes a function in the region, unless an equal one is there, and stores its id. Returns
+/// kMergedFunction if there is no room for it, kNoFunction if there is no room at all.
 std::uint32_t describe_function(std::uint64_t address, std::uint32_t check,
                                 const FunctionDescription& function);
 
-/// The address means nothing any more.
+/// Removes an address that is no longer valid.
 void forget_function(std::uint64_t address);
 
-/// Forgets all of them, and gives the memory back.
+/// Removes all functions and frees the memory.
 void forget_functions();
 
 }  // namespace optrace::agent

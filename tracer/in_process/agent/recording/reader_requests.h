@@ -2,15 +2,15 @@
 
 namespace optrace::agent {
 
-/// Whether the reader of the shared region wants recording to stop, or a plan to be placed.
+/// Returns true if the reader of the shared region has asked to stop recording or to place a plan.
 bool reader_wants_something();
 
-/// As optrace_agent_serve.
+/// Implements optrace_agent_serve.
 int serve_reader();
 
-/// Tells the reader of the modules that the thread has loaded, and places the plans that it has for
-/// them: waits for those, where they may call torch, for two seconds at most, and never for a
-/// reader whose heartbeat has stood still for one.
+/// Reports the modules that the thread has loaded to the reader and places the plans that it has
+/// for them. If the modules may call PyTorch, waits for those plans for up to two seconds, or not
+/// at all if the reader's heartbeat has not changed for one second.
 void tell_loaded_modules();
 
 }  // namespace optrace::agent

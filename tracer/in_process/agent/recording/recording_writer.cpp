@@ -19,7 +19,7 @@ namespace {
 
 using recording::SectionKind;
 
-// Gathers small pieces, so that a module's section is not five system calls.
+// Collects small pieces, so that a module's section does not need five system calls.
 class Output {
  public:
   explicit Output(int file) : file_(file) {}
@@ -131,8 +131,8 @@ int put_module(dl_phdr_info* info, std::size_t, void* argument) {
   return 0;
 }
 
-// Of the modules that the loader lists, in the order in which they were loaded, so many are put, if
-// none was unloaded since.
+// The first `count` modules of the loader's list, which is in load order, have been written,
+// provided that none was unloaded since.
 struct ModulesPut {
   std::uint64_t count = 0;
   std::uint64_t unloaded = 0;
@@ -146,7 +146,8 @@ struct NewModules {
   bool any_of_torch = false;
 };
 
-// Whether its DT_NEEDED have one of torch's libraries. The loader has made addresses of offsets.
+// Returns true if a DT_NEEDED entry names one of PyTorch's libraries. The loader has converted the
+// offsets of the dynamic section to addresses.
 bool needs_torch(const dl_phdr_info& info) {
   const ElfW(Dyn)* dynamic = nullptr;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
@@ -182,13 +183,13 @@ int put_if_new(dl_phdr_info* info, std::size_t size, void* argument) {
   return 0;
 }
 
-// The initial stack of the thread that started the recording, as the arena has it.
+// The initial stack of the thread that started the recording; points into the arena.
 struct InitialStack {
   const recording::Thread* thread = nullptr;
   const recording::InitialFrame* frames = nullptr;
 };
 
-// Writes what the arena holds, but for the initial stack, which it returns.
+// Writes the content of the arena, except the initial stack, which it returns.
 InitialStack write_arena(Output& output, const Region& region) {
   InitialStack initial;
   const std::uint64_t used = __atomic_load_n(&region.arena_used, __ATOMIC_ACQUIRE);
@@ -198,7 +199,7 @@ InitialStack write_arena(Output& output, const Region& region) {
     const auto kind = static_cast<SectionKind>(
         __atomic_load_n(reinterpret_cast<const std::uint32_t*>(&header->kind), __ATOMIC_ACQUIRE));
     if (static_cast<std::uint32_t>(kind) == 0) {
-      break;  // Somebody is still writing; nothing in the recording refers to it.
+      break;  // A thread is still writing the section; nothing in the recording refers to it.
     }
     const std::uint64_t size = header->size;
     if (kind == SectionKind::initial_stack) {
@@ -214,12 +215,12 @@ InitialStack write_arena(Output& output, const Region& region) {
   return initial;
 }
 
-// What the chunks of a recording hold: `next` and `last` link those of one thread, by index.
+// Summary of a chunk. `next` and `last` link the chunks of one thread by index.
 struct CollectedChunk {
-  std::uint64_t has_event[recording::kEventsPerChunk / 64 + 1];  // A bit for each slot.
-  std::uint32_t events;                                          // How many of them are set.
+  std::uint64_t has_event[recording::kEventsPerChunk / 64 + 1];  // One bit for each slot.
+  std::uint32_t events;                                          // Number of bits set.
   std::uint32_t next;                                            // kNoChunk: none.
-  std::uint32_t last;                                            // In a thread's first one.
+  std::uint32_t last;                                            // Valid in a thread's first chunk.
 };
 
 class Chunks {
@@ -230,7 +231,7 @@ class Chunks {
   Chunks(const Chunks&) = delete;
   Chunks& operator=(const Chunks&) = delete;
 
-  // False without memory.
+  // Returns false if memory can't be allocated.
   bool collect() {
     if (!collected_.allocate(count_)) {
       return false;
@@ -253,8 +254,8 @@ class Chunks {
   bool begins_thread(std::uint32_t index) const {
     return is_of_recording(index) && region_.chunk(index)->first == index;
   }
-  // The ones that were there in collect(): a thread that was in a probe when the recording stopped
-  // may have completed its event since.
+  // Writes the events found by collect(). A thread that was in a probe when the recording stopped
+  // may have completed its event since then; that event is not written.
   void put_events(std::uint32_t index, Output& output) const {
     for (std::uint32_t i = 0; i < recording::kEventsPerChunk; ++i) {
       recording::Event event;
@@ -268,7 +269,7 @@ class Chunks {
   const CollectedChunk& operator[](std::uint32_t index) const { return collected_[index]; }
 
  private:
-  // A chunk may be taken by a thread that has not come to use it.
+  // False for a chunk that a thread has taken but not used.
   bool is_of_recording(std::uint32_t index) const {
     return __atomic_load_n(&region_.chunk(index)->round, __ATOMIC_ACQUIRE) == last_started_round();
   }

@@ -4,15 +4,15 @@
 
 namespace optrace::agent {
 
-/// Writes what the agent's own region holds of the last recording, which is over, as a raw
-/// recording. 0, -ENOMEM, or -errno of the write that failed.
+/// Writes the last recording, which must be over, from the agent's own region as a raw recording.
+/// Returns 0, -ENOMEM, or -errno of the failed write.
 int write_recording(int file, const recording::Header& header, Region& region);
 
-/// Puts a section for every loaded module into the region's arena.
+/// Writes a section for every loaded module to the region's arena.
 void put_modules(Region& region);
 
-/// The same for those that were loaded since the last call of either. True if one of them is linked
-/// with torch.
+/// Same for the modules loaded since the last call of either function. Returns true if one of them
+/// is linked with PyTorch.
 bool put_new_modules(Region& region);
 
 }  // namespace optrace::agent

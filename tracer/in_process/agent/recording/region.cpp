@@ -22,17 +22,18 @@ using recording::SectionHeader;
 constexpr std::uint64_t kDefaultLimit = 1ULL << 30;
 constexpr std::uint64_t kSmallestShared = 1ULL << 20;
 constexpr std::uint64_t kLargestShared = 1ULL << 40;
-constexpr std::uint64_t kArenaShare = 4;    // A quarter of a shared region.
-constexpr std::uint32_t kKeptChunks = 256;  // 16 MiB stay for the next recording: fresh memory
-                                            // costs more than what is written to it.
+constexpr std::uint64_t kArenaShare = 4;  // The arena is a quarter of a shared region.
+// 16 MiB are kept for the next recording, because allocating memory costs more than writing to it.
+constexpr std::uint32_t kKeptChunks = 256;
 constexpr std::uint64_t kHeaderSize = kChunkSize;
-// Of addresses; memory as it is written to. The chunks then begin with a huge page.
+// Address space in bytes; memory is allocated when it is written to. With this size, the chunks
+// begin at a huge page.
 constexpr std::uint64_t kPrivateArena = (64ULL << 20) - kHeaderSize;
 static_assert(sizeof(RegionHeader) <= kHeaderSize);
 
-// Address space that shared regions are mapped into by turns. A thread that was held up in a probe
-// since an earlier recording then writes its event where nobody looks, and not into unmapped
-// memory, nor into the next region.
+// Address space for shared regions, two of which are used in turn. A thread delayed in a probe
+// since an earlier recording then writes its event to unused memory, not to unmapped memory or the
+// next region.
 struct Reservation {
   std::uint64_t base = 0;
   std::uint64_t size = 0;
@@ -61,7 +62,7 @@ std::uint64_t map_private(std::uint64_t size, std::uint64_t alignment) {
   return (reinterpret_cast<std::uint64_t>(memory) + alignment - 1) & ~(alignment - 1);
 }
 
-// Lays the region out in fresh memory, all zeros.
+// Initializes the region in new, zero-filled memory.
 void lay_out(Region& region, std::uint64_t base, std::uint64_t arena_size, std::uint64_t capacity,
              bool shared) {
   region = Region{};
@@ -94,7 +95,7 @@ void forget_shared(Reservation& reservation) {
   }
   void* const memory = mmap(as_memory(reservation.base), reservation.size, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  // `region` stays as it is for whoever comes late.
+  // `region` stays unchanged for threads that still use it.
   reservation.mapped = memory == MAP_FAILED;
 }
 
@@ -115,7 +116,7 @@ void zero_taken_chunks(const Region& region) {
   }
 }
 
-// Maps the file over the reservation's addresses, which are made large enough first.
+// Maps the file at the reservation's addresses, enlarging the reservation first if necessary.
 int map_shared(Reservation& reservation, int fd, std::uint64_t size) {
   forget_shared(reservation);
   if (reservation.size < size) {
@@ -152,13 +153,15 @@ bool limit_private_region(std::uint64_t bytes) {
 
 bool use_private_region() {
   Region& region = private_region;
-  if (region.capacity != 0 && region.process != getpid()) {  // Forked: it is all zeros now.
+  // After a fork, the memory is all zeros.
+  if (region.capacity != 0 && region.process != getpid()) {
     lay_out(region, reinterpret_cast<std::uint64_t>(region.header), kPrivateArena, region.capacity,
             false);
   }
   std::uint64_t wanted = private_limit / kChunkSize;
   wanted = wanted < kNoChunk / 2 ? wanted : kNoChunk / 2;
-  for (; region.capacity == 0 && wanted > 0; wanted /= 2) {  // Less where addresses are rationed.
+  // Fewer chunks if address space is limited.
+  for (; region.capacity == 0 && wanted > 0; wanted /= 2) {
     const std::uint64_t size = kHeaderSize + kPrivateArena + wanted * kChunkSize;
     const std::uint64_t base = map_private(size, kHugePage);
     if (base != 0) {
@@ -184,12 +187,12 @@ int use_shared_region(int fd, std::uint64_t bytes) {
   if (fstat(fd, &about) != 0) {
     return -errno;
   }
-  // One that is long enough may be sealed, and longer than this process may make a file.
+  // A file that is long enough may be sealed, or longer than this process may make a file.
   if (static_cast<std::uint64_t>(about.st_size) < size &&
       ftruncate(fd, static_cast<off_t>(size)) != 0) {
     return -errno;
   }
-  // Where it can be: a file that gets shorter would kill whoever writes behind its end.
+  // Where supported: writing beyond the end of a truncated file would kill the process.
   fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
   Reservation& reservation = reservations[next_reservation];
   const int result = map_shared(reservation, fd, size);
@@ -207,7 +210,7 @@ int use_shared_region(int fd, std::uint64_t bytes) {
 
 void drop_shared_region() {
   if (current != nullptr && current->shared) {
-    current->process = 0;  // Nobody's.
+    current->process = 0;  // Not owned by any process.
   }
   forget_all_shared();
 }

@@ -6,28 +6,31 @@
 
 namespace optrace::agent {
 
-// Where a recording is kept: memory laid out as recording_format.h says, of the agent's own or
-// shared with a reader. Nothing that the agent relies on is read from it, since a reader may write
-// there what it wants: it is all in a Region, which lies in the agent.
+// Memory for a recording, laid out as in recording_format.h. It belongs to the agent or is shared
+// with a reader. The agent relies on nothing that it reads from there, because a reader may
+// overwrite it; its own state is in a Region, which is in the agent's memory.
 
 constexpr std::uint32_t kNoChunk = 0xFFFFFFFF;
 
 struct Region {
   recording::RegionHeader* header = nullptr;
-  std::uint64_t arena = 0;       ///< Address of the arena,
-  std::uint64_t arena_size = 0;  ///< and its bytes.
+  std::uint64_t arena = 0;       ///< Address of the arena.
+  std::uint64_t arena_size = 0;  ///< Size of the arena in bytes.
   std::uint64_t chunks = 0;      ///< Address of the first chunk, a multiple of kChunkSize.
-  std::uint32_t capacity = 0;    ///< Chunks; 0: there is no memory.
-  bool shared = false;           ///< Chunks come back; else each is taken once.
-  std::int32_t process = 0;      ///< A forked child has no part in its parent's.
-  std::uint32_t serial = 0;      ///< Names this content: the arena is empty when it changes.
+  std::uint32_t capacity = 0;    ///< Number of chunks; 0: no memory.
+  /// True if chunks are returned by a reader; otherwise each is used once.
+  bool shared = false;
+  std::int32_t process = 0;  ///< Owner; a forked child must not use its parent's region.
+  std::uint32_t serial = 0;  ///< Identifies the content; changes when the arena is emptied.
 
   // Accessed atomically.
   std::uint64_t arena_used = 0;
-  std::uint64_t taken = 0;  ///< Chunks, of all recordings in it; the next one's `order`.
-  std::uint64_t lost = 0;   ///< Events of this recording that found no room.
-  // Why nobody waits for a chunk now: what `freed` and `heartbeat` were when somebody gave up.
-  std::uint32_t gave_up = 0;  ///< GaveUp
+  /// Number of chunks taken by all recordings in it; `order` of the next one.
+  std::uint64_t taken = 0;
+  std::uint64_t lost = 0;  ///< Lost events of this recording.
+  // Values of `freed` and `heartbeat` when a thread stopped waiting for a chunk. Until they change,
+  // no thread waits again.
+  std::uint32_t gave_up = 0;  ///< A GaveUp.
   std::uint32_t gave_up_freed = 0;
   std::uint32_t gave_up_heartbeat = 0;
 
@@ -45,36 +48,37 @@ inline recording::Event* events_of(recording::ChunkHeader* header) {
   return reinterpret_cast<recording::Event*>(header) + 1;
 }
 
-/// The region that recordings go into; null before the first one.
+/// Returns the region that recordings are written to, or null before the first one.
 Region* current_region();
 
-/// Bounds the chunks of the agent's own region, in bytes. False when it is there already.
+/// Limits the chunks of the agent's own region, in bytes. Returns false if the region already
+/// exists.
 bool limit_private_region(std::uint64_t bytes);
 
-/// Makes the agent's own region the current one. False without memory.
+/// Makes the agent's own region the current one. Returns false if memory can't be allocated.
 bool use_private_region();
 
-/// Makes the file at least `bytes` long and a fresh region of its first `bytes` the current one. 0
-/// or -errno.
+/// Makes the file at least `bytes` long, creates a region in its first `bytes` and makes it the
+/// current one. Returns 0 or -errno.
 int use_shared_region(int fd, std::uint64_t bytes);
 
-/// Gives a shared region's memory back; recording takes a new one.
+/// Frees a shared region's memory; a recording then needs a new region.
 void drop_shared_region();
 
-/// Whether the calling process may record into the current region.
+/// Returns true if the calling process may record into the current region.
 bool region_is_usable();
 
-/// Empties the agent's own region. What was much gives its memory back, but not its addresses.
+/// Empties the agent's own region. Frees most of its memory but keeps the address range.
 void clear_region(Region& region);
 
-/// Gives the memory of the agent's own region back.
+/// Frees the memory of the agent's own region.
 void release_region();
 
-/// Room for a section of `size` bytes in the arena, all zeros; null when there is none. Signals
-/// are to be blocked until it is complete. Several threads may be at it at once.
+/// Returns zero-filled space for a section of `size` bytes in the arena, or null if there is none.
+/// Signals must stay blocked until the section is complete. Several threads may call it at once.
 void* begin_section(Region& region, std::uint64_t size);
 
-/// The content that begin_section gave is there.
+/// Marks the section that begin_section returned as complete.
 void complete_section(void* content, recording::SectionKind kind, std::uint32_t round = 0);
 
 }  // namespace optrace::agent

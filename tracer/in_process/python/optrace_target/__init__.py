@@ -1,1 +1,1 @@
-"""What runs in the traced interpreter: finds the op, makes a sample call, records it."""
+"""Code that runs in the traced interpreter: finds the op, makes a sample call, records it."""

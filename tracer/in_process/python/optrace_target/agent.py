@@ -1,4 +1,4 @@
-"""The agent's C interface (tracer/in_process/agent/interface/agent.h) as Python calls."""
+"""Python wrapper of the agent's C interface (tracer/in_process/agent/interface/agent.h)."""
 import ctypes
 import errno
 import os
@@ -30,7 +30,7 @@ class _Place(ctypes.Structure):
 
 
 def _loaded_as(link):
-    """Under which name the loader knows the memory that `link` leads to, if it is mapped."""
+    """Returns the name under which the loader knows the file that `link` refers to, if mapped."""
     place = _Place()
     with open("/proc/self/maps", "rb") as maps:
         for line in maps:
@@ -43,10 +43,10 @@ def _loaded_as(link):
 
 
 def load(path, loader):
-    """A library, which `path` may name by a descriptor of sealed memory.
+    """Loads a library; `path` may refer to sealed memory by a descriptor.
 
-    That memory is another one for each trace, so the loader can't tell that it has its content
-    already. It tells names apart, and descriptors' numbers are used again.
+    Each trace uses different memory with the same content, which the loader can't recognize. It
+    distinguishes libraries by name, and descriptor numbers are reused.
     """
     link = os.fsencode(os.readlink(path)) if path.startswith("/proc/self/fd/") else b""
     if not link.startswith(b"/memfd:optrace-"):
@@ -89,10 +89,14 @@ class _DeviceFunctions(ctypes.Structure):
 
 
 class Agent:
-    """`start` and `stop` are the bare C functions: a wrapper's frames would be recorded."""
+    """The agent. `start` and `stop` are the bare C functions, because a wrapper's frames would be
+    recorded.
+    """
 
     def __init__(self, path, use_jumps, keeps_gil=True):
-        """`keeps_gil`: giving it up would be part of what is recorded, where that is this thread."""
+        """With `keeps_gil`, calls keep the GIL; releasing it would be recorded if this thread is
+        traced.
+        """
         try:
             self._library = load(path, ctypes.PyDLL if keeps_gil else ctypes.CDLL)
         except OSError as error:
@@ -104,9 +108,10 @@ class Agent:
         self.stop = self._library.optrace_agent_stop
 
     def place(self, plan, at_once=True, file=None):
-        """`at_once`: nobody can be in what is probed; else jumps come once that has turned out.
+        """Places a plan's probes.
 
-        `file` is where the plan can be read, if not under its name.
+        `at_once` asserts that no thread can be inside the probed functions; otherwise jumps are
+        placed once this is certain. `file` is the path to read the plan from, if not its own.
         """
         use_jumps = 0 if not self.use_jumps else 1 if at_once else 2
         placed = self._library.optrace_agent_place_from(
@@ -114,7 +119,7 @@ class Agent:
         self.check("placing probes", placed)
 
     def enter(self, descriptor):
-        """Nobody else may trace this process until leave(). Forked children close `descriptor`."""
+        """Claims this process for one trace until leave(). Forked children close `descriptor`."""
         result = self._library.optrace_agent_enter(descriptor)
         if result == -errno.EBUSY:
             raise Problem(FAILED, "the process is being traced already",
@@ -122,11 +127,14 @@ class Agent:
         self.check("tracing the process", result)
 
     def leave(self):
-        """Whatever can be taken out again is. Ends recording, too."""
+        """Undoes all that can be undone. Also ends recording."""
         self._library.optrace_agent_leave()
 
     def start_on_main_thread(self, patience):
-        """Whether Python calls are recorded, too. `patience`, in seconds, is for the interpreter."""
+        """Returns true if Python calls are recorded, too.
+
+        `patience` is the time in seconds to wait for the interpreter.
+        """
         result = self._library.optrace_agent_start_on_main_thread(
             ctypes.cast(self.start, ctypes.c_void_p), ctypes.c_uint64(int(patience * 1000)))
         if result == -errno.ETIMEDOUT:
@@ -136,7 +144,7 @@ class Agent:
         return result == 1
 
     def _hear_of_the_device(self):
-        """Has an emulated CUDA device, where there is one, tell what is asked of it."""
+        """Makes an emulated CUDA device, if there is one, report the calls that it gets."""
         use = getattr(ctypes.PyDLL(None), "optrace_device_use", None)
         if use is not None:
             self.check("telling the emulated device who records",
@@ -148,13 +156,16 @@ class Agent:
             for name, _ in _DeviceFunctions._fields_])
 
     def share(self, descriptor):
-        """What is recorded from the next start on goes to the memory that this leads to."""
+        """Makes recordings use the memory of this descriptor from the next start on."""
         size = ctypes.c_uint64(os.fstat(descriptor).st_size)
         self.check("sharing memory with the command",
                    self._library.optrace_agent_share(descriptor, size))
 
     def record_ops(self, path):
-        """From the next start on, records ops too. What the trace lacks if not, in sentences."""
+        """Records ops, too, from the next start on.
+
+        Returns sentences on missing data, empty on success.
+        """
         try:
             self.start, self.stop = load_op_records(self._library, path)
         except OSError as error:
@@ -163,9 +174,10 @@ class Agent:
         return []
 
     def record_device_activity(self, path, torch=None):
-        """Records what devices do, too. What the trace lacks if not, in sentences.
+        """Records device activity, too.
 
-        From the next start on; with `torch`, once it uses CUDA, if it does.
+        Starts at the next start of a recording; with `torch`, once the process uses CUDA. Returns
+        sentences on missing data, empty on success.
         """
         try:
             activity = DeviceActivity(self._library, path, self.start, self.stop)
@@ -180,9 +192,10 @@ class Agent:
         return []
 
     def record_cuda_calls(self, path):
-        """Records what CUDA's libraries are asked for, too. What the trace lacks if not.
+        """Records calls of CUDA's libraries, too.
 
-        From now on until the agent's probes are removed, while it records.
+        From now on, until the agent's probes are removed, while it records. Returns sentences on
+        missing data, empty on success.
         """
         try:
             start = ctypes.PyDLL(path).optrace_cuda_calls_start
@@ -196,15 +209,19 @@ class Agent:
         return []
 
     def python(self, on):
-        """False when this process's Python calls can't be recorded; the rest still can."""
+        """Turns Python events on or off. Returns false if this process's Python calls can't be
+        recorded; the other events still can.
+        """
         return self._library.optrace_agent_python(1 if on else 0) == 0
 
     def look_for_missing_python(self):
-        """Before recording stops: whether each thread has its Python events is in the recording."""
+        """Checks each thread's Python events and stores the result in the recording. Call before
+        recording stops.
+        """
         self._library.optrace_agent_python_missing()
 
     def record_live_functions(self):
-        """The Python functions that were called before recording began, and still run."""
+        """Records the live Python functions that were called before recording began."""
         self._library.optrace_agent_python_frames()
 
     def write(self, path):

@@ -1,7 +1,7 @@
-"""The tracer in a process that was running already, in a thread that it gets from `attach.py`.
+"""The tracer in a process that was already running, on a thread provided by `attach.py`.
 
-The command says when to begin and when to end. When it is gone, tracing ends at once. Nothing may
-stay behind: no probe, no descriptor, no thread.
+The command starts and stops the tracing. When the command exits, tracing ends immediately. No
+probe, descriptor or thread may remain.
 """
 import os
 import sys
@@ -14,14 +14,14 @@ from .problem import FAILED, Problem, first_line
 
 
 def serve(socket):
-    """`socket` is connected to the command, and stays the caller's."""
+    """Serves the command. `socket` is connected to it and remains owned by the caller."""
     connection = Connection(socket)
     try:
         _Tracing(connection, socket.fileno()).run()
     except Problem as problem:
         connection.send("problem", what=problem.what, remedy=problem.remedy)
     except OSError:
-        pass  # The command is gone.
+        pass  # The command has exited.
     except Exception as error:
         connection.send("problem", what="the tracer failed in the process (%s)" % first_line(error),
                         remedy="Report it with this line.")
@@ -42,7 +42,7 @@ class _Tracing:
         connection.send("program", arguments=list(getattr(sys, "orig_argv", sys.argv)))
         connection.send("imported", meta=of_torch(self._torch))
         order, descriptors = connection.receive_with_region()
-        # Where this process can't see the command's files, they come open.
+        # Files of the command that this process can't access are passed as open descriptors.
         files = {name: "/proc/self/fd/%d" % descriptor
                  for name, descriptor in zip(order.get("files", ()), descriptors[1:])}
         try:
@@ -62,8 +62,8 @@ class _Tracing:
         connection = self._connection
         for plan in order["plans"]:
             agent.place(plan, at_once=False, file=files.get(plan))
-            # A thread that never rests keeps the int3s of all plans from becoming jumps; to wait
-            # for it once is enough.
+            # A thread that makes no system call prevents the int3s of all plans from becoming
+            # jumps; waiting for it once is enough.
             agent.use_jumps = agent.use_jumps and agent.counters().jumps != 0
         warnings = agent.record_ops(order["op_agent"]) if order["op_agent"] else []
         if order["activity_agent"]:

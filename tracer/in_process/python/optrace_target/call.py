@@ -1,4 +1,4 @@
-"""One call of an op, made anew for every run, and its backward pass."""
+"""One call of an op, created anew for every run, and its backward pass."""
 from . import samples
 from .problem import FAILED, USAGE, Problem, first_line
 
@@ -6,11 +6,12 @@ from .problem import FAILED, USAGE, Problem, first_line
 class Call:
     def __init__(self, sample, function, positional, keywords, text, in_place=False, make=None,
                  process=None):
-        """`function` is called with the arguments; `text` is that call as a person would type it.
+        """Describes a call of `function`; `text` is its source form for display.
 
-        What a call changes (a module, an optimizer) is made anew for each: make() gives what to
-        call, and its parameters and buffers; `function` is None then. `process` picks from a result what its
-        derivative is defined for; it is used where the result itself can't be run backward.
+        An object that a call changes (a module, an optimizer) is created anew for each run:
+        make() then returns the function to call and its parameters and buffers, and `function` is
+        None. `process` extracts the part of a result for which a derivative is defined; it is
+        used if the result itself can't be run backward.
         """
         self.sample = sample
         self.text = text
@@ -25,7 +26,7 @@ class Call:
         self.inputs = sample.described([positional, keywords])
 
     def prepare(self, requires_grad):
-        """A Run with fresh tensors and no gradients from before."""
+        """Returns a Run with new tensors and no previous gradients."""
         tensors, leaves = self.sample.fresh(requires_grad, as_leaves=not self.in_place)
         arguments = [samples.filled(value, tensors) for value in self._positional]
         keywords = {name: samples.filled(value, tensors)
@@ -37,24 +38,28 @@ class Call:
 
 
 class Run:
-    """What one run of a call needs, and what it changes."""
+    """The inputs of one run of a call, and the objects that it changes."""
 
     def __init__(self, function, arguments, keywords, leaves, parts):
         self.function = function
         self.arguments = arguments
         self.keywords = keywords
-        self._leaves = leaves  # Tensors whose gradients are of interest.
+        self._leaves = leaves  # Tensors whose gradients are compared.
         self._parts = parts  # Parameters and buffers.
 
     def outcome(self, result):
-        """All that the run gave or changed: result, arguments, gradients, parameters."""
+        """Returns everything that the run returned or changed: result, arguments, gradients,
+        parameters.
+        """
         return [result, self.arguments, self.keywords,
                 [leaf.grad for leaf in self._leaves],
                 [(part, part.grad) for part in self._parts if part.is_leaf]]
 
 
 class Backward:
-    """What of an op's result is summed and run backward; found out once, outside recordings."""
+    """The part of an op's result that is summed and run backward. Determined once, outside
+    recordings.
+    """
 
     def __init__(self, torch, call):
         self._torch = torch
@@ -65,15 +70,15 @@ class Backward:
         except RuntimeError as error:
             if call.in_place or "leaf Variable" not in str(error):
                 raise
-            call.in_place = True  # It does not say so in its name.
+            call.in_place = True  # Its name does not show this.
             run = call.prepare(True)
             result = run.function(*run.arguments, **run.keywords)
         candidates = [(None, *candidate) for candidate in self._candidates(result)]
-        # Some derivatives refuse a sum's gradient, one number repeated by strides of 0.
+        # Some derivatives reject the gradient of a sum, one number repeated with strides of 0.
         candidates += [(None, keys, real, "gradient")
                        for _, keys, real, reduction in candidates if reduction == "sum"]
         if call.process is not None:
-            # Asked second: it is a step that nobody who calls the op would see.
+            # Tried second, because this step is not visible in the call.
             processed = call.process(result)
             if processed is not result:
                 candidates += [(call.process, *candidate)
@@ -88,7 +93,7 @@ class Backward:
             try:
                 self.run(run.function(*run.arguments, **run.keywords))
                 break
-            except Exception as error:  # Whatever a derivative may raise.
+            except Exception as error:  # A derivative may raise any exception.
                 failure = failure or error
         else:
             self.process, self.selection, self.real, self.reduction = candidates[0]
@@ -96,7 +101,7 @@ class Backward:
                           "Leave out --backward for this op.") from failure
 
     def run(self, result):
-        """As the recording does it (session.py), which can't afford a frame of ours."""
+        """Does the same as the recording (session.py), which must not add a frame of its own."""
         if self.process is not None:
             result = self.process(result)
         for key in self.selection:
@@ -112,13 +117,13 @@ class Backward:
 
     @property
     def text(self):
-        """What is called on the result, as a person would type it."""
+        """The call on the result in its source form."""
         return ("".join("[%r]" % key for key in self.selection) + ".real" * self.real
                 + {"sum": ".sum().backward()", "gradient": ".backward(ones)",
                    None: ".backward()"}[self.reduction])
 
     def _candidates(self, result):
-        """(keys, whether complex, how it becomes one number) of each part of a result."""
+        """Returns (keys, is complex, reduction to one number) of each part of a result."""
         torch = self._torch
         found = []
         stack = [((), result)]

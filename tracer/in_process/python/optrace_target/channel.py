@@ -1,10 +1,10 @@
-"""The socket to the command: one JSON object a line, both ways."""
+"""The socket to the command: one JSON object per line, in both directions."""
 import json
 import os
 
 
 class Channel:
-    """Ends the process when the command is gone: then nobody wants the answer."""
+    """Ends the process when the command has exited, because the answer is then not needed."""
 
     def __init__(self, descriptor):
         self._descriptor = descriptor

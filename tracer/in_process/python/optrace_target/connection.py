@@ -1,4 +1,4 @@
-"""How a traced program and the command talk, and how the program is kept out of it meanwhile."""
+"""Connection between a traced program and the command, isolated from the program's own code."""
 import _signal
 import _socket
 import array
@@ -9,18 +9,18 @@ import os
 
 from .problem import FAILED, Problem
 
-_HIGH_DESCRIPTOR = 256  # Programs know the numbers of their own files.
+_HIGH_DESCRIPTOR = 256  # Programs may rely on the numbers of their own files.
 _MOST_DESCRIPTORS = 250
-# A fault's own signals are never blocked: the system ends a process that can't take one.
+# Signals caused by a fault are never blocked, because the kernel ends a process that blocks one.
 _FAULTS = {_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
            _signal.SIGTRAP, _signal.SIGSYS}
 
 
 class Quiet:
-    """What runs inside is none of the program's: no signal handler, no collection of its."""
+    """Runs no signal handler of the program and no garbage collection inside the block."""
 
     def __enter__(self):
-        # Handlers that are due already run here, in front of it.
+        # Pending handlers run here, before the block.
         self._blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK,
                                                 _signal.valid_signals() - _FAULTS)
         self._collects = gc.isenabled()
@@ -33,7 +33,7 @@ class Quiet:
 
 
 class Connection:
-    """One JSON object a line, both ways, over the command's socket; raises OSError."""
+    """Sends and receives one JSON object per line over the command's socket. Raises OSError."""
 
     def __init__(self, socket):
         self._received = b""
@@ -41,7 +41,7 @@ class Connection:
 
     @classmethod
     def to(cls, address, patience):
-        """`patience` is how many seconds the command may take to answer."""
+        """Connects to the command. `patience` is the time in seconds that it may take to answer."""
         socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
             socket = _high(socket)
@@ -65,9 +65,9 @@ class Connection:
         return message
 
     def receive_with_region(self):
-        """The next message, and the descriptors that came with it, which are the caller's.
+        """Returns the next message and the descriptors sent with it, which the caller owns.
 
-        The first is the memory that is shared with the command.
+        The first descriptor is the memory shared with the command.
         """
         message, descriptors = self._receive_with_descriptors()
         if len(descriptors) != 1 + len(message.get("files", ())):
@@ -100,7 +100,7 @@ class Connection:
 def _high(socket):
     try:
         number = fcntl.fcntl(socket.fileno(), fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
-    except OSError:  # Fewer are allowed here.
+    except OSError:  # The limit of descriptors is lower.
         return socket
     socket.close()
     return _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, number)

@@ -1,10 +1,10 @@
-"""What the command is told of a traced process."""
+"""Description of a traced process for the command."""
 import os
 import sys
 
 
 def of_torch(torch):
-    """The part of a trace's meta (docs/trace-format.md) that is the same for calls and programs."""
+    """Returns the part of a trace's meta (docs/trace-format.md) common to calls and programs."""
     return {
         "torch": {"version": torch.__version__, "git_version": torch.version.git_version,
                   "cuda": torch.version.cuda, "debug": bool(torch.version.debug)},
@@ -15,7 +15,7 @@ def of_torch(torch):
 
 
 def interpreter_file():
-    """libpython where there is one, else the executable."""
+    """Returns the path of libpython if it is loaded, else of the executable."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
             path = line.rstrip("\n").partition("/")[2]
@@ -25,7 +25,7 @@ def interpreter_file():
 
 
 def shortfalls(counters, hooked):
-    """What the trace lacks, a sentence each."""
+    """Returns a sentence for each kind of missing data."""
     warnings = []
     if counters.no_room:
         warnings.append("%d functions could not be probed: no memory is free within 2 GB of "
@@ -42,6 +42,6 @@ def shortfalls(counters, hooked):
 
 
 def _op_names(torch):
-    """`add_Tensor`, as in at::_ops::add_Tensor, to `aten::add.Tensor`."""
+    """Maps `add_Tensor`, as in at::_ops::add_Tensor, to `aten::add.Tensor`."""
     return {name[len("aten::"):].replace(".", "_"): name
             for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}

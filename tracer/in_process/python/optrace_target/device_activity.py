@@ -1,15 +1,17 @@
-"""The C interface of what records devices' work (tracer/in_process/device_activity/) as Python calls."""
+"""Python wrapper of the C interface that records device activity
+(tracer/in_process/device_activity/).
+"""
 import ctypes
 import os
 
 
 class DeviceActivity:
-    """`start` and `stop` are bare C functions, like the agent's, and do what those do as well."""
+    """Device activity. `start` and `stop` are bare C functions that also call those passed in."""
 
     def __init__(self, agent, path, start, stop):
-        """`agent` is the agent's own library; `start` and `stop` what starts and stops a recording.
+        """`agent` is the agent's own library; `start` and `stop` start and stop a recording.
 
-        Raises OSError where the library that is given can't be used.
+        Raises OSError if the library at `path` can't be used.
         """
         self._library = library = ctypes.PyDLL(path)
         functions = {name: getattr(agent, "optrace_agent_" + name)
@@ -24,10 +26,10 @@ class DeviceActivity:
         self.stop = library.optrace_activity_stop
 
     def begin_with_cuda(self, torch):
-        """Begins as soon as CUDA is in use, in this process or one that it forks before.
+        """Begins as soon as CUDA is used, in this process or in one forked before that.
 
-        CUPTI may bring the driver up, and a process that was forked after that can't use CUDA. torch
-        calls what is queued as the last act of its own initialization; a C function leaves no frame
+        CUPTI may initialize the driver, and a process forked after that can't use CUDA. PyTorch
+        calls queued functions at the end of its own initialization; a C function adds no frame
         there.
         """
         if torch.cuda.is_initialized():

@@ -1,4 +1,4 @@
-"""What the user said about a call's arguments: --shape, --dtype, --input, --requires-grad."""
+"""The user's options for a call's arguments: --shape, --dtype, --input, --requires-grad."""
 import ast
 
 from .opinfo import Collected
@@ -19,7 +19,7 @@ class Given:
 
     @property
     def adapts(self):
-        """Whether a sample's tensors are changed."""
+        """True if a sample's tensors are changed."""
         return bool(self.shapes or self.dtypes)
 
     def _dtype(self, text):
@@ -31,7 +31,9 @@ class Given:
         return dtype
 
     def adapt(self, sample, values):
-        """Gives a sample's tensors the shapes and dtypes asked for. `values` mention them."""
+        """Gives a sample's tensors the requested shapes and dtypes. `values` refer to the
+        tensors.
+        """
         names = [tensor["name"] for tensor in sample.described(values)] or sample.names
         for option, wanted in (("--shape", self.shapes), ("--dtype", self.dtypes)):
             for name, _ in wanted:
@@ -47,12 +49,12 @@ class Given:
             sample.convert(dtype, name)
 
     def module_dtype(self):
-        """What a module's parameters become, or None."""
+        """The dtype of a module's parameters, or None to keep it."""
         return next((dtype for name, dtype in self.dtypes
                      if name is None and (dtype.is_floating_point or dtype.is_complex)), None)
 
     def arguments(self):
-        """(positional, keywords, sample) that --input's expression stands for."""
+        """Returns (positional, keywords, sample) for --input's expression."""
         positional, keywords = evaluated(self._torch, "--input", self.expression)
         tensors = Collected(self._torch)
         positional = tensors.named(positional)
@@ -62,9 +64,9 @@ class Given:
 
 
 def evaluated(torch, what, text):
-    """(positional, keywords) of a call whose arguments are `text`, as Python evaluates them."""
+    """Evaluates the arguments `text` of a call as Python does. Returns (positional, keywords)."""
     remedy = "Write it as between a call's brackets: 'torch.randn(2, 3), dim=1'."
-    # The newline: a comment would hide the bracket.
+    # With the newline, a comment does not hide the bracket.
     source = "%s(%s\n)" % (_CALLED, text)
     try:
         tree = ast.parse(source, mode="eval")
@@ -80,6 +82,6 @@ def evaluated(torch, what, text):
     torch.manual_seed(0)
     try:
         return eval(compile(tree, "<%s>" % what, "eval"), names)
-    except Exception as error:  # It is the user's own code.
+    except Exception as error:  # The expression is the user's own code.
         raise Problem(USAGE, "%s: '%s' failed (%s)" % (what, text, first_line(error)),
                       "torch, nn, F (torch.nn.functional) and math can be used in it.") from error

@@ -1,13 +1,14 @@
-"""The op-record agent's C interface (tracer/in_process/op_records/op_records.h) as Python calls."""
+"""Python wrapper of the op-record agent's C interface
+(tracer/in_process/op_records/op_records.h).
+"""
 import ctypes
 import os
 
 
 def load_op_records(agent, path):
-    """What starts and stops a recording with op records in it: bare C functions, like the agent's.
+    """Returns the bare C functions that start and stop a recording with op records.
 
-    `agent` is the agent's own library. Raises OSError where the library that is given can't be
-    used.
+    `agent` is the agent's own library. Raises OSError if the library at `path` can't be used.
     """
     library = ctypes.PyDLL(path)
     functions = _Functions(*[ctypes.cast(getattr(agent, "optrace_agent_" + name), ctypes.c_void_p)
@@ -19,17 +20,18 @@ def load_op_records(agent, path):
 
 
 def dispatch_tables(torch, ops):
-    """What a trace's meta says of the ops that occurred (docs/trace-format.md).
+    """Returns the part of a trace's meta for the ops that occurred (docs/trace-format.md).
 
-    `dispatch_tables` has the kernel for each dispatch key; `boxed_kernels` where those kernels were
-    registered that take their arguments on a stack, whatever the op.
+    `dispatch_tables` contains the kernel for each dispatch key. `boxed_kernels` contains the
+    places that registered boxed kernels, which take their arguments on a stack and work for any
+    op.
     """
     tables, boxed = {}, {}
     for op in ops:
         try:
             tables[op] = torch._C._dispatch_dump_table(op)
             registrations = torch._C._dispatch_dump(op)
-        except RuntimeError:  # It is no op, or one no longer.
+        except RuntimeError:  # Not an op, or no longer registered.
             continue
         places = [line.partition(": ")[2].partition(" :: ")[0]
                   for line in registrations.splitlines() if line.endswith("[ boxed ]")]

@@ -1,10 +1,10 @@
-"""Sample calls from PyTorch's own test databases, which every wheel brings along.
+"""Sample calls from PyTorch's own test databases, which every wheel contains.
 
-torch.testing._internal has op_db (OpInfo), module_db (ModuleInfo) and optim_db; how a sample is
-made is said in torch/testing/_internal/opinfo/core.py. Importing them takes seconds, so that
-happens only when the sample table has nothing. They were made for PyTorch's tests, whose
-test-case class derives from the package expecttest's: where that is not installed, an empty class
-takes its place while the import lasts. Samples need nothing of it.
+torch.testing._internal contains op_db (OpInfo), module_db (ModuleInfo) and optim_db;
+torch/testing/_internal/opinfo/core.py describes how a sample is created. Importing them takes
+seconds, so they are imported only if the sample table has no entry. They were written for
+PyTorch's tests, whose test-case class derives from one of the package expecttest. If that is not
+installed, an empty class replaces it during the import; samples don't need it.
 """
 import contextlib
 import itertools
@@ -17,21 +17,23 @@ import types
 from .problem import first_line
 from .samples import Named, Sample
 
-_MOST_SAMPLES = 24  # Of one op; some have thousands.
+_MOST_SAMPLES = 24  # Per op; some have thousands.
 
 
 class OpInfoDatabase:
-    """op_db and module_db, read when first asked for. `missing` says why there are none."""
+    """op_db and module_db, imported when first used. `missing` is the reason if that fails."""
 
     def __init__(self, torch, device):
         self._torch = torch
         self._device = device
-        self._ops = None  # By every name that an op is known by.
+        self._ops = None  # By each name of an op.
         self._modules = {}
         self.missing = None
 
     def find(self, *names):
-        """The OpInfos known by one of the names, those of the first name first, each once."""
+        """Returns the OpInfos known by one of the names, in the order of the names, without
+        duplicates.
+        """
         self._load()
         found = []
         for name in names:
@@ -39,23 +41,23 @@ class OpInfoDatabase:
         return found
 
     def names(self):
-        """All names that find() knows."""
+        """Returns all names known to find()."""
         self._load()
         return list(self._ops)
 
     def samples(self, info, differentiable):
-        """Yields (positional, keywords, Sample, prepare for backward) of an OpInfo."""
+        """Yields (positional, keywords, Sample, process for backward) of an OpInfo."""
         torch = self._torch
         differentiable = differentiable and info.supports_autograd
         dtype = self._dtype(info, differentiable)
-        # Some samples are drawn from other generators than torch's.
+        # Some samples are drawn from generators other than PyTorch's.
         random.seed(0)
         torch.manual_seed(0)
         drawn = list(itertools.islice(
             info.sample_inputs(self._device, dtype, requires_grad=info.supports_autograd
                                and (dtype.is_floating_point or dtype.is_complex)),
             _MOST_SAMPLES))
-        drawn.sort(key=_plainness)  # Stable: PyTorch's own order among the equally plain.
+        drawn.sort(key=_plainness)  # Stable: equally plain samples keep PyTorch's order.
         for sample in drawn:
             tensors = Collected(torch)
             positional = tensors.named([sample.input, *sample.args])
@@ -111,13 +113,13 @@ class OpInfoDatabase:
             names = [full, info.name, info.aten_name, *(alias.name for alias in info.aliases)]
             for name in dict.fromkeys(names):
                 known = self._ops.setdefault(name, [])
-                # A name's own OpInfo comes before variants, and before those that only share it.
+                # A name's own OpInfo precedes variants and OpInfos that only share the name.
                 known.insert(0 if name == full else len(known), info)
         self._modules = {info.module_cls: info for info in module_db}
 
 
 class Collected:
-    """Takes the tensors out of a call's arguments, and gives each a name."""
+    """Extracts the tensors from a call's arguments and names them."""
 
     def __init__(self, torch):
         self._torch = torch
@@ -125,7 +127,9 @@ class Collected:
         self._flagged = set()
 
     def named(self, value, name=None):
-        """`value` with a Named in place of each tensor; `name` is the argument's, if known."""
+        """Returns `value` with each tensor replaced by a Named; `name` is the argument's, if
+        known.
+        """
         if isinstance(value, self._torch.Tensor):
             for known, tensor in self._tensors.items():
                 if tensor is value:
@@ -146,7 +150,10 @@ class Collected:
         return value
 
     def sample(self, device, all_differentiable=False):
-        """The tensors. Those that required a gradient will, or all that can."""
+        """Returns the tensors as a Sample.
+
+        Those that required a gradient will do so, or all that can.
+        """
         flagged = self._flagged
         if all_differentiable:
             flagged = {name for name, tensor in self._tensors.items()
@@ -163,7 +170,7 @@ def _names():
 
 
 def _plainness(sample):
-    """Less is plainer: a first tensor with dimensions, and nothing empty."""
+    """Sort key, smaller for plainer samples: nothing empty, and a first tensor with dimensions."""
     tensors = []
     _find_tensors([sample.input, sample.args, sample.kwargs], tensors)
     if any(tensor.numel() == 0 for tensor in tensors):
@@ -183,7 +190,9 @@ def _find_tensors(value, found):
 
 @contextlib.contextmanager
 def _temporary_files_removed():
-    """PyTorch's test modules make folders that they mean to remove at exit. We leave by os._exit."""
+    """Removes temporary folders, which PyTorch's test modules remove at exit; os._exit skips
+    that.
+    """
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
@@ -195,9 +204,9 @@ def _temporary_files_removed():
 
 @contextlib.contextmanager
 def _for_import():
-    """What PyTorch's test modules need to be importable, taken back afterwards.
+    """Makes PyTorch's test modules importable, and undoes all changes afterwards.
 
-    They read the command line, and say what they miss on standard output and error.
+    They read the command line and report missing packages on standard output and error.
     """
     arguments, sys.argv = sys.argv, sys.argv[:1]
     stand_in = None

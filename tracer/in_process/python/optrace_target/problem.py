@@ -1,11 +1,11 @@
-"""The one exception whose text a user is meant to read."""
+"""The only exception whose text is meant for the user."""
 
-USAGE = 2  # The command line is at fault; the numbers are the command's exit statuses.
+USAGE = 2  # The command line is wrong. The values are the command's exit statuses.
 FAILED = 3  # The tracing itself failed.
 
 
 class Problem(Exception):
-    """What was wrong, and what to do about it; both without a trailing newline."""
+    """The error and its remedy, both without a trailing newline."""
 
     def __init__(self, status, what, remedy):
         super().__init__(what)
@@ -15,7 +15,7 @@ class Problem(Exception):
 
 
 def first_line(error):
-    """`RuntimeError: size mismatch` for an exception, whose text may be long."""
+    """Returns `RuntimeError: size mismatch` for an exception, whose text may be long."""
     text = str(error).strip().split("\n", 1)[0]
     if len(text) > 160:
         text = text[:160].rstrip() + "..."

@@ -1,7 +1,7 @@
-"""The tracer in a program that `optrace run` started: from the import of torch to the end.
+"""The tracer in a program started by `optrace run`, from the import of torch to the end.
 
-Nothing in here may raise, print, or outlast the call that came in, apart from the recording: no
-descriptor stays open, and signals wait until the program's own code runs again.
+Nothing here may raise, print, or leave anything behind when it returns, except the recording: no
+descriptor stays open, and signals are blocked until the program's own code runs again.
 """
 import atexit
 import os
@@ -13,12 +13,12 @@ from .description import interpreter_file, of_torch, shortfalls
 from .op_records import dispatch_tables
 from .problem import Problem, first_line
 
-_PATIENCE = 120  # Seconds for the command's answers; planning for a new wheel takes two.
-_END_PATIENCE = 20  # At the end, when it has to empty what was recorded last.
+_PATIENCE = 120  # In seconds, for the command's answers; planning for a new wheel takes two.
+_END_PATIENCE = 20  # At the end, when the command has to empty the last part of the recording.
 
 
 def begin(address, children, torch_folder):
-    """The import of torch begins, and the command can plan while it lasts."""
+    """Called when the import of torch begins, so that the command can plan during the import."""
     program = Program(address, children)
     with Quiet():
         program.connect(torch_folder)
@@ -26,7 +26,7 @@ def begin(address, children, torch_folder):
 
 
 class Program:
-    """One traced process. A process that it forks is another one."""
+    """One traced process. A forked process is another one."""
 
     def __init__(self, address, children):
         self.process = os.getpid()
@@ -45,7 +45,7 @@ class Program:
                 version=list(sys.version_info[:3]), executable=sys.executable,
                 torch=torch_folder, modules=[interpreter_file()],
                 cuda=os.path.exists("/dev/nvidiactl"))
-        except Exception:  # The command is gone, or never was.
+        except Exception:  # The command has exited or never existed.
             self._disconnect()
 
     def give_up(self):
@@ -53,7 +53,7 @@ class Program:
             self._disconnect()
 
     def start(self, torch, late):
-        """`late`: torch may be in use already, by other threads too."""
+        """Starts tracing. `late`: torch may already be in use, also on other threads."""
         if self._connection is not None:
             with Quiet():
                 self._try(self._start, torch, late)
@@ -70,9 +70,9 @@ class Program:
 
     def _place(self, connection, torch, late, order, region):
         self._agent = Agent(order["agent"], order["use_jumps"])
-        # A jump takes more than one instruction's place: no other thread may be about to enter the
-        # function. Nobody uses torch yet, and what of the interpreter is probed runs under its lock,
-        # which is held while probes are placed.
+        # A jump replaces more than one instruction, so no other thread may be about to enter the
+        # function. No thread uses torch yet, and the interpreter's probed functions run with the
+        # GIL, which is held while probes are placed.
         for plan in order["plans"]:
             self._agent.place(plan, not late)
         warnings = self._agent.record_ops(order["op_agent"]) if order["op_agent"] else []
@@ -80,8 +80,7 @@ class Program:
             warnings += self._agent.record_device_activity(order["activity_agent"], torch)
         if order["cuda_calls_agent"]:
             warnings += self._agent.record_cuda_calls(order["cuda_calls_agent"])
-        # What torch registered is called after this: how it takes itself apart is no part of the
-        # program.
+        # Functions that torch registered run after this one; they are not part of the program.
         atexit.register(self.end)
         if self._children:
             os.register_at_fork(after_in_child=self._in_child)
@@ -99,7 +98,9 @@ class Program:
             self._agent.record_live_functions()
 
     def _in_child(self):
-        """A fork: the probes are there, but the memory that is shared is the parent's."""
+        """Called in a forked child, which inherits the probes but shares memory only with its
+        parent.
+        """
         recorded = self._recording
         self._disconnect()
         self._recording = False
@@ -114,7 +115,7 @@ class Program:
                               rank=os.environ.get("RANK"))
         _, descriptors = self._connection.receive_with_region()
         try:
-            self._agent.stop()  # What records ops does not know yet that it is in another process.
+            self._agent.stop()  # The op-record agent does not detect the fork.
             self._record(self._connection, descriptors[0], [])
         finally:
             for descriptor in descriptors:
@@ -133,7 +134,7 @@ class Program:
     def _complain(self, what, remedy):
         try:
             self._connection.send("problem", what=what, remedy=remedy)
-        except Exception:  # Then the command sees that this process went away.
+        except Exception:  # The command then notices that this process has ended.
             pass
 
     def _disconnect(self):
@@ -145,7 +146,7 @@ class Program:
                 pass
 
     def end(self):
-        """The program is over, orderly; after a kill the command does without."""
+        """Called at an orderly end of the program; after a kill, this data is missing."""
         if not self._recording or self.process != os.getpid():
             return
         with Quiet():

@@ -1,8 +1,8 @@
-"""From any spelling of an op to something that can be called.
+"""Resolves any spelling of an op to a callable.
 
-The rule for a bare name: the nn module of that op if the sample table names one (`conv2d` is
-nn.Conv2d), else the first of torch.NAME, F.NAME, nn.NAME, Tensor.NAME, aten::NAME that exists.
-With a prefix (nn., F., torch., Tensor., optim., aten::) it is what the prefix says.
+A bare name means the nn module of that op if the sample table names one (`conv2d` is nn.Conv2d),
+otherwise the first of torch.NAME, F.NAME, nn.NAME, Tensor.NAME, aten::NAME that exists. A prefix
+(nn., F., torch., Tensor., optim., aten::) selects the namespace.
 """
 import copy
 import functools
@@ -20,7 +20,7 @@ _OPTIMIZER = "optim."
 
 class Resolver:
     def __init__(self, torch, folder, device):
-        """`folder` holds the table of sample calls."""
+        """`folder` contains the table of sample calls."""
         self._torch = torch
         self._folder = folder
         self._entries = entries = samples.load(folder)
@@ -31,9 +31,10 @@ class Resolver:
         self._given = None
 
     def resolve(self, spelling, given):
-        """(Call, Backward or None) for a spelling and what the user said about its arguments.
+        """Returns (Call, Backward or None) for a spelling and the user's options for its
+        arguments.
 
-        Raises Problem for a name that is none, and for arguments that the op refuses.
+        Raises Problem for an unknown name and for arguments that the op rejects.
         """
         self._given = given
         name, constructor = spelling, None
@@ -47,7 +48,7 @@ class Resolver:
         try:
             return self._resolve(spelling, name, constructor)
         except NotKnown:
-            # OpInfo has names of its own, `max.reduction_with_dim`, `T`.
+            # OpInfo has additional names: `max.reduction_with_dim`, `T`.
             short = name[len("torch."):] if name.startswith("torch.") else name
             infos = [] if constructor is not None else self._opinfo.find(short, name)
             infos = [info for info in infos if _full_name(info) in (short, name)]
@@ -111,7 +112,7 @@ class Resolver:
         value = getattr(self._torch.nn, name, None)
         return isinstance(value, type) and issubclass(value, self._torch.nn.Module)
 
-    # One method a family of spellings.
+    # One method for each family of spellings.
 
     def _module(self, spelling, name, constructor=None):
         if not self._is_module(name):
@@ -168,7 +169,7 @@ class Resolver:
         return self._first_working(spelling, attempts())
 
     def _guessed_module_calls(self, kind):
-        """(constructor's arguments, names of the tensors) that a signature suggests."""
+        """Returns (constructor's arguments, names of the tensors) guessed from a signature."""
         try:
             parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
         except (TypeError, ValueError):
@@ -196,7 +197,7 @@ class Resolver:
             raise self._unknown(spelling)
         key = path.replace(".", "_")
         if key not in self._entries and path.partition(".")[2] in self._entries:
-            key = path.partition(".")[2]  # torch.special.softmax is the op softmax's.
+            key = path.partition(".")[2]  # torch.special.softmax uses the entry of softmax.
         return self._by_name(spelling, "torch", key, key, function, "torch." + path,
                              [path, "nn.functional." + path])
 
@@ -210,14 +211,14 @@ class Resolver:
         return self._by_name(spelling, "method", op, op, function, None, [name, op], name)
 
     def _entry_of(self, name):
-        """(entry or None, whether the op works in place): `add_` shares the entry of `add`."""
+        """Returns (entry or None, is in place). `add_` shares the entry of `add`."""
         in_place = name.endswith("_") and not name.endswith("__")
         key = name if name in self._entries or not in_place else name[:-1]
         return self._entries.get(key), in_place
 
     def _by_name(self, spelling, family, key, op, function, shown, known_as, method=None,
                  guess_without_schema=False):
-        """A function or method whose entry, OpInfo, or else schemas, give the arguments."""
+        """Resolves a function or method whose arguments come from its entry, OpInfo or schemas."""
         torch = self._torch
         entry, in_place = self._entry_of(key)
 
@@ -266,7 +267,7 @@ class Resolver:
         return self._first_working(spelling, attempts())
 
     def _by_opinfo(self, spelling, info):
-        """What has a name in op_db and is no function of that name: a property, a variant."""
+        """Resolves a name in op_db that is not a function of that name: a property, a variant."""
         public = self._torch
         for part in info.name.split("."):
             public = getattr(public, part, None)
@@ -389,13 +390,13 @@ class Resolver:
         ways = [_Step(torch, "dense"), _Step(torch, "sparse"), _Step(torch, "closure")]
         return self._first_working(spelling, (("table", lambda w=way: build(w)) for way in ways))
 
-    # What all families share.
+    # Common to all families.
 
     def _sample(self, specifications):
         return samples.Sample.from_table(self._torch, self._device, specifications)
 
     def _parsed(self, call, tensors):
-        """A call of the table as (positional, keywords) of a Call."""
+        """Converts a call of the table to (positional, keywords) of a Call."""
         positional, keywords = call
         return ([samples.parsed(self._torch, self._device, value, tensors)
                  for value in positional],
@@ -403,22 +404,22 @@ class Resolver:
                  for name, value in keywords.items()})
 
     def _text(self, positional, keywords):
-        """A call's arguments, as the user typed them if that is so."""
+        """Returns a call's arguments as text, in the user's spelling if given."""
         if self._given.expression is not None:
             return self._given.expression
         return samples.arguments_text(positional, keywords)
 
     def _drawn(self, info):
-        """An OpInfo's samples; none where it fails to make any."""
+        """Yields an OpInfo's samples; none if it fails to create them."""
         try:
             yield from self._opinfo.samples(info, self._given.backward)
         except Problem:
             raise
-        except Exception:  # Samples for another device, or that need a package.
+        except Exception:  # For example samples for another device, or that need a missing package.
             return
 
     def _first_working(self, spelling, attempts):
-        """Runs each attempt once (that is the warm-up too) and keeps the first that succeeds."""
+        """Runs each attempt once, which is also the warm-up, and keeps the first that succeeds."""
         failure = problem = None
         tried = 0
         for sample_from, build in attempts:
@@ -432,7 +433,8 @@ class Resolver:
             except Problem as error:
                 problem = problem or error
                 continue
-            except Exception as error:  # Whatever an op may raise, the next attempt may not.
+            # An op may raise any exception; the next attempt may succeed.
+            except Exception as error:
                 failure = failure or (sample_from, error)
                 continue
             call.sample_from = sample_from
@@ -504,7 +506,7 @@ class Resolver:
             families["torch."] += [space + "." + n for n in public(getattr(torch, space))]
         short = spelling[len("torch."):] if spelling.startswith("torch.") else spelling
         short = short.replace("nn.functional.", "F.")
-        shown = {}  # What is compared, lower case, to what is suggested.
+        shown = {}  # Maps lower-case names to suggestions.
         for prefix, names in families.items():
             if short.startswith(prefix):
                 shown = {n.lower(): prefix + n for n in reversed(names)}
@@ -528,17 +530,16 @@ class Resolver:
 
 
 def _alternatives(names):
-    """`a, b or c`"""
+    """Returns `a, b or c`."""
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 class NotKnown(Problem):
-    """A name that is none, or one for which there are no arguments."""
+    """An unknown name, or one for which no arguments are known."""
 
 
 class _Step:
-    """An optimizer's second step (it has its state then), with the gradients or the closure that
-    it asks for."""
+    """An optimizer's second step, when its state exists, with the required gradients or closure."""
 
     def __init__(self, torch, way):
         self._torch = torch
@@ -546,7 +547,7 @@ class _Step:
         self.shown = "closure" if way == "closure" else ""
 
     def __call__(self, optimizer, parameter):
-        """(the step, what it changes)"""
+        """Returns (the step, the tensors that it changes)."""
         gradient = self._torch.ones_like(parameter)
         parameter.grad = gradient.to_sparse() if self._way == "sparse" else gradient
 
@@ -564,20 +565,20 @@ class _Step:
 
 
 def _copied_module(module):
-    """(a copy that no call has changed, its parameters and buffers)"""
+    """Returns (a copy that no call has changed, its parameters and buffers)."""
     try:
         module = copy.deepcopy(module)
-    except Exception:  # It may hold what can't be copied: then it keeps what calls change.
+    except Exception:  # A module that can't be copied keeps the changes made by calls.
         module.zero_grad()
     return module, [*module.parameters(), *module.buffers()]
 
 
 def _full_name(info):
-    """`max.reduction_with_dim`: the name that means this OpInfo and no other."""
+    """Returns the unique name of this OpInfo: `max.reduction_with_dim`."""
     return ".".join(filter(None, [info.name, info.variant_test_name]))
 
 
 def _with_and_without_underscore(names):
-    """Names under which OpInfo may know an op: add_ is its add."""
+    """Returns the names under which OpInfo may know an op: add_ is listed as add."""
     return list(dict.fromkeys([*names, *(name[:-1] for name in names
                                          if name.endswith("_") and not name.endswith("__"))]))

@@ -1,13 +1,13 @@
-"""Whether two runs of a call gave the same, to the last bit."""
+"""Bitwise comparison of the results of two runs of a call."""
 import ctypes
 import hashlib
 
 
 def digest(torch, values):
-    """A text that two results share if, and only if, all that is in them is equal.
+    """Returns a text that is equal for two results if, and only if, all their contents are equal.
 
-    Tensors by their bytes, so that NaN equals NaN and 0.0 does not equal -0.0; numbers, texts and
-    the like by what repr() says; other objects by their type.
+    Tensors are compared by their bytes, so NaN equals NaN and 0.0 does not equal -0.0; numbers,
+    strings and the like by their repr(); other objects by their type.
     """
     hashed = hashlib.sha256()
     with torch.no_grad():
@@ -41,7 +41,7 @@ def _parts(torch, value):
 
 
 def _dense(torch, tensor):
-    """The dense tensors that make up one of any layout."""
+    """Returns the dense tensors that make up a tensor of any layout."""
     if tensor.is_nested:
         if tensor.layout == torch.jagged:
             return [tensor.values(), tensor.offsets()]

@@ -1,4 +1,4 @@
-"""Sample calls: the table in fixtures/samples, and what an op's schema alone suggests.
+"""Sample calls from the table in fixtures/samples, and from an op's schema.
 
 An entry of the table, keyed by the op's name without namespace and overload:
 
@@ -9,12 +9,13 @@ An entry of the table, keyed by the op's name without namespace and overload:
       "torch": [...], "functional": [...], "method": [...], "aten": [...]
     }
 
-`call` serves every spelling that has no list of its own. A call is a list of positional
+`call` is used for every spelling that has no list of its own. A call is a list of positional
 arguments, or {"arguments": [...], "keywords": {...}}. A value is a JSON number, boolean, null,
-string or list; "$x" is the tensor x; {"dtype": "int64"} a dtype; {"device": true} the device that
-is traced. A tensor has a shape, a dtype (float32 if not said) and values: "normal" (the default),
-"uniform" (in [0, 1)), "ones", "zeros", "symmetric_positive_definite", {"integers_below": n}, {"counting_to": n}
-(0, 1, ... n-1, 0, ...) or {"all": value}. {"requires_grad": false} keeps --backward away from a float tensor.
+string or list; "$x" is the tensor x; {"dtype": "int64"} a dtype; {"device": true} the traced
+device. A tensor has a shape, a dtype (default float32) and values: "normal" (the default),
+"uniform" (in [0, 1)), "ones", "zeros", "symmetric_positive_definite", {"integers_below": n},
+{"counting_to": n} (0, 1, ... n-1, 0, ...) or {"all": value}. {"requires_grad": false} excludes a
+float tensor from --backward.
 """
 import copy
 import json
@@ -23,12 +24,12 @@ import os
 from .problem import FAILED, Problem
 
 _BROKEN = "Install optrace again: its table of sample calls is damaged."
-_LONGEST_VALUE = 80  # Characters of an argument in the text of a call.
-_SIDE = 4  # Tensors made up from a schema alone are square matrices with this side.
+_LONGEST_VALUE = 80  # In characters, for an argument in the text of a call.
+_SIDE = 4  # Tensors made from a schema alone are square matrices with this side.
 
 
 def load(folder):
-    """All entries of the table's files, by name."""
+    """Returns all entries of the table's files, by name."""
     entries = {}
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".json"):
@@ -46,7 +47,7 @@ def load(folder):
 
 
 def call_of(entry, family):
-    """(positional, keywords) that an entry has for a family of spellings, or None."""
+    """Returns the (positional, keywords) of an entry for a family of spellings, or None."""
     call = entry.get(family, entry.get("call"))
     if call is None:
         return None
@@ -60,15 +61,17 @@ def normalized(call):
 
 
 class Named(str):
-    """Stands for a tensor of a sample, in a call's arguments."""
+    """Placeholder for a tensor of a sample in a call's arguments."""
 
 
 class Sample:
-    """Named tensors, of which every call gets copies."""
+    """Named tensors. Every call gets copies of them."""
 
     def __init__(self, torch, device, masters, differentiable, specifications=None):
-        """`differentiable` are the names of those that shall require a gradient;
-        `specifications` are the table's, where that is what the tensors were made from."""
+        """`differentiable` contains the names of the tensors that shall require a gradient.
+
+        `specifications` are the table entries that the tensors were made from, if any.
+        """
         self._torch = torch
         self._specifications = specifications or {}
         self._device = device
@@ -89,7 +92,7 @@ class Sample:
         return list(self._masters)
 
     def reshape(self, name, shape):
-        """Gives a tensor another shape, and new values of the old one's type and range."""
+        """Gives a tensor another shape, and new values with the type and range of the old ones."""
         torch = self._torch
         old = self._masters[name]
         if name in self._specifications:
@@ -111,7 +114,7 @@ class Sample:
         self._masters[name] = new
 
     def convert(self, dtype, name=None):
-        """Gives a tensor, or all floating-point ones, another dtype."""
+        """Converts a tensor, or all floating-point ones, to another dtype."""
         for each in [name] if name is not None else self.names:
             old = self._masters[each]
             if name is None and not old.dtype.is_floating_point:
@@ -123,13 +126,14 @@ class Sample:
                 self._differentiable.add(each)
 
     def fresh(self, requires_grad, as_leaves):
-        """(new copies by name, the leaves among them that will have gradients).
+        """Returns (new copies by name, the leaves among them that will have gradients).
 
-        `as_leaves` false leaves room for in-place ops. What shared memory still does.
+        With `as_leaves` false, the copies allow in-place ops. Tensors that shared memory still
+        do.
         """
         copies, leaves, memo = {}, [], {}
         for name, master in self._masters.items():
-            # A deep copy keeps strides, and which tensors share memory; sparse ones can't be.
+            # A deep copy preserves strides and shared memory; it does not work for sparse tensors.
             copy_ = (copy.deepcopy(master, memo) if master.layout == self._torch.strided
                      else master.clone())
             if requires_grad and name in self._differentiable:
@@ -141,7 +145,7 @@ class Sample:
         return copies, leaves
 
     def described(self, values):
-        """For the report's header: the tensors that `values` mention."""
+        """Returns the tensors that `values` refer to, for the report's header."""
         names = []
         _collect(values, names)
         return [{"name": name, "shape": list(self._masters[name].shape),
@@ -150,7 +154,7 @@ class Sample:
 
 
 def _made(torch, device, specification):
-    """The tensor that an entry of the table asks for."""
+    """Creates the tensor described by an entry of the table."""
     shape = specification["shape"]
     dtype = getattr(torch, specification.get("dtype", "float32"))
     values = specification.get("values", "normal")
@@ -177,7 +181,7 @@ def _made(torch, device, specification):
 
 
 def parsed(torch, device, value, tensors):
-    """A value of the table as an argument; `tensors` are the names that it may mention."""
+    """Converts a value of the table to an argument that may refer to the names in `tensors`."""
     if isinstance(value, str) and value.startswith("$"):
         if value[1:] not in tensors:
             raise Problem(FAILED, "the sample table lacks the tensor %s" % value, _BROKEN)
@@ -194,7 +198,7 @@ def parsed(torch, device, value, tensors):
 
 
 def filled(value, tensors):
-    """An argument with its tensors in place of their names."""
+    """Returns an argument with names replaced by their tensors."""
     if isinstance(value, Named):
         return tensors[value]
     if isinstance(value, dict):
@@ -226,7 +230,7 @@ def _product(shape):
 
 
 def text(value):
-    """An argument as a person would type it."""
+    """Returns an argument in source form."""
     if isinstance(value, Named):
         return str(value)
     if isinstance(value, list):
@@ -252,7 +256,7 @@ def arguments_text(positional, keywords):
 
 
 def fits(schema, positional, keywords):
-    """Whether a call of the table suits one overload, judged by the types of its arguments."""
+    """Returns true if the argument types of a call of the table match an overload."""
     arguments = schema.arguments
     by_position = [argument for argument in arguments if not argument.kwarg_only]
     if len(positional) > len(by_position):
@@ -281,7 +285,7 @@ def _suits(value, kind):
     if kind == "bool":
         return isinstance(value, bool)
     if kind in ("int", "SymInt"):
-        # A dtype is an int in a schema's eyes.
+        # In a schema, a dtype is an int.
         return (isinstance(value, int) and not isinstance(value, bool)) or (
             isinstance(value, dict) and "dtype" in value)
     if kind in ("float", "number", "Scalar"):
@@ -293,7 +297,7 @@ def _suits(value, kind):
     return False
 
 
-# Arguments of a schema without a default, by name first and by type second. Sizes fit _SIDE.
+# Arguments of a schema without a default: first by name, then by type. Sizes match _SIDE.
 _BY_NAME = {"dim": 0, "dim0": 0, "dim1": 1, "dims": [0], "size": [_SIDE, _SIDE], "n": _SIDE,
             "shape": [_SIDE, _SIDE], "kernel_size": [1], "num_classes": _SIDE, "end": _SIDE,
             "output_size": [_SIDE, _SIDE], "normalized_shape": [_SIDE], "reduce": "sum"}
@@ -304,9 +308,11 @@ _INDEX_NAMES = ("index", "indices", "target")
 
 
 def from_schema(schema, with_out):
-    """(tensors, positional, keywords) made up for an overload, or None if that can't be."""
+    """Returns (tensors, positional, keywords) made for an overload, or None if that is
+    impossible.
+    """
     tensors, positional, keywords = {}, [], {}
-    by_position = True  # Until an argument with a default is left out.
+    by_position = True  # Until an argument with a default is omitted.
     for argument in schema.arguments:
         if argument.is_out and not with_out:
             continue

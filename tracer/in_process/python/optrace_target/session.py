@@ -1,16 +1,17 @@
-"""The course of traced calls, from finding torch to handing over the recordings.
+"""The sequence of traced calls, from finding torch to writing the recordings.
 
-The command sends one request, which holds for all calls, and then orders, each with one answer:
+The command sends one request that applies to all calls, and then orders, each with one answer:
 
-    {"order": "prepare", "op": ..., "backward": ..., "requires_grad": ..., "shapes": [[name, [2, 3]]],
-     "dtypes": [[name, "float16"]], "input": ..., "compare": ...}        "ready", its number
+    {"order": "prepare", "op": ..., "backward": ..., "requires_grad": ...,
+     "shapes": [[name, [2, 3]]], "dtypes": [[name, "float16"]], "input": ...,
+     "compare": ...}                                                     "ready", its number
     {"order": "record", "call": n, "plans": [...], "recording": path}    "recorded"
     {"order": "describe", "call": n}                                     "meta"
     {"order": "finish"}                                                  none: the process ends
 
 Calls are numbered from 0 in the order in which they became ready. An order that fails is answered
-by a "problem", and the next may follow. With "compare" a call is run twice before it is ready; what
-was prepared before the first recording is so compared with runs that no probe was near.
+by a "problem", and further orders may follow. With "compare", a call is run twice before it is
+ready; calls prepared before the first recording are thereby compared with runs without any probe.
 """
 import gc
 import importlib.util
@@ -24,7 +25,7 @@ from .results import digest
 
 
 def run(descriptor):
-    """Never returns: the process ends here, without the interpreter's slow way out."""
+    """Serves the command. Ends the process without the interpreter's slow shutdown."""
     channel = Channel(descriptor)
     try:
         _trace(channel)
@@ -39,7 +40,7 @@ def _trace(channel):
     channel.send("python", implementation=sys.implementation.name,
                  version=list(sys.version_info[:3]), executable=sys.executable,
                  torch=_torch_folder(), modules=[interpreter_file()])
-    request = channel.receive()  # Sent at once: the command plans while torch is imported.
+    request = channel.receive()  # Sent immediately: the command plans while torch is imported.
     torch = _import_torch()
     warnings = []
     if _version(torch.__version__) < (2, 6):
@@ -63,7 +64,7 @@ def _trace(channel):
 
 
 class _Tracer:
-    """What the orders do."""
+    """Implements the orders."""
 
     def __init__(self, torch, request, warnings):
         from .resolve import Resolver
@@ -119,7 +120,7 @@ class _Tracer:
         }
         if prepared.comparison is not None:
             meta["comparison"] = prepared.comparison.outcome()
-        prepared.call = None  # It is done, and its tensors can go.
+        prepared.call = None  # Frees its tensors, which are no longer needed.
         return "meta", {"meta": meta}
 
     def _load_agent(self, order):
@@ -133,7 +134,7 @@ class _Tracer:
                 self._warnings += self._agent.record_device_activity(order["activity_agent"])
             if order["cuda_calls_agent"]:
                 self._warnings += self._agent.record_cuda_calls(order["cuda_calls_agent"])
-            gc.disable()  # A collection in the middle of a recording would be part of it.
+            gc.disable()  # A collection during a recording would be recorded.
         return self._agent
 
 
@@ -142,12 +143,12 @@ class _PreparedCall:
         self.op = op
         self.call = call
         self.backward = backward
-        self.comparison = None  # A Comparison where one was asked for.
+        self.comparison = None  # A Comparison if requested.
         self.hooked = True
         self._requires_grad = requires_grad or backward is not None
 
     def digest_of_a_run(self, torch):
-        """The digest of what the call gives without being traced."""
+        """Returns the digest of an untraced run of the call."""
         run = self.call.prepare(self._requires_grad)
         torch.manual_seed(0)
         result = run.function(*run.arguments, **run.keywords)
@@ -156,7 +157,7 @@ class _PreparedCall:
         return digest(torch, run.outcome(result))
 
     def record(self, torch, agent):
-        """One recorded call. Nothing but the call itself may run between start and stop."""
+        """Records one call. Only the call itself may run between start and stop."""
         run = self.call.prepare(self._requires_grad)
         function, arguments, keywords = run.function, run.arguments, run.keywords
         torch.manual_seed(0)
@@ -186,7 +187,7 @@ class _PreparedCall:
                 result.backward(gradient)
                 stop()
                 result = whole
-        except Exception as error:  # It worked as a sample, and now it did not.
+        except Exception as error:  # It succeeded as a sample but fails now.
             stop()
             raise Problem(FAILED, "%s failed while recording the call (%s)"
                           % (self.call.text, first_line(error)),
@@ -200,7 +201,7 @@ class _PreparedCall:
 
 
 class Comparison:
-    """Whether traced runs of a call gave what untraced ones did."""
+    """Compares the results of traced and untraced runs of a call."""
 
     def __init__(self, first, second):
         self._untraced = first
@@ -211,7 +212,7 @@ class Comparison:
         self._equal = self._equal and traced == self._untraced
 
     def outcome(self):
-        """`repeatable`: untraced runs gave the same; only then does `equal` say anything."""
+        """`repeatable`: untraced runs gave equal results; otherwise `equal` has no meaning."""
         return {"repeatable": self._repeatable, "equal": self._equal}
 
 
@@ -220,7 +221,7 @@ def _torch_folder():
         found = importlib.util.find_spec("torch")
     except (ImportError, ValueError):
         return None
-    # A folder that merely has the name is a namespace package: it has no origin.
+    # A folder of that name without a module is a namespace package: it has no origin.
     return os.path.dirname(found.origin) if found is not None and found.origin else None
 
 
@@ -228,7 +229,7 @@ def _import_torch():
     try:
         import torch
         torch._C._dispatch_get_all_op_names
-    except Exception as error:  # A broken installation may raise anything.
+    except Exception as error:  # A broken installation may raise any exception.
         raise Problem(FAILED, "import torch failed in %s (%s)"
                       % (sys.executable, first_line(error)),
                       "Repair this torch, or choose another Python with --python.") from error
@@ -246,7 +247,8 @@ def _require_cuda(torch):
                       "Trace on the CPU (leave out --device cuda), or choose a Python that has a "
                       "CUDA wheel with --python.")
     try:
-        torch.cuda.init()  # Says why where it can't: no driver, one that is too old.
+        # Raises an error with the reason if impossible: no driver, or one that is too old.
+        torch.cuda.init()
     except Exception as error:
         what = "this machine has no GPU that torch %s can use: %s" % (torch.__version__,
                                                                        first_line(error))

@@ -1,21 +1,22 @@
-"""What `optrace run` puts first on PYTHONPATH: Python's `site` imports it before the program.
+"""First entry that `optrace run` puts on PYTHONPATH: Python's `site` imports it before the
+program.
 
-It takes itself out of the way, lets the user's own sitecustomize do its work, and leaves one
-finder in sys.meta_path, which notices the import of torch and then goes too. Nothing else may be
-different for the program: this file imports nothing that a starting Python has not got already,
-and no frame of it is on the stack while code of the program's runs, torch's own import included.
+It removes itself from the path, imports the user's own sitecustomize, and leaves one finder in
+sys.meta_path, which detects the import of torch and is then removed, too. Nothing else may differ
+for the program: this file imports only modules that a starting Python has already imported, and
+none of its frames is on the stack while the program's code runs, including the import of torch.
 """
 import os
 import sys
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_ADDRESS = "OPTRACE_RUN"  # The command's socket.
-_CHILDREN = "OPTRACE_RUN_CHILDREN"  # Set: processes that this one starts are traced as well.
-_PATH_BEFORE = "OPTRACE_RUN_PYTHONPATH"  # What PYTHONPATH was, if it was set.
+_ADDRESS = "OPTRACE_RUN"  # Address of the command's socket.
+_CHILDREN = "OPTRACE_RUN_CHILDREN"  # If set, child processes are traced as well.
+_PATH_BEFORE = "OPTRACE_RUN_PYTHONPATH"  # Original value of PYTHONPATH, if it was set.
 
 
 class _Finder:
-    """Finds nothing itself; sees to it that the tracer hears when torch has been imported."""
+    """Notifies the tracer when torch has been imported. Finds no module itself."""
 
     def __init__(self, address, children):
         self._address = address
@@ -39,13 +40,13 @@ class _Finder:
         return None
 
     def _watch(self, spec):
-        """Has the import system itself tell when it begins and ends with this module.
+        """Makes the import system report the begin and end of this module's import.
 
-        importlib sets spec._initializing before and after (importlib._bootstrap._load_unlocked, in
-        all of Python 3.9 to 3.14), so no loader has to be wrapped.
+        importlib sets spec._initializing before and after (importlib._bootstrap._load_unlocked,
+        in all of Python 3.9 to 3.14), so no loader needs to be wrapped.
         """
         if spec.loader is None or not spec.origin:
-            return  # A folder that merely has the name.
+            return  # A folder of that name without a module.
         finder, kind = self, type(spec)
 
         class ModuleSpec(kind):
@@ -61,7 +62,7 @@ class _Finder:
 
         try:
             spec.__class__ = ModuleSpec
-        except TypeError:  # Another finder's own class of specs.
+        except TypeError:  # Another finder's own spec class.
             return
 
     def _begins(self, spec):
@@ -69,8 +70,8 @@ class _Finder:
             return
         import _signal
 
-        # What a signal handler of the program's raises must not end up in the `except` below. A
-        # handler that is due runs before that or, once signals are let through again, after it.
+        # An exception raised by a signal handler of the program must not reach the `except` below.
+        # A pending handler runs before that or, once signals are unblocked, after it.
         faults = {_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
                   _signal.SIGTRAP, _signal.SIGSYS}
         blocked = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals() - faults)
@@ -78,7 +79,7 @@ class _Finder:
         try:
             self._program = _load_tracer().begin(self._address, self._children,
                                                  os.path.dirname(spec.origin))
-        except Exception:  # Whatever is wrong with us, the program has to go on.
+        except Exception:  # The program must continue in spite of any error of the tracer.
             self._program = None
         finally:
             self._starting = False
@@ -88,12 +89,12 @@ class _Finder:
         module = sys.modules.get("torch")
         if self._mine() and getattr(module, "__spec__", None) is spec:
             self._start(module, False)
-        elif self._has_program():  # The import failed, and may be tried again.
+        elif self._has_program():  # The import failed and may be retried.
             self._program.give_up()
             self._program = None
 
     def _look_for_torch(self):
-        """For a torch that somebody else's finder found before this one was asked."""
+        """Handles a torch that another finder found before this one was called."""
         module = sys.modules.get("torch")
         if module is None or self._starting or not self._mine() or self._has_program():
             return
@@ -112,7 +113,7 @@ class _Finder:
             self._program.start(module, late)
 
     def _mine(self):
-        """A forked process is none of our business, unless it is asked for."""
+        """Returns false in a forked process, unless child processes are traced."""
         return self._children or os.getpid() == self._process
 
     def _has_program(self):
@@ -120,7 +121,9 @@ class _Finder:
 
 
 def _load_tracer():
-    """The package beside this folder, under a name of its own and gone from sys.modules after."""
+    """Imports the package beside this folder under a private name and removes it from
+    sys.modules.
+    """
     from importlib.util import module_from_spec, spec_from_file_location
 
     name = "_optrace_target"
@@ -144,7 +147,7 @@ def _main():
         sys.path.remove(_FOLDER)
     sys.path_importer_cache.pop(_FOLDER, None)
     address = os.environ.get(_ADDRESS)
-    if not address:  # A process that inherited the path and nothing else.
+    if not address:  # A process that inherited only the path.
         return
     children = _CHILDREN in os.environ
     if not children:
@@ -158,7 +161,7 @@ def _main():
 
 
 _main()
-# From here on it is as if this file had not been there: the same import again, which finds the
-# user's own module or raises what `site` expects where there is none.
+# Repeat the import as if this file did not exist: it finds the user's own module or raises the
+# exception that `site` expects if there is none.
 del sys.modules["sitecustomize"]
 import sitecustomize  # noqa: E402, F401
