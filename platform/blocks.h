@@ -6,8 +6,8 @@
 
 namespace optrace {
 
-/// A list in blocks, which are given back one by one: nothing is moved as it grows, so that there
-/// are never two of it.
+/// A list in blocks that can be freed one by one. Growing it moves no elements, so that there are
+/// never two copies of it.
 template <typename T>
 class Blocks {
  public:
@@ -27,12 +27,12 @@ class Blocks {
     (*this)[size_++] = value;
   }
 
-  /// Gives back the memory of those before `end`, as far as whole blocks are of them.
+  /// Frees the blocks that lie entirely before `end`.
   void drop_before(std::size_t end) {
     for (; dropped_ < end / kBlock; ++dropped_) blocks_[dropped_].reset();
   }
 
-  /// Makes it shorter.
+  /// Shortens the list to `begin` elements.
   void drop_from(std::size_t begin) {
     size_ = begin;
     while (blocks_.size() * kBlock >= begin + kBlock) blocks_.pop_back();
@@ -43,7 +43,7 @@ class Blocks {
 
   std::vector<std::unique_ptr<T[]>> blocks_;
   std::size_t size_ = 0;
-  std::size_t dropped_ = 0;  ///< Blocks.
+  std::size_t dropped_ = 0;  ///< Number of freed blocks.
 };
 
 }  // namespace optrace

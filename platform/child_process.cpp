@@ -21,7 +21,7 @@ namespace {
 std::vector<std::string> merged_environment(
     const std::vector<std::pair<std::string, std::string>>& changes) {
   std::vector<std::string> merged;
-  // What is there keeps its place: programs list their environment in order.
+  // Existing variables keep their position: programs list their environment in order.
   std::vector<bool> done(changes.size());
   for (char** entry = environ; *entry != nullptr; ++entry) {
     std::string& text = merged.emplace_back(*entry);
@@ -49,7 +49,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-/// The child's half, between fork and exec: async-signal-safe calls only.
+/// Runs in the child between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become(const ChildProcess::Options& options, char* const* arguments,
                          char** environment, int report) {
   if (options.own_process_group) ::setpgid(0, 0);
@@ -58,14 +58,14 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     struct sigaction ours{};
     if (options.keeps_ignored && signal != SIGPIPE && ::sigaction(signal, nullptr, &ours) == 0 &&
-        ours.sa_handler == SIG_IGN) {  // SIGPIPE is ignored by the command itself.
+        ours.sa_handler == SIG_IGN) {  // The command itself ignores SIGPIPE.
       continue;
     }
     ::sigaction(signal, &normal, nullptr);
   }
   for (const auto& [resource, most] : options.limits) {
     rlimit limit{};
-    // Lower than ours, never higher.
+    // Only lowers our limits.
     if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) continue;
     limit.rlim_max = limit.rlim_max < most ? limit.rlim_max : most;
     limit.rlim_cur = limit.rlim_cur < limit.rlim_max ? limit.rlim_cur : limit.rlim_max;
@@ -106,7 +106,8 @@ ChildProcess::ChildProcess(const Options& options) : own_group_(options.own_proc
   const int fork_error = errno;
   ::close(report[1]);
   int error = id_ < 0 ? fork_error : 0;
-  // To the end even if a signal comes: until the program runs, its process group is not there.
+  // Reads to the end even if a signal arrives: until the program runs, its process group does not
+  // exist.
   ssize_t told = id_ < 0 ? 0 : -1;
   while (told < 0) {
     told = ::read(report[0], &error, sizeof error);
@@ -136,8 +137,8 @@ ChildProcess::~ChildProcess() {
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : id_(std::exchange(other.id_, -1)), own_group_(other.own_group_), status_(other.status_) {}
 
-/// True once the program has ended; takes its status then. Without WNOHANG in `flags` it waits, and
-/// false means that a signal came.
+/// Returns true once the program has ended, and stores its status then. Without WNOHANG in `flags`
+/// it waits, and false means that a signal arrived.
 bool ChildProcess::ended(int flags) {
   if (status_) return true;
   siginfo_t info{};
@@ -147,7 +148,7 @@ bool ChildProcess::ended(int flags) {
                 "Try again.");
   }
   if (info.si_pid == 0) return false;
-  // The number of the group can't be another's as long as the program is not waited for.
+  // The group's number can't be reused as long as the program has not been waited for.
   if (own_group_) send(SIGKILL);
   int status = 0;
   while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {

@@ -13,23 +13,24 @@
 namespace optrace {
 
 /// A program started without a shell. Destroying the object while the program runs kills its whole
-/// process group and waits for it, and what a program with a group of its own leaves running there
-/// is killed when it has ended, so nothing outlives the command that started it.
+/// process group and waits for it. When a program with a group of its own has ended, the processes
+/// that it left in the group are killed. So nothing outlives the command that started it.
 class ChildProcess {
  public:
   struct Options {
-    std::vector<std::string>
-        arguments{};  ///< argv; [0] is looked up in PATH unless it has a slash.
-    std::vector<std::pair<std::string, std::string>> environment{};  ///< Set on top of our own.
-    std::vector<std::pair<int, int>>
-        descriptors{};              ///< (ours, the child's number), kept open in it.
-    std::string working_folder{};   ///< Empty: ours.
-    bool own_process_group = true;  ///< False: it gets the terminal's Ctrl-C as we do.
-    std::vector<std::pair<int, rlim_t>> limits{};  ///< (RLIMIT_CPU, seconds) and the like.
-    bool keeps_ignored = false;  ///< What we were told to ignore (nohup), it ignores as well.
+    /// argv; [0] is looked up in PATH unless it contains a slash.
+    std::vector<std::string> arguments{};
+    /// Changes to our own environment.
+    std::vector<std::pair<std::string, std::string>> environment{};
+    /// (our descriptor, the child's number), kept open in the child.
+    std::vector<std::pair<int, int>> descriptors{};
+    std::string working_folder{};   ///< Empty: our own.
+    bool own_process_group = true;  ///< False: it receives the terminal's Ctrl-C as we do.
+    std::vector<std::pair<int, rlim_t>> limits{};  ///< Such as (RLIMIT_CPU, seconds).
+    bool keeps_ignored = false;  ///< It ignores the signals that we were told to ignore (nohup).
   };
 
-  /// Throws Error(failed) when the program can't be started, with the reason.
+  /// Throws Error(failed) with the reason if the program can't be started.
   explicit ChildProcess(const Options& options);
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
@@ -39,11 +40,11 @@ class ChildProcess {
 
   pid_t id() const noexcept { return id_; }
 
-  /// Waits for the end and returns the status as waitpid gives it. EINTR goes on waiting unless
-  /// InterruptGuard saw a signal, then it throws Error(interrupted).
+  /// Waits for the end and returns the status from waitpid. After EINTR it continues to wait, or
+  /// throws Error(interrupted) if InterruptGuard has seen a signal.
   int wait();
 
-  /// The status if the program ended within `limit`, else nothing.
+  /// Returns the status if the program ends within `limit`, else nullopt.
   std::optional<int> wait_for(std::chrono::milliseconds limit);
 
   /// Sends `signal` to the program (its whole group when it has its own).
@@ -57,10 +58,10 @@ class ChildProcess {
   std::optional<int> status_;
 };
 
-/// A word of a command line as a shell wants it typed.
+/// Returns a word of a command line, quoted for a shell if necessary.
 std::string shell_word(std::string_view word);
 
-/// "exit status 1", "killed by SIGSEGV (Segmentation fault)" for a waitpid status.
+/// Describes a waitpid status: "exit status 1", "killed by SIGSEGV (Segmentation fault)".
 std::string describe_wait_status(int status);
 
 }  // namespace optrace

@@ -6,7 +6,7 @@
 
 namespace optrace {
 
-/// A file descriptor that is closed with its owner; negative: none.
+/// Owns a file descriptor, which the destructor closes. Negative: none.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) noexcept : number_(number) {}

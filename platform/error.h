@@ -5,7 +5,7 @@
 
 namespace optrace {
 
-/// What the process returns to its caller; fixed, others test for these numbers.
+/// The exit status of the command. The numbers are fixed, because other programs test for them.
 enum class ExitStatus : int {
   done = 0,
   differs = 1,        ///< A check failed, or two things that were compared differ.
@@ -14,12 +14,12 @@ enum class ExitStatus : int {
   interrupted = 130,  ///< Ctrl-C, as a shell reports it.
 };
 
-/// The only exception that crosses an edge between optrace's parts. It says what was wrong, and
-/// what to do about it, so that the command can print both without knowing where it came from.
+/// The only exception that crosses the boundaries between optrace's parts. It contains the problem
+/// and the remedy, so that the command can print both, whatever their origin.
 class Error : public std::runtime_error {
  public:
-  /// `what_was_wrong` names the offending value; `remedy` says what was expected and what to do.
-  /// Both are sentences without a trailing newline.
+  /// `what_was_wrong` contains the offending value; `remedy` contains what was expected and what to
+  /// do. Both are sentences without a trailing newline.
   Error(ExitStatus status, const std::string& what_was_wrong, std::string remedy);
 
   ExitStatus status() const noexcept { return status_; }
@@ -30,7 +30,7 @@ class Error : public std::runtime_error {
   std::string remedy_;
 };
 
-/// "No such file or directory (errno 2)" for an errno value.
+/// Describes an errno value: "No such file or directory (errno 2)".
 std::string describe_errno(int error_number);
 
 }  // namespace optrace

@@ -28,7 +28,7 @@ std::int64_t nanoseconds(const timespec& time) {
   return std::int64_t{time.tv_sec} * kNanoseconds + time.tv_nsec;
 }
 
-/// Whether nobody but root and the command's own user is in a group.
+/// Returns true if a group has no members but root and the command's own user.
 bool find_only_us_in(gid_t number) {
   const passwd* const entry = ::getpwuid(::geteuid());
   if (entry == nullptr) return false;
@@ -36,7 +36,7 @@ bool find_only_us_in(gid_t number) {
   const gid_t own = entry->pw_gid;
   const group* const found = ::getgrgid(number);
   if (found == nullptr) return false;
-  // Many systems give every user a group of the same name; others put all users into one.
+  // Many systems give every user a group of the same name; others put all users into one group.
   if (number == own && number != 0 && user != found->gr_name) return false;
   for (char** member = found->gr_mem; *member != nullptr; ++member)
     if (*member != user && std::string_view(*member) != "root") return false;
@@ -100,7 +100,7 @@ std::optional<std::string> content_hash(const std::filesystem::path& path) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> sum(XXH3_createState(),
                                                                      &XXH3_freeState);
   XXH3_128bits_reset(sum.get());
-  // Read, not mapped: somebody else may make it smaller meanwhile.
+  // Read, not mapped: another process may truncate it meanwhile.
   std::vector<char> buffer(
       std::clamp<std::size_t>(static_cast<std::size_t>(status.st_size) + 1, 1 << 12, 1 << 20));
   ssize_t size = 0;

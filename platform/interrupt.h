@@ -4,9 +4,9 @@
 
 namespace optrace {
 
-/// While one lives, SIGINT, SIGTERM and SIGHUP do not end the process but set a flag, so that
-/// whoever is at work can stop, undo and leave. The earlier handlers come back with the destructor.
-/// System calls are interrupted (EINTR), so a wait ends at once. At most one at a time.
+/// While it lives, SIGINT, SIGTERM and SIGHUP do not end the process but set a flag, so that the
+/// current work can be stopped and undone. System calls are interrupted (EINTR), so that a wait
+/// ends at once. The destructor restores the earlier handlers. At most one at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -14,13 +14,13 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// True once a signal came.
+  /// True once a signal has arrived.
   static bool interrupted() noexcept;
 
-  /// Throws Error(interrupted, "interrupted") once a signal came.
+  /// Throws Error(interrupted, "interrupted") once a signal has arrived.
   static void throw_if_interrupted();
 
-  /// What came so far was heeded; only another signal counts from now on.
+  /// Clears the flag; only later signals count.
   static void forget() noexcept;
 
  private:

@@ -9,10 +9,11 @@
 
 namespace optrace {
 
-/// Levels of nesting. Nothing that optrace writes is deeper, but for the frames of a report.
+/// Maximum nesting depth. Of all that optrace writes, only the frames of a report are nested
+/// deeper.
 constexpr std::size_t kMaxJsonDepth = 64;
 
-/// Whether the brackets of JSON text are nested deeper than `deepest`.
+/// Returns true if the brackets of JSON text are nested deeper than `deepest`.
 inline bool is_nested_deeper(std::string_view text, std::size_t deepest) {
   std::size_t depth = 0;
   bool in_string = false;
@@ -32,18 +33,18 @@ inline bool is_nested_deeper(std::string_view text, std::size_t deepest) {
   return false;
 }
 
-/// The value of JSON text that is not trusted; discarded (is_discarded(), and neither an object nor
-/// an array) where the text is malformed or is nested deeper than `deepest`. The time is linear in
-/// the text's size, and the value takes at most 48 bytes of memory for each byte of text. All
-/// foreign JSON is read through this function or the next: nlohmann's parser with a callback takes
-/// quadratic time, and values that are nested too deep overflow the stack of what copies them.
+/// Parses untrusted JSON text. Returns a discarded value (is_discarded(), and neither an object nor
+/// an array) if the text is malformed or is nested deeper than `deepest`. The time is linear in the
+/// text's size, and the value takes at most 48 bytes of memory for each byte of text. All foreign
+/// JSON is read through this function or the next: nlohmann's parser with a callback takes
+/// quadratic time, and copying a value that is nested too deep overflows the stack.
 inline nlohmann::json read_json(std::string_view text, std::size_t deepest = kMaxJsonDepth) {
   if (is_nested_deeper(text, deepest)) return nlohmann::json::value_t::discarded;
   return nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
 }
 
-/// The same, for readers that report what is wrong: throws nlohmann::json::exception where the text
-/// is malformed or nested too deep.
+/// Same as read_json(), for readers that report errors: throws nlohmann::json::exception if the
+/// text is malformed or nested too deep.
 inline nlohmann::json read_json_or_throw(std::string_view text) {
   if (is_nested_deeper(text, kMaxJsonDepth))
     throw nlohmann::json::out_of_range::create(408, "nested too deep",

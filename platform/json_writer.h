@@ -8,7 +8,7 @@
 
 namespace optrace {
 
-/// The value with valid_utf8() of all texts in it: JSON can hold only UTF-8.
+/// Returns the value with valid_utf8() applied to all its strings, because JSON must be UTF-8.
 template <typename Json>
 Json with_valid_utf8(const Json& value) {
   if (value.is_string()) return valid_utf8(value.template get_ref<const std::string&>());
@@ -23,13 +23,13 @@ Json with_valid_utf8(const Json& value) {
   return valid;
 }
 
-/// JSON text of a value with foreign texts in it, which can't drive a terminal (printable_json()).
-/// On one line if `indentation` is negative.
+/// Returns the JSON text of a value with foreign strings. It can't control a terminal
+/// (printable_json()). On one line if `indentation` is negative.
 template <typename Json>
 std::string write_json(const Json& value, int indentation = -1) {
   try {
     return printable_json(value.dump(indentation));
-  } catch (const typename Json::type_error&) {  // It is no UTF-8, which is rare.
+  } catch (const typename Json::type_error&) {  // Not UTF-8, which is rare.
     return printable_json(with_valid_utf8(value).dump(indentation));
   }
 }

@@ -22,7 +22,8 @@ namespace {
 constexpr std::uintptr_t kPage = 4096;
 constexpr std::size_t kBlock = std::size_t{64} << 10;
 
-/// A mapping that a signal handler looks for: without locks, so in a table of a fixed size.
+/// A mapping that the signal handler looks up. The handler can't take locks: the table has a fixed
+/// size.
 struct Guarded {
   std::atomic<std::uintptr_t> begin = 0;  ///< 0: free.
   std::atomic<std::uintptr_t> end = 0;
@@ -30,11 +31,11 @@ struct Guarded {
 };
 constexpr std::size_t kMaxGuarded = 4096;
 std::array<Guarded, kMaxGuarded> guarded;
-std::atomic<std::size_t> guarded_count = 0;  ///< Those behind it were never used.
-std::mutex guarded_mutex;                    ///< For taking and giving back.
-struct sigaction unguarded{};                ///< What happened without us.
+std::atomic<std::size_t> guarded_count = 0;  ///< Later entries were never used.
+std::mutex guarded_mutex;                    ///< Held to take or free an entry.
+struct sigaction unguarded{};                ///< The action without a TruncationGuard.
 
-/// The place in the table + 1; 0: it is full.
+/// Returns the index in the table, plus 1; 0 if the table is full.
 std::size_t add_guarded(std::span<const std::byte> bytes) {
   const std::scoped_lock lock(guarded_mutex);
   const auto free = std::ranges::find_if(guarded, [](const Guarded& entry) {
@@ -56,7 +57,7 @@ void remove_guarded(std::size_t place) {
   guarded[place - 1].begin = 0;
 }
 
-/// Zeros in place of the page that the file no longer has, and all behind it.
+/// Maps zeros in place of the page that the file no longer has, and of all pages after it.
 extern "C" void show_zeros(int /*signal*/, siginfo_t* information, void* /*context*/) {
   const int error = errno;
   const auto address = reinterpret_cast<std::uintptr_t>(information->si_addr);
@@ -74,7 +75,7 @@ extern "C" void show_zeros(int /*signal*/, siginfo_t* information, void* /*conte
     errno = error;
     return;
   }
-  ::sigaction(SIGBUS, &unguarded, nullptr);  // It comes again at once.
+  ::sigaction(SIGBUS, &unguarded, nullptr);  // The signal occurs again at once.
 }
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& reason) {
@@ -82,7 +83,8 @@ extern "C" void show_zeros(int /*signal*/, siginfo_t* information, void* /*conte
               "Give the path of a readable, non-empty regular file.");
 }
 
-// O_NONBLOCK: opening a pipe must not wait for a writer; what is no regular file is refused later.
+// O_NONBLOCK: opening a pipe must not wait for a writer. Files that are not regular are refused
+// later.
 Descriptor open_file(const std::filesystem::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) fail(path, describe_errno(errno));
@@ -126,7 +128,7 @@ void MappedFile::map(const Descriptor& file, std::size_t size) {
   guarded_ = add_guarded(bytes_);
 }
 
-// Memory is taken for what is read only, and for what the file has on its disk only.
+// Takes memory only for parts that are read and that the file has on disk.
 void MappedFile::prepare_reading(Descriptor file, std::size_t size) {
   void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -157,7 +159,7 @@ std::span<const std::byte> MappedFile::load(std::span<const std::byte> reserved)
   const std::size_t last = (begin + reserved.size() - 1) / kBlock;
   for (std::size_t block = begin / kBlock; block <= last; ++block)
     if (!reading_->blocks[block]) read_block(block);
-  if (reserved.size() == bytes_.size()) reading_->blocks.clear();  // All of it is there.
+  if (reserved.size() == bytes_.size()) reading_->blocks.clear();  // The whole file was read.
   return reserved;
 }
 
@@ -167,7 +169,7 @@ void MappedFile::read_block(std::size_t block) const {
   std::size_t at = block * kBlock;
   reading_->blocks[block] = true;
   while (at < end) {
-    // A hole stays one: it takes no memory either.
+    // A hole is not read, so that it takes no memory either.
     const off_t data = ::lseek(file, static_cast<off_t>(at), SEEK_DATA);
     if (data < 0 && errno == ENXIO) {
       struct stat status{};
@@ -193,7 +195,7 @@ bool MappedFile::was_cut() const noexcept {
 }
 
 void MappedFile::release_pages() const noexcept {
-  // What was read can't be had again. Nor can zeros be told from a file's pages.
+  // Parts that were read are not read again, and zeros can't be distinguished from a file's pages.
   if (reading_ || was_cut()) return;
   ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
 }

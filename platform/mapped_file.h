@@ -13,9 +13,9 @@
 
 namespace optrace {
 
-/// While one lives, a MappedFile that is made smaller by others shows zeros from there on, instead
-/// of ending this process with SIGBUS. At most one at a time, for a program of our own: not within
-/// somebody else's process, whose signals are its own.
+/// While it lives, a MappedFile that another process truncates reads as zeros from there on,
+/// instead of ending this process with SIGBUS. At most one at a time. Only for our own programs: a
+/// traced process handles its signals itself.
 class TruncationGuard {
  public:
   TruncationGuard();
@@ -29,19 +29,19 @@ class TruncationGuard {
 
 /// The bytes of a regular file, read-only, for as long as the object lives.
 ///
-/// A file of this user's or of root's is mapped. The mapping is private: it shows later writes to
-/// the file only by accident. What belongs to anybody else is read, each part once, when it is
-/// first asked for: nobody changes it between a check and the use. Several threads may use it once
-/// bytes() was called.
+/// A file of this user or of root is mapped. The mapping is private: it may or may not show later
+/// writes to the file. A file of any other user is read, each part once, when it is first
+/// requested, so that it can't change between a check and its use. Several threads may use the
+/// object once bytes() was called.
 class MappedFile {
  public:
-  /// Trust::none: it is read, whoever owns it.
+  /// Trust::none: the file is read, whoever owns it.
   enum class Trust { by_owner, none };
 
-  /// Throws Error(usage) when `path` can't be opened, is no regular file, or is empty.
+  /// Throws Error(usage) if `path` can't be opened, is no regular file, or is empty.
   explicit MappedFile(const std::filesystem::path& path, Trust trust = Trust::by_owner);
 
-  /// What `file` has open; `path` is for messages. Throws as above.
+  /// Uses the open file `file`; `path` is for messages. Throws as above.
   MappedFile(Descriptor file, std::filesystem::path path, Trust trust);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -51,30 +51,31 @@ class MappedFile {
 
   std::size_t size() const noexcept { return bytes_.size(); }
 
-  /// All of it.
+  /// The whole file.
   std::span<const std::byte> bytes() const { return load(bytes_); }
 
-  /// `size` bytes at `offset`, or none if they don't lie inside.
+  /// Returns `size` bytes at `offset`, or an empty span if they don't lie inside.
   std::span<const std::byte> part(std::uint64_t offset, std::uint64_t size) const;
 
-  /// As part(), but the bytes must go through load() before anybody looks at them.
+  /// Same as part(), but the bytes must be passed to load() before they are read.
   std::span<const std::byte> reserve(std::uint64_t offset, std::uint64_t size) const;
   std::span<const std::byte> load(std::span<const std::byte> reserved) const;
 
-  /// Whether the file was found shorter than it was when it was opened: what was missing is zeros.
+  /// True if the file was found to be shorter than when it was opened. The missing part reads as
+  /// zeros.
   bool was_cut() const noexcept;
 
-  /// Gives the pages that were read so far back to the system: to be called after, or now and then
-  /// within, a pass over much of a large file. What is read again is mapped again.
+  /// Returns the pages that were read so far to the system. Call it after a pass over much of a
+  /// large file, or now and then during it. Pages that are read again are mapped again.
   void release_pages() const noexcept;
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
-  /// For a file that is read.
+  /// For a file that is read, not mapped.
   struct Reading {
     Descriptor file;
-    std::vector<bool> blocks;  ///< Which are there.
+    std::vector<bool> blocks;  ///< True for the blocks that were read.
     bool cut = false;
   };
   void map(const Descriptor& file, std::size_t size);
@@ -83,8 +84,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes_;
   std::filesystem::path path_;
-  std::size_t guarded_ = 0;  ///< Its place among those that TruncationGuard looks after, + 1.
-  std::unique_ptr<Reading> reading_;  ///< Null: it is mapped.
+  std::size_t guarded_ = 0;           ///< Index in TruncationGuard's table, plus 1; 0: none.
+  std::unique_ptr<Reading> reading_;  ///< Null: the file is mapped.
 };
 
 }  // namespace optrace

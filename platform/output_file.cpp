@@ -32,8 +32,9 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   const auto status = std::filesystem::status(path_, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     if (::access(path_.c_str(), W_OK) != 0) throw cannot_write(path_, errno);
-    return;  // Opened by the first write: a pipe's reader takes the end of a mere trial for its
-             // own.
+    // Opened by the first write: a pipe's reader would take the end of a trial for the end of the
+    // data.
+    return;
   }
   if (std::filesystem::is_symlink(path_, ignored)) {
     auto target = std::filesystem::weakly_canonical(path_, ignored);

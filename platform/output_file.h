@@ -7,30 +7,30 @@
 
 namespace optrace {
 
-/// A file that appears whole or not at all: bytes go to a private temporary neighbour (mode 0600),
-/// and commit() gives it its name. An object destroyed without commit() leaves nothing behind. A
-/// link is followed. What is there and is no regular file (/dev/stdout, a pipe) is written to as
-/// it is, and not replaced.
+/// A file that is written completely or not at all: bytes go to a private temporary file beside it
+/// (mode 0600), and commit() renames that. Without commit(), the destructor leaves nothing behind.
+/// Links are followed. An existing file that is not regular (/dev/stdout, a pipe) is written in
+/// place, and not replaced.
 class OutputFile {
  public:
-  /// Throws Error(usage) when no file can be made in the folder of `path`, or `path` is a folder.
+  /// Throws Error(usage) if no file can be created in the folder of `path`, or `path` is a folder.
   explicit OutputFile(std::filesystem::path path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Throws Error(failed) when the disk does not take all the bytes.
+  /// Throws Error(failed) if the disk does not accept all bytes.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// Closes the file and renames it to its path, replacing what was there. Throws Error(failed).
+  /// Closes the file and renames it to its path, replacing an existing file. Throws Error(failed).
   void commit();
 
  private:
   void open_in_place();
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;  ///< Empty for what is written in place.
+  std::filesystem::path temporary_;  ///< Empty for a file that is written in place.
   int descriptor_ = -1;
 };
 

@@ -16,8 +16,8 @@ struct Decoded {
   std::size_t bytes;
 };
 
-// The character at the start of `text`, if it is encoded as UTF-8 has it (RFC 3629), or is a
-// surrogate encoded alike, as Python's `surrogatepass` does.
+// Returns the character at the start of `text`, if it is valid UTF-8 (RFC 3629) or a surrogate that
+// is encoded alike, as by Python's `surrogatepass`.
 std::optional<Decoded> decode(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -37,8 +37,8 @@ std::optional<Decoded> decode(std::string_view text) {
 struct Range {
   char32_t first, last;
 };
-// In order. Unicode's Default_Ignorable_Code_Point but for the variation selectors of emoji, and
-// what the comment in the header adds.
+// Sorted. Unicode's Default_Ignorable_Code_Point except the variation selectors of emoji, and the
+// characters that the comment in the header adds.
 constexpr auto kHarmful = std::to_array<Range>({
     {0x00, 0x1F},       {0x7F, 0x9F},      // C0, DEL, C1: escape sequences start there.
     {0xAD, 0xAD},                          // Soft hyphen.
@@ -64,8 +64,8 @@ std::string escape(char32_t c) {
   return c < 0x10000 ? fmt::format("\\u{:04x}", number) : fmt::format("\\U{:08x}", number);
 }
 
-/// An SGR sequence or an OSC 8 link at the start of `text`, as TerminalStyle makes them: its size.
-/// 0 where there is none.
+/// Returns the size of an SGR sequence or OSC 8 link at the start of `text`, in the form that
+/// TerminalStyle writes; 0 if there is none.
 std::size_t own_sequence(std::string_view text) {
   constexpr std::string_view kColour = "\x1b[", kLink = "\x1b]8;;", kEnd = "\x1b\\";
   if (text.starts_with(kColour)) {
@@ -81,7 +81,7 @@ std::size_t own_sequence(std::string_view text) {
   return good && text.substr(at).starts_with(kEnd) ? at + kEnd.size() : 0;
 }
 
-/// How many bytes at the start of `text` are harmless whatever is around them.
+/// Returns the number of bytes at the start of `text` that are harmless in any context.
 std::size_t plain_bytes(std::string_view text) {
   const auto end = std::ranges::find_if(
       text, [](char c) { return c <= ' ' || c >= 0x7F || c == '#' || c == ':'; });
@@ -120,7 +120,7 @@ class Printer {
     at_start_ = false;
   }
 
-  /// Whether the rest started with white space that stays.
+  /// Takes white space that stays from the start of the rest. Returns false if there is none.
   bool keep_line() {
     if (rest_.front() == '\n' || rest_.front() == '\t') {
       at_start_ = at_start_ || rest_.front() == '\n';
@@ -130,7 +130,7 @@ class Printer {
     return false;
   }
 
-  /// Whether the rest starts with what a CI runner takes for a command.
+  /// Returns true if the rest starts with a command for a CI runner.
   bool at_command() const {
     return rest_.starts_with("##[") ||
            (kept_ != Kept::nothing && at_start_ && rest_.starts_with("::"));
@@ -143,7 +143,7 @@ class Printer {
 
   std::string_view rest_;
   Kept kept_;
-  bool at_start_ = true;  // Of a line, white space aside.
+  bool at_start_ = true;  // True at the start of a line, ignoring white space.
   std::string shown_;
 };
 
@@ -188,13 +188,13 @@ std::string printable_json(std::string_view json) {
     }
     const std::optional<Decoded> next = decode(json);
     const std::size_t size = next ? next->bytes : 1;
-    // A CI runner takes that for a command, and here only a text can hold it.
+    // A command for a CI runner; in JSON, only a string can contain it.
     if (json.starts_with("##[")) {
       shown += "\\u0023";
       json.remove_prefix(1);
       continue;
     }
-    // Below, JSON has escaped what needs it, and white space is between values.
+    // JSON has escaped the characters below 0x7F that need it, and white space is between values.
     if (!next || next->character < 0x7F || !is_harmful(next->character)) {
       shown += json.substr(0, size);
     } else if (const auto c = static_cast<std::uint32_t>(next->character); c < 0x10000) {

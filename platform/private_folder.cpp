@@ -38,8 +38,8 @@ bool is_our_user(uid_t user) {
 
 namespace {
 
-/// Where the cache is to be, and which folder must be there already: nobody means that a home is to
-/// be made by asking for one. Empty where the environment names no place.
+/// The folder of the cache, and a folder that must exist already: a missing home folder is not
+/// created. Both are empty if the environment defines no place.
 struct CachePlace {
   std::filesystem::path folder;
   std::filesystem::path home;
@@ -56,7 +56,7 @@ CachePlace cache_place() {
   return {};
 }
 
-/// Makes the folder where it is not there. Why it can't be used, or nothing.
+/// Creates the folder if it does not exist. Returns why it can't be used, or an empty string.
 std::string reason_against(const CachePlace& place) {
   if (place.folder.empty()) return "HOME is not set";
   std::error_code error;

@@ -7,11 +7,11 @@
 
 namespace optrace {
 
-/// A temporary folder that only this user can enter (0700, unpredictable name), gone with the
-/// object, contents and all.
+/// A temporary folder that only this user can enter (0700, unpredictable name). The destructor
+/// removes it with its contents.
 class PrivateFolder {
  public:
-  /// Throws Error(failed) when the system's temporary folder takes no new one.
+  /// Throws Error(failed) if it can't be created in the system's temporary folder.
   PrivateFolder();
   ~PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
@@ -23,16 +23,16 @@ class PrivateFolder {
   std::filesystem::path path_;
 };
 
-/// Whether what belongs to this user may be trusted as our own: the command's user, or root.
+/// Returns true if files of this user are trusted as our own: the command's user, or root.
 bool is_our_user(uid_t user);
 
-/// The folder for what optrace may lose at any time and make again (probe plans, say):
-/// $OPTRACE_CACHE_DIR, else $XDG_CACHE_HOME/optrace, else ~/.cache/optrace. Made with mode 0700,
-/// but for a home that is not there. Empty when none can be made or it belongs to somebody else;
-/// callers then work without a cache.
+/// Returns the folder for data that optrace can lose and make again at any time, such as probe
+/// plans: $OPTRACE_CACHE_DIR, else $XDG_CACHE_HOME/optrace, else ~/.cache/optrace. Created with
+/// mode 0700, unless the home folder does not exist. Empty if it can't be created, belongs to
+/// another user, or can be written to by others; callers then work without a cache.
 std::filesystem::path cache_folder();
 
-/// Why nothing can be kept there, and what to do, in sentences; empty where it can.
+/// Returns why nothing can be cached there, and the remedy, in sentences; empty if it can.
 std::string cache_problem();
 
 }  // namespace optrace

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kStatusLimit = 1 << 20;
 constexpr std::size_t kShownLimit = 200;
 
-/// The text up to `mark`, which is dropped from `rest` with it.
+/// Removes the text up to and including `mark` from `rest`, and returns it without `mark`.
 std::string_view cut(std::string_view& rest, char mark) {
   const std::size_t end = rest.find(mark);
   const std::string_view before = rest.substr(0, end);
@@ -54,7 +54,7 @@ void read_ids(std::string_view text, std::array<std::uint32_t, 4>& ids) {
   for (std::uint32_t& id : ids) id = number<std::uint32_t>(word(text)).value_or(id);
 }
 
-/// The kernel writes a newline in a path as \012, and nothing else in another way than it is.
+/// The kernel escapes only newlines in a path, as \012.
 std::string unescaped(std::string_view path) {
   constexpr std::string_view kNewline = "\\012";
   std::string result;
@@ -151,7 +151,7 @@ RunningProcess::RunningProcess(pid_t process) : id_(process) {
     throw Error(ExitStatus::usage, fmt::format("{} is no process ID", process),
                 "Give the PID of a running Python, a number above 0.");
   }
-  // By number: glibc has these since 2.36, and fcntl.h's openat2 later still.
+  // By number: glibc has these functions since 2.36, and openat2 in fcntl.h even later.
   handle_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   const int error = errno;
   const std::string folder = fmt::format("/proc/{}", process);
@@ -219,9 +219,9 @@ Descriptor RunningProcess::open_inside(const std::filesystem::path& path) const 
   return root ? open_below(root, path) : Descriptor();
 }
 
-// Linux has had openat2 for as long as pidfd_open, nearly; without it nothing is opened.
+// Linux has openat2 for nearly as long as pidfd_open; without it, nothing is opened.
 Descriptor open_below(const Descriptor& root, const std::filesystem::path& path) {
-  // Devices and pipes notice that they are opened, so what it is is asked first.
+  // Devices and pipes react when they are opened, so the type of the file is checked first.
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;

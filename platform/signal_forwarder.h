@@ -6,11 +6,10 @@
 
 namespace optrace {
 
-/// While one lives, a signal that asks this process to end or do something (SIGINT, SIGTERM,
-/// SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2) goes to another one instead. What the terminal sends (Ctrl-C)
-/// it sends to every process of the foreground group, so that is not passed on a second time. What
-/// is ignored stays ignored. At most one at a time; the earlier handlers come back with the
-/// destructor.
+/// While it lives, signals that ask this process to end or act (SIGINT, SIGTERM, SIGHUP, SIGQUIT,
+/// SIGUSR1, SIGUSR2) are forwarded to another process. Signals from the terminal (Ctrl-C) are not:
+/// the terminal sends them to every process of the foreground group. Ignored signals stay ignored.
+/// The destructor restores the earlier handlers. At most one at a time.
 class SignalForwarder {
  public:
   SignalForwarder();
@@ -18,7 +17,8 @@ class SignalForwarder {
   SignalForwarder(const SignalForwarder&) = delete;
   SignalForwarder& operator=(const SignalForwarder&) = delete;
 
-  /// From now on to this process, and what came before now as well; 0: to nobody any more.
+  /// From now on, forwards signals to this process, including those that arrived before; 0: to
+  /// none.
   static void forward_to(pid_t process) noexcept;
 
  private:

@@ -7,10 +7,10 @@
 
 namespace optrace {
 
-/// All bytes of a file; nothing if it can't be read.
+/// Returns all bytes of a file; nullopt if it can't be read.
 std::optional<std::string> read_file(const std::filesystem::path& path);
 
-/// Replaces a file by one with this content, or leaves it as it is. Throws as OutputFile does.
+/// Replaces a file by one with this content, or leaves it unchanged. Throws like OutputFile.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace optrace

@@ -63,24 +63,24 @@ std::string read_source(const char* name) {
   return *text;
 }
 
-/// Text as a Python literal, which JSON's is too.
+/// Returns the text as a Python literal. JSON strings are valid ones.
 std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', true);
 }
 
-/// A running interpreter that is about to start a thread for attach.py, and the way to talk to it.
+/// Makes a running interpreter start a thread for attach.py, and connects to it.
 class Injection {
  public:
   Injection(const RunningProcess& process, const AttachTarget& target)
       : target_(target), process_(process), code_(find_calling_code(process)) {}
 
-  /// Leaves nothing of ours in the process if its interpreter has not come by yet.
+  /// Leaves nothing in the process if its interpreter has not made the pending call yet.
   ~Injection() {
     if (page_ == 0 || taken_) return;
     try {
       withdraw();
     } catch (const Error&) {
-      page_ = 0;  // It has ended, and all of it is gone.
+      page_ = 0;  // The process has ended.
     }
   }
   Injection(const Injection&) = delete;
@@ -104,7 +104,7 @@ class Injection {
     return ProgramConnection(std::move(ours));
   }
 
-  /// The interpreter executes it: what was put there is its to clear away.
+  /// The interpreter executes the text, which removes what was put into the process.
   void taken() { taken_ = true; }
 
  private:
@@ -151,17 +151,17 @@ class Injection {
     }
   }
 
-  /// Where the TextThread is.
+  /// Address of the TextThread.
   std::uint64_t data() const { return page_ + kPage; }
 
-  // Nobody can take back what waits for the interpreter: so it only clears up when it is called.
+  // A pending call can't be removed: this one only cleans up when it is made.
   void withdraw() {
     StoppedThread thread(target_.process, code_);
     constexpr std::uint64_t kYes = 1;
     std::uint64_t taken = 0;
     write(data() + offsetof(TextThread, withdrawn), std::as_bytes(std::span(&kYes, 1)));
     read(data() + offsetof(TextThread, taken), std::as_writable_bytes(std::span(&taken, 1)));
-    // Once it was called, the descriptor is its to close.
+    // Once called, the code closes the descriptor itself.
     if (taken == 0) thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
   }
 
@@ -194,13 +194,13 @@ class Injection {
   const AttachTarget& target_;
   const RunningProcess& process_;
   const CallingCode code_;
-  std::uint64_t page_ =
-      0;                 ///< In the process: text_thread_code(), then the TextThread and the text.
-  int descriptor_ = -1;  ///< Its end of the connection.
+  /// In the process: text_thread_code(), then the TextThread and the text.
+  std::uint64_t page_ = 0;
+  int descriptor_ = -1;  ///< The process's end of the connection.
   bool taken_ = false;
 };
 
-/// The modules that attach.py loads, each after those that it imports.
+/// Returns the modules that attach.py loads, each after those that it imports.
 Json sources() {
   Json list = Json::array();
   for (const char* const name : {"problem", "connection", "op_records", "device_activity", "agent",
@@ -210,7 +210,7 @@ Json sources() {
   return list;
 }
 
-/// One process, from the first look at it until it is left alone.
+/// The tracing of one process, from its inspection to its release.
 class Attachment {
  public:
   Attachment(const AttachRequest& request, const AttachListener& progress)
@@ -231,21 +231,21 @@ class Attachment {
   }
 
  private:
-  /// Whether a driver is loaded, a real or an emulated one.
+  /// Returns true if a driver is loaded, a real or an emulated one.
   bool uses_cuda() const {
     return std::ranges::any_of(process_.mapped_parts(), [](const MappedPart& part) {
       return std::filesystem::path(part.path).filename().string().starts_with("libcuda.so");
     });
   }
 
-  /// Whether the command's own user runs it, with no other user's rights.
+  /// Returns true if the process runs as the command's own user, with no other user's rights.
   bool is_our_users() const {
     const auto users = process_.status().users;
     return std::ranges::all_of(users, [](auto user) { return user == ::geteuid(); });
   }
 
-  /// Why nothing is compiled from the headers that the process has, nor loaded into it; empty where
-  /// it may be. What a compiler makes of them runs with the command's rights one day.
+  /// Returns why nothing is compiled from the process's headers or loaded into it; empty if it may
+  /// be. Code that is compiled from them may later run with the command's rights.
   std::string why_no_agents() const {
     if (!target_.root.empty()) {
       return "Op records are missing: the process lives in a container, whose torch optrace builds "
@@ -286,7 +286,7 @@ class Attachment {
     meta_["process"] = {{"id", static_cast<std::uint64_t>(request_.process)}};
   }
 
-  /// Until the interpreter has come by and says something, or a signal came to us.
+  /// Waits until the interpreter sends a message, or a signal arrives.
   void wait_for_answer(const char* reason) const {
     if (connection_->wait(request_.timeout)) return;
     throw Error(
@@ -298,7 +298,7 @@ class Attachment {
                     reason));
   }
 
-  /// Whether the process is gone, which it may be a moment after its connection.
+  /// Returns true if the process has ended, which may be a moment after its connection closed.
   bool has_ended() const {
     constexpr int kMaxPauses = 100;
     for (int i = 0; i < kMaxPauses && !process_.ended(); ++i)
@@ -335,7 +335,7 @@ class Attachment {
 
   bool sees_our_files() const { return target_.root.empty() && is_our_users(); }
 
-  /// For a process that can't open our files by their names, and must not get at them.
+  /// For a process that can't open our files by name, and must not get descriptors of them.
   void add_files(Json& order, std::vector<Descriptor>& descriptors) const {
     order["files"] = Json::array();
     for (const std::filesystem::path& file : orders_.files()) {
@@ -344,19 +344,21 @@ class Attachment {
     }
   }
 
-  /// False when the process has ended.
+  /// Returns false if the process has ended.
   bool watch() {
     start_ = Clock::now();
     Clock::time_point shown = start_;
     constexpr std::chrono::seconds kShowEvery{1};
     while (true) {
-      const bool ended = process_.ended();  // Asked first: what was recorded before is there then.
+      // Check first: everything recorded before the end can then be read.
+      const bool ended = process_.ended();
       const bool any = collector_->drain();
       if (ended) return false;
       const Clock::time_point now = Clock::now();
       if (enough(now - start_)) return true;
       if (InterruptGuard::interrupted()) {
-        InterruptGuard::forget();  // It ends the trace; a second one ends what follows, too.
+        // The signal ends the trace; a second one also ends what follows.
+        InterruptGuard::forget();
         return true;
       }
       if (now - shown >= kShowEvery) {
@@ -382,7 +384,7 @@ class Attachment {
 
   bool enough(std::chrono::duration<double> time) {
     if (const std::uint64_t count = request_.collector.selection.count; count != 0) {
-      // The last of them is over when another begins; none may come.
+      // The last op has ended when another one begins, which may not happen.
       constexpr milliseconds kLastOp{500};
       const std::uint64_t ops = collector_->progress().ops;
       if (ops < count) last_op_.reset();
@@ -426,7 +428,7 @@ class Attachment {
     connection_->send({{"order", "tables"}, {"ops", collector_->ops()}});
     add_tables(meta_, connection_->receive("tables", kAnswerLimit));
     connection_->receive("left", kAnswerLimit);
-    // Its thread closes the connection last of all.
+    // Closing the connection is the last action of its thread.
     connection_->wait(kAnswerLimit);
   }
 
@@ -443,8 +445,8 @@ class Attachment {
                         why_no_agents()};
   Json meta_;
   std::unique_ptr<Collector> collector_;
-  Clock::time_point start_;                   ///< Of recording.
-  std::optional<Clock::time_point> last_op_;  ///< When the last op that was asked for was seen.
+  Clock::time_point start_;                   ///< Start of the recording.
+  std::optional<Clock::time_point> last_op_;  ///< Time at which the last requested op was seen.
 };
 
 }  // namespace

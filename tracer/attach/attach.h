@@ -16,18 +16,20 @@
 
 namespace optrace {
 
-/// A running process to trace, and until when.
+/// A running process to trace, and the conditions that end the trace.
 struct AttachRequest {
   pid_t process = 0;
-  CollectorOptions collector;  ///< selection.count: so many ops, then no more.
+  CollectorOptions collector;  ///< selection.count ends the trace after that many ops.
   std::optional<std::chrono::duration<double>> duration;
-  std::string until_op;  ///< A pattern: until an op of such a name was called; empty: no matter.
-  /// How long the interpreter may take to get to where it can be interrupted.
+  /// A pattern: the trace ends once an op with a matching name was called. Empty: no such
+  /// condition.
+  std::string until_op;
+  /// Maximum time until the interpreter can be interrupted.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
-  std::uint64_t target_bytes = kTargetBytes;  ///< What tracing may take in the process.
+  std::uint64_t target_bytes = kTargetBytes;  ///< Bytes that tracing may take in the process.
 };
 
-/// What is known while it is being traced.
+/// Progress while the process is traced.
 struct AttachProgress {
   std::chrono::duration<double> time{};  ///< Since recording began.
   CollectorProgress counted;
@@ -36,14 +38,15 @@ struct AttachProgress {
 
 struct AttachResult {
   Trace trace;
-  std::string ended;  ///< Why the process itself ended it, a sentence; empty: it goes on.
+  /// A sentence if the process itself ended the trace; empty if it continues to run.
+  std::string ended;
 };
 
-/// Traces a running process until what `request` says has happened, or a signal came (an
-/// InterruptGuard must live), then leaves it as it was. `progress` is called once a second, and
-/// with `done` in the end.
-/// Throws Error(usage or failed) for a process that can't be traced, in which case it is as it was.
+/// Called once a second, and at the end with `done`.
 using AttachListener = std::function<void(const AttachProgress&, bool done)>;
+/// Traces a running process until a condition of `request` holds or a signal arrives (an
+/// InterruptGuard must live), then leaves the process as it was before. Throws Error(usage or
+/// failed) for a process that can't be traced, which is then left as it was.
 AttachResult attach(const AttachRequest& request, const AttachListener& progress);
 
 }  // namespace optrace

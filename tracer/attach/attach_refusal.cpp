@@ -25,7 +25,7 @@ bool has_capability(std::uint64_t set, int capability) {
 }
 
 bool all_are(const std::array<std::uint32_t, 4>& ids, std::uint32_t id) {
-  // The fourth, of file access, doesn't count for the one that is traced.
+  // The fourth id, of file access, does not count for the traced process.
   return std::all_of(ids.begin(), ids.begin() + 3,
                      [id](std::uint32_t found) { return found == id; });
 }
@@ -44,7 +44,7 @@ std::string user_name(std::uint32_t user) {
   return shown(found->pw_name);
 }
 
-/// The first line of a file of the system's; empty where there is none.
+/// Returns the first line of a system file; empty if there is none.
 std::string first_line(const char* path) {
   std::ifstream file(path);
   std::string line;
@@ -57,7 +57,7 @@ std::string user_namespace_of(const RunningProcess& process) {
   return link.error == 0 ? link.text : std::string();
 }
 
-/// Root of a container often has not got the capability.
+/// Root in a container often lacks the capability.
 std::string container_advice(const TracingRights& rights) {
   return rights.in_container ? " In a container that was started without the right to trace, start "
                                "it with --cap-add=SYS_PTRACE (Kubernetes: "
@@ -219,7 +219,8 @@ Error why_not_allowed(pid_t process, int error) {
     rights.ours = us.status();
     rights.target = target.status();
     struct stat owner{};
-    // Its folder is always its user's; what is in there is root's unless it is dumpable.
+    // The process's folder always belongs to its user; the files in it belong to root unless it is
+    // dumpable.
     const Descriptor status = target.open("status", O_RDONLY);
     rights.dumpable =
         !status || ::fstat(status.get(), &owner) != 0 || owner.st_uid == rights.target.users[1];
@@ -245,7 +246,7 @@ Error why_not_allowed(pid_t process, int error) {
   }
   const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
   if (scope.size() == 1 && scope[0] >= '0' && scope[0] <= '3') rights.yama = scope[0] - '0';
-  // We trace nobody: where ptrace may be called at all it says so (ESRCH) and does nothing.
+  // This traces no process: if ptrace may be called at all, it fails with ESRCH and has no effect.
   if (::ptrace(PTRACE_DETACH, ::getpid(), nullptr, nullptr) != 0 && errno != ESRCH) {
     rights.ptrace_filter = errno;
   }

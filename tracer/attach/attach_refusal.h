@@ -8,23 +8,23 @@
 
 namespace optrace {
 
-/// What decides whether one process may trace another; see "Ptrace access mode checking" in
-/// ptrace(2). Gathered by why_not_allowed(), a plain value so that each case can be tried.
+/// The facts that decide whether one process may trace another; see "Ptrace access mode checking"
+/// in ptrace(2). why_not_allowed() collects them. A plain value, so that each case can be tested.
 struct TracingRights {
   ProcessStatus ours;
   ProcessStatus target;
-  std::string our_user_name;         ///< "alice", or the number where there is no name.
-  std::string target_user_name;      ///< As above, of its effective user.
-  std::string tracer_command;        ///< Of target.tracer.
-  bool same_user_namespace = true;   ///< As far as can be seen.
-  bool dumpable = true;              ///< False where the kernel shows its files as root's.
-  std::optional<int> yama;           ///< kernel.yama.ptrace_scope; none: no Yama.
-  std::optional<int> ptrace_filter;  ///< errno that a harmless ptrace of ours is refused with.
-  std::string security_label;        ///< Ours, as AppArmor or SELinux says; empty: none.
-  bool in_container = false;         ///< We are, or what runs us looks like one.
+  std::string our_user_name;         ///< "alice", or the number if there is no name.
+  std::string target_user_name;      ///< Likewise, of the target's effective user.
+  std::string tracer_command;        ///< Name of target.tracer's command.
+  bool same_user_namespace = true;   ///< As far as known.
+  bool dumpable = true;              ///< False if the kernel shows its files as root's.
+  std::optional<int> yama;           ///< kernel.yama.ptrace_scope; empty without Yama.
+  std::optional<int> ptrace_filter;  ///< errno if our own harmless ptrace call is refused.
+  std::string security_label;        ///< Our own, of AppArmor or SELinux; empty if none.
+  bool in_container = false;         ///< True if we appear to run in a container.
 };
 
-/// The first of the reasons that explains `error`, and what to do.
+/// Returns the first reason that explains `error`, with a remedy.
 Error explain_refusal(const TracingRights& rights, int error);
 
 }  // namespace optrace

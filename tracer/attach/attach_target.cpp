@@ -33,7 +33,7 @@ constexpr std::pair kOldestTorch{2, 6};
 constexpr std::size_t kMapsLimit = RunningProcess::kMapsLimit;
 constexpr std::size_t kVersionLimit = 1 << 16;
 constexpr std::size_t kCommandLineLimit = 1 << 12;
-/// CPython's table of dynamic symbols has 50 KB, that of what embeds it hardly more.
+/// CPython's table of dynamic symbols has 50 KB, and that of a program that embeds it hardly more.
 constexpr std::uint64_t kTableLimit = std::uint64_t{16} << 20;
 constexpr std::size_t kMaxNameLength = 256;  // The names that are looked for are much shorter.
 constexpr std::uint64_t kPage = 4096;
@@ -42,20 +42,20 @@ constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::string_view kPythons =
     "optrace attaches to CPython 3.9 to 3.14 for x86-64 Linux that has imported torch 2.6 or newer";
 
-/// A function that a version of CPython brought along and the one before hasn't got; Py_Version,
-/// which tells it by itself, is there from 3.11. From Doc/data/stable_abi.dat and Include/cpython.
+/// A function that is new in a version of CPython. From 3.11 on, Py_Version contains the version
+/// itself. From Doc/data/stable_abi.dat and Include/cpython.
 struct VersionMark {
   int minor;
   std::string_view symbol;
 };
 constexpr std::array<VersionMark, 3> kVersionMarks{
     {{10, "PyModule_AddObjectRef"}, {9, "PyObject_CallNoArgs"}, {8, "PyConfig_InitPythonConfig"}}};
-/// What is called in the process, in the order of find_functions().
+/// The functions called in the process, in the order of find_functions().
 constexpr std::array<std::string_view, 5> kCalled{"Py_AddPendingCall", "PyRun_SimpleString",
                                                   "PyThread_start_new_thread", "PyGILState_Ensure",
                                                   "PyGILState_Release"};
 using CalledFunctions = std::array<std::uint64_t, kCalled.size()>;
-/// Exported where there is no GIL only (Include/refcount.h).
+/// Exported only by builds without a GIL (Include/refcount.h).
 constexpr std::string_view kFreeThreadedMark = "_Py_DecRefShared";
 
 [[noreturn]] void refuse(const std::string& what_was_wrong, const std::string& remedy) {
@@ -66,12 +66,13 @@ std::string file_name(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-/// The file that a path of /proc leads to was removed or replaced by another of its name.
+/// Returns true if the file at a path in /proc was removed, or replaced by another of the same
+/// name.
 bool is_deleted(std::string_view path) {
   return path.ends_with(kDeleted);
 }
 
-/// An ELF file that somebody else can change at any time, so that it is read, not mapped.
+/// An ELF file that other users can change at any time, so that it is read, not mapped.
 class ElfFile {
  public:
   explicit ElfFile(Descriptor file) : file_(std::move(file)) {
@@ -85,8 +86,8 @@ class ElfFile {
     return elf_ && header_.e_ident[EI_CLASS] == ELFCLASS64 &&
            header_.e_ident[EI_DATA] == ELFDATA2LSB && header_.e_machine == EM_X86_64;
   }
-  /// What it was built for, where that isn't 64-bit x86-64. e_machine is where it is in 32-bit
-  /// files too.
+  /// Returns the processor of the file, if it is not 64-bit x86-64. e_machine has the same offset
+  /// in 32-bit files.
   std::string processor() const {
     if (header_.e_ident[EI_DATA] != ELFDATA2LSB) return "a big-endian processor";
     if (header_.e_machine == EM_X86_64) return "x86-64 with 32-bit addresses (x32)";
@@ -103,8 +104,8 @@ class ElfFile {
     return segments;
   }
 
-  /// The addresses as linked of what is in .dynsym, functions and data alike; empty where there is
-  /// no such table.
+  /// Returns the addresses (as linked) of the symbols in .dynsym, functions and data alike; empty
+  /// without this table.
   std::map<std::string, std::uint64_t, std::less<>> exported() const {
     std::map<std::string, std::uint64_t, std::less<>> found;
     if (header_.e_shentsize != sizeof(Elf64_Shdr)) return found;
@@ -125,8 +126,8 @@ class ElfFile {
     return found;
   }
 
-  /// `size` bytes that are in memory from `address`, as linked, on; fewer or none where the file
-  /// has no more.
+  /// Returns `size` bytes that are loaded at `address` (as linked); fewer or none if the file has
+  /// no more.
   std::vector<std::byte> at_address(std::uint64_t address, std::uint64_t size) const {
     for (const Elf64_Phdr& segment : loaded()) {
       const std::uint64_t within = address - segment.p_vaddr;
@@ -160,7 +161,7 @@ class ElfFile {
   bool elf_ = false;
 };
 
-/// What the looking at one process goes through, in the order of inspect().
+/// Inspects one process. The steps are in the order of inspect().
 class Inspection {
  public:
   Inspection(pid_t process, Entrance entrance) : process_(process), entrance_(entrance) {}
@@ -176,20 +177,20 @@ class Inspection {
                     const std::map<std::string, std::uint64_t, std::less<>>& exported);
   void find_torch();
   void check_torch_version();
-  /// Where the functions are that attaching calls; their first bytes tell that the file is what is
-  /// mapped, and that nobody has changed them.
+  /// Finds the functions that attaching calls. Compares their first bytes to check that the file is
+  /// the one that is mapped, and that the functions are not patched.
   void find_functions(const ElfFile& file, const std::vector<std::uint64_t>& biases,
                       const CalledFunctions& linked);
   bool is_mapped(const ElfFile& file, const Descriptor& memory, std::uint64_t bias,
                  std::uint64_t linked) const;
 
-  /// Run-time address minus address as linked, by each mapping of the file: a program may have
-  /// mapped it to read it, too.
+  /// Returns run-time address minus address as linked, for each mapping of the file. A program may
+  /// also have mapped the file to read it.
   std::vector<std::uint64_t> possible_biases(const std::string& path, const ElfFile& file) const;
   std::string described() const {
     return fmt::format("process {} ({})", process_.id(), shown(status_.name));
   }
-  /// For what can't be read: it ended, or that is not allowed.
+  /// Throws because something can't be read: the process ended, or access is not allowed.
   [[noreturn]] void fail_to_read(int error) const { throw why_not_allowed(process_.id(), error); }
 
   RunningProcess process_;
@@ -237,7 +238,7 @@ void Inspection::check_state() {
 void Inspection::find_executable() {
   const RunningProcess::Text link = process_.read_link("exe");
   if (link.error != 0) fail_to_read(link.error);
-  // Opened by this link it is the right file even where its name is another's by now.
+  // This link opens the right file even if another one has its name by now.
   const ElfFile file(process_.open("exe", O_RDONLY));
   std::string path = link.text;
   if (is_deleted(path)) path.resize(path.size() - kDeleted.size());
@@ -274,8 +275,8 @@ std::vector<std::uint64_t> Inspection::possible_biases(const std::string& path,
                                                        const ElfFile& file) const {
   std::vector<std::uint64_t> biases;
   const std::vector<Elf64_Phdr> segments = file.loaded();
-  // What is executable stands for its segment only; the rest is for text that was moved to large
-  // pages, which have no file.
+  // Executable mappings only match executable segments. The others are for text that was moved to
+  // large pages, which have no file.
   for (const bool executable : {true, false}) {
     for (const MappedPart& part : parts_) {
       if (part.path != path || part.executable != executable) continue;
@@ -303,8 +304,8 @@ void Inspection::find_interpreter() {
   if (maps.error != 0) fail_to_read(maps.error);
   parts_ = parse_process_maps(maps.text);
 
-  // As the dynamic linker looks names up: the executable is before any library. Most other
-  // libraries needn't be opened, as libpython is called that.
+  // The executable comes before any library, as for the dynamic linker. libpython comes next, so
+  // that most other libraries needn't be opened.
   const RunningProcess::Text link = process_.read_link("exe");
   std::vector<std::string> files;
   for (const MappedPart& part : parts_) files.push_back(part.path);
@@ -414,7 +415,7 @@ void Inspection::find_torch() {
     if (library.filename() != "libtorch_python.so" || library.parent_path().filename() != "lib") {
       continue;
     }
-    // A file may be called so.
+    // A file may really have this name.
     if (deleted && !process_.open_inside(part.path)) {
       refuse(fmt::format("the torch that {} has loaded was removed or replaced since ({})",
                          described(), shown(path)),
@@ -429,7 +430,7 @@ void Inspection::find_torch() {
          "launcher's children are found with `pgrep -P`.");
 }
 
-/// Up to the first two numbers of `__version__ = '2.6.0+cu124'`.
+/// Parses the first two numbers of `__version__ = '2.6.0+cu124'`.
 std::optional<std::pair<int, int>> torch_version_in(std::string_view text, std::string& shown_as) {
   constexpr std::string_view kName = "__version__";
   for (std::size_t at = 0; at < text.size();) {

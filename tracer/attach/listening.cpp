@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kName = "listening";
 
-/// The folder, open, if it is there and nobody else can enter it.
+/// Opens the folder, if it exists and no other user can enter it.
 Descriptor open_folder(const std::filesystem::path& path) {
   Descriptor folder(::open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status{};
@@ -33,12 +33,11 @@ Descriptor open_folder(const std::filesystem::path& path) {
   return folder;
 }
 
-/// Connects to the socket `name` in a folder, as a socket of that type, without waiting: 0 or
-/// errno.
+/// Connects `socket` to the socket `name` in a folder, without waiting. Returns 0 or errno.
 int connect_in(const Descriptor& folder, std::string_view name, const Descriptor& socket) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // By way of its descriptor a path is never too long for an address.
+  // A path through a descriptor is never too long for an address.
   const std::string path = fmt::format("/proc/self/fd/{}/{}", folder.get(), name);
   if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
   std::ranges::copy(path, address.sun_path);
@@ -50,8 +49,8 @@ Descriptor make_socket(int type) {
   return Descriptor(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/// Whether a socket's process is gone. It notices nothing: a socket that somebody has open refuses
-/// one of another type before anything else.
+/// Returns true if the process of a socket is gone. A live process does not notice the test,
+/// because its socket refuses one of another type before anything else.
 bool is_left_behind(const Descriptor& folder, const char* name) {
   struct stat status{};
   return ::fstatat(folder.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -59,7 +58,7 @@ bool is_left_behind(const Descriptor& folder, const char* name) {
          connect_in(folder, name, make_socket(SOCK_DGRAM)) == ECONNREFUSED;
 }
 
-/// Processes that were killed, or ended without their atexit handlers, leave theirs.
+/// Removes the sockets of processes that were killed, or ended without their atexit handlers.
 void remove_left_behind(const Descriptor& folder) {
   const auto close = [](DIR* entries) { ::closedir(entries); };
   const std::unique_ptr<DIR, decltype(close)> entries(
@@ -69,7 +68,7 @@ void remove_left_behind(const Descriptor& folder) {
   while (const dirent* const entry = ::readdir(entries.get())) {
     InterruptGuard::throw_if_interrupted();
     if (!is_left_behind(folder, entry->d_name)) continue;
-    // A process that has got the same PID may have taken the name meanwhile.
+    // A process with the same PID may have taken the name meanwhile.
     if (::renameat(folder.get(), entry->d_name, folder.get(), aside.c_str()) != 0) continue;
     if (is_left_behind(folder, aside.c_str()))
       ::unlinkat(folder.get(), aside.c_str(), 0);
@@ -89,7 +88,7 @@ std::unique_ptr<ProgramConnection> connect_to_listening(pid_t process) {
   Descriptor socket = make_socket(SOCK_STREAM);
   if (!socket || connect_in(folder, std::to_string(process), socket) != 0) return nullptr;
   auto connection = std::make_unique<ProgramConnection>(std::move(socket));
-  // A container that has the same folder has other processes of the same numbers.
+  // A container with the same folder has other processes with the same PIDs.
   if (connection->process() != process) return nullptr;
   return connection;
 }

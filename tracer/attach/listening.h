@@ -8,13 +8,12 @@
 
 namespace optrace {
 
-// Processes that `optrace attach` may come to without ptrace listen in the cache's folder
-// `listening`: each has a socket there, named by its PID as it knows itself
+// Processes that `optrace attach` can reach without ptrace listen in the cache's folder
+// `listening`: each has a socket there, named by the PID in its own namespace
 // (python/optrace/_listen.py). Only this user can enter the folder.
 
-/// A connection to `process`, or null when it does not listen there, or has more connections
-/// waiting already than it takes. Nothing is waited for. Sockets that nobody listens at any more
-/// are removed on the way.
+/// Returns a connection to `process`, or null if it does not listen there or its queue of
+/// connections is full. Does not wait. Removes sockets on which no process listens any more.
 std::unique_ptr<ProgramConnection> connect_to_listening(pid_t process);
 
 }  // namespace optrace

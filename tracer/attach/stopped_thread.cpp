@@ -37,7 +37,8 @@ namespace {
 
 constexpr int kStopMilliseconds = 100;
 constexpr int kCallMilliseconds = 1000;
-constexpr std::uint64_t kRedZone = 128;    // Below RSP, a function's own (System V ABI, 3.2.2).
+// The bytes below RSP that belong to the function (System V ABI, 3.2.2).
+constexpr std::uint64_t kRedZone = 128;
 constexpr std::uint64_t kRestoreSize = 9;  // mov $15,%rax; syscall
 constexpr int kSystemCallStop = 0x80;      // PTRACE_O_TRACESYSGOOD
 const std::set kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -52,21 +53,22 @@ Error not_stopped(pid_t process, const char* why) {
           "Try again in a moment."};
 }
 
-// In a system call: /proc/PID/task/TID/syscall begins with its number then.
+// Returns true if the thread is in a system call: /proc/PID/task/TID/syscall then begins with its
+// number.
 bool in_system_call(pid_t process, pid_t thread) {
   std::ifstream file(fmt::format("/proc/{}/task/{}/syscall", process, thread));
   const int first = file.get();
   return first >= '0' && first <= '9';
 }
 
-// The kernel's own codes for system calls that a stop has interrupted (include/linux/errno.h).
+// The kernel's internal codes for system calls that a stop has interrupted (include/linux/errno.h).
 constexpr std::int64_t kRestartAfterSignal = -512;  // ERESTARTSYS
 constexpr std::int64_t kRestartAlways = -513;       // ERESTARTNOINTR
 constexpr std::int64_t kRestartNoHandler = -514;    // ERESTARTNOHAND
 constexpr std::int64_t kRestartByBlock = -516;      // ERESTART_RESTARTBLOCK
 constexpr std::uint64_t kSystemCallSize = 2;
 
-// What the kernel would make of the registers when the thread goes on and no signal came.
+// Returns the registers as the kernel sets them when the thread continues without a signal.
 user_regs_struct after_restart(user_regs_struct registers) {
   if (static_cast<std::int64_t>(registers.orig_rax) < 0) return registers;
   switch (static_cast<std::int64_t>(registers.rax)) {
@@ -145,16 +147,17 @@ StoppedThread::~StoppedThread() {
   try {
     if (called_ && !gone_) come_back();
   } catch (const Error&) {
-    called_ = false;  // It has ended, or a call failed: the signal frame does the rest.
+    // The process has ended, or a call failed: the signal frame restores the thread.
+    called_ = false;
   }
   if (!gone_) detach();
 }
 
-// Seizes the thread and stops it. False when it is no place for a call, and the thread runs again.
+// Seizes the thread and stops it. Returns false if it can't be used for a call; it then runs again.
 bool StoppedThread::stop(pid_t thread, bool any_code) {
   if (trace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) {
     const int error = errno;
-    // Ended, or one of the kernel's workers; the main thread tells what holds for all.
+    // Ended, or a worker of the kernel. The main thread's error holds for all.
     if (thread != process_) return false;
     throw error == ESRCH ? ended(process_) : why_not_allowed(process_, error);
   }
@@ -204,11 +207,12 @@ void StoppedThread::keep_state() {
   extended_.resize(buffer.iov_len);
 }
 
-// What rt_sigreturn takes the thread's state from (arch/x86/include/asm/sigframe.h: struct
-// rt_sigframe), with the return address of what is called as its first word.
+// Writes the frame from which rt_sigreturn restores the thread's state
+// (arch/x86/include/asm/sigframe.h: struct rt_sigframe). Its first word is the return address for
+// the called function.
 void StoppedThread::write_signal_frame() {
   constexpr std::uint32_t kMagic1 = 0x46505853, kMagic2 = 0x46505845;
-  constexpr std::size_t kSoftwareBytes = 464;  // Of the FXSAVE area; ptrace has XCR0 there.
+  constexpr std::size_t kSoftwareBytes = 464;  // In the FXSAVE area; ptrace stores XCR0 there.
   struct SoftwareBytes {
     std::uint32_t magic, extended_size;
     std::uint64_t features;
@@ -243,7 +247,7 @@ void StoppedThread::write_signal_frame() {
   KernelFrame made{};
   made.return_address = code_.restore;
   made.flags = kContextFlags;
-  made.stack_flags = 0xFFFF;  // Nonsense, so that the alternative signal stack is left as it is.
+  made.stack_flags = 0xFFFF;  // Invalid, so that the alternative signal stack stays unchanged.
   made.extended = extended_at;
   made.mask = mask_;
   auto& registers = made.registers;
@@ -279,8 +283,8 @@ void StoppedThread::write_signal_frame() {
   frame_ = frame;
 }
 
-// Resumes the thread, unless it runs already, until it stops again; false when it has not within
-// `milliseconds`. A signal that could not wait is kept for later.
+// Resumes the thread, unless it is running, until it stops again. Returns false if it has not
+// stopped within `milliseconds`. Keeps a signal that can't wait for later.
 bool StoppedThread::resume_until_stop(int request, int milliseconds) {
   const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
   if (!running_) trace(request, thread_, 0, 0);
@@ -311,7 +315,7 @@ bool StoppedThread::at_restoring_call() const {
 void StoppedThread::run(std::uint64_t address, user_regs_struct registers) {
   registers.rsp = frame_;
   registers.rip = address;
-  registers.orig_rax = ~0ULL;  // It is in no system call.
+  registers.orig_rax = ~0ULL;  // The thread is in no system call.
   constexpr std::uint64_t kDirectionFlag = 1 << 10;
   registers.eflags &= ~kDirectionFlag;
   std::uint64_t mask = ~0ULL;
@@ -354,8 +358,9 @@ std::int64_t StoppedThread::system_call(long number,
   return result_;
 }
 
-// To a stop in which the kernel looks for signals and for system calls to go on with, with all as
-// it was before. At every moment until then the signal frame would do the same, more coarsely.
+// Moves the thread to a stop at which the kernel checks for signals and for system calls to
+// continue, with its original state. At every moment until then, the signal frame would have the
+// same effect, less exactly.
 void StoppedThread::come_back() {
   if (at_restoring_call()) {
     user_regs_struct registers{};
@@ -364,7 +369,7 @@ void StoppedThread::come_back() {
     registers.rip = code_.restore;
     trace(PTRACE_SETREGS, thread_, 0, address_of(registers));
   }
-  do {  // Another stop takes the one that was asked for with it.
+  do {  // Another stop cancels the requested one.
     trace(PTRACE_INTERRUPT, thread_, 0, 0);
     if (!resume_until_stop(PTRACE_CONT, kCallMilliseconds)) return;
   } while (status_ >> 16 != PTRACE_EVENT_STOP);
@@ -380,7 +385,7 @@ void StoppedThread::detach() {
     ::syscall(SYS_tgkill, process_, thread_, signal);
 }
 
-// False when the thread has not stopped by `end`. Throws when it is gone.
+// Returns false if the thread has not stopped by `end`. Throws if it is gone.
 bool StoppedThread::wait_for_stop(Clock::time_point end) {
   const WaitedFor came = wait_for_thread(thread_, status_, end);
   if (came != WaitedFor::end) return came == WaitedFor::stop;

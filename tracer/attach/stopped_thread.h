@@ -13,44 +13,45 @@
 
 namespace optrace {
 
-/// Code in another process, by its run-time addresses, as every C library has it.
+/// Code in another process, at run-time addresses. Every C library contains it.
 struct CallingCode {
   struct Range {
     std::uint64_t first = 0, last = 0;  ///< [first, last)
   };
   std::uint64_t system_call = 0;  ///< syscall; ret
-  std::uint64_t restore = 0;      ///< mov $15,%rax; syscall: what signal handlers return to.
-  std::vector<Range> locking;     ///< The C library and the loader: a thread may hold a lock there.
+  std::uint64_t restore = 0;      ///< mov $15,%rax; syscall: signal handlers return there.
+  std::vector<Range> locking;     ///< C library and loader, where a thread may hold a lock.
 };
 
-/// Throws Error(failed) where there is none, and what why_not_allowed() says.
+/// Throws Error(failed) if there is no such code, and the error of why_not_allowed() if access is
+/// refused.
 CallingCode find_calling_code(const RunningProcess& process);
 
-/// One thread of another process, held still by ptrace until destruction. Then it goes on with its
-/// every register, and whatever system call it was in, as if nothing had been. The process's other
-/// threads run on. Signals that come to it meanwhile wait.
+/// One thread of another process, stopped by ptrace until destruction. It then continues with all
+/// its registers and its system call, as if it had not been stopped. The other threads of the
+/// process continue to run. Signals for the stopped thread wait.
 ///
-/// What is called returns through a signal frame that has the thread's own state in it. So the
-/// thread finds its way back even when this process is killed at any moment.
+/// Calls return through a signal frame that contains the thread's own state. So the thread
+/// continues correctly even if this process is killed at any moment.
 class StoppedThread {
  public:
   /// Stops a thread of `process` that may call the interpreter: one in a system call, the main
-  /// thread first; without any, one that is in none of `code.locking`. Throws Error(failed) when
-  /// none is to be had within a tenth of a second or the process has ended, and what
-  /// why_not_allowed() says when the system refuses.
+  /// thread first, or else one that is not in `code.locking`. Throws Error(failed) if there is none
+  /// within a tenth of a second or the process has ended, and the error of why_not_allowed() if the
+  /// system refuses.
   StoppedThread(pid_t process, CallingCode code);
   ~StoppedThread();
   StoppedThread(const StoppedThread&) = delete;
   StoppedThread& operator=(const StoppedThread&) = delete;
 
-  /// Calls the function at `address`. What it returns can't be had; see what it did. Throws
-  /// Error(failed) when it takes longer than a second, or the process ends.
+  /// Calls the function at `address`. Its return value is not available, only its effects. Throws
+  /// Error(failed) if it takes longer than a second, or the process ends.
   void call(std::uint64_t address, std::initializer_list<std::uint64_t> arguments);
 
-  /// Makes a system call, and returns what that did: -errno where it failed.
+  /// Makes a system call and returns its result, -errno if it failed.
   std::int64_t system_call(long number, std::initializer_list<std::uint64_t> arguments);
 
-  /// Bytes on the thread's stack that nothing else uses as long as this lives.
+  /// Bytes at scratch(), on the thread's stack, that nothing else uses while this object lives.
   static constexpr std::size_t kScratchBytes = 64;
   std::uint64_t scratch() const { return scratch_; }
 
@@ -68,15 +69,15 @@ class StoppedThread {
   const pid_t process_;
   pid_t thread_ = 0;
   const CallingCode code_;
-  user_regs_struct before_{};  ///< All that the thread was when it was stopped:
-  std::vector<std::byte> extended_;
-  std::uint64_t mask_ = 0;
-  std::uint64_t frame_ = 0;  ///< The signal frame's address.
+  user_regs_struct before_{};        ///< Registers of the stopped thread.
+  std::vector<std::byte> extended_;  ///< Extended state of the stopped thread (NT_X86_XSTATE).
+  std::uint64_t mask_ = 0;           ///< Signal mask of the stopped thread.
+  std::uint64_t frame_ = 0;          ///< Address of the signal frame.
   std::uint64_t scratch_ = 0;
-  std::vector<int> signals_;  ///< That could not wait, and are to be sent again.
-  std::int64_t result_ = 0;   ///< Of the last system call that was made for us.
-  int status_ = 0;            ///< Of the last stop, as waitpid says it.
-  bool running_ = false;      ///< Between a stop and the next.
+  std::vector<int> signals_;  ///< Signals that could not wait, to be sent again.
+  std::int64_t result_ = 0;   ///< Of the last system call.
+  int status_ = 0;            ///< Of the last stop, from waitpid.
+  bool running_ = false;      ///< True between stops.
   bool called_ = false;
   bool gone_ = false;
 };

@@ -5,8 +5,9 @@
 
 namespace optrace {
 
-// The memory outlives the first thread's part: the second one waits for the GIL, which the first
-// holds until it has returned. The system call that unmaps the code returns past it.
+// The memory outlives the first thread's part of the code: the second thread waits for the GIL,
+// which the first one holds until it has returned. The system call that unmaps the code is a tail
+// call.
 static_assert(offsetof(TextThread, withdrawn) == 80 && sizeof(TextThread) == 88);
 static_assert(SYS_close == 3 && SYS_munmap == 11 && SYS_madvise == 28 && SYS_getpid == 39);
 static_assert(MADV_DONTFORK == 10);

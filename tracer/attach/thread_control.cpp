@@ -32,7 +32,7 @@ ProcessStatus status_of(pid_t thread) {
   return parse_process_status(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
-/// Has a thread block SIGTRAP from now on, or not. False when it is not to be stopped.
+/// Makes a thread block or unblock SIGTRAP. Returns false if the thread can't be stopped.
 bool block_traps(pid_t thread, bool block) {
   constexpr std::chrono::milliseconds kLimit{100};
   if (trace(PTRACE_SEIZE, thread, 0, 0) != 0) return false;
@@ -84,20 +84,21 @@ WaitedFor interrupt_thread(pid_t thread, int& status, Clock::time_point limit) {
   while (true) {
     const WaitedFor came = wait_for_thread(thread, status, limit);
     if (came != WaitedFor::stop || status >> 16 == PTRACE_EVENT_STOP) return came;
-    trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));  // A signal.
+    // Deliver the signal.
+    trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
   }
 }
 
 UnblockedTraps::UnblockedTraps(pid_t process) : process_(process) {
   for (const pid_t thread : threads_of(process)) {
-    if (InterruptGuard::interrupted()) break;  // Whoever waits next ends it all.
+    if (InterruptGuard::interrupted()) break;  // The next wait throws.
     const bool blocks = (status_of(thread).blocked & kTrap) != 0;
     if (blocks && block_traps(thread, false)) threads_.push_back(thread);
   }
 }
 
 UnblockedTraps::~UnblockedTraps() {
-  // Another process may have got the number of one that has ended.
+  // Another process may have the number of a thread that has ended.
   for (const pid_t thread : threads_)
     if (status_of(thread).process == process_) block_traps(thread, true);
 }

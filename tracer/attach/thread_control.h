@@ -8,7 +8,7 @@
 
 namespace optrace {
 
-/// ptrace(2) by its numbers; -1 and errno where it fails.
+/// Calls ptrace(2) by its numbers. Returns -1 and sets errno if it fails.
 long trace(int request, pid_t thread, std::uint64_t address, std::uint64_t data);
 
 template <typename T>
@@ -16,21 +16,21 @@ std::uint64_t address_of(T& value) {
   return reinterpret_cast<std::uint64_t>(&value);
 }
 
-/// The threads of a process, the main one first.
+/// Returns the threads of a process, the main one first.
 std::vector<pid_t> threads_of(pid_t process);
 
-/// Waits for a stop of a thread that this thread has seized; `status` is then as waitpid says it.
-/// `end`: it has ended, or is somebody else's.
+/// The outcome of waiting for a thread. `end`: it has ended, or another process traces it.
 enum class WaitedFor { stop, end, nothing };
+/// Waits for a stop of a thread that the calling thread has seized. Sets `status` as waitpid does.
 WaitedFor wait_for_thread(pid_t thread, int& status, std::chrono::steady_clock::time_point limit);
 
-/// Stops such a thread wherever it is, as PTRACE_INTERRUPT does. Signals that come meanwhile are
+/// Stops such a thread at any point, as PTRACE_INTERRUPT does. Signals that arrive meanwhile are
 /// delivered.
 WaitedFor interrupt_thread(pid_t thread, int& status, std::chrono::steady_clock::time_point limit);
 
-/// Lets SIGTRAP through to all threads of a process that block it, as long as this lives: the
-/// system ends a process of which such a thread comes to an int3. Each of them is stopped for a
-/// moment. Threads that can't be stopped are left as they are.
+/// While it lives, SIGTRAP is unblocked in all threads of a process that block it, because the
+/// system kills a process if such a thread executes an int3. Each of them is stopped for a moment.
+/// Threads that can't be stopped are left unchanged.
 class UnblockedTraps {
  public:
   explicit UnblockedTraps(pid_t process);
@@ -40,7 +40,7 @@ class UnblockedTraps {
 
  private:
   pid_t process_;
-  std::vector<pid_t> threads_;  ///< That blocked it.
+  std::vector<pid_t> threads_;  ///< The threads that blocked it.
 };
 
 }  // namespace optrace

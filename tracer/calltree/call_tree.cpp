@@ -37,8 +37,8 @@ TraceCallTreeFunctions::TraceCallTreeFunctions(const Trace& trace)
       runs_nodes_(trace.functions.size()),
       jumps_indirectly_(trace.functions.size()),
       tail_calls_(trace.functions.size()) {
-  // Owners of moved-away parts are looked up by name, and local functions may share one: then the
-  // source file decides.
+  // Owners of split-off parts are looked up by name. If local functions share a name, the source
+  // file decides.
   std::unordered_map<std::string_view, std::vector<std::uint32_t>> by_symbol;
   bool has_parts = false;
   roles_.reserve(trace.functions.size());
@@ -138,16 +138,16 @@ void CallTreeRules::pop_to(std::size_t height) {
   while (state_.native.size() > height) pop();
 }
 
-// Something happened in Python code, whose evaluation loop is native[height - 1]: what is inside
-// of that loop has ended, but for CPython's functions that told so (call_trace and the like),
-// which go on and may be callers yet.
+// Called when something happens in Python code whose evaluation loop is native[height - 1]. The
+// frames inside that loop have ended, except for the CPython functions that reported the event
+// (call_trace etc.): they continue and may still be callers.
 void CallTreeRules::doubt_above(std::size_t height) {
   for (std::size_t i = height; i < state_.native.size(); ++i) state_.native[i].doubtful = true;
 }
 
 void CallTreeRules::pop_python() {
   const LivePython& frame = state_.python.back();
-  // Its loop may be gone already: then it took its list along.
+  // If the loop has ended, its list of Python frames is gone too.
   if (frame.in_loop && frame.height <= state_.native.size()) {
     LiveFrame& loop = state_.native[frame.height - 1];
     loop.innermost_python = frame.outside;
@@ -199,7 +199,7 @@ std::uint32_t CallTreeRules::add(const Event& event) {
     case EventKind::call_record:
     case EventKind::device_call:
     case EventKind::device_activity:
-      return kNone;  // They tell of frames, and enter none.
+      return kNone;  // They describe frames and enter none.
     default:
       break;
   }
@@ -232,8 +232,9 @@ std::uint32_t CallTreeRules::current_line() {
   return state_.python.empty() ? state_.outer_line : state_.python.back().line;
 }
 
-// What runs inside of a frame that was not seen to start is not where the frame before it is. A
-// frame that has gone on has left what it called.
+// If the innermost frame's start was not recorded, the position does not belong to the innermost
+// known frame, whose line is then unknown. A frame that has moved on has left the functions that it
+// called.
 void CallTreeRules::note_position(const Event& event) {
   const auto innermost =
       std::find_if(state_.python.rbegin(), state_.python.rend(),
@@ -251,8 +252,8 @@ void CallTreeRules::note_position(const Event& event) {
     state_.native[i].left = true;
 }
 
-// The height of `native` at which the innermost evaluation loop that still runs Python is on top,
-// or 0.
+// Returns the size of `native` up to and including the innermost evaluation loop that still runs
+// Python; 0 if there is none.
 std::size_t CallTreeRules::running_loop() const {
   for (std::size_t i = state_.native.size(); i > 0; --i) {
     const LiveFrame& frame = state_.native[i - 1];
@@ -271,9 +272,9 @@ std::size_t CallTreeRules::outermost_loop() const {
   return 0;
 }
 
-// Without a probed loop nothing tells that native frames inside a Python frame have ended, other
-// than that the frame runs. (With one, its next callee's slot and caller do, and what calls the
-// hook from the loop stays live.)
+// Without a probed loop, native frames inside a Python frame are known to have ended only because
+// the Python frame runs. (With a probed loop, the slot and caller of its next callee show this, and
+// the functions that call the hook from the loop stay live.)
 void CallTreeRules::leave_native_frames() {
   if (const std::size_t loop = running_loop(); loop != 0) doubt_above(loop);
   if (state_.python.empty()) return;
@@ -281,8 +282,8 @@ void CallTreeRules::leave_native_frames() {
   if (innermost.kind == PathKind::python && !innermost.in_loop) pop_to(innermost.height);
 }
 
-// A Python function that was live when recording began. It runs in the outermost loop, outside of
-// what has been seen to start since.
+// Adds a Python function that was live when recording began. It runs in the outermost loop, outside
+// of all frames whose start was recorded.
 std::uint32_t CallTreeRules::add_live_python(const Event& event) {
   const std::size_t loop = outermost_loop();
   if (loop == 0) return kNone;
@@ -320,7 +321,7 @@ std::uint32_t CallTreeRules::add_python_call(const Event& event) {
     node.parent = host.node;
     node.shown_under = host.innermost_python == kNone ? host.node : host.innermost_python;
   } else {
-    // No loop is probed. A builtin may have called back, or a node; anything else native has ended.
+    // No loop is probed. A builtin or a node may have called back; other native frames have ended.
     const bool called_back = !python.empty() && (python.back().builtin.what != kNone ||
                                                  python.back().kind != PathKind::python);
     if (!called_back) pop_to(std::max(outer, initial_height()));
@@ -355,7 +356,7 @@ void CallTreeRules::end_python_call(const Event& event) {
 }
 
 std::uint32_t CallTreeRules::begin_node(const Event& event) {
-  // What lies above has ended: the engine's function calls back before it calls anything else.
+  // Frames above have ended: the engine's function reports the node before it calls anything else.
   std::size_t height = state_.native.size();
   while (height > 0 && (state_.native[height - 1].function == kNone ||
                         !functions_.runs_nodes(state_.native[height - 1].function)))
@@ -385,15 +386,15 @@ void CallTreeRules::end_node() {
   while (state_.python.size() > at) pop_python();
 }
 
-// Whose ends were not recorded: a RecordFunction below a frame that is entered or runs is no more.
+// Ends ops whose end was not recorded: a RecordFunction below a running frame no longer exists.
 void CallTreeRules::end_ops_below(std::uint64_t stack_pointer) {
   while (!state_.python.empty() && state_.python.back().kind == PathKind::op &&
          state_.python.back().place != 0 && state_.python.back().place < stack_pointer)
     pop_python();
 }
 
-// The height of `native` with the op's own step on top; 0 if it has none. A step enters one op, and
-// nothing but the dispatcher runs until that begins.
+// Returns the size of `native` up to and including the op's own step; 0 if it has none. A step
+// enters one op, and only the dispatcher runs until that op begins.
 std::size_t CallTreeRules::find_step(const Event& op) const {
   for (std::size_t height = state_.native.size(); height > 0; --height) {
     const LiveFrame& frame = state_.native[height - 1];
@@ -413,7 +414,7 @@ std::uint32_t CallTreeRules::begin_op(const Event& event) {
   const std::size_t step = find_step(event);
   if (step != 0) {
     native[step - 1].op_begun = true;
-    // What the dispatcher has looked up has ended.
+    // The functions that the dispatcher called for look-ups have ended.
     while (native.size() > step &&
            (native.back().function == kNone ||
             functions_.op_step(native.back().function, event.what) != OpStep::passed))
@@ -459,8 +460,8 @@ std::uint32_t CallTreeRules::add_entry(const Event& event) {
   return enter(event);
 }
 
-// The height of `native` with the call on top that a caller event is about, if it was seen before;
-// 0 if not. What Python code has run outside of since is another call.
+// Returns the size of `native` up to and including the call that a caller event describes, if it is
+// already live; else 0. If Python code has run outside of it since, it is another call.
 std::size_t CallTreeRules::find_asserted(const Event& event) const {
   const std::uint32_t what = functions_.identity(event.what);
   for (std::size_t i = state_.native.size(); i > state_.asserted; --i) {
@@ -488,7 +489,8 @@ std::uint32_t CallTreeRules::add_caller(const Event& event) {
   return added;
 }
 
-// The caller that was asserted just before, with what is inside ended. False if it is another.
+// Ends the frames inside the caller that was asserted last. Returns false if the entry's caller is
+// another function.
 bool CallTreeRules::take_asserted(const Event& event) {
   const std::size_t height = std::exchange(state_.asserted, 0);
   if (height == 0 || height > state_.native.size() || event.caller == kNone ||
@@ -516,7 +518,7 @@ std::uint32_t CallTreeRules::enter(const Event& event) {
         ++statistics_.self_entries;
         return same.node;
       }
-      // A jump through a register to where one is already: not credible, a loop outside is.
+      // An indirect jump to the function itself is not plausible; a loop around the call is.
       tail_call = same.function != what && (functions_.can_jump(same.function, what) ||
                                             (same.called != what && same.called != kNone &&
                                              functions_.calls_by_name(event, same.called)));
@@ -548,7 +550,7 @@ std::uint32_t CallTreeRules::enter(const Event& event) {
   return added;
 }
 
-// Rules 3 to 5: leaves the caller on top of `native`, or returns false for a root.
+// Rules 3, 4 and 6: leaves the caller on top of `native`, or returns false for a root.
 bool CallTreeRules::find_caller(const Event& event) {
   const std::uint32_t caller = event.caller == kNone ? kNone : functions_.identity(event.caller);
   if (caller == kNone || (!functions_.probed(caller) && live_count(caller) == 0))
@@ -587,8 +589,8 @@ CallTreeRules::Distance* CallTreeRules::distance_of(std::uint64_t return_address
   return found == distances_.end() ? nullptr : &found->second;
 }
 
-// The height of `native` with the frame of `caller` on top whose slot is `bytes` above `slot`; 0 if
-// there is none. Slots are ordered, so the search ends at the first one beyond.
+// Returns the size of `native` up to and including the frame of `caller` whose slot is `bytes`
+// above `slot`; 0 if there is none. Slots are ordered, so the search ends at the first one beyond.
 std::size_t CallTreeRules::find_at_distance(std::uint32_t caller, std::uint64_t slot,
                                             std::uint64_t bytes) const {
   for (std::size_t i = state_.native.size(); i > 0; --i) {
@@ -601,8 +603,8 @@ std::size_t CallTreeRules::find_at_distance(std::uint32_t caller, std::uint64_t 
 
 bool CallTreeRules::take_innermost(std::uint32_t caller) {
   std::vector<LiveFrame>& native = state_.native;
-  // Initial frames are there whether probed or not: if only such are live inside the caller's,
-  // it is that one.
+  // Initial frames are listed whether probed or not: if only initial frames are live inside the
+  // caller's frame, that frame is the caller.
   if (caller != kNone && live_count(caller) != 0) {
     std::size_t height = native.size();
     while (height > 0 && native[height - 1].function != caller && native[height - 1].initial)
@@ -617,13 +619,13 @@ bool CallTreeRules::take_innermost(std::uint32_t caller) {
     ++statistics_.roots;
     return false;
   }
-  // What optrace's own libraries call; they are known to have no probes.
+  // The libraries of optrace are not counted: their functions have no probes by design.
   if (caller == kNone || !functions_.is_agent(caller)) ++statistics_.unprobed_callers;
   return true;
 }
 
-// Puts the innermost Python frame in the place of the loop that runs it (or, where no loop is
-// probed, of whatever was innermost when it started).
+// Shows the node under the innermost Python frame instead of the loop that runs it (or, if no loop
+// is probed, instead of the frame that was innermost when it started).
 void CallTreeRules::show_under_python(Node& node, bool has_parent) {
   const std::size_t height = has_parent ? state_.native.size() : 0;
   if (!state_.python.empty()) {
@@ -642,7 +644,7 @@ bool CallTreeRules::runs_unseen_python(const LiveFrame& frame) const {
 
 namespace {
 
-// Gives each call a node of its own.
+// Creates one node per call.
 class EveryCall : public CallTreeRules::Nodes {
  public:
   explicit EveryCall(std::vector<CallTree::Node>& nodes) : nodes_(nodes) {}
@@ -700,8 +702,8 @@ bool is_on_stack(const Event& event) {
 
 namespace {
 
-// The rules go by one number for a place in Python code: its line, with a mark of its columns
-// above. No file has more lines than the number has room for.
+// The rules identify a position in Python code by one number: its line, with a hash of its columns
+// above. A line that does not fit into kLineBits has no hash.
 constexpr std::uint32_t kLineBits = 20;
 constexpr std::uint32_t kLineMask = (1U << kLineBits) - 1;
 
@@ -738,7 +740,8 @@ CallTree::CallTree(const Trace& trace, const CallTreeFunctions& functions,
     node_of_event_.push_back(rules.add(of_op ? placed(event, near) : with_place(event)));
     if (is_on_stack(event)) near = event.stack_pointer;
   }
-  for (Node& node : nodes_) node.line &= kLineMask;  // Of longer files too: they are rare.
+  // Also truncates lines above kLineMask, which are rare.
+  for (Node& node : nodes_) node.line &= kLineMask;
   statistics_ = rules.statistics();
 }
 

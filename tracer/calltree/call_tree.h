@@ -14,16 +14,16 @@
 
 namespace optrace {
 
-/// An op's event with its place, the stack address of its RecordFunction, as `stack_pointer` (0 if
-/// unknown), and without what else has other values in each call. `near` is any stack address of
-/// the thread: a place is told in 35 bits.
+/// Returns an op's event with the stack address of its RecordFunction as `stack_pointer` (0 if
+/// unknown), and without the values that differ from call to call. The event contains 35 bits of
+/// the address; `near`, any stack address of the thread, supplies the others.
 Event placed(const Event& op_event, std::uint64_t near);
 
-/// Whether the event's stack pointer is one.
+/// Returns true if the event's stack pointer is an address on the stack.
 bool is_on_stack(const Event& event);
 
-/// What the rules of the call tree need to know about functions, and the ops' records. Functions go
-/// by their index.
+/// The properties of functions and op records that the rules of the call tree depend on. Functions
+/// are identified by their index.
 class CallTreeFunctions {
  public:
   CallTreeFunctions() = default;
@@ -31,31 +31,32 @@ class CallTreeFunctions {
   CallTreeFunctions(const CallTreeFunctions&) = delete;
   CallTreeFunctions& operator=(const CallTreeFunctions&) = delete;
 
-  /// The function itself; for a part that GCC moved away (`f.cold`), the function that it is of,
-  /// because that is the one that has an entry.
+  /// Returns the function itself; for a part that GCC split off (`f.cold`), the function `f`, which
+  /// has the entry.
   virtual std::uint32_t identity(std::uint32_t function) const = 0;
 
-  // The rest is asked of identities.
+  // The other members take identities.
   virtual bool probed(std::uint32_t function) const = 0;
   virtual bool enters_itself(std::uint32_t function) const = 0;
   /// CPython's evaluation loop, whose frame stands for Python frames.
   virtual bool is_evaluation_loop(std::uint32_t function) const = 0;
   /// A function of optrace's own, which runs in the traced process without being probed.
   virtual bool is_agent(std::uint32_t function) const = 0;
-  /// Where threads begin: nothing is told by such a frame but that it is the outermost.
+  /// Threads begin in this function. Its frame is outermost and has no other meaning.
   virtual bool begins_threads(std::uint32_t function) const = 0;
-  /// Where autograd's engine runs a node: what a node's ops and kernels belong under.
+  /// The function of autograd's engine that runs a node. The node's ops and kernels belong under
+  /// it.
   virtual bool runs_nodes(std::uint32_t function) const = 0;
-  /// What the function is to the call of an op that has this record.
+  /// Returns the function's role in a call of the op that has this record.
   virtual OpStep op_step(std::uint32_t function, std::uint32_t record) const = 0;
-  /// The first record of the op that this one is of; kNone for what has a name and no schema.
+  /// Returns the first record of the same op; kNone for a record that has a name but no schema.
   virtual std::uint32_t op_of(std::uint32_t record) const = 0;
-  /// True if the code of `from` (its moved-away parts included) can jump to the entry of `to`.
+  /// True if the code of `from` (including its split-off parts) can jump to the entry of `to`.
   virtual bool can_jump(std::uint32_t from, std::uint32_t to) const = 0;
-  /// True if only an indirect jump, whose target the code does not show, explains `from` to `to`.
+  /// True if only an indirect jump, whose target the code does not show, leads from `from` to `to`.
   virtual bool jump_is_indirect(std::uint32_t from, std::uint32_t to) const = 0;
-  /// True if the call that `entry`'s return address lies behind names `called`: whatever else is
-  /// entered with that return address was then jumped to.
+  /// True if the call instruction before `entry`'s return address names `called`. Any other
+  /// function that is entered with that return address was then reached by a tail call.
   virtual bool calls_by_name(const Event& entry, std::uint32_t called) const = 0;
 };
 
@@ -83,7 +84,7 @@ class TraceCallTreeFunctions : public CallTreeFunctions {
   const FunctionRole& role(std::uint32_t function) const { return roles_[function]; }
   bool can_jump(std::uint32_t from, std::uint32_t to) const override;
   bool jump_is_indirect(std::uint32_t from, std::uint32_t to) const override;
-  /// A trace has such jumps among its functions' tail calls.
+  /// Always false: a trace lists such jumps among its functions' tail calls.
   bool calls_by_name(const Event&, std::uint32_t) const override { return false; }
 
  private:
@@ -102,67 +103,71 @@ class TraceCallTreeFunctions : public CallTreeFunctions {
   std::vector<std::vector<std::uint32_t>> tail_calls_;  // Sorted.
 };
 
-/// Rebuilds the calls of one thread from entries alone: nothing records a function's end.
+/// Rebuilds the calls of one thread from entries alone; the end of a function is not recorded.
 ///
-/// A list of live frames is kept, ordered by stack pointer (the address of the return slot, so a
-/// callee's is below its caller's). For each entry, with its slot S, return address R and the
-/// function C that holds R, these rules apply in this order:
+/// Keeps a list of live frames, ordered by stack pointer (the address of the return slot, so that a
+/// callee's is below its caller's). For each entry with slot S and return address R, where C is the
+/// function that contains R, these rules apply in this order:
 ///
-///  1. Frames whose slot is below S have ended.
-///  2. A live frame F with the very slot S was either left by a jump, or it has ended. It was left
-///     by a jump if R is F's return address too and F's code has a jump to the function entered
-///     (a direct one to it, or any indirect one): a *tail call*, the parent is F. If F is the
-///     function entered and its body branches to its own entry, it is a *self entry*: a turn of a
-///     loop, no call. Otherwise F, and what it was left for, has ended.
-///  3. C must be the parent: live frames inside the innermost live frame of C have ended (they
-///     returned, or a C++ exception went through them). Where C is live more than once, and how
-///     far below C's slot R is pushed is known from an unambiguous entry (it does not change), the
-///     frame at that distance is it.
-///  4. If C is probed but not live, it was entered before recording began: a *root*. All frames
-///     entered since have ended, because C is outside of them and runs.
+///  1. Frames with a slot below S have ended.
+///  2. A live frame F with the same slot S was either left by a jump, or it has ended. It was left
+///     by a jump if R is also F's return address and F's code has a jump to the entered function
+///     (a direct one, or any indirect one): a *tail call* with F as the parent. If F is the entered
+///     function and its body branches to its own entry, this is a *self entry*: an iteration of a
+///     loop, not a call. Otherwise F, and the functions that it jumped to, have ended.
+///  3. C must be the parent. Live frames inside the innermost live frame of C have ended (they
+///     returned, or a C++ exception unwound them). If C is live more than once, and an unambiguous
+///     entry has shown how far below C's slot R is pushed (this does not change), the frame at that
+///     distance is the parent.
+///  4. If C is probed but not live, it was entered before recording began: the entry is a *root*.
+///     All frames entered since have ended, because C is outside of them and running.
 ///  5. If C is not probed, the agent has walked the stack from the entry up to the next probed
-///     function, and what lies between comes before the entry, the outermost first (a `caller`
-///     event). Such a frame is live: if it is in the list already, with the same slot and return
-///     address, it is that call of it, and what was inside has ended; else it is entered now, by
-///     the rules above. Rule 3 then finds C.
-///  6. If C is not live for want of such an event, or nobody knows what holds R, the innermost
-///  frame
-///     left is taken for the parent, and the entry is counted as `unprobed_callers`.
+///     function, and has recorded the functions in between before the entry, outermost first
+///     (`caller` events). Such a frame is live: if it is in the list with the same slot and return
+///     address, it is the same call, and the frames inside it have ended; otherwise it is entered
+///     now by the rules above. Rule 3 then finds C.
+///  6. If C is not live because there was no such event, or C is unknown, the innermost remaining
+///     frame is taken as the parent, and the entry is counted in `unprobed_callers`.
 ///
-/// Python frames nest by their calls and returns, and belong to the frame of the evaluation loop
-/// that runs them: the innermost live one that has not lost all its Python frames (Python up to
-/// 3.10 has one loop a call; from 3.11 on, one for many). A native frame whose parent is such a
-/// loop is shown under the innermost Python frame in it. Where no evaluation loop is probed, the
-/// order of events alone decides, and what happens in a Python frame ends the native frames inside.
+/// Python frames nest by their calls and returns. They belong to the frame of the evaluation loop
+/// that runs them: the innermost live one that has not lost all its Python frames (up to Python
+/// 3.10, each call has its own loop; from 3.11 on, one loop runs many calls). A native frame whose
+/// parent is such a loop is shown under the loop's innermost Python frame. If no evaluation loop is
+/// probed, only the order of events decides, and an event in a Python frame ends the native frames
+/// inside it.
 ///
-/// An autograd node that runs is a frame like Python's, in the innermost live frame that runs
+/// A running autograd node is treated like a Python frame, in the innermost live frame that runs
 /// nodes.
 ///
-/// So is an op that runs, from its record's begin to its end. The record is made in the stack frame
-/// that dispatches: frames below it have ended at both. Where that frame is the op's own step of
-/// at::_ops, the op is no frame besides, and where it is no dispatcher's op (a custom autograd
-/// function), neither. Ops of other namespaces, and all that are called boxed, have no such step.
+/// A running op is treated likewise, from its record's begin to its end. The record is made in the
+/// stack frame that dispatches; at both events, frames below it have ended. The op has no frame of
+/// its own if that stack frame is the op's own step of at::_ops, or if it is not a dispatcher op (a
+/// custom autograd function). Ops of other namespaces, and all ops that are called boxed, have no
+/// such step.
 class CallTreeRules {
  public:
   struct Node {
     PathKind kind = PathKind::function;
-    bool tail_call = false;             ///< Entered by a jump from `parent`, which left no frame.
-    std::uint32_t what = kNone;         ///< As PathKind says.
-    std::uint32_t parent = kNone;       ///< A node: the caller; python and node: what they run in.
-    std::uint32_t shown_under = kNone;  ///< As `parent`, with Python frames in their place.
-    std::uint32_t line = 0;  ///< Of Python code: where `shown_under`, if Python, calls this. What
-                             ///< events have for a line, which may be any number that tells them.
-    std::uint32_t builtin = kNone;  ///< The Python function as which Python called this.
+    bool tail_call = false;      ///< Entered by a tail call from `parent`.
+    std::uint32_t what = kNone;  ///< Meaning depends on `kind`.
+    /// The caller; for python and node, the node that runs them.
+    std::uint32_t parent = kNone;
+    /// Like `parent`, but the Python frame where `parent` runs one.
+    std::uint32_t shown_under = kNone;
+    /// The line at which `shown_under`, if it is Python, calls this. It is the event's `line`,
+    /// which may be any number that identifies a position.
+    std::uint32_t line = 0;
+    std::uint32_t builtin = kNone;  ///< The Python function by which Python called this.
   };
 
-  /// Who keeps the nodes.
+  /// Stores the nodes.
   class Nodes {
    public:
     Nodes() = default;
     virtual ~Nodes() = default;
     Nodes(const Nodes&) = delete;
     Nodes& operator=(const Nodes&) = delete;
-    /// Returns by what number the node goes: in Node::parent, and in the state.
+    /// Returns the node's number, which Node::parent and the state use.
     virtual std::uint32_t add(const Node& node, const Event* event) = 0;
   };
 
@@ -172,46 +177,48 @@ class CallTreeRules {
     std::uint32_t function = kNone;  ///< Its identity.
     std::uint64_t stack_pointer = 0;
     std::uint64_t return_address = 0;
-    std::uint32_t called = kNone;  ///< The first function entered in this slot: see rule 2.
-    std::uint32_t innermost_python = kNone;  ///< Evaluation loops: a node.
+    std::uint32_t called = kNone;            ///< The first function entered in this slot (rule 2).
+    std::uint32_t innermost_python = kNone;  ///< Evaluation loops only: a node.
     bool initial = false;
-    bool python_ended = false;  ///< Evaluation loops: its last Python frame returned.
-    bool doubtful = false;      ///< Inside an evaluation loop that has gone on since,
-    bool left = false;          ///< to another instruction: nothing it does can be a jump.
-    bool op_begun = false;      ///< Steps of at::_ops: their op has begun, if it has not ended.
+    bool python_ended = false;  ///< Evaluation loops only: the last Python frame returned.
+    bool doubtful = false;      ///< The evaluation loop around it has run Python code since.
+    bool left = false;          ///< The loop has since reached another instruction: no jumps.
+    bool op_begun = false;      ///< Steps of at::_ops only: their op has begun.
     bool operator==(const LiveFrame&) const = default;
   };
 
-  /// A builtin that a Python frame is inside of.
+  /// A builtin that a Python frame is calling.
   struct BuiltinCall {
     std::uint32_t what = kNone;
     std::uint32_t line = 0;
     bool operator==(const BuiltinCall&) const = default;
   };
 
-  /// A Python frame that has not returned, or an autograd node or an op that runs.
+  /// A Python frame that has not returned, or a running autograd node or op.
   struct LivePython {
     PathKind kind = PathKind::python;
-    bool is_frame = true;  ///< False for an op that is none: `node` is what it runs in.
+    bool is_frame = true;  ///< False for an op without a frame; `node` is then its parent.
     std::uint32_t node = kNone;
     std::uint32_t what = kNone;
-    std::uint32_t step = 0;    ///< Ops that are no frame: native[step - 1] is the op's; 0: none is.
-    std::uint64_t place = 0;   ///< Ops: see `placed`.
-    std::uint64_t height = 0;  ///< Of `native` without what is native and inside it.
-    bool in_loop = false;      ///< native[height - 1] is its evaluation loop.
+    std::uint32_t step = 0;    ///< Ops without a frame: native[step - 1] is the op's step; 0: none.
+    std::uint64_t place = 0;   ///< Ops only: see placed().
+    std::uint64_t height = 0;  ///< Size of `native` without the native frames inside it.
+    bool in_loop = false;      ///< True if native[height - 1] is its evaluation loop.
     std::uint32_t outside = kNone;  ///< The innermost Python node of that loop before it.
     BuiltinCall builtin{};
-    std::uint32_t line = 0;  ///< Where it is, as python_position says.
+    std::uint32_t line = 0;  ///< Current line, from python_position.
     bool operator==(const LivePython&) const = default;
   };
 
-  /// All that the rules know of a moment.
+  /// The complete state of the rules.
   struct State {
     std::vector<LiveFrame> native;   ///< Outermost first.
-    std::vector<LivePython> python;  ///< Likewise.
-    BuiltinCall outer_builtin{};   ///< Of the Python frame that was running when recording started,
-    std::uint32_t outer_line = 0;  ///< and where that is.
-    std::uint64_t asserted = 0;  ///< native[asserted - 1] is the last caller event's; 0: none was.
+    std::vector<LivePython> python;  ///< Outermost first.
+    /// Builtin called by the Python frame that was running when recording started.
+    BuiltinCall outer_builtin{};
+    std::uint32_t outer_line = 0;  ///< Line of that Python frame.
+    /// native[asserted - 1] is the frame of the last caller event; 0 if there was none.
+    std::uint64_t asserted = 0;
     bool operator==(const State&) const = default;
   };
 
@@ -221,17 +228,18 @@ class CallTreeRules {
 
   void add_initial(const InitialFrame& frame);
 
-  /// The node of what the event entered; a self entry has the node of the entry that it repeats.
-  /// kNone for the other kinds of event. Ops' events must be `placed`.
+  /// Returns the node that the event entered; for a self entry, the node of the entry that it
+  /// repeats; kNone for other kinds of events. Op events must be `placed`.
   std::uint32_t add(const Event& event);
 
-  /// Which of the state's `python` the op is that ends with this event; none if it never began.
+  /// Returns the position in the state's `python` of the op that ends with this event; nullopt if
+  /// it never began.
   static std::optional<std::size_t> op_that_ends(const State& state, const Event& event);
 
   const State& state() const { return state_; }
   void set_state(const State& state);
 
-  /// How many frames, native and Python, have lived on since the last call of this.
+  /// The numbers of native and Python frames that have stayed live since the last take_kept().
   struct Kept {
     std::size_t native = 0;
     std::size_t python = 0;
@@ -242,7 +250,7 @@ class CallTreeRules {
   CallTreeStatistics& statistics() { return statistics_; }
 
  private:
-  // How far below a caller's return slot the one of its callee lies, for one return address.
+  // The distance between the return slots of a caller and its callee, for one return address.
   struct Distance {
     std::uint64_t bytes = 0;
     bool varies = false;
@@ -288,17 +296,17 @@ class CallTreeRules {
   const CallTreeFunctions& functions_;
   Nodes& nodes_;
   State state_;
-  std::vector<std::uint32_t> live_counts_;  // By function: how often it is in state_.native.
+  std::vector<std::uint32_t> live_counts_;  // By function: number of its frames in state_.native.
   Kept kept_;
   CallTreeStatistics statistics_;
   std::unordered_map<std::uint64_t, Distance> distances_;
 };
 
-/// The tree of one thread of a timeline, each call a node of its own.
+/// The call tree of one thread of a timeline, with one node per call.
 class CallTree {
  public:
   struct Node : CallTreeRules::Node {
-    std::uint32_t index = 0;  ///< Of the event, or for initial of the initial frame.
+    std::uint32_t index = 0;  ///< Index of the event; for initial, of the initial frame.
   };
 
   /// Throws Error(usage) if an event names a function that the trace does not have.
@@ -308,13 +316,13 @@ class CallTree {
   std::span<const Node> nodes() const { return nodes_; }
   const CallTreeStatistics& statistics() const { return statistics_; }
 
-  /// The node that an event made; a self entry has the node of the entry that it repeats. kNone
-  /// for events that enter nothing.
+  /// Returns the node that an event created; for a self entry, the node of the entry that it
+  /// repeats. kNone for events that enter nothing.
   std::uint32_t node_of_event(std::size_t event) const { return node_of_event_[event]; }
 
-  /// The event in which the caller of this function_entry was entered; for a self entry that of the
-  /// first entry's caller. kNone for a root, and where the caller is a frame of the initial stack
-  /// (node_of_event and Node::parent tell these apart).
+  /// Returns the event that entered the caller of this function_entry; for a self entry, that of
+  /// the first entry's caller. kNone for a root, and if the caller is a frame of the initial stack
+  /// (node_of_event and Node::parent distinguish these).
   std::uint32_t parent_event(std::size_t event) const;
 
  private:
@@ -323,8 +331,8 @@ class CallTree {
   CallTreeStatistics statistics_;
 };
 
-/// Throws Error(usage) if the event names what the trace does not have; `index` and `thread` are
-/// for the message.
+/// Throws Error(usage) if the event refers to something that the trace does not have. `index` and
+/// `thread` are for the message.
 void check_event(const Trace& trace, const Event& event, std::size_t index, std::uint64_t thread);
 
 }  // namespace optrace

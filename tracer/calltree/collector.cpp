@@ -41,8 +41,9 @@ using recording::SectionKind;
 constexpr std::uint64_t kMaxRegionBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kEverything = std::numeric_limits<std::uint64_t>::max();
 
-// A slot near the end of a sealed chunk whose thread was interrupted while it filled it.
-constexpr int kMaxWaitsForSlot = 50;  // Rounds.
+// The limit for waiting for an empty slot near the end of a sealed chunk, or before filled ones.
+// Its thread may have been interrupted while it filled the slot.
+constexpr int kMaxWaitsForSlot = 50;  // In rounds.
 
 [[noreturn]] void refuse(const char* reason) {
   throw Error(ExitStatus::failed,
@@ -66,7 +67,7 @@ std::uint64_t nanoseconds_now() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// The mapped region. What the other side wrote about its layout is read once and checked.
+/// The mapped region. The layout that the other process has written is read once and checked.
 class Region {
  public:
   explicit Region(int descriptor) {
@@ -126,7 +127,7 @@ class Region {
   std::uint32_t chunk_count_ = 0;
 };
 
-/// What is known of functions while they turn up.
+/// The properties of functions, determined as they occur.
 class LiveFunctions : public PathFunctions {
  public:
   LiveFunctions(const Trace& trace, const FunctionTable& table, const RecordedTexts& texts)
@@ -169,7 +170,7 @@ class LiveFunctions : public PathFunctions {
                                   table_.located(called), called, names(called));
   }
   const FunctionRole& role(std::uint32_t function) const override {
-    // Symbols stay in their files' mappings, whatever becomes of the trace's copies.
+    // Symbols stay in the mapped files, even when the trace's copies are gone.
     while (roles_.size() <= function)
       roles_.push_back(
           role_of(table_.located(static_cast<std::uint32_t>(roles_.size())).function.symbol));
@@ -205,7 +206,7 @@ class LiveFunctions : public PathFunctions {
     });
   }
 
-  // A search through all symbols, so that it is made anew only once there is much more to know.
+  // Searches all symbols, and repeats that only once the table has grown considerably.
   const NamedFunctions& names(std::uint32_t function) const {
     if (function >= named_ || table_.size() > named_ + named_ / 4 + 64) {
       named_ = table_.size();
@@ -225,7 +226,7 @@ class LiveFunctions : public PathFunctions {
   mutable std::size_t named_ = 0;
 };
 
-// Tells the program that its reader lives while that does something long.
+// Signals to the program that its reader is alive during a long operation.
 class Heart {
  public:
   explicit Heart(recording::RegionHeader& header)
@@ -245,11 +246,11 @@ class Heart {
 }  // namespace
 
 struct Collector::State {
-  // A thread's chunks in their order, and how far they are read.
+  // A thread's chunks in order, and how far they have been read.
   struct Reader {
-    std::uint32_t index = 0;  // Of the thread in the trace and the counter.
+    std::uint32_t index = 0;  // Index of the thread in the trace and the counter.
     std::map<std::uint64_t, std::uint32_t> chunks;
-    std::uint32_t at = 0;  // The next event in the first of them.
+    std::uint32_t at = 0;  // The next event in the first chunk.
     int waits = 0;         // Rounds in which a slot in a sealed chunk stayed empty.
   };
 
@@ -292,7 +293,8 @@ struct Collector::State {
   ProbeSession& session;
   const CollectorOptions options;
   RecordedTexts texts;
-  std::vector<std::pair<std::size_t, std::uint64_t>> ranges;  // Probes and where their section is.
+  // Index into texts.probes, and offset of the section.
+  std::vector<std::pair<std::size_t, std::uint64_t>> ranges;
   std::size_t probes_added = 0;
   Trace trace;
   std::uint64_t events_kept = 0;  // In the timeline.
@@ -302,7 +304,7 @@ struct Collector::State {
   PathCounter counter;
   std::map<std::uint64_t, Reader> readers;  // By thread and first chunk.
   std::vector<std::uint8_t> known_chunks;
-  std::map<std::uint32_t, recording::ChunkHeader> found_chunks;  // Whose readers are to be opened.
+  std::map<std::uint32_t, recording::ChunkHeader> found_chunks;  // Chunks without a reader.
   std::map<std::uint32_t, std::vector<recording::InitialFrame>> waiting_initial;  // By gettid.
   std::uint64_t arena_read = 0;
   std::uint64_t start_ticks = 0, start_nanoseconds = 0;
@@ -312,11 +314,12 @@ struct Collector::State {
   std::uint64_t last_time = 0;
   std::vector<std::filesystem::path> plans_to_place;
   std::uint32_t plans_asked = 0;
-  std::uint32_t modules_told = 0;            // As the agent last said.
-  std::optional<std::size_t> modules_known;  // Of those listed: planned, or there from the start.
+  std::uint32_t modules_told = 0;  // The agent's last value.
+  // The number of listed modules that were planned, or present from the start.
+  std::optional<std::size_t> modules_known;
   std::set<std::string> plans_of_loaded;
   bool finished = false;
-  bool lacks_positions = false;  // Some event did.
+  bool lacks_positions = false;  // True if some event lacks its position.
 };
 
 void Collector::State::measure_clock() {
@@ -341,8 +344,10 @@ std::uint64_t Collector::State::nanoseconds(std::uint64_t ticks) const {
 }
 
 void Collector::State::read_arena() {
-  const std::uint32_t told = load(region.header().modules_told);  // Before: of those, all is there.
-  // All that is told at the start is there, the modules last.
+  // Read first: the sections of these modules are then complete.
+  const std::uint32_t told = load(region.header().modules_told);
+  // If true, the sections that the agent writes at the start are complete; the modules are the
+  // last.
   const bool begun = load(region.header().recording) != 0 || load(region.header().stop_ticks) != 0;
   const std::span<std::byte> arena = region.arena();
   const std::uint64_t used =
@@ -355,14 +360,14 @@ void Collector::State::read_arena() {
     const std::uint64_t size = shared.size;
     const std::uint64_t room = used - arena_read - sizeof(recording::SectionHeader);
     if (size > room) refuse("a section is larger than what holds it");
-    // Copied, so that what is checked stays as it was.
+    // A copy, which can't change after it was checked.
     const std::byte* const content = arena.data() + arena_read + sizeof(recording::SectionHeader);
     const std::vector<std::byte> bytes(content, content + size);
     read_section(kind, bytes);
     if (kind == SectionKind::probes) ranges.emplace_back(texts.probes.size() - 1, arena_read);
     arena_read += sizeof(recording::SectionHeader) + (size + 7) / 8 * 8;
   }
-  // A plan is told of before its module is.
+  // A plan's section precedes its module's.
   for (; begun && probes_added < texts.probes.size(); ++probes_added) {
     const PlacedProbes& placed = texts.probes[probes_added];
     const bool late = events != 0 && !plans_of_loaded.contains(placed.plan_path);
@@ -371,7 +376,8 @@ void Collector::State::read_arena() {
   if (begun) plan_for_loaded(told);
 }
 
-// The modules that were loaded since recording began wait for their probes.
+// Plans probes for the modules that were loaded since recording began. The agent waits for the
+// probes.
 void Collector::State::plan_for_loaded(std::uint32_t told) {
   if (!modules_known) modules_known = told == 0 ? texts.modules.size() : 0;
   if (told == modules_told) return;
@@ -430,7 +436,8 @@ Collector::State::Reader& Collector::State::reader_of(const recording::ChunkHead
         waiting != waiting_initial.end()) {
       for (std::size_t i = waiting->second.size(); i-- > 0;) {
         const recording::InitialFrame& raw = waiting->second[i];
-        // What an unwinder gives for a waiting frame is the address behind its call.
+        // For a frame that is waiting for a call, an unwinder returns the address after the call
+        // instruction.
         const InitialFrame frame{table.caller(raw.instruction), raw.stack_pointer,
                                  table.as_linked(raw.return_address)};
         counter.add_initial(reader.index, frame);
@@ -447,7 +454,7 @@ void Collector::State::find_chunks() {
     if (known_chunks[i] != 0) continue;
     recording::ChunkHeader& header = region.chunk(i);
     if (load(header.state) == static_cast<std::uint32_t>(ChunkState::free)) continue;
-    // Owned, and its owner has said whose it is once an event is complete.
+    // Owned; the owner has written the header once an event is complete.
     if (load(region.events(i)->ticks) == 0 &&
         load(header.state) != static_cast<std::uint32_t>(ChunkState::sealed))
       continue;
@@ -478,7 +485,7 @@ void Collector::State::give_back(std::uint32_t index) {
     syscall(SYS_futex, &shared.freed, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// The thread's next event, left where it is.
+// Returns the thread's next event without consuming it.
 bool Collector::State::next_event(Reader& reader, bool last, recording::Event& event) {
   while (!reader.chunks.empty()) {
     const std::uint32_t index = reader.chunks.begin()->second;
@@ -492,10 +499,10 @@ bool Collector::State::next_event(Reader& reader, bool last, recording::Event& e
         return true;
       }
       if (!sealed && !last) return false;
-      // Taken and not filled yet, or never taken.
+      // The slot was taken and is not filled yet, or was never taken.
       const bool more = std::any_of(slots + reader.at + 1, slots + recording::kEventsPerChunk,
                                     [](const auto& later) { return load(later.ticks) != 0; });
-      constexpr std::uint32_t kNearEnd = 8;  // Signal handlers may have taken those behind it.
+      constexpr std::uint32_t kNearEnd = 8;  // Signal handlers may have taken the slots after it.
       const bool suspicious = more || reader.at + kNearEnd >= recording::kEventsPerChunk;
       if (!last && suspicious && reader.waits++ < kMaxWaitsForSlot) return false;
       if (more) {
@@ -513,7 +520,7 @@ bool Collector::State::next_event(Reader& reader, bool last, recording::Event& e
   return false;
 }
 
-// What the recorded event is to the trace. False for what it can't be.
+// Converts a recorded event. Returns false if it is invalid.
 bool Collector::State::read_event(const recording::Event& raw, Event& event) {
   event = {};
   if (of_python(raw)) {
@@ -547,14 +554,14 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
 
 bool Collector::State::read(std::uint64_t until, bool last) {
   find_chunks();
-  read_arena();  // Behind: what an event names was kept before it.
+  read_arena();  // After find_chunks(): sections are written before the events that refer to them.
   open_readers();
   measure_clock();
   bool any = false;
   struct Pending {
     Reader* reader = nullptr;
     recording::Event raw{};
-    std::optional<Event> event{};  // Once somebody had to know.
+    std::optional<Event> event{};  // Set when needed.
     std::uint64_t time = 0;
     std::uint64_t due = 0;
   };
@@ -615,7 +622,7 @@ bool Collector::State::read(std::uint64_t until, bool last) {
       }
     }
     Pending& next = pending[first];
-    if (next.due > now) break;  // Others may yet have something before it.
+    if (next.due > now) break;  // Other threads may still have earlier events.
     bool more = true;
     do {
       add(next);
@@ -627,9 +634,9 @@ bool Collector::State::read(std::uint64_t until, bool last) {
   return any;
 }
 
-// Adds an event to the timeline, or counts it where there is no room: it ends there.
+// Adds an event to the timeline. The timeline ends when there is no room; later events are counted.
 void Collector::State::keep(std::uint32_t thread, const Event& event) {
-  // The list doubles as it grows, and writing the file makes a copy.
+  // The vector doubles as it grows, and writing the file makes a copy.
   constexpr std::size_t kBytesPerEvent = 3 * sizeof(Event);
   if (events_left_out != 0 || events_kept == trace_format::kMaxEvents ||
       !options.memory->has_room_for_event()) {
@@ -646,7 +653,7 @@ void Collector::State::count_op(std::uint32_t record) {
   ++op_calls[record];
 }
 
-// Says to the agent what is wanted of it, one thing after the other.
+// Sends the requests to the agent, one at a time.
 void Collector::State::ask() {
   recording::RegionHeader& shared = region.header();
   if (counter.enough()) std::atomic_ref(shared.stop).store(1);

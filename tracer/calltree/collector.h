@@ -17,13 +17,13 @@ namespace optrace {
 
 struct CollectorOptions {
   TraceSelection selection;
-  bool timeline = false;  ///< Keep every event too, as long as the budget has room.
-  /// What all processes' paths and events may take together; each its own of the default size where
-  /// null.
+  bool timeline = false;  ///< Also keep every event while the budget has room.
+  /// Limits the paths and events of all processes together. If null, each process has a budget of
+  /// the default size.
   std::shared_ptr<MemoryBudget> memory{};
 };
 
-/// What a live display may show.
+/// Values for a live display.
 struct CollectorProgress {
   std::uint64_t events = 0;
   std::uint64_t ops = 0;  ///< Outermost selected op calls.
@@ -31,45 +31,46 @@ struct CollectorProgress {
   std::uint64_t lost = 0;
 };
 
-/// An op, and how often it was called.
+/// An op and its number of calls.
 struct OpCount {
-  std::string name;  ///< `aten::add.Tensor`, as op records name it.
+  std::string name;  ///< `aten::add.Tensor`, as in op records.
   std::uint64_t calls = 0;
 };
 
-/// The reader of one process's shared region (agent/recording_format.h): empties it while the
-/// program runs, and counts paths as it reads. Everything in the region is hostile; what is
-/// impossible throws Error(failed). One thread at a time.
+/// Reads one process's shared region (recording_format.h): empties it while the program runs, and
+/// counts paths. The region is untrusted; impossible contents throw Error(failed). Not safe for use
+/// by several threads at once.
 ///
 ///   Collector collector(descriptor, session, options);   // once the agent shares its region
 ///   while (the program runs) { collector.drain(); wait a little, or for the program; }
-///   collector.finish();                                   // it stopped, ended, or died
+///   collector.finish();                                   // the program stopped, ended, or died
 ///   write_trace(collector.take(meta), path);
 class Collector {
  public:
-  /// Maps the region; the descriptor may be closed afterwards. `session` has made the plans that
-  /// are placed in the process, and must outlive the collector.
+  /// Maps the region; the descriptor may be closed afterwards. `session` has made the plans placed
+  /// in the process, and must outlive the collector.
   Collector(int region, ProbeSession& session, CollectorOptions options);
   ~Collector();
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  /// Reads what is there. True if there was anything. Also asks the agent to stop once enough was
-  /// counted.
+  /// Reads the available events. Returns true if there were any. Asks the agent to stop once the
+  /// selection is complete.
   bool drain();
 
-  /// Reads the rest. Afterwards the region is not looked at again.
+  /// Reads the remaining events. Events written later are not read.
   void finish();
 
   CollectorProgress progress() const;
 
-  /// The ops that occurred, `aten::add.Tensor`, as op records name them.
+  /// The ops that occurred, `aten::add.Tensor`, as in op records.
   std::vector<std::string> ops() const;
 
-  /// All calls of ops so far, whatever was selected, by the ops' names.
+  /// The number of calls of each op so far, regardless of the selection.
   std::vector<OpCount> op_counts() const;
 
-  /// The trace; once, after finish(). `meta` as in Trace; warnings, probes are added to it.
+  /// Returns the trace. Call once, after finish(). `meta` as in Trace; warnings and probes are
+  /// added.
   Trace take(nlohmann::json meta);
 
  private:

@@ -79,7 +79,8 @@ bool FunctionTable::is_planned(const LoadedModule* module, std::uint64_t address
 
 namespace {
 
-constexpr int kMaxJumps = 4;  // Through functions without a probe, one after the other.
+// Maximum number of successive jumps through functions without a probe.
+constexpr int kMaxJumps = 4;
 
 }  // namespace
 
@@ -89,7 +90,7 @@ FunctionJumps FunctionTable::find_jumps(std::uint32_t function) const {
   const ModuleSymbols& module = *located.symbols;
   FunctionJumps all = optrace::find_jumps(module, located.function);
   std::set<std::uint64_t> seen = {located.function.address};
-  std::size_t direct = 0, named = 0;  // Of `all`, followed.
+  std::size_t direct = 0, named = 0;  // Entries of `all` already followed.
   for (int jumps = 0; jumps < kMaxJumps; ++jumps) {
     std::vector<std::uint64_t> entries;
     for (; direct < all.tail_calls.size(); ++direct) entries.push_back(all.tail_calls[direct]);
@@ -134,9 +135,9 @@ std::uint32_t FunctionTable::intern(const LoadedModule* module, const ModuleSymb
 
 namespace {
 
-// Whether what a call of `target` enters in the call's own slot can only be `entry` first, but for
-// functions on the way that have no probe: each does nothing there but jump on to the next, as
-// PyErr_Clear does to _PyErr_Clear and that to _PyErr_Restore.
+// Returns true if a call of `target` always enters `entry` first in the call's own slot, apart from
+// functions without a probe on the way that only jump on to the next one, as PyErr_Clear does to
+// _PyErr_Clear and that to _PyErr_Restore.
 bool hands_on_to(const ModuleSymbols& module, CallTarget target, std::uint64_t entry) {
   for (int jumps = 0; jumps <= kMaxJumps; ++jumps) {
     const auto address =

@@ -16,42 +16,42 @@
 
 namespace optrace {
 
-/// Which functions the addresses and probes of one process stand for, each given an index when it
-/// first occurs, with what the files say of it.
+/// Maps the addresses and probes of one process to functions. A function gets its index, and the
+/// information from its file, when it first occurs.
 class FunctionTable {
  public:
   /// All must outlive the table. Functions and modules are added to `trace`.
   FunctionTable(const ModuleList& modules, ModuleStore& store, Trace& trace);
 
-  /// Tells which functions the probes of a range are in: `plan` is theirs. Those that occurred
-  /// already stay as they are if `late`: what was entered before a probe was placed may be live.
+  /// Adds the probes of a range; `plan` is their plan. With `late`, its functions don't count as
+  /// probed: calls that were entered before the probes were placed may be live.
   void add_probes(const PlacedProbes& range, const ProbePlan& plan, bool late);
 
   bool has_probe(std::uint32_t id) const;
 
-  /// Of a hit of a probe that the table has.
+  /// Returns the function of a probe, which must be in the table.
   std::uint32_t function_of_probe(std::uint32_t id);
 
-  /// Who called, from just before a return address.
+  /// The function that contains the call before a return address.
   struct Caller {
-    std::uint32_t function = kNone;    ///< kNone if nothing tells.
-    std::uint64_t return_address = 0;  ///< As linked, for one in a module, else as it is.
+    std::uint32_t function = kNone;    ///< kNone if unknown.
+    std::uint64_t return_address = 0;  ///< As linked if it is in a module, else absolute.
   };
   Caller find_caller(std::uint64_t return_address);
 
-  /// Fills in what a kCaller event is about, but for the time. False if nothing tells.
+  /// Sets all fields of a kCaller event but the time. Returns false if its function is unknown.
   bool read_caller(const recording::Event& raw, Event& event);
 
-  /// The function that called; kNone if nothing tells.
+  /// Returns the calling function; kNone if unknown.
   std::uint32_t caller(std::uint64_t return_address) {
     return find_caller(return_address).function;
   }
 
-  /// As optrace::find_jumps. What functions without a probe jump on to, directly, counts as jumped
-  /// to as well: nothing tells of their own entries.
+  /// Same as optrace::find_jumps(), but also includes the jumps of functions without a probe to
+  /// which the function jumps directly, because their own entries are not recorded.
   FunctionJumps find_jumps(std::uint32_t function) const;
 
-  /// An address as linked, for one in a module, else as it is.
+  /// Returns the address as linked if it is in a module, else unchanged.
   std::uint64_t as_linked(std::uint64_t address) const;
 
   const LocatedFunction& located(std::uint32_t function) const { return located_[function]; }
@@ -63,7 +63,7 @@ class FunctionTable {
     const ProbePlan* plan;
     const LoadedModule* module;
     const ModuleSymbols* symbols;
-    std::vector<std::uint32_t> functions;  ///< Of each probe, once it occurred.
+    std::vector<std::uint32_t> functions;  ///< By probe; kNone until it occurs.
   };
 
   bool is_planned(const LoadedModule* module, std::uint64_t address) const;
@@ -75,19 +75,19 @@ class FunctionTable {
   ModuleStore& store_;
   Trace& trace_;
   ProcessMap process_;
-  std::vector<Range> ranges_;                                          ///< By first id.
+  std::vector<Range> ranges_;                                          ///< Sorted by first id.
   std::map<const LoadedModule*, std::vector<std::uint64_t>> planned_;  ///< Sorted.
   std::map<const LoadedModule*, std::uint32_t> module_index_;
   std::map<std::pair<const LoadedModule*, std::uint64_t>, std::uint32_t> function_index_;
   std::unordered_map<std::uint64_t, Caller> callers_;
-  std::vector<LocatedFunction> located_;  ///< As the trace's functions.
+  std::vector<LocatedFunction> located_;  ///< Parallel to the trace's functions.
 };
 
-/// Functions by all their names.
+/// Functions by each of their names.
 using NamedFunctions = std::unordered_map<std::string_view, std::vector<std::uint32_t>>;
 
-/// Whether the call just before `return_address` (as linked) in `caller`'s module is one of
-/// `function`, by address or by one of its names, or of another that only jumps on to it.
+/// Returns true if the call before `return_address` (as linked) in `caller`'s module is a call of
+/// `function`, by its address or one of its names, or of a function that only jumps on to it.
 bool calls_by_name(const LocatedFunction& caller, std::uint64_t return_address,
                    const LocatedFunction& function, std::uint32_t index,
                    const NamedFunctions& named);

@@ -21,45 +21,48 @@ namespace {
 
 constexpr std::uint64_t kUncounted = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kNoSequence = std::numeric_limits<std::uint64_t>::max();
+// Selects the thread number in return_address.
 constexpr std::uint64_t kThreadNumber =
     0xFFFF'FFFF;  // Of an op's event: the other half is a place.
 
-// Where the arguments of a region's functions are not recorded, a worker may be as much ahead of
-// the thread that opened it.
-constexpr std::uint64_t kRegionPatience = 2'000'000;  // Nanoseconds.
+// How far a worker's events may precede those of the thread that opened its region, if the
+// arguments of the region's functions are not recorded.
+constexpr std::uint64_t kRegionPatience = 2'000'000;  // In nanoseconds.
 constexpr std::size_t kKeptRegionEntries = 64;
 constexpr std::size_t kKeptRegions = 1 << 16;
 
-// Forward ops are remembered by sequence number until so many newer ones have come, twice.
+// Forward ops are kept by sequence number, in two generations of at most this size.
 constexpr std::size_t kRememberedOps = 1 << 19;
 
-// Calls that made the device work are remembered until so many newer ones have come, twice.
+// Calls that started work on the device are kept in two generations of at most this size.
 constexpr std::size_t kRememberedCalls = 1 << 18;
 
-// What a thread remembers of situations is dropped when it takes more than this.
-constexpr std::size_t kMaxRemembered = 64 << 20;  // Bytes.
+// A thread's cache is dropped when it takes more than this.
+constexpr std::size_t kMaxRemembered = 64 << 20;  // In bytes.
 
-// Situations of more frames are not remembered: each would take as much room as there are frames.
+// Situations with more frames are not cached: each takes space for all its frames.
 constexpr std::size_t kDeepest = 500;
 
-// What the selection says of what is in a "...": bits of its path's line.
+// The selection's decisions for the calls in a "..." frame: bits in the `line` of its path.
 constexpr std::uint32_t kChosen = 1, kInOp = 2, kInModule = 4;
 
-constexpr std::uint32_t kTooDeep = kNone;  // As a thread's situation: the rules alone know it.
+// Instead of a situation's number: only the rules have its state.
+constexpr std::uint32_t kTooDeep = kNone;
 
-// Code that runs once (modules that are imported) meets no situation again. Where half of so many
-// events found none remembered, the rules alone go on for a while, each time for longer.
+// Code that runs once (imports) never repeats a situation. If more than half of kJudged events had
+// no cached outcome, the next events bypass the cache: kShortestRest at first, then twice as many
+// each time, up to kMaxRestLength.
 constexpr std::uint32_t kJudged = 512;
 constexpr std::uint32_t kShortestRest = 2048;
 constexpr std::uint32_t kMaxRestLength = 65'536;
 
-// Deeper recursion is merged: nobody reads so far, and memory has an end.
+// Deeper recursion is merged: nobody reads that far, and memory is limited.
 constexpr std::uint32_t kMaxPathDepth = 10'000;
 
-// What a path takes in all: here, in the trace, and in the report, where its frame takes most.
+// Bytes that a path takes here, in the trace, and in the report, where its frame takes most.
 constexpr std::size_t kBytesPerPath = 1536;
 
-// What tells the ways from one path onwards apart, and all that is known of one but its counts.
+// Identifies a path among those with the same parent. Contains all its data but the counts.
 struct PathKey {
   std::uint32_t parent;
   std::uint32_t what;
@@ -67,7 +70,7 @@ struct PathKey {
   std::uint32_t builtin;
   std::uint32_t caused_by;
   std::uint32_t kind_and_jump;
-  std::uint32_t thread;  // Of roots.
+  std::uint32_t thread;  // Roots only.
   bool operator==(const PathKey&) const = default;
 
   PathKind kind() const { return static_cast<PathKind>(kind_and_jump / 2); }
@@ -124,9 +127,9 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
   return hash;
 }
 
-// An event of a timeline, in which functions go by their index.
+// The key of a timeline's event. Functions are identified by their index.
 EventKey key_of(const Event& event) {
-  constexpr std::uint32_t kKinds = 0xF000'0000;  // Above all functions.
+  constexpr std::uint32_t kKinds = 0xF000'0000;  // Above all function indexes.
   if (event.kind == EventKind::function_entry)
     return {event.what, event.line, event.stack_pointer, event.return_address};
   if (event.kind == EventKind::caller) {
@@ -145,7 +148,7 @@ bool is_in_module(std::string_view name, std::string_view module) {
 }  // namespace
 
 bool matches_op_pattern(std::string_view text, std::string_view pattern) {
-  // Where the last * stood, and up to where it was taken to reach.
+  // The position of the last *, and the end of the text that it matches so far.
   std::size_t star = std::string_view::npos, reached = 0, at = 0, next = 0;
   while (at < text.size()) {
     if (next < pattern.size() && pattern[next] == '*') {
@@ -166,24 +169,25 @@ bool matches_op_pattern(std::string_view text, std::string_view pattern) {
 }
 
 struct PathCounter::State {
-  // What is known of all who take a path, and what changes with each: one line of a cache.
+  // The counts of a path and its properties, in one cache line.
   struct alignas(64) Usage {
     std::uint64_t calls = 0;
     std::uint64_t total_time = 0, shortest_time = 0, longest_time = 0;
     std::uint32_t first_thread = kNone, last_thread = kNone;
     std::uint32_t thread_count = 1;
     std::uint32_t root = kNone;     // The outermost path above it, or itself.
-    std::uint32_t depth = 0;        // Paths above it.
-    std::uint32_t tallies = kNone;  // Place in the counter's.
-    bool chosen = false;            // What the selection wants, or inside of it.
-    bool chosen_op = false;         // An outermost op call of these.
-    bool in_op = false;             // One of these, or inside of one.
+    std::uint32_t depth = 0;        // Number of paths above it.
+    std::uint32_t tallies = kNone;  // Index into State::tallies.
+    bool chosen = false;            // Selected, or inside a selected call.
+    bool chosen_op = false;         // An outermost selected op call.
+    bool in_op = false;             // A selected op call, or inside one.
     bool in_module = false;         // Inside the selected module.
-    bool opens = false;  // Its function is the body of the parallel region that its parent opens.
+    // Its function is the body of the parallel region that its parent opens.
+    bool opens = false;
   };
   static_assert(sizeof(Usage) == 64);
 
-  // What few paths have.
+  // Data that few paths have.
   struct Tallies {
     std::vector<OpTally> ops{};
     std::vector<ArgumentTally> arguments{};
@@ -198,17 +202,17 @@ struct PathCounter::State {
     std::uint32_t path;
   };
 
-  // A region that was opened last with a pointer to what its threads share.
+  // The last region opened with a certain pointer to its threads' shared data.
   struct Region {
-    std::uint32_t path;    // Of the function that opened it,
-    std::uint32_t thread;  // in this thread,
-    bool counting;         // which was counting what it did.
+    std::uint32_t path;    // Path of the function that opened it.
+    std::uint32_t thread;  // Thread that opened it.
+    bool counting;         // True if that thread was counting.
   };
 
-  // An op that has not ended: with each of the rules' state.
+  // An op that has not ended. There is one for each op in the state of the rules.
   struct OpenOp {
-    std::size_t height;  // Of python frames, the op included.
-    std::uint32_t path;  // Where its record belongs.
+    std::size_t height;  // Number of Python frames, including the op.
+    std::uint32_t path;  // Path that its record belongs to.
     std::uint32_t record;
     bool counted;
   };
@@ -216,13 +220,15 @@ struct PathCounter::State {
   struct Live {
     std::uint32_t path = kNone;
     std::uint64_t start = kUncounted;
-    std::uint64_t end = 0;  // If it is known better than by what comes next.
+    std::uint64_t end = 0;  // Recorded end; 0 if only the next event bounds it.
   };
 
   // A call_record whose function may be entered next.
   struct CallOnItsWay {
     Event event;
-    std::uint32_t caller = kNone;  // The path that it is of if it is not; kNone: of none counted.
+    // The path that the record belongs to if its function is not entered; kNone if it is not
+    // counted.
+    std::uint32_t caller = kNone;
   };
 
   struct Thread : CallTreeRules::Nodes {
@@ -243,26 +249,26 @@ struct PathCounter::State {
     State& all;
     std::uint32_t number;
     CallTreeRules rules;
-    bool rules_current = true;  // The rules' own state is situations[now].
+    bool rules_current = true;  // True if the state of the rules is situations[now].
     std::vector<CallTreeRules::State> situations;
     std::unordered_multimap<std::uint64_t, std::uint32_t> interned;  // By hash of the state.
     std::size_t situation_bytes = 0;
-    std::size_t remembered = 0;  // As the counter's sum has it.
+    std::size_t remembered = 0;  // As included in State::memories.
     TransitionCache memory;
     std::uint32_t now = 0;
-    std::uint32_t found = 0, missed = 0;  // Events of late whose situation was remembered, or not.
-    std::uint32_t rest = 0;               // Events that go by the rules alone,
-    std::uint32_t next_rest = kShortestRest;  // and how many the next time.
+    std::uint32_t found = 0, missed = 0;      // Recent events with and without a cached outcome.
+    std::uint32_t rest = 0;                   // Events that bypass the cache.
+    std::uint32_t next_rest = kShortestRest;  // The next value of `rest`.
     std::vector<Live> native, python;
     std::vector<OpenOp> open_ops;
-    bool counting = true;          // The selected op that is live is one of those wanted.
-    bool depends_on_time = false;  // The path just asked for must not be remembered.
+    bool counting = true;          // True if the live selected op is within skip and count.
+    bool depends_on_time = false;  // The outcome must not be cached.
     std::uint32_t caused_by = kNone;
     std::optional<CallOnItsWay> call_on_its_way;
-    // The entry of a region's body whose argument comes next, and that argument.
+    // The entry of a region's body, held back until its argument comes.
     std::optional<std::pair<Event, EventKey>> body_on_its_way;
-    std::optional<std::uint64_t> region_data;
-    std::uint64_t near = 0;  // A stack address of late.
+    std::optional<std::uint64_t> region_data;  // That argument.
+    std::uint64_t near = 0;                    // A recent stack address.
   };
 
   State(const PathFunctions& path_functions, TraceSelection wanted,
@@ -328,29 +334,33 @@ struct PathCounter::State {
   const PathFunctions& functions;
   const TraceSelection selection;
   const bool everything;
-  std::string pattern;        // Of ops, as at::_ops names them.
-  std::string scope_pattern;  // Of their namespace; empty: any.
+  std::string pattern;        // For ops, as at::_ops names them.
+  std::string scope_pattern;  // For their namespace; empty: any.
   const std::shared_ptr<MemoryBudget> budget;
   Blocks<PathKey> paths;
-  Blocks<Usage> usages;              // Of each.
-  std::deque<Tallies> tallies;       // Of some.
-  std::vector<std::uint32_t> slots;  // Paths by their keys: open addressing, half full at most.
-  std::size_t memories = 0;          // Bytes of what all threads remember.
-  bool functions_left_out = false;   // There was no room for some function below a "...".
+  Blocks<Usage> usages;              // Parallel to `paths`.
+  std::deque<Tallies> tallies;       // For some paths.
+  std::vector<std::uint32_t> slots;  // Paths by key: open addressing, half full at most.
+  std::size_t memories = 0;          // Bytes of the caches of all threads.
+  // True if some function below a "..." frame had no room.
+  bool functions_left_out = false;
   std::uint64_t merged = 0, unnamed = 0;  // Calls in "..." frames, and those without a function.
   std::vector<std::unique_ptr<Thread>> threads;
   std::unordered_map<std::uint32_t, std::vector<RegionEntry>> regions;  // By the body's function.
-  std::unordered_map<std::uint64_t, Region> open_regions;  // By what their threads share.
-  std::unordered_set<std::uint64_t> shared;  // path << 32 | thread, of paths of several threads.
+  std::unordered_map<std::uint64_t, Region> open_regions;  // By the pointer to the shared data.
+  // path << 32 | thread, for paths of several threads.
+  std::unordered_set<std::uint64_t> shared;
   struct OpKey {
     std::uint64_t thread, sequence;
     bool operator==(const OpKey&) const = default;
   };
   using ForwardOps = std::unordered_map<OpKey, std::uint32_t, HashBytes<OpKey>>;
   ForwardOps young, old;
-  // By the numbers of calls that made the device work: who called; kNone for what is not counted.
+  // The caller's path, by the number of the call that started work on the device; kNone if it is
+  // not counted.
   std::unordered_map<std::uint64_t, std::uint32_t> young_calls, old_calls;
-  std::unordered_map<std::uint64_t, std::size_t> activity_places;  // By path << 32 | record.
+  // Index into the activities of a path, by path << 32 | record.
+  std::unordered_map<std::uint64_t, std::size_t> activity_places;
   std::uint64_t untied = 0;
   std::uint64_t op_calls = 0;
 };
@@ -358,18 +368,18 @@ struct PathCounter::State {
 bool PathCounter::State::wants(std::string_view step_name, std::string_view op) const {
   if (!scope_pattern.empty()) {
     const std::size_t scope = op.find("::");
-    // at::_ops has aten's ops, and is all that is known of a step without a record.
+    // at::_ops contains aten's ops, and a step without a record has no other name.
     const std::string_view space = scope == std::string_view::npos ? "aten" : op.substr(0, scope);
     if (!matches_op_pattern(space, scope_pattern)) return false;
   }
-  // `add` is any overload of it.
+  // `add` matches all its overloads.
   return matches_op_pattern(step_name, pattern) ||
          (!op.empty() &&
           matches_op_pattern(unambiguous_name(op.substr(0, op.rfind('.'))), pattern));
 }
 
-// What the selection says of a path, which follows from the path above it, and for an autograd node
-// from the op that made it.
+// Applies the selection to a path. The result depends on the path above it, and for an autograd
+// node also on the op that created it.
 PathCounter::State::Usage PathCounter::State::choose(const PathKey& path) const {
   Usage chosen;
   if (path.parent != kNone) {
@@ -411,7 +421,7 @@ PathCounter::State::Usage PathCounter::State::choose(const PathKey& path) const 
   return chosen;
 }
 
-// Where the path is, or would be.
+// Returns the slot of the path, or the free one for it.
 std::uint32_t& PathCounter::State::slot_of(const PathKey& key) {
   std::size_t at = HashBytes<PathKey>()(key) & (slots.size() - 1);
   while (slots[at] != kNone && !(paths[slots[at]] == key)) at = (at + 1) & (slots.size() - 1);
@@ -424,7 +434,7 @@ void PathCounter::State::grow_slots() {
   for (std::uint32_t path = 0; path < paths.size(); ++path) slot_of(paths[path]) = path;
 }
 
-// The path with that key, which is new.
+// Adds the path with this key, which must be new.
 std::uint32_t PathCounter::State::insert(const PathKey& key) {
   const auto path = static_cast<std::uint32_t>(paths.size());
   slot_of(key) = path;
@@ -441,7 +451,7 @@ bool PathCounter::State::has_room_below(std::uint32_t parent) const {
          usages[parent].depth < kMaxPathDepth && budget->has_room();
 }
 
-// Whether it is counted by its function alone.
+// Returns true if the path is counted by its function alone.
 bool PathCounter::State::is_merged(std::uint32_t path) const {
   return paths[path].parent != kNone && paths[paths[path].parent].kind() == PathKind::merged;
 }
@@ -452,9 +462,9 @@ std::uint32_t PathCounter::State::add_path(const PathKey& key, std::uint32_t thr
   return has_room_below(key.parent) ? insert(key) : add_merged(key, thread);
 }
 
-// A path for which there is no room is counted by its function alone, below a "..." of the path
-// that is outermost, or of the one that is the last not too deep. What the selection says of it
-// stays exact, so there is a "..." for each case of that.
+// Counts a path without room by its function alone, below a "..." frame. That frame is below the
+// path's root or, if the path is too deep, below the last path that is not. The selection stays
+// exact: there is a "..." frame for each combination of its decisions.
 std::uint32_t PathCounter::State::add_merged(const PathKey& key, std::uint32_t thread) {
   std::uint32_t above = key.parent;
   std::uint32_t flags = selection.from_module.empty() ? kInModule : 0;
@@ -515,9 +525,9 @@ std::uint32_t PathCounter::State::path_of(Thread& thread, const CallTreeRules::N
   return add_path(key, thread.number);
 }
 
-// A worker of OpenMP's belongs to the call that opened the region, as the thread does that made it.
-// Both have the pointer to what the threads share, which lies on the stack of the one that opened
-// the region and waits for the others, so that it has one region at a time.
+// Puts a worker of an OpenMP region below the call that opened the region, as the opening thread
+// is. Both have the pointer to the threads' shared data, which lies on the stack of the opening
+// thread. That thread waits for the workers, so the pointer identifies one region at a time.
 void PathCounter::State::join_region(Thread& thread, const Event& event, PathKey& path) {
   const auto take_jump = [&path](bool jump) {
     path.kind_and_jump = kind_and_jump(path.kind(), jump);
@@ -548,9 +558,9 @@ void PathCounter::State::join_region(Thread& thread, const Event& event, PathKey
   path.builtin = entered.builtin;
 }
 
-// Where nothing tells what the threads share: workers start with the function of a region, and so
-// does, a little earlier or later, the thread that opened it. The region's nearest entry in time is
-// taken.
+// Used if the pointer to the shared data is not recorded. Workers start with the region's function,
+// and the thread that opened the region enters it slightly earlier or later. Returns the region's
+// entry that is nearest in time.
 const PathCounter::State::RegionEntry* PathCounter::State::opened_region(std::uint32_t body,
                                                                          std::uint32_t thread,
                                                                          std::uint64_t time) const {
@@ -603,14 +613,14 @@ void PathCounter::State::leave(const Live& live, std::uint64_t time) {
   ended.total_time += took;
 }
 
-// The number of the situation, or kTooDeep.
+// Returns the number of the situation, or kTooDeep.
 std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::State& state) {
   if (thread.rest != 0 || state.native.size() + state.python.size() > kDeepest) return kTooDeep;
   const std::uint64_t hash = hash_of(state);
   const auto [first, last] = thread.interned.equal_range(hash);
   for (auto it = first; it != last; ++it)
     if (thread.situations[it->second] == state) return it->second;
-  constexpr std::size_t kInterned = 64;  // Of `interned`: a node and its bucket.
+  constexpr std::size_t kInterned = 64;  // Size of an entry of `interned` and its bucket.
   thread.situation_bytes += sizeof(CallTreeRules::State) + kInterned +
                             state.native.size() * sizeof(CallTreeRules::LiveFrame) +
                             state.python.size() * sizeof(CallTreeRules::LivePython);
@@ -620,7 +630,7 @@ std::uint32_t PathCounter::State::intern(Thread& thread, const CallTreeRules::St
   return index;
 }
 
-// Whether to remember what an event makes of a situation that is new.
+// Counts an event without a cached outcome, and decides whether the next events bypass the cache.
 void PathCounter::State::judge(Thread& thread) {
   if (thread.rest != 0) {
     --thread.rest;
@@ -637,7 +647,7 @@ void PathCounter::State::judge(Thread& thread) {
   thread.found = thread.missed = 0;
 }
 
-// Does what is remembered of the situation, if anything is.
+// Applies the cached outcome of the situation. Returns false if there is none.
 bool PathCounter::State::repeat(Thread& thread, const TransitionKey& situation,
                                 std::uint64_t time) {
   if (thread.now == kTooDeep) return false;
@@ -650,7 +660,7 @@ bool PathCounter::State::repeat(Thread& thread, const TransitionKey& situation,
   return true;
 }
 
-// All situations but the one that the thread is in.
+// Drops all cached situations but the current one.
 void PathCounter::State::forget(Thread& thread) {
   thread.memory = {};
   thread.interned.clear();
@@ -665,13 +675,14 @@ void PathCounter::State::forget(Thread& thread) {
   thread.situations = std::move(now);
 }
 
-// A path that stands for several frames is entered once, with the first.
+// Returns true if the frame continues its caller's path. A path that stands for several frames is
+// entered once, with the first.
 bool PathCounter::State::repeats(const CallTreeRules::State& state, std::size_t native) const {
   return native > 0 && state.native[native - 1].node == state.native[native].node &&
          is_plumbing(paths[state.native[native].node]);
 }
 
-// What the rules make of an event with this key, or made of it in the same situation before.
+// Applies an event: its cached outcome if there is one, else the rules.
 void PathCounter::State::apply(Thread& thread, const Event& event, const EventKey& key) {
   const TransitionKey situation{thread.now, key};
   const bool enters = event.kind != EventKind::caller;
@@ -699,7 +710,7 @@ void PathCounter::State::apply(Thread& thread, const Event& event, const EventKe
   if (bytes > kMaxRemembered || memories > budget->for_memories()) forget(thread);
 }
 
-// What an event made of the frames of which so many lived on.
+// Returns the effect of an event after which `kept` frames are still live.
 Outcome PathCounter::State::outcome_of(Thread& thread, const CallTreeRules::Kept& kept) {
   const CallTreeRules::State& after = thread.rules.state();
   Outcome outcome{.state = intern(thread, after),
@@ -729,10 +740,10 @@ void PathCounter::State::enter_all(Thread& thread, const Outcome& outcome, std::
   }
 }
 
-// Ends the frames that do not live on, and begins those that are new.
+// Ends the frames that are not kept, and enters the new ones.
 void PathCounter::State::move_to(Thread& thread, const Outcome& outcome, std::uint64_t time) {
   while (!thread.open_ops.empty() && thread.open_ops.back().height > outcome.kept_python)
-    close_op(thread, 0);  // Its end was lost.
+    close_op(thread, 0);  // Its end was not recorded.
   for (std::size_t i = thread.native.size(); i > outcome.kept_native; --i)
     leave(thread.native[i - 1], time);
   for (std::size_t i = thread.python.size(); i > outcome.kept_python; --i)
@@ -756,7 +767,7 @@ PathCounter::State::Tallies& PathCounter::State::tallies_of(std::uint32_t path) 
 }
 
 void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::uint32_t results) {
-  // What is counted without a function is no call of one op.
+  // Calls that are counted without a function don't belong to one op.
   if (path == kNone || paths[path].kind() == PathKind::merged) return;
   Tallies& of = tallies_of(path);
   for (OpTally& known : of.ops) {
@@ -771,7 +782,7 @@ void PathCounter::State::tally(std::uint32_t path, std::uint32_t record, std::ui
     ++of.ops_left_out;
 }
 
-// The frame whose times an op's are: its own, its step's, or none.
+// Returns the frame that has the op's times: its step's, its own, or one that is not counted.
 PathCounter::State::Live& PathCounter::State::live_of(Thread& thread,
                                                       const CallTreeRules::LivePython& op,
                                                       std::size_t height) {
@@ -781,7 +792,7 @@ PathCounter::State::Live& PathCounter::State::live_of(Thread& thread,
 void PathCounter::State::begin_op(Thread& thread, const Event& event, const EventKey& key) {
   const Event place = placed(event, thread.near);
   const std::uint32_t op = functions.op_of(event.what);
-  // What matters of a record is its op, if it is of one.
+  // A record is identified by its op, if it has one.
   const bool is_op = op != kNone;
   apply(thread, place, {key.id, is_op ? op : event.what, place.stack_pointer, is_op ? 1U : 0U});
   const std::size_t height = thread.state().python.size();
@@ -796,7 +807,7 @@ void PathCounter::State::begin_op(Thread& thread, const Event& event, const Even
   thread.open_ops.push_back(opened);
 }
 
-// The innermost of those that are open.
+// Closes the innermost open op.
 void PathCounter::State::close_op(Thread& thread, std::uint32_t results) {
   const OpenOp& closed = thread.open_ops.back();
   if (closed.counted) tally(closed.path, closed.record, results);
@@ -853,7 +864,7 @@ void PathCounter::State::note_call(Thread& thread, const Event& event) {
   tally(thread.native.back().path, event.what, 0);
 }
 
-// A call whose function has no entry of its own is its caller's.
+// A call_record whose function is not entered belongs to its caller.
 void PathCounter::State::settle_call(Thread& thread) {
   if (!thread.call_on_its_way) return;
   const CallOnItsWay call = *thread.call_on_its_way;
@@ -861,7 +872,7 @@ void PathCounter::State::settle_call(Thread& thread) {
   tally(call.caller, call.event.what, 0);
 }
 
-// An entry has been counted in the very return slot that a call was on its way with.
+// Assigns the pending call_record to the entry in its return slot, which has just been counted.
 void PathCounter::State::end_way(Thread& thread) {
   if (!thread.call_on_its_way) return;
   const Event event = thread.call_on_its_way->event;
@@ -870,8 +881,8 @@ void PathCounter::State::end_way(Thread& thread) {
   tally(thread.native.back().path, event.what, 0);
 }
 
-// The innermost frame of those that have not ended when the stack reaches down to `stack_pointer`:
-// nothing records that a function ends.
+// Returns the innermost frame that has not ended when the stack reaches down to `stack_pointer`.
+// (The end of a function is not recorded.)
 const PathCounter::State::Live* PathCounter::State::innermost(const Thread& thread,
                                                               std::uint64_t stack_pointer) {
   const CallTreeRules::State& state = thread.state();
@@ -1000,7 +1011,7 @@ void PathCounter::add(std::uint32_t index, const Event& event, const EventKey& k
   state_->add_step(thread, event, key);
 }
 
-// A region's body that was entered just before the next event, its argument or another one.
+// Enters the region's body that was held back until `next`, which is its argument or another event.
 void PathCounter::State::enter_body(Thread& thread, const Event& next) {
   if (!thread.body_on_its_way) return;
   const auto [event, key] = *thread.body_on_its_way;
@@ -1022,7 +1033,7 @@ void PathCounter::State::add_step(Thread& thread, const Event& event, const Even
     thread.caused_by = event.kind == EventKind::node_begin
                            ? forward_of(event.return_address, event.stack_pointer)
                            : kNone;
-    // Each node has another number; what matters is which it is, and who made it.
+    // Every node has its own number; its name and its creator identify it here.
     apply(thread, event, {key.id, event.what, 0, thread.caused_by});
     return;
   }
@@ -1043,7 +1054,7 @@ bool PathCounter::may_wait(std::uint32_t index) const {
 std::uint64_t PathCounter::patience(std::uint32_t index, const Event& event) const {
   if (event.kind != EventKind::function_entry || !may_wait(index)) return 0;
   const FunctionRole& role = state_->functions.role(event.what);
-  if (role.region_data) return 0;  // Its region was opened before it.
+  if (role.region_data) return 0;  // Its region was opened before.
   return role.region_body || state_->regions.contains(event.what) ? kRegionPatience : 0;
 }
 
@@ -1092,7 +1103,7 @@ std::vector<TracePath> PathCounter::take(std::uint64_t time) {
   return state_->take_paths();
 }
 
-// A path as the trace has it, but for its place among the others.
+// Returns the path as the trace has it, without its links to other paths.
 TracePath PathCounter::State::trace_path(std::uint32_t path, bool is_merged) {
   const PathKey& key = paths[path];
   const Usage& counted = usages[path];
@@ -1104,7 +1115,7 @@ TracePath PathCounter::State::trace_path(std::uint32_t path, bool is_merged) {
                  .thread = key.thread,
                  .thread_count = counted.thread_count,
                  .calls = counted.calls};
-  // Of frames that may be one inside of the other there is no time of all.
+  // Frames that may contain each other have no total time.
   if (!is_merged) {
     made.total_time = counted.total_time;
     made.shortest_time = counted.shortest_time;
@@ -1122,7 +1133,7 @@ TracePath PathCounter::State::trace_path(std::uint32_t path, bool is_merged) {
 
 std::vector<TracePath> PathCounter::State::take_paths() {
   slots = {};
-  // Kept is what was counted and what leads there; of those that made a kept node, too.
+  // Keeps counted paths and those that lead to them.
   std::vector<std::uint8_t> kept(paths.size());
   std::size_t count = 0;
   for (std::uint32_t i = static_cast<std::uint32_t>(paths.size()); i-- > 0;) {
@@ -1134,7 +1145,7 @@ std::vector<TracePath> PathCounter::State::take_paths() {
     if (paths[i].kind() == PathKind::merged) unnamed += usages[i].calls;
     if (parent != kNone && paths[parent].kind() == PathKind::merged) merged += usages[i].calls;
   }
-  // Whether a selection wants calls of an unknown function is unknown, too.
+  // For calls of an unknown function, it is unknown whether the selection includes them.
   if (functions_left_out) unnamed = std::max<std::uint64_t>(unnamed, 1);
   merged += unnamed;
   std::vector<std::uint32_t> places(paths.size(), kNone);
@@ -1149,7 +1160,7 @@ std::vector<TracePath> PathCounter::State::take_paths() {
       path.parent = places[paths[i].parent];
       path.thread = parent->thread;
     }
-    // A "..." has as many calls as are below it, whoever they are of.
+    // A "..." frame has the sum of all calls below it.
     if (below_merged) parent->calls += path.calls;
     if (const std::uint32_t cause = paths[i].caused_by; cause != kNone)
       path.caused_by = places[cause];
@@ -1180,7 +1191,7 @@ void note_merged_paths(nlohmann::json& meta, const PathCounter& counter) {
 
 namespace {
 
-// A timeline's functions.
+// The functions of a timeline.
 class TracePathFunctions : public PathFunctions {
  public:
   explicit TracePathFunctions(const Trace& trace) : trace_(trace), tree_(trace) {}
@@ -1233,7 +1244,7 @@ void count_paths(Trace& trace, const TraceSelection& selection,
     for (std::size_t i = 0; i < thread.events.size(); ++i)
       check_event(trace, thread.events[i], i, thread.id);
   }
-  // Merged by time, workers waiting as they must.
+  // Merges the threads by time; workers wait as patience() requires.
   std::vector<std::size_t> next(trace.threads.size());
   std::uint64_t last = 0;
   while (true) {

@@ -15,38 +15,41 @@
 
 namespace optrace {
 
-/// Which of what a program does is counted. Nothing set: everything.
+/// Selects what is counted; by default, everything.
 struct TraceSelection {
-  /// Ops by name, `aten::conv*` or `conv*`, with `*` for any characters; an op that is called by
-  /// one that matches comes with it. Empty: whatever happens, in an op or not.
+  /// Ops by name, `aten::conv*` or `conv*`, where `*` matches any characters. Ops called by a
+  /// matching op are included. Empty: all calls, inside and outside of ops.
   std::string ops{};
-  std::string from_module{};  ///< Only below Python functions of this module or package.
-  std::uint64_t skip = 0;     ///< Outermost selected op calls that are passed over first.
-  std::uint64_t count = 0;  ///< How many are counted then; 0: all. Afterwards recording is stopped.
+  /// Count only calls below Python functions of this module or package.
+  std::string from_module{};
+  std::uint64_t skip = 0;  ///< Number of outermost selected op calls to skip first.
+  /// Number of op calls to count after that, until recording stops; 0: all.
+  std::uint64_t count = 0;
 
   bool everything() const { return ops.empty() && from_module.empty() && skip == 0 && count == 0; }
 };
 
-/// What the counter needs to know beyond the call tree.
+/// The properties of functions that the counter needs in addition to those for the call tree.
 class PathFunctions : public CallTreeFunctions {
  public:
   virtual const FunctionRole& role(std::uint32_t function) const = 0;
-  /// Whether only what the function leads to is worth a path: one without a function stands for it
-  /// and all of its kind below.
+  /// Returns true if the function has no path of its own, because only the functions that it leads
+  /// to matter. A path without a function stands for it and for all such functions below.
   virtual bool is_plumbing(std::uint32_t function) const = 0;
   virtual std::string_view python_name(std::uint32_t python_function) const = 0;
-  /// `aten::add.Tensor`, or what else has a record of its calls; empty for what has none.
+  /// Returns `aten::add.Tensor`, or another name that has records of its calls; empty without a
+  /// name.
   virtual std::string_view op_name(std::uint32_t record) const = 0;
 };
 
-/// Counts the ways through the calls of any number of threads, in memory that grows with the number
-/// of distinct ways only, and to the budget's end. The rules of the call tree run once for each
-/// situation: what they made of it is remembered, and met again, an event costs a look-up.
+/// Counts the call paths of any number of threads. Its memory grows only with the number of
+/// distinct paths, up to the budget. The rules of the call tree run once for each situation: their
+/// outcome is cached, so that a repeated event costs one look-up.
 class PathCounter {
  public:
-  /// `functions` must outlive the counter. What is beyond the budget, or too deep, is merged: it is
-  /// counted by its function, below a path of kind `merged`. Without a budget there is one of the
-  /// default size.
+  /// `functions` must outlive the counter. Paths beyond the budget, or too deep, are merged: they
+  /// are counted by function, below a path of kind `merged`. Without a budget, one of the default
+  /// size is used.
   PathCounter(const PathFunctions& functions, TraceSelection selection,
               std::shared_ptr<MemoryBudget> budget = nullptr);
   ~PathCounter();
@@ -56,41 +59,41 @@ class PathCounter {
   /// Returns the thread's index, from 0.
   std::uint32_t add_thread();
 
-  /// Outermost first, before the thread's first event.
+  /// Adds an initial frame. Call outermost first, before the thread's first event.
   void add_initial(std::uint32_t thread, const InitialFrame& frame);
 
-  /// Events of one thread in their order, of different threads roughly by time: what is linked
-  /// across threads (parallel regions, backward passes) goes by it.
+  /// Adds an event. The events of one thread must be in order, those of different threads roughly
+  /// by time, because links between threads (parallel regions, backward passes) depend on it.
   void add(std::uint32_t thread, const Event& event);
 
-  /// As add, where events go by keys of their own: those of the same meaning have the same key.
+  /// Same as above, with a key of the caller's own. Events that mean the same have the same key.
   void add(std::uint32_t thread, const Event& event, const EventKey& key);
 
-  /// Does what was done for this key in the same situation before, which needs no Event; false, and
-  /// nothing is done, where none is remembered. For function entries and events of Python only.
+  /// Repeats the cached outcome for this key in the current situation, without an Event. Returns
+  /// false if there is none. Only for function entries, callers and Python events.
   bool add_known(std::uint32_t thread, const EventKey& key, std::uint64_t time);
 
-  /// How long (nanoseconds) an event should wait until those of other threads are in: a worker may
-  /// enter a parallel region before the thread that opened it does.
+  /// Returns how long (in nanoseconds) an event should wait for events of other threads: a worker
+  /// may enter a parallel region before the thread that opened it does.
   std::uint64_t patience(std::uint32_t thread, const Event& event) const;
-  /// False while patience is 0 for all that the thread may enter.
+  /// Returns false if patience() is 0 for everything that the thread may enter.
   bool may_wait(std::uint32_t thread) const;
 
   std::uint64_t ops() const;  ///< Outermost selected op calls so far.
   std::size_t paths() const;
-  bool enough() const;  ///< As many were counted as the selection wants.
+  bool enough() const;  ///< True once the selected number of op calls is complete.
 
-  /// Ends what lives, and hands over what was counted. Once.
+  /// Ends all live calls and returns the paths. Call once.
   std::vector<TracePath> take(std::uint64_t time);
 
   CallTreeStatistics statistics() const;
 
-  /// After take(): calls below paths of kind `merged`, and those of them of which not even the
-  /// function is known.
+  /// Calls below paths of kind `merged`. Valid after take().
   std::uint64_t merged_calls() const;
+  /// Calls among merged_calls() whose function is unknown. Valid after take().
   std::uint64_t unnamed_calls() const;
 
-  /// What devices did for calls that nobody saw, or no more remembers.
+  /// Device activities whose calls were not seen, or are no longer kept.
   std::uint64_t untied_activities() const;
 
  private:
@@ -98,19 +101,19 @@ class PathCounter {
   std::unique_ptr<State> state_;
 };
 
-/// What to warn of where so many activities are untied; empty for none.
+/// Returns the warning for this number of untied activities; empty for 0.
 std::string untied_activities_warning(std::uint64_t untied);
 
-/// Counts among a trace's shortfalls what was merged. After take().
+/// Adds the merged calls to a trace's shortfalls. Call after take().
 void note_merged_paths(nlohmann::json& meta, const PathCounter& counter);
 
 /// Sets the trace's paths and statistics from its timeline, which may be dropped afterwards, and
-/// adds to its warnings.
-/// Throws Error(usage) if an event names what the trace does not have.
+/// adds to its warnings. Throws Error(usage) if an event refers to something that the trace does
+/// not have.
 void count_paths(Trace& trace, const TraceSelection& selection,
                  std::shared_ptr<MemoryBudget> budget = nullptr);
 
-/// True if `text` matches `pattern`, in which `*` stands for any characters.
+/// Returns true if `op` matches `pattern`, in which `*` matches any characters.
 bool matches_op_pattern(std::string_view op, std::string_view pattern);
 
 }  // namespace optrace

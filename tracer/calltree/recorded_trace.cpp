@@ -13,7 +13,7 @@
 namespace optrace {
 namespace {
 
-/// Puts a recording's threads into a trace, and every function that they name, each once.
+/// Adds a recording's threads to a trace, and every function that they refer to, each once.
 class TraceMaker {
  public:
   TraceMaker(Recording& recording, ModuleStore& store)
@@ -40,7 +40,8 @@ void TraceMaker::add_thread(const Recording::Thread& thread) {
   made.lost = thread.lost;
   for (std::size_t i = thread.initial.size(); i-- > 0;) {
     const recording::InitialFrame frame = thread.initial[i];
-    // What an unwinder gives for a waiting frame is the address behind its call.
+    // For a frame that is waiting for a call, an unwinder returns the address after the call
+    // instruction.
     made.initial_stack.push_back({functions_.caller(frame.instruction), frame.stack_pointer,
                                   functions_.as_linked(frame.return_address)});
   }

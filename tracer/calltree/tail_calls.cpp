@@ -40,20 +40,21 @@ bool may_call(const Event& event, std::uint32_t function, const FunctionTable& f
                        functions.located(function), function, named);
 }
 
-// Adds to `passed_on` which functions jumped to which others, as the events prove it: a call that
-// names a probed function enters that one first, so whatever else is entered with the same return
-// address was jumped to. Disassembly misses it where a function without a probe lies in between:
-// many of CPython's jump to _Py_Dealloc, which jumps to the type's destructor.
+// Adds to `passed_on` the jumps between functions that the events prove. A call that names a probed
+// function enters that function first, so any other function that is entered with the same return
+// address was reached by a jump. Disassembly misses jumps through functions without a probe: many
+// functions of CPython jump to _Py_Dealloc, which jumps to the type's destructor.
 void add_unseen_jumps(const ThreadRecord& thread, const FunctionTable& functions,
                       const NamedFunctions& named,
                       std::vector<std::set<std::uint32_t>>& passed_on) {
-  // Functions that one call entered, by its jumps: one slot, one return address.
+  // Functions that one call entered through jumps: one slot, one return address.
   struct Entered {
     std::uint64_t stack_pointer;
     std::uint64_t return_address;
-    std::uint32_t called;  ///< The first of them.
+    std::uint32_t called;  ///< The first function.
     std::uint32_t last;
-    std::optional<bool> called_directly;  ///< Whether the call names `called`; found when needed.
+    /// True if the call names `called`. Determined when needed.
+    std::optional<bool> called_directly;
   };
   std::vector<Entered> live;  // Outermost first.
   for (const Event& event : thread.events) {

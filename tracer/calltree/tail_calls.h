@@ -5,11 +5,12 @@
 
 namespace optrace {
 
-/// Adds what disassembly and the timeline tell about how the trace's functions jump to each other:
-/// what the call tree needs in order to tell tail calls from chance. Only once all events are in.
+/// Adds the jumps between the trace's functions that disassembly and the timeline show. The call
+/// tree needs them to tell tail calls from coincidences. Call after all events have been added.
 void add_jumps(Trace& trace, const FunctionTable& functions);
 
-/// All names of the functions so far, under which a call or jump through the PLT may mean one.
+/// Returns all names of the functions so far by which calls and jumps through the PLT may refer to
+/// them.
 NamedFunctions names_of(const FunctionTable& functions);
 
 }  // namespace optrace

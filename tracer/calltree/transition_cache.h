@@ -9,7 +9,7 @@
 
 namespace optrace {
 
-/// All of an event but its time, in numbers that mean the same throughout a recording.
+/// An event without its time, in numbers that keep their meaning throughout a recording.
 struct EventKey {
   std::uint32_t id = 0;
   std::uint32_t line = 0;
@@ -18,30 +18,30 @@ struct EventKey {
   bool operator==(const EventKey&) const = default;
 };
 
-/// What an event finds: the same state and the same event have the same outcome.
+/// A state and an event in it. Equal keys have equal outcomes.
 struct TransitionKey {
   std::uint32_t state = 0;
   EventKey event{};
   bool operator==(const TransitionKey&) const = default;
 };
 
-/// What an event makes of a state.
+/// The effect of an event on a state.
 struct Outcome {
   std::uint32_t state = 0;
-  std::uint32_t kept_native = 0;  ///< Frames that live on,
-  std::uint32_t kept_python = 0;
-  std::uint32_t native = 0;  ///< and how many there are then.
-  std::uint32_t python = 0;
-  std::uint32_t entered = kNone;  ///< The path of the one that is new, if it is native and alone.
-  std::uint32_t rules =
-      0;  ///< Which of the statistics count one more: bits by kCallTreeStatistics.
+  std::uint32_t kept_native = 0;  ///< Native frames that stay live.
+  std::uint32_t kept_python = 0;  ///< Python frames that stay live.
+  std::uint32_t native = 0;       ///< Native frames afterwards.
+  std::uint32_t python = 0;       ///< Python frames afterwards.
+  std::uint32_t entered = kNone;  ///< Path of the new frame, if there is one only and it is native.
+  /// Statistics to increment: bits in the order of kCallTreeStatistics.
+  std::uint32_t rules = 0;
 };
 
-/// What a thread remembers of situations. Programs repeat themselves: what followed a situation the
-/// last time is looked at first, and lies behind it in memory.
+/// Caches the outcomes of a thread's situations. Programs repeat themselves: the situation that
+/// followed last time is tried first, and its entry is next in memory.
 class TransitionCache {
  public:
-  /// The situation's outcome, valid until the next call of another function; or none.
+  /// Returns the situation's outcome, valid until the next add(), or null.
   const Outcome* find(const TransitionKey& situation) {
     if (last_ != kNone) {
       const std::uint32_t guess = entries_[last_].next;
@@ -57,7 +57,7 @@ class TransitionCache {
     return &entries_[found].outcome;
   }
 
-  /// For a situation that find does not know.
+  /// Adds a situation that find() does not find.
   void add(const TransitionKey& situation, const Outcome& outcome) {
     if ((entries_.size() + 1) * 2 > places_.size()) grow();
     const auto index = static_cast<std::uint32_t>(entries_.size());
@@ -74,7 +74,7 @@ class TransitionCache {
   struct alignas(64) Entry {
     TransitionKey situation;
     Outcome outcome;
-    std::uint32_t next = kNone;  // What came next the last time.
+    std::uint32_t next = kNone;  // The entry that followed last time.
   };
   static_assert(sizeof(Entry) == 128 || sizeof(Entry) == 64);
 
@@ -83,7 +83,7 @@ class TransitionCache {
     last_ = index;
   }
 
-  // Where the situation is, or would be: open addressing, half full at most.
+  // Returns the place of the situation, or the free one for it. Open addressing, at most half full.
   std::size_t place_of(const TransitionKey& situation) const {
     const EventKey& event = situation.event;
     std::uint64_t hash = situation.state * 0x9E3779B97F4A7C15U;
@@ -104,7 +104,7 @@ class TransitionCache {
   }
 
   std::vector<Entry> entries_;         // By first occurrence.
-  std::vector<std::uint32_t> places_;  // By hash: indices of entries, or kNone.
+  std::vector<std::uint32_t> places_;  // Indices of entries by hash; kNone if free.
   std::uint32_t last_ = kNone;
 };
 

@@ -21,9 +21,9 @@ struct Header {
   std::uint64_t checksum;  ///< XXH3_64bits of the candidates.
 };
 
-/// Starts of functions, and a coarse map of the code that tells quickly where none is near. The map
-/// has a bit for 16 bytes, however far apart the starts are: two places that are a multiple of its
-/// size apart share one.
+/// Starts of functions, with a bitmap that quickly excludes addresses that are not near any start.
+/// A bit covers 16 bytes. The bitmap's size depends on the size of the code, not on the distances
+/// between the starts: addresses that differ by a multiple of its size share a bit.
 class Starts {
  public:
   explicit Starts(const ModuleSymbols& module) {
@@ -41,7 +41,7 @@ class Starts {
     }
   }
 
-  /// True when `target` is one of bytes 1 to 4 of a function.
+  /// Returns true if `target` is one of bytes 1 to 4 of a function.
   bool behind_entry(std::uint64_t target) const {
     if (starts_.empty() || !near_[bit_of(target)]) return false;
     const auto after = std::ranges::lower_bound(starts_, target);
@@ -56,15 +56,15 @@ class Starts {
   }
 
   std::vector<std::uint64_t> starts_;
-  std::vector<bool> near_;  // A power of two long.
+  std::vector<bool> near_;  // The size is a power of two.
 };
 
 std::uint64_t relative_target(std::uint64_t end, std::int64_t displacement) {
   return end + static_cast<std::uint64_t>(displacement);
 }
 
-/// Calls `visit(offset)` for each byte that may be the last opcode byte of a near branch: E8 call,
-/// E9 jmp, and 80 to 8F (jcc, behind 0F).
+/// Calls `visit(offset)` for each byte that may be the last opcode byte of a near branch: E8
+/// (call), E9 (jmp), and 80 to 8F after 0F (jcc).
 template <typename Visit>
 void for_each_near_branch(std::span<const std::byte> code, Visit visit) {
   constexpr std::size_t kStep = sizeof(__m128i);
@@ -87,7 +87,7 @@ void for_each_near_branch(std::span<const std::byte> code, Visit visit) {
       visit(at + static_cast<unsigned>(std::countr_zero(hits)));
     }
   }
-  // The last bytes, and the first one, which the loop leaves out.
+  // The loop leaves out the first byte and the last ones.
   const auto check = [&](std::size_t offset) {
     const auto byte = static_cast<unsigned char>(bytes[offset]);
     const bool is_jcc = offset > 0 && (byte & 0xF0) == 0x80 && bytes[offset - 1] == 0x0F;
@@ -97,8 +97,9 @@ void for_each_near_branch(std::span<const std::byte> code, Visit visit) {
   for (; at < code.size(); ++at) check(at);
 }
 
-/// Whether the instructions from the last start of a function on (and through the padding behind
-/// it) have a branch to `target` that ends at `end`. What can't be decoded counts as one.
+/// Returns true if a branch to `target` ends at `end`. Decodes from the last function start before
+/// `end`, also through the padding after that function. Code that can't be decoded counts as a
+/// branch.
 bool is_branch(const ModuleSymbols& module, std::uint64_t end, std::uint64_t target) {
   const auto start = module.last_start(end - 1);
   if (!start) return true;
@@ -180,7 +181,7 @@ bool BranchTargets::any_in(const ModuleSymbols& module, std::uint64_t entry) con
        candidate != candidates_.end() && candidate->target - entry < kJumpSize; ++candidate) {
     if (is_branch(module, candidate->end, candidate->target)) return true;
   }
-  // A short branch to bytes 1 to 4 ends at most 127 bytes before them or 128 behind.
+  // A short branch to bytes 1 to 4 ends at most 127 bytes before its target or 128 bytes after it.
   constexpr std::uint64_t kReach = 128;
   const std::uint64_t window = entry > kReach ? entry - kReach : 0;
   std::uint64_t first = window;

@@ -12,34 +12,34 @@
 
 namespace optrace {
 
-/// Knows whether some branch of a module lands behind the first byte of a function's entry, where
-/// a 5-byte jump must not be placed. The whole code is searched once for what could be a near
-/// branch (rel32) to such a place; only candidates are decoded, when they are asked about. Short
-/// branches (rel8) are looked for around each entry. Jump tables are not followed: their targets
-/// lie behind the code that reads them, thus behind the entry.
+/// Finds branches that land after the first byte of a function's entry, where a 5-byte jump must
+/// not be placed. One pass over all code collects the candidates: bytes that could be a near branch
+/// (rel32) to such a place. A candidate is decoded only when its function is queried. Short
+/// branches (rel8) are searched for around each entry. Jump tables are not followed: their targets
+/// lie after the code that reads them, and so after the entry.
 class BranchTargets {
  public:
-  /// Searches all code of `module`: about 0.1 s for libtorch_cpu's 274 MB.
+  /// Searches all code of `module`. Takes about 0.1 s for the 274 MB of libtorch_cpu.
   static BranchTargets search(const ModuleSymbols& module);
 
-  /// What search() found, from and to bytes that are kept in a cache. Nothing when they are
-  /// corrupt or of another version.
+  /// Restores a result of search() that to_bytes() has serialized for a cache. Returns nullopt if
+  /// the bytes are corrupt or of another version.
   static std::optional<BranchTargets> from_bytes(std::span<const std::byte> bytes);
   std::string to_bytes() const;
 
-  /// True when a branch lands in bytes 1 to 4 of the function at `entry`, or may do so.
+  /// Returns true if a branch lands, or may land, in bytes 1 to 4 of the function at `entry`.
   bool any_in(const ModuleSymbols& module, std::uint64_t entry) const;
 
  private:
-  /// A place in the code that would be a branch if an instruction ended there.
+  /// A place in the code that is a branch if an instruction ends there.
   struct Candidate {
     std::uint64_t target;
     std::uint64_t end;
   };
-  std::vector<Candidate> candidates_;  ///< By target.
+  std::vector<Candidate> candidates_;  ///< Sorted by target.
 };
 
-/// Bytes of a jump's patch.
+/// Size in bytes of the jump that patches an entry.
 constexpr std::uint64_t kJumpSize = 5;
 
 }  // namespace optrace

@@ -57,7 +57,7 @@ class ImportReader {
   }
 
  private:
-  static constexpr unsigned kVersionMask = 0x7FFF;  // The highest bit hides a symbol.
+  static constexpr unsigned kVersionMask = 0x7FFF;  // The highest bit marks a hidden symbol.
 
   [[noreturn]] void fail(const char* reason) const {
     throw Error(ExitStatus::usage,
@@ -122,7 +122,7 @@ class ImportReader {
     }
   }
 
-  /// (version, file) by the number that symbols have.
+  /// Reads (version, file) by version number (vna_other).
   void read_versions() {
     if (version_needs_ == 0) return;
     std::uint64_t need_at = version_needs_;
@@ -145,8 +145,9 @@ class ImportReader {
     }
   }
 
-  /// How many entries the symbol table has: told by the hash table. The GNU kind has no undefined
-  /// symbols in it; they come before the first that is.
+  /// Returns the number of entries to read from the symbol table. DT_HASH contains the total.
+  /// DT_GNU_HASH contains the index of the first hashed symbol; undefined symbols are not hashed
+  /// and precede it.
   std::uint64_t symbol_count() const {
     const std::uint64_t most = segment_bytes(symbols_).size() / sizeof(Elf64_Sym);
     std::uint64_t count = 0;
@@ -159,7 +160,7 @@ class ImportReader {
     return count;
   }
 
-  /// The bytes of the file from `address` to the end of its segment.
+  /// Returns the bytes of the file from `address` to the end of its segment.
   std::span<const std::byte> segment_bytes(std::uint64_t address) const {
     const auto bytes = file_.bytes();
     for (const Elf64_Phdr& segment : segments_) {
@@ -176,7 +177,7 @@ class ImportReader {
     return read_at<T>(segment_bytes(address), 0);
   }
 
-  /// Of the table of names; empty where that has none.
+  /// Returns the string at `offset` of the string table; empty if there is none.
   std::string_view text(std::uint64_t offset) const {
     const auto table = segment_bytes(texts_);
     const std::uint64_t size = std::min<std::uint64_t>(table.size(), texts_size_);
@@ -186,7 +187,7 @@ class ImportReader {
   MappedFile file_;
   std::vector<Elf64_Phdr> segments_;
   std::optional<Elf64_Phdr> dynamic_;
-  // Addresses, 0 where the file has none:
+  // Values of the dynamic section, mostly addresses; 0 where the file has no such entry.
   std::vector<std::uint64_t> needed_;
   std::uint64_t texts_ = 0;
   std::uint64_t texts_size_ = 0;

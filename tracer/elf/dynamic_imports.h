@@ -6,12 +6,12 @@
 
 namespace optrace {
 
-/// A symbol that an ELF file asks the dynamic linker for.
+/// A symbol that an ELF file imports through the dynamic linker.
 struct DynamicImport {
   std::string name;
-  std::string version;  ///< "libcudart.so.12" of cudaMalloc@libcudart.so.12; empty: none.
-  std::string library;  ///< The file that the version is said to be in; empty: none.
-  bool weak = false;    ///< The program can do without.
+  std::string version;  ///< "libcudart.so.12" for cudaMalloc@libcudart.so.12; empty if none.
+  std::string library;  ///< The file that should define the version (vn_file); empty if none.
+  bool weak = false;    ///< May stay undefined.
 };
 
 struct DynamicImports {
@@ -19,8 +19,8 @@ struct DynamicImports {
   std::vector<DynamicImport> symbols;
 };
 
-/// What the 64-bit x86-64 ELF file at `path` needs of others. Nothing in the file is believed
-/// without a check. Throws Error(usage) when it can't be read, is no such file, or corrupt.
+/// Reads the imports of the 64-bit x86-64 ELF file at `path`. All contents of the file are
+/// validated. Throws Error(usage) if it can't be read, is not such a file, or is corrupt.
 DynamicImports read_dynamic_imports(const std::filesystem::path& path);
 
 }  // namespace optrace

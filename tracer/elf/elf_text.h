@@ -9,8 +9,9 @@
 
 namespace optrace {
 
-/// The text that an ELF file's table of names has at `offset`, empty where it has none. Any number
-/// of symbols can name one long text, so that a text is cut where it is longer than `longest`.
+/// Returns the string at `offset` in an ELF string table, or an empty one if `offset` lies outside.
+/// The string is cut at `longest` bytes, because any number of symbols can refer to one long
+/// string.
 inline std::string_view elf_text(std::span<const std::byte> names, std::uint64_t offset,
                                  std::size_t longest) {
   if (offset >= names.size()) return {};

@@ -9,8 +9,8 @@
 namespace optrace {
 namespace {
 
-/// The address of the slot that a PLT entry at `address` jumps through, if one lies there:
-/// [endbr64] [bnd] jmp *slot(%rip).
+/// Returns the address of the slot that the PLT entry at `address` jumps through, or nullopt if
+/// there is no such entry: [endbr64] [bnd] jmp *slot(%rip).
 std::optional<std::uint64_t> slot_of_stub(const ModuleSymbols& module, std::uint64_t address) {
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -77,7 +77,7 @@ class JumpFinder {
     }
   }
 
-  /// False where the function's frame is still on the stack.
+  /// Returns false if the function's frame is still on the stack.
   bool may_leave(std::uint64_t at) const {
     return module_.return_address_on_top(at).value_or(true);
   }
@@ -98,7 +98,7 @@ class JumpFinder {
       } else if (piece->address == target) {
         if (may_leave(at)) result_.tail_calls.push_back(target);
       } else if (const auto slot = slot_of_stub(module_, target)) {
-        // `_init` has no size and seems to go on through the PLT behind it.
+        // `_init` has no size, so that it seems to extend through the PLT that follows it.
         through_slot(at, *slot);
       }
       return;
@@ -134,8 +134,8 @@ FunctionJumps find_jumps(const ModuleSymbols& module, const NativeFunction& func
 
 std::optional<CallTarget> call_target_before(const ModuleSymbols& module,
                                              std::uint64_t return_address) {
-  constexpr std::uint64_t kDirectSize = 5;  // e8, and four bytes of distance
-  constexpr std::uint64_t kSlotSize = 6;    // ff 15, and four bytes of distance
+  constexpr std::uint64_t kDirectSize = 5;  // E8 and a 4-byte displacement.
+  constexpr std::uint64_t kSlotSize = 6;    // FF 15 and a 4-byte displacement.
   if (return_address < kSlotSize) return std::nullopt;
   const auto code = module.code(return_address - kSlotSize, kSlotSize);
   if (code.size() < kSlotSize) return std::nullopt;

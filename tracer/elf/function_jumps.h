@@ -9,8 +9,8 @@
 
 namespace optrace {
 
-/// How control leaves a function other than by calls and returns: what the tree needs to tell a
-/// tail call (same stack pointer and return address as the caller's own entry) from chance.
+/// How control leaves a function other than by calls and returns. The call tree uses it to tell a
+/// tail call (same stack pointer and return address as the caller's own entry) from a coincidence.
 struct FunctionJumps {
   bool enters_itself = false;                      ///< A branch to its own entry.
   bool jumps_indirectly = false;                   ///< A tail call through a register or memory.
@@ -19,19 +19,19 @@ struct FunctionJumps {
 };
 
 /// Disassembles `function` and the `.cold` parts that it jumps to. A jump counts as a tail call
-/// only where call frame information does not rule it out, so the jump of a switch does not.
-/// Texts live as long as `module`.
+/// unless call frame information rules it out, which excludes the jump of a switch. The returned
+/// strings live as long as `module`.
 FunctionJumps find_jumps(const ModuleSymbols& module, const NativeFunction& function);
 
-/// What a call instruction names: an entry in the same module, or a dynamic symbol (PLT, GOT).
+/// The target of a call instruction: an entry in the same module, or a dynamic symbol (PLT, GOT).
 struct CallTarget {
   std::uint64_t address = 0;  ///< As linked.
-  std::string_view name;      ///< Empty: `address` counts.
+  std::string_view name;      ///< If empty, `address` is the target.
 };
 
-/// What the call just before `return_address` (as linked) may be to, going by the bytes there,
-/// which could also be the end of a longer instruction: compare it with what is known to have been
-/// entered. Nothing for a call through a register or memory that no dynamic symbol fills.
+/// Decodes the call that may end at `return_address` (as linked). The bytes there could also be the
+/// end of a longer instruction: compare the result with the function that was entered. Returns
+/// nullopt for a call through a register, or through memory that no dynamic symbol fills.
 std::optional<CallTarget> call_target_before(const ModuleSymbols& module,
                                              std::uint64_t return_address);
 

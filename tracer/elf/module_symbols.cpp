@@ -16,25 +16,25 @@
 namespace optrace {
 namespace {
 
-/// `size` bytes at `offset`, or none if they don't lie inside.
+/// Returns `size` bytes at `offset`, or an empty span if they don't lie inside.
 std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64_t offset,
                                    std::uint64_t size) {
   if (offset > bytes.size() || bytes.size() - offset < size) return {};
   return bytes.subspan(offset, size);
 }
 
-// A linker writes about ten segments. Each symbol is looked for in each of them.
+// Linkers write about ten segments. Every symbol is looked up in all of them.
 constexpr std::size_t kMaxSegments = 256;
 
-constexpr std::size_t kMaxNameLength =
-    32 << 10;  // Of a symbol; the longest of PyTorch 2.6.0 has 2,352 bytes.
+/// Maximum length of a symbol's name. The longest one in PyTorch 2.6.0 has 2,352 bytes.
+constexpr std::size_t kMaxNameLength = 32 << 10;
 
-constexpr std::size_t kMaxPathLength = 4096;  // Of a library that is needed.
+constexpr std::size_t kMaxPathLength = 4096;  // For needed libraries.
 
 constexpr std::string_view kColdMark = ".cold";
 constexpr unsigned kNamesBetweenReleases = 1U << 12;
 
-/// `foo` for `foo.cold` and `foo.cold.7` (GCC before 9), else nothing.
+/// Returns `foo` for `foo.cold` and `foo.cold.7` (GCC before 9), else nullopt.
 std::optional<std::string_view> cold_parent_name(std::string_view symbol) {
   const std::size_t mark = symbol.rfind(kColdMark);
   if (mark == std::string_view::npos || mark == 0) return std::nullopt;
@@ -51,7 +51,7 @@ std::uint64_t name_hash(std::string_view name) {
   return XXH3_64bits(name.data(), name.size()) & 0xFFFFFFFF;
 }
 
-/// Reads the numbers of call frame information; past the end it gives zeros and says so.
+/// Reads the numbers of call frame information. Past the end, it returns zeros and ok() is false.
 class FrameReader {
  public:
   explicit FrameReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -109,11 +109,11 @@ constexpr std::uint64_t kStackPointerRegister = 7;  // rsp in the System V ABI's
 struct CfaRule {
   std::uint64_t base = 0;
   std::uint64_t offset = 0;
-  bool known = true;  ///< False while an expression gives the address.
+  bool known = true;  ///< False while an expression defines the address.
 };
 
-/// Runs call frame instructions as long as their location is not behind `distance` bytes from the
-/// start. False when an instruction is not understood.
+/// Runs call frame instructions until their location is more than `distance` bytes after the start.
+/// Returns false if an instruction is not supported.
 bool run_frame_instructions(std::span<const std::byte> instructions, std::uint64_t code_alignment,
                             std::uint64_t distance, CfaRule& rule) {
   constexpr std::size_t kMaxStatesDepth = 64;
@@ -302,7 +302,8 @@ void ModuleSymbols::read_frame_header(std::uint64_t address, std::uint64_t size)
   const auto frame_encoding = reader.fixed<std::uint8_t>();
   const auto count_encoding = reader.fixed<std::uint8_t>();
   const auto table_encoding = reader.fixed<std::uint8_t>();
-  // What GNU ld, gold and lld write; without a table that can be searched there are just no bounds.
+  // GNU ld, gold and lld write these encodings. Without a searchable table, the bounds that
+  // .eh_frame would give are unknown.
   if (version != 1 || frame_encoding != kPointerRelative4 || count_encoding != kCountUnsigned4 ||
       table_encoding != kPointerDataRelative4) {
     return;
@@ -475,7 +476,7 @@ std::optional<std::size_t> ModuleSymbols::position_of(std::uint64_t address) con
   }
   const auto offset = static_cast<std::uint32_t>(address - base_);
   const auto after = std::ranges::upper_bound(table().starts, offset);
-  // Assembly may have function symbols inside a larger function: a few steps back find that one.
+  // Assembly may define function symbols inside a larger function: look a few entries back for it.
   constexpr std::ptrdiff_t kMaxNestingDepth = 8;
   const std::ptrdiff_t last = after - table().starts.begin();
   for (std::ptrdiff_t at = last - 1; at >= 0 && at >= last - kMaxNestingDepth; --at) {
@@ -518,7 +519,8 @@ std::optional<NativeFunction> ModuleSymbols::parent_of_cold(const NativeFunction
     file_.release_pages();
     std::ranges::sort(by_name_);
   }
-  // Several local functions may have one name; the part was split from the one in its own file.
+  // Several local functions may share a name; the part was split from the one in its own source
+  // file.
   std::optional<NativeFunction> parent;
   const std::uint64_t hash = name_hash(*parent_name);
   for (auto entry = std::ranges::lower_bound(by_name_, hash << 32);
@@ -541,8 +543,8 @@ bool ModuleSymbols::is_cold_part(const NativeFunction& part, const NativeFunctio
   if (differ.in1 == parent_name->end()) {
     return !function.local || source_file(part) == source_file(function);
   }
-  // Where one constructor stands for both variants (C1, C2), the part has the name of either; so
-  // with destructors (D1, D2).
+  // If one constructor implements both variants (C1, C2), the part may be named after either. The
+  // same holds for destructors (D1, D2).
   const bool variant =
       differ.in1 != parent_name->begin() && (differ.in1[-1] == 'C' || differ.in1[-1] == 'D') &&
       (*differ.in1 == '1' || *differ.in1 == '2') && (*differ.in2 == '1' || *differ.in2 == '2');
@@ -685,7 +687,7 @@ std::optional<ModuleSymbols::Fde> ModuleSymbols::parse_fde(std::uint64_t address
   std::string augmentation;
   for (char c = 0; cie.ok() && (c = cie.fixed<char>()) != 0;) augmentation += c;
   const std::uint64_t code_alignment = cie.uleb();
-  cie.uleb();  // data alignment: signed, but of the same length
+  cie.uleb();  // data alignment: signed, but of the same length as an unsigned one
   if (version == 1) {
     cie.fixed<std::uint8_t>();  // return address register
   } else {
@@ -766,7 +768,7 @@ std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) co
 }
 
 std::optional<std::uint64_t> ModuleSymbols::definition(std::string_view name) const {
-  dynamic_symbol_of_slot(0);  // Reads them all.
+  dynamic_symbol_of_slot(0);  // Fills definitions_.
   const auto found = definitions_.find(name);
   return found == definitions_.end() ? std::nullopt : std::optional(found->second);
 }

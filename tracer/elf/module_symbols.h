@@ -17,12 +17,12 @@
 
 namespace optrace {
 
-/// A function of an ELF file. Texts live as long as the ModuleSymbols that gave them.
+/// A function of an ELF file. Strings live as long as the ModuleSymbols that returned them.
 struct NativeFunction {
-  std::uint64_t address = 0;  ///< Of its first byte, as linked (st_value).
-  std::uint64_t size = 0;     ///< Bytes; 0 if nothing tells.
-  std::string_view symbol;    ///< Mangled; empty when only .eh_frame knows the function.
-  bool local = false;         ///< STB_LOCAL: unique in its source file only.
+  std::uint64_t address = 0;  ///< First byte, as linked (st_value).
+  std::uint64_t size = 0;     ///< In bytes; 0 if unknown.
+  std::string_view symbol;    ///< Mangled name; empty if only .eh_frame describes the function.
+  bool local = false;         ///< STB_LOCAL: unique only in its source file.
   bool resolver = false;      ///< STT_GNU_IFUNC: run by the dynamic linker, not by callers.
 };
 
@@ -32,13 +32,13 @@ struct NativeObject {
   std::uint64_t size = 0;     ///< Bytes.
 };
 
-/// The functions of one ELF file, read in place: names stay in the mapped file, what is kept takes
-/// 12 bytes a function, and is only made when a function is first asked for. `.symtab` is used
-/// where there is one, else `.dynsym`; `.eh_frame` tells the bounds of functions that no symbol
-/// names. Nothing in the file is believed without a check. Not for use by several threads at once.
+/// The functions of one ELF file. Names stay in the mapped file; the table of functions takes 12
+/// bytes per function and is built at the first query. Uses `.symtab` if there is one, else
+/// `.dynsym`; `.eh_frame` gives the bounds of functions that no symbol names. All contents of the
+/// file are validated. Not safe for use by several threads at once.
 class ModuleSymbols {
  public:
-  /// Throws Error(usage) when `path` can't be read, or is no 64-bit x86-64 ELF file, or corrupt.
+  /// Throws Error(usage) if `path` can't be read, is not a 64-bit x86-64 ELF file, or is corrupt.
   explicit ModuleSymbols(const std::filesystem::path& path);
   explicit ModuleSymbols(MappedFile file);
 
@@ -47,32 +47,35 @@ class ModuleSymbols {
   /// The GNU build-id in lower-case hex; empty if the file has none.
   const std::string& build_id() const noexcept { return build_id_; }
 
-  /// True when .symtab is missing: only exported functions have names.
+  /// True if .symtab is missing, so that only exported functions have names.
   bool stripped() const noexcept { return stripped_; }
 
-  /// The named functions, one for each address, in the order of their addresses. Of several names
-  /// the one that is global, sized, Fortran's (sgemm_ before SGEMM: the one that C++ calls) and
-  /// first by name (C1 before C2) is kept.
+  /// The named functions, sorted by address, one per address. If a function has several names, the
+  /// preferred one has a size, is global, is Fortran's (sgemm_ before SGEMM, because C++ calls
+  /// sgemm_), and sorts first (C1 before C2), in this order of precedence.
   std::size_t function_count() const { return table().starts.size(); }
   NativeFunction function(std::size_t position) const;
 
-  /// The function that holds the code at `address`: for a `.cold` part the one it was split from.
+  /// Returns the function that contains the code at `address`. For a `.cold` part, this is the
+  /// function that it was split from.
   std::optional<NativeFunction> find(std::uint64_t address) const;
 
-  /// As find, but a `.cold` part stands for itself.
+  /// Same as find(), but returns a `.cold` part as itself.
   std::optional<NativeFunction> find_piece(std::uint64_t address) const;
 
-  /// The object (variable) of this mangled name; of several that are local, the first.
+  /// Returns the object (variable) with this mangled name; the first one if several local objects
+  /// have it.
   std::optional<NativeObject> find_object(std::string_view symbol) const;
 
-  /// True for a `.cold` part that the compiler split from `function`.
+  /// Returns true if `part` is a `.cold` part that the compiler split from `function`.
   bool is_cold_part(const NativeFunction& part, const NativeFunction& function) const;
 
-  /// The STT_FILE name above a local symbol, `Convolution.cpp`; empty for others.
+  /// Returns the name of the STT_FILE symbol above a local symbol, e.g. `Convolution.cpp`; empty
+  /// for other functions.
   std::string_view source_file(const NativeFunction& function) const;
 
-  /// Calls `visit(address, name)` for every name that a function at one of `addresses` (ascending)
-  /// has, the folded ones too.
+  /// Calls `visit(address, name)` for every name of a function at one of `addresses` (ascending),
+  /// including names folded to the same address.
   template <typename Visit>
   void for_each_name_at(std::span<const std::uint64_t> addresses, Visit visit) const {
     for (std::size_t index = 0; index < symbol_count_; ++index) {
@@ -92,22 +95,22 @@ class ModuleSymbols {
     }
   }
 
-  /// The file names of the libraries that this one asks the dynamic linker for (DT_NEEDED).
+  /// The file names of the libraries that this file needs (DT_NEEDED).
   std::vector<std::string_view> needed() const;
 
-  /// The bytes of code from `address`, at most `size`: fewer where the segment or the file ends,
-  /// none outside executable segments.
+  /// Returns the code at `address`, at most `size` bytes. Returns fewer where the segment or the
+  /// file ends, and none outside executable segments.
   std::span<const std::byte> code(std::uint64_t address, std::uint64_t size) const;
 
-  /// What the executable segments span, as (address, bytes in the file).
+  /// The executable segments, as (address, bytes in the file).
   const std::vector<std::pair<std::uint64_t, std::span<const std::byte>>>& executable_segments()
       const;
 
-  /// Whether the file was made smaller while it was read, so that parts of it were zeros.
+  /// True if the file was truncated while it was read, so that parts of it read as zeros.
   bool was_cut() const noexcept { return file_.was_cut(); }
 
-  /// Calls `visit(address)` for every start of a function or part that a symbol or an FDE tells of,
-  /// in no order, some twice.
+  /// Calls `visit(address)` for every start of a function or part that a symbol or an FDE defines,
+  /// in no order. Some addresses occur twice.
   template <typename Visit>
   void for_each_start(Visit visit) const {
     for (const std::uint32_t offset : table().starts) visit(base_ + offset);
@@ -116,28 +119,30 @@ class ModuleSymbols {
     }
   }
 
-  /// The first address behind `address` at which a function with a name or an FDE starts.
+  /// Returns the first address after `address` at which a function with a name or an FDE starts.
   std::optional<std::uint64_t> next_start(std::uint64_t address) const;
 
-  /// The last address up to `address` at which a function with a name or an FDE starts.
+  /// Returns the last address up to `address` at which a function with a name or an FDE starts.
   std::optional<std::uint64_t> last_start(std::uint64_t address) const;
 
-  /// True when, by .eh_frame, the return address is at the top of the stack at `address`, as it is
-  /// behind a call and before a tail call. Tells unnamed functions from unnamed `.cold` parts and
-  /// the PLT. Nothing where call frame information is missing or not understood.
+  /// Returns true if, according to .eh_frame, the return address is at the top of the stack at
+  /// `address`. This is the case directly after a call and before a tail call, and distinguishes
+  /// unnamed functions from unnamed `.cold` parts and the PLT. Returns nullopt if call frame
+  /// information is missing or not supported.
   std::optional<bool> return_address_on_top(std::uint64_t address) const;
 
-  /// The name of the dynamic symbol whose address the loader writes into the slot (of the GOT) at
-  /// `address`; empty if it writes none.
+  /// Returns the name of the dynamic symbol whose address the loader writes into the GOT slot at
+  /// `address`; empty if there is none.
   std::string_view dynamic_symbol_of_slot(std::uint64_t address) const;
 
-  /// Where this file defines the dynamic symbol `name`, if it does and has a slot for it.
+  /// Returns the address at which this file defines the dynamic function `name`, if it defines it
+  /// and has a slot for it.
   std::optional<std::uint64_t> definition(std::string_view name) const;
 
  private:
   struct Segment {
     std::uint64_t address = 0;
-    std::span<const std::byte> bytes;  ///< To be loaded, as those of executable_.
+    std::span<const std::byte> bytes;  ///< Pass to MappedFile::load() before use, like executable_.
   };
   struct Fde {
     std::uint64_t address = 0;
@@ -146,13 +151,13 @@ class ModuleSymbols {
     std::span<const std::byte> instructions;
     std::uint64_t code_alignment = 1;
   };
-  /// A table of the dynamic linker's relocations, and the symbols that they name.
+  /// A relocation table of the dynamic linker, and the symbols that it refers to.
   struct Relocations {
     std::span<const std::byte> entries;
     std::span<const std::byte> symbols;
     std::span<const std::byte> names;
   };
-  /// A symbol table's entry, decoded.
+  /// A decoded entry of a symbol table.
   struct Symbol {
     std::uint64_t value = 0;
     std::uint64_t size = 0;
@@ -164,8 +169,8 @@ class ModuleSymbols {
 
   void read_headers();
   void read_sections();
-  /// Whether a table of this size can be read too. Those of a file that is sound have together at
-  /// most its size, but a header can name one table many times.
+  /// Returns true if a table of this size may be read too. The tables of a valid file take together
+  /// at most the file's size, but a header can refer to one table many times.
   bool tables_fit(std::uint64_t size);
   void read_notes(std::span<const std::byte> notes);
   void read_frame_header(std::uint64_t address, std::uint64_t size);
@@ -185,24 +190,25 @@ class ModuleSymbols {
   [[noreturn]] void fail(const char* reason) const;
 
   MappedFile file_;
-  std::uint64_t table_bytes_ = 0;  ///< Of the tables that were read.
+  std::uint64_t table_bytes_ = 0;  ///< Total size of the tables read so far.
   std::string build_id_;
   bool stripped_ = true;
   std::vector<Segment> segments_;
   std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> executable_;
-  std::span<const std::byte> symbols_;  ///< Elf64_Sym entries, perhaps unaligned.
+  std::span<const std::byte> symbols_;  ///< Elf64_Sym entries, possibly unaligned.
   std::span<const std::byte> names_;
   std::size_t symbol_count_ = 0;
   std::vector<Relocations> relocations_;
   std::span<const std::byte> dynamic_;  ///< Elf64_Dyn entries.
   std::uint64_t frame_header_address_ = 0;
-  std::span<const std::byte> frame_table_;  ///< Pairs of int32: start, FDE; relative to the header.
+  /// Pairs of int32 (start, FDE), relative to the header.
+  std::span<const std::byte> frame_table_;
 
-  /// One entry a function, by address.
+  /// One entry per function, sorted by address.
   struct Table {
-    std::vector<std::uint32_t> starts;  ///< Offset from base_.
+    std::vector<std::uint32_t> starts;  ///< Offsets from base_.
     std::vector<std::uint32_t> sizes;
-    std::vector<std::uint32_t> symbols;       ///< Index of the symbol that names it.
+    std::vector<std::uint32_t> symbols;       ///< Index of the naming symbol.
     std::vector<std::uint32_t> file_symbols;  ///< Indexes of STT_FILE symbols, ascending.
   };
   const Table& table() const;
@@ -210,11 +216,12 @@ class ModuleSymbols {
 
   std::uint64_t base_ = 0;  ///< The first executable address.
   mutable std::optional<Table> table_;
-  /// hash32 << 32 | index of the symbol, sorted; made for the first `.cold` part that is looked up.
+  /// hash32 << 32 | symbol index, sorted. Built when a `.cold` part is first looked up.
   mutable std::vector<std::uint64_t> by_name_;
   mutable std::optional<std::map<std::uint64_t, std::string_view>> slots_;
-  mutable std::unordered_map<std::string_view, std::uint64_t> definitions_;  ///< Made with slots_.
-  mutable std::map<std::uint64_t, std::uint64_t> cold_parents_;  ///< Part's to parent's address.
+  mutable std::unordered_map<std::string_view, std::uint64_t> definitions_;  ///< Built with slots_.
+  /// Part's address to its parent's.
+  mutable std::map<std::uint64_t, std::uint64_t> cold_parents_;
 };
 
 }  // namespace optrace

@@ -5,8 +5,8 @@
 
 namespace optrace {
 
-/// The processor that an ELF file's e_machine stands for, as its users call it: "AArch64 (ARM)";
-/// "ELF machine 4711" for one that is not known here.
+/// Returns the common name of the processor with this e_machine, e.g. "AArch64 (ARM)", or "ELF
+/// machine 4711" for an unlisted one.
 std::string processor_name(std::uint16_t elf_machine);
 
 }  // namespace optrace

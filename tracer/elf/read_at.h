@@ -8,7 +8,7 @@
 
 namespace optrace {
 
-/// A T at `offset`, if it lies inside.
+/// Returns the T at `offset`, or nullopt if it does not lie inside `bytes`.
 template <typename T>
 std::optional<T> read_at(std::span<const std::byte> bytes, std::uint64_t offset) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;

@@ -43,7 +43,7 @@ namespace {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTargetDescriptor = 3;           // The socket's number in the target.
+constexpr int kTargetDescriptor = 3;           // The socket's descriptor number in the target.
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
 constexpr std::size_t kMaxSentenceLength = 2000;
 constexpr std::size_t kMaxModules = 16;
@@ -59,12 +59,12 @@ std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int,
   return {Descriptor(numbers[0]), Descriptor(numbers[1])};
 }
 
-/// Text of the target's as it may be shown: bounded, and without what drives a terminal.
+/// Returns the target's text in displayable form: limited, and unable to control a terminal.
 std::string shown(std::string_view text, std::size_t limit = kMaxSentenceLength) {
   return printable_lines(text.substr(0, limit)) + (text.size() > limit ? "..." : "");
 }
 
-/// The last lines of what the target printed, indented, or nothing.
+/// Returns the last lines that the target printed, indented, or an empty string.
 std::string last_lines(const std::string& text) {
   constexpr std::size_t kLines = 10;
   std::vector<std::string> lines;
@@ -90,7 +90,7 @@ std::string string_in(const Json& message, const char* key) {
   return found->get<std::string>();
 }
 
-/// The processor that an ELF file is for, if that is not ours; nothing for other files.
+/// Returns the processor that an ELF file is for, if it is not x86-64; nullopt for other files.
 std::optional<std::string> foreign_processor(const std::filesystem::path& path) {
   Elf64_Ehdr header{};
   std::ifstream file(path, std::ios::binary);
@@ -100,18 +100,19 @@ std::optional<std::string> foreign_processor(const std::filesystem::path& path) 
   return processor_name(header.e_machine);
 }
 
-/// What the target itself says is wrong: it goes on.
+/// A problem reported by the target, which continues to run.
 class TargetProblem : public Error {
  public:
   explicit TargetProblem(Error error) : Error(std::move(error)) {}
 };
 
-/// The traced process and the two ways in which it is heard.
+/// The traced process, with its socket and the pipe for its output.
 class Target {
  public:
   explicit Target(const LaunchRequest& request) : Target(request, Ends()) {}
 
-  /// The next message, which must be of this kind. `doing` says what the target is at.
+  /// Returns the next message, which must be of this kind. `doing` describes what the target is
+  /// doing.
   Json receive(const std::string& kind, const std::string& doing) {
     const Clock::time_point end = Clock::now() + request_.patience;
     while (!messages_.ready()) {
@@ -131,7 +132,7 @@ class Target {
     return message;
   }
 
-  /// A target that has died is noticed by the receive() that follows.
+  /// If the target has died, the next receive() throws.
   void send(const Json& message) {
     const std::string line = message.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
     std::string_view rest = line;
@@ -143,16 +144,16 @@ class Target {
     }
   }
 
-  /// Lets it end by itself, and returns what it printed.
+  /// Lets the target exit by itself, and returns its output.
   std::string finish() {
-    constexpr std::chrono::seconds kLimit{2};  // It has nothing left to do but to exit.
+    constexpr std::chrono::seconds kLimit{2};  // The target only has to exit.
     process_.wait_for(kLimit);
     drain_output();
     return std::move(printed_);
   }
 
  private:
-  /// Both ends of the socket and of the pipe; theirs are closed here once the target has them.
+  /// Both ends of the socket and of the pipe. The target's ends are closed here once it has them.
   struct Ends {
     Ends() {
       std::array<int, 2> numbers{};
@@ -160,7 +161,7 @@ class Target {
           ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, numbers.data()), numbers);
       std::tie(output, their_output) =
           checked_pair(::pipe2(numbers.data(), O_CLOEXEC | O_NONBLOCK), numbers);
-      // The target's own end must block, or print() would raise BlockingIOError.
+      // The target's end must block, or print() would raise BlockingIOError.
       ::fcntl(their_output.get(), F_SETFL, 0);
     }
 
@@ -181,11 +182,12 @@ class Target {
                                   {ends.their_output.get(), STDOUT_FILENO},
                                   {ends.their_output.get(), STDERR_FILENO}}}) {}
 
-  /// Waits for something to happen. False once the target has closed its end.
+  /// Waits for input. Returns false once the target has closed its end.
   bool listen(const std::string& doing) {
     InterruptGuard::throw_if_interrupted();
     std::array<pollfd, 2> watched{{{socket_.get(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
-    constexpr int kSliceMilliseconds = 100;  // A signal just before poll() costs no more than this.
+    // The maximum delay until a signal that arrives just before poll() is handled.
+    constexpr int kSliceMilliseconds = 100;
     const int happened = ::poll(watched.data(), watched.size(), kSliceMilliseconds);
     if (happened < 0 && errno != EINTR) {
       throw Error(ExitStatus::failed,
@@ -207,7 +209,7 @@ class Target {
     for (ssize_t size = 0;
          (size = ::read(output_.get(), buffer.data(), buffer.size())) != -1 || errno == EINTR;) {
       if (size == 0) {
-        output_.close();  // poll() passes over a negative number.
+        output_.close();  // poll() ignores a negative descriptor.
         return;
       }
       if (size > 0) printed_.append(buffer.data(), static_cast<std::size_t>(size));
@@ -262,10 +264,10 @@ class Target {
   TargetMessages messages_;
   std::string printed_;
   bool heard_ = false;
-  ChildProcess process_;  // Last, so that it is killed first.
+  ChildProcess process_;  // The last member, so that the process is killed first.
 };
 
-/// What must be probed, or why this Python can't be traced.
+/// Returns the modules to probe. Throws if this Python can't be traced.
 std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, const Json& python) {
   const std::string path = request.python.string();
   const auto version = python.find("version");
@@ -344,7 +346,7 @@ Json TargetMessages::take() {
 
 namespace {
 
-/// `text` at its first '=': the name of a tensor, if there is one, and the rest.
+/// Splits `text` at its first '=' into the name of a tensor, if there is one, and the value.
 std::pair<std::string, std::string_view> tensor_and_value(std::string_view text) {
   const std::size_t end = text.find('=');
   if (end == std::string_view::npos) return {std::string(), text};
@@ -409,7 +411,7 @@ struct OpTracer::State {
   State(const LaunchRequest& asked, const LaunchProgress& told)
       : request(asked), progress(told), target(asked), session(scratch.path()) {}
 
-  /// An answer to an order. What is no answer at all leaves nothing to go on with.
+  /// Receives the answer to an order. Without a valid answer, the target can't be used any more.
   Json receive(const std::string& kind, const std::string& doing) {
     alive = false;
     try {
@@ -428,7 +430,7 @@ struct OpTracer::State {
   Target target;
   ProbeSession session;
   std::vector<std::filesystem::path> modules;
-  std::vector<std::filesystem::path> plans;  ///< To be placed for the next recording.
+  std::vector<std::filesystem::path> plans;  ///< To place for the next recording.
   bool planned = false;
   std::filesystem::path torch_folder;
   OpAgent op_agent;

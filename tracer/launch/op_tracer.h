@@ -24,81 +24,79 @@ enum class ProbeMode {
   trap,  ///< int3 everywhere.
 };
 
-/// A shape that the user gave a tensor of a sample call.
+/// A shape that the user specified for a tensor of a sample call.
 struct TensorShape {
-  std::string tensor;  ///< Its name; empty for the call's first one.
+  std::string tensor;  ///< Empty for the call's first tensor.
   std::vector<std::int64_t> sizes;
 };
 
-/// A dtype that the user gave a tensor of a sample call.
+/// A dtype that the user specified for a tensor of a sample call.
 struct TensorType {
-  std::string tensor;  ///< Its name; empty for all floating-point ones.
-  std::string dtype;   ///< As torch names it: "float16".
+  std::string tensor;  ///< Empty for all floating-point tensors.
+  std::string dtype;   ///< PyTorch's name: "float16".
 };
 
-/// One op, and what it is called with.
+/// An op and its arguments.
 struct OpCall {
-  std::string op;              ///< As the user spelled it.
-  bool backward = false;       ///< The result's sum is run backward too.
+  std::string op;              ///< As entered by the user.
+  bool backward = false;       ///< Also run the backward pass of the result's sum.
   bool requires_grad = false;  ///< Floating-point inputs require a gradient.
   std::vector<TensorShape> shapes;
   std::vector<TensorType> dtypes;
   std::optional<std::string> input;  ///< The arguments as a Python expression.
-  /// Holds what traced runs give against untraced ones: meta["comparison"] of the trace.
+  /// Compare the results of traced and untraced runs: meta["comparison"] of the trace.
   bool compare = false;
 };
 
-/// The shape in `2x3x4` or `weight=2x3`; `scalar` is the one without dimensions. Throws
-/// Error(usage).
+/// Parses the shape in `2x3x4` or `weight=2x3`; `scalar` has no dimensions. Throws Error(usage).
 TensorShape parse_shape(const std::string& text);
 
-/// The dtype in `float16` or `weight=float16`. Whether torch has it, only torch can tell. Throws
+/// Parses the dtype in `float16` or `weight=float16`. Does not check that torch has it. Throws
 /// Error(usage).
 TensorType parse_dtype(const std::string& text);
 
-/// A Python in which ops are traced.
+/// The Python in which ops are traced.
 struct LaunchRequest {
   std::filesystem::path python;
-  std::string python_reason;  ///< Why this Python, for messages: "--python".
+  std::string python_reason;  ///< The source of `python`, for messages: "--python".
   OpCall call;                ///< For launch().
   std::string device = "cpu";
   std::optional<DryRun> dry_run;  ///< For "cuda" on an emulated device.
   ProbeMode probes = ProbeMode::jump;
-  /// How long the target may go without a sign of life before it counts as hanging.
+  /// Maximum time without a sign of life before the target counts as hanging.
   std::chrono::milliseconds patience = std::chrono::minutes(5);
 };
 
 struct LaunchResult {
   Trace trace;
-  std::string printed;  ///< The end of what the target wrote to its standard output and error.
+  std::string printed;  ///< The end of the target's standard output and error.
 };
 
 using LaunchProgress = std::function<void(std::string_view)>;
 
-/// A Python of our own, in which ops are traced one after another. Starting it costs seconds, an op
-/// a fraction of one. The target and all files that belong to it are gone with it. An
-/// InterruptGuard must live. Whatever a member throws is as launch() says; only after an Error that
-/// says the target's own problem, with alive() still true, may others be called.
+/// A Python process in which ops are traced one after another. Starting it takes seconds, an op
+/// takes a fraction of one. The destructor ends the target and removes all its files. An
+/// InterruptGuard must live. Members throw the same errors as launch(). After an Error, other
+/// members may be called only if the target itself reported the problem and alive() is still true.
 class OpTracer {
  public:
-  /// Starts the Python. `request` and `progress` must outlive it; request.call is not looked at.
+  /// Starts Python. `request` and `progress` must outlive this object; request.call is ignored.
   OpTracer(const LaunchRequest& request, const LaunchProgress& progress);
   ~OpTracer();
   OpTracer(const OpTracer&) = delete;
   OpTracer& operator=(const OpTracer&) = delete;
 
-  /// Finds out what a call is, and makes it once. Before the first trace() no probe is placed.
-  /// Returns the call's number.
+  /// Prepares a call and makes it once. No probe is placed before the first trace(). Returns the
+  /// call's number.
   std::size_t prepare(const OpCall& call);
 
-  /// Records a prepared call until the probed set is closed, and makes the trace of the last
-  /// recording. Once for each call.
+  /// Records a prepared call and returns its trace. Once for each call.
   Trace trace(std::size_t call);
 
-  /// False once the target has died, hung or answered nonsense.
+  /// False once the target has died, hung or sent an invalid answer.
   bool alive() const;
 
-  /// Lets the target end, and returns the end of what it wrote to its standard output and error.
+  /// Ends the target and returns the end of its standard output and error.
   std::string finish();
 
  private:
@@ -106,33 +104,33 @@ class OpTracer {
   std::unique_ptr<State> state_;
 };
 
-/// Traces request.call in a Python of its own: plans the probes while it imports torch, has the op
-/// recorded until the probed set is closed, and makes the trace of the last recording. `progress`
-/// is told what is being done. An InterruptGuard must live. The target and all files that belong to
-/// the run are gone on return, however it ends.
-/// Throws Error(usage) for a Python, torch or op that can't be traced, Error(failed) when the
-/// target died, hung or answered nonsense, Error(interrupted) after a signal.
+/// Traces request.call in a Python process of its own: plans the probes while it imports torch,
+/// records the op, and makes the trace. Reports each step to `progress`. An InterruptGuard must
+/// live. The target and all files of the run are gone on return, however it ends. Throws
+/// Error(usage) for a Python, torch or op that can't be traced, Error(failed) if the target died,
+/// hung or sent an invalid answer, and Error(interrupted) after a signal.
 LaunchResult launch(const LaunchRequest& request, const LaunchProgress& progress);
 
-/// The next line that the target sends, as a JSON object with a string "message". The target is
-/// not trusted: lines are bounded, and what is no such object throws Error(failed).
+/// Splits the data from the target into messages: each line is a JSON object with a string
+/// "message". The target is not trusted: the length of lines is limited, and any other line throws
+/// Error(failed).
 class TargetMessages {
  public:
-  static constexpr std::size_t kMaxLineLength = 16 << 20;  ///< Bytes.
+  static constexpr std::size_t kMaxLineLength = 16 << 20;  ///< In bytes.
 
-  /// Adds bytes as they came. Throws Error(failed) when a line outgrows kMaxLineLength.
+  /// Adds received bytes. Throws Error(failed) if a line exceeds kMaxLineLength.
   void append(std::string_view bytes);
 
-  /// True if a whole message is there.
+  /// True if a complete message is available.
   bool ready() const { return end_ != std::string::npos; }
 
-  /// Takes the next message out. Only when ready().
+  /// Removes and returns the next message. Requires ready().
   nlohmann::json take();
 
  private:
   std::string bytes_;
-  std::size_t begin_ = 0;                // Of the next line. What is before it was taken.
-  std::size_t end_ = std::string::npos;  // Of the next line, if it is all there.
+  std::size_t begin_ = 0;                // Start of the next line; what precedes it was taken.
+  std::size_t end_ = std::string::npos;  // End of the next line, if it is complete.
 };
 
 }  // namespace optrace

@@ -31,7 +31,8 @@ Error ended() {
 }
 
 bool wait_for(int descriptor, short what, Clock::time_point end) {
-  constexpr std::chrono::milliseconds kPart{50};  // A signal may come just before each.
+  // The maximum delay until a signal that arrives just before poll() is handled.
+  constexpr std::chrono::milliseconds kPart{50};
   pollfd watched{descriptor, what, 0};
   while (true) {
     InterruptGuard::throw_if_interrupted();
@@ -63,7 +64,7 @@ pid_t ProgramConnection::process() const {
 std::optional<nlohmann::json> ProgramConnection::poll() {
   while (!messages_.ready()) {
     std::array<char, 1 << 16> buffer;
-    // Without room for descriptors: the system drops those that a process sends.
+    // There is no room for descriptors: the system drops those that a process sends.
     const ssize_t size = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;

@@ -14,32 +14,33 @@
 
 namespace optrace {
 
-/// What a traced process and the command say to each other: a JSON object a line, both ways, and
-/// descriptors that the command sends with one. The process is not trusted (TargetMessages), and
-/// hands over none.
+/// A connection between a traced process and the command. Both sides send JSON objects, one per
+/// line; the command can send descriptors with them. The process is not trusted (TargetMessages)
+/// and can't send descriptors.
 class ProgramConnection {
  public:
   explicit ProgramConnection(Descriptor socket) : socket_(std::move(socket)) {}
 
   int descriptor() const { return socket_.get(); }
 
-  /// The process at the other end, as the system says; 0 if it does not.
+  /// Returns the process at the other end, as the system reports it; 0 if unknown.
   pid_t process() const;
 
-  /// The next message as far as it is there; nothing when more has to come. Throws Error(failed)
-  /// when the process closed its end, or sent what is no message.
+  /// Returns the next message if it is complete, else nullopt. Throws Error(failed) if the process
+  /// closed its end or sent an invalid message.
   std::optional<nlohmann::json> poll();
 
-  /// Waits until something has come, be it the end; false when nothing has within `limit`. Throws
-  /// Error(interrupted) after a signal, if an InterruptGuard lives, as all do here that wait.
+  /// Waits for data or the end of the connection. Returns false if neither comes within `limit`.
+  /// Throws Error(interrupted) after a signal if an InterruptGuard lives, as do the other members
+  /// that wait.
   bool wait(std::chrono::milliseconds limit) const;
 
-  /// The next message, waited for. Throws Error(failed) as above, when none comes within `limit`,
-  /// and when it is another than this one. A "problem" is thrown as the error that it is.
+  /// Waits for the next message and returns it. Throws Error(failed) as poll() does, if no message
+  /// comes within `limit`, and if it is of another kind. A "problem" message is thrown as an Error.
   nlohmann::json receive(const char* kind, std::chrono::milliseconds limit);
 
-  /// Throws Error(failed) when the process is gone or takes nothing for seconds. `descriptors`, 250
-  /// at most, come with the message's first byte.
+  /// Throws Error(failed) if the process is gone or accepts no data for seconds. The `descriptors`,
+  /// 250 at most, are sent with the message's first byte.
   void send(const nlohmann::json& message, std::span<const Descriptor> descriptors = {});
 
  private:
@@ -47,16 +48,16 @@ class ProgramConnection {
   TargetMessages messages_;
 };
 
-/// The socket that traced processes connect to. Only this user's processes can: it lies in a
-/// private folder.
+/// The socket that traced processes connect to. It lies in a private folder, so that only processes
+/// of this user can connect.
 class ProgramListener {
  public:
-  /// Makes the socket. Throws Error(failed).
+  /// Creates the socket. Throws Error(failed).
   explicit ProgramListener(const std::filesystem::path& path);
 
   int descriptor() const { return socket_.get(); }
 
-  /// The next process that has connected, if one has. Throws Error(failed).
+  /// Returns a connection to the next process that has connected, if any. Throws Error(failed).
   std::optional<ProgramConnection> accept() const;
 
  private:

@@ -49,21 +49,22 @@ constexpr std::size_t kMaxProcesses = 4096;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
 constexpr milliseconds kDrainPause{2};
-constexpr milliseconds kBusyPause{1};  // What comes meanwhile fits many times over.
+// The region has room for many times the events of this time.
+constexpr milliseconds kBusyPause{1};
 
-/// Tells when a process has ended, whoever its parent is.
+/// Detects the end of a process, whoever its parent is.
 class ProcessWatch {
  public:
   explicit ProcessWatch(pid_t process)
       : process_(process), end_(static_cast<int>(::syscall(SYS_pidfd_open, process, 0))) {}
 
   bool ended() const {
-    if (!end_) return ::kill(process_, 0) != 0 && errno == ESRCH;  // Before Linux 5.3.
+    if (!end_) return ::kill(process_, 0) != 0 && errno == ESRCH;  // Linux before 5.3.
     pollfd watched{end_.get(), POLLIN, 0};
     return ::poll(&watched, 1, 0) > 0;
   }
 
-  /// Negative where the system has no such thing.
+  /// Negative if the system has no pidfds.
   int descriptor() const { return end_.get(); }
 
  private:
@@ -71,13 +72,13 @@ class ProcessWatch {
   Descriptor end_;
 };
 
-/// Whether a process that has ended, and was not waited for yet, waited for others: then it has
-/// their page faults (cminflt, the 11th field of proc_pid_stat(5)).
+/// Returns true if a process that has ended, but has not been waited for, has waited for others:
+/// its statistics then include their page faults (cminflt, the 11th field of proc_pid_stat(5)).
 bool waited_for_children(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;
   if (!std::getline(file, line)) return false;
-  // The second field, a name in brackets, may have anything in it.
+  // The second field, a name in parentheses, may contain anything.
   std::istringstream rest(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   constexpr int kFieldsBetween = 8;
   std::string field;
@@ -89,7 +90,7 @@ bool waited_for_children(pid_t process) {
 std::string command_line(const ProgramRequest& request) {
   std::string line = "python";
   for (const std::string& argument : request.arguments) {
-    const std::size_t end = argument.find('\n');  // Code has lines.
+    const std::size_t end = argument.find('\n');  // CODE may have several lines.
     line +=
         " " + shell_word(end == std::string::npos ? argument : argument.substr(0, end) + " ...");
   }
@@ -102,8 +103,8 @@ std::optional<std::uint64_t> rank_in(const Json& message) {
   return rank_number(found->get_ref<const std::string&>());
 }
 
-/// A process that imported torch, and those that it forks afterwards: they have its probes, so one
-/// session plans for all of them. Everything happens on one thread of its own.
+/// A process that imported torch, and the processes forked from it afterwards. These have its
+/// probes, so one session plans for all of them. All work is done on a thread of the family's own.
 class ProcessFamily {
  public:
   ProcessFamily(const ProgramRequest& request, pid_t program, ProgramConnection connection,
@@ -119,13 +120,13 @@ class ProcessFamily {
   ProcessFamily(const ProcessFamily&) = delete;
   ProcessFamily& operator=(const ProcessFamily&) = delete;
 
-  /// Whether this process is one of the family, ended or not.
+  /// Returns true if the process is in the family, ended or not.
   bool has(pid_t process) const {
     const std::lock_guard lock(mutex_);
     return process == first_ || std::find(forked_.begin(), forked_.end(), process) != forked_.end();
   }
 
-  /// Takes what a process of the family has begun to say: that it ended, or that it was forked.
+  /// Takes the first message of a process of the family: it ends, or it was forked.
   void hear(ProgramConnection connection, Json message) {
     const std::lock_guard lock(mutex_);
     if (message["message"] == "program") forked_.push_back(connection.process());
@@ -133,7 +134,7 @@ class ProcessFamily {
     woken_.notify_one();
   }
 
-  /// Reads what is left of all processes, whether they still run or not.
+  /// Reads the remaining data of all processes, whether they still run or not.
   void close() {
     {
       const std::lock_guard lock(mutex_);
@@ -143,7 +144,7 @@ class ProcessFamily {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// What became of the processes. After close().
+  /// Returns the results. Call after close().
   std::vector<TracedProcess> take() { return std::move(done_); }
 
   void add_to(ProgramProgress& sum) const {
@@ -156,7 +157,7 @@ class ProcessFamily {
   }
 
  private:
-  /// A process that records.
+  /// A recording process.
   struct Member {
     Member(const ProgramConnection& connection, std::optional<std::uint64_t> its_rank)
         : id(connection.process()), rank(its_rank), watch(id) {}
@@ -164,7 +165,7 @@ class ProcessFamily {
     pid_t id;
     std::optional<std::uint64_t> rank;
     ProcessWatch watch;
-    std::unique_ptr<Collector> collector;  ///< None before it shares its memory.
+    std::unique_ptr<Collector> collector;  ///< Null until the process shares its memory.
     Json meta;
   };
 
@@ -195,7 +196,7 @@ class ProcessFamily {
     }
   }
 
-  /// Has a process begin to record. One that can't be traced runs on without.
+  /// Makes a process record. A process that can't be traced continues without tracing.
   void admit(ProgramConnection connection, Json greeting, bool first) {
     auto member = std::make_unique<Member>(connection, rank_in(greeting));
     guarded(*member, [&] {
@@ -212,15 +213,15 @@ class ProcessFamily {
     if (member->collector) members_.push_back(std::move(member));
   }
 
-  /// Plans while the process still imports torch, then tells it what to place. False when torch
-  /// could not be imported: then there is nothing to trace, and nothing went wrong here.
+  /// Plans while the process still imports torch, then sends what to place. Returns false if torch
+  /// could not be imported: there is nothing to trace then, and this is no error of optrace.
   bool instruct(ProgramConnection& connection, const Json& greeting, Member& member,
                 const Descriptor& region) {
     std::exception_ptr failure;
     try {
       orders_.plan(greeting);
     } catch (const std::exception&) {
-      failure = std::current_exception();  // Told once torch is there.
+      failure = std::current_exception();  // Rethrown once torch is imported.
     }
     Json imported;
     try {
@@ -234,7 +235,7 @@ class ProcessFamily {
     return true;
   }
 
-  /// An orderly end: the process still answers.
+  /// Handles an orderly end, in which the process still answers.
   void farewell(ProgramConnection& connection) {
     const pid_t process = connection.process();
     const auto found = std::find_if(members_.begin(), members_.end(),
@@ -247,7 +248,7 @@ class ProcessFamily {
         connection.send({{"order", "tables"}, {"ops", member.collector->ops()}});
         add_tables(member.meta, connection.receive("tables", kAnswerLimit));
       } catch (const Error&) {
-        // Killed in this very moment: the trace is complete but for the tables.
+        // The process was killed at this moment: only the tables are missing.
         member.meta["warnings"].push_back(
             "What the dispatcher would do for other keys is not known.");
       }
@@ -262,7 +263,7 @@ class ProcessFamily {
       Member& member = *members_[i];
       bool over = true;
       guarded(member, [&] {
-        // Asked first: what was recorded before the end is there then.
+        // Check first: everything recorded before the end can then be read.
         over = member.watch.ended() || closing;
         any = member.collector->drain() || any;
         if (!over) return;
@@ -308,7 +309,7 @@ class ProcessFamily {
     done_.push_back(std::move(process));
   }
 
-  /// What fails ends the tracing of this process, and of no other.
+  /// Runs a step. A failure ends the tracing of this process only.
   template <typename Step>
   void guarded(Member& member, const Step& step) {
     TracedProcess failed;
@@ -330,14 +331,15 @@ class ProcessFamily {
   const pid_t program_;
   const pid_t first_;
 
-  mutable std::mutex mutex_;  // Guards these, which both threads use:
+  // Guards the members from woken_ to closing_, which both threads use.
+  mutable std::mutex mutex_;
   std::condition_variable woken_;
   std::vector<pid_t> forked_;
   std::vector<std::pair<ProgramConnection, Json>> heard_;
   CollectorProgress counted_;
   bool closing_ = false;
 
-  // The thread's own, until it has ended.
+  // Used only by thread_ until it has ended.
   PrivateFolder scratch_;
   ProbeSession session_{scratch_.path()};
   TracingOrders orders_{session_, request_.probes, request_.dry_run ? &*request_.dry_run : nullptr};
@@ -347,16 +349,17 @@ class ProcessFamily {
   bool busy_ = false;
   std::vector<TracedProcess> done_;
 
-  std::thread thread_;  // Last: it uses all of them.
+  std::thread thread_;  // The last member: it uses all others.
 };
 
-/// Everybody who connects, and the family that he belongs to.
+/// All connections, and the families that their processes belong to.
 class TracedProgram {
  public:
   TracedProgram(const ProgramRequest& request, const ProgramListener& listener, pid_t program)
       : request_(request), listener_(listener), program_(program) {}
 
-  /// Takes what there is to take, without waiting. Whoever says nonsense is sent away.
+  /// Accepts connections and reads messages without waiting. Closes connections with invalid
+  /// messages.
   void listen() {
     try {
       while (std::optional<ProgramConnection> connection = listener_.accept()) {
@@ -380,7 +383,7 @@ class TracedProgram {
     }
   }
 
-  /// What to watch for listen() to have something to do.
+  /// Adds the descriptors that have data when listen() has something to do.
   void add_descriptors(std::vector<pollfd>& watched) const {
     watched.push_back({listener_.descriptor(), POLLIN, 0});
     for (const ProgramConnection& stranger : strangers_) {
@@ -400,7 +403,7 @@ class TracedProgram {
       family->close();
       for (TracedProcess& process : family->take()) all.push_back(std::move(process));
     }
-    // Which of several connected first is chance.
+    // The order in which several processes connected is arbitrary.
     std::ranges::stable_sort(all, {}, [](const TracedProcess& one) {
       return std::tuple(!one.is_main, one.rank, one.id);
     });
@@ -416,7 +419,7 @@ class TracedProgram {
                            : parent.is_number_unsigned()
                                ? static_cast<pid_t>(parent.get<std::uint64_t>())
                                : 0;
-    // The youngest: a process that became another program by exec is in two.
+    // The youngest first: a process that called exec is in two families.
     for (auto family = families_.rbegin(); family != families_.rend(); ++family) {
       if ((kind == "ended" || forked) && (*family)->has(relative)) {
         (*family)->hear(std::move(connection), std::move(message));
@@ -429,7 +432,7 @@ class TracedProgram {
   }
 
   void complain(const Error& error) {
-    if (!failed_.empty()) return;  // Once is enough.
+    if (!failed_.empty()) return;  // One is enough.
     TracedProcess& process = failed_.emplace_back();
     process.problem = error.what();
     process.remedy = error.remedy();
@@ -454,7 +457,7 @@ ChildProcess::Options how_to_start(const ProgramRequest& request,
   options.environment.emplace_back("OPTRACE_RUN", socket.string());
   if (const char* before = std::getenv("PYTHONPATH"); before != nullptr) {
     options.environment.emplace_back("OPTRACE_RUN_PYTHONPATH", before);
-    // An empty entry would mean the working folder; an empty variable means nothing.
+    // An empty entry would mean the working folder; an empty variable has no effect.
     if (*before != '\0') path.append(":").append(before);
   }
   options.environment.emplace_back("PYTHONPATH", std::move(path));
@@ -499,11 +502,11 @@ ProgramResult run_program(const ProgramRequest& request,
       progress(program.progress());
     }
   }
-  SignalForwarder::forward_to(0);  // Before its number can be another's.
+  SignalForwarder::forward_to(0);  // Before the PID can be reused.
   ProgramResult result;
   result.had_children = waited_for_children(child.id());
   result.wait_status = child.wait();
-  program.listen();  // Who connected in the last moment.
+  program.listen();  // Connections of the last moment.
   result.processes = program.finish();
   return result;
 }

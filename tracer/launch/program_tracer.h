@@ -21,45 +21,47 @@ namespace optrace {
 /// A whole program to run under the tracer.
 struct ProgramRequest {
   std::filesystem::path python;
-  std::vector<std::string>
-      arguments;          ///< Python's: SCRIPT, or -m MODULE, or -c CODE, and the rest.
-  bool children = false;  ///< Trace the processes that it starts too.
+  /// Python's arguments: SCRIPT, or -m MODULE, or -c CODE, and the rest.
+  std::vector<std::string> arguments;
+  bool children = false;  ///< Also trace the processes that it starts.
   ProbeMode probes = ProbeMode::jump;
   std::optional<DryRun> dry_run;              ///< The program sees an emulated GPU.
   CollectorOptions collector;                 ///< For each process.
-  std::uint64_t target_bytes = kTargetBytes;  ///< What tracing may take in each process.
+  std::uint64_t target_bytes = kTargetBytes;  ///< Bytes that tracing may take in each process.
 };
 
-/// What became of one process that imported torch.
+/// The result for one process that imported torch.
 struct TracedProcess {
   pid_t id = 0;
-  bool is_main = false;               ///< The one that was started, not a child of it.
+  /// True for the process that was started, false for its children.
+  bool is_main = false;
   std::optional<std::uint64_t> rank;  ///< $RANK, as torchrun sets it.
-  CollectorProgress counted;          ///< In the end.
-  std::optional<Trace> trace;         ///< Nothing if it could not be traced: `problem` says why.
+  CollectorProgress counted;          ///< The final counts.
+  /// Empty if the process could not be traced; `problem` has the reason.
+  std::optional<Trace> trace;
   std::string problem, remedy;
 };
 
 struct ProgramResult {
-  int wait_status = 0;                   ///< The program's, as waitpid gives it.
-  bool had_children = false;             ///< It waited for processes that it had started.
-  std::vector<TracedProcess> processes;  ///< The main one first, then by rank and number.
+  int wait_status = 0;                   ///< The program's, from waitpid.
+  bool had_children = false;             ///< True if it waited for processes that it had started.
+  std::vector<TracedProcess> processes;  ///< The main one first, then by rank and id.
 };
 
-/// $RANK's value as a number; nothing for what is none.
+/// Parses $RANK; returns nullopt if it is not a number.
 std::optional<std::uint64_t> rank_number(std::string_view text);
 
-/// What is known while the program runs, of all processes together.
+/// Progress while the program runs, for all processes together.
 struct ProgramProgress {
   std::size_t processes = 0;
   CollectorProgress counted;
 };
 
-/// Runs the program with our standard streams, in our process group, as if it had been started in
-/// our place: signals that are sent to us reach it (SignalForwarder), what we ignore it ignores.
-/// It is traced from the moment when it has imported torch. `progress` is called once a second.
-/// Whatever goes wrong with the tracing, the program runs on; TracedProcess::problem says so.
-/// Throws Error(usage or failed) only for what keeps the program from being started.
+/// Runs the program with our standard streams and in our process group, as if it had been started
+/// in our place: it receives the signals that are sent to us (SignalForwarder) and ignores those
+/// that we ignore. Tracing begins once the program has imported torch. Calls `progress` once a
+/// second. If tracing fails, the program continues, and TracedProcess::problem has the reason.
+/// Throws Error(usage or failed) only if the program can't be started.
 ProgramResult run_program(const ProgramRequest& request,
                           const std::function<void(const ProgramProgress&)>& progress);
 

@@ -27,9 +27,9 @@ namespace {
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-/// `use`: MFD_EXEC or MFD_NOEXEC_SEAL.
+/// `use` is MFD_EXEC or MFD_NOEXEC_SEAL.
 Descriptor new_memory(const std::string& name, unsigned int use) {
-  // Linux before 6.3 knows neither; where it does, a system may refuse memory without one.
+  // Linux before 6.3 has neither flag; a later one may refuse memory without a flag.
   for (const unsigned int flags : {use, 0U}) {
     Descriptor memory(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
     if (memory || errno != EINVAL) return memory;

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The identifiers in a mangled name: each is preceded by its length.
+/// Adds the identifiers in a mangled name, in which each is preceded by its length.
 void add_identifiers(std::string_view symbol, std::unordered_set<std::string_view>& identifiers) {
   for (std::size_t at = 0; at < symbol.size();) {
     std::size_t length = 0;

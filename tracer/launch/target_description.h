@@ -10,18 +10,18 @@
 
 namespace optrace {
 
-/// The libraries in `torch_folder`/lib that are worth probing; those for CUDA where `cuda` says so
-/// and the wheel has them. `store` is who will open them. Throws Error(usage) when it is no release
-/// wheel's folder.
+/// Returns the libraries in `torch_folder`/lib that are worth probing, and those for CUDA if `cuda`
+/// is set and the wheel has them. `store` is the store that will open them. Throws Error(usage) if
+/// the folder is not that of a release wheel.
 std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
                                                    bool cuda,
                                                    const ModuleStore& store = ModuleStore());
 
-/// meta["op_names"] as a target sends it has all of its ops; a trace keeps those that its functions
-/// mention.
+/// Reduces meta["op_names"], in which a target sends all its ops, to those that occur in the names
+/// of the trace's functions.
 void keep_names_that_occur(Trace& trace);
 
-/// What a target says of itself, once it is seen to have the types that the report relies on.
+/// Returns a target's description of itself after checking the types that the report relies on.
 /// Throws Error(failed).
 nlohmann::json checked_meta(nlohmann::json meta);
 

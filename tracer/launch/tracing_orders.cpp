@@ -69,7 +69,7 @@ void TracingOrders::plan(const Json& greeting) {
 
 void TracingOrders::build_agents(const std::filesystem::path& torch_folder) {
   const auto silent = [](std::string_view) {};
-  // Resolved once: a link could lead elsewhere by the time it is followed again.
+  // Resolved once, because a link may be changed before it is followed again.
   std::error_code error;
   const auto resolved = std::filesystem::canonical(torch_folder, error);
   const auto& folder = error ? torch_folder : resolved;

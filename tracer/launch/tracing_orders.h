@@ -18,38 +18,38 @@
 
 namespace optrace {
 
-/// Bytes that tracing may take in a process, if nothing else is said.
+/// The default number of bytes that tracing may take in a process.
 constexpr std::uint64_t kTargetBytes = 64ULL << 20;
 
-/// Bytes of them that it shares with the command for what it records. The rest is for names of
-/// Python functions, which are kept beside it and never take more.
+/// The number of these bytes that a process shares with the command for its recording. The rest is
+/// for names of Python functions, which are stored elsewhere and never take more.
 constexpr std::uint64_t region_bytes(std::uint64_t target_bytes) {
   return target_bytes / 2;
 }
 
-/// What a process that has torch is told to do so that it is traced, and what its trace says of it.
-/// The process is not trusted.
+/// Prepares the tracing of a process that has torch: the orders for the process, and the meta of
+/// its trace. The process is not trusted.
 class TracingOrders {
  public:
-  /// All must outlive the orders. `dry_run`: null without one. `root`: the process's root folder,
-  /// if it isn't ours. `builds_nothing`: why nothing may be compiled or loaded for the
-  /// process, in sentences for the trace's warnings; empty where it may.
+  /// All must outlive this object. `dry_run` is null without a dry run. `root` is the process's
+  /// root folder if it differs from ours. `builds_nothing` has the reasons why nothing may be
+  /// compiled or loaded for the process, as sentences for the trace's warnings; empty if it may.
   TracingOrders(ProbeSession& session, ProbeMode probes, const DryRun* dry_run,
                 const std::filesystem::path& root = {}, std::string builds_nothing = {});
 
-  /// Plans probes and makes what records ops and devices' work, for a process that introduced
-  /// itself with `greeting` ("torch", "modules", "cuda"). Throws Error.
+  /// Plans probes and builds the agents for ops and devices, for a process whose first message was
+  /// `greeting` ("torch", "modules", "cuda"). Throws Error.
   void plan(const nlohmann::json& greeting);
 
-  /// The trace's meta, from the process's message "imported". `call` is what ran. Throws
-  /// Error(failed).
+  /// Returns the trace's meta, made from the process's message "imported". `call` is the program
+  /// that ran. Throws Error(failed).
   nlohmann::json meta(nlohmann::json imported, const std::string& call) const;
 
-  /// The message to the process: everything is to be placed. The region for what it records comes
-  /// with it, as the first descriptor.
+  /// Returns the order to place everything. The region for the recording must be sent with it, as
+  /// the first descriptor.
   nlohmann::json record() const;
 
-  /// The files that the message names.
+  /// The plans and the agent that the order refers to.
   std::vector<std::filesystem::path> files() const;
 
  private:
@@ -66,14 +66,14 @@ class TracingOrders {
   CudaCallsAgent cuda_calls_agent_;
 };
 
-/// Waits until a process uses its region, by its message "recording", whose "warnings" are added to
-/// meta. Throws Error(failed).
+/// Waits for the message "recording", which a process sends once it uses its region. Adds its
+/// "warnings" to meta. Throws Error(failed).
 void receive_recording(ProgramConnection& connection, nlohmann::json& meta);
 
 /// Adds the dispatch tables of the message "tables" to meta.
 void add_tables(nlohmann::json& meta, nlohmann::json message);
 
-/// Adds what is text in `message["warnings"]` to meta["warnings"], and counts as a shortfall that
+/// Adds the strings in `message["warnings"]` to meta["warnings"]. Counts a shortfall if
 /// `message["python_frames"]` is false.
 void add_warnings(nlohmann::json& meta, const nlohmann::json& message);
 

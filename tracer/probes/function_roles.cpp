@@ -8,10 +8,10 @@
 namespace optrace {
 namespace {
 
-// Where CPython runs Python code, by version: Python/ceval.c. The same name from 3.6 on.
+// CPython's evaluation loop (Python/ceval.c). The name is the same since 3.6.
 constexpr std::string_view kEvaluationLoop = "_PyEval_EvalFrameDefault";
 
-// torch/csrc/autograd/engine.cpp: a node's call operator is inlined into one of them.
+// Functions of torch/csrc/autograd/engine.cpp. A node's call operator is inlined into one of them.
 constexpr std::array<std::string_view, 3> kNodeRunners = {
     "_ZN5torch8autogradL13call_function", "_ZN5torch8autograd6Engine17evaluate_function",
     "_ZN5torch8autograd4NodeclE"};
@@ -23,15 +23,15 @@ constexpr std::string_view kLlvmRegion = "__kmpc_fork_call";
 constexpr std::string_view kGnuBody = "._omp_fn.";
 constexpr std::string_view kLlvmBody = ".omp_outlined";
 
-// torchgen's Operators_*.cpp: `at::_ops::add_Tensor::call(...)`, and for Python's torch.ops the
-// boxed ones of aten/src/ATen/core/dispatch/Dispatcher.h.
+// Steps in torchgen's Operators_*.cpp, `at::_ops::add_Tensor::call(...)`, and, for Python's
+// torch.ops, the boxed ones of aten/src/ATen/core/dispatch/Dispatcher.h.
 constexpr std::string_view kOps = "_ZN2at4_ops";
 constexpr std::string_view kCall = "4callE";
 constexpr std::string_view kRedispatch = "10redispatchE";
 constexpr std::string_view kBoxedCall = "_ZNK3c1010Dispatcher9callBoxedE";
 constexpr std::string_view kBoxedRedispatch = "_ZNK3c1010Dispatcher15redispatchBoxedE";
 
-// What stands around, or between, in the same header, where it is not inlined.
+// Functions of the same header that run around or between the steps where they are not inlined.
 constexpr std::array<std::string_view, 4> kHandOpsOn = {
     "_ZN3c1010Dispatcher27callWithDispatchKeySlowPath", "_ZNK3c1010Dispatcher4callI",
     "_ZNK3c1019TypedOperatorHandleI", "_ZNK3c1014OperatorHandle9callBoxedE"};
@@ -75,7 +75,7 @@ FunctionRole role_of(std::string_view symbol) {
 OpStep step_of(const FunctionRole& role, std::string_view op) {
   if (role.hands_op_on) return OpStep::passed;
   if (!role.op_call) return OpStep::none;
-  // at::_ops has those of aten's yaml only.
+  // at::_ops contains only the ops of aten's native_functions.yaml.
   const bool is_atens = op.find("::") == op.npos || op.starts_with("aten::");
   const bool same = op.empty() || (is_atens && role.op == unambiguous_name(op));
   return !role.op.empty() && same ? OpStep::of_it : OpStep::of_other;

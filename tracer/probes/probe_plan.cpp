@@ -36,7 +36,7 @@ std::optional<ZydisDecodedInstruction> decode(std::span<const std::byte> code) {
   return instruction;
 }
 
-/// After these nothing runs in sequence.
+/// Returns true if execution does not continue after the instruction.
 bool ends_sequence(const ZydisDecodedInstruction& instruction) {
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_JMP:
@@ -54,7 +54,7 @@ bool is_rip_relative(const ZydisDecodedInstruction& instruction) {
          instruction.raw.modrm.rm == 5;
 }
 
-/// Whether what lies between two functions starts here: nop in its many forms, int3, zeros.
+/// Returns true if `code` is padding between functions: nops in their many forms, int3, zeros.
 bool is_padding(std::span<const std::byte> code) {
   while (!code.empty()) {
     const auto byte = std::to_integer<unsigned char>(code[0]);
@@ -63,7 +63,7 @@ bool is_padding(std::span<const std::byte> code) {
       continue;
     }
     const auto instruction = decode(code);
-    // A nop that is longer than what is looked at can't be decoded; its prefixes tell it.
+    // A nop that is longer than `code` can't be decoded; its first byte identifies it.
     if (!instruction) return byte == 0x66 || byte == 0x0F || byte == 0x2E;
     if (instruction->mnemonic != ZYDIS_MNEMONIC_NOP &&
         (instruction->mnemonic != ZYDIS_MNEMONIC_XCHG || byte != 0x66)) {
@@ -80,7 +80,7 @@ void append_zeros(std::string& code, std::size_t count) {
 
 }  // namespace
 
-/// One probe's moved instructions while they are put together.
+/// The moved instructions of one probe under construction.
 struct ProbePlanner::Slot {
   std::uint64_t entry = 0;
   std::string code;
@@ -88,7 +88,7 @@ struct ProbePlanner::Slot {
   std::uint64_t displaced = 0;
   bool ended = false;
 
-  /// Appends `bytes`, of which the last four are to be the distance to `target`.
+  /// Appends `opcode` and a 4-byte displacement to `target`.
   void branch(std::string_view opcode, std::uint64_t target) {
     code += opcode;
     fix(code.size(), target, FixupKind::relative32, 0);
@@ -99,8 +99,8 @@ struct ProbePlanner::Slot {
     fixups.push_back({target, static_cast<std::uint16_t>(offset), kind, addend, 0});
   }
 
-  /// A call pushes the address behind the original one, so that the function returns to its own
-  /// code, where an unwinder finds it; what it calls can't tell the difference.
+  /// Appends a call. It pushes the return address of the original call, so that the callee returns
+  /// to the function's own code, where an unwinder finds it, and can't notice the difference.
   void call(std::uint64_t return_address, std::string_view jump,
             std::optional<std::pair<std::size_t, std::uint64_t>> displacement) {
     code += std::string_view("\xFF\x35", 2);  // push qword [rip + size of the jump]
@@ -138,7 +138,7 @@ bool ProbePlanner::Slot::move_relative_branch(const ZydisDecodedInstruction& ins
     case ZYDIS_MNEMONIC_LOOPNE:
     case ZYDIS_MNEMONIC_JECXZ:
     case ZYDIS_MNEMONIC_JRCXZ:
-      // These have no near form: taken, they step over the jump that leads on.
+      // These have no near form: if taken, they step over the short jump that skips the near one.
       if (instruction.address_width == 32) code += '\x67';
       code += static_cast<char>(instruction.opcode);
       code += std::string_view("\x02\xEB\x05", 3);
@@ -150,7 +150,7 @@ bool ProbePlanner::Slot::move_relative_branch(const ZydisDecodedInstruction& ins
   const bool conditional =
       instruction.meta.category == ZYDIS_CATEGORY_COND_BR &&
       (instruction.opcode & 0xF0) == (instruction.opcode_map == ZYDIS_OPCODE_MAP_0F ? 0x80 : 0x70);
-  if (!conditional) return false;  // xbegin and what may come
+  if (!conditional) return false;  // xbegin and any later instructions
   const char opcode[2] = {'\x0F', static_cast<char>(0x80 | (instruction.opcode & 0x0F))};
   branch(std::string_view(opcode, 2), target);
   return true;
@@ -168,7 +168,7 @@ bool ProbePlanner::Slot::move_indirect_call(const ZydisDecodedInstruction& instr
   if (instruction.raw.modrm.reg != kNearCall || through_stack_pointer || stack_pointer_itself) {
     return false;
   }
-  // `call` to `jmp`: /2 to /4 in the ModRM byte.
+  // Changes `call` to `jmp`: /2 to /4 in the ModRM byte.
   char& modrm = text[instruction.raw.modrm.offset];
   modrm = static_cast<char>((static_cast<unsigned char>(modrm) & ~0x38U) | 4U << 3);
   const std::uint64_t next = entry + displaced + instruction.length;
@@ -181,7 +181,7 @@ bool ProbePlanner::Slot::move_indirect_call(const ZydisDecodedInstruction& instr
   return true;
 }
 
-/// Appends one instruction in a form that does the same from another place.
+/// Appends one instruction in a form that has the same effect at another address.
 bool ProbePlanner::Slot::move(const ZydisDecodedInstruction& instruction,
                               std::span<const std::byte> bytes) {
   const std::string text(reinterpret_cast<const char*>(bytes.data()), instruction.length);

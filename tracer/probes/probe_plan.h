@@ -16,23 +16,24 @@
 
 namespace optrace {
 
-/// Makes the content of a plan file (agent/plan_format.h): for each function how its entry may be
-/// patched, and its first instructions in a form that runs elsewhere.
+/// Builds the content of a plan file (plan_format.h): for each function, how its entry may be
+/// patched, and its first instructions in relocatable form.
 class ProbePlanner {
  public:
   /// Both must outlive the planner.
   ProbePlanner(const ModuleSymbols& module, const BranchTargets& branch_targets);
 
-  /// Adds a probe at the entry of the function at `address` (as linked), once: a function may have
-  /// several names. False when its first instruction can't be moved: then it can't be probed.
+  /// Adds a probe at the entry of the function at `address` (as linked), once per address: a
+  /// function may have several names. Returns false if it can't be probed, because its first
+  /// instruction can't be moved.
   bool add(std::uint64_t address);
 
-  /// Has forks wait for a mutex of the module; 0: none.
+  /// Makes forks wait for a mutex of the module; 0: none.
   void set_fork_lock(std::uint64_t address) { fork_lock_ = address; }
 
   std::size_t probe_count() const noexcept { return probes_.size(); }
 
-  /// The plan's bytes, for a module that the process knows as `module_path`.
+  /// Returns the plan's bytes, for a module that the process has loaded as `module_path`.
   std::string bytes(const std::filesystem::path& module_path) const;
 
  private:
@@ -49,10 +50,11 @@ class ProbePlanner {
   std::uint64_t fork_lock_ = 0;
 };
 
-/// A plan file that was checked: sums, sizes, and that every probe's code and fixups are inside.
+/// A validated plan file: its checksum and sizes are correct, and every probe's code and fixups lie
+/// inside.
 class ProbePlan {
  public:
-  /// Nothing when the file is absent, truncated, corrupt, or of another version.
+  /// Returns nullopt if the file is absent, truncated, corrupt, or of another version.
   static std::optional<ProbePlan> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return file_.path(); }

@@ -14,11 +14,12 @@ namespace {
 
 using Kind = SelectionRule::Kind;
 
-// Where PyTorch puts the steps of an op's path; names as in its source and in what torchgen
-// generates (torchgen/gen.py, tools/autograd). The table need not be complete: a function that is
-// missing here and calls a probed one is found on the stack (agent/callers.h).
+// The functions that implement the steps of an op's call path in PyTorch. Names are those of its
+// source and of the code that torchgen generates (torchgen/gen.py, tools/autograd). The table need
+// not be complete: an unlisted function that calls a probed one is found on the stack
+// (agent/callers/callers.h).
 constexpr auto kRules = std::to_array<SelectionRule>({
-    // Dispatcher entries (Operators_*.cpp) and the unboxed kernels behind them.
+    // Dispatcher entries (Operators_*.cpp) and the unboxed kernels that they call.
     {Kind::scope, "at::_ops", "4callE"},
     {Kind::scope, "at::_ops", "10redispatchE"},
     {Kind::scope, "c10::Dispatcher", "9callBoxedE"},
@@ -26,7 +27,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::scope, "c10::Dispatcher", "27callWithDispatchKeySlowPath"},
     {Kind::scope, "c10::impl::wrap_kernel_functor_unboxed_", "4callE"},
 
-    // Kernels: wrappers of RegisterCPU.cpp and its like, structured kernels, native functions.
+    // Kernels: wrappers of RegisterCPU.cpp and similar files, structured kernels, native functions.
     {Kind::scope, "at::_GLOBAL__N_1", "wrapper_"},
     {Kind::scope, "at::_GLOBAL__N_1", "structured_"},
     {Kind::scope, "at::native", ""},
@@ -54,14 +55,15 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::scope, "torch::autograd", "nodeclE"},
     {Kind::scope, "torch::autograd", "NodeclE"},
 
-    // Python bindings (python_torch_functions.cpp, python_variable_methods.cpp and their like).
+    // Python bindings (python_torch_functions.cpp, python_variable_methods.cpp and similar files).
     {Kind::scope, "torch::autograd", "THPVariable_"},
     {Kind::scope, "torch::autograd::python", ""},
     {Kind::directly, "torch::autograd", ""},
     {Kind::function, "THP", ""},
 
-    // What the call tree goes by: CPython's evaluation loop, the boxed ways into ops, what opens
-    // OpenMP's regions, as GCC and clang compile them, and what their threads run.
+    // Functions that the call tree depends on: CPython's evaluation loop, the boxed entries into
+    // ops, the functions that open OpenMP regions as GCC and clang compile them, and those that
+    // their threads run.
     {Kind::c_function, "_PyEval_EvalFrameDefault", ""},
     {Kind::scope, "c10::Dispatcher", "callBoxed"},
     {Kind::scope, "c10::Dispatcher", "redispatchBoxed"},
@@ -77,7 +79,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::scope, "ideep", ""},
 
     // BLAS, LAPACK and MKL as ATen/native/CPUBlas.cpp, BatchLinearAlgebraKernel.cpp and mkl/ call
-    // them. `?` is one of s, d, c, z, `@` a capital letter.
+    // them. `?` matches s, d, c or z, and `@` a capital letter.
     {Kind::c_function, "?gemm_$", ""},
     {Kind::c_function, "?gemv_$", ""},
     {Kind::c_function, "?dot_$", ""},
@@ -117,7 +119,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "vm?@", ""},
     {Kind::c_function, "nnp_convolution_", ""},
 
-    // What quantised and mobile kernels call (ATen/native/quantized/cpu/, ATen/native/xnnpack/).
+    // Libraries of quantized and mobile kernels (ATen/native/quantized/cpu/, ATen/native/xnnpack/).
     {Kind::scope, "fbgemm", "12fbgemmPacked"},
     {Kind::scope, "fbgemm", "10fbgemmConv"},
     {Kind::scope, "fbgemm", "18cblas_gemm_compute"},
@@ -129,7 +131,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "xnn_run_operator", ""},
     {Kind::c_function, "xnn_invoke_runtime$", ""},
 
-    // CUDA's libraries, by what they export.
+    // Exported functions of CUDA's libraries.
     {Kind::c_function, "cudnn", ""},
     {Kind::c_function, "cublas", ""},
     {Kind::c_function, "cusolver", ""},
@@ -137,7 +139,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "cufft", ""},
     {Kind::c_function, "curand", ""},
     {Kind::c_function, "nccl", ""},
-    // What fails most: shown only where it does.
+    // The calls that fail most often; shown only where they fail.
     {Kind::c_function, "cudaMalloc", ""},
     {Kind::c_function, "cudaHostAlloc$", ""},
     {Kind::c_function, "cudaSetDevice$", ""},
@@ -157,7 +159,7 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "nvrtcCompileProgram", ""},
 });
 
-/// `at::native` as the Itanium ABI spells it: `2at6native`.
+/// Returns the scope as mangled by the Itanium ABI: `2at6native` for `at::native`.
 std::string mangled_scope(std::string_view scope) {
   std::string mangled;
   while (!scope.empty()) {
@@ -187,12 +189,12 @@ const std::vector<CompiledRule>& compiled_rules() {
   return rules;
 }
 
-/// The start of a mangled name, as far as it is plain identifiers: `_ZZN2at6nativeL3addEvENKUlvE_`
-/// has the identifiers at, native, add, starting at "2at".
+/// The plain identifiers at the start of a mangled name. For `_ZZN2at6nativeL3addEvENKUlvE_`, these
+/// are at, native, add, starting at "2at".
 struct QualifiedName {
   std::string_view from_first;  ///< The mangled text from the first identifier on.
-  std::size_t identifiers = 0;  ///< How many follow each other.
-  std::string_view first;       ///< Without its length.
+  std::size_t identifiers = 0;  ///< Number of consecutive identifiers.
+  std::string_view first;       ///< First identifier, without its length.
   bool nested = false;
 };
 
@@ -204,7 +206,7 @@ std::optional<QualifiedName> parse(std::string_view symbol) {
   if (!symbol.starts_with("_Z")) return std::nullopt;
   std::size_t at = 2;
   QualifiedName name;
-  // Z: a local entity; N: nested; the rest qualify a member function.
+  // Z: a local entity; N: nested; the others qualify a member function.
   while (at < symbol.size() && std::string_view("ZNKVrROL").find(symbol[at]) != symbol.npos) {
     name.nested |= symbol[at] == 'N';
     ++at;
@@ -230,8 +232,8 @@ bool is_destructor(std::string_view symbol) {
   return symbol.ends_with("D0Ev") || symbol.ends_with("D1Ev") || symbol.ends_with("D2Ev");
 }
 
-/// Compares with a pattern in which `?` is one of s, d, c, z, `@` is a capital letter, and a final
-/// `$` is the end.
+/// Matches a C name against a pattern, in which `?` is one of s, d, c, z, `@` is a capital letter,
+/// and a final `$` is the end.
 bool matches_c_name(std::string_view symbol, std::string_view pattern) {
   const bool whole = pattern.ends_with('$');
   if (whole) pattern.remove_suffix(1);
@@ -309,8 +311,9 @@ std::vector<std::uint64_t> select_functions(const ModuleSymbols& module) {
 }
 
 std::optional<std::uint64_t> fork_lock_of(const ModuleSymbols& module) {
-  // at::(anonymous namespace)::GlobalCallbackManager::get()::manager: a version (std::size_t), a
-  // vector of callbacks and a mutex, one after the other (ATen/record_function.cpp, 2.6 to 2.15).
+  // at::(anonymous namespace)::GlobalCallbackManager::get()::manager consists of a version
+  // (std::size_t), a vector of callbacks and a mutex, in this order (ATen/record_function.cpp, 2.6
+  // to 2.15).
   constexpr std::string_view kManager =
       "_ZZN2at12_GLOBAL__N_121GlobalCallbackManager3getEvE7manager";
   constexpr std::size_t kMutex = sizeof(std::size_t) + sizeof(std::vector<int>);

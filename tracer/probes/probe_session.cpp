@@ -28,7 +28,7 @@
 namespace optrace {
 namespace {
 
-/// A folder below the cache, made when needed; empty when there is none.
+/// Returns a folder below the cache, created when needed; empty without a cache.
 std::filesystem::path cache_subfolder(const char* name) {
   std::filesystem::path folder = cache_folder();
   if (folder.empty()) return {};
@@ -38,7 +38,8 @@ std::filesystem::path cache_subfolder(const char* name) {
   return error ? std::filesystem::path() : folder;
 }
 
-/// A full disk or a read-only cache costs time in the next run, nothing else.
+/// Returns false if the file can't be written (full disk, read-only cache). The next run then
+/// repeats the work.
 bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
   try {
     write_file(path, bytes);
@@ -51,14 +52,14 @@ bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
 }  // namespace
 
 struct ProbeSession::State {
-  /// What is known about one module, whatever paths lead to it.
+  /// The probes of one module, whatever paths lead to it.
   struct ModuleProbes {
     std::optional<BranchTargets> branch_targets;
     std::optional<std::string> cached_name;     ///< See find_cached_name().
     std::unordered_set<std::uint64_t> planned;  ///< Addresses as linked.
   };
 
-  /// By build-id, or by path for a module that has none.
+  /// Returns the build-id, or the path for a module without one.
   static std::string key_of(const std::string& build_id, const std::string& path) {
     return build_id.empty() ? path : build_id;
   }
@@ -66,9 +67,10 @@ struct ProbeSession::State {
     return probes[key_of(module.build_id(), module.path().string())];
   }
 
-  /// How the cache calls what it keeps of a module; empty where nothing may be kept.
+  /// Returns the name of the module's files in the cache; empty if nothing may be cached.
   std::string find_cached_name(const ModuleSymbols& module) const;
-  /// The file of that kind in the cache, which need not be there yet; empty where none may be.
+  /// Returns the path of the module's cache file of this kind, which may not exist yet; empty if
+  /// nothing may be cached.
   std::filesystem::path cached_file(const ModuleSymbols& module, std::string_view what);
   const BranchTargets& branch_targets_of(const ModuleSymbols& module);
   std::filesystem::path initial_plan(const ModuleSymbols& module);
@@ -99,15 +101,16 @@ std::filesystem::path ProbeSession::State::remember(ProbePlan plan, ModuleProbes
   return path;
 }
 
-// A build-id is what a file says of itself, and another file may say the same. So its bytes name
-// what is kept of it; reading them all takes a while and is done once for each state of the file.
+// The build-id is part of the file, and another file may contain the same one. So the names in the
+// cache are hashes of the file's content. Hashing takes a while and is done once for each state of
+// the file.
 std::string ProbeSession::State::find_cached_name(const ModuleSymbols& module) const {
   const std::filesystem::path& path = module.path();
-  // What belongs to somebody else, or lies in a container, is not what the next run should see.
+  // Another user's files, and those in a container, must not affect later runs.
   if (store.looks_below()) return {};
   const std::optional<FileState> state = state_of(path);
   if (!state || !is_ours(*state)) return {};
-  // The module was mapped after the session began: no change since then.
+  // The module was mapped after the session began: the file must not have changed since then.
   if (!is_settled(*state) || state->changed >= began) return {};
   const std::filesystem::path folder = cache_subfolder("plans");
   if (folder.empty()) return {};
@@ -140,7 +143,7 @@ const BranchTargets& ProbeSession::State::branch_targets_of(const ModuleSymbols&
     try {
       branch_targets = BranchTargets::from_bytes(MappedFile(path).bytes());
     } catch (const Error&) {
-      branch_targets.reset();  // Not there yet.
+      branch_targets.reset();  // Not cached yet.
     }
   }
   if (!branch_targets) {
@@ -212,7 +215,7 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
       state_->warnings.push_back(std::move(warning));
     }
     add(state_->initial_plan(module));
-    // Read now, while the target is still busy, what the first recording will need.
+    // Build now, while the target is still busy, the table that the first recording needs.
     module.function_count();
     for (const std::string_view name : module.needed()) {
       beside.push_back(module.path().parent_path() / name);
@@ -231,7 +234,7 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
 
 namespace {
 
-/// Whether an extension's function is its own: not what headers have put into it.
+/// Returns true if a function of an extension is its own, and does not come from a header.
 bool is_of_extension(std::string_view symbol) {
   constexpr std::array<std::string_view, 9> kOfHeaders = {
       "St", "9__gnu_cxx", "3c10", "8pybind11", "2at", "5torch", "6caffe2", "3fmt", "S"};

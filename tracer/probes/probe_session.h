@@ -11,45 +11,46 @@
 
 namespace optrace {
 
-/// The command's side of one traced process: decides what to probe. It never touches the process
-/// itself. The launcher uses it like this:
+/// Decides which functions of one traced process to probe. It runs in the command and never touches
+/// the process. The launcher uses it like this:
 ///
 ///   ProbeSession session(private_folder.path());
 ///   place(session.initial_plans(modules));            // while the target still imports torch
 ///   record(raw);                                      // the call runs
 ///   write_trace(read_recorded_trace(session, raw, meta), path);
 ///
-/// Every plan stays placed: ids in a recording name the plans that it was made with. Not safe for
-/// use by several threads at once; one thread at a time is (a plan thread that was joined).
+/// Every plan stays placed, because ids in a recording refer to the plans that it was made with.
+/// Not safe for concurrent use; several threads may use it in turn (for example a planning thread,
+/// until it is joined).
 class ProbeSession {
  public:
-  /// `scratch_folder` takes the plan files that no cache can hold. It must outlive the session and
-  /// is not emptied by it.
+  /// `scratch_folder` receives the plan files that can't be cached. It must outlive the session,
+  /// which does not empty it.
   explicit ProbeSession(std::filesystem::path scratch_folder);
   ~ProbeSession();
   ProbeSession(const ProbeSession&) = delete;
   ProbeSession& operator=(const ProbeSession&) = delete;
 
-  /// The plans to place before the first recording: at most two for each module, none for a module
-  /// that has nothing worth probing. `modules` are paths of ELF files: torch's libraries and the
-  /// interpreter's (libpython or the executable, whichever holds it); duplicates are fine.
-  /// Throws Error(usage) for a module that is no x86-64 ELF file (the remedy names the processor it
-  /// is for), or is corrupt.
+  /// Returns the plans to place before the first recording: at most one for each module, and none
+  /// for a module without functions worth probing. `modules` are paths of ELF files: torch's
+  /// libraries and the interpreter (libpython or the executable, whichever contains it). Duplicates
+  /// are allowed. Throws Error(usage) for a module that is corrupt or not an x86-64 ELF file (the
+  /// remedy names its processor).
   std::vector<std::filesystem::path> initial_plans(
       const std::vector<std::filesystem::path>& modules);
 
-  /// The plan for a module that was loaded while recording, none of whose functions has run yet;
-  /// empty if it has nothing to do with torch, or a plan already.
+  /// Returns the plan for a module that was loaded while recording, before any of its functions has
+  /// run; empty if it is not related to torch, or has a plan already.
   std::filesystem::path plan_for_loaded(const LoadedModule& module);
 
-  /// The plan that these probes were placed from. Throws Error(failed) if it is none of the
-  /// session's.
+  /// Returns the plan that these probes were placed from. Throws Error(failed) if it is not one of
+  /// the session's.
   const ProbePlan& plan_of(const PlacedProbes& probes) const;
 
-  /// The files of the traced process, as this machine has them.
+  /// The files of the traced process, as they are on this machine.
   ModuleStore& modules();
 
-  /// Sentences that the user should see: a stripped libtorch, a module that has changed on disk.
+  /// Sentences for the user: a stripped libtorch, a module that has changed on disk.
   std::vector<std::string> warnings() const;
 
  private:

@@ -14,7 +14,7 @@ namespace optrace {
 
 namespace {
 
-/// One file is read once, whatever links lead to it.
+/// Resolves links, so that each file is read once.
 std::string resolved_path(const std::filesystem::path& path) {
   std::error_code error;
   const auto resolved = std::filesystem::canonical(path, error);
@@ -63,7 +63,8 @@ const ModuleSymbols& ModuleStore::open(const std::filesystem::path& path) {
 }
 
 const ModuleSymbols* ModuleStore::find(const LoadedModule& module) {
-  // The kernel's vDSO has no file, and what optrace hands over no name; neither calls torch.
+  // The vDSO has no file, and files that optrace passes as descriptors have no name; neither calls
+  // torch.
   if (module.path.empty() || module.path[0] != '/' || module.path.starts_with("/proc/"))
     return nullptr;
   const auto [known, is_new] = recorded_.try_emplace(module.path);

@@ -15,32 +15,32 @@
 
 namespace optrace {
 
-/// ELF files that were opened, each once, for as long as the store lives.
+/// Opens ELF files, each once, and keeps them for its lifetime.
 class ModuleStore {
  public:
-  /// From now on, all paths are those of a process with the root folder `root`: no link and no `..`
-  /// in them leads out of it. What is in there is nobody's whom we trust. Throws Error(failed)
-  /// where it can't be opened.
+  /// From now on, all paths are those of a process with the root folder `root`: links and `..`
+  /// don't lead out of it. All files in it are untrusted. Throws Error(failed) if it can't be
+  /// opened.
   void look_below(const std::filesystem::path& root);
   bool looks_below() const { return static_cast<bool>(root_); }
 
-  /// Whether there is such a regular file.
+  /// Returns true if `path` is a regular file.
   bool has(const std::filesystem::path& path) const;
 
-  /// Throws as ModuleSymbols does.
+  /// Throws like the constructor of ModuleSymbols.
   const ModuleSymbols& open(const std::filesystem::path& path);
 
-  /// The file behind a recorded module; null when it can't be read or is another build by now. Then
-  /// a sentence about it is added to warnings(), once a module.
+  /// Returns the file of a recorded module; null if it can't be read or is another build by now. In
+  /// these cases, adds a sentence to warnings(), once per module.
   const ModuleSymbols* find(const LoadedModule& module);
 
-  /// These, and one for each file that was made smaller while it was read.
+  /// Warnings of find(), and one for each file that was truncated while it was read.
   std::vector<std::string> warnings() const;
 
  private:
   const ModuleSymbols& open_below_root(const std::filesystem::path& path);
 
-  Descriptor root_;  ///< None: ours.
+  Descriptor root_;  ///< Empty: our own root folder.
   /// By resolved path, or, below another root, by device and inode.
   std::map<std::string, std::unique_ptr<ModuleSymbols>> modules_;
   std::map<std::string, const ModuleSymbols*> recorded_;  ///< By recorded path; null: unusable.
@@ -54,15 +54,15 @@ struct LocatedFunction {
   NativeFunction function;
 };
 
-/// Finds the functions that the run-time addresses of one process lie in, and remembers them.
+/// Finds and caches the functions that contain run-time addresses of one process.
 class ProcessMap {
  public:
-  /// Both must outlive the map. Modules may be added to the list meanwhile.
+  /// Both must outlive the map. Modules may be added to the list later.
   ProcessMap(const ModuleList& modules, ModuleStore& store);
 
-  /// The function that a call from just before `return_address` came from: the byte before counts,
-  /// because a call may be a function's last instruction. `.cold` parts count as their functions.
-  /// Null for code that no file holds or nothing names.
+  /// Returns the function that contains the call before `return_address`. Looks up the byte before
+  /// it, because a call may be a function's last instruction. A `.cold` part counts as its
+  /// function. Returns null for code that belongs to no file or to no function.
   const LocatedFunction* caller(std::uint64_t return_address);
 
  private:

@@ -26,8 +26,8 @@ namespace {
 constexpr std::string_view kLacks =
     "What the devices did (kernels, their times) is missing from the trace.";
 
-// Everything but where headers, the sources and the result lie. No -march: a cache may be shared
-// by machines of different kinds.
+// All arguments but the paths of headers, sources and the result. No -march, because machines of
+// different kinds may share a cache.
 constexpr std::array kCompileArguments = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG",
                                           "-pthread"};
 constexpr std::array kLinkArguments = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now", "-pthread",
@@ -41,7 +41,7 @@ class Builder {
   ActivityAgent find_or_build(const std::function<void(std::string_view)>& progress) {
     const auto version = read_file(torch_ / "version.py");
     const auto cuda = version ? value_in(*version, "cuda") : std::nullopt;
-    // Who traces CUDA on a torch without it is told elsewhere.
+    // Tracing CUDA on a torch without it is reported elsewhere.
     if (!cuda) return {};
     const auto compiler = find_compiler();
     if (!compiler) return without(std::string(kNoCompiler));
@@ -68,7 +68,8 @@ class Builder {
     return {.library = {}, .missing = fmt::format("{} {}", kLacks, why), .folder = {}};
   }
 
-  /// What to say when headers are missing; else empty. Notes where they lie.
+  /// Returns a message if headers are missing, else an empty string. Adds the other headers'
+  /// folders to used_.
   std::string missing_headers(const std::string& cuda) {
     std::vector<const DeviceFamily*> missing;
     for (const std::string_view name : {"cupti", "cudart"}) {
@@ -114,7 +115,7 @@ class Builder {
   std::filesystem::path sources_;
   HeaderFolders headers_;
   std::filesystem::path compiler_;
-  std::set<std::filesystem::path> used_;  ///< Folders that have the headers.
+  std::set<std::filesystem::path> used_;  ///< Folders that contain the headers.
 };
 
 }  // namespace

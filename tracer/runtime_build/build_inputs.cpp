@@ -26,7 +26,7 @@ std::filesystem::path resolved(const std::filesystem::path& path) {
   return error ? path : result;
 }
 
-/// Up to `separator`, which goes as well.
+/// Removes the text up to and including `separator`, and returns it without the separator.
 std::string_view cut(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, end);
@@ -37,10 +37,10 @@ std::string_view cut(std::string_view& text, char separator) {
 struct Input {
   std::string hash;
   std::string state;
-  std::filesystem::path path;  ///< Relative: below the packages.
+  std::filesystem::path path;  ///< Relative if it is below the packages.
 };
 
-/// Nothing where the text is no list for a library of this content.
+/// Returns nullopt if the text is not a list for a library with this content.
 std::optional<std::vector<Input>> parse_inputs(std::string_view text, std::string_view library) {
   std::string_view first = cut(text, '\n');
   if (cut(first, ' ') != kFormat || first != library) return std::nullopt;
@@ -64,7 +64,8 @@ std::string text_of(const std::vector<Input>& inputs, std::string_view library) 
   return text;
 }
 
-/// What a driver such as g++ starts to compile; nothing for a compiler that is one program.
+/// Returns the program that a driver such as g++ starts to compile; nullopt for a compiler that is
+/// a single program.
 std::optional<std::filesystem::path> compiler_proper(const std::filesystem::path& folder,
                                                      const std::filesystem::path& compiler) {
   if (run_build_steps({{compiler.string(), "-print-prog-name=cc1plus"}}, 1, folder))
@@ -88,7 +89,7 @@ std::vector<std::string> dependency_arguments(const std::filesystem::path& objec
 
 std::vector<std::filesystem::path> parse_dependencies(std::string_view rule) {
   std::vector<std::filesystem::path> files;
-  // The target ends at the first colon with white space behind it.
+  // The target ends at the first colon that is followed by a space.
   std::size_t at = rule.find(": ");
   if (at == std::string_view::npos) return files;
   std::string name;
@@ -139,7 +140,8 @@ std::string describe_inputs(const std::filesystem::path& library,
     const auto state = state_of(file);
     auto hash = content_hash(file);
     if (!state || !hash || file.string().find('\n') != std::string::npos) return {};
-    // What changed just now could change again without a trace: its bytes are compared.
+    // A file that has just changed could change again without a new state: the next run compares
+    // its content.
     inputs.push_back({std::move(*hash), is_settled(*state) ? text_of(*state) : "new",
                       is_below(file, below) ? file.lexically_relative(below) : file});
   }
@@ -155,7 +157,7 @@ bool inputs_are_the_same(const std::filesystem::path& library,
   const std::filesystem::path below = resolved(packages);
   bool any_new = false;
   for (Input& input : *inputs) {
-    const std::filesystem::path path = below / input.path;  // An absolute path stays itself.
+    const std::filesystem::path path = below / input.path;  // An absolute path stays unchanged.
     const auto state = state_of(path);
     if (!state) return false;
     if (text_of(*state) == input.state) continue;

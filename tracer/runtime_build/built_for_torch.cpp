@@ -29,8 +29,8 @@
 namespace optrace {
 namespace {
 
-// What a compiler reads may be made to keep it busy. The emulated device, the largest, takes less
-// than a tenth of each.
+// Limits, because a compiler's inputs may be crafted to keep it busy. The emulated device, the
+// largest build, takes less than a tenth of each.
 constexpr std::chrono::minutes kPatience{5};
 constexpr rlim_t kMaxSeconds = 300;
 #ifdef __SANITIZE_ADDRESS__
@@ -40,11 +40,11 @@ constexpr rlim_t kMaxMemory = RLIM_INFINITY;
 constexpr rlim_t kMaxMemory = rlim_t{8} << 30;
 #endif
 constexpr rlim_t kMaxOutput = rlim_t{512} << 20;
-// Newer torch needs C++20; a compiler that has no such thing may still build for an older one.
+// Newer torch needs C++20; a compiler without it may still build for an older torch.
 constexpr std::array kStandards = {"-std=c++20", "-std=c++17"};
 constexpr std::size_t kCompilersAtOnce = 2;
 
-/// Where a program of this name is, as a shell would find it.
+/// Returns the path of the program with this name, as a shell would find it.
 std::optional<std::filesystem::path> in_path(const std::string& name) {
   const auto runs = [](const std::filesystem::path& path) {
     std::error_code error;
@@ -63,10 +63,11 @@ std::optional<std::filesystem::path> in_path(const std::string& name) {
   return std::nullopt;
 }
 
-/// The first line that says what is wrong, of what a compiler or linker said.
+/// Returns the first line of a compiler's or linker's output that describes an error.
 std::string first_error(const std::string& said) {
   constexpr std::size_t kLongest = 300;
-  // "error: ld returned 1 exit status" is the compiler's; the linker said more before it.
+  // "error: ld returned 1 exit status" comes from the compiler; the linker's own message precedes
+  // it.
   for (const std::string_view mark : {"error: ", "undefined reference", "ld: "}) {
     for (std::size_t at = said.find(mark); at != std::string::npos; at = said.find(mark, at + 1)) {
       const std::string line = said.substr(at, std::min(said.find('\n', at), said.size()) - at);
@@ -76,10 +77,10 @@ std::string first_error(const std::string& said) {
   return said.substr(0, std::min(said.find('\n'), kLongest));
 }
 
-/// A step that runs; ended with the object.
+/// A running step. The destructor ends it.
 class RunningStep {
  public:
-  /// Throws Error where it can't be started.
+  /// Throws Error if it can't be started.
   RunningStep(std::size_t number, const BuildStep& step, const std::filesystem::path& folder)
       : number_(number), output_(folder / fmt::format("said-{}", number)) {
     const Descriptor output(
@@ -99,7 +100,7 @@ class RunningStep {
     end_ = std::chrono::steady_clock::now() + kPatience;
   }
 
-  /// True once it ended, or ran too long.
+  /// Returns true once the step has ended, or has run too long.
   bool ended(std::chrono::milliseconds limit) {
     status_ = child_->wait_for(limit);
     return status_ || std::chrono::steady_clock::now() >= end_;
@@ -188,7 +189,7 @@ std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
         running.emplace_back(next, steps[next], folder);
         ++next;
       }
-      // Short, as one of the others may have ended.
+      // Short, because another step may have ended.
       const std::chrono::milliseconds limit(running.size() == 1 ? 100 : 10);
       for (auto step = running.begin(); step != running.end();) {
         const bool ended = step->ended(limit);
@@ -220,7 +221,7 @@ std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder,
 
 namespace {
 
-/// Why a library that was built from these is nothing for later runs.
+/// Returns why a library with these inputs can't be used in later runs; empty if it can.
 std::string distrust_of_any(const std::vector<std::filesystem::path>& inputs) {
   for (const auto& input : inputs)
     if (std::string wrong = distrust_of(input); !wrong.empty()) return wrong;
@@ -249,12 +250,12 @@ BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
   if (!built.not_kept.empty() || list.empty()) return built;
   try {
     const auto kept = place.cache / place.name;
-    // The list tells which library it is for: without it nobody uses the library.
+    // The list identifies its library: without the list, the library is not used.
     write_file(kept, read_file(built.path).value_or(""));
     write_file(inputs_path(kept), list);
     return {.path = kept, .failure = {}, .folder = {}, .not_kept = {}};
   } catch (const Error&) {
-    return built;  // A full disk costs the same time again in the next run, nothing else.
+    return built;  // E.g. a full disk. The next run builds again.
   }
 }
 

@@ -26,11 +26,11 @@ namespace {
 constexpr std::string_view kLacks =
     "What CUDA's libraries were asked for (sizes, types, engines) is missing from the trace.";
 
-// Whose calls are recorded. The driver's and the runtime's are CUPTI's to tell.
+// The libraries whose calls are recorded. CUPTI reports those of the driver and the runtime.
 constexpr std::array kFamilies = {"cublas", "cublaslt", "cudnn",    "cufft",
                                   "curand", "cusolver", "cusparse", "nccl"};
 
-// What those that are written by hand consist of.
+// The sources that are written by hand.
 constexpr std::array kSources = {
     "in_process/cuda_calls/cuda_calls.cpp",        "in_process/cuda_calls/cublaslt_calls.cpp",
     "in_process/cuda_calls/cudnn_graph_calls.cpp", "emulated_device/libraries/cublaslt_product.cpp",
@@ -39,14 +39,15 @@ constexpr std::array kSources = {
 
 constexpr std::size_t kCompilersAtOnce = 4;
 
-/// C++17 is what the emulated device is written in.
+/// The emulated device is written in C++17.
 const std::vector<std::string>& compile_arguments() {
   static const std::vector<std::string> arguments{
       "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wno-deprecated-declarations"};
   return arguments;
 }
 
-// Names that the emulated device has too must be this library's own: a dry run has both.
+// A dry run also has the emulated device, so symbols that both define must bind to this library's
+// own.
 const std::vector<std::string>& link_arguments() {
   static const std::vector<std::string> arguments{"-shared", "-Wl,-Bsymbolic", "-Wl,-z,nodelete",
                                                   "-Wl,-z,now", "-Wl,--no-undefined"};
@@ -64,7 +65,7 @@ class Builder {
   CudaCallsAgent find_or_build(const std::function<void(std::string_view)>& progress) {
     const auto version = read_file(torch_ / "version.py");
     const auto cuda = version ? value_in(*version, "cuda") : std::nullopt;
-    // Who traces CUDA on a torch without it is told elsewhere.
+    // Tracing CUDA on a torch without it is reported elsewhere.
     if (!cuda) return {};
     const auto compiler = find_compiler();
     if (!compiler) return without(std::string(kNoCompiler));
@@ -91,7 +92,8 @@ class Builder {
     return {.library = {}, .missing = fmt::format("{} {}", kLacks, why), .folder = {}};
   }
 
-  /// What to say when headers are missing; else empty. Notes where they lie.
+  /// Returns a message if headers are missing, else an empty string. Adds the other headers'
+  /// folders to used_.
   std::string missing_headers(const std::string& cuda) {
     std::vector<const DeviceFamily*> missing;
     std::set<const DeviceFamily*> needed{device_family("cudart"), device_family("cublaslt"),
@@ -145,7 +147,7 @@ class Builder {
     return step;
   }
 
-  /// Everything into `folder`, the library as `result`.
+  /// Builds everything in `folder`, and the library as `result`.
   std::optional<BuildFailure> make(const std::filesystem::path& folder,
                                    const std::filesystem::path& result) const {
     std::vector<BuildStep> generate;
@@ -198,7 +200,7 @@ class Builder {
   HeaderFolders headers_;
   std::filesystem::path compiler_;
   std::vector<DeviceLibrary> libraries_;
-  std::set<std::filesystem::path> used_;  ///< Folders that have the families' headers.
+  std::set<std::filesystem::path> used_;  ///< Folders that contain the families' headers.
 };
 
 }  // namespace

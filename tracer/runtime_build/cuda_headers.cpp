@@ -17,7 +17,7 @@ void add_folder(const std::filesystem::path& folder, std::vector<std::filesystem
   if (std::filesystem::is_directory(folder, error)) folders.push_back(folder);
 }
 
-// Where headers that were not found were looked for.
+// Returns a description of the places that were searched for headers.
 std::string looked_for_headers() {
   std::string places;
   for (const auto& folder : system_header_folders())

@@ -11,27 +11,28 @@
 
 namespace optrace {
 
-// The headers of CUDA's libraries, against which is built what works with them for the torch at
-// hand: the nvidia wheels beside that torch bring them.
+// The headers of CUDA's libraries, against which the libraries for CUDA are built. The nvidia
+// wheels beside a torch contain them.
 
-/// What torch's version.py says of `name`: "12.4" of `cuda: Optional[str] = '12.4'`; nothing for
-/// None.
+/// Returns the value of `name` in torch's version.py: "12.4" for `cuda: Optional[str] = '12.4'`;
+/// nullopt for None.
 std::optional<std::string> value_in(const std::string& version_file, std::string_view name);
 
-/// Where to look for headers that no wheel brings: where $CUDA_HOME says, or the usual places.
+/// Returns the folders for headers that are in no wheel: that of $CUDA_HOME, or else the usual
+/// ones.
 std::vector<std::filesystem::path> system_header_folders();
 
-/// Where the headers of CUDA's libraries are.
+/// The folders that contain the headers of CUDA's libraries.
 class HeaderFolders {
  public:
-  /// `torch_folder`: site-packages/torch.
+  /// `torch_folder` is site-packages/torch.
   explicit HeaderFolders(const std::filesystem::path& torch_folder);
 
-  /// The folder that has `header`: a wheel's, else the system's.
+  /// Returns the folder that contains `header`: a wheel's, else the system's.
   std::optional<std::filesystem::path> folder_of(std::string_view header) const;
 
-  /// The compiler's arguments, when the headers of the families lie in `used`: the wheels' folders
-  /// before everything, those of the system only where a header comes from there.
+  /// Returns the compiler's arguments if the headers of the families lie in `used`: the wheels'
+  /// folders, before all others, and the system's folders that are in `used`.
   std::vector<std::string> arguments(const std::set<std::filesystem::path>& used) const;
 
  private:
@@ -39,14 +40,15 @@ class HeaderFolders {
   std::vector<std::filesystem::path> system_;
 };
 
-/// What torch itself asks pip for, "nvidia-cublas-cu12==12.4.5.8", of the wheel that brings the
-/// headers of `family`; else as it is called for that version of CUDA.
+/// Returns torch's own pip requirement, "nvidia-cublas-cu12==12.4.5.8", for the wheel with the
+/// headers of `family`; without one, the wheel's name for that version of CUDA.
 std::string requirement(const std::filesystem::path& torch_folder, const DeviceFamily& family,
                         const std::string& cuda);
 
-/// What to say of families whose headers were not found, at least one: which headers, where they
-/// were looked for, and what pip is to install for that version of CUDA. "cupti.h is neither in the
-/// nvidia wheels beside torch nor in /usr/include: pip install 'nvidia-cuda-cupti-cu12==12.4.127'".
+/// Returns a message about the families, at least one, whose headers were not found: the headers,
+/// the places that were searched, and the pip command for that version of CUDA. "cupti.h is neither
+/// in the nvidia wheels beside torch nor in /usr/include: pip install
+/// 'nvidia-cuda-cupti-cu12==12.4.127'".
 std::string lacking_headers(const std::vector<const DeviceFamily*>& families,
                             const std::filesystem::path& torch_folder, const std::string& cuda);
 

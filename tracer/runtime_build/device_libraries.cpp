@@ -67,7 +67,7 @@ std::vector<DeviceLibrary> device_libraries(const std::vector<std::filesystem::p
 }
 
 std::string version_script(const DeviceLibrary& library) {
-  // The version of whatever else the library has: the one that is named like the file.
+  // The version of all other functions of the library: the one that is named like the file.
   std::string main;
   for (const auto& [version, functions] : library.functions)
     if (!version.empty() && (main.empty() || version == library.soname)) main = version;

@@ -27,13 +27,13 @@
 namespace optrace {
 namespace {
 
-// What a dry run's processes, and their children, have in their environment.
+// Environment variables of a dry run's processes and their children.
 constexpr const char* kPreload = "LD_PRELOAD";
 constexpr const char* kModel = "OPTRACE_DRY_RUN";
 constexpr const char* kDevices = "OPTRACE_DRY_RUN_DEVICES";
 
-constexpr int kAnswerDescriptor = 3;  // The pipe's number in the Python that is asked.
-// Standard output may have been written to by what site imports; nothing that is imported stays.
+constexpr int kAnswerDescriptor = 3;  // The pipe's descriptor number in that Python.
+// Answers through a pipe, because modules that `site` imports may have written to standard output.
 // Nothing may be imported from the current folder, which comes first with -c; sys is built in.
 constexpr const char* kQuestion =
     "import sys\n"
@@ -42,7 +42,7 @@ constexpr const char* kQuestion =
     "found = importlib.util.find_spec('torch')\n"
     "os.write(3, os.fsencode(os.path.dirname(found.origin)) if found and found.origin else b'')\n";
 
-/// What a Python writes to a pipe until it closes it.
+/// Returns everything that a Python writes to a pipe until it closes it.
 std::string read_all(const Descriptor& pipe) {
   constexpr std::size_t kLongest = 4096;
   constexpr std::chrono::seconds kPatience{60};
@@ -61,7 +61,7 @@ std::string read_all(const Descriptor& pipe) {
   return text;
 }
 
-/// site-packages/torch of a Python; empty where there is none, or no Python.
+/// Returns site-packages/torch of a Python; empty if it has no torch, or is no Python.
 std::filesystem::path find_torch(const std::filesystem::path& python) {
   std::array<int, 2> numbers{};
   if (::pipe2(numbers.data(), O_CLOEXEC) != 0) return {};
@@ -69,8 +69,9 @@ std::filesystem::path find_torch(const std::filesystem::path& python) {
   Descriptor theirs(numbers[1]);
   const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   try {
-    // The environment stays, which may say where torch is (PYTHONPATH, the user's site-packages);
-    // an empty part of PYTHONPATH means the working folder. The Python is named from there.
+    // The environment is kept, because it may define where torch is (PYTHONPATH, the user's
+    // site-packages). An empty entry in PYTHONPATH means the working folder, which is therefore
+    // changed; the path of the Python must not depend on it.
     const bool is_path = python.has_parent_path();
     ChildProcess child(
         {.arguments = {(is_path ? std::filesystem::absolute(python) : python).string(), "-c",
@@ -89,7 +90,8 @@ std::filesystem::path find_torch(const std::filesystem::path& python) {
   }
 }
 
-/// The products whose names begin most like that one; a few where none does.
+/// Returns the products whose names have the longest common prefix with that one; a few if none
+/// has.
 std::vector<std::string> models_like(const std::string& wanted) {
   constexpr std::size_t kMost = 12;
   const std::string key = emulated::model_key(wanted.substr(0, wanted.find(',')));
@@ -137,7 +139,7 @@ std::string usual_gpu_model() {
 bool has_gpu() {
   std::error_code ignored;
   return std::filesystem::exists("/dev/nvidiactl", ignored) ||
-         std::filesystem::exists("/dev/dxg", ignored);  // Windows' Linux has the latter.
+         std::filesystem::exists("/dev/dxg", ignored);  // WSL has the latter.
 }
 
 std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
@@ -148,7 +150,7 @@ std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
   return {{kPreload, std::move(preload)},
           {kModel, part.model},
           {kDevices, std::to_string(part.devices)},
-          // Triton's own way to the driver.
+          // Triton finds the driver by this variable.
           {"TRITON_LIBCUDA_PATH", emulation.libraries.front().parent_path().string()}};
 }
 

@@ -14,21 +14,23 @@
 
 namespace optrace {
 
-/// What to emulate in place of a GPU.
+/// The GPUs to emulate.
 struct EmulatedPart {
-  std::string model;     ///< "sm_90", "rtx-4090" or "sm_89,sms=128": docs/cuda.md.
-  unsigned devices = 1;  ///< How many of it.
+  std::string model;     ///< "sm_90", "rtx-4090" or "sm_89,sms=128" (docs/cuda.md).
+  unsigned devices = 1;  ///< Number of GPUs.
 };
 
-/// What can be emulated, by architecture and by product, and what is taken where neither is named.
+/// Returns the architectures that can be emulated.
 std::vector<std::string> emulated_architectures();
+/// Returns the products that can be emulated.
 std::vector<std::string> emulated_gpu_models();
+/// Returns the model to emulate if none is named.
 std::string usual_gpu_model();
 
-/// Throws Error(usage) for what no GPU model is or has as a setting.
+/// Throws Error(usage) unless `model` is a GPU model with valid settings.
 void require_gpu_model(const std::string& model);
 
-/// Whether this machine has an NVIDIA driver that CUDA programs could use.
+/// Returns true if this machine has an NVIDIA driver that CUDA programs could use.
 bool has_gpu();
 
 /// A process in which CUDA's libraries are replaced by the emulated device's.
@@ -36,22 +38,23 @@ struct DryRun {
   EmulatedPart part;
   DeviceEmulation emulation;
 
-  /// What the process's environment needs on top of ours: its children are dry then, too.
+  /// Returns the variables that the process's environment needs in addition to ours. Its children
+  /// inherit the dry run.
   std::vector<std::pair<std::string, std::string>> environment() const;
 };
 
-/// Finds or builds the emulated device for the torch that `python` imports. Nothing where the
-/// Python does not run or has no torch: starting it will say so. Throws Error(usage) for a torch
-/// that can't run dry, with the reason, and Error(interrupted) after a signal.
+/// Finds or builds the emulated device for the torch that `python` imports. Returns nullopt if the
+/// Python does not run or has no torch, which starting it will report. Throws Error(usage) with the
+/// reason for a torch that can't run dry, and Error(interrupted) after a signal.
 std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const EmulatedPart& part,
                                       const std::function<void(std::string_view)>& progress);
 
-/// The dry run that a running process is part of, by its own word (its environment, and what it has
-/// mapped).
+/// Returns the dry run that a running process belongs to, according to its own environment and
+/// mappings.
 std::optional<DryRun> dry_run_of(const RunningProcess& process);
 
-/// Adds to a trace's meta what the report has to know: meta["dry_run"], and a warning for each
-/// function of CUDA's that was called and is not emulated.
+/// Adds the report's data to a trace's meta: meta["dry_run"], and a warning for each CUDA function
+/// that was called and is not emulated.
 void describe_dry_run(const DryRun& dry_run, Trace& trace);
 
 }  // namespace optrace

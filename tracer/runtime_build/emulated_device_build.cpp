@@ -32,25 +32,25 @@ namespace optrace {
 namespace {
 
 constexpr std::string_view kDeviceLibrary = "liboptrace_device.so";
-/// In a finished folder: the libraries, one a line, in the order of preloading.
+/// Name of the file in a finished folder that lists the libraries, one per line, in preload order.
 constexpr std::string_view kList = "libraries";
 constexpr std::size_t kCompilersAtOnce = 2;
 
-// Everything but where headers, sources and results lie. No -march: a cache may be shared by
-// machines of different kinds. What is deprecated must be there as well as anything else.
+// All arguments but the paths of headers, sources and results. No -march, because machines of
+// different kinds may share a cache. Deprecated functions must be defined like all others.
 constexpr std::array kCompileArguments = {"-std=c++17", "-O1", "-fPIC", "-DNDEBUG",
                                           "-Wno-deprecated-declarations"};
 constexpr std::array kLinkArguments = {"-shared",
-                                       // What is inside of them is no frame of anybody's.
+                                       // Their functions are never shown as frames.
                                        "-Wl,--strip-all", "-Wl,-z,nodelete", "-Wl,-z,now",
                                        "-Wl,-z,defs", "-Wl,--as-needed", "-Wl,-rpath,$ORIGIN",
                                        "-Wl,--no-undefined-version"};
 
-// What the device's library gives to the others. Nothing of the C++ library's: that would take the
-// place of the process's own.
+// The symbols that the device's library exports to the others. None of the C++ library's, which
+// would replace the process's own.
 constexpr std::string_view kDeviceExports =
     "{\n  global:\n    optrace_*;\n    _ZN7optrace*;\n    _ZNK7optrace*;\n    _ZT[ISV]N7optrace*;\n"
-    // Found in the place of libc10's: device_contents.cpp.
+    // Replaces libc10's function: device_contents.cpp.
     "    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;\n"
     "  local: *;\n};\n";
 
@@ -59,14 +59,14 @@ bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(path, error);
 }
 
-/// Size and time of a file, which change when another one is installed in its place.
+/// Returns path, size and time of a file. They change when another file is installed in its place.
 std::string identity_of_file(const std::filesystem::path& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return fmt::format("{} missing", path.string());
   return fmt::format("{} {} {}", path.string(), status.st_size, status.st_mtim.tv_sec);
 }
 
-/// The major version of the CUDA runtime's headers: 12 of CUDART_VERSION 12040.
+/// Returns the major version of the CUDA runtime's headers: 12 for CUDART_VERSION 12040.
 std::optional<int> major_version_of(const std::filesystem::path& runtime_header) {
   const std::string text = read_file(runtime_header).value_or("");
   constexpr std::string_view kMacro = "#define CUDART_VERSION";
@@ -75,7 +75,7 @@ std::optional<int> major_version_of(const std::filesystem::path& runtime_header)
   return std::atoi(text.c_str() + at + kMacro.size()) / 1000;
 }
 
-/// A new folder beside the finished ones, gone with the object unless it got its name.
+/// A new folder beside the finished ones. The destructor removes it unless name() succeeded.
 class NewFolder {
  public:
   explicit NewFolder(const std::filesystem::path& parent) {
@@ -93,7 +93,7 @@ class NewFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// False where there is one of that name by now.
+  /// Renames the folder. Returns false if there is one of that name already.
   bool name(const std::filesystem::path& path) {
     if (std::rename(path_.c_str(), path.c_str()) != 0) return false;
     path_.clear();
@@ -166,7 +166,7 @@ class Builder {
     return key.hex();
   }
 
-  /// What an earlier run left; nothing if any of it is gone.
+  /// Returns the result of an earlier run; nullopt if any of its files is missing.
   static std::optional<DeviceEmulation> finished_in(const std::filesystem::path& folder) {
     std::ifstream list(folder / kList);
     DeviceEmulation emulation;
@@ -178,7 +178,8 @@ class Builder {
     return emulation;
   }
 
-  /// What to say when headers are missing or another CUDA's; else empty. Notes where they lie.
+  /// Returns a message if headers are missing or belong to another CUDA version, else an empty
+  /// string. Adds the other headers' folders to used_.
   std::string missing_headers(const std::string& cuda) {
     std::vector<const DeviceFamily*> missing;
     for (const DeviceLibrary& library : libraries_) {
@@ -206,15 +207,15 @@ class Builder {
     return {};
   }
 
-  /// The source files of the device itself.
+  /// Returns the source files of the device itself.
   std::vector<std::filesystem::path> device_sources() const { return sources("device", "device"); }
 
-  /// The source files of a family of libraries.
+  /// Returns the source files of a family of libraries.
   std::vector<std::filesystem::path> sources_of(std::string_view family) const {
     return sources("libraries", family);
   }
 
-  /// NAME.cpp and NAME_*.cpp of a folder.
+  /// Returns NAME.cpp and NAME_*.cpp in a folder.
   std::vector<std::filesystem::path> sources(std::string_view folder, std::string_view name) const {
     std::vector<std::filesystem::path> found;
     std::error_code error;
@@ -270,13 +271,14 @@ class Builder {
     file.commit();
   }
 
-  /// Everything into `folder`, the libraries into a folder of it that is named as the cache's.
+  /// Builds everything in `folder`, and the libraries in a subfolder with the name of the cache's
+  /// folder.
   std::optional<BuildFailure> make(const std::filesystem::path& folder) const {
     const std::filesystem::path result = folder / kEmulatedDevicesFolder;
     std::filesystem::create_directory(result);
     std::vector<BuildStep> generate;
     std::vector<BuildStep> compile;
-    std::vector<std::string> compiled;  // The names of the sources.
+    std::vector<std::string> compiled;  // Names of the sources.
     std::map<std::string, std::vector<std::filesystem::path>> objects;
     for (const auto& source : device_sources()) {
       const auto object = folder / source.filename().replace_extension(".o");
@@ -314,7 +316,8 @@ class Builder {
       return failure;
     }
 
-    // What lies below comes first: the device, the driver, the runtime, and then all that use them.
+    // Links in the order of dependencies: the device, the driver, the runtime, and then their
+    // users.
     write(folder / "device.script", kDeviceExports);
     std::vector<std::filesystem::path> below{result / kDeviceLibrary};
     if (auto failure = run_build_steps(
@@ -337,27 +340,27 @@ class Builder {
       if (auto failure = run_build_steps(link, kCompilersAtOnce, folder)) return failure;
       below.insert(below.end(), linked.begin(), linked.end());
     }
-    // What a linker looks for: Triton links what it launches kernels with against -lcuda.
+    // A linker looks for this name: Triton links its kernel launchers with -lcuda.
     if (is_there(result / "libcuda.so.1"))
       std::filesystem::copy(result / "libcuda.so.1", result / "libcuda.so");
     return std::nullopt;
   }
 
-  // What was built, in the cache; nothing where it can't be kept there.
+  // Caches the result. Returns nullopt if it can't be cached.
   static std::optional<DeviceEmulation> keep(const std::filesystem::path& result,
                                              const std::filesystem::path& cache,
                                              const std::string& key) {
     try {
       NewFolder kept(cache);
       std::filesystem::copy(result, kept.path());
-      // Another process may have been faster; of a folder that somebody emptied nothing is left.
+      // Another process may have been faster. A folder with missing files is replaced.
       if (!kept.name(cache / key) && !finished_in(cache / key)) {
         std::filesystem::remove_all(cache / key);
         kept.name(cache / key);
       }
       return finished_in(cache / key);
     } catch (const std::exception&) {
-      return std::nullopt;  // A full disk costs the same time again in the next run, nothing else.
+      return std::nullopt;  // E.g. a full disk. The next run builds again.
     }
   }
 
@@ -383,7 +386,7 @@ class Builder {
   HeaderFolders headers_;
   std::filesystem::path compiler_;
   std::vector<DeviceLibrary> libraries_;
-  std::set<std::filesystem::path> used_;  ///< Folders that have the families' headers.
+  std::set<std::filesystem::path> used_;  ///< Folders that contain the families' headers.
 };
 
 }  // namespace

@@ -26,14 +26,14 @@ constexpr std::string_view kLacks =
 constexpr std::array kSources = {"op_records.cpp", "library_calls.cpp", "blas_calls.cpp",
                                  "onednn_calls.cpp"};
 
-// Everything but where torch, the sources and the result lie. No -march: a cache may be shared by
-// machines of different kinds.
+// All arguments but the paths of torch, sources and the result. No -march, because machines of
+// different kinds may share a cache.
 constexpr std::array kCompileArguments = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG"};
 constexpr std::array kLinkArguments = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now",
                                        "-Wl,--no-as-needed"};
 
-/// The value of _GLIBCXX_USE_CXX11_ABI that torch was built with, told by how libc10's own
-/// functions spell std::string; nothing if that is no torch.
+/// Returns the value of _GLIBCXX_USE_CXX11_ABI that torch was built with, derived from the mangled
+/// std::string in libc10's own functions; nullopt if that is no torch.
 std::optional<int> string_abi(const std::filesystem::path& torch_folder) {
   try {
     const MappedFile library(torch_folder / "lib" / "libc10.so");
@@ -122,7 +122,7 @@ class Builder {
                           include.string(), "-I", sources_.string()});
     for (const char* const source : kSources)
       build.sources.push_back(sources_ / "tracer/in_process/op_records" / source);
-    // Named so that the process's own are found: nothing else makes them visible.
+    // Linked, so that the process's own libraries are found: nothing else makes them visible.
     for (const char* const torch_library : {"libc10.so", "libtorch_cpu.so"})
       build.link.push_back((torch_ / "lib" / torch_library).string());
     return build;

@@ -15,23 +15,24 @@ namespace optrace {
 /// torch.
 struct OpAgent {
   std::filesystem::path library;  ///< Empty if there is none.
-  std::string missing;  ///< Then: why, and how to get one, in sentences for a trace's warnings.
-  std::shared_ptr<const PrivateFolder> folder;  ///< Holds the library where no cache can.
-  std::string not_kept;                         ///< As BuiltLibrary has it.
+  /// If there is none: the reason and the remedy, in sentences for a trace's warnings.
+  std::string missing;
+  std::shared_ptr<const PrivateFolder> folder;  ///< Contains a library that can't be cached.
+  std::string not_kept;                         ///< As in BuiltLibrary.
 };
 
-/// The op-record agent for the torch in `torch_folder` (site-packages/torch), from the user's cache
-/// or, the first time, built with the user's C++ compiler ($CXX, else g++, c++ or clang++), which
-/// takes about ten seconds; `progress` is told then. Cached by what it depends on: torch's version
-/// and build, the C++ library's ABI that it uses, the compiler, the agent's own source, and the
-/// contents of all headers that were read. What
-/// can't be built is no error but says what is missing.
-/// Throws Error(interrupted) after a signal, if an InterruptGuard lives.
+/// Returns the op-record agent for the torch in `torch_folder` (site-packages/torch), from the
+/// user's cache. The first time, it is built with the user's C++ compiler ($CXX, else g++, c++ or
+/// clang++), which takes about ten seconds and is reported to `progress`. A cached agent is used
+/// only if all that it depends on is unchanged: torch's version and build, the C++ library's ABI
+/// that it uses, the compiler, the agent's own source, and the contents of all headers that were
+/// read. If it can't be built, `missing` has the reason. Throws Error(interrupted) after a signal,
+/// if an InterruptGuard lives.
 OpAgent find_or_build_op_agent(const std::filesystem::path& torch_folder,
                                const std::function<void(std::string_view)>& progress);
 
-/// The ops (`aten::add.Tensor`) whose calls are among these op records, each once, sorted. What is
-/// no record is passed over.
+/// Returns the ops (`aten::add.Tensor`) whose calls occur in these op records, sorted and unique.
+/// Strings that are not records are ignored.
 std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records);
 
 }  // namespace optrace

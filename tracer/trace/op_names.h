@@ -11,21 +11,22 @@
 
 namespace optrace {
 
-/// The ops that op records are of. Records are hostile: one that is of no call has no name.
+/// Maps op records to ops. Records are untrusted; one that does not describe a call has no name.
 class OpNames {
  public:
   struct Op {
-    /// `aten::add.Tensor`, or what else RecordFunction names (a custom autograd function).
+    /// `aten::add.Tensor`, or another name given to RecordFunction (a custom autograd function).
     std::string name;
-    /// The record that was the first of the same op to be asked for; kNone for what is no
-    /// dispatcher's op: it has no schema.
+    /// The record of the same op that at() was first called with; kNone without a schema, which
+    /// means that it is not a dispatcher op.
     std::uint32_t first = kNone;
   };
 
-  /// By their numbers. They must outlive this, and may get more: one that is empty is yet to come.
+  /// `records` is indexed by record number. It must outlive this object and may grow. An empty
+  /// record counts as not yet received.
   explicit OpNames(const std::vector<std::string>& records) : records_(records) {}
 
-  /// Valid as long as this is.
+  /// The result is valid as long as this object.
   const Op& at(std::uint32_t record);
 
  private:

@@ -11,14 +11,14 @@
 namespace optrace {
 namespace {
 
-constexpr std::uint32_t kInstructionUnit = 2;  // Bytes; what 3.11 and later count in.
+constexpr std::uint32_t kInstructionUnit = 2;  // In bytes; 3.11 and later count in these units.
 constexpr std::int64_t kMaxLines = std::numeric_limits<std::int32_t>::max();
 
 std::uint32_t sane(std::int64_t number) {
   return number < 1 || number > kMaxLines ? 0 : static_cast<std::uint32_t>(number);
 }
 
-/// Takes bytes from the front. At the end it gives zeros, and says so.
+/// Reads bytes from the front. Past the end, it returns zeros and ran_out() is true.
 class Bytes {
  public:
   explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
@@ -33,7 +33,7 @@ class Bytes {
     bytes_.remove_prefix(1);
     return byte;
   }
-  /// Six bits in each byte, lowest first; a seventh says that there are more.
+  /// Six bits per byte, lowest first; the seventh bit is set if more bytes follow.
   std::int64_t number() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 36; shift += 6) {
@@ -55,14 +55,14 @@ class Bytes {
   bool short_ = false;
 };
 
-// One entry of a table: so many bytes of instructions stand there.
+// One entry of a table: the number of instruction bytes at a position.
 struct Entry {
   std::uint64_t bytes = 0;
   CodePosition position{};
 };
 
 // 3.11 and later: Objects/locations.md (InternalDocs/code_objects.md) of CPython. The first byte
-// has a form and a length; what follows depends on the form.
+// has a form and a length; the rest depends on the form.
 std::optional<Entry> next_location(Bytes& bytes, std::int64_t& line) {
   constexpr unsigned kOneLine = 10;
   constexpr unsigned kNoColumns = 13;
@@ -88,7 +88,7 @@ std::optional<Entry> next_location(Bytes& bytes, std::int64_t& line) {
   } else if (form == kLong) {
     line += bytes.signed_number();
     lines = bytes.number();
-    position.column = sane(bytes.number());  // One more than the column, 0 for none.
+    position.column = sane(bytes.number());  // The column plus one, 0 for none.
     position.end_column = sane(bytes.number());
   }
   position.line = sane(line);
@@ -99,7 +99,7 @@ std::optional<Entry> next_location(Bytes& bytes, std::int64_t& line) {
   return entry;
 }
 
-// 3.10: Objects/lnotab_notes.txt. Pairs of bytes: instructions, lines; -128 lines for no line.
+// 3.10: Objects/lnotab_notes.txt. Pairs of bytes: instruction bytes, line delta; -128 for no line.
 Entry next_pair(Bytes& bytes, std::int64_t& line) {
   constexpr std::int8_t kNoLine = -128;
   Entry entry{bytes.next()};
@@ -145,7 +145,7 @@ void PythonPositions::read_table(Code& code) {
       code.pieces.push_back({static_cast<std::uint32_t>(at), number_of(position)});
   };
   if (code.minor_version < 10) {
-    // 3.9: pairs as in 3.10, but a pair's lines begin behind its instructions.
+    // 3.9: pairs as in 3.10, but the line delta applies after the pair's instructions.
     while (!bytes.empty()) {
       const std::uint8_t size = bytes.next();
       add(size, {.line = sane(line)});

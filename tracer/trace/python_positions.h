@@ -11,7 +11,8 @@ namespace optrace {
 
 struct Trace;
 
-/// A piece of Python source. All from 1, columns in bytes of UTF-8, the end exclusive; 0: unknown.
+/// A range of Python source. All values count from 1; 0 is unknown. Columns count UTF-8 bytes, and
+/// the end is exclusive.
 struct CodePosition {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
@@ -20,35 +21,36 @@ struct CodePosition {
   auto operator<=>(const CodePosition&) const = default;
 };
 
-/// The positions that code objects give for their instructions, each with a number, so that
-/// what is counted by position need compare only that.
+/// Numbers the source positions that code objects define for their instructions, so that code that
+/// counts by position only compares numbers.
 class PythonPositions {
  public:
   PythonPositions();
 
-  /// What a recording says of the next function, from 0: the bytes of co_lnotab (3.9) or
-  /// co_linetable. Bytes that make no sense give no positions.
+  /// Adds the next function of a recording, starting at 0. `table` is co_lnotab (3.9) or
+  /// co_linetable. A malformed table yields no positions.
   void add_function(std::uint32_t minor_version, std::uint32_t first_line,
                     std::span<const std::byte> table);
 
-  /// The number of the position of the instruction `offset` bytes into a function's; 0: unknown.
+  /// Returns the number of the position at byte `offset` of a function's instructions; 0 if
+  /// unknown.
   std::uint32_t at(std::uint64_t function, std::uint32_t offset);
 
-  /// The number of a position of which the line alone is known; 0 for line 0.
+  /// Returns the number of a position with a known line only; 0 for line 0.
   std::uint32_t of_line(std::uint32_t line);
 
-  /// By its number.
+  /// Returns the position with this number.
   const CodePosition& operator[](std::uint32_t number) const { return positions_[number]; }
 
  private:
   struct Piece {
-    std::uint32_t end;  // The offset behind its last instruction.
+    std::uint32_t end;  // The offset after its last instruction.
     std::uint32_t position;
   };
   struct Code {
     std::uint32_t minor_version = 0;
     std::uint32_t first_line = 0;
-    std::string table;  // Until it is read.
+    std::string table;  // Cleared when it is read.
     std::vector<Piece> pieces;
   };
 
@@ -60,8 +62,7 @@ class PythonPositions {
   std::map<CodePosition, std::uint32_t> numbers_;
 };
 
-/// Puts positions in the place of their numbers, which the `line` of paths and events was until
-/// now.
+/// Replaces position numbers in `line` of paths and events by the positions.
 void resolve_positions(Trace& trace, const PythonPositions& positions);
 
 }  // namespace optrace

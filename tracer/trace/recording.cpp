@@ -35,7 +35,7 @@ std::string hex(std::span<const std::uint8_t> bytes) {
   return text;
 }
 
-/// Takes a T and then texts from the front of a section.
+/// Reads a T and then texts from the front of a section.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -162,7 +162,7 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
     }
     case SectionKind::op_record: {
       recording::OpRecord raw{};
-      constexpr std::uint32_t kMaxRecords = 1U << 21;  // 64 MiB of empty texts.
+      constexpr std::uint32_t kMaxRecords = 1U << 21;  // 64 MiB of empty strings.
       if (!cursor.take(raw) || raw.id >= kMaxRecords) malformed("an op record is malformed");
       if (raw.id >= op_records.size()) op_records.resize(raw.id + 1);
       const auto text = cursor.rest();
@@ -280,7 +280,7 @@ std::uint64_t Recording::nanoseconds(std::uint64_t ticks) const {
           : 0.0;
   const double result =
       static_cast<double>(ticks - header_.start_ticks) / span_ticks * span_nanoseconds;
-  // A time-stamp counter that is far off must not overflow the conversion.
+  // A wrong time-stamp counter must not overflow the conversion.
   constexpr double kMost = 9e18;
   return static_cast<std::uint64_t>(std::min(result, kMost));
 }

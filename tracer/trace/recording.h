@@ -17,7 +17,7 @@
 
 namespace optrace {
 
-/// A file that a process has loaded, at run-time addresses.
+/// A file loaded by a process, at run-time addresses.
 struct LoadedModule {
   std::uint64_t bias = 0;  ///< Run-time address minus address as linked.
   std::uint64_t first = 0;
@@ -26,13 +26,14 @@ struct LoadedModule {
   std::string path;
 };
 
-/// What a process has loaded. Modules stay where they are, whatever is added.
+/// The modules loaded by a process. Pointers to modules stay valid when others are added.
 class ModuleList {
  public:
-  /// A module that begins where one is already takes its place only if it is another file.
+  /// Adds a module. If one starts at the same address already, the new one replaces it in at(),
+  /// unless it is the same file.
   void add(LoadedModule module);
 
-  /// The module that spans a run-time address; null if none does.
+  /// Returns the module that contains a run-time address; null if there is none.
   const LoadedModule* at(std::uint64_t address) const;
 
   auto begin() const { return modules_.begin(); }
@@ -44,7 +45,7 @@ class ModuleList {
   std::map<std::uint64_t, const LoadedModule*> by_first_;
 };
 
-/// The probes of one plan: events with these ids are hits of them, in the plan's order.
+/// The probes of one plan. Events with these ids are hits of them, in the plan's order.
 struct PlacedProbes {
   std::uint32_t first_id = 0;
   std::uint32_t count = 0;
@@ -52,40 +53,41 @@ struct PlacedProbes {
   std::string plan_path;
 };
 
-/// The sections that a recording and a region's arena have in common.
+/// The sections that occur both in a recording and in a region's arena.
 struct RecordedTexts {
   ModuleList modules;
   std::vector<PlacedProbes> probes;
   std::vector<PythonFunction> python_functions;
-  PythonPositions positions;            ///< In them.
-  std::vector<std::string> op_records;  ///< By id; JSON texts, empty where an id was not used.
+  PythonPositions positions;            ///< Positions in python_functions.
+  std::vector<std::string> op_records;  ///< JSON texts by id; empty for unused ids.
 
-  /// Reads one section. False if it is of a kind that has no place here. Throws Error(failed)
-  /// saying why for a malformed one.
+  /// Reads one section. Returns false if its kind does not belong here. Throws Error(failed) with
+  /// the reason if it is malformed.
   bool read(recording::SectionKind kind, std::span<const std::byte> bytes);
 };
 
-/// Whether the event is of a kind with a position (has_position).
+/// Returns true if the event's kind has a position (has_position).
 bool of_python(const recording::Event& raw);
 
-/// What a recorded event of a kind with a position is to a trace, but for stack pointer and time;
-/// its line is the position's number.
+/// Converts a recorded event of a kind with a position. Stack pointer and time are not set; `line`
+/// is the position's number.
 Event python_event(const recording::Event& raw, PythonPositions& positions);
 
-/// Whether the event says that frames could not be read: its line was asked of the interpreter.
+/// Returns true if the event shows that frames could not be read: its line came from the
+/// interpreter.
 bool lacks_position(const recording::Event& raw);
 
-/// What a trace says if some event lacked one.
+/// The trace's warning if an event lacks its position.
 std::string positions_warning();
 
-/// Notes in a trace's meta, which is an object with an array of warnings, what the agent says of
-/// missing Python events (RegionHeader::python_missing).
+/// Adds the agent's report of missing Python events (RegionHeader::python_missing) to a trace's
+/// meta, which is an object with an array of warnings.
 void note_missing_python(nlohmann::json& meta, std::uint32_t missing);
 
-/// The agent's raw recording (agent/recording_format.h), every size and id in it checked.
+/// The agent's raw recording (agent/recording_format.h). All its sizes and ids are validated.
 class Recording {
  public:
-  /// Records as they lie in the file, read one at a time because nothing aligns them.
+  /// Records in the file, copied out one at a time because they are not aligned.
   template <typename T>
   class Array {
    public:
@@ -108,19 +110,20 @@ class Recording {
     Array<recording::Event> events;
   };
 
-  /// Throws Error(failed) when the file is absent, no recording, truncated, or corrupt.
+  /// Throws Error(failed) if the file is absent, is not a recording, is truncated, or is corrupt.
   explicit Recording(const std::filesystem::path& path);
 
   const ModuleList& modules() const { return texts_.modules; }
-  const std::vector<PlacedProbes>& probes() const { return texts_.probes; }  ///< By first id.
+  /// Sorted by first id.
+  const std::vector<PlacedProbes>& probes() const { return texts_.probes; }
   const std::vector<PythonFunction>& python_functions() const { return texts_.python_functions; }
   const std::vector<Thread>& threads() const { return threads_; }
   const std::vector<std::string>& op_records() const { return texts_.op_records; }
   std::uint32_t python_missing() const { return header_.python_missing; }
-  /// The recording's own, to be used up by who reads its events.
+  /// The recording's own; the reader of its events modifies it.
   PythonPositions& positions() { return texts_.positions; }
 
-  /// Nanoseconds since recording started, for a time-stamp counter's value.
+  /// Converts a time-stamp counter's value to nanoseconds since recording started.
   std::uint64_t nanoseconds(std::uint64_t ticks) const;
 
  private:

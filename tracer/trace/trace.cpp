@@ -26,8 +26,8 @@ using namespace trace_format;
 
 static_assert(std::endian::native == std::endian::little);
 
-// Level 3 halves a trace's events at some 300 MB/s; higher levels cost the user's time for a few
-// percent.
+// Level 3 halves a trace's events at about 300 MB/s. Higher levels are slower and save only a few
+// percent more.
 constexpr int kCompressionLevel = 3;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason,
@@ -39,7 +39,8 @@ constexpr int kCompressionLevel = 3;
 constexpr const char* kRecordAgain =
     "Copy the file again if it was copied, or record a new trace with --trace FILE.";
 
-/// Reads numbers and texts from a decompressed section. What does not fit throws Error(usage).
+/// Reads numbers and texts from a decompressed section. Throws Error(usage) if the data is
+/// malformed.
 class SectionReader {
  public:
   SectionReader(std::span<const std::byte> bytes, const std::filesystem::path& path,
@@ -70,7 +71,7 @@ class SectionReader {
     return static_cast<std::uint32_t>(value);
   }
 
-  /// An index below `count`, or kNone where that is allowed.
+  /// Reads an index below `count`; returns kNone if none is stored.
   std::uint32_t index(std::size_t count) {
     const std::uint64_t stored = number();
     if (stored == 0) return kNone;
@@ -84,7 +85,8 @@ class SectionReader {
     return value;
   }
 
-  /// A count of things that take at least `least_bytes` each, so that a lie can't ask for memory.
+  /// Reads a count of elements of at least `least_bytes` each, so that a false count can't request
+  /// memory.
   std::size_t count(std::size_t least_bytes, std::size_t most = kNone - 1) {
     const std::uint64_t value = number();
     if (value > bytes_.size() / least_bytes || value > most) fail("a count is too large");
@@ -192,7 +194,7 @@ void read_python_functions(SectionReader reader, Trace& trace) {
   reader.expect_end();
 }
 
-// How many things an event's `what` may name.
+// The number of things that an event's `what` may refer to.
 std::size_t named_by(EventKind kind, const Trace& trace) {
   switch (kind) {
     case EventKind::function_entry:
@@ -222,7 +224,7 @@ std::size_t named_by(PathKind kind, const Trace& trace) {
   }
 }
 
-// Threads come later in the file: whether a path's is one of them is checked at the end.
+// Threads come later in the file: check_paths() checks the paths' thread indexes.
 void read_paths(SectionReader reader, Trace& trace) {
   for (const auto statistic : kCallTreeStatistics) trace.statistics.*statistic = reader.number();
   trace.paths.resize(reader.count(20));
@@ -273,7 +275,7 @@ void read_op_records(SectionReader reader, Trace& trace) {
   reader.expect_end();
 }
 
-// What paths name, once everything is read.
+// Checks the indexes in paths after everything has been read.
 void check_paths(const Trace& trace, const std::filesystem::path& path) {
   for (const TracePath& checked : trace.paths) {
     const bool named = checked.what == kNone ? checked.kind != PathKind::python
@@ -293,7 +295,7 @@ void check_paths(const Trace& trace, const std::filesystem::path& path) {
   }
 }
 
-/// The bytes of text that a report repeats for each path that names it.
+/// Counts the bytes of text that a report repeats for each path that refers to it.
 std::uint64_t named_bytes(const Trace& trace) {
   const auto record = [&](std::uint32_t number) -> std::uint64_t {
     return number < trace.op_records.size() ? trace.op_records[number].size() : 0;
@@ -322,7 +324,7 @@ std::uint64_t named_bytes(const Trace& trace) {
   return bytes;
 }
 
-// What comes before a thread's initial stack: two numbers.
+// The two numbers before a thread's initial stack.
 constexpr std::size_t kThreadHeadBytes = 20;
 
 ThreadRecord& read_thread_head(SectionReader& reader, Trace& trace) {
@@ -379,14 +381,14 @@ const char* name_of(SectionKind kind) {
   return nullptr;
 }
 
-/// The kind that must stand at `position` (from 0).
+/// Returns the kind of the section at `position` (from 0).
 SectionKind kind_at(std::uint32_t position) {
   const auto last = static_cast<std::uint32_t>(SectionKind::thread);
   return static_cast<SectionKind>(std::min(position + 1, last));
 }
 
-/// The first `wanted` of the `decoded_size` bytes that a section's frame holds. Nothing where it
-/// holds another number of bytes, or is no frame.
+/// Decompresses the first `wanted` of the `decoded_size` bytes in a section's frame. Returns
+/// nullopt if `stored` is not a frame, or has another decoded size.
 std::optional<std::vector<std::byte>> decompress(std::span<const std::byte> stored,
                                                  std::uint64_t decoded_size, std::size_t wanted) {
   std::vector<std::byte> decoded(wanted);
@@ -530,7 +532,7 @@ std::string write_thread(const ThreadRecord& thread) {
   return writer.bytes();
 }
 
-/// Compresses sections behind each other into one file's body.
+/// Compresses sections one after another into a file's body.
 class BodyWriter {
  public:
   explicit BodyWriter(const std::filesystem::path& path) : path_(path) {}
@@ -559,7 +561,7 @@ class BodyWriter {
     body_.resize(start + sizeof last_ + stored);
   }
 
-  /// Lengthens the last section so that a reader takes the file for large enough (kPadding).
+  /// Pads the last section so that the file is large enough for a reader's limits (kPadding).
   void pad(std::uint64_t named_bytes) {
     const std::uint64_t least =
         std::max(kDecoded.least_file(decoded_bytes_), kNamed.least_file(named_bytes));
@@ -595,7 +597,7 @@ void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count)
 }
 
 Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
-  const MappedFile file(path, MappedFile::Trust::none);  // It may be written anew meanwhile.
+  const MappedFile file(path, MappedFile::Trust::none);  // The file may be rewritten meanwhile.
   std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
     refuse(path, "it is not an optrace trace",
@@ -687,7 +689,7 @@ Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
 
 void write_trace(const Trace& trace, const std::filesystem::path& path) {
   BodyWriter writer(path);
-  // A program's file names need not be UTF-8; the JSON text must be.
+  // A program's file names need not be UTF-8, but JSON text must be.
   const nlohmann::json meta = trace.meta.is_null() ? nlohmann::json::object() : trace.meta;
   writer.add(SectionKind::meta, write_json(meta));
   writer.add(SectionKind::modules, write_modules(trace));
