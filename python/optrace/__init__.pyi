@@ -8,22 +8,22 @@ __all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", 
 __version__: str
 
 class Error(Exception):
-    """`what` was wrong, and what to do about it: `remedy`. str() has both."""
+    """Raised for every failure. `what` is the problem and `remedy` its solution; str() has both."""
 
     what: str
     remedy: str
     def __init__(self, what: str, remedy: str = "") -> None: ...
 
 class _CallRange(TypedDict):
-    """What of a Python parent's code makes the call: from `column` of the call's line on, in bytes
-    of UTF-8 from 1; `end_column` is exclusive."""
+    """The part of a Python parent's code that makes the call. It starts at `column` of the call's
+    line. Columns are in bytes of UTF-8, from 1; `end_column` is exclusive."""
 
     column: int
     end_line: int
     end_column: int
 
 class _Source(TypedDict):
-    """Where a frame's function is defined, and where its parent calls it."""
+    """The places of a frame's function definition and of the call in its parent."""
 
     file: Optional[str]
     line: Optional[int]
@@ -36,7 +36,7 @@ _Layer = Literal[
 ]
 
 class Frame:
-    """A step on a path of calls. A path that was taken several times is one frame, counted."""
+    """A step on a call path. A path that was taken several times is one frame with a count."""
 
     @property
     def layer(self) -> _Layer: ...
@@ -61,7 +61,7 @@ class Frame:
     def __repr__(self) -> str: ...
 
 class Check:
-    """What came of holding a trace against rules. True if all hold; str() says what was found."""
+    """The result of checking a trace against rules. True if all hold; str() is the text report."""
 
     @property
     def status(self) -> Literal["passed", "failed", "error"]: ...
@@ -78,7 +78,7 @@ _Rule = Union[str, os.PathLike[str], dict[str, Any]]
 _Rules = Union[_Rule, Sequence[_Rule]]
 
 class Trace:
-    """What ran in a `with optrace.trace()` block, or what a file that was loaded holds."""
+    """The trace of a `with optrace.trace()` block, or of a file that was loaded."""
 
     def __enter__(self) -> Trace: ...
     def __exit__(
@@ -111,6 +111,7 @@ def trace(
     memory_bytes: int = 1073741824,
 ) -> Trace: ...
 def listen() -> str:
-    """Lets `optrace attach` trace this process without ptrace, until it ends. The socket's path."""
+    """Lets `optrace attach` trace this process without ptrace until it ends. Returns the path of
+    the socket."""
 
 def load(path: Union[str, os.PathLike[str]]) -> Trace: ...

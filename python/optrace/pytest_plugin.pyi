@@ -1,7 +1,7 @@
 from . import Check, Trace, _Rules
 
 class Tracer:
-    """What the fixture `optrace` gives."""
+    """The value of the fixture `optrace`."""
 
     def trace(
         self,

@@ -1,15 +1,16 @@
-// Everything in the agent that threads do at once, for ThreadSanitizer: they record, note, keep op
-// records, pause, end and begin anew, while a reader empties the region and gives chunks back, and
+// Stress test of the agent for ThreadSanitizer. Threads record, note, keep op records, pause, end
+// and are replaced by new ones, while a reader empties the region and returns chunks, and
 // recordings start and stop.
 //
-// The agent's sources are compiled into this program and instrumented. ThreadSanitizer can't see
-// into the assembly of the record routine, so events are recorded through record_event(), which
-// takes slots as the routine does and shares everything behind it. The reader looks at the region
-// through the agent's own mapping: in a second one it would be looking at other addresses.
+// The agent's sources are compiled into this program and instrumented. ThreadSanitizer can't
+// instrument the assembly of the record routine, so events are recorded through record_event(),
+// which takes slots in the same way and shares all other code with the routine. The reader accesses
+// the region through the agent's own mapping: a second mapping would have other addresses.
 //
 //   agent_stress [SECONDS]
 //
-// Prints what was recorded; exits 1 when events are missing that were not counted as lost.
+// Prints the numbers of recorded events. Exits with 1 if events are missing that were not counted
+// as lost.
 
 #include <atomic>
 #include <cerrno>
@@ -105,7 +106,7 @@ class Reader {
   }
 
   const Region& region_;
-  std::vector<std::uint32_t> read_;  // Events, of each chunk.
+  std::vector<std::uint32_t> read_;  // Number of events read, per chunk.
   std::uint64_t arena_at_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t lost_ = 0;
@@ -122,7 +123,7 @@ void check(bool good, const char* what) {
 
 std::atomic<std::uint32_t> next_record = 1;
 
-// Returns how many of its events were recorded or counted as lost, if the recording outlives it.
+// Records kEventsPerThread events. Now and then pauses, keeps a record, notes and serves.
 void work(int number) {
   const std::string text = "{\"op\": \"" + std::to_string(number) + "\"}";
   for (std::uint64_t i = 0; i < kEventsPerThread; ++i) {
@@ -138,7 +139,7 @@ void work(int number) {
   }
 }
 
-// A call is turned away while one of the threads is being served.
+// Repeats `call` while it returns -EBUSY because another thread is in optrace_agent_serve().
 int when_free(int (*call)()) {
   int result = call();
   while (result == -EBUSY) {
@@ -158,7 +159,7 @@ void run_threads() {
   }
 }
 
-// One recording that all threads' events belong to, read meanwhile.
+// One recording of all threads, which is read while they run.
 void record_shared() {
   const int fd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   check(optrace_agent_share(fd, kRegionSize) == 0, "the region can't be shared");
@@ -186,7 +187,7 @@ void record_shared() {
         "events are missing that were not counted as lost");
 }
 
-// Recordings that start and stop under threads that never stop.
+// Recordings that start and stop while the threads keep running.
 void record_in_rounds() {
   const int fd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   check(optrace_agent_share(fd, kRegionSize) == 0, "the region can't be shared");
@@ -211,7 +212,7 @@ void record_in_rounds() {
   std::printf("rounds: %llu events\n", static_cast<unsigned long long>(reader.events()));
 }
 
-// The agent's own memory, written to a file afterwards.
+// A recording into the agent's own memory, which is written to a file afterwards.
 void record_privately() {
   check(optrace_agent_share(-1, 0) == 0, "the region stays");
   check(optrace_agent_start() == 0, "it does not start");

@@ -1,10 +1,10 @@
-"""Traced by test_agent_python.py: functions and classes that are made, called and forgotten.
+"""Traced by test_agent_python.py: functions and classes that are created, called and destroyed.
 
 ended_functions_program.py AGENT RECORDING COUNT
 
-Each function calls abs() in another line. None of their objects may outlive them, and each that is
-made at the address of an ended one has its own name and lines. Another interpreter makes and ends
-functions meanwhile.
+Each function calls abs() in a different line. Tracing must not keep their objects alive, and one
+that is created at the address of a destroyed one must get its own name and lines. Another
+interpreter creates and destroys functions at the same time.
 """
 import ctypes
 import gc
@@ -18,7 +18,7 @@ try:
 except ImportError:
     import _xxsubinterpreters as interpreters
 
-TYPE_END = 48  # Where a type has tp_dealloc.
+TYPE_END = 48  # Offset of tp_dealloc in a type object.
 ELSEWHERE = """
 for i in range(3000):
     names = {}
@@ -32,12 +32,12 @@ def end_of_code_objects():
 
 
 def source_of(number):
-    """The call of abs() is in line 2 + number % 7."""
+    """Returns the source of a function that calls abs() in line 2 + number % 7."""
     return "def f{0}(x):\n{1}    return abs({0})\n".format(number, "    x = (x,)\n" * (number % 7))
 
 
 class Watched:
-    """Hears of the ends of objects."""
+    """Counts the objects that are still alive."""
 
     def __init__(self):
         self.alive = 0
@@ -77,7 +77,7 @@ class MethodDef(ctypes.Structure):
 
 
 def call_builtins():
-    """Two builtins whose definition is in one place, one after the other, as pybind11 may make."""
+    """Calls two builtins, defined one after the other in the same PyMethodDef, as in pybind11."""
     of_abs = ctypes.POINTER(MethodDef).from_address(id(abs) + 16).contents
     definition = MethodDef(b"", of_abs.function, of_abs.flags, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
@@ -104,7 +104,7 @@ def main():
     end = end_of_code_objects()
     references = sys.getrefcount(kept.__code__)
     count = int(sys.argv[3])
-    for last in (False, True):  # The second recording knows nothing of the first.
+    for last in (False, True):  # The second recording is independent of the first.
         watched = Watched()
         elsewhere = threading.Thread(target=run_elsewhere)
         assert python(1) == 0 and start() == 0

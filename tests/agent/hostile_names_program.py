@@ -1,10 +1,10 @@
-"""Run by test_agent_python.py and test_harmless.py: objects that must not be asked for their names.
+"""Run by test_agent_python.py and test_harmless.py: objects whose hooks a tracer must not run.
 
 hostile_names_program.py [AGENT RECORDING]
 
-Once armed, each hook of these objects ends the process. Their functions are called, so a tracer
-that names them by anything but the interpreter's own fields is found out. Then alarms go off around
-calls of builtins that were never called before: each handler's exception must arrive.
+While armed, each hook of these objects aborts the process. Their functions are called, so a tracer
+that gets their names from anything but the interpreter's own fields is detected. Then alarms go off
+around the first calls of builtins: the exception of each handler must arrive.
 """
 import ctypes
 import math
@@ -24,7 +24,7 @@ def hook(*arguments, **keywords):
 
 
 def hostile(kind, *bases, **members):
-    """A class of which every look-up of its instances ends the process."""
+    """Returns a class whose instances abort the process on every look-up, while armed."""
     def look(self, name):
         hook()
         return kind.__getattribute__(self, name) if kind in bases else \
@@ -44,7 +44,7 @@ Dictionary = hostile(dict)
 
 
 class Meta(type):
-    """Its classes tell nothing of themselves."""
+    """A metaclass whose classes abort the process on every look-up, while armed."""
 
     def __getattribute__(cls, name):
         hook()
@@ -63,7 +63,7 @@ Listing = Meta("Listing", (list,), {"__getattribute__": hostile(list).__dict__["
 
 
 class Colliding:
-    """A key that the dictionary would have to compare with another one."""
+    """A dictionary key that must be compared with another key, since both have the same hash."""
 
     def __init__(self, text):
         self.hash = hash(text)
@@ -84,7 +84,7 @@ class Module(types.ModuleType):
 
 
 def functions():
-    """Callables, each with the end of the name that it should get."""
+    """Yields callables, each with the expected end of its name."""
     listing = Listing()
     yield (lambda call=list.append.__get__(listing): call(1)), "append"
     yield (lambda call=object.__sizeof__.__get__(Object()): call()), "__sizeof__"
@@ -131,7 +131,7 @@ class Alarm(Exception):
 
 
 def never_called():
-    """Builtins that can be called with no argument. To try that is no call that a tracer sees."""
+    """Yields builtins that can be called without arguments. Tracers don't see the trial calls."""
     for kind in str, bytes, bytearray, list, dict, set, frozenset, int, float, complex:
         for name, method in sorted(vars(kind).items()):
             if isinstance(method, types.MethodDescriptorType) and name != "__reduce__":
@@ -139,14 +139,14 @@ def never_called():
                     method(kind(b"x" if kind in (bytes, bytearray) else "1") if kind in
                            (str, bytes, bytearray, int, float, complex) else kind())
                     bound = method.__get__(kind())
-                    bound.__module__ = "somewhere"  # As torch's, it has a module and a class.
+                    bound.__module__ = "somewhere"  # Like torch's, it has a module and a class.
                     yield bound
                 except Exception:
                     pass
 
 
 def alarms(builtins):
-    """(alarms, exceptions that arrived): one alarm around each first call of a builtin."""
+    """Returns (alarms, exceptions that arrived), with an alarm around each builtin's first call."""
     went_off = arrived = 0
 
     def go_off(number, frame):

@@ -1,4 +1,4 @@
-// What the importing libraries import.
+// The functions that the importing libraries import.
 
 extern "C" {
 

@@ -1,4 +1,4 @@
-// A library that calls others through its import tables, in each of the ways that there are.
+// A library that calls functions of another one through its import tables, in every possible way.
 
 extern "C" {
 

@@ -26,7 +26,8 @@ inline void* open_library(const char* path) {
   return library;
 }
 
-// The agent as its users have it: loaded at run time. It records callers where a test says so.
+// The agent, loaded at run time as its users load it. It records callers only if a test asks for
+// them.
 struct Agent {
   Agent() { callers(0); }
 

@@ -17,11 +17,11 @@
 
 namespace optrace::test {
 
-/// Writes probe plans by hand: what the planner would make of functions that are known byte by
+/// Builds by hand the probe plans that the planner would make for functions that are known byte by
 /// byte.
 class PlanBuilder {
  public:
-  /// A plan for the loaded module that holds `address`. `bias` may be read before adding probes.
+  /// Starts a plan for the loaded module that contains `address`, and sets `bias`.
   explicit PlanBuilder(const void* address) {
     Dl_info info{};
     struct link_map* map = nullptr;
@@ -39,8 +39,9 @@ class PlanBuilder {
         this);
   }
 
-  /// A probe at `entry` (run-time address). `code` stands for the first `displaced` bytes; a jump
-  /// back to behind them is added unless `returns`. Fixups' targets are run-time addresses.
+  /// Adds a probe at `entry` (a run-time address). `code` replaces the first `displaced` bytes.
+  /// Appends a jump to the address after them unless `returns` is true. Targets of fixups are
+  /// run-time addresses.
   PlanBuilder& add(const void* entry, plan::Patch patch, std::uint8_t displaced,
                    std::vector<std::uint8_t> code, std::vector<plan::Fixup> code_fixups = {},
                    bool returns = false) {
@@ -72,14 +73,14 @@ class PlanBuilder {
     return *this;
   }
 
-  /// A probe whose displaced instructions are position-independent.
+  /// Adds a probe whose displaced instructions are position-independent.
   PlanBuilder& add_plain(const void* entry, std::uint8_t displaced,
                          plan::Patch patch = plan::Patch::jump) {
     const auto* bytes = static_cast<const std::uint8_t*>(entry);
     return add(entry, patch, displaced, std::vector<std::uint8_t>(bytes, bytes + displaced));
   }
 
-  /// The plan's bytes, probes in the order of their addresses.
+  /// Returns the bytes of the plan, with the probes sorted by address.
   std::vector<std::uint8_t> bytes() const {
     std::vector<plan::Probe> sorted = probes;
     std::sort(sorted.begin(), sorted.end(),

@@ -1,5 +1,5 @@
-// Functions whose first instructions are known byte by byte, for the agent's tests, which describe
-// in hand-written plans how each is displaced. One kind of entry each.
+// Functions whose first instructions are known byte by byte. The agent's tests displace them with
+// hand-written plans. Each function has a different kind of entry.
 
 asm(R"(
   .text

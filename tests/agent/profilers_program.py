@@ -1,6 +1,6 @@
-"""Run by test_agent_python.py, traced and not: prints what profile functions of its own see.
+"""Run by test_agent_python.py, traced and untraced: prints the events of its profile functions.
 
-profilers_program.py AGENT RECORDING, or without arguments
+profilers_program.py [AGENT RECORDING]
 """
 import cProfile
 import ctypes
@@ -48,7 +48,7 @@ def plain():
 
 
 def within_builtins():
-    """What is called with no profile function is not reported when it returns."""
+    """The return of a call that began without a profile function is not reported."""
     def begin(item):
         sys.setprofile(note)
         return during() - item
@@ -155,7 +155,7 @@ def with_cprofile():
 
 
 def heard_of():
-    """How often audit hooks hear that a profile function is set."""
+    """Counts the audit events of sys.setprofile."""
     hook = []
     sys.addaudithook(lambda event, arguments: hook.append(event) if event == "sys.setprofile"
                      and listening else None)
@@ -181,7 +181,7 @@ def run():
 
 
 def taken_away():
-    """In a way that nobody could lead elsewhere; starting a thread lets the agent find it."""
+    """Removes the profile function by a call that can't be intercepted; a new thread reveals it."""
     here = ctypes.pythonapi.PyThreadState_Get
     here.restype = ctypes.c_void_p
     ctypes.pythonapi._PyEval_SetProfile(ctypes.c_void_p(here()), None, None)

@@ -83,7 +83,7 @@ def main():
     else:
         act = work
 
-    # Somebody else's profile function stays, behind the agent's, and gets its events.
+    # Another profile function stays set, behind the agent's, and receives its events.
     seen = []
     foreign = lambda frame, event, argument: seen.append(event)  # noqa: E731
     sys.setprofile(foreign)
@@ -110,7 +110,7 @@ def main():
     sys.stdout.write("done\n")
     sys.stdout.flush()
     if sys.argv[3:] == ["torch"]:
-        os._exit(0)  # Nothing of torch's own ending is tested here.
+        os._exit(0)  # torch's shutdown is not tested here.
 
 
 main()

@@ -10,8 +10,8 @@
 
 namespace optrace::test {
 
-/// A raw recording taken apart without the reader that the command uses, so that a test of the
-/// writer is not a test of the two together.
+/// A raw recording, parsed without the command's reader, so that tests of the writer don't depend
+/// on that reader.
 struct RawRecording {
   struct Thread {
     recording::Thread header{};

@@ -21,12 +21,12 @@
 
 namespace optrace::test {
 
-/// The other side of a shared region, as simple as it can be: keeps all events. Without the reader
-/// that the command uses, so that a test of the agent is not a test of the two together.
+/// A minimal reader of a shared region, which keeps all events. It does not use the command's
+/// reader, so that tests of the agent don't depend on that reader.
 class RegionReader {
  public:
   struct Thread {
-    std::deque<recording::Event> events;  // Never moved: that would keep writers waiting.
+    std::deque<recording::Event> events;  // A deque, because moving events would make writers wait.
     std::uint64_t lost = 0;
   };
 
@@ -58,7 +58,7 @@ class RegionReader {
                                                       index * recording::kChunkSize);
   }
 
-  /// The same, whatever somebody made of the header.
+  /// Same as chunk(), but does not trust the header, which a test may have overwritten.
   recording::ChunkHeader& hostile_chunk(std::uint32_t index) const {
     return *reinterpret_cast<recording::ChunkHeader*>(base_ + chunks_offset_ +
                                                       index * recording::kChunkSize);
@@ -70,7 +70,7 @@ class RegionReader {
   const std::map<std::uint32_t, std::string>& op_records() const { return op_records_; }
   std::uint64_t initial_frames() const { return initial_frames_; }
 
-  /// Events that the chunks say were lost before them.
+  /// Returns the number of lost events, as counted in the chunks that follow them.
   std::uint64_t lost() const {
     std::uint64_t lost = 0;
     for (const auto& [id, thread] : threads_) {
@@ -85,11 +85,11 @@ class RegionReader {
     std::atomic_ref(header().plan_wanted).fetch_add(1);
   }
 
-  /// Reads what is there and gives back the chunks that are done with.
+  /// Reads all available sections and events, and frees the sealed chunks.
   void drain() {
     std::atomic_ref(header().heartbeat).fetch_add(1);
     read_arena();
-    // A thread's chunks by their order: what is sealed may be older than what is owned.
+    // Sorted by order, since a thread's sealed chunks may be older than the chunk that it owns.
     std::map<std::uint64_t, std::uint32_t> in_order;
     for (std::uint32_t i = 0; i < header().chunk_count; ++i) {
       const auto state = std::atomic_ref(chunk(i).state).load(std::memory_order_acquire);
@@ -172,7 +172,7 @@ class RegionReader {
   std::uint64_t size_ = 0;
   std::uint64_t chunks_offset_ = 0;
   std::uint64_t arena_read_ = 0;
-  std::vector<std::uint32_t> read_events_;  // Of each chunk.
+  std::vector<std::uint32_t> read_events_;  // Number of events read, per chunk.
   std::map<std::uint32_t, Thread> threads_;
   std::vector<RawRecording::Plan> plans_;
   std::vector<std::string> modules_;

@@ -6,7 +6,7 @@ extern "C" __attribute__((visibility("default"), noinline)) int target_throws(in
   throw std::runtime_error(value > 0 ? "positive" : "not positive");
 }
 
-// Displaced by hand in the test, hence the fixed first bytes.
+// The first bytes are fixed because the test displaces them by hand.
 asm(R"(
   .text
   .p2align 4

@@ -2,13 +2,13 @@
 """record.py [options] [NAME ...]: records the CUDA workloads, all or those named, for the tests.
 
     python3 tests/cuda_workloads/record.py                     on a machine with a GPU
-    python3 tests/cuda_workloads/record.py --dry-run sm_90     as if it were one
-    python3 tests/cuda_workloads/record.py --lacking           what is still to be recorded
+    python3 tests/cuda_workloads/record.py --dry-run sm_90     on an emulated GPU
+    python3 tests/cuda_workloads/record.py --lacking           lists the missing recordings
 
-Makes a folder PART-TORCH in fixtures/cuda (--output), such as sm_90-2.11.0+cu130: recording.json, which says
-on what it was made, and a report NAME.json.xz for each workload. fixtures/cuda/README.md has the format.
-All workloads run in one process, in their order, so a recording is to be compared with a dry run of
-the same ones.
+Makes a folder PART-TORCH in fixtures/cuda (--output), such as sm_90-2.11.0+cu130. It contains
+recording.json (hardware, versions, errors) and a report NAME.json.xz for each workload; the format
+is described in fixtures/cuda/README.md. All workloads run in one process, in their order: compare a
+recording only with a dry run of the same workloads.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ import tempfile
 FOLDER = pathlib.Path(__file__).resolve().parent
 REPOSITORY = FOLDER.parents[1]
 FORMAT = "optrace.recording/1"
-PARTS = ["sm_80", "sm_90"]  # Those that are held against recordings.
+PARTS = ["sm_80", "sm_90"]  # Compared with recordings.
 
 
 class Failed(Exception):
@@ -31,7 +31,7 @@ class Failed(Exception):
 
 
 def workload_reports(report):
-    """name -> the report of that workload alone: the frames of its function."""
+    """Returns name -> the report of that workload alone: the frames of its function."""
     found = {}
     pending = [report["roots"]]
     while pending:
@@ -45,7 +45,7 @@ def workload_reports(report):
 
 
 def thinned(optrace, report, folder):
-    """What `optrace compare` looks at in a report, as it keeps a baseline."""
+    """Returns the report reduced to the data that `optrace compare` keeps in a baseline."""
     whole, thin = folder / "whole.json", folder / "thin.json"
     whole.write_text(json.dumps(report))
     thin.unlink(missing_ok=True)
@@ -57,14 +57,14 @@ def thinned(optrace, report, folder):
 
 
 def record(optrace, python, output, names=(), dry_run=None, environment=None):
-    """Runs the workloads and returns the folder made in `output`. `optrace` is a command's words."""
+    """Runs the workloads; returns the folder made in `output`. `optrace` is a list of words."""
     with tempfile.TemporaryDirectory() as temporary:
         temporary = pathlib.Path(temporary)
         whole = temporary / "report.json"
         command = [*optrace, "run", *([f"--dry-run={dry_run}", "--devices", "2"] if dry_run else []),
                    "--python", str(python), "--format", "json", "-o", str(whole),
                    str(FOLDER / "run_workloads.py"), *names]
-        # The first run finds which functions called without a probe; the next has theirs.
+        # Keeps the report of the second run. Both runs probe the same functions.
         for _ in range(2):
             result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                     text=True, env=environment)
@@ -96,7 +96,7 @@ def read_recording(folder):
 
 
 def compare(optrace, first, second):
-    """Workload -> the comparison of two recordings' reports (schema optrace.comparison/1)."""
+    """Returns workload -> comparison of the recordings' reports (schema optrace.comparison/1)."""
     comparisons = {}
     with tempfile.TemporaryDirectory() as temporary:
         for name in read_recording(first)["workloads"]:
@@ -119,7 +119,7 @@ def recordings(output):
 
 
 def lacking(output, versions):
-    """One sentence on which recordings there are not for these versions of torch; empty: none."""
+    """Returns a sentence that lists the missing recordings of these torch versions, or ""."""
     there = {folder.name for folder in recordings(output)}
     absent = [f"{part}-{version}" for version in versions for part in PARTS
               if f"{part}-{version}" not in there]
@@ -130,7 +130,7 @@ def lacking(output, versions):
 
 
 def torch_version(python):
-    """Of a Python's torch, without importing it: what its version.py says."""
+    """Returns the version in version.py of a Python's torch, without importing torch."""
     result = subprocess.run([str(python), "-c", "import importlib.util as u; "
                              "print(u.find_spec('torch').submodule_search_locations[0])"],
                             capture_output=True, text=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""replay.py FILE MODEL: replays the calls that real GPUs of a model were recorded with; prints JSON.
+"""replay.py FILE MODEL: replays the calls recorded on real GPUs of a model, and prints JSON lines.
 
-FILE is fixtures/cuda/recorded-calls.jsonl.gz. Runs inside of a dry run; each line of its output
-is {"id", "kernels": [{"name", "grid", "block", "smem": bytes}], "libraries": [function, ...], "error"}.
-What libraries are asked for, the emulated device tells this process as it tells the tracer's agent; of kernels
-torch.profiler tells, as it did on the GPUs. So all of the calls take seconds.
+FILE is fixtures/cuda/recorded-calls.jsonl.gz. Runs in a dry run. Each line of output is {"id",
+"kernels": [{"name", "grid", "block", "smem": bytes}], "libraries": [function, ...], "error"}. The
+library calls come from the emulated device, through the interface that the tracer's agent uses; the
+kernels come from torch.profiler, as on the GPUs. All of the calls together take seconds.
 """
 import ctypes
 import gzip
@@ -17,7 +17,7 @@ import torch
 DTYPES = {"float": torch.float32, "double": torch.float64, "c10::Half": torch.float16,
           "c10::BFloat16": torch.bfloat16, "long int": torch.int64, "int": torch.int32,
           "bool": torch.bool, "unsigned char": torch.uint8}
-# c10::ScalarType's and c10::MemoryFormat's numbers.
+# Indexed by the values of c10::ScalarType and c10::MemoryFormat.
 SCALAR_TYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
                 torch.float32, torch.float64, torch.complex32, torch.complex64, torch.complex128,
                 torch.bool, None, None, None, torch.bfloat16]
@@ -34,7 +34,7 @@ RECORDING = ctypes.CFUNCTYPE(ctypes.c_uint32)
 
 
 class Device:
-    """What the emulated device is asked for, in order."""
+    """Records the kernel launches and library calls of the emulated device, in order."""
 
     def __init__(self):
         self.records = {}
@@ -82,7 +82,7 @@ def number(text):
 
 
 def plain_value(kind, text):
-    """A value that isn't a tensor, of a type as a schema writes it."""
+    """Parses a value that isn't a tensor; `kind` is its type as spelled in a schema."""
     if text == "":
         return None
     if kind.endswith("[]") or text.startswith("["):
@@ -101,13 +101,13 @@ def plain_value(kind, text):
 
 
 def kind_of(argument):
-    """The type in a schema, without "Optional"."""
+    """Returns the type in the schema, without "Optional"."""
     kind = str(argument.real_type)
     return kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional[") else kind
 
 
 def arguments_on_cpu(case):
-    """Numbers that were tensors without dimensions; one tensor at least is on the device."""
+    """Returns the indices of zero-dimensional CPU tensors; at least one tensor is on the device."""
     if "zero_dim_arg_is_cpu_scalar" not in case["flags"]:
         return []
     tensors = [i for i, kind in enumerate(case["types"]) if kind in DTYPES]
@@ -163,7 +163,7 @@ def replay(device, case):
 
 
 def profiled_kernels(profile):
-    """Of all kernels, in the order of their launches, what the profiler's trace says."""
+    """Returns the kernels in the profiler's trace, in the order of their launches."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         profile.export_chrome_trace(file.name)
         events = json.load(open(file.name))["traceEvents"]
@@ -178,7 +178,7 @@ def main():
     with gzip.open(file, "rt") as lines:
         cases = [json.loads(line) for line in lines]
     device = Device()
-    tensor([1], torch.float32).fill_(1)  # What is done once is done now.
+    tensor([1], torch.float32).fill_(1)  # Triggers the one-time initialization.
     seen = []
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for case in cases:

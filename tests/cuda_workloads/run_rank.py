@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run_rank.py RANK RANKS STORE: one of RANKS processes, each with a device of its own.
 
-Does collectives, splits the ranks by whether they are even, and prints {"rank", "ranks",
+Runs collectives, splits the ranks into even and odd ones, and prints {"rank", "ranks",
 "split_ranks"} as JSON.
 """
 import json
@@ -14,7 +14,7 @@ def main():
     import torch.distributed as distributed
     device = torch.device("cuda", rank)
     torch.cuda.set_device(device)
-    # With a device the communicator is made at once, and groups are split off it.
+    # With device_id, the communicator is created immediately, and groups are split from it.
     distributed.init_process_group("nccl", init_method=f"file://{sys.argv[3]}", rank=rank,
                                    world_size=ranks, device_id=device)
     x = torch.ones(16, device=device)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """run_workloads.py [NAME ...]: runs workloads.WORKLOADS, all or those named, in this process.
 
-Prints one JSON object a line: {"versions": what they run on}; for each workload, in their order,
-{"name", "ok", "error"}, "error" being null or "Type: message"; then {"unimplemented": N}: calls of
-CUDA functions that the emulated device knows nothing about, null on a real one. Exits 0 if all
-finished, else 1.
+Prints one JSON object per line: {"versions": hardware and software}; for each workload, in order,
+{"name", "ok", "error"}, where "error" is null or "Type: message"; then {"unimplemented": N}, the
+number of calls of CUDA functions that the emulated device doesn't implement, null on a real device.
+Exits with status 0 if all workloads finished, else 1.
 """
 import ctypes
 import json
@@ -19,7 +19,7 @@ from workloads import WORKLOADS  # noqa: E402
 
 
 def run(torch, name, device):
-    # What an earlier one left in PyTorch's cache is what a kernel that doesn't run seems to write.
+    # Memory cached from an earlier workload would look like output of a kernel that doesn't run.
     torch.cuda.empty_cache()
     error = None
     try:
@@ -31,7 +31,7 @@ def run(torch, name, device):
 
 
 def driver_version():
-    """Of the kernel module, as it says itself; null where there is none."""
+    """Returns the version that NVIDIA's kernel module reports; None if there is no module."""
     try:
         with open("/proc/driver/nvidia/version") as file:
             found = re.search(r"Kernel Module.*?(\d+\.[\d.]+)", file.read())
@@ -41,7 +41,7 @@ def driver_version():
 
 
 def driver_cuda_version():
-    """Of the newest CUDA that the driver takes, such as 12040."""
+    """Returns the newest CUDA version that the driver supports, such as 12040; None on failure."""
     version = ctypes.c_int()
     if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) != 0:
         return None

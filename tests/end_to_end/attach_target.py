@@ -1,5 +1,5 @@
-"""A running attached_program.py as the tests of `optrace attach` see it: its results, and what can
-be seen of it from outside."""
+"""A running attached_program.py in the tests of `optrace attach`: its results, and its state as
+seen from outside."""
 import errno
 import json
 import os
@@ -13,7 +13,7 @@ import system_call_filter
 from report_frames import frames
 
 PROGRAM = pathlib.Path(__file__).with_name("attached_program.py")
-PERIOD = 40  # Iterations, after which the program begins anew.
+PERIOD = 40  # Iterations, after which the program starts over.
 LIMIT = 120
 SOON = 15
 
@@ -26,7 +26,7 @@ def wait_until(holds, what, limit=LIMIT):
 
 
 class Target:
-    """Runs until stop() or the end of the `with` block. `wrapper`: the command that starts it."""
+    """Runs until stop() or the end of the `with` block. `wrapper` is a command that starts it."""
 
     def __init__(self, python, folder, kind="training", wrapper=(), environment=()):
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ class Target:
         variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1",
                      **dict(environment)}
         with open(self._output, "wb") as output, open(self._errors, "wb") as errors:
-            # It dies with the test, however that ends.
+            # Killed when the test ends, in whatever way.
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *wrapper, python, str(PROGRAM), kind,
                  str(self._end), str(PERIOD)],
@@ -59,11 +59,11 @@ class Target:
         return self._errors.read_text()
 
     def lines(self):
-        """What it has said, whole lines."""
+        """Returns the complete lines of its output."""
         return self._output.read_text().split("\n")[:-1]
 
     def wait_for_lines(self, count=1):
-        """Until it has said so many more than now."""
+        """Waits until it has printed `count` more lines."""
         wanted = len(self.lines()) + count
 
         def said():
@@ -73,7 +73,7 @@ class Target:
         wait_until(said, f"the program says {count} lines")
 
     def stop(self):
-        """Lets it end by itself; what it says of itself then."""
+        """Lets it end by itself; returns the state that it prints at its end."""
         self._end.touch()
         self.process.wait(timeout=LIMIT)
         assert self.process.returncode == 0, self.errors()
@@ -81,14 +81,14 @@ class Target:
         return json.loads(self.lines()[-1])
 
     def results(self):
-        """The iterations that it says, in full: none may be missing."""
+        """Returns the results of all iterations; asserts that none is missing."""
         found = [line.split() for line in self.lines() if re.fullmatch(r"\d+ [0-9a-f]+", line)]
         assert [int(number) for number, _ in found] == list(range(len(found)))
         return [bits for _, bits in found]
 
 
 def assert_right(results, undisturbed):
-    """Every iteration has given, bit by bit, what it gives when nobody looks."""
+    """Asserts that every iteration's result is bit by bit that of an undisturbed run."""
     assert len(undisturbed) >= PERIOD and len(results) >= 1
     wrong = [(number, bits, undisturbed[number % PERIOD]) for number, bits in enumerate(results)
              if bits != undisturbed[number % PERIOD]]
@@ -115,7 +115,7 @@ def maps_of(pid):
 
 
 def changed_code(pid):
-    """Where a process's code isn't what is in the file that it is mapped from."""
+    """Returns the places where a process's code differs from the file that it is mapped from."""
     line = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) \S+ [1-9]\d* +(/.*)")
     changed = []
     seen = 0
@@ -123,7 +123,7 @@ def changed_code(pid):
         for start, end, offset, path in line.findall(maps_of(pid)):
             if path.endswith(" (deleted)"):
                 continue
-            # The file itself, whatever is in its place for the process; for root only.
+            # The mapped file itself, even if its path leads to another file now; for root only.
             mapped = f"/proc/{pid}/map_files/{start.lstrip('0')}-{end.lstrip('0')}"
             start, end, offset = (int(number, 16) for number in (start, end, offset))
             seen += 1
@@ -145,7 +145,7 @@ def changed_code(pid):
 
 
 class Outside:
-    """What can be seen of a process, to be compared with what is there later."""
+    """The visible state of a process, to be compared with a later one."""
 
     def __init__(self, pid):
         self._pid = pid
@@ -153,7 +153,7 @@ class Outside:
         assert changed_code(pid) == []
 
     def assert_same(self):
-        """No changed code at once, and no thread or descriptor of optrace's a moment later."""
+        """Asserts that no code differs, and soon no thread or descriptor of optrace's is left."""
         assert changed_code(self._pid) == []
         self.wait_until_same()
 
@@ -170,7 +170,7 @@ class Outside:
 
 
 def end(target, undisturbed):
-    """It ends by itself; all that it did was right, and nothing of ours is in it. What it says."""
+    """Lets it end; asserts right results and that nothing of optrace is left. Returns its state."""
     state = target.stop()
     assert state["profile"] == state["trace"] == "None" and state["modules"] == []
     assert_right(target.results(), undisturbed)
@@ -182,7 +182,7 @@ def ops_in(report):
 
 
 def without_ptrace():
-    """For a process that is about to be started: a seccomp filter, as sandboxes have it."""
+    """Installs a seccomp filter like that of a sandbox; for Popen's preexec_fn."""
     system_call_filter.deny([system_call_filter.PTRACE, system_call_filter.PROCESS_VM_READV,
                              system_call_filter.PROCESS_VM_WRITEV, system_call_filter.PIDFD_GETFD],
                             system_call_filter.REFUSE + errno.EPERM)

@@ -1,9 +1,9 @@
-"""What test_attach*.py attach to: programs that say what came out of each of their iterations.
+"""The programs that test_attach*.py attach to. They print the result of each iteration.
 
     attached_program.py KIND END PERIOD
 
-It goes on until the file END exists, then says what it sees of itself, as JSON. Its iterations
-repeat every PERIOD, so that what a few of them give when nobody looks tells what all must give.
+The program runs until the file END exists, then prints its own view of its state as JSON. Its
+iterations repeat every PERIOD, so a few undisturbed ones give the expected results of all.
 """
 import _thread
 import concurrent.futures
@@ -49,12 +49,12 @@ class Training:
         loss.backward()
         self._optimizer.step()
         if place == PERIOD - 1:
-            torch.cumsum(torch.ones(3), 0)  # Once in a while.
+            torch.cumsum(torch.ones(3), 0)  # Called once per period.
         return bits_of(loss, *self._model.parameters())
 
 
 class Resting(Training):
-    """Leaves most of the processor to others."""
+    """Leaves most of the processor's time to other processes."""
 
     def step(self, place):
         time.sleep(0.004)
@@ -62,7 +62,7 @@ class Resting(Training):
 
 
 class Answering:
-    """What Threads and Server ask for: a model's answer to a number, from any thread."""
+    """The model of Threads and Server: returns an answer to a number, in any thread."""
 
     def __init__(self):
         torch.manual_seed(0)
@@ -75,9 +75,9 @@ class Answering:
 
 
 class Threads:
-    """Threads that never rest share the process. As with gevent, new ones that are not the
-    program's own are not what they seem: here, its end. So are system calls of debuggers, as in
-    sandboxes."""
+    """Threads that never rest. As with gevent, _thread.start_new_thread is replaced: here it aborts
+    the process, so that no thread but the program's own can be started. System calls of debuggers
+    kill the process, as in sandboxes."""
 
     def __init__(self):
         _thread.start_new_thread = lambda *_: os.abort()
@@ -95,8 +95,8 @@ class Threads:
 
 
 class Server:
-    """A web server with a thread for each connection, and those that ask it. It may make no file
-    that is larger than 1 MiB."""
+    """A web server with a thread for each connection, and its clients. The process can't create a
+    file larger than 1 MiB."""
 
     def __init__(self):
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
@@ -154,7 +154,7 @@ class Loader:
 
 
 class Forking:
-    """Every other iteration is made by a child."""
+    """A forked child computes every other iteration."""
 
     def __init__(self):
         self._answer = Answering()
@@ -175,7 +175,7 @@ class Forking:
 
 
 class Cuda:
-    """Convolutions on a CUDA device, which may be an emulated one: only their shapes count."""
+    """Convolutions on a CUDA device, possibly an emulated one: only their shapes are compared."""
 
     def __init__(self):
         self._model = torch.nn.Conv2d(3, 8, 3).cuda()
@@ -187,7 +187,7 @@ class Cuda:
 
 
 class Listening(Training):
-    """Training that listens for optrace, where new threads are not what they seem."""
+    """Training that listens for optrace. From Python 3.10 on, a new thread aborts the process."""
 
     def __init__(self):
         if sys.version_info >= (3, 10):
@@ -197,9 +197,9 @@ class Listening(Training):
 
 
 class Profiled:
-    """Profile functions that come and go, and one that stays on another thread.
+    """Profile functions that are set and removed, and one that stays on another thread.
 
-    It also calls what must not be asked for its name.
+    It also calls objects that must not be asked for their names.
     """
 
     def __init__(self):
@@ -242,8 +242,8 @@ class Profiled:
 
 
 class Interrupted:
-    """An alarm comes a thousand times a second, whose handler raises. Each of these exceptions must
-    come to the program, and its profile function must see nothing but the program."""
+    """An alarm whose handler raises goes off a thousand times a second. Each of these exceptions
+    must reach the program, and its profile function must see nothing but the program."""
 
     class Alarm(Exception):
         pass
@@ -310,7 +310,7 @@ def main():
     while not os.path.exists(end):
         say(f"{iteration} {program.step(iteration % PERIOD):08x}")
         iteration += 1
-    signal.setitimer(signal.ITIMER_REAL, 0)  # Nobody handles what comes after Python's end.
+    signal.setitimer(signal.ITIMER_REAL, 0)  # Nothing handles an alarm after Python's end.
     own = [name for name in sys.modules if "optrace_attached" in name]
     say(json.dumps({"profile": repr(sys.getprofile()), "trace": repr(sys.gettrace()),
                     "threads": threading.active_count(), "modules": own}))

@@ -14,7 +14,7 @@ import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
-# The only reason that excuses a skipped test in CI: this machine has not got what it takes.
+# The only valid reason for a skipped test in CI: the machine lacks something that it requires.
 EXCUSED = "cannot run here:"
 
 
@@ -50,7 +50,7 @@ def newest_python():
 def run_program():
     """run_program(arguments, timeout=seconds, **subprocess options) -> CompletedProcess, text.
 
-    Whatever the program started dies with it when the time is up.
+    After the timeout, the program and everything that it started is killed.
     """
     return _run
 
@@ -60,7 +60,7 @@ def optrace():
     """optrace(*arguments, timeout=seconds, environment={...}, **subprocess options).
 
     Runs the command and returns the CompletedProcess with text. An environment value of None
-    removes the variable. optrace.command is what is run.
+    removes the variable. optrace.command is the command as a list.
     """
     command = shlex.split(os.environ.get("OPTRACE_COMMAND", str(REPOSITORY / "build/optrace")))
 
@@ -78,7 +78,7 @@ def optrace():
 
 
 def _run(arguments, timeout=120, env=None, **options):
-    # Not what C libraries (readline, say) have put into this process's own environment.
+    # Without variables that C libraries, such as readline, have set in this process.
     env = dict(os.environ) if env is None else env
     with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -106,7 +106,7 @@ def pytest_make_collect_report(collector):
 
 
 def _refuse_skips(report):
-    """In CI a test that didn't run is no test that passed."""
+    """In CI, turns a skipped test into a failed one unless its reason starts with EXCUSED."""
     if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

@@ -1,7 +1,7 @@
-"""Makes one call in each of the ways in which the dispatcher is told what to choose.
+"""Makes one call for each way to influence the dispatcher's choice.
 
-The truth is written to the file that is named: for each case, which keys torch itself says that the
-arguments and the thread have at that moment, and what it has registered for them.
+Writes the truth to the file named by the argument: for each case, the keys that torch itself has
+for the arguments and the thread at that moment, and the kernels that it has registered for them.
 """
 import json
 import sys
@@ -10,13 +10,13 @@ import torch
 
 
 def names(key_set):
-    """Of a DispatchKeySet, in no order."""
+    """Returns the keys of a DispatchKeySet, sorted by name, not by priority."""
     text = str(key_set)
     return sorted(text[text.index("(") + 1:text.rindex(")")].split(", ")) if "(" in text else []
 
 
 def truth(op, *tensors):
-    """What the dispatcher is about to choose for this op and these arguments."""
+    """Returns the choice that the dispatcher is about to make for this op and these arguments."""
     included = torch._C._dispatch_tls_local_include_set()
     excluded = torch._C._dispatch_tls_local_exclude_set()
     key_set = included
@@ -40,7 +40,7 @@ def truth(op, *tensors):
 
 
 class Wrapped(torch.Tensor):
-    """A subclass that gets its ops through __torch_dispatch__."""
+    """A subclass that receives its ops through __torch_dispatch__."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -141,7 +141,7 @@ def case_mode(x, y):
 
 
 def case_boxed(x, y):
-    """An op that Python registered."""
+    """An op registered from Python."""
     told = truth("optracetest::twice", x)
     torch.ops.optracetest.twice(x)
     return told

@@ -1,4 +1,4 @@
-"""What a program sees of the emulated device; prints JSON. Run by test_emulated_device.py."""
+"""Prints the emulated device as a program sees it, as JSON. Run by test_emulated_device.py."""
 import ctypes
 import json
 import os
@@ -37,7 +37,7 @@ def memory():
 
 
 def contents():
-    """What is read after kernels: PyTorch's allocator gives memory out again that held sevens."""
+    """Reads memory after kernels. PyTorch's allocator reuses memory that contained sevens."""
     def held(values, **options):
         old = [torch.full((size,), 7, dtype=torch.int64).cuda() for size in (4, 64, 1000, 300_000)]
         del old
@@ -90,7 +90,7 @@ def contents():
 
 
 def compared_otherwise():
-    """The comparisons whose truth values are others than the CPU's."""
+    """Returns the comparisons whose truth values differ from the CPU's."""
     values, others = [-0.0, -2, 1, 3, float("nan"), float("inf")], [0.0, 1, 1, -3, 1, float("inf")]
     found = []
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64,
@@ -114,8 +114,8 @@ def compared_otherwise():
 
 
 def gradients_checked():
-    """What gradcheck() says of convolutions, as PyTorch's own tests call it, and what a comparison
-    with the CPU says."""
+    """Returns the results of gradcheck() for convolutions, called as in PyTorch's own tests, and of
+    a comparison with the CPU."""
     functional = torch.nn.functional
     seen = []
     for function, batch, weight in (
@@ -136,7 +136,7 @@ def gradients_checked():
 
 
 def written_by_structs(held):
-    """What kernels write through addresses in their structs, beside what they only read."""
+    """Returns tensors that kernels write through addresses in structs, or only read."""
     def lists(*tensors):
         return [tensor.tolist() for tensor in tensors]
 
@@ -203,7 +203,7 @@ def written_by_structs(held):
 
 
 def one_that_is_not_known(value, other, known):
-    """PyTorch makes all() and any() of one element by a copy."""
+    """PyTorch implements all() and any() of one element as a copy."""
     return {"taken to be equal": [(value == other).item(), (value <= other).item(),
                                   torch.allclose(value, other), torch.allclose(value, known),
                                   torch.isfinite(value).all().item()],
@@ -281,7 +281,7 @@ def threads():
 
 
 def fatbins():
-    """The device code of libtorch_cuda, one fatbin for each source file."""
+    """Yields the device code of libtorch_cuda, one fatbin for each source file."""
     path = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so")
     with open(path, "rb") as file:
         header = struct.unpack("<16sHHIQQQIHHHHHH", file.read(64))
@@ -306,11 +306,11 @@ def fatbins():
 
 
 def kernels(cuobjdump):
-    """Of a few source files' kernels: what cuobjdump says and what the driver says."""
+    """Returns figures of a few source files' kernels, from cuobjdump and from the driver."""
     arch = "sm_%d%d" % torch.cuda.get_device_capability()
     driver = ctypes.CDLL("libcuda.so.1")
     found = []
-    # The second one has kernels with shared memory.
+    # The second fatbin has kernels with shared memory.
     for fatbin in [fatbin for i, fatbin in enumerate(fatbins()) if i == 1 or i % 40 == 0][:4]:
         with tempfile.NamedTemporaryFile(suffix=".fatbin") as file:
             file.write(fatbin)
@@ -339,7 +339,7 @@ def kernels(cuobjdump):
                 blocks = ctypes.c_int()
                 assert driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
                     ctypes.byref(blocks), function, 256, ctypes.c_size_t(0)) == 0
-                # All of a block's shared memory can be asked for, and not a byte more.
+                # A kernel can request all of a block's shared memory, but not a byte more.
                 most = ctypes.c_int()
                 assert driver.cuDeviceGetAttribute(ctypes.byref(most), 97, 0) == 0
                 last = [driver.cuFuncSetAttribute(function, 8, most.value - figures[2] + more)
@@ -350,7 +350,7 @@ def kernels(cuobjdump):
 
 
 def main():
-    # Named a cuobjdump, all that a program can find out; else a part's properties.
+    # With cuobjdump as argument: all that a program can find out. Without: the properties only.
     part = torch.cuda.get_device_properties(0)
     seen = {"name": part.name, "capability": [part.major, part.minor],
             "multiprocessors": part.multi_processor_count, "total": part.total_memory,

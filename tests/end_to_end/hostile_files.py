@@ -1,4 +1,4 @@
-"""Traces and indexes made by hand, with a right checksum and wrong everything else
+"""Makes traces and indexes with a correct checksum and arbitrary wrong contents
 (docs/trace-format.md, docs/index-format.md).
 """
 import ctypes
@@ -11,7 +11,7 @@ ZSTD.ZSTD_compress.restype = ZSTD.ZSTD_compressBound.restype = ctypes.c_size_t
 XXHASH = ctypes.CDLL("libxxhash.so.0")
 XXHASH.XXH3_64bits.restype = ctypes.c_uint64
 
-FUNCTION, PYTHON, OP = 0, 1, 4  # A path's kind.
+FUNCTION, PYTHON, OP = 0, 1, 4  # Kinds of paths.
 
 
 @functools.cache
@@ -41,7 +41,7 @@ def python_function(name, file="train.py", line=1):
 
 
 def path(what, kind=FUNCTION, parent=None, ops=(), line=0):
-    """A path that was taken once; `ops` are the numbers of op records."""
+    """Returns a path that was taken once; `ops` are the numbers of op records."""
     numbers = [kind * 2, 0 if parent is None else parent + 1, what + 1, line, 0, 0, 0, 0, 0, 1, 0,
                1, 0, 0, 0, len(ops), *(n for record in ops for n in (record, 0, 1)), 0, 0, 0, 0]
     return b"".join(map(number, numbers))
@@ -56,7 +56,7 @@ def compressed(content):
 
 def trace(meta=b"{}", modules=(), functions=(), python_functions=(), paths=(), op_records=(),
           threads=1):
-    """The bytes of a trace. `meta` is JSON text or a value."""
+    """Returns the bytes of a trace. `meta` is JSON text or a value."""
     meta = meta if isinstance(meta, bytes) else json.dumps(meta).encode()
     sections = [meta, table([text(p) + text("") for p in modules]), table(functions),
                 table(python_functions), number(0) * 8 + table(paths),
@@ -74,7 +74,7 @@ def xxh3(content):
 
 
 def changed_index(content, changes):
-    """An index with texts replaced by others, which are not longer."""
+    """Returns an index with texts replaced by others, which must not be longer."""
     head = struct.Struct("<8sIIQQQQ")
     magic, version, count, size, start, blocks, _ = head.unpack_from(content)
     data = content[start:]

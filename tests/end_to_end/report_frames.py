@@ -2,7 +2,7 @@
 
 
 def frames(report):
-    """All frames of a report, parents first."""
+    """Yields all frames of a report, parents first."""
     pending = list(reversed(report["roots"]))
     while pending:
         frame = pending.pop()
@@ -11,7 +11,7 @@ def frames(report):
 
 
 def frames_with_way(report):
-    """Each frame with the frames above it, outermost first."""
+    """Yields each frame with the frames above it, outermost first."""
     pending = [(root, ()) for root in report["roots"]]
     while pending:
         frame, above = pending.pop()

@@ -1,4 +1,4 @@
-"""Python events of the agent, in every interpreter at hand."""
+"""Python events of the agent, in every available interpreter."""
 import collections
 import functools
 import glob
@@ -21,8 +21,8 @@ PYTHON_POSITION = 0xF000000C
 
 @functools.lru_cache(maxsize=None)
 def line_at(table, first_line, minor_version, offset):
-    """The line of an instruction, as this interpreter reads co_linetable of 3.11 and later. Before,
-    there are pairs of bytes and lines (Objects/lnotab_notes.txt)."""
+    """Returns the line of an instruction. This interpreter reads co_linetable of 3.11 and later;
+    older tables are pairs of bytes and lines (Objects/lnotab_notes.txt)."""
     if minor_version >= 11:
         code = (lambda: None).__code__.replace(co_linetable=table, co_firstlineno=first_line)
         return next(line for start, end, line in code.co_lines() if start <= offset < end)
@@ -30,7 +30,7 @@ def line_at(table, first_line, minor_version, offset):
     for size, lines in struct.iter_unpack("Bb", table):
         end += size
         if minor_version < 10 and offset < end:
-            return line  # Lines count behind the bytes.
+            return line  # The lines apply after the bytes.
         line += lines if lines != -128 else 0
         if minor_version == 10 and offset < end:
             return line
@@ -39,10 +39,11 @@ def line_at(table, first_line, minor_version, offset):
 
 
 def python_events(path):
-    """The Python events of the one thread in a raw recording (tracer/in_process/agent/interface/recording_format.h)."""
+    """Returns the Python events of the only thread in a raw recording
+    (tracer/in_process/agent/interface/recording_format.h)."""
     data = path.read_bytes()
     functions, events, kind, at = [], [], None, 48
-    tables = []  # By function: the table of lines, the first one, and the minor version.
+    tables = []  # Per function: line table, first line, minor version of Python.
     while at < len(data):
         kind, _, size = struct.unpack_from("<IIQ", data, at)
         section = data[at + 16:at + 16 + size]
@@ -87,7 +88,7 @@ def traced(repository, build, run_program, tmp_path):
 
 
 def balanced(events):
-    """Every call has its return, in the right order; returns the depth of each event."""
+    """Returns True if every call has a return; asserts that the returns are in the right order."""
     open_calls = []
     for event in events:
         if event.kind in ("call", "builtin call"):
@@ -160,7 +161,7 @@ def test_the_programs_own_profilers_see_what_they_see_untraced(
     assert seen == expected
     assert ["call", "during", ""] in expected["plain"]
     names = [event.name for event in python_events(recording) if event.kind == "call"]
-    # Ours goes on during each of them and after it.
+    # The agent's profile function stays active during each scene and after it.
     for scene in expected:
         own = names[names.index("__main__." + scene):]
         own = own[:own.index("__main__.take_seen")]
@@ -168,7 +169,7 @@ def test_the_programs_own_profilers_see_what_they_see_untraced(
             assert "__main__.during" in own, scene
         if scene not in ("heard_of", "in_threads", "in_all_threads", "one_after_the_other"):
             assert "__main__.after" in own, scene
-    # Taken away behind our back, and found again: that is said.
+    # The agent finds that its profile function was removed, sets it again and reports this.
     assert struct.unpack_from("<I", recording.read_bytes(), 12) == (1,)
     assert "__main__.during" in names[names.index("__main__.taken_away"):]
 

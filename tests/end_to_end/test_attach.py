@@ -1,4 +1,4 @@
-"""`optrace attach`: a running process is traced, and goes on as if nothing had been."""
+"""`optrace attach`: a running process is traced and continues undisturbed."""
 import json
 import signal
 import subprocess

@@ -1,5 +1,5 @@
-"""`optrace attach` hundreds of times to one process, and killed at any moment: the process goes on
-with every iteration and its results, and nothing gathers in it."""
+"""`optrace attach` hundreds of times to one process, and killed at any moment: the process loses no
+iteration, its results are right, and nothing accumulates in it."""
 import pathlib
 import random
 import re
@@ -14,7 +14,7 @@ MEBIBYTE = 1 << 20
 
 
 def memory_of(pid):
-    """What it has of its own, in bytes."""
+    """Returns the anonymous resident memory of a process in bytes."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024
 
@@ -30,7 +30,7 @@ def test_five_hundred_times(optrace, python, tmp_path):
             assert (result.returncode, result.stderr) == (0, "")
             seen.append((memory_of(target.pid), len(maps_of(target.pid).splitlines())))
         outside.assert_same()
-        # What the first ones leave (the agent, names, caches) is not what each one leaves.
+        # The first attaches leave the agent, names and caches behind; later ones add nothing.
         (early, early_maps), (late, late_maps) = seen[ATTACHES // 10], seen[-1]
         print(f"{early / MEBIBYTE:.1f} MiB after {ATTACHES // 10}, {late / MEBIBYTE:.1f} after all")
         assert late < early + 8 * MEBIBYTE and late_maps <= early_maps + 8
@@ -38,13 +38,13 @@ def test_five_hundred_times(optrace, python, tmp_path):
 
 
 def test_killed_at_any_moment(optrace, python, tmp_path):
-    """The moments are spread over the whole way: looking, stopping it, placing, recording."""
+    """The kills are spread over all phases: inspecting, stopping, placing probes, recording."""
     moments = random.Random(7)
     with Target(python, tmp_path / "target", "resting") as target:
         target.wait_for_lines(2 * PERIOD)
         undisturbed = target.results()[:PERIOD]
         begun = time.monotonic()
-        assert optrace("attach", target.pid, "--seconds", "0.2").returncode == 0  # Warms caches.
+        assert optrace("attach", target.pid, "--seconds", "0.2").returncode == 0  # Fills caches.
         begun = time.monotonic()
         assert optrace("attach", target.pid, "--seconds", "0.2").returncode == 0
         whole = time.monotonic() - begun

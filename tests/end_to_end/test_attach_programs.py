@@ -1,4 +1,4 @@
-"""`optrace attach` on all kinds of programs: each is traced, and goes on as if nothing had been."""
+"""`optrace attach` on all kinds of programs: each is traced and continues undisturbed."""
 import fcntl
 import json
 import os
@@ -20,7 +20,7 @@ OF_ANSWERS = {"aten::linear", "aten::tanh", "aten::softmax.int"}
 
 
 def attach(optrace, pid, folder, *options, ops=100, **more):
-    """What it reports."""
+    """Attaches to a process and returns the report."""
     file = folder / "report.json"
     result = optrace("attach", pid, "--ops", ops, "--format", "json", "-o", file, *options, **more)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
@@ -65,7 +65,7 @@ def test_exceptions_of_signal_handlers_and_profile_functions_are_the_programs(op
 
 
 def trace_threads_of(optrace, python, folder):
-    # That there is no NumPy is nobody's concern here.
+    # Hides the warning that NumPy is missing.
     with Target(python, folder / "threads", "threads",
                 environment={"PYTHONWARNINGS": "ignore"}) as target:
         target.wait_for_lines(2 * PERIOD)
@@ -99,7 +99,7 @@ def test_a_worker_of_a_data_loader_is_a_process_like_others(optrace, python, tmp
 
 
 def test_a_jupyter_kernel(optrace, python, tmp_path):
-    """Its threads of ZeroMQ block all signals, and do so again afterwards."""
+    """Its ZeroMQ threads block all signals, and block them again after they were traced."""
     program = tmp_path / "notebook.py"
     program.write_text("""
 import json, os, subprocess, sys
@@ -150,7 +150,7 @@ finally:
 
 
 class DescriptorWatch(threading.Thread):
-    """Looks, until the end of the `with` block, at all files that a process has open."""
+    """Watches all files that a process has open, until the end of the `with` block."""
 
     SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
@@ -199,7 +199,7 @@ class DescriptorWatch(threading.Thread):
 
 
 def assert_gets_only_copies(watch, build):
-    """What a process in a container could open again for writing is nothing of the host's."""
+    """Asserts that the process got no file of the host that it could open again for writing."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     ours = [build / "lib/optrace/liboptrace_agent.so", *(cache / "optrace").rglob("*.plan"),
             *pathlib.Path(tempfile.gettempdir()).glob("optrace-*/*.plan")]
@@ -208,7 +208,7 @@ def assert_gets_only_copies(watch, build):
 
 
 def test_a_process_in_a_container(optrace, python, build, tmp_path):
-    """It has other PIDs, and its torch lies where nothing is for optrace."""
+    """The process has other PIDs, and its torch is at a path that doesn't exist for optrace."""
     if os.geteuid() != 0:
         pytest.skip("cannot run here: only root makes namespaces")
     wrapper = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
@@ -226,13 +226,13 @@ def test_a_process_in_a_container(optrace, python, build, tmp_path):
             assert OF_TRAINING <= ops_in(report)
             assert_gets_only_copies(watch, build)
             agents.add(maps_of(inside).count("/memfd:optrace-"))
-        assert len(agents) == 1 and 0 not in agents  # The same one is used again.
+        assert len(agents) == 1 and 0 not in agents  # The second attach uses the same agent.
         target.wait_for_lines(PERIOD)
         end(target, undisturbed)
 
 
 def test_a_process_on_cuda(optrace, python, tmp_path):
-    """Here on the emulated device, which a program that is run dry hands on to its children."""
+    """Uses the emulated device: a dry run passes it on to children through the environment."""
     result = optrace("run", "--dry-run", "-o", tmp_path / "run.html", "-c",
                      "import json, os, torch; torch.ones(1); print(json.dumps(dict(os.environ)))",
                      timeout=900)

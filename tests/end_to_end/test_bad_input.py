@@ -1,6 +1,6 @@
-"""What the command does when something is wrong: with Python, torch, files, memory, or the user's
-patience. Each failure is one message that says what was wrong and what to do, and leaves no file
-and no process behind; what can be done without is done without, and said.
+"""The command's errors: of Python, torch, files or memory, and interrupts by the user. Each failure
+is one message with the cause and the remedy, and leaves no file and no process behind. If something
+optional is missing, the command continues without it and reports that.
 """
 import contextlib
 import json
@@ -21,7 +21,7 @@ AARCH64 = 183  # EM_AARCH64
 
 @pytest.fixture
 def place(tmp_path):
-    """A temporary folder and a mark in the environment, both looked at afterwards."""
+    """A temporary folder and a mark in the environment, both checked afterwards."""
     return Place(tmp_path)
 
 
@@ -35,7 +35,7 @@ class Place:
                             name: value}
 
     def processes(self):
-        """The processes that were started here and still run."""
+        """Returns the processes that were started here and still run."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ class Place:
 
 @pytest.fixture
 def run(optrace, python, place):
-    """run(*arguments): the command with the reference Python; asserts that nothing is left."""
+    """run(*arguments): the command with the reference Python; asserts that it leaves nothing."""
 
     def start(*arguments, environment=None, **options):
         given = {"OPTRACE_PYTHON": python, **place.environment, **(environment or {})}
@@ -62,7 +62,7 @@ def run(optrace, python, place):
 
 
 def assert_refused(result, status, *words):
-    """One message: what was wrong, and what to do about it."""
+    """Asserts that the output is one message with the cause and the remedy."""
     assert result.returncode == status, result.stderr
     assert result.stdout == ""
     lines = result.stderr.splitlines()
@@ -89,14 +89,14 @@ def program(path, text):
 
 
 def fake_python(path, version, implementation="cpython"):
-    """A program that introduces itself as an interpreter of that version."""
+    """Makes a program that identifies itself as an interpreter of that version."""
     hello = json.dumps({"message": "python", "implementation": implementation, "version": version,
                         "executable": str(path), "torch": None, "modules": []})
     return program(path, f"#!/bin/sh\nprintf '%s\\n' '{hello}' >&3\n")
 
 
 def foreign_elf(path, machine=AARCH64):
-    """The smallest file that says that it is a program for another processor."""
+    """Makes a minimal ELF file for another processor."""
     identity = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
     path.write_bytes(identity + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 64, 0, 0, 64, 56,
                                             0, 64, 0, 0) + bytes(64))
@@ -163,7 +163,7 @@ def test_a_python_for_another_processor(run, tmp_path):
 
 
 def fake_torch(folder, initializer, make_library):
-    """A package that looks like an installed torch, to be found through PYTHONPATH."""
+    """Makes a package that looks like an installed torch, to be found through PYTHONPATH."""
     (folder / "torch/lib").mkdir(parents=True)
     (folder / "torch/__init__.py").write_text(initializer)
     for name in ("libtorch_cpu.so", "libtorch_python.so", "libc10.so"):
@@ -204,12 +204,12 @@ def link(source, target):
 
 @pytest.fixture(scope="module")
 def stripped_torch(torch_folder, tmp_path_factory):
-    """A folder with a copy of torch whose libraries have lost their symbol tables."""
+    """A folder with a copy of torch whose libraries have no symbol tables."""
     folder = tmp_path_factory.mktemp("stripped")
     stripped = ("libtorch_cpu.so", "libtorch_python.so")
     shutil.copytree(torch_folder, folder / "torch", copy_function=link,
                     ignore=lambda _, names: [name for name in names if name in stripped])
-    for other in torch_folder.parent.iterdir():  # Where torch's libraries look for CUDA's.
+    for other in torch_folder.parent.iterdir():  # torch's libraries look for CUDA's here.
         if other.is_dir() and any(other.glob("**/*.so.*")) and other.name != "torch":
             (folder / other.name).symlink_to(other)
     for name in stripped:
@@ -228,7 +228,7 @@ def test_a_stripped_torch_is_traced_by_its_exported_symbols(run, stripped_torch)
         assert any(name in line and "stripped" in line for line in said.splitlines()), said
 
 
-# The traced process. What it imports first can be changed through PYTHONPATH.
+# The traced process. Its first imports can be changed through PYTHONPATH.
 
 WHEN_TORCH_IS_THERE = """
 import sys
@@ -256,13 +256,13 @@ def act():
     torch.nn.Conv2d.forward = forward
 """
 
-# The first call tries the sample out, the second is the first that is recorded.
+# The first call tests the sample; the second is the first that is recorded.
 CALLS = {"sample": 1, "recording": 2}
 
 
 @pytest.fixture
 def site(tmp_path):
-    """site(text): an environment in which Python runs that before anything else."""
+    """site(text): an environment in which Python runs `text` before anything else."""
 
     def make(text):
         folder = tmp_path / "site"
@@ -275,7 +275,7 @@ def site(tmp_path):
 
 @pytest.fixture
 def misbehaving(site):
-    """The same for a function that the traced call calls."""
+    """misbehaving(text, call): an environment in which the traced call runs `text`."""
     return lambda text, call: site(
         f"def misbehave():\n    {text}\n" + IN_CALL.format(call=CALLS[call]) + WHEN_TORCH_IS_THERE)
 
@@ -355,7 +355,7 @@ def test_no_room_for_probes_near_a_module_is_said(run, site):
 
 @pytest.fixture
 def started(build, python, place, tmp_path):
-    """started(signal_arguments...): the command in a session of its own, killed in the end."""
+    """started(arguments...) -> Popen of the command in its own session, killed at the end."""
     processes = []
 
     def start(*arguments, environment=None, cwd=None):
@@ -423,7 +423,7 @@ def test_an_interrupt_at_any_time_leaves_nothing(started, place, tmp_path):
         time.sleep(tenths / 10)
         result = interrupt(process, True)
         outcomes.add(result.returncode)
-        # Before the command could take charge of the signal, or after it was done.
+        # The signal may come before the command handles it, or after the command has finished.
         assert result.returncode in (INTERRUPTED, -signal.SIGINT, 0), result.stderr
         assert [path.name for path in output.iterdir() if path.name != "tree"] == []
         assert (output / "tree").exists() == (result.returncode == 0)
@@ -488,7 +488,7 @@ def test_what_is_no_trace(run, tmp_path, make):
 
 @pytest.fixture
 def installation(build, tmp_path):
-    """optrace without any index: a folder like the one that it was built in, to be damaged."""
+    """optrace without any index: a folder like its build folder, to be damaged."""
     folder = tmp_path / "installation"
     (folder / "lib/optrace").mkdir(parents=True)
     (folder / "share/optrace/indexes").mkdir(parents=True)
@@ -601,7 +601,7 @@ def test_an_output_file_reached_by_a_link(run, trace, tmp_path):
 
 @pytest.fixture
 def shell(build, python, place, run_program):
-    """shell(text): a line for bash, in which $optrace is the command."""
+    """shell(text): runs a line in bash, where $optrace is the command."""
     command = os.environ.get("OPTRACE_COMMAND", str(build / "optrace"))
 
     def start(text):

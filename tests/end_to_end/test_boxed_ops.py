@@ -1,4 +1,4 @@
-"""Ops that have no function of at::_ops to enter: called boxed, or of other namespaces than aten."""
+"""Ops without a function in at::_ops: called boxed, or of other namespaces than aten."""
 import json
 import subprocess
 import textwrap
@@ -69,7 +69,7 @@ PROGRAM = """
 """
 
 
-# Loaded while the program runs, as torch.utils.cpp_extension's are.
+# Loaded while the program runs, like extensions of torch.utils.cpp_extension.
 EXTENSION = """
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/mm.h>
@@ -113,7 +113,7 @@ subprocess.run(
 
 @pytest.fixture(scope="module")
 def traced(optrace, python, tmp_path_factory):
-    """The report of PROGRAM (JSON), and its trace."""
+    """(the JSON report of PROGRAM, its trace)."""
     folder = tmp_path_factory.mktemp("boxed")
     (folder / "program.py").write_text(textwrap.dedent(PROGRAM))
     (folder / "extension.cpp").write_text(EXTENSION)
@@ -130,7 +130,7 @@ def is_call(frame):
 
 
 def outermost_calls(frame):
-    """(op, calls) of the ops below a frame that no other op calls, first one first."""
+    """Returns (op, calls) of the ops below a frame that no other op calls, in order."""
     found = []
     for child in frame["children"]:
         if is_call(child):

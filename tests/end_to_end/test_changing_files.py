@@ -1,5 +1,5 @@
-"""`optrace attach` on processes whose files are not what they seem: links out of their root folder, and
-libraries that become shorter while optrace reads them."""
+"""`optrace attach` on processes with deceptive files: links out of their root folder, and libraries
+that are truncated while optrace reads them."""
 import os
 import pathlib
 import shutil
@@ -12,7 +12,7 @@ from test_attach_programs import OF_TRAINING, attach
 
 FAILED = 3
 
-# Looks like a process that has imported torch, for as long as nobody asks it anything.
+# Looks like a process that has imported torch, but can't answer requests.
 LIKE_TORCH = """
 import mmap, sys, time
 with open(sys.argv[1], "rb") as file:
@@ -28,14 +28,14 @@ def torch_of(python):
 
 
 def link_torch(python, site):
-    """A torch below `site`, all of it links, of which some can be replaced. Its folder."""
+    """Makes a torch below `site` from links, some of which can be replaced. Returns its folder."""
     torch, own = torch_of(python), site / "torch"
     (own / "lib").mkdir(parents=True)
     for source, target in ((torch, own), (torch / "lib", own / "lib")):
         for entry in source.iterdir():
             if not (target / entry.name).exists():
                 (target / entry.name).symlink_to(entry.resolve())
-    # Where torch is is told by where this is mapped from.
+    # optrace finds torch's folder by the file from which this library is mapped.
     library = own / "lib/libtorch_python.so"
     library.unlink()
     shutil.copy(torch / "lib/libtorch_python.so", library)
@@ -43,7 +43,7 @@ def link_torch(python, site):
 
 
 def test_a_link_does_not_lead_out_of_a_processs_root(optrace, python, tmp_path):
-    """The same name is another file for the process than for us."""
+    """A path that is another file for the process than for optrace is not read outside its root."""
     if os.geteuid() != 0:
         pytest.skip("cannot run here: only root makes namespaces")
     own = link_torch(python, tmp_path / "site")
@@ -74,7 +74,7 @@ def test_a_library_that_becomes_shorter_ends_nothing(optrace, python, tmp_path, 
     shutil.copy(torch_of(python) / "lib/libtorch_cpu.so", library)
     if owner != "ours":
         os.chown(library, 65534, 65534)
-    environment = {**os.environ, "OPTRACE_CACHE_DIR": str(tmp_path / "cache")}  # It has no plans.
+    environment = {**os.environ, "OPTRACE_CACHE_DIR": str(tmp_path / "cache")}  # Without plans.
     with subprocess.Popen([python, "-c", LIKE_TORCH, own / "lib/libtorch_python.so"],
                           stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -84,7 +84,7 @@ def test_a_library_that_becomes_shorter_ends_nothing(optrace, python, tmp_path, 
                 wait_until(lambda: has_open(attaching.pid, library), "optrace reads the library")
                 os.truncate(library, 1 << 20)
                 _, errors = attaching.communicate(timeout=4 * SOON)
-                # Its Python sleeps, so that no more comes of it.
+                # Its Python sleeps, so attaching gets no further.
                 assert attaching.returncode == FAILED, errors
                 assert "ran no Python code" in errors
                 assert not [path for path in (tmp_path / "cache").rglob("*.plan")
@@ -94,7 +94,7 @@ def test_a_library_that_becomes_shorter_ends_nothing(optrace, python, tmp_path, 
 
 
 def has_open(pid, path):
-    """Whether the process has mapped the file, or opened it."""
+    """Returns True if the process has mapped or opened the file."""
     try:
         if str(path) in pathlib.Path(f"/proc/{pid}/maps").read_text():
             return True

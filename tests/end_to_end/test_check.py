@@ -1,4 +1,4 @@
-"""`optrace check`: what ran, held against rules."""
+"""`optrace check`: checks a run against rules."""
 import json
 import os
 import xml.etree.ElementTree
@@ -70,7 +70,7 @@ def test_rules_that_do_not(check, trace):
     assert "0 of 5 rules passed, 5 failed" in result.stdout
 
 
-# Of each kind of rule, one that holds of the program and one that does not.
+# For each kind of rule, one that the program satisfies and one that it doesn't.
 KINDS = [
     ("calls aten::conv2d", "never calls aten::conv2d"),
     ("calls conv2d <= 1", "calls conv2d > 1"),
@@ -103,7 +103,7 @@ def test_every_kind_of_rule(check, trace):
 
 
 def test_kinds_of_rules_that_this_program_has_nothing_of(check, report, tmp_path):
-    """A kernel of the CPU's in place of one, a call that fails, a frame that lost its source."""
+    """A fallback to the CPU, a failing call and a frame without source, added to a report, fail."""
     whole = json.loads(report.read_text())
     rules = ["no fallback to CPU", "no failure", "no frame without source"]
 
@@ -130,13 +130,13 @@ def test_kinds_of_rules_that_this_program_has_nothing_of(check, report, tmp_path
     assert result.returncode == FAILED and "0 of 3 rules passed, 3 failed" in result.stdout
 
 
-# What the index of PyTorch's source has, whether it was called or not.
+# Names in the index of PyTorch's source, called or not.
 KNOWN = ["aten::svd", "svd", "aten::addbmm.out", "at::native::slow_conv2d_forward",
          "at::native::im2col_kernel", "*slow_conv*", "torch.nn.modules.rnn.LSTM.forward",
          "cudnnRNNForward", "cublasGemmEx", "cublasLtMatmul", "ncclAllReduce", "cublas*",
          "dnnl_primitive_execute", "pytorch_flash::flash_fwd_kernel",
          "*flash_fwd_kernel<*double*", "at::native::reflection_pad2d_out_kernel"]
-# Names that nothing has, and one that was meant.
+# Unknown names, and the name to be suggested for each.
 UNKNOWN = [("aten::convolutoin", "convolution"), ("at::native::mkldnn_convolutoin",
            "at::native::mkldnn_convolution"), ("cudnnRNNForwrd", "cudnnRNNForward"),
            ("*flash_fwd_kernell*", "flash_fwd_kernel"), ("conv9d", "torch.nn.Conv2d"),
@@ -156,12 +156,12 @@ def test_names_are_looked_up_in_the_index(check, trace):
                  options=["--allow-unknown"]).returncode == DONE
 
 
-# As PyTorch's users name what the program calls.
+# Users' names of functions that the program calls.
 CALLED = ["torch.nn.Conv2d", "nn.ReLU", "torch.nn.Sequential.forward", "torch.nn.functional.relu",
           "F.conv2d", "torch.conv2d", "torch.Tensor.sum", "torch.Tensor.__gt__",
           "torch.nn.Module.cuda", "torch.ops.aten.conv2d", "torch.ops.aten.relu.default",
           "aten::conv2d.default", "gt.Scalar", "torch.nn.functional.conv*"]
-# Names that PyTorch has, and no trace.
+# Names in PyTorch that no trace contains.
 UNTOLD = ["torch.nn.functional", "torch.nn.functional.max_pool2d", "torch.nn.Conv2d.cuda",
           "torch.nn.BatchNorm2d", "torch.Size", "c10::DispatchKey", "at::Tensor",
           "c10::TensorImpl::set_sizes_contiguous"]
@@ -200,7 +200,7 @@ def test_formats_for_ci(check, trace):
     assert suite.attrib == {"name": "optrace check", "tests": "2", "failures": "1", "errors": "0"}
     assert [case.find("failure") is None for case in suite] == [True, False]
     sarif = json.loads(check(trace, *rules, options=["--format", "sarif"]).stdout)
-    # What SARIF 2.1.0 requires of each object, and what code scanning reads.
+    # The properties that SARIF 2.1.0 requires, and those that code scanning reads.
     assert sarif["version"] == "2.1.0" and sarif["$schema"].endswith("sarif-2.1.0.json")
     driver = sarif["runs"][0]["tool"]["driver"]
     assert driver["name"] == "optrace"
@@ -211,7 +211,7 @@ def test_formats_for_ci(check, trace):
         assert driver["rules"][found["ruleIndex"]]["id"] == found["ruleId"]
         place = found["locations"][0]["physicalLocation"]
         assert place["artifactLocation"]["uri"].endswith("program.py")
-    # Each line of the program that launches is a result of its own.
+    # Each line of the program that launches is a separate result.
     lines = [found["locations"][0]["physicalLocation"]["region"]["startLine"] for found in results]
     assert len(lines) > 1 and len(set(lines)) == len(lines)
     github = check(trace, *rules, options=["--format", "github"]).stdout.splitlines()
@@ -235,7 +235,7 @@ def test_a_rule_that_can_never_fail(check, trace, rule, tmp_path):
     result = check(trace, "launches >= 0", rule)
     assert result.returncode == USAGE
     assert "error   " + rule in result.stdout and "1 of 2 rules passed" in result.stdout
-    assert result.stderr == ""  # It is said once: by the answer, or where that goes to a file.
+    assert result.stderr == ""  # Reported once: here or, if the answer goes to a file, on stderr.
     filed = check(trace, rule, options=["-o", tmp_path / "answer"])
     assert filed.returncode == USAGE and filed.stdout == ""
     assert rule in filed.stderr and "can't be told" in filed.stderr
@@ -315,7 +315,7 @@ def test_nothing_half_written(check, trace, tmp_path):
 
 
 def test_an_older_report_is_read(check, report, tmp_path):
-    """What later minor versions added may be missing; what even later ones add is passed over."""
+    """Properties added by later minor versions may be missing; unknown ones are ignored."""
     old = json.loads(report.read_text())
     pending = list(old["roots"])
     while pending:
@@ -330,7 +330,7 @@ def test_an_older_report_is_read(check, report, tmp_path):
 
 
 def test_the_same_input_gives_the_same_bytes(optrace, python, trace):
-    """Of two runs, but for the threads' ids; of one trace, all of it."""
+    """Reports of one trace are equal; those of two runs are equal except for thread ids."""
     def traced(*arguments):
         result = optrace(*arguments, timeout=300)
         assert result.returncode == 0, result.stderr

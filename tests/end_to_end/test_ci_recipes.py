@@ -1,4 +1,4 @@
-"""docs/ci.md: its recipes' commands, as they stand there."""
+"""The commands of docs/ci.md's recipes, exactly as they appear there."""
 import pathlib
 import shlex
 
@@ -21,7 +21,7 @@ for _ in range(2):
 
 @pytest.fixture(scope="module")
 def commands(repository):
-    """commands(heading) -> the lines of that section, each as a list of words."""
+    """commands(heading) -> (the section's commands, each as a list of words; its text)."""
     page = (repository / "docs/ci.md").read_text()
 
     def of_section(heading):

@@ -1,4 +1,4 @@
-"""`optrace OP` for every spelling of the ops that must work, on real wheels."""
+"""`optrace OP` for every required spelling of the ops, on real wheels."""
 import functools
 import json
 import re
@@ -6,9 +6,9 @@ import re
 import jsonschema
 import pytest
 
-# For each op: its spellings, and the frames that must occur below each other, in this order, on
-# one path from a root (other frames may lie between), each with its layer. The same for all
-# spellings: they differ above the dispatcher only.
+# For each op: its spellings, and the frames that must occur below each other, in this order, on one
+# path from a root (other frames may lie between), each with its layer. They are the same for all
+# spellings, which differ only above the dispatcher.
 OPS = {
     "conv2d": (
         ["conv2d", "nn.Conv2d", "torch.nn.Conv2d", "F.conv2d", "torch.nn.functional.conv2d",
@@ -95,7 +95,7 @@ OPS = {
 }
 SPELLINGS = [(spelling, path) for spellings, path in OPS.values() for spelling in spellings]
 
-# Above the dispatcher, by how the op is spelled.
+# The frames above the dispatcher, by spelling.
 ABOVE = {
     "conv2d": [("python", "torch.nn.modules.module.Module._call_impl"),
                ("python", "torch.nn.modules.conv.Conv2d.forward"),
@@ -115,11 +115,11 @@ ABOVE = {
                          ("dispatcher", "c10::Dispatcher::callBoxed")],
 }
 
-# What ends the stack of frames that PyTorch itself runs on, in any call with gradients.
+# The frames that start the backward pass, in any call with gradients.
 ENGINE = [("python", "torch._tensor.Tensor.backward"),
           ("binding", "THPEngine_run_backward"),
           ("autograd", "torch::autograd::Engine::execute")]
-# What a node does hangs under the op that made it.
+# The frames of a node are under the op that made it.
 BACKWARD = [("dispatcher", "at::_ops::convolution::call"),
             ("autograd", "ConvolutionBackward0"),
             ("autograd", "torch::autograd::generated::ConvolutionBackward0::apply"),
@@ -128,7 +128,7 @@ BACKWARD = [("dispatcher", "at::_ops::convolution::call"),
 
 
 def frames(report):
-    """Every frame with the frames above it, outermost first, itself last."""
+    """Yields every frame with the frames above it, outermost first, itself last."""
     stack = [(frame, ()) for frame in reversed(report["roots"])]
     while stack:
         frame, above = stack.pop()
@@ -142,7 +142,7 @@ def is_step(frame, layer, name):
 
 
 def how_far(path, expected):
-    """How many of the expected steps occur on a path in their order."""
+    """Returns how many of the expected steps occur on a path in their order."""
     found = 0
     for frame in path:
         if found < len(expected) and is_step(frame, *expected[found]):
@@ -252,8 +252,8 @@ def test_every_pytorch_frame_of_conv2d_has_its_line(report):
 
 
 def tree_of(result):
-    """What is printed before the recommended commands: a trace of unknown origin recommends none
-    that names a file, as --python does."""
+    """Returns the output before the recommended commands. For a trace of unknown origin, commands
+    that name a file, such as those with --python, are not recommended."""
     return result.stdout.partition("\ntry ")[0].rstrip()
 
 
@@ -306,7 +306,7 @@ def test_no_subcommand_has_the_name_of_an_op(optrace, python, run_program):
     section = help_text.partition("Subcommands:\n")[2].partition("\n\n")[0]
     subcommands = [line.split()[0] for line in section.splitlines() if line.strip()]
     assert {"report", "source"} <= set(subcommands)
-    # The names that DESIGN.md reserves beside those that exist.
+    # Names reserved for subcommands, in addition to those that exist.
     reserved = {"run", "attach", "locate", "explain", "compare", "check", "layers", "doctor"}
     script = ("import torch; print(*{n.split('::')[1].split('.')[0] for n in "
               "torch._C._dispatch_get_all_op_names()})")

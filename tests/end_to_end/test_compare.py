@@ -1,4 +1,4 @@
-"""`optrace compare`: what differs between two traces or reports."""
+"""`optrace compare`: the differences between two traces or reports."""
 import json
 import os
 import pathlib
@@ -30,7 +30,7 @@ def traces(optrace, python, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compare(optrace, repository):
-    """compare(A, B) -> the comparison, which is as its schema says."""
+    """compare(A, B) -> the comparison, validated against its schema."""
     schema = json.loads((repository / "report/schemas/comparison.schema.json").read_text())
 
     def run(first, second):
@@ -51,7 +51,10 @@ def test_a_trace_and_its_report_are_the_same(compare, traces):
 
 
 def test_another_dtype_takes_another_way(compare, traces):
-    """float16 is multiplied by another BLAS function than float32, or by oneDNN."""
+    """bfloat16 is multiplied by another BLAS function than float32, or by oneDNN.
+
+    The test uses `linear` because not every processor has a oneDNN convolution in half precision.
+    """
     differences = compare(traces("linear")[0], traces("linear", "--dtype", "bfloat16")[0])
     kinds = {difference["kind"] for difference in differences["differences"]}
     assert {"vanished", "appeared"} & kinds or "changed" in kinds
@@ -76,7 +79,7 @@ def test_cpu_and_dry_gpu(compare, traces, optrace):
 
 
 def test_parts_of_a_gpu(compare, traces):
-    """Attention in half precision is another kernel on older parts."""
+    """Half-precision attention uses another kernel on older GPUs."""
     call = ["F.scaled_dot_product_attention", "--dtype", "float16"]
     first, second = (traces(*call, f"--dry-run={part}")[1] for part in ("sm_75", "sm_80"))
     differences = compare(first, second)["differences"]
@@ -86,7 +89,7 @@ def test_parts_of_a_gpu(compare, traces):
 
 
 def test_commands_are_traced(optrace, python):
-    """Half precision has no oneDNN convolution on every processor; linear has another kernel."""
+    """Operands can be commands, which are traced: equal ones have no difference."""
     environment = {"OPTRACE_PYTHON": python}
     same = optrace("compare", "linear", "optrace 'linear'", environment=environment)
     assert same.returncode == 0 and same.stdout.endswith("No difference.\n"), same.stderr

@@ -1,4 +1,4 @@
-"""What PyTorch asks of oneDNN, BLAS and LAPACK on the CPU, decoded into the report."""
+"""Calls of oneDNN, BLAS and LAPACK on the CPU, decoded into the report."""
 import json
 import os
 import re
@@ -14,7 +14,7 @@ def a_python(request):
 
 @pytest.fixture(scope="module")
 def trace(optrace, a_python, tmp_path_factory):
-    """trace(program text) -> (CompletedProcess, report) of `optrace run`."""
+    """trace(program text) -> (CompletedProcess, report, program file) of `optrace run`."""
 
     def run(text, environment=None, status=0):
         folder = tmp_path_factory.mktemp("program")
@@ -31,7 +31,7 @@ def trace(optrace, a_python, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def untraced(a_python, run_program):
-    """untraced(program file) -> CompletedProcess of it, run as it is."""
+    """untraced(program file) -> CompletedProcess of the program without optrace."""
 
     def run(program, environment=None):
         variables = {**os.environ, **(environment or {})}
@@ -43,7 +43,7 @@ def untraced(a_python, run_program):
 
 
 def frames(report, below=None):
-    """All frames, or those below the Python function of this name."""
+    """Yields all frames, or those below the Python function of this name."""
     pending = [(root, below is None) for root in reversed(report["roots"])]
     while pending:
         frame, inside = pending.pop()
@@ -54,7 +54,7 @@ def frames(report, below=None):
 
 
 def library_calls(report, below=None):
-    """(function, record) of each kind of call."""
+    """Yields (function, record) of each kind of call."""
     for frame in frames(report, below):
         for record in (frame["detail"] or {}).get("calls", []):
             yield record.get("call", frame["name"]), record
@@ -111,7 +111,7 @@ def traced(trace):
 
 
 def onednn_lines(text):
-    """(primitive, implementation, propagation, problem) of what oneDNN says it executed."""
+    """Returns (primitive, implementation, propagation, problem) of each line of oneDNN's log."""
     found = []
     for line in text.splitlines():
         match = re.match(r"onednn_verbose(?:,v1)?(?:,primitive)?,exec,\w+,(.*)", line)
@@ -147,7 +147,7 @@ def test_a_convolution_tells_primitive_implementation_shapes_and_types(traced):
     assert not any("time" in key for key in record)
 
 
-# BLAS counts in columns: a row-major product has its matrices the other way round.
+# BLAS is column-major: for a row-major product, the matrices are swapped.
 @pytest.mark.parametrize("program, function, expected", [
     ("product", "dgemm_", {"m": 5, "n": 3, "k": 4, "transa": "n", "transb": "n", "lda": 5,
                            "ldb": 4, "ldc": 5, "type": "float64"}),
@@ -213,7 +213,7 @@ def test_what_the_program_prints_is_left_alone(trace, untraced):
 
 
 def without_times(text):
-    """What was printed, but for what no two runs have alike."""
+    """Returns the lines without their times, which differ in every run."""
     return [re.sub(r",[0-9.e-]+$", "", line) for line in text.splitlines()]
 
 

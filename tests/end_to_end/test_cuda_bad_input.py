@@ -1,4 +1,4 @@
-"""CUDA that fails: a torch or a driver that won't do, calls that fail, a program that crashes."""
+"""CUDA failures: an unsuitable torch or driver, calls that fail, a program that crashes."""
 import json
 import os
 import pathlib
@@ -13,9 +13,9 @@ TOO_OLD = "The NVIDIA driver on your system is too old (found version 11080)"
 
 @pytest.fixture(scope="module")
 def without_cuda(python, run_program, tmp_path_factory):
-    """A Python with the real torch, but for CUDA's part of it and what the wheel says of CUDA.
+    """A Python with the real torch, without its CUDA libraries and the CUDA version in version.py.
 
-    PyPI has no wheel for this machine that is built for the CPU alone.
+    PyPI has no wheel for this machine that is built for the CPU only.
     """
     venv = tmp_path_factory.mktemp("cpu") / "venv"
     made = run_program([python, "-m", "venv", "--without-pip", str(venv)])
@@ -111,7 +111,7 @@ print(torch.cuda.is_current_stream_capturing())
 
 @pytest.fixture(scope="module")
 def failing(optrace, python, tmp_path_factory):
-    """(the report's JSON, the tree) of the program."""
+    """(JSON report, tree) of the program."""
     folder = tmp_path_factory.mktemp("failing")
     script = folder / "program.py"
     script.write_text(PROGRAM)
@@ -125,7 +125,7 @@ def failing(optrace, python, tmp_path_factory):
 
 
 def failures(report):
-    """Each frame with a call that failed, with the frames above."""
+    """Yields each frame with a call that failed, and the frames above it."""
     pending = [(root, ()) for root in reversed(report["roots"])]
     while pending:
         frame, above = pending.pop()
@@ -142,7 +142,7 @@ def test_each_call_that_failed_has_its_error(failing):
         found.setdefault((frame["name"], call["error"], call["status"]), []).append((call, above))
     assert set(found) == {("cudaMalloc", 2, "cudaErrorMemoryAllocation"),
                           ("cudaSetDevice", 101, "cudaErrorInvalidDevice")}
-    # Each allocation tries again once it has emptied its cache; alike calls are counted.
+    # An allocation that fails empties the cache and tries again; equal calls are counted.
     mallocs = found["cudaMalloc", 2, "cudaErrorMemoryAllocation"]
     assert sum(call["calls"] for call, _ in mallocs) == 6
     for _, above in mallocs:

@@ -1,7 +1,7 @@
-"""What real CUDA libraries are asked for, recorded on the way to them.
+"""Calls of real CUDA libraries, intercepted and recorded.
 
-There is no GPU: the emulated libraries stand for the real ones, tell nothing themselves, and what
-they tell otherwise is what must have been recorded.
+There is no GPU: the emulated libraries stand in for the real ones and report nothing themselves.
+The recorded calls must be those that they report otherwise.
 """
 import json
 
@@ -50,7 +50,7 @@ FUNCTIONS = ("convolution", "attention", "product", "batched", "epilogue", "tran
 
 
 def library_calls(report):
-    """By the program's function: [(the library's function, what was asked of it, the frame)]"""
+    """Returns the program's function -> [(the library's function, decoded call, frame)]."""
     calls = {name: [] for name in FUNCTIONS}
     pending = [(root, None) for root in report["roots"]]
     while pending:
@@ -67,7 +67,7 @@ def library_calls(report):
 
 @pytest.fixture(scope="module", params=["reference", "newest"])
 def both(request, optrace, tmp_path_factory):
-    """What the emulated libraries tell, and what is recorded before them."""
+    """The calls that the emulated libraries report, and those that are intercepted."""
     python = request.getfixturevalue("python" if request.param == "reference" else "newest_python")
     folder = tmp_path_factory.mktemp("cuda_calls")
     script = folder / "program.py"
@@ -87,7 +87,7 @@ def without(call, *names):
 
 
 def tensors_unnumbered(value):
-    """Ids of tensors are the program's own count."""
+    """Returns the value without the ids of tensors, which the program counts itself."""
     if isinstance(value, dict):
         return {key: tensors_unnumbered(one) for key, one in value.items() if key != "uid"}
     return [tensors_unnumbered(one) for one in value] if isinstance(value, list) else value

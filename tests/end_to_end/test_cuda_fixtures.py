@@ -1,4 +1,4 @@
-"""Dry runs of the CUDA workloads, held against what GPUs did: fixtures/cuda and its README."""
+"""Dry runs of the CUDA workloads, compared with GPUs' recordings: fixtures/cuda and its README."""
 import fnmatch
 import os
 import pathlib
@@ -14,11 +14,11 @@ sys.path.insert(0, str(WORKLOADS))
 import record  # noqa: E402
 from workloads import WORKLOADS as ALL  # noqa: E402
 
-# What dry runs are known to do otherwise: (workload, kind, layer, pattern of the step) -> why.
-# An entry that explains nothing any more is an error.
+# Known differences of dry runs: (workload, kind, layer, pattern of the step) -> reason. An entry
+# that no longer matches a difference is an error.
 KNOWN_DIFFERENCES = {}
 
-# A twelfth of the suite, with something of each kind in it.
+# A twelfth of the suite, with workloads of each kind.
 TWELFTH = ["add_broadcast", "mm", "conv2d", "softmax", "batch_norm_training", "attention_flash",
            "lstm", "sorting", "embedding", "adam", "fft_complex", "cholesky"]
 
@@ -30,7 +30,7 @@ def pythons(python, newest_python):
 
 @pytest.fixture(scope="module")
 def dry(optrace, tmp_path_factory):
-    """dry(python, part, names) -> the folder of a recording on an emulated part; made anew."""
+    """dry(python, part, names) -> the folder of a new recording on an emulated GPU."""
 
     def make(python, part, names=()):
         folder = tmp_path_factory.mktemp(part)
@@ -45,7 +45,7 @@ def finished_in_both(first, second):
 
 
 def differences(optrace, first, second):
-    """[(workload, kind, layer, name of the step, the whole difference)]"""
+    """Returns [(workload, kind, layer, name of the step, the whole difference)]."""
     comparisons = record.compare(optrace.command, first, second)
     return [(name, found["kind"], found["layer"], found["path"][-1], found)
             for name in finished_in_both(first, second)
@@ -53,7 +53,7 @@ def differences(optrace, first, second):
 
 
 def unexplained(found):
-    """Differences that no entry of KNOWN_DIFFERENCES is about, and entries that explain none."""
+    """Returns differences without an entry in KNOWN_DIFFERENCES, and entries that match none."""
     def explains(known, one):
         return all(fnmatch.fnmatchcase(text, pattern) for text, pattern in zip(one, known))
     left = [one for one in found if not any(explains(known, one) for known in KNOWN_DIFFERENCES)]
@@ -63,7 +63,7 @@ def unexplained(found):
 
 
 def test_dry_runs_are_what_gpus_did(optrace, repository, pythons, dry):
-    """With recordings; without, this names what is lacking, and the next tests prove the rest."""
+    """Dry runs equal GPUs' recordings. Missing ones are listed; the next tests check the rest."""
     fixtures = repository / "fixtures/cuda"
     lacking = record.lacking(fixtures, list(pythons))
     if lacking:
@@ -86,7 +86,7 @@ def test_dry_runs_are_what_gpus_did(optrace, repository, pythons, dry):
 
 
 def test_parts_are_told_apart(optrace, python, dry):
-    """A dry run in the place of a GPU: its recording is whole, and another part's differs."""
+    """The recording of a dry run, in place of a GPU, is complete; that of another GPU differs."""
     recorded = dry(python, "sm_80", TWELFTH)
     about = record.read_recording(recorded)
     assert list(about["workloads"]) == TWELFTH and set(about["workloads"].values()) == {None}
@@ -95,17 +95,17 @@ def test_parts_are_told_apart(optrace, python, dry):
     assert about["cudnn"] >= 90000 and about["cuda"]
     sizes = {path.name: path.stat().st_size for path in recorded.iterdir()}
     assert set(sizes) == {"recording.json", *(f"{name}.json.xz" for name in TWELFTH)}
-    # All of the suite is to stay below three megabytes.
+    # The whole suite must stay below three megabytes.
     assert sum(sizes.values()) < 3_000_000 * len(TWELFTH) / len(ALL), sizes
 
-    # What depends on the number of multiprocessors is launched otherwise.
+    # Launches that depend on the number of multiprocessors differ.
     found = differences(optrace, recorded, dry(python, "sm_90", TWELFTH))
     assert any(layer == "device" and kind == "changed" and one["what"] == "calls"
                for _, kind, layer, _, one in found), found
 
 
 def test_the_pack_for_a_gpu(build, repository, python, tmp_path):
-    """It traces from an empty folder, with nothing in the environment but where caches are."""
+    """The pack traces in an empty folder, with only PATH and cache folders in the environment."""
     pack = tmp_path / "pack.tar.xz"
     result = subprocess.run([repository / "setup/pack-for-gpu.sh", pack], capture_output=True,
                             text=True, env={**os.environ, "OPTRACE_BUILD": str(build)})

@@ -11,9 +11,9 @@ WORKLOADS = pathlib.Path(__file__).resolve().parents[1] / "cuda_workloads"
 PARTS = ["sm_80", "sm_90"]
 sys.path.insert(0, str(WORKLOADS))
 
-# What PyTorch itself refuses there: (workload, part; None: any) -> part of its message.
+# Workloads that PyTorch itself refuses: (workload, GPU; None: any) -> part of the message.
 REFUSED = {
-    # Below compute capability 8.9.
+    # Requires compute capability 8.9.
     ("fp8_scaled_mm", "sm_80"): "_scaled_mm is only supported on CUDA devices",
 }
 
@@ -26,7 +26,7 @@ print(json.dumps({name: os.environ.get(name) for name in names}))
 
 @pytest.fixture(scope="module")
 def dry_environment(optrace, python, newest_python, tmp_path_factory):
-    """dry_environment("reference" or "newest", part) -> what a dry run's processes have."""
+    """dry_environment("reference" or "newest", part) -> environment of a dry run's processes."""
     folder = tmp_path_factory.mktemp("dry")
     script = folder / "show_environment.py"
     script.write_text(SHOW_ENVIRONMENT)
@@ -40,7 +40,7 @@ def dry_environment(optrace, python, newest_python, tmp_path_factory):
             assert result.returncode == 0, result.stderr
             shown[torch] = json.loads(result.stdout)
         assert shown[torch]["OPTRACE_DRY_RUN"] == "sm_90"
-        # Triton's and Inductor's caches are the test's own.
+        # The test has its own caches of Triton and Inductor.
         return {**os.environ, **shown[torch], "OPTRACE_DRY_RUN": part,
                 "TRITON_CACHE_DIR": str(folder / "triton"),
                 "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
@@ -73,7 +73,7 @@ def test_every_workload_finishes(run_program, dry_environment, interpreter, torc
 
 
 def library_calls(report):
-    """Function -> what its calls were asked for."""
+    """Returns function -> its decoded calls."""
     found = {}
     pending = list(report["roots"])
     while pending:
@@ -113,7 +113,7 @@ def test_library_calls_are_decoded(optrace, python, tmp_path):
 
 
 def test_ranks_in_processes_of_their_own(dry_environment, interpreter, tmp_path):
-    """Three ranks on three devices; ncclCommSplit finds out what the others asked for."""
+    """Three ranks on three devices: ncclCommSplit gets the arguments of the other ranks."""
     environment = {**dry_environment("reference", "sm_90"), "OPTRACE_DRY_RUN_DEVICES": "3"}
     ranks = [subprocess.Popen([interpreter["reference"], "-B", "-W", "ignore",
                                WORKLOADS / "run_rank.py", str(rank), "3", tmp_path / "store"],
@@ -131,7 +131,7 @@ def test_ranks_in_processes_of_their_own(dry_environment, interpreter, tmp_path)
     assert not list(pathlib.Path("/dev/shm").glob("optrace-nccl-*"))
 
 
-# Each prints what a library answered to a call that it must refuse.
+# Each prints a library's result of a call that it must refuse.
 WRONG_CALLS = {
     "a rank that there isn't": ("libnccl.so.2", """
 class Id(ctypes.Structure): _fields_ = [("bytes", ctypes.c_char * 128)]

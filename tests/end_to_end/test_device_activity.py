@@ -1,4 +1,4 @@
-"""What devices do, as CUPTI tells of it: on the emulated device, which follows its documentation."""
+"""Device activity from CUPTI, on the emulated device, which follows CUPTI's documentation."""
 import collections
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from report_frames import frames_with_way as frames
 
-# CUPTI's own way, which a dry run takes only when told to.
+# Records through CUPTI, which a dry run does only if this variable is set.
 FOLLOWED = {"OPTRACE_DEVICE_ACTIVITY": "1"}
 
 # Forward and backward (an autograd thread), the replay of a graph, a stream, copies and fills.
@@ -56,7 +56,7 @@ assert library.cuptiSubscribe(ctypes.byref(handle), callback, None) == 0
 print(float(torch.ones(4, device="cuda").sum()))
 """
 
-# Where the machine has a CUDA of the wheel's version.
+# Succeeds if the machine has a CUDA of the wheel's version.
 SYSTEMS_OWN = """
 import ctypes, importlib.util, pathlib, re
 version = pathlib.Path(importlib.util.find_spec("torch").origin).with_name("version.py").read_text()
@@ -71,7 +71,7 @@ def interpreter(request):
 
 @pytest.fixture(scope="module")
 def traced(optrace, tmp_path_factory):
-    """traced(interpreter, code, environment) -> (report's JSON, the tree, what was printed)."""
+    """traced(interpreter, code, environment) -> (JSON report, tree, the program's output)."""
     path = tmp_path_factory.mktemp("traces") / "trace"
 
     def trace(interpreter, code, environment=FOLLOWED):
@@ -87,7 +87,7 @@ def traced(optrace, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(traced, python, newest_python):
-    """For each torch: the library that follows devices, and the folder of the emulated libcuda."""
+    """For each torch: the library for device activity, and the folder of the emulated libcuda."""
     code = """
 import os, torch
 torch.ones(1, device="cuda")
@@ -101,7 +101,7 @@ print(line.split()[-1], os.environ["TRITON_LIBCUDA_PATH"])
 
 @pytest.fixture
 def recorded_by_hand(run_program, build, tmp_path, built):
-    """recorded_by_hand(interpreter, code to run before) -> what a recording says is missing."""
+    """recorded_by_hand(interpreter, code to run before) -> what the recording lists as missing."""
 
     def record(interpreter, before):
         recording = tmp_path / "recording"
@@ -131,12 +131,12 @@ def followed(interpreter, traced):
 
 @pytest.fixture(scope="module")
 def told(interpreter, traced):
-    """The same program, where the emulated device tells what it was asked for."""
+    """The report of the same program, with launches and copies from the emulated device itself."""
     return traced(interpreter, WORK, {"OPTRACE_DEVICE_ACTIVITY": None})[0]
 
 
 def way_of(above):
-    """Python's functions below the program itself, ops and autograd's nodes."""
+    """Returns the names of Python functions below the program's module, ops and autograd nodes."""
     return tuple(one["name"] for one in above
                  if (one["layer"] == "python" and one["name"] != "__main__.<module>")
                  or one["name"].endswith("::call")
@@ -144,7 +144,7 @@ def way_of(above):
 
 
 def launches(report):
-    """(the way there, kernel, grid, block, shared memory) -> how often."""
+    """Returns (call path, kernel, grid, block, shared memory) -> number of launches."""
     found = collections.Counter()
     for frame, above in frames(report):
         if frame["layer"] != "device":
@@ -167,7 +167,7 @@ def transfers(report):
 
 
 def test_kernels_hang_where_they_were_launched(followed, told):
-    # Of a replay, what is below may differ by the way that leads there: it is looked at by itself.
+    # The call paths of a graph's replay may differ, so replays are checked separately below.
     def called(report):
         return {key: times for key, times in launches(report).items()
                 if not any("replay" in name for name in key[0])}
@@ -190,7 +190,7 @@ def test_what_only_a_profiler_knows(followed):
     kernels = [frame for frame, _ in frames(followed) if frame["layer"] == "device"]
     assert kernels
     for kernel in kernels:
-        # The emulated device says one nanosecond of each.
+        # On the emulated device, each kernel takes one nanosecond.
         assert kernel["detail"]["duration_ns"] == {
             "total": kernel["calls"], "shortest": 1, "longest": 1}
         for launch in kernel["detail"]["launches"]:
@@ -229,11 +229,11 @@ def test_the_profiler_takes_over(interpreter, traced, run_program):
     assert "kernels 2" in printed
     assert "is missing: from the moment on" in tree
     kernels = sum(frame["calls"] for frame, _ in frames(report) if frame["layer"] == "device")
-    assert kernels == 2  # Those before the first profiler: a fill and a product.
+    assert kernels == 2  # A fill and a product, before the first profiler.
 
 
 def test_the_profiler_without_optrace_following(interpreter, traced):
-    """A dry run's CUPTI lists what was launched, for whoever asks."""
+    """A dry run's CUPTI lists launches for other clients, such as torch.profiler."""
     _, tree, printed = traced(interpreter, PROFILED, {"OPTRACE_DEVICE_ACTIVITY": None})
     assert "kernels 2" in printed and "missing" not in tree
 
@@ -250,14 +250,14 @@ def test_the_real_cupti_without_a_driver(interpreter, recorded_by_hand):
 
 
 def test_cupti_absent(interpreter, recorded_by_hand, built, run_program):
-    """With a driver, and no torch that has brought a libcupti along; the system may have one."""
+    """With a driver, but without a torch that has loaded its libcupti; the system may have one."""
     (why,) = recorded_by_hand(interpreter, f"""
 os.environ["OPTRACE_DRY_RUN"] = "sm_90"
 ctypes.CDLL({built[interpreter][1] + "/libcuda.so.1"!r})
 """)
     loads = run_program([interpreter, "-c", SYSTEMS_OWN])
     if loads.returncode == 0:
-        assert "cuptiSubscribe failed" in why  # A real one, which wants a real driver.
+        assert "cuptiSubscribe failed" in why  # A real CUPTI, which requires a real driver.
     else:
         assert "libcupti.so.1" in why and "can't be loaded" in why
         assert "pip install nvidia-cuda-cupti" in why
@@ -272,7 +272,7 @@ ctypes.CDLL({built[python][1] + "/libcuda.so.1"!r})
 
 
 def test_a_forked_child(interpreter, optrace, tmp_path):
-    """What forks before CUDA is used can use it, and is followed; its parent too, afterwards."""
+    """A child forked before CUDA is used can use CUDA and is recorded; so is its parent after."""
     code = """
 import os, torch
 child = os.fork()
@@ -290,7 +290,7 @@ if child:
 
 
 def test_headers_absent(optrace, python, tmp_path):
-    """A torch beside which no wheel of CUPTI lies: the links lead to all else."""
+    """A torch without the wheel of CUPTI beside it; all other packages are linked."""
     site = next(pathlib.Path(python).parents[1].glob("lib/python3*/site-packages"))
     packages = tmp_path / "packages"
     packages.mkdir()

@@ -1,11 +1,11 @@
-"""The libraries that take the place of CUDA's: built whole, for both torches, and kept."""
+"""The libraries that replace CUDA's: built completely, for both torches, and kept."""
 import pathlib
 import re
 import subprocess
 
 import pytest
 
-# Functions of CUDA's libraries by their names; of nvrtc the real one is used.
+# Names of functions in CUDA's libraries, except for nvrtc: the real nvrtc is used.
 OF_CUDA = re.compile(r"_*(cu[A-Z]|cuda|cu(blas|dnn|fft|pti|rand|solver|sparse)|nccl|nvml|nvshmem)"
                      r"[A-Za-z0-9]*[A-Z_]")
 OF_LAPACK = re.compile(r"cu[nm][a-z0-9]+_")
@@ -20,10 +20,10 @@ print(*sorted(loaded), sep="\\n")
 
 
 def symbols(library, *options):
-    """The names of dynamic symbols, with @VERSION where they have one."""
+    """Returns the names of dynamic symbols that are not weak, with @VERSION if they have one."""
     output = subprocess.run(["nm", "-D", *options, library], check=True, capture_output=True,
                             text=True).stdout
-    # "                 U name@VERSION", "0000000000001139 T name@@VERSION"
+    # Lines: "                 U name@VERSION", "0000000000001139 T name@@VERSION".
     found = [(fields[-2], fields[-1].replace("@@", "@"))
              for fields in map(str.split, output.splitlines())]
     return [name for kind, name in found if kind not in "wv"]
@@ -37,8 +37,8 @@ def imports_of_cuda(torch):
 
 @pytest.fixture(scope="module", params=["python", "newest_python"])
 def built(request, optrace, tmp_path_factory):
-    """(the folder of torch, the folder of the libraries built for it, what a program printed,
-    the libraries after that run and after a second)."""
+    """(the folder of torch, the folder of the libraries built for it, the output of a program,
+    the state of the libraries after that run and after a second one)."""
     python = pathlib.Path(request.getfixturevalue(request.param))
     cache = tmp_path_factory.mktemp("cache")
     (torch,) = (python.parent.parent / "lib").glob("python3.*/site-packages/torch")
@@ -59,7 +59,7 @@ def test_every_function_that_torch_imports_is_defined(built):
     assert len(wanted) > 600
     defined = {name for library in folder.glob("lib*.so*")
                for name in symbols(library, "--defined-only")}
-    # A definition with a version serves an import without one; not the other way round.
+    # A definition with a version satisfies an import without one, but not the other way round.
     bare = {name.partition("@")[0] for name in defined}
     assert {name for name in wanted
             if name not in (defined if "@" in name else bare)} == set()
@@ -75,13 +75,13 @@ def test_functions_are_in_the_library_that_torch_expects(built):
 
 
 def test_nothing_else_gets_out(built):
-    """No function of the C++ library's, say, which would take the place of the process's own."""
+    """Nothing else is exported: a function of the C++ library would replace the process's own."""
     _, folder, *_ = built
     for library in folder.glob("lib*.so*"):
         names = {name.partition("@")[0] for name in symbols(library, "--defined-only")}
         versions = {name for name in names if name.startswith(("lib", "NVSHMEM"))}
         if library.name == "liboptrace_device.so":
-            # This one is meant to be called instead of libc10's, which it goes on to.
+            # This function replaces libc10's and calls it.
             left = {name for name in names
                     if not re.match(r"optrace_|_Z(NK?|T[ISV]N)7optrace", name)
                     and not name.startswith("_ZN3c1027reportMemoryUsageToProfiler")}
@@ -97,8 +97,8 @@ def test_emulated_libraries_take_the_place_of_the_real_ones(built):
     loaded = {pathlib.Path(path) for path in loaded}
     emulated = {path.name.split(".")[0] for path in loaded if path.parent == folder}
     assert {"libcuda", "libcudart", "libcudnn", "libcublas", "libcublasLt", "libnccl"} <= emulated
-    # Newer torch opens cuBLASLt by its path, to be sure which one cuBLAS gets; the emulated one was
-    # there before, and is the one whose functions are found.
+    # Newer torch opens cuBLASLt by its path, to determine which one cuBLAS gets. The emulated one
+    # was loaded before, so its functions are found.
     assert {path.name.split(".")[0] for path in loaded if path.parent != folder} <= {"libcublasLt"}
 
 
@@ -108,7 +108,7 @@ def test_built_once(built):
 
 
 def test_interrupted_leaves_nothing(optrace, python, tmp_path):
-    """With a compiler that interrupts the command that runs it."""
+    """A build that its compiler interrupts leaves no files."""
     compiler = tmp_path / "g++"
     compiler.write_text("#!/bin/sh\nkill -INT $PPID\nexec sleep 60\n")
     compiler.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Why the dispatcher chose a kernel, held against what torch itself says, in release wheels."""
+"""The reasons for the dispatcher's choices, compared with torch's own data, in release wheels."""
 import json
 import pathlib
 
@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = pathlib.Path(__file__).with_name("dispatch_program.py")
 
-# What must turn up below a case beside the first choice: op (None: any), dispatch key, what it is.
+# The choice required below a case besides the first: op (None: any), dispatch key, kind.
 LATER = {
     "plain": ("aten::add.Tensor", "CPU", "kernel"),
     "requires_grad": ("aten::mul.Tensor", "CPU", "kernel"),
@@ -25,7 +25,7 @@ PLAIN_FIRST = {"subclass": "python", "mode": "python", "vmap": "boxed fallback",
 
 @pytest.fixture(scope="module", params=["reference", "newest"])
 def dispatched(request, optrace, repository, tmp_path_factory):
-    """(report, what torch said) of one run of the program."""
+    """(report, truth from torch) of one run of the program."""
     python = request.getfixturevalue("python" if request.param == "reference" else "newest_python")
     folder = tmp_path_factory.mktemp("dispatch")
     report, truth = folder / "report.json", folder / "truth.json"
@@ -47,7 +47,7 @@ def frames_below(roots):
 
 
 def case_frames(document, name):
-    """All frames below the Python function of a case."""
+    """Returns all frames below the Python function of a case."""
     found = [frame for frame in frames_below(document["roots"])
              if frame["layer"] == "python" and frame["name"].endswith(f"case_{name}")]
     assert found, name

@@ -1,10 +1,10 @@
-"""Each path that a document or a comment names exists."""
+"""Each path in a document or a comment exists."""
 import pathlib
 import re
 import subprocess
 
 FOLDERS = "bench|cmake|docs|examples|fixtures|indexer|platform|python|report|setup|src|tests|tracer"
-# A path below one of the project's folders: a file with its suffix, or a folder with a slash behind.
+# A path below one of the project's folders: a file with its suffix, or a folder with a final slash.
 PATH = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/(?:[\w.-]+/)*(?:[\w-]+(?:\.[\w-]+)+|(?<=/)))(?![\w/*<{{-])")
 COMMENT = {".cpp": r"//.*", ".h": r"//.*", ".py": r"#.*|\"\"\"(?:.|\n)*?\"\"\"", ".sh": r"#.*",
            ".txt": r"#.*", ".cmake": r"#.*", ".md": r"(?:.|\n)+"}

@@ -9,7 +9,7 @@ from report_frames import frames_with_way as frames
 
 USAGE = 2
 
-# What FIELD-NOTES' chain has in 2.6.0, outermost first, without what is inlined or folded.
+# Frames of a convolution in 2.6.0, outermost first, without those that are inlined or folded.
 CONVOLUTION = [
     "torch.nn.modules.conv.Conv2d.forward", "torch::autograd::THPVariable_conv2d",
     "at::_ops::conv2d::call", "at::native::conv2d_symint", "at::_ops::convolution::call",
@@ -23,7 +23,7 @@ CONVOLUTION = [
 
 @pytest.fixture(scope="module")
 def traced(optrace, python, tmp_path_factory):
-    """traced("conv2d", "--backward", part="sm_80") -> the report's JSON, kept for other tests."""
+    """traced("conv2d", "--backward", part="sm_80") -> the JSON report, kept for other tests."""
     folder = tmp_path_factory.mktemp("reports")
     kept = {}
 
@@ -90,7 +90,7 @@ def test_the_backward_pass(traced):
 
 
 def test_the_part_decides(traced):
-    """Half-precision attention: flash from sm_80 on, memory-efficient before."""
+    """Half-precision attention is flash attention from sm_80 on, and memory-efficient before."""
     kernels = {}
     for part in ["sm_75", "sm_80"]:
         report = traced("F.scaled_dot_product_attention", "--dtype", "float16", "--shape",
@@ -150,7 +150,7 @@ def test_a_program_runs_dry(optrace, python, tmp_path):
     found = names(report)
     assert any(name.startswith("cublas") and "gemm" in name.lower() or name == "cublasLtMatmul"
                for name in found), sorted(name for name in found if name.startswith("cu"))
-    # .item() reads what nobody computed: that is said.
+    # .item() reads a value that was not computed; the report marks this.
     readers = [above for frame, above in frames(report)
                if (frame["detail"] or {}).get("reads_device_memory")]
     assert any("item" in frame["name"] for above in readers for frame in above)
@@ -172,7 +172,7 @@ def test_wrong_options(optrace, python, arguments, words):
 
 
 def test_a_torch_without_cuda(optrace, run_program, python, tmp_path):
-    """A wheel built for the CPU, as far as it can be told before anything runs."""
+    """A wheel built for the CPU is refused before anything runs."""
     venv = tmp_path / "venv"
     made = run_program([python, "-m", "venv", "--without-pip", str(venv)])
     assert made.returncode == 0, made.stderr
@@ -219,14 +219,14 @@ def test_a_cuda_error_reaches_the_program(optrace, python, tmp_path):
     result = optrace("run", "--dry-run", "--python", python, "-o", tmp_path / "report", script,
                      timeout=300, environment={"OPTRACE_DRY_RUN_HOST_MEMORY": "100"})
     assert result.returncode == 1
-    # Of 100 MiB, six times 16 MiB.
+    # Six times 16 MiB fit into 100 MiB.
     assert result.stdout == "out of memory: True\nthe host's memory: 6 True\n"
     assert "invalid device ordinal" in result.stderr
     assert (tmp_path / "report").read_text().startswith("python ")
 
 
 def test_nothing_is_left_behind(optrace, python, tmp_path):
-    """Neither in the temporary folder nor in the program's environment after the run."""
+    """The run leaves nothing in the temporary folder."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     result = optrace("relu", "--dry-run", "--python", python, environment={"TMPDIR": temporary})
@@ -236,7 +236,7 @@ def test_nothing_is_left_behind(optrace, python, tmp_path):
 
 
 def test_nothing_in_the_current_folder_is_run(optrace, python, tmp_path):
-    """A checkout of PyTorch has a folder torch; what a Python of optrace's own imports is Python's."""
+    """A Python that optrace starts imports nothing from the current folder, such as a checkout."""
     ran = tmp_path / "ran"
     folder = tmp_path / "checkout"
     for name in ("importlib", "torch", "json", "sitecustomize"):

@@ -1,4 +1,4 @@
-"""The emulated device's runtime and driver: memory, streams, graphs, parts, kernels' figures."""
+"""The emulated device's runtime and driver: memory, streams, graphs, GPUs, kernel attributes."""
 import json
 import pathlib
 
@@ -14,7 +14,7 @@ NO_IMAGE = "no kernel image is available for execution on the device"
 
 @pytest.fixture(scope="module")
 def cuobjdump(python):
-    """The one that Triton's wheel brings."""
+    """The cuobjdump in Triton's wheel."""
     venv = pathlib.Path(python).parent.parent
     (path,) = venv.glob("lib/python*/site-packages/triton/backends/nvidia/bin/cuobjdump")
     return path
@@ -22,7 +22,7 @@ def cuobjdump(python):
 
 @pytest.fixture(scope="module")
 def seen(optrace, python, tmp_path_factory):
-    """seen("sm_80", 2, arguments...) -> what the program saw."""
+    """seen("sm_80", 2, arguments...) -> the program's output, parsed."""
     folder = tmp_path_factory.mktemp("reports")
 
     def run(part, devices=1, *arguments, environment=None, python=python):
@@ -41,7 +41,7 @@ def usual(seen, cuobjdump):
 
 
 def check_memory(memory, unit):
-    """torch takes memory in multiples of `unit` bytes."""
+    """torch allocates memory in multiples of `unit` bytes."""
     assert memory["taken"] == -(-4 * GIB // unit) * unit and memory["given back"]
     assert "OutOfMemoryError" in memory["too much"]
     assert f"total capacity of {memory['total'] / GIB:.2f} GiB" in memory["too much"]
@@ -55,20 +55,20 @@ def test_memory(usual):
 
 
 def check_contents(contents):
-    """What a kernel wrote reads as zeros, what it only read stays; docs/cuda.md has the rule."""
+    """Memory that a kernel wrote reads as zeros; memory it only read is kept (docs/cuda.md)."""
     assert contents["an input"] == [0, 1, 0, 2, 3] and contents["an output"] == [0] * 5
     assert contents["in place"] == [0, 0, 0]
     assert contents["a part in place"] == [0, 1, 0, 0, 4, 5, 6, 7, 8, 9]
     assert contents["ones"] == [1, 1, 1] and contents["complex"] == 2.5
     assert contents["a column"] == 0
-    # What is known is counted, what isn't known isn't.
+    # Known elements are counted, unknown ones are not.
     assert contents["nonzero"] == [3, 200_000, 200_000, 1, 100_000]
     assert contents["unique"] == [1, 0, 1, 300_000, 1]
     assert contents["all"] == [True, False, False, False]
     assert contents["nothing is known to be false"] == [True] * 8
     assert contents["any"] == [False, True, True]
     assert contents["item"] == [5, 0]
-    # Comparisons are carried out; one of what isn't known decides nothing, of one element either.
+    # Comparisons are executed. Unknown elements decide nothing, even if there is only one.
     assert contents["compared as on the CPU"] == []
     assert contents["made of truth values"] == [
         [False, True, False, True, False], [True, False, True, False, True],
@@ -82,13 +82,13 @@ def check_contents(contents):
     assert contents["graph"] == [[0] * 4, [1] * 4, [5] * 4, [0] * 4]
 
 
-    # Only a comparison with what the CPU computes can fail.
+    # Only a comparison with the CPU's results can fail.
     assert contents["gradients checked"] == [True] * 9 + ["Tensor-likes are not close!"]
     check_structs(contents["written by structs"])
 
 
 def check_structs(written):
-    """Outputs in structs read as zeros, inputs beside them stay."""
+    """Outputs in structs read as zeros; inputs beside them are unchanged."""
     zeros, three = [0, 0, 0], [1, 2, 3]
     assert written.pop("in place") == [zeros, [0, 0], [6, 7], [8]]
     assert written.pop("with numbers") == [zeros, [0, 0]]
@@ -101,7 +101,7 @@ def check_structs(written):
     assert written.pop("products") == [[[1, 1], [1, 1]], none, [[0, 0, 1, 1]] * 2, 0, none]
     assert written.pop("a transform") == ["0j"] * 4
     assert written.pop("views") == [[[0, 0], [0, 0]], [1, 0, 0, 4]]
-    # The optimizers: the gradients are only written where there is a scale.
+    # The optimizers write gradients only if there is a scale.
     assert len(written) == 4
     assert list(written.values()) == [[zeros, [4, 5, 6]]] * 4
 
@@ -151,21 +151,21 @@ def test_figures_of_kernels_are_those_of_their_images(usual):
 
 
 def check_figures(kernels, reserve, shared_memory):
-    """`reserve`: what cuobjdump counts of the system's own where a kernel has shared memory."""
+    """`reserve`: the system's own bytes that cuobjdump counts if a kernel has shared memory."""
     assert len(kernels) > 20
     assert any(kernel["cuobjdump"][0] < 16 for kernel in kernels)
     assert any(kernel["cuobjdump"][2] > reserve for kernel in kernels)
     for kernel in kernels:
         registers, local, shared = kernel["cuobjdump"]
         shared -= min(shared, reserve)
-        # The driver gives every thread 16 registers or more.
+        # The driver allocates at least 16 registers to every thread.
         assert kernel["driver"] == [max(registers, 16), local, shared]
         assert kernel["blocks"] == blocks_of_256_threads(*kernel["driver"], shared_memory)
         assert kernel["last bytes"] == [0, 1]
 
 
 def blocks_of_256_threads(registers, _, shared, shared_memory):
-    """By "Multiprocessor occupancy" in NVIDIA's documentation."""
+    """Computed as in "Multiprocessor occupancy" of NVIDIA's documentation."""
     warps = 256 // 32
     by_registers = 4 * (65536 // 4 // (-(-registers * 32 // 256) * 256)) // warps
     by_shared = shared_memory // (-(-(shared + 1024) // 128) * 128)
@@ -174,11 +174,11 @@ def blocks_of_256_threads(registers, _, shared, shared_memory):
 
 @pytest.mark.parametrize("part, capability, multiprocessors, has_image", [
     ("p100", [6, 0], 56, True), ("v100-sxm2-32gb", [7, 0], 80, True),
-    # Those without images of their own run the nearest lower ones of their major version.
+    # GPUs without their own image run the nearest lower one of their major version.
     ("GTX 1080 Ti", [6, 1], 28, True), ("rtx-4090", [8, 9], 128, True),
     ("sm_89,sms=128,memory=24", [8, 9], 128, True), ("sm_75", [7, 5], 40, True), ("sm_80", [8, 0], 108, True), ("sm_86", [8, 6], 72, True),
     ("sm_89", [8, 9], 58, True), ("sm_90", [9, 0], 132, True),
-    # The reference wheel was built before these: its kernels don't run there.
+    # These are newer than the reference wheel, so its kernels don't run on them.
     ("sm_100", [10, 0], 148, False), ("sm_120", [12, 0], 170, False)])
 def test_parts(seen, part, capability, multiprocessors, has_image):
     there = seen(part)

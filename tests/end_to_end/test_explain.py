@@ -1,4 +1,4 @@
-"""`optrace explain`: what it says of ops, held against the wheel that the index is for.
+"""`optrace explain`: its answers about ops, compared with the index's wheel.
 
 torch._C.parse_schema is the truth for schemas, torch._C._dispatch_dump_table for dispatch tables.
 """
@@ -17,7 +17,7 @@ RUNTIME_KEYS = [
     "AutogradCUDA", "AutogradNestedTensor", "Tracer", "AutocastCPU", "AutocastCUDA",
     "FuncTorchBatched"]
 
-# Run by the reference Python: every aten op's schema as torch's own parser reads it, and its table.
+# Run by the reference Python: every aten op's schema from torch's parser, and its dispatch table.
 TRUTH = r"""
 import json, re, sys, torch
 def alias(one):
@@ -43,7 +43,7 @@ for name in sys.stdin.read().split():
 
 @pytest.fixture(scope="module")
 def explain(optrace, python):
-    """explain(*arguments): the command's output; JSON, parsed, with `json=True`."""
+    """explain(*arguments): the command's output; with `parsed=True`, its JSON, parsed."""
 
     def run(*arguments, parsed=False, **options):
         if parsed:
@@ -57,7 +57,7 @@ def explain(optrace, python):
 
 @pytest.fixture(scope="module")
 def ops(python):
-    """The names of all aten ops of the wheel that native_functions.yaml has."""
+    """The names of all aten ops in the wheel's native_functions.yaml."""
     program = ("import torch, pathlib\n"
                "from torchgen.gen import parse_native_yaml\n"
                "import torchgen\n"
@@ -70,7 +70,7 @@ def ops(python):
 
 @pytest.fixture(scope="module")
 def explained(ops, build, python, tmp_path_factory):
-    """{op: what `optrace explain -` says of it}"""
+    """{op: its answer from `optrace explain -`}"""
     output = tmp_path_factory.mktemp("explained") / "ops.jsonl"
     with output.open("w") as file:
         subprocess.run([build / "optrace", "explain", "-", "--device", "meta", "--python", python],
@@ -120,7 +120,7 @@ def test_every_schema_is_read_as_torch_reads_it(explained, truth):
 
 
 def test_dispatch_tables_are_the_wheels(explained, truth):
-    """By key: the same kind of kernel, fallthrough or not, and the file that registers it."""
+    """For each key, the kind of kernel, fallthrough and the file that registers it are the same."""
     right = 0
     classes = collections.Counter()
     examples = {}
@@ -147,7 +147,7 @@ def test_dispatch_tables_are_the_wheels(explained, truth):
 
 
 def path_names(answer, device, library):
-    """The steps of the first path into a library, as qualified names without namespaces."""
+    """Returns the steps of the first path into a library, as names without their qualifiers."""
     for path in answer["paths"]:
         if path["device"] == device and path["library"] == library and not path["bookkeeping"]:
             return [re.sub(r".*::", "", step["name"]) for step in path["steps"]]
@@ -172,7 +172,7 @@ def test_conv2d_leads_to_cudnn_and_to_onednn(explain):
     text = explain("conv2d")
     assert "aten::mkldnn_convolution " in text and "mkldnn_convolution_transpose" not in text
     assert "cudnnBackendExecute  cuDNN" in text and "cudaMemcpy" not in text
-    # Each call is on the line that is said.
+    # Each call has a line.
     for path in answer["paths"]:
         for step in path["steps"][1:]:
             assert step["called"] is None or step["called"]["line"] > 0
@@ -189,7 +189,7 @@ def test_add_has_its_stub_with_kernels_for_each_cpu_and_for_cuda(explain):
     roles = {function["role"]: function["name"] for function in cpu["functions"]}
     assert "structured_ufunc_add_CPU" in roles["implementation"]
     assert "meta" in roles
-    # What somebody wrote of it by hand (torchgen/dest/ufunc.py).
+    # The hand-written part (torchgen/dest/ufunc.py).
     assert roles["inner loop"] == "at::native::ufunc::add"
     ends = {path["steps"][-1]["name"] for path in answer["paths"]
             if path["device"] == "cuda" and path["steps"][-1]["kind"] == "device kernel"}
@@ -209,7 +209,7 @@ def test_an_out_variant_of_torchgens_leads_to_what_it_wraps(explain):
 
 
 def test_an_op_for_quantized_tensors_alone(explain):
-    """Its two kernels have one name, in two files."""
+    """The op's two kernels have the same name, in two files."""
     answer = explain("quantized::conv2d.new", parsed=True)
     kernels = {entry["key"]: entry for entry in answer["dispatch"]}
     for key, folder in (("QuantizedCPU", "quantized/cpu/"), ("QuantizedCUDA", "quantized/cudnn/")):

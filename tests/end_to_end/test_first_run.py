@@ -1,8 +1,9 @@
-"""A program's first run is as true as its tenth: with an empty cache and with what earlier runs
-left in it, each program of tests/programs/ gives the same report but for times and addresses.
+"""A program's first run is as correct as its tenth: with an empty cache and with the cache that
+earlier runs filled, each program of tests/programs/ gives the same report except for times and
+addresses.
 
-A few programs are run unless OPTRACE_TEST_PROGRAMS names others (with blanks between them), or is
-`all`. OPTRACE_TEST_RUNS is how often each is run, the first time with an empty cache: 2 unless told.
+A few programs are run unless OPTRACE_TEST_PROGRAMS names others (separated by blanks), or is `all`.
+OPTRACE_TEST_RUNS is the number of runs of each, the first with an empty cache; the default is 2.
 """
 import collections
 import json
@@ -16,10 +17,10 @@ import pytest
 from report_frames import frames
 
 PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "programs"
-# What is reached by tables, through boxed calls, in other threads, and under exceptions.
+# Functions reached through tables, boxed calls, other threads and exceptions.
 USUAL = ["custom_ops", "exceptions", "function_transforms", "quantised_dynamic", "scripted",
          "views_in_place"]
-# Their other processes are traced too.
+# Programs whose other processes are traced too.
 WITH_CHILDREN = {"data_loader_workers", "ddp_gloo"}
 RUNS = int(os.environ.get("OPTRACE_TEST_RUNS", "2"))
 
@@ -35,7 +36,7 @@ def chosen():
 
 @pytest.fixture(scope="session")
 def builds(optrace, python, tmp_path_factory):
-    """A cache with what takes long to build and has no part in what is found: the op agent."""
+    """A cache with only the op agent, which takes long to build and doesn't affect the results."""
     folder = tmp_path_factory.mktemp("builds")
     ended = optrace("run", "--python", python, "-o", folder / "report", "-c", "import torch",
                     timeout=300)
@@ -48,7 +49,7 @@ def builds(optrace, python, tmp_path_factory):
 
 @pytest.fixture
 def empty_cache(builds, tmp_path):
-    """XDG_CACHE_HOME, in which no run has left anything of what it met."""
+    """An XDG_CACHE_HOME that has the op agent but nothing that depends on earlier programs."""
     folder = tmp_path / "cache"
     (folder / "optrace").mkdir(parents=True, mode=0o700)
     os.chmod(folder / "optrace", 0o700)
@@ -60,7 +61,7 @@ def empty_cache(builds, tmp_path):
 def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_program, empty_cache,
                                                 tmp_path, name):
     environment = {"XDG_CACHE_HOME": empty_cache, "OPTRACE_CACHE_DIR": None,
-                   # What load_inline builds, it builds once.
+                   # load_inline builds its extension only once.
                    "TORCH_EXTENSIONS_DIR": build / "torch_extensions"}
     program = PROGRAMS / f"{name}.py"
     if name == "extension":
@@ -85,14 +86,14 @@ def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_prog
                         difference(reports[0], report), pytrace=False)
     check_names_what_ran(optrace, tmp_path / "0.json")
     if name not in WITH_CHILDREN:
-        # Libraries that are loaded meanwhile call before anything but the dynamic linker knows them.
+        # Newly loaded libraries make calls while only the dynamic linker has them in its list.
         text = optrace("report", tmp_path / "0.trace")
         assert text.returncode == 0, text.stderr
         assert "had to be inferred" not in text.stdout
 
 
 def check_names_what_ran(optrace, file):
-    """Each name that the report has can be held against it: it is not one that is never called."""
+    """Asserts that `never calls NAME` fails for each name in the report."""
     names = sorted({name for frame in frames(json.loads(file.read_text()))
                     for name in (frame["name"], frame["op"], (frame["detail"] or {}).get("python_name"))
                     if name})
@@ -108,7 +109,7 @@ def check_names_what_ran(optrace, file):
 
 
 def comparable(report):
-    """A report without times, addresses, and the numbers of threads and processes."""
+    """Returns a report without times, addresses, and the ids of threads and processes."""
     def without(value):
         if isinstance(value, dict):
             return {key: len(item) if key == "processes" else without(item)
@@ -118,14 +119,14 @@ def comparable(report):
         return re.sub(r"0x[0-9a-f]{6,}", "0x", value) if isinstance(value, str) else value
 
     roots = without(report["roots"])
-    # Whose thread or process came first is chance.
+    # The order of threads and processes is random.
     roots.sort(key=lambda root: json.dumps(root, sort_keys=True))
     return {**without({key: value for key, value in report.items() if key != "roots"}),
             "roots": roots}
 
 
 def paths(report):
-    """How often each way from the root was taken: names and lines, outermost first."""
+    """Returns call path (names and lines, outermost first) -> number of calls."""
     taken = collections.Counter()
     pending = [((), root) for root in report["roots"]]
     while pending:
@@ -138,7 +139,7 @@ def paths(report):
 
 
 def difference(first, later):
-    """The outermost ways that only one has, or that one took more often."""
+    """Returns text on the outermost paths that only one run has, or that one took more often."""
     most = 8
     before, after = paths(first), paths(later)
     found = []
@@ -146,7 +147,7 @@ def difference(first, later):
         if before[path] == after[path]:
             continue
         if found and path[:len(found[-1])] == found[-1]:
-            continue  # Below one that differs.
+            continue  # Below a path that differs.
         found.append(path)
     lines = [f"{len(before - after)} of {len(before)} ways are taken more often, or only, in the "
              f"first, {len(after - before)} of {len(after)} in the later; the outermost "

@@ -1,4 +1,4 @@
-"""What a program does is bit by bit the same under `optrace run`, whatever it gets up to."""
+"""A program's behaviour is the same bit by bit under `optrace run`, whatever it does."""
 import glob
 import os
 import pathlib
@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-# Each prints what it made of it, to the last bit.
+# Each program prints its results bit by bit.
 PREAMBLE = """
     import gc, os, signal, sys, threading, time
     import torch
@@ -166,14 +166,14 @@ PROGRAMS = {
         runpy.run_path({str(HOSTILE_NAMES)!r}, run_name="__main__")""",
 }
 
-# Of the functions above, what the tree must have beside the ops.
+# Functions of the programs above that must be in the tree besides the ops.
 FRAMES = {"a profiler of its own": ["during", "between"],
           "torch.profiler with stacks": ["during", "between"]}
 
 
 @pytest.fixture
 def same(optrace, run_program, tmp_path):
-    """same(python, text, **environment): runs it both ways, and compares all that it says."""
+    """same(python, text, **environment): runs it with and without optrace; compares all output."""
 
     def compare(python, text, options=(), **environment):
         program = tmp_path / "program.py"
@@ -186,7 +186,7 @@ def same(optrace, run_program, tmp_path):
         assert alone.returncode == 0, alone.stderr
         assert under.returncode == 0, under.stderr
         assert under.stdout.splitlines() == alone.stdout.splitlines()
-        # Kineto's messages have the time and the process in them.
+        # Kineto's messages contain the time and the process ID.
         assert re.sub(r"\d+", "0", under.stderr) == re.sub(r"\d+", "0", alone.stderr)
         return report.read_text()
 
@@ -203,7 +203,7 @@ def test_the_result_is_the_same(same, python, name):
 
 
 def test_an_alarm_while_the_tracer_is_loaded_arrives(optrace, python, tmp_path):
-    """The program's audit hook makes sure that it goes off then."""
+    """The program's audit hook sets off an alarm while the tracer is loaded, and it arrives."""
     result = optrace("run", "--python", python, "-o", tmp_path / "report", "-c", textwrap.dedent("""
         import os, signal, sys
         alarms = []
@@ -261,8 +261,8 @@ def test_the_result_is_the_same_with_the_newest_torch(same, newest_python, name)
         assert re.search(rf"python +[├└│─ ]*{function} ", report), report
 
 
-# Each thread takes the mutex of RecordFunction's callbacks when they have changed, as recording
-# changes them. In the child, a new thread takes it.
+# Each thread locks the mutex of RecordFunction's callbacks when they have changed, and recording
+# changes them. In the child, a new thread locks it.
 HOLDS = """
     #include <pthread.h>
     #include <unistd.h>

@@ -1,7 +1,8 @@
-"""Small files that ask for much: time and memory stay within a multiple of a file's size (SECURITY.md).
+"""Small files that cause much work: time and memory stay within a multiple of a file's size
+(SECURITY.md).
 
-Each command runs under limits of the system on its memory and its processor time, far above what
-the documented bounds allow and far below what the files asked for before there were bounds.
+Each command runs under system limits on its memory and its processor time, far above the documented
+bounds and far below the cost of the files before there were bounds.
 """
 import json
 import os
@@ -107,12 +108,12 @@ def traces():
 
 
 def chains():
-    """Traces in which a search from each path, or through each record, would take minutes."""
+    """Yields traces in which a search from each path or through each record would take minutes."""
     many = 100_000
     padding = json.dumps({"x": random.Random(7).randbytes(200_000).hex()}).encode()
 
     def below(symbols, below, last=0, records=(), **more):
-        """A chain of these functions by turns, and as many functions or ops below its end."""
+        """Returns a chain of these functions in turn, with as many functions or ops at its end."""
         chain = [path(i % symbols, parent=i - 1 if i else None) for i in range(many)]
         ends = [path(last, below, parent=many - 1, line=i + 1, **more) for i in range(many)]
         return chain + ends

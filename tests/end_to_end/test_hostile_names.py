@@ -1,5 +1,5 @@
-"""Names that would drive a terminal, hide what they say, give orders to a CI runner or break a file format:
-each output is read by a parser that is not optrace's own, and shows them as escapes.
+"""Names that could control a terminal, hide text, give commands to a CI runner or break a file
+format: each output is read by a parser that is not optrace's own, and shows them as escapes.
 """
 import html.parser
 import json
@@ -19,7 +19,7 @@ from hostile_files import OP, PYTHON, changed_index, function, path, python_func
 
 PASSED, FAILED, USAGE = 0, 1, 2
 
-# What is in each name, and how it is shown.
+# Contents of each name -> their form in the output.
 SHOWN = {
     "\x1b]0;title\x07": "\\x1b]0;title\\x07", "\x1b[2J": "\\x1b[2J", "\x00": "\\x00", "\r": "\\x0d",
     "\n::error::x": "\\x0a::error::x", "\x7f": "\\x7f", "\x9b": "\\x9b", "\xad": "\\xad",
@@ -36,7 +36,7 @@ SAFE = {"\n", "\t"}
 
 
 def assert_harmless(text, commands=False):
-    """Nothing but what can be seen, ends of lines, and optrace's own colours."""
+    """Asserts that a text has only visible characters, line ends, and optrace's own colours."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     for character in set(text) - SAFE:
         assert unicodedata.category(character) not in {"Cc", "Cf", "Zl", "Zp", "Cs", "Cn"}, repr(
@@ -48,7 +48,7 @@ def assert_harmless(text, commands=False):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """hostile.trace, hostile.json (without what JSON can't hold), and rules.yaml."""
+    """hostile.trace, hostile.json (without characters that JSON can't contain), and rules.yaml."""
     folder = tmp_path_factory.mktemp("names")
     record = json.dumps({"op": "aten::" + NAME, "schema": "x(Tensor self) -> Tensor",
                          "arguments": [{"name": NAME, "value": NAME}]}).encode()
@@ -107,7 +107,7 @@ def schema(repository, name):
 
 
 def in_json(text):
-    """JSON has no surrogate without its other half, but a text that tells which it was."""
+    """Returns the text with lone surrogates, which JSON can't contain, replaced by escapes."""
     return re.sub("[\ud800-\udfff]", lambda lone: f"\\u{ord(lone[0]):04x}", text)
 
 
@@ -125,7 +125,7 @@ def test_json(run, check, repository, folder):
     jsonschema.validate(report, schema(repository, "report"))
     files = {frame["source"]["file"] for frame in frames_of(report)
              if frame["source"] and frame["source"]["file"]}
-    # The same value, but for bytes that are no UTF-8, and surrogates.
+    # The same value, except for bytes that are not UTF-8, and surrogates.
     assert in_json(NAME) + "\\xff" in files, files
     (folder / "hostile.json").write_text(text)
     text = check("json")
@@ -170,13 +170,13 @@ def test_sarif(check):
             uris.add(uri)
     assert "file:///a%20b/%2523%23%3F%C3%A9:x.py" in uris and "./a:b/c%20d.py" in uris, uris
     assert any("\n" in result["message"]["text"] for result in run["results"])
-    # As a URI, each names the file that it was made of.
+    # Each URI decodes to the original file name.
     names = {urllib.parse.unquote_to_bytes(urllib.parse.urlsplit(uri).path) for uri in uris}
     assert b"/a b/%23#?\xc3\xa9:x.py" in names
 
 
 def test_columns_of_sarif(optrace, tmp_path):
-    """Columns count UTF-16 code units, as the source has them; without it there are none."""
+    """Columns count UTF-16 code units in the source; without the source there are none."""
     def columns():
         (tmp_path / "report.json").write_text(json.dumps({
             "schema": "optrace.report/1", "roots": [{
@@ -192,13 +192,13 @@ def test_columns_of_sarif(optrace, tmp_path):
         (found,) = json.loads(result.stdout)["runs"][0]["results"]
         return found["locations"][0]["physicalLocation"]["region"]
     assert columns() == {"startLine": 1, "endLine": 1}
-    # 12 bytes to the call in UTF-8: `x = "` 5, `\u00e9` 2, an emoji 4, then `"`.
+    # 12 bytes of UTF-8 precede the call: `x = "` 5, `\u00e9` 2, an emoji 4, then `"`.
     (tmp_path / "program.py").write_text('x = "\u00e9\U0001f600" + y\n', encoding="utf-8")
     assert columns() == {"startLine": 1, "endLine": 1, "startColumn": 9, "endColumn": 14}
 
 
 def test_github(check):
-    """Each line is a command of optrace's own, as the runner takes it apart, or the last one."""
+    """Each line but the last is a command of optrace's own, as the runner parses it."""
     text = check("github")
     assert_harmless(text, commands=True)
     *commands, last = text.splitlines()
@@ -211,7 +211,7 @@ def test_github(check):
         assert "##[" not in command
 
 
-# Files in the index, and what stands in their place.
+# Files in the index -> the names that replace them.
 INDEXED = {
     b"aten/src/ATen/native/Convolution.cpp": b"aten/\x1b[2J\xe2\x80\xae\xc2\x9b\xff\n::error::\xed\xb2\x80",
     b"torch/nn/modules/conv.py": b"torch/\xf3\xa0\x81\x81\xef\xbf\xbf\r\n::x",
@@ -219,7 +219,7 @@ INDEXED = {
 
 
 def test_answers_from_an_index(optrace, repository, build, tmp_path):
-    """The JSON of locate, explain and layers, of hostile names and from a hostile index."""
+    """The JSON of locate, explain and layers, for hostile names and from a hostile index."""
     (shipped,) = (build / "share/optrace/indexes").glob("*.index")
     (tmp_path / "torch-2.6.0.index").write_bytes(changed_index(shipped.read_bytes(), INDEXED))
     names = b"\n".join([b"conv2d", b"at::native::conv2d", b"nn.Conv2d", b"aten::\x1b[2J",
@@ -281,8 +281,8 @@ def test_html_and_errors_of_python(run_program, python, build, folder):
     assert "script" not in tags.tags and "<script>" in tags.text and "\\u202e" in tags.text
 
 
-# A function and a file of these names, as a program gets one from os.listdir(), and a name that no
-# file can have.
+# A function and a file with these names, as returned by os.listdir(), and with a name that no file
+# can have.
 PROGRAM = """
 import types, torch
 def f(x):
@@ -300,7 +300,7 @@ renamed(NAME, NAME)(torch.ones(1))
 
 
 def test_names_of_a_program(optrace, run_program, python, build, repository, tmp_path):
-    """What a program's functions and files are called is shown, all of it, wherever it is shown."""
+    """The names of a program's functions and files are complete in every output."""
     file = os.fsdecode(b"/\xff\x80/") + NAME.replace("\x00", "") + ".py"
     (tmp_path / "program.py").write_text(f"NAME = {ascii(NAME)}\nFILE = {ascii(file)}\n" + PROGRAM)
     result = optrace("run", "--python", python, "--trace", "made.trace", "-o", "tree.txt",
@@ -351,7 +351,7 @@ def test_errors_about_hostile_paths(optrace, tmp_path, arguments, name):
     command = [*map(str.encode, (*optrace.command, *arguments)), name]
     result = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=60,
                             stdin=subprocess.DEVNULL)
-    said = result.stderr.decode()  # UTF-8.
+    said = result.stderr.decode()  # Fails if it isn't UTF-8.
     assert result.returncode != PASSED and said.startswith("optrace: "), said
     assert_harmless(said)
     assert_harmless(result.stdout.decode())

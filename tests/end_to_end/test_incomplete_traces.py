@@ -1,5 +1,5 @@
-"""What a trace lacks: events that were lost, paths and names that had no room. Nothing that this
-could turn is told."""
+"""Incomplete traces: events that were lost, paths and names that had no room. No verdict is given
+that the missing data could change."""
 import json
 
 import jsonschema
@@ -9,7 +9,7 @@ DONE = 0
 FAILED = 1
 UNDECIDED = 2
 
-# Its parent is optrace, which stands still while the buffers run over.
+# Its parent is optrace, which is stopped while the buffers overflow.
 LOSING = """
 import os, signal, torch
 x = torch.ones(4)
@@ -23,7 +23,7 @@ for i in range(6000):
         x.sigmoid()
 """
 
-# Each call has paths of its own, and a function that nobody will meet again.
+# Each call has its own paths, and a function that is called only once.
 VARIED = """
 import torch
 x = torch.ones(2)
@@ -43,7 +43,7 @@ for _ in range(3000):
 
 @pytest.fixture(scope="module")
 def recorded(optrace, python, tmp_path_factory):
-    """A trace of a program, with what it printed."""
+    """recorded(name, program, *options) -> (trace, JSON report, text of the report)."""
     folder = tmp_path_factory.mktemp("incomplete")
 
     def record(name, program, *options):
@@ -120,7 +120,7 @@ def test_paths_without_room_are_counted_by_name(optrace, merged, repository):
     assert f"{found['paths_merged']} calls are in '...' frames" in text
     jsonschema.validate(json.loads(report.read_text()),
                         json.loads((repository / "report/schemas/report.schema.json").read_text()))
-    # All of them are counted, so what goes by names is told.
+    # All calls are counted, so rules on names are decided.
     status, told, _ = verdicts(
         optrace, trace, "calls aten::relu == 700", "never calls aten::tanh", "ops <= 100000",
         "calls __main__.made_650 == 1")
@@ -142,7 +142,7 @@ def test_a_timeline_without_room_ends_and_turns_no_verdict(optrace, recorded):
 
 
 def test_names_without_room_are_called_alike(optrace, recorded):
-    # What the process may use for names is full before the program has made all of its functions.
+    # The memory for names is full before the program has made all of its functions.
     trace, report, text = recorded("unnamed", VARIED.replace("NUMBER", "12000"),
                                    "--target-memory", "4M")
     found = shortfalls(report)

@@ -1,5 +1,5 @@
-"""Indexing real PyTorch source, and what happens when something is wrong with source, Python, index
-or the machine. The index that comes with optrace is held against the wheel it is for.
+"""Indexing of real PyTorch source, and errors of the source, Python, the index or the machine. The
+shipped index is compared with its wheel.
 """
 import collections
 import contextlib
@@ -30,7 +30,7 @@ def source(run_program, repository):
 
 
 def copy_tree(source, folder, version="2.6.0a0"):
-    """The source as links, but with a c10 folder and a version of its own."""
+    """Makes a copy of the source from links, with its own c10 folder and version."""
     folder.mkdir()
     for entry in source.iterdir():
         if entry.name not in ("version.txt", "c10"):
@@ -42,13 +42,13 @@ def copy_tree(source, folder, version="2.6.0a0"):
 
 @pytest.fixture(scope="session")
 def tree(source, tmp_path_factory):
-    """The source, with a c10 folder that a test may change and change back."""
+    """The source, with a c10 folder that a test may change and restore."""
     return copy_tree(source, tmp_path_factory.mktemp("tree") / "pytorch")
 
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
-    """Where the work on the tree is kept: code is generated for it once."""
+    """The cache of work on the tree, so that code is generated for it only once."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -89,7 +89,7 @@ def temporary(tmp_path, cache):
 
 @pytest.fixture
 def add(optrace, python, temporary):
-    """add(DIR, options...): `optrace source add`; asserts that nothing but the index is left."""
+    """add(DIR, options...): `optrace source add`; asserts that only the index is left behind."""
 
     def run(*arguments, **options):
         result = optrace("source", "add", *arguments, "--python", python, timeout=600,
@@ -102,7 +102,7 @@ def add(optrace, python, temporary):
 
 @pytest.fixture(scope="session")
 def made(optrace, python, tree, cache, tmp_path_factory):
-    """An index of a few units, by one worker."""
+    """An index of a few units, made by one worker."""
     path = tmp_path_factory.mktemp("index") / "made.index"
     result = optrace("source", "add", tree, "--python", python, *ONLY, "--jobs", 1, "-o", path,
                      timeout=600, environment={"OPTRACE_CACHE_DIR": cache})
@@ -117,7 +117,7 @@ def shipped(build):
 
 
 class Index:
-    """The file as docs/index-format.md describes it, read without a line of optrace."""
+    """Reads the file as described in docs/index-format.md, without any code of optrace."""
 
     def __init__(self, path):
         self.path = path
@@ -149,8 +149,8 @@ class Index:
 
 
 def last_name(symbol):
-    """The name that a key's function has in the source; None where the key does not say it plainly
-    (operators, lambdas, arguments of templates).
+    """Returns the name of a key's function in the source; None if the key doesn't contain it as is
+    (operators, lambdas, template arguments).
     """
     if "#" in symbol or not (start := re.match(r"_ZN?K?", symbol)):
         return None
@@ -180,9 +180,9 @@ def test_conv2d_is_found_where_it_is(made, source):
 
 
 def split_by_line(places, source):
-    """(places whose line names the function, those whose line uses a macro instead, the others)
+    """Returns (places whose line names the function, those whose line uses a macro, others).
 
-    places: (key, file, line); a macro is a word of capitals only.
+    places: (key, file, line). A macro is a word of capitals only.
     """
     named, macros, others = [], [], []
     text_of = functools.lru_cache(None)(lambda file: lines_of(source, file))
@@ -198,7 +198,7 @@ def split_by_line(places, source):
 
 
 def test_every_definition_is_at_its_name(made, source):
-    """In all files of the tree that the units touch."""
+    """The line of each definition names the function or uses a macro, in all files read."""
     named, macros, others = split_by_line(made.definitions, source)
     assert others == []
     assert len(named) > 3000
@@ -206,7 +206,7 @@ def test_every_definition_is_at_its_name(made, source):
 
 
 def test_call_sites_name_what_they_call(made, source):
-    """All but constructors, which are called without being named."""
+    """The line of each call names the function or uses a macro; constructors need no name."""
     calls = [(callee, file, line) for _, callee, file, line in made.calls
              if file == CONVOLUTION and not re.search(r"[CD]1E", callee)]
     named, macros, others = split_by_line(calls, source)
@@ -216,7 +216,7 @@ def test_call_sites_name_what_they_call(made, source):
 
 
 def test_calls_in_templates_are_found(made, source):
-    """Bound to nothing until the template is instantiated."""
+    """Calls in templates are found, although they are unresolved until instantiation."""
     text = lines_of(source, CONVOLUTION)
     sites = collections.defaultdict(set)
     for caller, callee, file, line in made.calls:
@@ -257,7 +257,7 @@ def assert_refused(result, status, *words):
         assert str(word) in result.stderr
 
 
-# A tree, a Python or a folder that does not fit.
+# Unsuitable trees, Pythons and folders.
 
 
 def test_a_folder_that_is_no_tree(add, tmp_path):
@@ -286,7 +286,7 @@ def test_a_tree_whose_generators_fail(add, source, tmp_path):
 
 
 def test_a_python_without_torch(optrace, run_program, python, source, tmp_path):
-    """Named by a relative path: it is asked in another folder."""
+    """A Python without torch is refused; its path is relative, and it runs in another folder."""
     made = run_program([python, "-m", "venv", "--without-pip", str(tmp_path / "bare")])
     assert made.returncode == 0, made.stderr
     result = optrace("source", "add", source, "--python", "bare/bin/python", "-o", "x.index",
@@ -311,7 +311,7 @@ def test_an_own_folder_that_cannot_be_made(optrace, python, source, tmp_path):
     assert_refused(result, USAGE, tmp_path / "file/indexes")
 
 
-# Workers and the user's patience.
+# Workers and interrupts.
 
 
 @pytest.fixture
@@ -376,7 +376,7 @@ def test_workers_that_are_killed_cost_nothing(started, temporary, made, shipped,
     assert killed
     assert process.returncode == 0, errors
     temporary.assert_nothing_left()
-    # One kill at a time is made good; a header or unit hit twice is listed.
+    # Work that is killed once is repeated; a header or unit that is killed twice is listed.
     if "not indexed" not in output:
         expected = {symbol for symbol, file, _ in shipped.definitions
                     if re.fullmatch(re.escape(folder) + r"[^/]*\.cpp", file)}
@@ -386,7 +386,7 @@ def test_workers_that_are_killed_cost_nothing(started, temporary, made, shipped,
 
 @pytest.fixture
 def hostile(tree):
-    """Hostile sources, and a good one, in the tree's c10/core."""
+    """Hostile sources, and a valid one, in the tree's c10/core."""
     folder = tree / "c10/core"
     (folder / "HostileGarbage.cpp").write_bytes(bytes(range(256)) * 4000)
     (folder / "HostileInclude.cpp").write_text('#include "c10/core/HostileInclude.cpp"\n' * 2)
@@ -410,7 +410,7 @@ def test_hostile_sources_are_listed_or_read(add, tree, hostile, tmp_path):
         assert line.startswith("c10/core/Hostile") and "Good" not in line and "(" in line
 
 
-# An index that is broken.
+# Broken indexes.
 
 
 def spoil(path, how):
@@ -462,12 +462,12 @@ def test_an_own_index_is_used_and_listed(optrace, own):
     assert re.search(r"torch 2\.6\.0 .*only some units\n  made by you", result.stdout)
 
 
-# The index that comes with optrace, and the wheel.
+# The shipped index and its wheel.
 
 
-# (library, namespace, the least share of its functions that the index must know). Measured, and a bit
-# less: what is missing are functions that no source writes (copy constructors, `_FUN` of a lambda), and
-# parts of the wheel whose source the package has not got.
+# (library, namespace, pattern, minimum share of its functions in the index). The minimum is a bit
+# less than measured. Missing are functions that no source contains (copy constructors, `_FUN` of a
+# lambda), and parts of the wheel whose source is not in the package.
 SHARES = [("libtorch_cpu.so", "at::_ops", r"_ZNK?2at4_ops", 0.999),
           ("libtorch_cpu.so", "at::native", r"_ZNK?2at6native", 0.995),
           ("libtorch_cpu.so", "at::native's lambdas", r"_ZZNK?2at6native", 0.95),
@@ -479,7 +479,7 @@ SHARES = [("libtorch_cpu.so", "at::_ops", r"_ZNK?2at4_ops", 0.999),
 
 @pytest.fixture(scope="session")
 def wheel_functions(run_program, python):
-    """library -> the mangled names of its functions, destructors apart: most are written by no one."""
+    """library -> the mangled names of its functions without destructors, most of them implicit."""
     where = run_program([python, "-c", "import torch; print(torch.__path__[0])"]).stdout.strip()
 
     @functools.lru_cache(None)

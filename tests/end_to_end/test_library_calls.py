@@ -1,4 +1,4 @@
-"""What cuDNN, cuBLAS and cuBLASLt are asked for, decoded into the report of a dry run."""
+"""Calls of cuDNN, cuBLAS and cuBLASLt, decoded into the report of a dry run."""
 import json
 
 import pytest
@@ -93,7 +93,7 @@ ON_TURING = ["convolution_refused", "convolution_forward", "attention"]
 
 
 class Calls:
-    """The calls of libraries in a report, by the program's function that they are under."""
+    """The library calls in a report, by the program's function that they are under."""
 
     def __init__(self, report, output):
         self.output = dict(line.split(" ", 1) for line in output.splitlines())
@@ -113,7 +113,7 @@ class Calls:
         return [call for call in self._calls.get(function, []) if call["kind"] == kind]
 
     def operations(self, function):
-        """Of the cuDNN graphs, in one list."""
+        """Returns the operations of all cuDNN graphs of a function, in one list."""
         return [operation for call in self(function) for operation in call["operations"]]
 
 
@@ -161,7 +161,7 @@ def test_a_convolution(hopper):
     assert convolution["filter_strides"] == [2, 2] and convolution["dilations"] == [1, 1]
     assert convolution["pre_paddings"] == convolution["post_paddings"] == [1, 1]
     assert convolution["comp_type"] == "float" and convolution["conv_mode"] == "cross_correlation"
-    # Which engine the real heuristics would choose can't be known.
+    # The engine that the real heuristics would choose is unknown.
     assert call["heuristic"] == "emulated" and isinstance(call["engine"], int)
     assert call["workspace"] >= 0 and call["knobs"] == {}
 
@@ -222,7 +222,8 @@ def test_a_recurrent_network(hopper):
     assert (forward["input_size"], forward["hidden_size"], forward["layers"]) == (10, 20, 2)
     assert forward["forward_mode"] == "training"
     assert forward["x"]["max_sequence_length"] == 5 and forward["x"]["batch"] == 3
-    # Two directions of 4 gates: of the input or both directions' output, of the state, two biases.
+    # Two directions of 4 gates: weights of the input (10, or both directions' 40) and of the state
+    # (20), and two biases.
     weights = sum(2 * 4 * 20 * (size + 20 + 2) for size in (10, 40))
     assert forward["weight_space"] == 4 * weights
 
@@ -235,7 +236,7 @@ def test_ctc(hopper):
 
 def test_products(hopper):
     (call,) = hopper("product")
-    # cuBLAS counts columns first: the transposed product.
+    # cuBLAS is column-major, so this is the transposed product.
     assert call["call"].startswith("cublasSgemm")
     assert (call["m"], call["n"], call["k"]) == (6, 4, 5)
     assert call["transa"] == call["transb"] == "n" and call["a"] == {"type": "float32", "ld": 6}
@@ -279,6 +280,6 @@ def test_cudnn_refuses_a_type(turing):
 
 
 def test_an_older_part_decides_otherwise(hopper, turing):
-    # No tensor cores for float, and no attention of cuDNN's.
+    # It has no tensor cores for float, and no cuDNN attention.
     assert turing("convolution_forward")[0]["engine"] != hopper("convolution_forward")[0]["engine"]
     assert turing.output["attention"].startswith("No available kernel")

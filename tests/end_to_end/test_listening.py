@@ -1,5 +1,5 @@
-"""Processes that listen for `optrace attach`: nothing of others is in the way of one that starts, and
-`attach` heeds Ctrl-C at every moment."""
+"""Processes that listen for `optrace attach`: no other process delays one that starts, and `attach`
+can be interrupted at any moment."""
 import os
 import pathlib
 import shutil
@@ -14,13 +14,12 @@ from attach_target import SOON, wait_until
 
 INTERRUPTED = 130
 BACKLOG = 8
-POLL = 7  # The system call's number.
+POLL = 7  # The number of the system call.
 
-# Says where it listens, and waits.
+# Prints its PID, under which it listens, and waits.
 LISTENING = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 
-# A process that looks like one that listens, and then doesn't talk: it sends what its second argument
-# is and stays silent.
+# Looks like a process that listens, but sends only its second argument and then nothing.
 SILENT = """
 import os, socket, sys, time
 import torch
@@ -37,7 +36,7 @@ time.sleep(600)
 
 @pytest.fixture
 def site(python, build, repository, run_program, tmp_path):
-    """A Python in which optrace is installed as pip does it: its path."""
+    """The path of a Python in which optrace is installed as by pip."""
     venv = tmp_path / "venv"
     made = run_program([python, "-m", "venv", "--without-pip", str(venv)])
     assert made.returncode == 0, made.stderr
@@ -49,7 +48,7 @@ def site(python, build, repository, run_program, tmp_path):
 
 @pytest.fixture
 def start(site, tmp_path):
-    """start(code, **environment) -> Popen of a Python that is killed in the end."""
+    """start(code, **environment) -> Popen of a Python that is killed at the end."""
     started = []
 
     def start(code, **environment):
@@ -68,7 +67,7 @@ def start(site, tmp_path):
 
 
 def ends(process):
-    """What it wrote to standard error, once it has ended well and soon."""
+    """Asserts that it soon exits with status 0; returns its standard error."""
     _, errors = process.communicate(timeout=SOON)
     assert process.returncode == 0, errors
     return errors
@@ -83,7 +82,7 @@ def test_a_stopped_one_holds_up_nobody(start, tmp_path):
     assert os.listdir(folder) == with_us
     for _ in range(BACKLOG + 3):
         assert ends(start("pass")) == ""
-    # Nor do others that are there: what somebody put there, and a full queue of connections.
+    # Neither foreign files in the folder nor a full queue of connections delay a process.
     os.mkfifo(folder / "fifo")
     (folder / "folder").mkdir()
     connections = [socket.socket(socket.AF_UNIX) for _ in range(BACKLOG + 1)]
@@ -148,7 +147,7 @@ def test_ctrl_c_ends_attaching_to_one_that_is_silent(optrace, python, tmp_path, 
             with subprocess.Popen([*optrace.command, "attach", str(silent.pid), "--timeout", "60"],
                                   env=environment, stderr=subprocess.PIPE, text=True) as attaching:
                 assert silent.stdout.readline() == "connected\n"
-                # It waits for an answer.
+                # attach is waiting for an answer.
                 wait_until(lambda: is_polling(attaching.pid), "optrace has made its plans")
                 began = time.monotonic()
                 attaching.send_signal(signal.SIGINT)
@@ -160,7 +159,7 @@ def test_ctrl_c_ends_attaching_to_one_that_is_silent(optrace, python, tmp_path, 
 
 
 def test_the_start_is_held_up_by_hardly_anything(site, tmp_path):
-    """Without OPTRACE_LISTEN nothing is loaded, and with it only what the interpreter brings along."""
+    """Without OPTRACE_LISTEN no module is loaded; with it, optrace's two and two of Python's."""
     code = "import sys; print(*sorted(sys.modules))"
 
     def modules(**environment):

@@ -1,5 +1,5 @@
-"""`optrace locate` and `optrace layers` on the index that comes with optrace, held against the wheel
-that it is for (`inspect` says where Python's names are) and against PyTorch's source.
+"""`optrace locate` and `optrace layers` on the shipped index, compared with its wheel (`inspect`
+has the places of Python's names) and with PyTorch's source.
 """
 import json
 import os
@@ -40,7 +40,7 @@ def run(optrace, python):
 
 @pytest.fixture(scope="session")
 def validate(repository):
-    """validate(object, "locate"): against the schema of that name."""
+    """validate(object, "locate"): validates against the schema of that name."""
 
     def check(value, name):
         schema = json.loads((repository / f"report/{name}.schema.json").read_text())
@@ -66,7 +66,7 @@ def locate(run, validate):
 
 @pytest.fixture(scope="session")
 def ask_lines(run_bytes):
-    """ask_lines(names) -> one object for each, by `optrace locate -`."""
+    """ask_lines(names) -> one object for each name, from `optrace locate -`."""
 
     def ask(names, *arguments):
         output = run_bytes("\n".join(names).encode() + b"\n", *arguments)
@@ -92,7 +92,7 @@ def run_bytes(python):
     return start
 
 
-# Spelling: kind, name, file, what its line reads.
+# Spelling: kind, name, file, text of the line.
 NAMES = {
     "nn.Linear": ("python class", "torch.nn.modules.linear.Linear",
                   "torch/nn/modules/linear.py", "class Linear(Module):"),
@@ -126,7 +126,7 @@ NAMES = {
     "at::native::add(at::Tensor const&, c10::Scalar const&, c10::Scalar const&)": (
         "function", "at::native::add", "aten/src/ATen/native/BinaryOps.cpp", "Tensor add("),
     "_ZN2at6native11convolutionERKNS_6TensorES3_RKN3c108optionalIS1_EENS4_8ArrayRefIlEES9_S9_bS9_l":
-        None,  # Of another version's signature.
+        None,  # The signature of another version.
     "_ZN2at6native11convolutionERKNS_6TensorES3_RKSt8optionalIS1_EN3c108ArrayRefIlEESA_SA_bSA_l"
     ".cold": ("function", "at::native::convolution", "aten/src/ATen/native/Convolution.cpp",
               "at::Tensor convolution("),
@@ -198,7 +198,7 @@ def test_builtins_lead_to_binding_yaml_and_kernels(locate, source, name):
         assert word in text
 
 
-# Run by the wheel's own Python: what is there, and where `inspect` finds it.
+# Run by the wheel's own Python: prints names, and the places where `inspect` finds them.
 TRUTH = r"""
 import importlib, inspect, json, os, random, re, sys, types, torch
 random.seed(4)
@@ -265,7 +265,7 @@ def test_python_names_are_where_inspect_finds_them(ask_lines, truth):
     for name, answer in zip(names, ask_lines(list(names))):
         places = [[found["source"]["file"], found["source"]["line"]]
                   for found in answer.get("answers", [])]
-        # A module can have the name of the function in it that a package imports: both are given.
+        # A package can import a function that has the name of its module: both are answers.
         if names[name] not in places[:1 + answer.get("answers", [{}])[0].get("kind", "").endswith(
                 "module")]:
             wrong[name] = (places, names[name])
@@ -311,7 +311,7 @@ def test_where_a_library_is_called(locate, source):
               for part in foreign["parts"]}
     assert any(name == "at::native::run_conv_plan" for name, _, _ in places)
     for _, file, line in places:
-        # A macro's call has the line of its first argument or of its end.
+        # A call in a macro has the line of the macro's first argument or of its end.
         near = (source / file).read_text().splitlines()[line - 1:line + 2]
         assert any("cudnnBackendExecute" in text for text in near)
 
@@ -374,7 +374,7 @@ def test_output_to_a_file(run, tmp_path, validate):
     result = run("nn.Linear", "--format", "json", "-o", file)
     assert (result.returncode, result.stdout) == (DONE, "")
     validate(json.loads(file.read_text()), "locate")
-    # A name that is not found leaves what was there.
+    # If a name is not found, the file is left unchanged.
     before = file.read_text()
     assert run("nn.Linaer", "--format", "json", "-o", file).returncode == USAGE
     assert file.read_text() == before
@@ -396,7 +396,7 @@ def test_broken_indexes_are_passed_over(run, build, tmp_path):
     assert result.returncode == DONE
     assert "torch/nn/modules/linear.py:50" in result.stdout
     assert "torch-2.6.0.index" in result.stderr
-    # One that breaks only where the answer is.
+    # Indexes that are damaged in one place only, which can be that of the answer.
     whole = (build / "share/optrace/indexes/torch-2.6.0.index").read_bytes()
     for at in range(len(whole) // 4, len(whole), len(whole) // 12):
         (tmp_path / "torch-2.6.0.index").write_bytes(whole[:at] + b"\xff" * 64 + whole[at + 64:])
@@ -417,7 +417,7 @@ def test_lines_of_another_version_are_marked(run, newest_python):
 
 
 def test_a_class_that_says_it_is_of_another_module(run, newest_python):
-    """Newer than any index. inspect looks for torch.optim's classes in torch/optim/__init__.py."""
+    """The class is newer than any index; inspect would search torch/optim/__init__.py for it."""
     result = run("torch.optim.Muon", "--python", newest_python, "--format", "json")
     assert result.returncode == 0, result.stderr
     source = json.loads(result.stdout)["answers"][0]["source"]
@@ -439,7 +439,7 @@ def test_no_torch_is_a_notice_only(run, tmp_path):
 
 @pytest.fixture
 def marked_python(python, tmp_path):
-    """(a Python that has the reference torch, the file that it leaves when it is started)"""
+    """(a Python that has the reference torch, the file that it creates when it is started)"""
     mark = tmp_path / "started"
     environment = tmp_path / "environment"
     (environment / "bin").mkdir(parents=True)
@@ -678,8 +678,8 @@ def test_what_no_index_knows_is_looked_for_in_the_wheel(locate, name, library):
 
 
 def test_every_name_of_reports_can_be_located(ask_lines, repository):
-    """fixtures/reports/names.txt: what fixtures/reports/collect_names.py took from reports of the
-    programs in tests/programs/ and of ops in dry runs, 53 in all.
+    """fixtures/reports/names.txt was made by fixtures/reports/collect_names.py from 53 reports, of
+    the programs in tests/programs/ and of ops in dry runs.
     """
     names = (repository / "fixtures/reports/names.txt").read_text().splitlines()
     assert len(names) > 4000

@@ -1,5 +1,5 @@
-"""What `optrace OP` calls an op with: the sample table's arguments, OpInfo's, made-up ones, and
-what --shape, --dtype, --input and --requires-grad make of them.
+"""The arguments of `optrace OP`: from the sample table, from OpInfo or made up, and as changed by
+--shape, --dtype, --input and --requires-grad.
 """
 import functools
 
@@ -10,7 +10,7 @@ USAGE = 2
 
 @pytest.fixture(scope="module")
 def tree(optrace, python):
-    """tree(*arguments): the head of the command's tree, and its frames, as one text."""
+    """tree(*arguments) -> the command's output: the head of the tree and its frames."""
 
     @functools.lru_cache(maxsize=None)
     def run(*arguments):
@@ -41,7 +41,7 @@ def test_what_only_its_schema_tells_of_is_made_up(tree):
 
 
 def test_without_opinfo_arguments_are_made_up_and_the_reason_said(optrace, python, tmp_path):
-    """A torch whose test modules can't be imported; the sample table still serves."""
+    """If torch's test modules can't be imported, only the sample table's arguments are used."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "expecttest.py").write_text("raise OSError('no tests here')\n")
@@ -88,7 +88,7 @@ def test_the_arguments_can_be_any_expression(tree, op, given, call):
 
 
 def test_inputs_that_require_a_gradient_are_recorded_as_such(tree):
-    """A gradient that somebody will want makes the result's node; none is run."""
+    """--requires-grad makes the result's autograd node, but no backward pass is run."""
     wanted = tree("aten::mul.Tensor", "--requires-grad", "--all")
     assert "collect_next_edges" in wanted
     assert "collect_next_edges" not in tree("aten::mul.Tensor", "--all")
@@ -96,14 +96,14 @@ def test_inputs_that_require_a_gradient_are_recorded_as_such(tree):
 
 
 @pytest.mark.parametrize("arguments, wrong, remedy", [
-    # Seen without starting Python.
+    # Detected without starting Python.
     (["conv2d", "--shape", "2,3"], "--shape: '2,3' is no shape", "4x3x8x8"),
     (["conv2d", "--shape", "1w=2"], "--shape: '1w=2' names no tensor", "weight=8x3x3x3"),
     (["conv2d", "--shape", "9999999x9999999"], "more elements than any memory", "4x3x8x8"),
     (["conv2d", "--dtype", "float 16"], "--dtype: 'float 16' is no dtype", "weight=float16"),
     (["F.relu", "--input", "torch.ones(1)", "--shape", "3"],
      "--input and --shape exclude each other", "into --input"),
-    # Seen by torch.
+    # Detected by torch.
     (["conv2d", "--dtype", "float17"], "has no dtype 'float17'", "bfloat16"),
     (["conv2d", "--dtype", "nn"], "has no dtype 'nn'", "bfloat16"),
     (["conv2d", "--shape", "weights=2x3"], "no tensor named 'weights'", "Its tensors are: x."),

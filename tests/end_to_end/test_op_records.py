@@ -1,4 +1,5 @@
-"""Op records: built for the torch at hand, and harmless; without a compiler a trace says so."""
+"""Op records: built for the traced torch, and harmless. Without a compiler, the trace reports that
+they are missing."""
 import concurrent.futures
 import json
 import os
@@ -11,14 +12,14 @@ from report_frames import frames
 
 
 def calls(report, op):
-    """Details of the calls of an op."""
+    """Returns the details of an op's calls."""
     return [frame["detail"] for frame in frames(report)
             if frame["op"] == op and (frame["detail"] or {}).get("step") == "call"]
 
 
 @pytest.fixture
 def run_script(optrace, python, tmp_path):
-    """run_script(text) -> (report, result) of that program, traced."""
+    """run_script(text) -> (report, result) of the traced program."""
 
     def run(text, environment=None, arguments=()):
         script, report = tmp_path / "program.py", tmp_path / "report.json"

@@ -1,4 +1,4 @@
-"""`optrace attach`, as root, on processes of other users: it runs nothing of theirs."""
+"""`optrace attach`, as root, on processes of other users: it runs none of their code."""
 import os
 import pathlib
 import shutil
@@ -11,7 +11,7 @@ from test_attach_programs import OF_TRAINING, attach
 
 NOBODY = 65534
 
-# What root would run if it loaded a library that was compiled from this.
+# Root would run this code if it loaded a library that was compiled from this header.
 HOSTILE = """#include <fcntl.h>
 [[gnu::constructor]] inline void run_as_whoever_loads_this() {{ ::creat("{trace}", 0666); }}
 #include "{real}"
@@ -20,7 +20,7 @@ HOSTILE = """#include <fcntl.h>
 
 @pytest.fixture
 def open_folder():
-    """One that every user can enter, unlike pytest's."""
+    """A folder that every user can enter, unlike pytest's."""
     if os.geteuid() != 0:
         pytest.skip("cannot run here: only root can be another user")
     with tempfile.TemporaryDirectory(prefix="other-users-") as name:
@@ -29,7 +29,7 @@ def open_folder():
 
 
 def copy_torch(python, site, trace):
-    """A torch that is another user's, most of it links, with a header that brings code along."""
+    """Makes a torch that another user owns, mostly links, with a header that runs code."""
     libraries, = (pathlib.Path(python).parents[1] / "lib").glob("python3.*")
     torch = libraries / "site-packages/torch"
     own = site / "torch"
@@ -44,7 +44,7 @@ def copy_torch(python, site, trace):
     header = "include/ATen/record_function.h"
     (own / header).unlink()
     (own / header).write_text(HOSTILE.format(trace=trace, real=torch / header))
-    # Where torch is is told by where this is mapped from.
+    # optrace finds torch's folder by the file from which this library is mapped.
     library = "lib/libtorch_python.so"
     (own / library).unlink()
     shutil.copy(torch / library, own / library)
@@ -53,7 +53,7 @@ def copy_torch(python, site, trace):
 
 
 def attach_and_be_warned(optrace, pid, folder, cache, warning):
-    """What it kept, as paths."""
+    """Attaches; asserts that the report has the warning; returns the files in the cache."""
     trace = folder / "trace"
     report = attach(optrace, pid, folder, "--trace", trace,
                     environment={"OPTRACE_CACHE_DIR": cache})
@@ -86,7 +86,7 @@ def test_nothing_of_another_users_process_is_compiled_or_kept(optrace, python, o
 
 def test_a_torch_that_another_user_can_change_is_not_compiled_from(optrace, python, open_folder,
                                                                    tmp_path):
-    """The process is ours, its torch is not."""
+    """The process belongs to the same user, but its torch doesn't."""
     site, trace, cache = open_folder / "site", open_folder / "trace", tmp_path / "cache"
     copy_torch(python, site, trace)
     with Target(python, tmp_path / "target", environment={"PYTHONPATH": str(site)}) as target:

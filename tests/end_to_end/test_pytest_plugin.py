@@ -1,4 +1,4 @@
-"""The pytest plugin: real pytest on test files of its users."""
+"""The pytest plugin: real pytest on users' test files."""
 import os
 import re
 import textwrap
@@ -19,7 +19,7 @@ MODEL = """
 
 
 class Outcome:
-    """What a run of pytest said, test by test."""
+    """The results of a pytest run, by test."""
 
     def __init__(self, ended, results):
         self.status = ended.returncode
@@ -45,7 +45,7 @@ class Outcome:
 
 @pytest.fixture
 def run_pytest(build, python, run_program, tmp_path):
-    """run_pytest(code, *options) -> Outcome of the tests in `code`, run by a pytest of their own."""
+    """run_pytest(code, *options) -> Outcome of the tests in `code`, run by a separate pytest."""
     package = build / "python"
     assert list(package.glob("optrace/_optrace*.so")), f"{package} has no module"
 
@@ -55,7 +55,7 @@ def run_pytest(build, python, run_program, tmp_path):
         results = tmp_path / "results.xml"
         results.unlink(missing_ok=True)
         variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "CI": "",
-                     # Colours and the width of what this test runs in are no part of it.
+                     # Independent of the colours and the width of this test's terminal.
                      "COLUMNS": "200", "PYTEST_ADDOPTS": "", **(environment or {})}
         variables["PYTHONPATH"] = os.pathsep.join(
             [*map(str, path), str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -161,14 +161,14 @@ def test_the_marker(run_pytest, optrace, tmp_path):
         "test_good": "passed", "test_bad": "failure", "test_own": "failure",
         "test_skipped": "skipped"}, ran.output
 
-    # The rule, what was found, and the way there with lines: from the test, not from pytest.
+    # The rule, the finding, and the call path with lines, which begins at the test, not in pytest.
     said = ran.text("test_breaks", "failure")
     assert said.startswith("optrace: never calls at::native::convolution: called 1 time\n")
     assert "passed  calls aten::conv2d: called 1 time" in said
     assert "failed  never calls at::native::convolution: called 1 time" in said
     assert "1 of 2 rules passed, 1 failed" in said
     way = [line.strip() for line in said.splitlines() if re.match(" +(under|at) ", line)]
-    # First the test's own line, then that of the function of the program's that it calls.
+    # First the test's own line, then the line in the program's function that it calls.
     lines = (tmp_path / "tests/test_it.py").read_text().splitlines()
     own = next(i for i, line in enumerate(lines, 1) if "The test's own line" in line)
     assert way[0].startswith("under test_it.test_breaks") and way[0].endswith(f"test_it.py:{own}")
@@ -188,7 +188,7 @@ def test_the_marker(run_pytest, optrace, tmp_path):
     assert "optrace: never calls at::native::convolution" in ran.output.split("short test")[1]
 
     kept = sorted(path.name for path in (tmp_path / "kept").iterdir())
-    # All but what ended by itself.
+    # All traces but those of tests that failed or were skipped by themselves.
     assert len(kept) == len(ran.cases) - 4, kept
     trace = next((tmp_path / "kept").glob("*test_breaks*"))
     assert optrace("check", trace, "--expect", "calls aten::conv2d").returncode == 0
@@ -294,7 +294,7 @@ def test_the_fixture(run_pytest, tmp_path):
     said = ran.text("test_parts", "failure")
     assert "AssertionError: optrace: never calls aten::mul: called 1 time" in said
     assert "at aten::mul" in said
-    # The function that the block stands in was called before the trace began.
+    # The function with the block was called before the trace began.
     lines = (tmp_path / "test_it.py").read_text().splitlines()
     own = next(i for i, line in enumerate(lines, 1) if "The fixture's own line" in line)
     assert re.search(rf"under test_it.test_parts .*test_it.py:{own}\n", said), said
@@ -336,7 +336,7 @@ def test_nothing_is_loaded_for_other_tests(run_pytest):
 
 
 def test_the_entry_point(run_pytest, repository, tmp_path):
-    """As pip writes down what pyproject.toml says; with -p, too."""
+    """pytest finds the plugin by pyproject.toml's entry point, written as by pip; -p works, too."""
     said = (repository / "pyproject.toml").read_text()
     table = said.split("[project.entry-points.pytest11]")[1].split("[")[0]
     installed = tmp_path / "site/optrace-0.1.0.dist-info"
@@ -370,7 +370,7 @@ def test_xdist(run_pytest, tmp_path):
 
 
 def test_what_is_missing(run_pytest, tmp_path):
-    """No torch, no compiled part, no compiler: each is said, and passes no test."""
+    """Without torch, the compiled module or a compiler, tests that need it fail and name it."""
     without = """
         @pytest.mark.optrace(expect="ops <= 3")
         def test_it():
@@ -418,6 +418,6 @@ def test_the_documentation(run_pytest, repository):
     ran = run_pytest("\n" + example)
     assert ran.status == PASSED, ran.output
     assert ran.tags() == {"test_convolution": "passed", "test_a_step": "passed"}
-    # It is listed with what it takes.
+    # The marker is listed with its arguments.
     assert "@pytest.mark.optrace(expect, *, allow_unknown=False)" in run_pytest(
         "", "--markers").output

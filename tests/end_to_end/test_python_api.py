@@ -1,4 +1,4 @@
-"""`import optrace` in programs of its users: the module of the build tree, in real processes."""
+"""`import optrace` in users' programs: the module of the build tree, in real processes."""
 import json
 import os
 import pathlib
@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def package(build):
-    """The folder to import optrace from."""
+    """The folder from which optrace is imported."""
     folder = build / "python"
     assert list(folder.glob("optrace/_optrace*.so")), (
         f"{folder} has no module; configure {build} with -DOPTRACE_PYTHON_MODULE=ON")
@@ -21,7 +21,7 @@ def package(build):
 
 @pytest.fixture
 def program(package, python, run_program, tmp_path):
-    """program(code, *arguments): runs the code and returns what it printed as JSON."""
+    """program(code, *arguments): runs the code and returns its output, parsed as JSON."""
     def run(code, *arguments, timeout=180, environment=None):
         file = tmp_path / "program.py"
         file.write_text(textwrap.dedent(code))
@@ -73,7 +73,7 @@ def test_a_block_is_traced(program, schema):
     frames = list(walk(report["roots"]))
     convolve = [frame for frame in frames if frame["name"].endswith("convolve")]
     assert [frame["calls"] for frame in convolve] == [2]
-    # The block stands in a function that was called before; the line is the block's.
+    # The function with the block was called before the trace began; the line is the block's.
     assert report["roots"][0]["name"] == "__main__.<module>"
     assert convolve[0]["source"]["call_line"] == 10
     ops = [frame["op"] for frame in walk(convolve) if frame["layer"] == "dispatcher"]
@@ -183,7 +183,7 @@ def test_fifty_rounds_keep_their_memory(program):
                           "files": len(os.listdir("/proc/self/fd"))}))
         """)
     assert min(said["sizes"]) > 1000
-    # The first rounds find functions that have no probe yet.
+    # Memory may still grow in the first rounds.
     assert said["memory"][-1] - said["memory"][14] < 24 << 20
     assert said["files"] < 16
 
@@ -229,7 +229,7 @@ def test_selection(program):
     bare = list(walk(json.loads(said[1])["roots"]))
     assert "aten::add.Tensor" in {frame["op"] for frame in bare}
     assert "python" not in {frame["layer"] for frame in bare}
-    # What was switched off decides nothing.
+    # Rules on Python frames and op records, which were switched off, are undecided.
     lacks = {one["kind"] for one in json.loads(said[1])["shortfalls"]}
     assert lacks - {"callers_inferred"} == {"python_frames_off", "op_records_missing"}
     assert said[3:] == [["error", "error", "passed"], "error", False]
@@ -478,7 +478,7 @@ def test_another_profiler_goes_on(program):
 
 
 def test_a_profile_function_that_is_taken_away_is_said(program):
-    """ctypes looks the function up by itself, so nothing can be put in between."""
+    """A profile function removed through ctypes, which can't be intercepted, is reported."""
     said = program("""
         import ctypes, json, optrace, torch
         here = ctypes.pythonapi.PyThreadState_Get
@@ -548,8 +548,8 @@ def test_stubs(package, run_program, tmp_path, repository):
     assert ended.returncode == 0, ended.stdout
     ended = run_program([*mypy, str(wrong)], env=environment)
     assert ended.returncode == 1 and ended.stdout.count("error:") == 3, ended.stdout
-    # What the stubs say is what there is. Other than they say, pybind11's classes have a metaclass
-    # and an __init__, which only raises.
+    # The stubs match the module, except that pybind11's classes have a metaclass and an __init__,
+    # which only raises.
     public = tmp_path / "public/optrace"
     public.mkdir(parents=True)
     for pattern in ("__init__.py*", "_error.py", "_listen.py", "_optrace*.so", "py.typed"):
@@ -565,7 +565,7 @@ def test_stubs(package, run_program, tmp_path, repository):
 
 
 def test_the_build_is_installed_as_it_is(build, python, repository, run_program, tmp_path):
-    """What make run does with .venv, in another environment: nothing is compiled again."""
+    """The build is installed in an environment as `make run` does in .venv, without compiling."""
     venv = tmp_path / "venv"
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("PYTHONPATH", "OPTRACE_PYTHON")}
@@ -580,7 +580,7 @@ def test_the_build_is_installed_as_it_is(build, python, repository, run_program,
     said(*install)
     mark, = venv.glob("lib/python3*/site-packages/optrace-*.dist-info/made-from")
     before = mark.stat().st_ino
-    said(*install)  # A second time there is nothing to do.
+    said(*install)  # The second call has nothing to do.
     assert mark.stat().st_ino == before
     assert said(venv / "bin/optrace", "--version") == said(build / "optrace", "--version")
     assert said(venv / "bin/python", "-c", "import optrace; print(optrace.trace.__module__)"
@@ -596,7 +596,7 @@ def test_the_build_is_installed_as_it_is(build, python, repository, run_program,
 
 def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
     venv = tmp_path / "venv"
-    # As a user has it, whatever this shell says about bytecode.
+    # A user's environment, without this shell's settings for bytecode.
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "OPTRACE_PYTHON")}
 
@@ -610,14 +610,14 @@ def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
 
     said(python, "-m", "venv", venv)
     pip = venv / "bin/python", "-m", "pip", "--disable-pip-version-check"
-    # Not optimised, to be done in time.
+    # Without optimization, to finish in time.
     ended = run(*pip, "install", "--no-cache-dir", repository,
                 "--config-settings=cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0", timeout=700)
     if "No matching distribution found for scikit-build-core" in ended.stderr:
         pytest.skip("no package index to get scikit-build-core from")
     assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr[-2000:]
 
-    # The torch to trace is the reference's.
+    # Makes the reference torch importable, to be traced.
     packages = said(python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))")
     (pathlib.Path(said(venv / "bin/python", "-c",
                        "import sysconfig; print(sysconfig.get_path('platlib'), end='')"))
@@ -630,14 +630,14 @@ def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
     (tmp_path / "example.py").write_text(example)
     tree = said(venv / "bin/python", tmp_path / "example.py")
     assert "aten::conv2d" in tree and "example.py" in tree
-    # OPTRACE_LISTEN is for programs that know nothing of optrace.
+    # OPTRACE_LISTEN works in programs that don't import optrace.
     listening = said("env", "OPTRACE_LISTEN=1", f"OPTRACE_CACHE_DIR={tmp_path}", venv / "bin/python",
                      "-c", f"import os; print(os.listdir('{tmp_path}/listening') == [str(os.getpid())])")
     assert listening == "True\n" and not any((tmp_path / "listening").iterdir())
-    # The pytest of the reference finds the plugin by itself.
+    # The reference's pytest finds the plugin through its entry point.
     example = (repository / "docs/pytest.md").read_text().split("```python\n")[1].split("```")[0]
     (tmp_path / "test_example.py").write_text(example)
-    # Without bytecode: pytest's own of a plugin is nothing that pip knows of.
+    # Without bytecode: pip wouldn't uninstall the bytecode that pytest writes for a plugin.
     assert "2 passed" in said(venv / "bin/python", "-B", "-m", "pytest", "-p", "no:cacheprovider",
                               tmp_path / "test_example.py")
 

@@ -1,11 +1,11 @@
-"""Lines and columns of what Python calls: operators, conversions, iteration, imports and frames of
+"""Lines and columns of calls from Python: operators, conversions, iteration, imports and frames of
 every kind, from one trace."""
 import json
 import re
 
 import pytest
 
-# A comment says which op a line calls first, and from where to where the source of it reaches.
+# A comment contains the first op of each call in its line, and the source text of the call.
 PROGRAM = '''
 import asyncio
 import functools
@@ -102,7 +102,7 @@ def first_op(frame):
 
 
 def calls(roots):
-    """(line, op) of what Python calls in the program, with the columns of each such call."""
+    """Returns (line, op) -> the source ranges of calls from Python code of the program."""
     found = {}
     for frame, above in walk(roots):
         if above is None or above["layer"] != "python" or not frame["source"]:
@@ -130,7 +130,7 @@ def test_every_call_has_its_line_and_columns(roots, number, op, column, text):
     spans = {(place["column"], place["end_line"], place["end_column"]) for place in places}
     if op == "unbind.int":
         assert {span[0] for span in spans} == {column}  # The whole statement, as in tracebacks.
-    elif not text.startswith("{"):  # Of f-strings Python 3.11 knows the whole string's columns.
+    elif not text.startswith("{"):  # Python 3.11 has the columns of whole f-strings.
         assert (column, number, column + len(text)) in spans
 
 
@@ -177,6 +177,6 @@ def test_lines_in_other_pythons(optrace, repository, program, version):
         places = found.get((number, op))
         assert places, (number, op, sorted(map(str, found)))
         if version in ("3.9", "3.10"):
-            assert places == [None] * len(places)  # They keep no columns.
+            assert places == [None] * len(places)  # These versions have no columns.
         elif op not in ("unbind.int", "item"):
             assert column in {place["column"] for place in places}, (number, op, places)

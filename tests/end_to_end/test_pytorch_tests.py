@@ -1,4 +1,4 @@
-"""A fixed tenth of some of PyTorch's own tests has under `optrace run` the outcome that it has alone."""
+"""A fixed tenth of some of PyTorch's test files has the same outcomes under `optrace run`."""
 import json
 import os
 import sys

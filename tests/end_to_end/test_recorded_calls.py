@@ -1,4 +1,4 @@
-"""Calls that real GPUs were recorded with (fixtures/cuda/recorded-calls.jsonl.gz), replayed dry.
+"""Calls recorded on real GPUs (fixtures/cuda/recorded-calls.jsonl.gz), replayed in dry runs.
 
 One process for each GPU model replays all of its calls: tests/cuda_workloads/replay.py.
 """
@@ -14,30 +14,29 @@ import pytest
 REPLAY = pathlib.Path(__file__).resolve().parents[1] / "cuda_workloads/replay.py"
 FIXTURE = pathlib.Path(__file__).resolve().parents[2] / "fixtures/cuda/recorded-calls.jsonl.gz"
 
-# What the recordings call a GPU model -> what --dry-run calls it.
+# The name of a GPU model in the recordings -> its name for --dry-run.
 MODELS = {"NVIDIA H100 80GB HBM3": "h100-sxm", "NVIDIA A100-PCIE-40GB": "a100-pcie-40gb"}
 
-# How kernels of CUDA's libraries are called, and what these are asked for on their behalf. The
-# other kernels are PyTorch's own.
+# Prefix of a library's functions -> parts of its kernels' names. Other kernels are PyTorch's own.
 LIBRARIES = {"cudnn": ("cudnn",),
              "cublas": ("gemm", "cutlass", "gemv", "cublas", "dot_kernel", "reduce_1Block_kernel",
                         "splitKreduce")}
 
-# Why torch 2.6 launches other kernels than the recorded 2.5 did: (kernel that was recorded, kernel
-# that is launched), patterns of names -> how many cases there are.
+# Kernels that torch 2.6 launches instead of those recorded with 2.5: (pattern of the recorded name,
+# pattern of the launched name) -> number of cases.
 CHANGED_SINCE_2_5 = {
-    # float16_copy_kernel_cuda is new in 2.6: conversions from float to half precision.
+    # float16_copy_kernel_cuda is new in 2.6, for conversions from float to half precision.
     ("unrolled_elementwise_kernel<.*direct_copy_kernel_cuda", "float16_copy_kernel_cuda"): 18,
-    # A thread has more than four elements where they are small: fewer blocks.
+    # A thread processes more than four elements if they are small, so there are fewer blocks.
     ("vectorized_elementwise_kernel<.*(FillFunctor<(c10::Half|bool)>|bitwise_not_kernel_cuda)",
      "vectorized_elementwise_kernel<"): 49,
-    # Recorded under autocast, with inputs of two types, of which one is known.
+    # Recorded under autocast, with inputs of two types, only one of which is in the recording.
     ("elementwise_kernel<.*direct_copy_kernel_cuda", "CatArrayBatchedCopy"): 4,
 }
 
 
 def library_of(kernel):
-    """The library that a kernel belongs to; None: PyTorch's own."""
+    """Returns the library that a kernel belongs to; None if it is PyTorch's own."""
     name = kernel["name"]
     if "at::native" in name and "cudnn" not in name or "pytorch_flash" in name:
         return None
@@ -58,7 +57,7 @@ def cases():
 
 @pytest.fixture(scope="module")
 def replayed(optrace, python, run_program, tmp_path_factory):
-    """replayed(model as recorded) -> id -> what the dry run did."""
+    """replayed(model as recorded) -> id -> the dry run's result."""
     folder = tmp_path_factory.mktemp("replays")
     names = ["LD_PRELOAD", "OPTRACE_DRY_RUN", "OPTRACE_DRY_RUN_DEVICES"]
     script = folder / "environment.py"
@@ -83,9 +82,9 @@ def replayed(optrace, python, run_program, tmp_path_factory):
 def same_libraries(case, seen):
     wanted = {library_of(kernel) for kernel in case["kernels"]} - {None}
     if wanted and "conv" in case["op"]:
-        wanted = {"cudnn"}  # It has kernels of cuBLAS's names inside of it.
+        wanted = {"cudnn"}  # cuDNN contains kernels with cuBLAS's names.
     called = {name for name in LIBRARIES for call in seen["libraries"] if call.startswith(name)}
-    # All the kernels of a case are one call's: transpositions, the product, its last reduction.
+    # The library kernels of a case are from one call: transpositions, product, last reduction.
     return called == wanted and len(seen["libraries"]) == len(wanted)
 
 
@@ -136,7 +135,7 @@ def test_another_torch_did_nearly_the_same_on_an_a100(cases, replayed):
 
 
 def test_the_number_of_multiprocessors_decides_on_grids(cases, replayed):
-    """What is no H100 differs: the comparison can fail."""
+    """With another number of multiprocessors, grids differ from the H100's."""
     recorded = cases["NVIDIA H100 80GB HBM3"]
     before = MODELS["NVIDIA H100 80GB HBM3"]
     MODELS["NVIDIA H100 80GB HBM3"] = "h100-sxm,sms=66"

@@ -1,10 +1,10 @@
-"""Registrations as the index has them, held against the dispatcher of the wheel."""
+"""The registrations in the index, compared with the dispatcher of the wheel."""
 import json
 import struct
 
 import pytest
 
-# Macros of each sort: autocast's and functorch's, quantized kernels, fallbacks, generated code.
+# Files with each kind of macro: autocast, functorch, quantized kernels, fallbacks, generated code.
 FILES = ["aten/src/ATen/autocast_mode.cpp", "aten/src/ATen/functorch/BatchRulesDecompositions.cpp",
          "aten/src/ATen/functorch/VmapModeRegistrations.cpp",
          "aten/src/ATen/native/quantized/cpu/BinaryOps.cpp",
@@ -12,7 +12,7 @@ FILES = ["aten/src/ATen/autocast_mode.cpp", "aten/src/ATen/functorch/BatchRulesD
          "aten/src/ATen/native/mkldnn/RegisterMkldnnOpContextClass.cpp"]
 KINDS = ["definition", "kernel", "fallthrough", "fallback", "stub"]
 
-# (op, key, file) of all that the dispatcher holds; an op's definition has no key.
+# (op, key, file) of all registrations in the dispatcher; an op's definition has no key.
 ASK = """
 import json, re, torch
 found = []

@@ -1,4 +1,4 @@
-"""Who reads a report's JSON: optrace.load(), and C++ programs; and that it is always the same."""
+"""Readers of a report's JSON: optrace.load() and C++ programs. The JSON is reproducible."""
 import json
 import os
 import random
@@ -14,7 +14,7 @@ USAGE = 2
 
 @pytest.fixture(scope="module")
 def files(optrace, python, tmp_path_factory):
-    """A folder with a.trace, and a.json made of it."""
+    """A folder with a.trace, and a.json made from it."""
     folder = tmp_path_factory.mktemp("files")
     result = optrace("run", "--python", python, "--trace", folder / "a.trace", "-o",
                      folder / "tree", "-c",
@@ -27,7 +27,7 @@ def files(optrace, python, tmp_path_factory):
 
 @pytest.fixture
 def program(build, python, run_program, tmp_path):
-    """program(code, *arguments): runs the code with optrace; what it printed, as JSON."""
+    """program(code, *arguments): runs the code with optrace; returns its output, parsed as JSON."""
     def run(code, *arguments):
         ended = run_program(
             [python, "-B", "-c", textwrap.dedent(code), *map(str, arguments)],
@@ -85,7 +85,10 @@ def test_load_reads_traces_and_reports(program, files, tmp_path):
 
 
 def test_reports_of_other_versions(program, optrace, files, repository, tmp_path):
-    """fixtures/reports/first.json is as the first version wrote it."""
+    """Reports of older and of newer minor versions are read, those of another major one refused.
+
+    fixtures/reports/first.json was written by the first version.
+    """
     first = repository / "fixtures/reports/first.json"
     jsonschema.validate(json.loads(first.read_text()),
                         json.loads((repository / "report/schemas/report.schema.json").read_text()))
@@ -124,7 +127,7 @@ def test_reports_of_other_versions(program, optrace, files, repository, tmp_path
 
 
 def hostile(report, trace, folder):
-    """Files that are neither a trace nor a report, each with a word of what is said."""
+    """Yields files that are neither a trace nor a report, each with a part of the message."""
     def file(name, content):
         path = folder / name
         path.write_bytes(content)
@@ -170,7 +173,7 @@ def test_hostile_files(program, files, tmp_path):
     for (path, words), text in zip(cases, said):
         assert words in text and path.name in text, (path.name, text)
         assert "\x1b" not in text and "\u202e" not in text
-    # Bytes changed at random: refused, or read and shown.
+    # Files with randomly changed bytes are refused, or read and shown.
     seed = random.Random(5)
     whole = (files / "a.json").read_bytes()
     paths = []
@@ -184,7 +187,7 @@ def test_hostile_files(program, files, tmp_path):
 
 
 def test_a_cpp_program_reads_reports(run_program, build, repository, files, tmp_path):
-    """The example of docs/report-format.md, with nothing but what is installed."""
+    """The example of docs/report-format.md builds and runs with only the installed files."""
     prefix, source, binary = tmp_path / "prefix", tmp_path / "source", tmp_path / "binary"
 
     def run(*arguments, expect=0):
@@ -239,7 +242,7 @@ def test_the_same_trace_gives_the_same_bytes(optrace, run_program, files, tmp_pa
         assert result.returncode == 0 and result.stdout == expected, setting
     result = optrace("report", files / "a.trace", "--format", "json", "-o", tmp_path / "file")
     assert (tmp_path / "file").read_text() == expected
-    # To a terminal, too: util-linux's script makes one, which writes \r\n.
+    # The same on a terminal: util-linux's `script` provides one, which writes \r\n.
     written = run_program(["script", "-qec",
                            " ".join([*optrace.command, "report", str(files / "a.trace"),
                                      "--format", "json"]), str(tmp_path / "typescript")])
@@ -252,14 +255,14 @@ def test_two_recordings_differ_in_numbers_of_the_system_only(optrace, python, tm
                          environment=environment, cwd=tmp_path, timeout=300)
         assert result.returncode == 0, result.stderr
         return result.stdout
-    recorded({})  # The first finds the probes that it takes.
+    recorded({})  # Fills the caches.
     one, two = (recorded({"PYTHONHASHSEED": seed, "TZ": zone, "COLUMNS": columns})
                 for seed, zone, columns in (("3", "UTC", "40"), ("4", "Asia/Tokyo", "200")))
 
     def without_threads(text):
         return re.sub(r'"thread": \d+', '"thread": 0', text)
     assert without_threads(one) == without_threads(two)
-    # No address: no number but a thread's is that large, and none is in hexadecimal.
+    # Contains no address: no number but a thread's is that large, and none is hexadecimal.
     assert not re.search(r"\b0x[0-9a-f]{6,}", one)
     assert not re.search(r"(?<![\w.])\d{10,}\b", without_threads(one))
     for key in ("time", "duration_ns", "date", "started"):

@@ -1,4 +1,4 @@
-"""`optrace run`: a whole program is what it is without optrace, and its trace says what it did."""
+"""`optrace run`: a whole program behaves as without optrace, and its trace contains its calls."""
 import json
 import os
 import pathlib
@@ -37,7 +37,7 @@ def traced(optrace, python, tmp_path):
 
 @pytest.fixture
 def script(tmp_path):
-    """script(text, name="program.py") -> its name in the folder that programs run in."""
+    """script(text, name="program.py") -> name of the file, in the folder that programs run in."""
 
     def write(text, name="program.py"):
         (tmp_path / name).write_text(textwrap.dedent(text))
@@ -47,7 +47,7 @@ def script(tmp_path):
 
 
 def calls_of(report, op):
-    """How often an op was called through its own entry."""
+    """Returns how often an op was called through its own entry."""
     return sum(frame["calls"] for frame in frames(report)
                if frame["op"] == op and (frame["detail"] or {}).get("step") == "call")
 
@@ -58,7 +58,7 @@ def the_only_complaint(result):
     return lines[0]
 
 
-# What a program can find out about itself, printed; and a little work.
+# Prints all that a program can find out about itself, and does a little work.
 OBSERVER = """
     import sys, os
     before = sorted(os.listdir("/proc/self/fd"))
@@ -135,7 +135,7 @@ def test_the_environment_the_user_set_up_is_kept(traced, python, script, run_pro
         alone = run_program([python, program], env={**os.environ, "PYTHONPATH": path}, **options)
         under = traced(program, environment={"PYTHONPATH": path}, **options)
         assert (under.stdout, under.returncode) == (alone.stdout, alone.returncode)
-        # Where there is no sitecustomize, the program fails, and optrace has nothing to report.
+        # Without a sitecustomize, the program fails, and optrace has nothing to report.
         assert under.stderr.startswith(alone.stderr)
         assert "custom" in alone.stdout or not path
 
@@ -153,7 +153,7 @@ def test_input_and_output_are_passed_through_byte_by_byte(optrace, python, scrip
                                             os.O_WRONLY | os.O_CREAT, 0o600)])
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert (tmp_path / "out").read_bytes() == content[::-1]
-    assert "aten::ones" in (tmp_path / "err").read_text()  # The report, where no file is named.
+    assert "aten::ones" in (tmp_path / "err").read_text()  # The report, if no file is named.
 
 
 def _spawn(optrace, arguments):
@@ -178,8 +178,8 @@ def test_the_exit_status_is_the_programs(traced, optrace, ending):
     text, status = ENDINGS[ending]
     result = traced("-c", f"import os, sys, torch\nfor i in range(10): torch.ones(3) + 1\n{text}")
     assert result.returncode == status
-    assert calls_of(result.report, "aten::add.Tensor") == 10  # Even where nobody was left to ask.
-    # What a program that failed did not do may be what it did not get to.
+    assert calls_of(result.report, "aten::add.Tensor") == 10  # Even after os._exit or a signal.
+    # A program that failed may not have got to a call, so `never calls` is undecided.
     for rule, told in [("calls aten::add >= 10", 0), ("never calls aten::mm", 2 if status else 0)]:
         assert optrace("check", result.trace, "--expect", rule).returncode == told, rule
 
@@ -210,7 +210,7 @@ def test_a_program_without_torch(traced):
 @pytest.mark.parametrize("torch_too", [True, False], ids=["with torch", "without"])
 def test_a_program_that_leaves_the_work_to_children_is_told_of_them(optrace, python, tmp_path,
                                                                     torch_too):
-    """As torchrun does."""
+    """If a program leaves its work to children, like torchrun, the message names --children."""
     child = "import torch; torch.ones(3)" if torch_too else "1"
     code = (f"import {'torch, ' if torch_too else ''}subprocess, sys\n"
             f"subprocess.run([sys.executable, '-c', {child!r}], check=True)")
@@ -227,7 +227,7 @@ def test_a_program_that_leaves_the_work_to_children_is_told_of_them(optrace, pyt
 @pytest.mark.parametrize("status", [0, 7])
 @pytest.mark.parametrize("option", ["--trace", "-o", "2>"])
 def test_what_cannot_be_written_is_no_success(optrace, python, tmp_path, option, status):
-    """But a program that failed is told first. Where the trace is lost, the report is not."""
+    """The status of a failed program takes precedence. If the trace is lost, the report isn't."""
     report = [] if option == "2>" else ["-o", tmp_path / "report"] if option == "--trace" else []
     lost = [] if option == "2>" else [option, "/dev/full"]
     command = [*optrace.command, "run", "--python", python, *map(str, report), *lost, "-c",
@@ -255,7 +255,7 @@ def test_torch_imported_in_a_thread_and_used_in_many(traced):
         assert threading._profile_hook is None
     """))
     assert (result.returncode, result.stderr) == (0, "")
-    # The thread that imported it is traced from then on, and all the others.
+    # The thread that imported torch is traced from then on, and so are all others.
     assert calls_of(result.report, "aten::sin") == 8 * 50
 
 
@@ -343,7 +343,7 @@ def test_a_process_forked_or_spawned_is_left_alone(traced, script):
     assert [path.name for path in result.trace.parent.glob("*.trace")] == ["run.trace"]
 
 
-# Each child takes cos, 2 times for a fork, 3 for a spawned process, 4 for a sub-process.
+# Each child calls cos: 2 times in a fork, 3 in a spawned process, 4 in a subprocess.
 CHILDREN = """
     import multiprocessing, subprocess, sys, os
     import torch
@@ -377,14 +377,14 @@ def test_children_are_traced_each_to_a_file_of_its_own(traced, optrace, script):
         assert shown.returncode == 0, shown.stderr
         counts.append(calls_of(json.loads(shown.stdout), "aten::cos"))
     assert sorted(counts) == [2, 3, 4]
-    # And together: the report of the run.
+    # The report of the run has the calls of all processes.
     assert calls_of(result.report, "aten::sin") == 1
     assert calls_of(result.report, "aten::cos") == 9
     assert len(result.report["processes"]) == 4
     sine, = [frame for frame in frames(result.report)
              if frame["op"] == "aten::sin" and frame["detail"].get("step") == "call"]
     assert len(sine["detail"]["processes"]) == 1
-    # The trace of the program knows of the others, which are held against rules with it.
+    # The program's trace refers to the other traces, which are checked together with it.
     rules = ["--expect", "calls aten::cos == 9", "--expect", "calls aten::sin == 1"]
     checked = optrace("check", result.trace, *rules)
     assert checked.returncode == 0, checked.stdout + checked.stderr
@@ -413,7 +413,7 @@ def test_data_loader_workers(traced, optrace, python, script, run_program, tmp_p
     assert (result.returncode, result.stdout) == (0, alone.stdout)
     assert calls_of(result.report, "aten::exp") == 8
     assert len(list(tmp_path.glob("run.*.trace"))) == 2
-    if method == "fork":  # What was not traced can't be told of.
+    if method == "fork":  # There is no verdict on an untraced process.
         checked = optrace("check", f"run --python {python} {tmp_path / name} {method}", "--expect",
                           "never calls aten::exp")
         assert checked.returncode == 2 and "--children" in checked.stdout, checked.stderr
@@ -520,7 +520,7 @@ def test_a_signal_that_kills(optrace, python, script, tmp_path):
 
 
 def test_ctrl_c_at_a_terminal(optrace, python, script, tmp_path):
-    """The terminal sends it to both; the program gets it once, and optrace reports."""
+    """The terminal sends SIGINT to both; the program gets it once, and optrace reports."""
     program = script("""
         import time, torch, sys
         torch.sin(torch.ones(1))
@@ -546,7 +546,7 @@ def test_ctrl_c_at_a_terminal(optrace, python, script, tmp_path):
         os.execv(optrace.command[0], [*optrace.command, "run", "--python", python, "-o", "report",
                                       program])
     output = read_until(terminal, "ready True True")
-    time.sleep(1.5)  # The live line shows itself.
+    time.sleep(1.5)  # Until the live line is shown.
     os.write(terminal, b"\x03")
     output += read_until(terminal, "interrupts:")
     output += read_to_end(terminal)
@@ -570,7 +570,7 @@ def read_to_end(terminal):
     while True:
         try:
             part = os.read(terminal, 4096).decode(errors="replace")
-        except OSError:  # How Linux says that the other side has gone.
+        except OSError:  # Linux's error if the other side is closed.
             return output
         if not part:
             return output
@@ -578,7 +578,7 @@ def read_to_end(terminal):
 
 
 def test_what_is_ignored_stays_ignored(traced):
-    """As nohup has it."""
+    """Signals that are ignored, as under nohup, stay ignored in the program."""
     result = traced("-c", "import signal; print(signal.getsignal(signal.SIGHUP), "
                           "signal.getsignal(signal.SIGINT))",
                     preexec_fn=lambda: (signal.signal(signal.SIGHUP, signal.SIG_IGN),
@@ -617,7 +617,7 @@ def test_a_torch_that_is_no_wheel_only_runs(traced, script, tmp_path):
     script("value = 42", "torch/__init__.py")
     result = traced("-c", "import torch; print(torch.value)")
     assert (result.returncode, result.stdout) == (0, "42\n")
-    # Which of the two it is hangs on whether the command heard of it before the program's end.
+    # Depends on whether the command received the reason before the program's end.
     assert ("the program was not traced: this torch is no release wheel" in result.stderr
             or "the program never imported torch" in result.stderr)
 

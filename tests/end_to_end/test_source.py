@@ -1,5 +1,5 @@
-"""What `optrace source` keeps, fetches and finds on demand, on real PyTorch source; and a real C++
-extension. Each test has its own folders for cache and indexes.
+"""`optrace source` on real PyTorch source: kept work, fetching, indexing on demand; and on a real
+C++ extension. The module has its own folders for the cache and the indexes.
 """
 import json
 import os
@@ -28,7 +28,7 @@ def source(run_program, repository):
 
 @pytest.fixture(scope="module")
 def tree(source, tmp_path_factory):
-    """A tree of links, with a c10 folder of its own that a test may change."""
+    """A tree of links, with its own c10 folder that a test may change."""
     folder = tmp_path_factory.mktemp("tree") / "pytorch"
     folder.mkdir()
     for entry in source.iterdir():
@@ -58,7 +58,7 @@ def source_command(optrace, python, variables):
 
 @pytest.fixture(scope="module")
 def add(source_command, tree, tmp_path_factory):
-    """add() -> (units parsed now, bytes of the index) for the tree's few units."""
+    """add() -> (units parsed now, bytes of the index) for a few units of the tree."""
     path = tmp_path_factory.mktemp("index") / "x.index"
 
     def run(*arguments):
@@ -76,7 +76,7 @@ def parsed_now(text):
 
 @pytest.fixture(scope="module")
 def fresh(add, tree):
-    """The number of units, and their index made from nothing."""
+    """(the number of units, their index made without any kept work)."""
     units = len([path for pattern in ("Dispatch*.cpp", "Storage*.cpp")
                  for path in (tree / "c10/core").glob(pattern)])
     parsed, index = add()
@@ -84,7 +84,7 @@ def fresh(add, tree):
     return units, index
 
 
-# Only what changed is indexed again.
+# Only changed units are indexed again.
 
 
 def test_nothing_changed(add, fresh):
@@ -113,7 +113,7 @@ def test_a_touched_source_is_not_parsed_again(add, fresh, tree):
 
 
 def test_a_changed_header_costs_the_units_that_read_it(add, fresh, tree):
-    # Shared by all units: part of the precompiled header.
+    # Part of the precompiled header, which all units share.
     path = tree / "c10/core/DispatchKeySet.h"
     text = path.read_text()
     path.write_text(text + "\n// changed\n")
@@ -126,7 +126,7 @@ def test_a_changed_header_costs_the_units_that_read_it(add, fresh, tree):
 
 def test_a_touched_header_is_no_reason_to_do_without_the_precompiled_one(
         source_command, fresh, add, tree, tmp_path):
-    """clang refuses one that is older than its files; it is made again."""
+    """clang refuses a precompiled header that is older than its files, so it is made again."""
     (tree / "c10/core/DispatchKeySet.h").touch()
     path = tree / "c10/core/DispatchKey.cpp"
     text = path.read_text()
@@ -170,7 +170,7 @@ def test_a_lost_header_is_made_again_only_when_needed(add, fresh, variables, tre
 
 @pytest.fixture(scope="module")
 def bare_command(build, run_program, python, variables, tmp_path_factory):
-    """optrace(*arguments) as installed without indexes of its own; with this module's folders."""
+    """bare_command(*arguments): optrace installed without indexes, with this module's folders."""
     prefix = tmp_path_factory.mktemp("prefix")
     (prefix / "share/optrace").mkdir(parents=True)
     for entry in (build / "share/optrace").iterdir():
@@ -189,7 +189,7 @@ def bare_command(build, run_program, python, variables, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def on_demand(fresh, bare_command, tree, variables):
-    """The index that grows on demand; of nothing but the catalogue yet."""
+    """The index that grows on demand; at first it contains only the catalogue."""
     made = bare_command("source", "add", tree, "--on-demand")
     assert made.returncode == 0, made.stderr
     assert "on demand" in bare_command("source", "list").stdout
@@ -213,7 +213,7 @@ def test_explain_indexes_what_it_is_asked_for(on_demand, bare_command, tree):
     after = on_demand.read_bytes()
     for unit in (b"aten/src/ATen/native/cudnn/ConvShared.cpp", b"aten/src/ATen/native/mkldnn/Conv.cpp"):
         assert unit + b"\n" not in before and unit + b"\n" in after
-    # Once.
+    # Only once.
     again = bare_command("explain", "conv2d", "--all")
     assert again.stdout == explained.stdout
     assert again.stderr == "" and on_demand.read_bytes() == after
@@ -226,7 +226,7 @@ def test_locate_indexes_what_it_is_asked_for(on_demand, bare_command, tree):
     place = re.search(r"aten/src/ATen/native/Activation.cpp:\d+", located.stdout)
     assert place and line_is_of(tree, place.group(), "relu")
     assert bare_command("locate", "at::native::relu").stderr == ""
-    # Nothing defines it, and it is not looked for again.
+    # No source defines it, and it is searched for only once.
     for said in ("Writing the index", ""):
         missing = bare_command("locate", "at::native::no_such_function")
         assert missing.returncode == USAGE and said in missing.stderr
@@ -248,7 +248,7 @@ def test_a_complete_index_of_the_torch_comes_first(on_demand, optrace, python, v
 
 
 def test_a_tree_that_is_gone(on_demand, bare_command, tree):
-    """What is known is shown, and what is wrong is said."""
+    """The known part of the answer is shown, and the problem is reported."""
     elsewhere = tree.with_name("elsewhere")
     tree.rename(elsewhere)
     try:
@@ -259,12 +259,12 @@ def test_a_tree_that_is_gone(on_demand, bare_command, tree):
     assert "not indexed on demand" in explained.stderr and str(tree) in explained.stderr
 
 
-# Interruptions, and two at a time.
+# Interrupts and concurrent runs.
 
 
 @pytest.fixture
 def started(python, tree, variables, tmp_path):
-    """started() -> Popen of an indexing of the tree's few units, by one worker."""
+    """started(*patterns) -> Popen of `optrace source add` for these units, with one worker."""
     command = shlex.split(os.environ.get("OPTRACE_COMMAND", "build/optrace"))
     processes = []
 
@@ -285,12 +285,12 @@ def started(python, tree, variables, tmp_path):
 
 
 def kept(variables):
-    """How many units the cache holds."""
+    """Returns the number of units in the cache."""
     return len(list(pathlib.Path(variables["OPTRACE_CACHE_DIR"]).glob("source/*/units/*")))
 
 
 def wait_for_units(process, variables, count):
-    """Until the cache holds that many: the process is in the middle of its work."""
+    """Waits until the cache has `count` units, while the process is still working."""
     limit = time.monotonic() + 120
     while kept(variables) < count:
         assert process.poll() is None and time.monotonic() < limit
@@ -329,7 +329,7 @@ def test_two_at_a_time(fresh, started, source_command, tree, variables, tmp_path
 
 
 def test_memory_is_bounded(source_command, tree, tmp_path):
-    """A unit that takes more is listed; the others are done."""
+    """A unit that exceeds the memory limit is listed as not indexed; the others are indexed."""
     (tree / "c10/core/TestHuge.cpp").write_text(
         "template <int N> struct F { char data[N + 1]; F<N - 1> next; };\n"
         "template <> struct F<0> {};\n" + "".join(
@@ -378,7 +378,7 @@ def remote(source, run_program, tmp_path_factory):
     git("commit", "--quiet", "--message", "The source")
     commit = git("rev-parse", "HEAD")
     git("config", "uploadpack.allowFilter", "true")
-    # Not the newest: exactly the torch's commit is to be fetched.
+    # Not the newest commit but torch's own must be fetched.
     (folder / "version.txt").write_text("9.9.9\n")
     git("commit", "--quiet", "--all", "--message", "A later one")
     return folder, commit
@@ -386,7 +386,7 @@ def remote(source, run_program, tmp_path_factory):
 
 @pytest.fixture
 def torch_of(python, run_program, tmp_path):
-    """torch_of(commit) -> environment in which the reference torch says that it is of that commit."""
+    """torch_of(commit) -> an environment in which the reference torch reports that commit."""
 
     def make(commit):
         where = run_program([python, "-c", "import importlib.util as u; "
@@ -542,7 +542,7 @@ def test_an_extension_without_source(source_command, tmp_path):
 
 
 def test_a_compilation_database_is_used(source_command, extension, tmp_path):
-    """A macro without which nothing is registered, from CMake's database."""
+    """CMake's database is used: it defines a macro without which no op is registered."""
     folder = tmp_path / "guarded"
     shutil.copytree(extension / "csrc", folder / "csrc")
     text = (folder / "csrc/soft_clamp.cpp").read_text()

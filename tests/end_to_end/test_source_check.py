@@ -1,4 +1,4 @@
-"""How complete the shipped index is, as `optrace source check` measures it, and whether it measures."""
+"""`optrace source check`: measures how complete the shipped index is, and can fail."""
 import json
 import re
 
@@ -46,7 +46,7 @@ def test_the_functions_of_each_library_are_known(checked):
 
 
 def test_nothing_is_left_out_of_the_count(checked, library_names):
-    """at::_ops has no template and no lambda in the library, so nm's count is the right one."""
+    """All of at::_ops is counted: it has no template and no lambda, so nm's count is right."""
     names = {re.sub(r"\.(cold|isra|part|constprop).*", "", name)
              for name in library_names("libtorch_cpu.so") if name.startswith("_ZN2at4_ops")}
     library = next(of for of in checked["libraries"] if of["library"] == "libtorch_cpu.so")
@@ -55,7 +55,7 @@ def test_nothing_is_left_out_of_the_count(checked, library_names):
 
 
 def test_it_can_fail(optrace, newest_python):
-    """The index of one version does not know all of another's functions."""
+    """The index of one version doesn't have all functions of another, so the check fails."""
     result = optrace("source", "check", "--python", newest_python, "--least", "99.5")
     assert result.returncode == DIFFERS, result.stderr
     assert "--least" in result.stderr

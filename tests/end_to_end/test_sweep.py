@@ -1,12 +1,12 @@
-"""A tenth of the sweep over every op of OpInfo, module and optimizer (`make sweep` is the whole):
-all are traced, reach a kernel whose definition the index knows, and give what they give untraced,
-to the last bit.
+"""A tenth of the sweep over every op of OpInfo, module and optimizer (`make sweep` runs all): all
+are traced, reach a kernel whose definition is in the index, and have the same results as untraced,
+bit by bit.
 """
 import sys
 
 import pytest
 
-# Calls of the tenth that reach no kernel with a definition, and why. Each must indeed reach none.
+# Calls of the tenth that reach no kernel with a definition -> reason. Each must indeed reach none.
 NO_KERNEL = {}
 
 
@@ -31,7 +31,7 @@ def named(results):
 
 
 def test_the_tenth_is_of_everything(results):
-    """Ops, modules and optimizers, forward and backward, and not just a handful."""
+    """The tenth has ops, modules and optimizers, forward and backward, more than 120 in all."""
     kinds = {(result["kind"], result["backward"]) for result in results}
     assert kinds == {("op", False), ("op", True), ("module", False), ("module", True),
                      ("optimizer", False)}
@@ -44,7 +44,7 @@ def test_all_are_traced(sweep, results):
 
 
 def test_what_is_excused_indeed_fails(sweep, results):
-    """An exception that is none any more is to be taken out of the table."""
+    """An exception that can be traced must be removed from the table."""
     assert named(result for result in results
                  if result["op"] in sweep.EXCEPTIONS and result["outcome"] == "traced") == []
 

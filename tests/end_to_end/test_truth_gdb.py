@@ -1,4 +1,4 @@
-"""The tree's native frames are what gdb prints, name by name, on the same wheel without probes."""
+"""The tree's native frames are those that gdb prints on the same wheel without probes."""
 import collections
 import json
 import pathlib
@@ -13,23 +13,23 @@ import compare_frames  # noqa: E402  (tests/truth is no package)
 
 OPS = ("conv2d", "linear", "matmul", "add", "relu", "softmax", "layer_norm", "batch_norm",
        "embedding", "max_pool2d", "cross_entropy", "scaled_dot_product_attention")
-# One of each family more, forward.
+# One more op of each family, forward only.
 MORE_OPS = ("conv_transpose2d", "bmm", "einsum", "group_norm", "gelu", "sum", "max", "mean", "argmax",
             "cumsum", "sort", "topk", "index_select", "gather", "scatter", "masked_fill", "nonzero",
             "where", "cat", "stack", "clone", "avg_pool2d", "interpolate", "mse_loss", "dropout",
             "fft_fft", "linalg_svd", "linalg_qr", "linalg_cholesky", "linalg_solve", "nn.LSTM",
             "nn.GRU", "optim.Adam", "optim.SGD")
-# What takes too many steps for test_truth_single_step.py.
+# Cases with too many steps for test_truth_single_step.py.
 TOO_LONG_TO_STEP = ("ctc_loss", "ctc_loss+backward", "ormqr+backward",
                     "fractional_max_pool3d+backward")
 CASES = [*(op + direction for op in OPS for direction in ("", "+backward")), *MORE_OPS,
          *TOO_LONG_TO_STEP]
 NEWEST_CASES = ["conv2d", "matmul", "softmax+backward"]
-LEAST_CHAINS = 2000  # In all cases together: some 10,000, fewer where a library takes other ways.
-# Regular expressions of the files whose symbols gdb reads. The rest of CUDA takes it a minute.
+LEAST_CHAINS = 2000  # In all cases; usually some 10,000, fewer if libraries take other paths.
+# Regular expressions of the files whose symbols gdb reads. The rest of CUDA would take a minute.
 LIBRARIES = ("libtorch_cpu", "libtorch_python", r"torch/lib/libtorch\.so", "libc10", "libgomp",
              "libpython", "/python", r"libc\.so", "_ctypes", "libffi", r"libstdc", "libgdb_markers")
-# One thread, so that the stops have an order, and the same choices in both runs.
+# One thread, so that the stops are ordered and both runs make the same choices.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 FILES = """
@@ -45,7 +45,7 @@ for name in os.listdir(os.path.join(folder, "lib")):
 
 
 class Compared:
-    """Each case's report with every frame, and where gdb stopped: one Python and one gdb for all.
+    """Each case's report with every frame, and gdb's stops: one Python and one gdb for all cases.
 
     The reports are made without op records, whose callbacks would be frames that gdb's run lacks.
     """
@@ -53,7 +53,7 @@ class Compared:
     def __init__(self, cases, python, run_program, repository, build, folder):
         self.names = compare_frames.Names(run_program([python, "-c", FILES]).stdout.splitlines())
         variables = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
-        # No compiler, no library that makes op records.
+        # Without a compiler, the library that makes op records isn't built.
         run = run_program(["env", *variables, "PATH=/nonexistent", str(build / "trace_reports"),
                            python, str(folder), *cases], timeout=600)
         assert run.returncode == 0, run.stderr
@@ -80,7 +80,7 @@ class Compared:
         self.stops = dict(zip(cases, json.loads(answer.read_text())))
 
     def compare(self, case):
-        """Asserts that there is no difference; returns how many chains are the same."""
+        """Asserts that there is no difference; returns the number of equal chains."""
         points = self.points[case]
         same, tail_callers, unprobed, astray, differences = compare_frames.compare(
             self.reports[case], points, self.stops[case], self.names)
@@ -133,7 +133,7 @@ def test_chains_are_many(compared):
                        for *_, left_out in compare_frames.native_chains(report))
     print(f"{total} chains in {len(CASES)} cases; {tail_callers} tail-callers are marked")
     assert total >= LEAST_CHAINS
-    assert tail_callers >= 100  # They agree as well where optrace loses them all.
+    assert tail_callers >= 100  # The chains would also agree if optrace lost them all.
 
 
 def test_paths_are_what_the_call_trees_add_up_to(compared):
@@ -156,7 +156,7 @@ def test_libraries_are_reached(compared):
 
 
 def test_differences_are_found(compared):
-    """Neither a lost frame, nor a wrong one, nor a mark that is missing may pass."""
+    """The comparison detects a lost frame, a wrong frame and a missing mark."""
     reports, stops, names = compared.reports, compared.stops, compared.names
     case = "conv2d"
     points = compared.points[case]

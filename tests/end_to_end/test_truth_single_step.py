@@ -1,4 +1,4 @@
-"""No wrong parent: the call tree against single-stepped runs of the same programs.
+"""The call tree has no wrong parent, compared with single-stepped runs of the same programs.
 
 The workloads, the stepper and the comparison are in tests/truth.
 """
@@ -11,15 +11,15 @@ import tempfile
 
 import pytest
 
-# Of tests/truth/workloads.py, which imports torch and is therefore not imported here.
+# Names in tests/truth/workloads.py, which imports torch and is therefore not imported here.
 WORKLOADS = ("group_norm_step", "embedding_bag_similarity", "indexing",
              "pooling_and_normalization", "masked_attention", "in_place_and_views",
              "recurrent_by_hand")
 LEAST_EVENTS = 5000  # In all workloads together, for each kind of probe.
 
-MOST_STEPS = 1_500_000  # Of one op of the tenth: some 20 seconds.
+MOST_STEPS = 1_500_000  # For one op of the tenth; takes about 20 seconds.
 _LONG = "more steps than were allowed"
-# Calls of the tenth that can't be stepped, and what the stepper says.
+# Calls of the tenth that can't be stepped -> the stepper's message.
 NOT_STEPPED = {name: _LONG for name in (
     "op:nn.functional.ctc_loss", "op:nn.functional.ctc_loss+backward",
     "op:nn.functional.fractional_max_pool3d+backward", "op:ormqr+backward")}
@@ -37,7 +37,7 @@ known.known_calls(stepper.single_step_begin, stepper.single_step_end)
 assert stepper.single_step_write(answer.encode()) is None
 """
 
-# What known_calls.cpp does: (entered, by whom, how).
+# The calls of known_calls.cpp: (function, caller, kind of call).
 KNOWN = [
     ("known_jumps", None, "call"),
     ("known_jumps_on", "known_jumps", "tail"),
@@ -65,7 +65,7 @@ KNOWN = [
 
 
 def read_truth(path):
-    """[(function, number of the parent or -1, how)] of a file that single_step_write wrote."""
+    """Returns [(function, number of the parent or -1, kind)] of a file of single_step_write."""
     symbols, entries = {}, []
     for line in path.read_text().splitlines():
         kind, *words = line.split()
@@ -88,7 +88,7 @@ def test_stepper_knows_calls_jumps_exceptions_and_longjmp(python, build, run_pro
 
 
 class Comparison:
-    """compare_parents on workloads, each stepped and recorded once."""
+    """Runs compare_parents on workloads, each stepped and recorded once."""
 
     def __init__(self, python, build, repository, run_program, folder):
         tests = build / "tests/truth"
@@ -102,8 +102,8 @@ class Comparison:
 
     def run(self, workloads, *, modes, python_events=False, most_steps=None, at_once=False,
             timeout=600):
-        """(the folder with a folder for each workload, what was printed). `at_once` compares and
-        keeps no trace."""
+        """Returns (folder with a folder for each workload, JSON lines of stdout, stderr). With
+        `at_once`, compares immediately and keeps no trace."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self._folder))
         run = self._run([self._program, "run", *self._common,
                          *(word for workload in workloads for word in ("--workload", workload)),
@@ -121,7 +121,7 @@ class Comparison:
         return json.loads(run.stdout), run.stderr
 
     def matched(self, files, mode):
-        """Asserts that no parent is wrong; returns how many entries' parents were compared."""
+        """Asserts that no parent is wrong; returns the number of entries compared."""
         result, details = self.compare(files / mode, files / "truth")
         print(files.name, mode, json.dumps(result))
         check(result, mode, details)
@@ -138,7 +138,7 @@ def check(result, mode, details):
     probes = result["probes"]
     used = probes["jumps"] if mode == "jump" else probes["traps"]
     assert used > 50_000 and used > 0.99 * (probes["jumps"] + probes["traps"]), probes
-    # The two runs differ a little in what CPython's caches hold.
+    # The two runs differ slightly in the contents of CPython's caches.
     unmatched = result["events"] + result["truth_entries"] - 2 * result["matched"]
     assert unmatched <= max(200, 0.03 * result["events"]), (result, details)
 
@@ -164,7 +164,7 @@ def test_no_wrong_parent(comparison, files, mode):
 
 
 def test_no_wrong_parent_with_python_frames(comparison):
-    """The profile function is on in both runs: with it, Python's frames take part in the tree."""
+    """The profile function is on in both runs, so that the tree has Python frames."""
     folder, refusals, _ = comparison.run(["in_place_and_views"], modes=["jump"],
                                          python_events=True)
     assert refusals == []
@@ -182,8 +182,8 @@ def test_no_wrong_parent_on_the_newest_torch(newest_python, build, repository, r
 
 @pytest.fixture(scope="module")
 def tenth(comparison, repository, python):
-    """What compare_parents says of every tenth op of OpInfo, forward and backward, and what of
-    all these could not be stepped."""
+    """(the calls of every tenth op of OpInfo, forward and backward; the results of compare_parents,
+    including the calls that could not be stepped; its messages)."""
     sys.path.insert(0, str(repository / "tests/sweep"))
     try:
         import sweep
@@ -192,7 +192,7 @@ def tenth(comparison, repository, python):
     calls = [call for call in sweep.tenth(sweep.list_calls(python)["calls"])
              if call["kind"] == "op" and call["op"] not in sweep.EXCEPTIONS]
     names = ["op:%s%s" % (call["op"], "+backward" * call["backward"]) for call in calls]
-    # A process for each processor of CI's machines; the ops of one share what its caches hold.
+    # One process for each processor of a CI machine. The ops of a process share its caches.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda part: comparison.run(
             part, modes=["jump"], most_steps=MOST_STEPS, at_once=True, timeout=850),
@@ -221,7 +221,7 @@ def test_no_wrong_parent_in_the_tenth_of_all_ops(tenth):
     print(f"{len(compared)} of {len(names)} calls were stepped; not stepped: {refused or 'none'}")
     for line in compared.values():
         check(line, "jump", (line["workload"], details))
-    # What can't be stepped is held against gdb instead (test_truth_gdb.py).
+    # Calls that can't be stepped are compared with gdb instead (test_truth_gdb.py).
     assert refused.keys() <= set(NOT_STEPPED)
     for name, why in refused.items():
         assert NOT_STEPPED[name] in why
@@ -229,10 +229,10 @@ def test_no_wrong_parent_in_the_tenth_of_all_ops(tenth):
 
 
 def test_wrong_parents_are_found(comparison, files, tmp_path):
-    """A truth with other parents must not pass."""
+    """A truth with wrong parents is detected."""
     files = files / WORKLOADS[0]
     lines = (files / "truth").read_text().splitlines()
-    previous = {}  # Entry -> its parent's parent: a plausible, wrong answer.
+    previous = {}  # Entry -> its parent. The parent's parent is a plausible, wrong answer.
     altered, number = [], 0
     for line in lines:
         words = line.split()

@@ -1,4 +1,4 @@
-"""docs/ci.md, "When a PyTorch upgrade changes the kernel": its commands, and what it says of them."""
+"""docs/ci.md, "When a PyTorch upgrade changes the kernel": its commands and their output."""
 import json
 import pathlib
 import re
@@ -12,7 +12,7 @@ DIFFERS = 1
 
 @pytest.fixture(scope="module")
 def reports(optrace, python, newest_python, tmp_path_factory):
-    """Of the model, with the reference torch and with the newest."""
+    """The model's reports, with the reference torch and with the newest."""
     folder = tmp_path_factory.mktemp("upgrade")
     made = []
     for name, interpreter in (("old", python), ("new", newest_python)):
@@ -25,7 +25,7 @@ def reports(optrace, python, newest_python, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def recipe(repository):
-    """The page's section."""
+    """The text of the page's section."""
     page = (repository / "docs/ci.md").read_text()
     return page[page.index(RECIPE) + len(RECIPE):].partition("\n## ")[0]
 
@@ -33,7 +33,7 @@ def recipe(repository):
 def test_the_page_shows_what_is_printed(optrace, reports, recipe):
     result = optrace("compare", *reports)
     assert result.returncode == DIFFERS, result.stderr
-    # How many steps are below depends on what a first run could probe.
+    # The numbers of steps below a difference are not compared.
     def uncounted(text):
         return [re.sub(r", and \d+ below", "", line).strip() for line in text.splitlines()]
 
@@ -43,7 +43,7 @@ def test_the_page_shows_what_is_printed(optrace, reports, recipe):
     assert len(shown) >= 2
     for line in shown:
         assert line in printed, (line, result.stdout)
-    # A reader can look at all of it.
+    # Short enough to be read completely.
     assert len(printed) < 80, result.stdout
 
 

@@ -1,5 +1,6 @@
-// Kernels' images. Their size is what their own headers say, so that an input is refused here that
-// says more than it has.
+// Images of device kernels (cubins and fatbins). read_image() takes an image's size from its
+// headers. Therefore a cubin is resized to the extent of its headers, and the size field of any
+// other input is corrected.
 #include <vector>
 
 #include <elf.h>
@@ -10,7 +11,7 @@
 
 using namespace optrace;
 
-/// What there is to run it, in place of what $OPTRACE_DRY_RUN says.
+/// Replaces the function that reads the part to emulate from $OPTRACE_DRY_RUN.
 const emulated::Part& emulated::part() {
   static const Part chosen = choose_part("sm_90").part;
   return chosen;
@@ -18,10 +19,10 @@ const emulated::Part& emulated::part() {
 
 namespace {
 
-/// As large as headers of this size can say, but for what is refused.
+/// Images whose headers or contents reach this far are not tested. In bytes.
 constexpr std::size_t kRoom = std::size_t{1} << 16;
 
-/// How far a cubin's headers reach; kRoom or more: too far.
+/// Returns the end of the parts that a cubin's headers refer to; kRoom or more if it is too far.
 std::uint64_t extent(const std::vector<char>& image) {
   Elf64_Ehdr header{};
   std::memcpy(&header, image.data(), sizeof header);

@@ -1,5 +1,5 @@
-// ELF files, as libraries of a traced process are: names, bounds of functions, relocations, and the
-// code that is decoded to plan probes.
+// ELF files, such as the libraries of a traced process: names, bounds of functions, relocations,
+// and the code that is decoded to plan probes.
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/elf/branch_targets.h"
 #include "tracer/elf/dynamic_imports.h"

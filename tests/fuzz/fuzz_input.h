@@ -18,7 +18,7 @@
 
 namespace optrace::fuzz {
 
-/// Bytes as a file in memory, for readers that take a path.
+/// A file in memory with the given bytes, for readers that take a path.
 class InputFile {
  public:
   explicit InputFile(std::string_view bytes) : file_(::memfd_create("input", MFD_CLOEXEC)) {
@@ -35,7 +35,7 @@ class InputFile {
   Descriptor file_;
 };
 
-/// What a fuzzer made up, cut into the parts that a reader's input consists of.
+/// A fuzzer's bytes, split into the parts that a reader's input consists of.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size)
@@ -44,7 +44,7 @@ class Input {
   bool empty() const { return bytes_.empty(); }
   std::string_view rest() const { return bytes_; }
 
-  /// Zeros where the input has ended.
+  /// Returns the next value, with zeros for the bytes after the end of the input.
   template <typename T>
   T take() {
     T value{};
@@ -57,14 +57,14 @@ class Input {
     bytes_.remove_prefix(part.size());
     return part;
   }
-  /// A part that its size, 16 bits, comes before.
+  /// Returns the next part, which is preceded by its size (16 bits).
   std::string_view take_sized() { return take(take<std::uint16_t>()); }
 
  private:
   std::string_view bytes_;
 };
 
-/// A wrong input is to be refused by this, and by nothing else.
+/// Calls `read`, which must accept its input or refuse it with an Error that has a message.
 template <typename Read>
 void refuses_or_reads(Read read) {
   try {
@@ -74,13 +74,14 @@ void refuses_or_reads(Read read) {
   }
 }
 
-/// Puts the address of every byte in place of what the compiler could leave out.
+/// Passes the address of `value` to an empty assembly statement, so that the compiler can't
+/// optimise the value away.
 template <typename T>
 void use(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");
 }
 
-/// Reads every byte of a text, so that AddressSanitizer sees one that is gone.
+/// Reads every byte of a text, so that AddressSanitizer detects invalid memory.
 inline void use_text(std::string_view text) {
   std::size_t sum = 0;
   for (const char character : text) sum += static_cast<unsigned char>(character);
@@ -89,5 +90,5 @@ inline void use_text(std::string_view text) {
 
 }  // namespace optrace::fuzz
 
-/// What libFuzzer calls; 0.
+/// The function that libFuzzer calls. Returns 0.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

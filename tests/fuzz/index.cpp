@@ -1,4 +1,4 @@
-// Indexes; version and checksums are put right here, so that a fuzzer gets behind them.
+// Indexes. Version and checksums are corrected here, so that the fuzzer gets past them.
 #include <xxhash.h>
 
 #include "indexer/store/index_format.h"

@@ -1,4 +1,5 @@
-// oneDNN's verbose lines. What reads them is part of a source that is built for the torch at hand.
+// oneDNN's verbose lines. Their parser is included as source: it is part of a library that is built
+// on the user's machine for the installed torch.
 #include <nlohmann/json.hpp>
 
 #include "tests/fuzz/fuzz_input.h"

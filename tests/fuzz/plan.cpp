@@ -1,5 +1,5 @@
-// Probe plans, as the command reads them, and the agent; and the branch_targets that are kept
-// beside them. Version and checksum are put right here, so that a fuzzer gets behind it.
+// Probe plans, read as by the command and as by the agent, and the branch targets that are stored
+// beside them. Version and checksum are corrected here, so that the fuzzer gets past them.
 #include <vector>
 
 #include <xxhash.h>

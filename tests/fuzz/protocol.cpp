@@ -1,4 +1,4 @@
-// What a traced process sends, a JSON object a line.
+// Messages of a traced process: one JSON object per line.
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/launch/op_tracer.h"
 

@@ -1,4 +1,5 @@
-// The agent's raw recording. Its version is put right here: a new one needs no new corpus.
+// The agent's raw recording. Its version is corrected here, so that a new version needs no new
+// corpus.
 #include "tracer/trace/recording.h"
 
 #include "tests/fuzz/fuzz_input.h"

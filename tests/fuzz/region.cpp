@@ -1,5 +1,5 @@
-// The memory that a traced process shares: an input is what the process writes into it, and when
-// the command looks.
+// The memory that a traced process shares. An input is a sequence of the process's writes and the
+// command's reads.
 #include <optional>
 
 #include "platform/private_folder.h"
@@ -56,7 +56,7 @@ class Process {
     write(r::kChunkSize + at + sizeof head, content);
     header().arena_used = at + sizeof head + (content.size() + 7) / 8 * 8;
   }
-  /// The next one of a chunk, of which only the last byte of each field is made up.
+  /// Appends an event to a chunk. Makes the chunk owned if it is free.
   void add_event(std::uint32_t chunk, r::Event event) {
     chunk %= kChunks;
     const std::uint64_t at = kChunksAt + chunk * r::kChunkSize;
@@ -86,6 +86,7 @@ class Process {
 
 enum class Step : std::uint8_t { section, event, whole_event, seal, write, look, last = look };
 
+/// Returns an event with one byte of input per field.
 r::Event short_event(fuzz::Input& input) {
   constexpr std::uint32_t kKinds = r::kLastKind - r::kFirstPythonEvent + 1;
   return {.id = r::kFirstPythonEvent + input.take<std::uint8_t>() % kKinds,

@@ -1,4 +1,4 @@
-// Rules of `optrace check`: a file of them, and one sentence.
+// Rules of `optrace check`: a file of rules, and a single rule.
 #include "report/check/check_rules.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -1,5 +1,6 @@
-// Trace files, and the reports that are made of them. An input is the sections' contents, each with
-// its size before it: compressed and sealed here, so that a fuzzer gets behind the checksum.
+// Trace files, and the reports that are made from them. An input consists of the sections'
+// contents, each preceded by its size. They are compressed and given a correct checksum here, so
+// that the fuzzer gets past the checksum.
 #include "tracer/trace/trace.h"
 
 #include <xxhash.h>

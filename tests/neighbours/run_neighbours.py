@@ -1,11 +1,11 @@
-"""Runs programs beside other tools that look into a process or change how it runs (profilers,
+"""Runs programs together with other tools that inspect a process or change how it runs (profilers,
 debuggers, event loops, prefork servers, frameworks): each alone, under `optrace run`, and with
-`optrace attach` in its middle.
+`optrace attach` while it runs.
 
     run_neighbours.py --optrace build/optrace --python VENV/bin/python [--mode MODE]... [NAME...]
 
-VENV has requirements.txt and torch. What a program prints, its exit status and its errors must be
-the same each time. Exit status 0: all are; 1: one differs; 2: a name is unknown.
+VENV has requirements.txt and torch. The output, the exit status and the errors of a program must be
+the same each time. Exit status 0: all are the same; 1: one differs; 2: a name is unknown.
 """
 import argparse
 import dataclasses
@@ -21,23 +21,23 @@ import time
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 MODES = ("run", "attach")
-LIMIT = 300  # Seconds that one program may take.
+LIMIT = 300  # Timeout of a program, in seconds.
 ROUNDS = {"alone": 3, "run": 3, "attach": 24}
-PAUSE = 0.3  # Seconds after each round where somebody attaches meanwhile.
+PAUSE = 0.3  # Seconds after each round, if another process attaches.
 
 
 @dataclasses.dataclass
 class Neighbour:
-    """How a program is started, and who else looks into it meanwhile."""
-    words: list  # For python. {folder} is a fresh one.
-    children: bool = False  # Its work is done by processes that it starts.
-    meddlers: tuple = ()  # Commands with {pid}, run again and again while it runs.
-    before: tuple = ()  # The same, once before somebody attaches.
-    after: tuple = ()  # And once afterwards.
-    prefix: tuple = ()  # What starts python.
+    """How a program is started, and which other tools inspect it."""
+    words: list  # Arguments of python; {folder} is a new folder.
+    children: bool = False  # True if processes that it starts do the work.
+    meddlers: tuple = ()  # Commands with {pid}, run repeatedly while the program runs.
+    before: tuple = ()  # Commands with {pid}, run once before `optrace attach`.
+    after: tuple = ()  # Commands with {pid}, run once after `optrace attach`.
+    prefix: tuple = ()  # The command that starts python.
     environment: tuple = ()  # One variable and its value.
     modes: tuple = MODES
-    status: int = 0  # What it ends with.
+    status: int = 0  # The expected exit status.
 
 
 def script(name, **options):
@@ -85,7 +85,7 @@ NEIGHBOURS = {
         environment=("HOME", "{folder}/home")),
 }
 
-# What differs between two runs of the same program, traced or not.
+# Output that differs between any two runs of a program, traced or not.
 _VARIES = re.compile(r"ERROR:\d{4}-\d\d-\d\d [\d:]+ [\d:]+|0x[0-9a-f]+|\b\d+\.\d+ ?s(econds)?\b|\bin \d+\.\d+s|pid[= ]\d+|LWP \d+|"
                      r"Thread 0x[0-9a-f]+")
 
@@ -99,8 +99,8 @@ class Outcome:
     notes: list
 
     def difference(self, other):
-        """What differs, in one line; empty if nothing does."""
-        # As a shell and `optrace run` say that a signal ended a program.
+        """Returns the difference in one line; empty if there is none."""
+        # A shell and `optrace run` report a program that a signal ended as 128 plus the signal.
         mine, theirs = (128 - status if status < 0 else status
                         for status in (self.status, other.status))
         if mine != theirs:
@@ -118,8 +118,8 @@ class Outcome:
 
 
 def running_program(process, words, children=False):
-    """The process that runs the program, below `process`, or with `children` one that it started
-    and that has torch, the last one. None before it is there."""
+    """Returns the PID of the program, which is `process` or below it; None if there is none yet.
+    With `children`: the highest PID of those that have loaded libtorch_python."""
     waiting, found = [process.pid], []
     while waiting:
         pid = waiting.pop()
@@ -241,7 +241,7 @@ class Runner:
 
 
 def compare(runner, name, modes):
-    """Prints a line for each mode; how many differ."""
+    """Prints a line for each mode; returns the number of modes that differ."""
     neighbour, wrong = NEIGHBOURS[name], 0
     for mode in modes:
         if mode not in neighbour.modes:

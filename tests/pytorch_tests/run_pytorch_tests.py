@@ -1,12 +1,12 @@
-"""Runs PyTorch's own tests alone and under `optrace run`, and compares what comes of each.
+"""Runs PyTorch's own tests alone and under `optrace run`, and compares their outcomes.
 
     run_pytorch_tests.py --python VENV/bin/python --source DIR [--every N] [--json FILE] [FILE...]
 
-VENV has the torch that DIR is the source of, and requirements.txt. FILE is the name of a test file
-below DIR/test; without one, all of FILES. --every N takes the first of each N tests, by their names.
-Tests whose outcome differs are run again alone: one that gives the traced outcome there as well is
-unsteady by itself. Exit status 0: no outcome differs but those of unsteady tests; 1: one does; 2: a
-file is not there.
+VENV has requirements.txt and the torch whose source is in DIR. FILE is the name of a test file
+below DIR/test; the default is all of FILES. --every N takes the first of every N tests in pytest's
+order. A test whose outcome differs is run again alone: if it has the traced outcome there too, it
+is unsteady. Exit status 0: no outcome differs except those of unsteady tests; 1: one does; 2: a
+file does not exist.
 """
 import argparse
 import dataclasses
@@ -24,15 +24,15 @@ FILES = ("test_nn", "test_autograd", "test_torch", "test_view_ops", "test_python
          "functorch/test_vmap", "test_sparse", "test_multiprocessing", "test_dataloader", "test_jit",
          "profiler/test_profiler", "distributed/test_c10d_gloo", "dynamo/test_misc",
          "inductor/test_cpu_repro")
-TEST_LIMIT = 300  # Seconds for one test.
+TEST_LIMIT = 300  # Timeout of a test, in seconds.
 AGAIN = 3  # How often a test that differs is run again.
 
 
 @dataclasses.dataclass
 class Ran:
-    outcomes: dict  # By test: passed, failed, skipped, or error.
+    outcomes: dict  # Test -> passed, failed, skipped or error.
     seconds: float
-    memory: int  # The most that one of its processes had, bytes.
+    memory: int  # The highest peak memory of one of its processes, in bytes.
     status: int
     said: str
 
@@ -41,7 +41,7 @@ class Suite:
     def __init__(self, optrace, python, source):
         self.optrace = str(pathlib.Path(optrace).absolute())
         self.python = str(pathlib.Path(python).absolute())
-        # Some tests write beside themselves.
+        # Some tests write files beside their own.
         self._scratch = tempfile.mkdtemp(prefix="pytorch-tests-")
         self.folder = pathlib.Path(self._scratch) / "test"
         shutil.copytree(pathlib.Path(source) / "test", self.folder, symlinks=True)
@@ -53,12 +53,12 @@ class Suite:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _pytest(self, file, *options):
-        # PyTorch's conftest.py is for another pytest.
+        # PyTorch's conftest.py is for another version of pytest.
         return ["-m", "pytest", "--noconftest", "-c", os.devnull, "--rootdir", str(self.folder),
                 "-p", "no:cacheprovider", "-q", *options, f"{file}.py"]
 
     def tests_of(self, file):
-        """The names of a file's tests, as pytest calls them."""
+        """Returns the names of a file's tests, as listed by pytest."""
         said, status, _ = self._call([self.python, "-B", *self._pytest(file, "--collect-only")])
         names = [line for line in said.splitlines() if "::" in line]
         if status != 0 or not names:
@@ -66,7 +66,7 @@ class Suite:
         return names
 
     def _call(self, command):
-        """What it said, its status, and the most memory that one of its processes had, bytes."""
+        """Returns the output, the exit status, and a process's highest peak memory in bytes."""
         with open(f"{self._scratch}/said", "w+b") as said:
             process = subprocess.Popen(
                 command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said,
@@ -95,7 +95,7 @@ class Suite:
 
 
 def outcomes_in(results, file):
-    """What the JUnit XML of pytest says of each test; nothing of what never ended."""
+    """Returns the outcomes in pytest's JUnit XML, without those of tests that never ended."""
     try:
         tree = xml.etree.ElementTree.parse(results)
     except (OSError, xml.etree.ElementTree.ParseError):
@@ -112,7 +112,7 @@ def outcomes_in(results, file):
 
 
 def compare(suite, file, every):
-    """One line of the table."""
+    """Returns one row of the table."""
     names = suite.tests_of(file)[::every]
     alone, traced = suite.run(file, names, False), suite.run(file, names, True)
     different = {name: (alone.outcomes.get(name, "missing"), traced.outcomes.get(name, "missing"))

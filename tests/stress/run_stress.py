@@ -2,10 +2,10 @@
 
     run_stress.py --python VENV/bin/python [--optrace build/optrace] [--minutes 10]
 
-Half of the time goes to runs under `optrace run`, each of which must count every call of some ops
-unless the trace says how many events were lost; the other half to one process that is attached to
-again and again. Exit status 0: no result was wrong, nothing was lost that was not counted, every
-trace was made, and no byte of the process's code was other than in its file in the end.
+Half of the time is spent on runs under `optrace run`, each of which must count every call of some
+ops unless the trace reports how many events were lost; the other half on attaching to one process
+again and again. Exit status 0: no result was wrong, all lost events were counted, every trace was
+made, and at the end the process's code was the same as in its files.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "end_to_end"))
-from attach_target import changed_code  # noqa: E402  It is found only now.
+from attach_target import changed_code  # noqa: E402  Needs the path above.
 
 PROGRAM = pathlib.Path(__file__).with_name("stress_program.py")
 ROUNDS = 40
@@ -28,7 +28,7 @@ LIMIT = 600
 
 
 def op_calls(frames, op):
-    """How often an op was called in a report's frames, also in those of merged paths ("...")."""
+    """Returns how often an op was called in a report, including frames of merged paths ("...")."""
     name, calls, waiting = f"at::_ops::{op}::call", 0, list(frames)
     while waiting:
         frame = waiting.pop()
@@ -38,7 +38,7 @@ def op_calls(frames, op):
 
 
 def trace_whole_run(options, library, folder):
-    """What was wrong with one run under `optrace run`."""
+    """Returns the errors of one run under `optrace run`."""
     report, trace = folder / "report.json", folder / "trace"
     ran = subprocess.run(
         [options.optrace, "run", "--python", options.python, "--trace", trace, "--format", "json",
@@ -60,7 +60,7 @@ def trace_whole_run(options, library, folder):
 
 
 def attach_again_and_again(options, library, folder, end_time):
-    """What was wrong while attaching to one process until `end_time`."""
+    """Returns the errors of attaching to one process until `end_time`."""
     end, problems, traces = folder / "end", [], 0
     with open(folder / "output", "w+") as output, open(folder / "errors", "w+") as errors:
         process = subprocess.Popen([options.python, PROGRAM, library, "0", end],
@@ -82,7 +82,7 @@ def attach_again_and_again(options, library, folder, end_time):
                 problems.append(f"attach ended with {attached.returncode}: "
                                 f"{attached.stderr[-800:] or 'an empty report'}")
         if process.poll() is None:
-            process.send_signal(signal.SIGSTOP)  # Its libraries come and go.
+            process.send_signal(signal.SIGSTOP)  # It loads and unloads libraries.
             problems += [f"the code is not as it was: {place}" for place in changed_code(process.pid)]
             process.send_signal(signal.SIGCONT)
         end.touch()

@@ -1,11 +1,11 @@
-"""Everything at once that a process can do to a tracer: threads, forks, exec, signals, libraries that
-come and go, exceptions. Each result is compared with what the same call gave first.
+"""Stresses a tracer with everything at once: threads, forks, exec, signals, loading and unloading
+of libraries, exceptions. Each result is compared with the first result of the same call.
 
     stress_program.py LIBRARY ROUNDS [END]
 
 LIBRARY is a shared library that is loaded and unloaded all the time. Each of the THREADS threads
-makes ROUNDS rounds, or goes on until the file END exists. At the end the program says how often it
-called each op of COUNTED, and what was wrong; exit status 0: nothing was.
+makes ROUNDS rounds, or runs until the file END exists. At the end the program prints the number of
+calls of each op of COUNTED, and the errors; exit status 0: there were none.
 """
 import ctypes
 import json
@@ -19,7 +19,7 @@ import time
 import torch
 
 THREADS = 64
-COUNTED = ("cos", "erf", "trunc")  # Called by nothing else here.
+COUNTED = ("cos", "erf", "trunc")  # Ops that nothing else here calls.
 LIBRARY, ROUNDS = sys.argv[1], int(sys.argv[2])
 END = sys.argv[3] if len(sys.argv) > 3 else None
 
@@ -35,7 +35,7 @@ def ended(number):
 
 
 def compute(seed):
-    """One step of training, and the ops that are counted; a number that tells its bits."""
+    """Runs one training step and the counted ops; returns a hash of the results."""
     generator = torch.Generator().manual_seed(seed)
     weight = torch.randn(6, 6, generator=generator, requires_grad=True)
     x = torch.randn(3, 6, generator=generator)
@@ -50,7 +50,7 @@ def deep(levels, seed):
 
 
 def fail():
-    """A C++ exception through many frames."""
+    """Throws a C++ exception through many frames; returns True if it arrives as expected."""
     try:
         torch.ones(2, 3) @ torch.ones(2, 3)
     except RuntimeError as error:
@@ -112,14 +112,14 @@ def tick(*_):
 
 
 def main():
-    # The first call registers destructors (__cxa_atexit). In a forked child that waits for ever, with
-    # or without optrace, if another thread was inside dlclose() when the process forked: both take
-    # the same lock of the C library.
+    # The first call registers destructors (__cxa_atexit). In a forked child it would wait forever,
+    # with or without optrace, if another thread was inside dlclose() when the process forked: both
+    # take the same lock of the C library.
     if not adds_up():
         wrong.append("a sum is wrong")
     signal.signal(signal.SIGALRM, tick)
     signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-    # Said before any work is done: from here on somebody may attach.
+    # Printed before any work is done: from here on, optrace may attach.
     print("begun", flush=True)
     others = [threading.Thread(target=fork, args=(0,)), threading.Thread(target=load)]
     workers = [threading.Thread(target=work, args=(i,)) for i in range(THREADS)]

@@ -1,5 +1,5 @@
-"""list_ops.py TARGET: every call of the sweep, as JSON. Run by the Python whose torch is traced;
-TARGET is the folder that optrace's own target program is in (tracer/in_process/python)."""
+"""list_ops.py TARGET: prints every call of the sweep as JSON. Run by the Python whose torch is
+traced. TARGET is the folder of optrace's own target program (tracer/in_process/python)."""
 import json
 import sys
 

@@ -1,13 +1,13 @@
 """Traces every op of PyTorch's OpInfo database, every nn.Module and every optimizer on the CPU,
-forward and, where it is supported, backward, and says what came of each:
+forward and, where it is supported, backward, and reports the outcome of each:
 
     sweep.py --build build --python .venv/bin/python [--tenth] [--json FILE] [NAME...]
 
 Each call runs twice before any probe is placed, and then while it is traced, from the same seed
-and the same inputs; "equal" compares all results, gradients and changed arguments to the last bit.
-Calls whose untraced runs differ from each other are told apart, and so is what returns memory that
-nobody wrote. Exit status 0: all were traced and no result differed, but for what EXCEPTIONS names;
-1: something is wrong.
+and the same inputs; "equal" compares all results, gradients and changed arguments bit by bit. Calls
+whose untraced runs differ from each other are counted separately, and so are those that return
+uninitialized memory. Exit status 0: all calls except those in EXCEPTIONS were traced and have equal
+results; 1: otherwise.
 """
 import argparse
 import collections
@@ -19,7 +19,7 @@ import sys
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 CALLS_IN_ONE_PROCESS = 150
 
-# What can't be traced, and why. Anything else that can't is a failure.
+# Calls that can't be traced -> reason. Any other call that can't be traced is a failure.
 _ABSTRACT = "has no forward() of its own"
 _JITERATOR = "compiles for a GPU"
 _CUDA_KERNEL = "has no kernel for the CPU"
@@ -44,13 +44,13 @@ EXCEPTIONS = {
     "torch.ops.aten._flash_attention_forward": _CUDA_KERNEL,
 }
 
-# Their results are memory that nobody wrote; two runs may find the same there, or not.
+# Ops that return uninitialized memory, which can be equal in two runs or not.
 UNWRITTEN = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
              "new_empty_strided"}
 
 
 def list_calls(python):
-    """What there is to call in this Python's torch: {"torch", "calls"}."""
+    """Returns the calls that this Python's torch offers: {"torch", "calls"}."""
     listed = subprocess.run(
         [python, "-B", REPOSITORY / "tests/sweep/list_ops.py", REPOSITORY / "tracer/in_process/python"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
@@ -60,7 +60,7 @@ def list_calls(python):
 
 
 def tenth(calls):
-    """Every tenth op of each kind by sorted name, with all of its calls."""
+    """Returns every tenth op of each kind, by sorted name, with all of its calls."""
     chosen = set()
     for kind in sorted({call["kind"] for call in calls}):
         names = sorted({call["op"] for call in calls if call["kind"] == kind})
@@ -69,7 +69,7 @@ def tenth(calls):
 
 
 def trace(calls, build, python, progress=lambda done, total: None):
-    """What became of each call: the call with what trace_ops says of it, and an "outcome"."""
+    """Returns each call with the answer of trace_ops and an "outcome"."""
     waiting = collections.deque(calls)
     results = []
     while waiting:
@@ -103,7 +103,7 @@ def _trace_batch(batch, build, python):
 
 
 def summary(results):
-    """Counts, for each kind of call and direction."""
+    """Returns counts for each kind of call and direction."""
     counts = {}
     for result in results:
         name = "%s %s" % (result["kind"], "backward" if result["backward"] else "forward")
@@ -123,7 +123,7 @@ def summary(results):
 
 
 def problems(results):
-    """The results that must not be: not traced, or not bit-equal, and in no table of exceptions."""
+    """Returns the failures: results not traced or not bit-equal, and in no table of exceptions."""
     return [result for result in results
             if result["op"] not in EXCEPTIONS
             and (result["outcome"] != "traced" or _differs(result))]

@@ -1,11 +1,12 @@
-// trace_ops PYTHON: traces call after call in one Python, for the sweep (sweep.py). Each line of
-// standard input is a call, {"op": ..., "backward": ...}; each line of standard output what became
-// of one, in no particular order:
+// trace_ops PYTHON: traces calls one after another in one Python process, for the sweep (sweep.py).
+// Each line of standard input is a call, {"op": ..., "backward": ...}. Each line of standard output
+// is the result of a call, in no particular order:
 //   {"op", "backward", "error"}                            it could not be called, or not traced
 //   {"op", "backward", "call", "sample_from", "repeatable", "equal", "dispatched", "kernel"}
 // where "kernel" is null or {"name", "file", "line"}: a frame of layer kernel or library below a
-// dispatcher's, whose definition the index knows; the first that is no generated wrapper. When the
-// traced Python dies the last line is {"op", "backward", "died"}; what is missing was not tried.
+// dispatcher's frame, whose definition is in the index; the first that is not a generated wrapper,
+// or else the first. If the traced Python dies, the last line is {"op", "backward", "died"}; calls
+// without a line were not tried.
 
 #include <cstddef>
 #include <iostream>
@@ -32,9 +33,10 @@ void say(const Json& line) {
   std::cout << line.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
 }
 
-/// What the report says of a call's way through PyTorch. The tree may be of any depth.
+/// Adds the report's data about a call's path through PyTorch to `line`. Not recursive, since the
+/// tree may have any depth.
 void add_way(const Report& report, Json& line) {
-  std::vector<std::pair<const Frame*, bool>> stack;  // With: is a dispatcher's frame above it?
+  std::vector<std::pair<const Frame*, bool>> stack;  // True: below a dispatcher.
   for (std::size_t i = report.roots.size(); i-- > 0;) stack.emplace_back(&report.roots[i], false);
   line["dispatched"] = false;
   line["kernel"] = nullptr;
@@ -76,7 +78,7 @@ int run(const char* python) {
   const LaunchProgress progress = [](std::string_view) {};
   OpTracer tracer(request, progress);
   std::vector<Prepared> prepared;
-  // False when the tracer can't go on.
+  // Prints the error. Returns false if the tracer can't go on.
   const auto failed = [&](Json line, const Error& error) {
     line[tracer.alive() ? "error" : "died"] = error.what();
     say(line);

@@ -28,10 +28,10 @@ std::vector<std::uint32_t> align(std::span<const std::uint64_t> left,
                   [static_cast<std::size_t>(diagonal + difference)];
   };
   struct Move {
-    std::int64_t row = -1;  // Where the diagonal is entered; -1: it can't be.
+    std::int64_t row = -1;  // Row at which the diagonal is entered; -1: it can't be.
     bool skips_left = false;
   };
-  // With one difference more than `difference` had.
+  // Returns how `diagonal` is entered with one more difference than `difference`.
   const auto enter = [&](std::int64_t difference, std::int64_t diagonal) {
     Move best;
     if (difference < 0) return Move{diagonal == 0 ? 0 : -1, false};

@@ -7,9 +7,9 @@
 
 namespace optrace {
 
-/// Which element of the one sequence is which of the other: for each of `left` the index in
-/// `right`, or kNone. A longest common subsequence (Myers 1986), found in O((n + m) d) for d
-/// differences; with more than `most_differences` nothing is matched.
+/// Aligns two sequences. Returns, for each element of `left`, the index of its match in `right`, or
+/// kNone. The matches are a longest common subsequence (Myers 1986), found in O((n + m) d) time for
+/// d differences. With more than `most_differences`, nothing is matched.
 std::vector<std::uint32_t> align(std::span<const std::uint64_t> left,
                                  std::span<const std::uint64_t> right,
                                  std::size_t most_differences);

@@ -1,7 +1,7 @@
-"""optrace's native frames against gdb's, name by name.
+"""Compares optrace's native frames with gdb's, name by name.
 
-A chain is the frames of one stop, innermost first, each (symbol, library file name). Only what an
-unwinder can't see is taken out of optrace's: a frame that its child marks as a tail-caller.
+A chain is the frames of one stop, innermost first, each (symbol, library file name). Only frames
+that an unwinder can't see are left out of optrace's: those that their child marks as tail callers.
 """
 import collections
 import os
@@ -15,7 +15,7 @@ Difference = collections.namedtuple("Difference", "kind chain detail")
 def native_chains(report):
     """Yields (frame, chain, calls, tail_callers) for each native frame entered while recording.
 
-    `frame` is the report's; `tail_callers` the frames left out of the chain.
+    `frame` is from the report; `tail_callers` are the frames left out of the chain.
     """
     stack = [(frame, (), ()) for frame in reversed(report["roots"])]
     while stack:
@@ -33,11 +33,11 @@ def native_chains(report):
 
 
 def end_points(report):
-    """(symbol, library) of the library calls and of the leaves: where gdb is to stop."""
+    """Returns (symbol, library) of the library calls and the leaves, where gdb is to stop."""
     points = set()
     for frame, chain, _, _ in native_chains(report):
         if frame["layer"] in ("python", "runtime") or (frame["detail"] or {}).get("calls_at_least"):
-            continue  # What leads to others and has no probe is compared in their chains.
+            continue  # Frames without a probe are compared in the chains of the frames below.
         if frame["layer"] == "library" or not any(
                 child["layer"] != "python" for child in frame["children"]):
             points.add(chain[0])
@@ -48,7 +48,7 @@ _CLONE = re.compile(r"(\.(constprop|isra|part)\.\d+)+$")
 
 
 class Names:
-    """Which names mean the same function: aliases of one address, and a part that GCC moved."""
+    """The names that mean the same function: aliases of an address, and a part that GCC moved."""
 
     def __init__(self, paths):
         self._paths = {os.path.basename(path): path for path in paths}
@@ -62,14 +62,14 @@ class Names:
         return self._symbols[library]
 
     def same(self, frame):
-        """One (symbol, library) for all that name the same function."""
+        """Returns the same (symbol, library) for all names of a function."""
         frame = tuple(frame)
         if frame not in self._known:
             symbol, library = frame
             if symbol is not None:
                 symbol = symbol.split(".cold", 1)[0]
                 if library.startswith(("libpython", "python")):
-                    # gdb reads its debug information, which calls GCC's clones by their original.
+                    # gdb reads its debug information, where GCC's clones have the original's name.
                     symbol = _CLONE.sub("", symbol)
                 symbols = self.symbols(library)
                 if symbols:
@@ -78,13 +78,13 @@ class Names:
         return self._known[frame]
 
     def is_only_one(self, frame):
-        """False where several functions of a library have that name."""
+        """Returns False if several functions of a library have that name."""
         symbol, library = frame
         symbols = self.symbols(library)
         return symbols is None or len(symbols.addresses.get(symbol, ())) <= 1
 
     def chain(self, frames):
-        """Without what called main: gdb reads separate debug files there if a system has some."""
+        """Returns the chain below main; above it, gdb may use debug files of the system."""
         frames = list(frames)
         while frames and (frames[-1][0] in (None, "_start", "main")
                           or (frames[-1][1] or "").startswith("libc.so")):
@@ -93,14 +93,14 @@ class Names:
 
 
 def compare(report, points, stops, names):
-    """(chains compared, tail-callers left out, stops left out, stops where gdb loses its way,
+    """Returns (chains compared, tail callers left out, stops left out, stops that gdb can't unwind,
     [Difference]) of one case.
 
     `stops` are gdb's at `points`, each {"at": address, "frames": [[symbol, library], ...]},
-    innermost first. gdb stops at all functions of a name, of which optrace may have probed only
-    some: stops at an address where optrace has none at all are left out. MKL's hand-written code
-    has no unwind information, and gdb finds frames without a name behind it: what lies inside of
-    them must be the innermost frames of one of optrace's chains.
+    innermost first. gdb stops at all functions of a name, but optrace may have probed only some of
+    them: stops at an address without any chain of optrace are left out. MKL's hand-written code has
+    no unwind information, so gdb finds frames without a name above it. The frames inside of these
+    must be the innermost frames of one of optrace's chains.
     """
     ours, tail_callers = collections.Counter(), 0
     for _, chain, calls, left_out in native_chains(report):
@@ -113,7 +113,7 @@ def compare(report, points, stops, names):
                                  if (chain[0], at) in probed or names.is_only_one(chain[0]))
     unprobed = len(stops) - sum(theirs.values())
     same = sum((ours & theirs).values())
-    # What was cut off behind them has no name; elsewhere it is main, or what calls it.
+    # The frames cut off above these have no name; in other chains they are main and its callers.
     cut = {chain for (chain, _), stop in zip(stopped, stops)
            if len(chain) < len(stop["frames"]) and stop["frames"][len(chain)][0] is None}
     astray = 0
@@ -139,7 +139,7 @@ def compare(report, points, stops, names):
 
 
 def common(left, right):
-    """How many of the innermost frames are the same."""
+    """Returns how many of the innermost frames are the same."""
     count = 0
     for one, other in zip(left, right):
         if one != other:

@@ -1,15 +1,16 @@
-// Holds optrace's call tree against a single-stepped run, on workloads of run_workload.py:
+// Compares optrace's call tree with a single-stepped run, on workloads of run_workload.py:
 //
 //   compare_parents run --workload W ... --mode jump --mode int3 ... -o FOLDER
-//       makes FOLDER/W/truth, FOLDER/W/jump, ...; with --compare one line of JSON instead
+//       writes FOLDER/W/truth, FOLDER/W/jump, ...; with --compare prints a line of JSON per trace
+//       instead of writing the trace
 //   compare_parents compare TRACE TRUTH
-//       one line of JSON; differences in words
+//       prints a line of JSON, and the differences in words
 //   compare_parents paths TRACE
-//       a timeline's paths against its call trees
+//       compares a timeline's paths with its call trees
 //
-// `run` first single-steps the workloads, in a process that has no probes yet, then records them
-// under optrace's probes, in the same process. What both entered is found by aligning the two
-// sequences of entered functions; then the parent of every entry is compared.
+// `run` first single-steps the workloads in a process that has no probes yet, then records them
+// with optrace's probes in the same process. Entries of the two runs are matched by aligning the
+// two sequences of entered functions; then the parents of matched entries are compared.
 
 #include <algorithm>
 #include <array>
@@ -64,13 +65,13 @@ constexpr int kAnswerSeconds = 540;  // Stepping is slow.
 constexpr std::size_t kMaxDifferences = 3000;
 constexpr int kMaxExamples = 10;
 
-// A workload that can't be stepped, or recorded; others still may.
+// Thrown if a workload can't be stepped or recorded. Other workloads may still succeed.
 class Refusal : public Error {
  public:
   using Error::Error;
 };
 
-// run_workload.py in its process, and the socket to it.
+// The process of run_workload.py and the socket to it.
 class Workloads {
  public:
   explicit Workloads(const Settings& settings) {
@@ -96,7 +97,7 @@ class Workloads {
 
   const std::vector<std::filesystem::path>& modules() const { return modules_; }
 
-  // Returns what follows `ok` in the answer.
+  // Sends an order. Returns the rest of the answer after `ok`; throws Refusal for other answers.
   std::string order(const nlohmann::json& order) {
     const std::string line = order.dump() + "\n";
     if (write(socket_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
@@ -136,7 +137,7 @@ std::string place_of(const std::string& module, std::uint64_t address) {
   return fmt::format("{}+{:x}", file_name(module), address);
 }
 
-// Numbers for functions that mean the same in trace and truth.
+// Assigns numbers to functions, which are the same in the trace and in the truth.
 class Identities {
  public:
   std::uint64_t of(const std::string& place) {
@@ -151,7 +152,7 @@ class Identities {
 struct ProbedTruth {
   std::vector<std::uint64_t> functions;
   std::vector<std::uint32_t> parents;  // Indexes into these vectors.
-  std::vector<std::uint32_t> entries;  // Into the truth's.
+  std::vector<std::uint32_t> entries;  // Indexes into Truth::entries.
 };
 
 ProbedTruth probed_part(const Truth& truth, const std::vector<std::uint64_t>& numbers,
@@ -176,11 +177,11 @@ struct Entries {
   const std::vector<std::uint64_t>& slots;
 };
 
-// Which of `left` is which of `right`. Where the two runs differ, by what CPython's caches held,
-// functions alone would do for several alignments, and a wrong one makes right parents seem wrong:
-// entries are the same if they lie at the same depth of the stack too.
+// Matches the entries of `left` with those of `right`. Where the two runs differ, because of
+// CPython's caches, the functions alone allow several alignments, and a wrong one makes correct
+// parents look wrong. Therefore matching entries must also be at the same depth of the stack.
 std::vector<std::uint32_t> align_entries(const Entries& left, const Entries& right) {
-  std::unordered_map<std::uint64_t, std::size_t> shifts;  // Between the stacks of the two runs.
+  std::unordered_map<std::uint64_t, std::size_t> shifts;  // Offset between the stacks: count.
   const auto first = align(left.functions, right.functions, kMaxDifferences);
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (first[i] != kNone) ++shifts[left.slots[i] - right.slots[first[i]]];
@@ -228,7 +229,7 @@ Comparison compare(const Trace& trace, const Truth& truth) {
                           : truth.functions[truth.entries[part.entries[index]].function].symbol;
   };
 
-  // The thread that ran the workload; others have nothing to say here.
+  // The thread with the most events ran the workload. Other threads are not compared.
   const ThreadRecord* thread = nullptr;
   std::uint64_t elsewhere = 0;
   for (const ThreadRecord& candidate : trace.threads) {
@@ -240,7 +241,7 @@ Comparison compare(const Trace& trace, const Truth& truth) {
   }
   elsewhere -= thread->events.size();
 
-  std::vector<std::uint32_t> events;  // Of function entries: into thread->events.
+  std::vector<std::uint32_t> events;  // Indexes of function entries in thread->events.
   std::vector<std::uint32_t> place(thread->events.size(), kNone);
   std::vector<std::uint64_t> functions;
   for (std::uint32_t i = 0; i < thread->events.size(); ++i) {
@@ -262,7 +263,7 @@ Comparison compare(const Trace& trace, const Truth& truth) {
     true_slots.push_back(truth.entries[entry].stack_pointer);
   }
   const auto match = align_entries({functions, slots}, {part.functions, true_slots});
-  // What one of the runs did not enter can't be compared: by the file that it lies in.
+  // Entries that only one of the runs has can't be compared. They are counted by file.
   std::map<std::string, std::uint64_t> only_recorded;
   std::map<std::string, std::uint64_t> only_stepped;
   std::vector<bool> has_partner(part.functions.size());
@@ -286,7 +287,7 @@ Comparison compare(const Trace& trace, const Truth& truth) {
   std::uint64_t wrong_tail_calls = 0;
   std::uint64_t turns = 0;
   std::uint64_t shifts = 0;
-  std::uint64_t entered_before = 0;  // Their callers.
+  std::uint64_t entered_before = 0;  // Entries whose parent was entered before recording.
   std::uint64_t by_function = 0;
   std::uint64_t parents_only_recorded = 0;
   const std::set<std::uint32_t> matched_entries(match.begin(), match.end());
@@ -299,9 +300,9 @@ Comparison compare(const Trace& trace, const Truth& truth) {
       parent = tree.parent_event(parent);
     const std::uint32_t ours = parent == kNone ? kNone : match[place[parent]];
     const std::uint32_t true_parent = part.parents[match[i]];
-    // A parent that found no partner can only be compared by its function; nor can one whose
-    // partner is another activation of that function, in place of one that nothing was matched
-    // with: where recording begins, the two may be one call apart.
+    // A parent without a match can only be compared by its function. The same holds for a parent
+    // that was matched with another activation of the true parent's function while the true parent
+    // has no match: where recording begins, the two may be one call apart.
     const bool taken_for_another = parent != kNone && ours != kNone && true_parent != kNone &&
                                    ours != true_parent && !matched_entries.contains(true_parent) &&
                                    part.functions[ours] == part.functions[true_parent];
@@ -312,8 +313,8 @@ Comparison compare(const Trace& trace, const Truth& truth) {
                                             functions[place[parent]] == part.functions[true_parent]
                                       : ours == true_parent;
     if (!same && parent != kNone && ours == kNone && !taken_for_another) {
-      // Only one of the runs has this parent: CPython's caches sent them different ways, and the
-      // two entries are alike, not the same.
+      // Only the recorded run has this parent: CPython's caches led the runs along different paths,
+      // so the two entries are similar but not the same.
       ++parents_only_recorded;
       continue;
     }
@@ -403,7 +404,8 @@ Trace record(Workloads& workloads, const std::string& workload, bool python_even
       session, raw, {{"op", workload}, {"probes", {{"jumps", jump_count}, {"traps", trap_count}}}});
 }
 
-// Steps and records `wanted` in one process. Returns the one at which the process died, if it did.
+// Steps and records `wanted` in one process. Returns the workload at which the process died; empty
+// if it did not die.
 std::string run_together(const Settings& settings, const std::vector<std::string>& wanted,
                          const std::filesystem::path& folder) {
   std::string current;

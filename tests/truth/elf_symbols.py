@@ -1,4 +1,4 @@
-"""The functions of an ELF file, read without any tool that optrace or gdb has a part in."""
+"""Reads the functions of an ELF file, independently of optrace's and gdb's code."""
 import mmap
 import struct
 
@@ -31,10 +31,10 @@ class Symbols:
                 self.names.setdefault(value, []).append(text)
 
     def aliases(self, symbol):
-        """All names that lie at an address with `symbol`, or with one of those.
+        """Returns all names that share an address with `symbol` or with another returned name.
 
-        A linker that folds equal code gives several local functions of one name the addresses of
-        others, so that a name alone doesn't tell which is meant.
+        A linker that folds identical code gives several local functions of one name the addresses
+        of others, so a name alone is ambiguous.
         """
         found, waiting = {symbol}, [symbol]
         while waiting:

@@ -1,6 +1,6 @@
-// What the program under gdb calls where optrace's target calls the agent: two functions to break
-// at, and a profile function. With one set, CPython takes other ways through its own C code, so
-// the two runs only compare if both have one.
+// Functions that the program under gdb calls where optrace's target calls the agent: two functions
+// for breakpoints, and a profile function. With a profile function set, CPython takes other paths
+// through its own C code, so the two runs are comparable only if both have one.
 
 extern "C" {
 

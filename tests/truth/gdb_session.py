@@ -1,4 +1,4 @@
-"""Runs inside gdb (13 or later): which frames it sees at given functions.
+"""Runs inside gdb (13 or later): writes gdb's frames at given functions.
 
     gdb -nx -batch -iex "set auto-load off" -x gdb_session.py --args python gdb_target ...
 
@@ -21,7 +21,7 @@ DEEPEST = 2000
 
 
 class Modules:
-    """The files that the stopped program has mapped, and where."""
+    """The files that the stopped program has mapped, and their addresses."""
 
     def __init__(self, process):
         self._spans = []  # (first, last, file name)
@@ -52,7 +52,7 @@ class Modules:
 
 
 def first_address(path):
-    """Where the first loadable segment of an ELF file wants to lie."""
+    """Returns the page-aligned link address of an ELF file's first loadable segment, 0 if none."""
     with open(path, "rb") as file:
         header = file.read(64)
         if header[:4] != b"\x7fELF":
@@ -68,8 +68,8 @@ def first_address(path):
 
 
 def frames(modules):
-    """Real frames only. The interpreter may have debug information, and then gdb shows functions
-    that were inlined and guesses at tail-callers, which have no frame."""
+    """Returns real frames only. If the interpreter has debug information, gdb also shows inlined
+    functions and guessed tail callers, which have no frame."""
     found = []
     frame = gdb.newest_frame()
     while frame is not None and len(found) < DEEPEST:
@@ -115,6 +115,6 @@ def main():
 
 try:
     main()
-except Exception as error:  # gdb goes on after a Python error, and says 0.
+except Exception as error:  # gdb would continue after a Python error and exit with 0.
     print("gdb_session: %s: %s" % (type(error).__name__, error))
     gdb.execute("quit 1")

@@ -1,6 +1,5 @@
-// index_lookup INDEX: reads mangled names from standard input, one a line, and answers each with
-// `file:line` of its definition, or with an empty line. For tests that hold an index against a
-// wheel.
+// index_lookup INDEX: reads mangled names from standard input, one per line. For each, prints the
+// `file:line` of its definition, or an empty line. For tests that compare an index with a wheel.
 
 #include <exception>
 #include <iostream>

@@ -1,7 +1,7 @@
 """Workloads of PyTorch's own OpInfo database: `op:add`, or `op:add+backward`.
 
-An op is called with its first sample, on the CPU and in float32 where it has that; the samples and
-what is run backward are those of optrace's own target (tracer/in_process/python).
+An op is called with its first sample, on the CPU and in float32 if it supports that. The samples
+and the backward pass are those of optrace's own target (tracer/in_process/python).
 """
 import pathlib
 import sys
@@ -22,7 +22,7 @@ class OpWorkloads:
         self._database = OpInfoDatabase(torch, "cpu")
 
     def prepare(self, name):
-        """A function that makes a run of the op: what it returns takes no arguments."""
+        """Returns a function that makes a run of the op, which is a callable without arguments."""
         op, backward = name[len(PREFIX):], name.endswith(_BACKWARD)
         if backward:
             op = op[:-len(_BACKWARD)]

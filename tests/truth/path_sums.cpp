@@ -17,7 +17,7 @@ namespace {
 struct Step {
   PathKind kind = PathKind::function;
   bool tail_call = false;
-  std::uint32_t parent = kNone;  // A number that Sums gave.
+  std::uint32_t parent = kNone;  // The parent's number in Sums.
   std::uint32_t what = kNone;
   std::uint32_t line = 0;
   std::uint32_t builtin = kNone;
@@ -46,7 +46,7 @@ class Sums {
   std::vector<Sum> sums_;
 };
 
-// The functions that parallel regions run.
+// Returns the functions that are bodies of parallel regions.
 std::unordered_set<std::uint32_t> region_bodies(const Trace& trace) {
   std::unordered_set<std::uint32_t> bodies;
   for (std::uint32_t i = 0; i < trace.functions.size(); ++i)

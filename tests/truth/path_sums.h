@@ -8,15 +8,16 @@
 namespace optrace {
 
 struct PathSums {
-  std::uint64_t paths = 0;        ///< Different ones, of either kind.
-  std::uint64_t differences = 0;  ///< Paths whose calls are not the same.
-  std::string first;              ///< The first difference in words; empty: none.
+  std::uint64_t paths = 0;        ///< Distinct paths, of the timeline or the trees.
+  std::uint64_t differences = 0;  ///< Paths whose numbers of calls differ.
+  std::string first;              ///< Description of the first difference; empty: none.
 };
 
-/// Holds a timeline's paths against the call trees of its threads, each call a node of its own,
-/// added up: the paths were counted with a memory of what the rules said before, the trees are made
-/// by the rules alone. What is linked across threads is left out on both sides: a parallel region's
-/// body counts as a root, and nodes are told apart by their name only, not by what made them.
+/// Compares a timeline's paths with the sums of its threads' call trees, in which each call is a
+/// node. The paths were counted with cached outcomes of the call tree's rules; the trees are made
+/// by the rules alone. Links between threads are ignored on both sides: the body of a parallel
+/// region counts as a root, and autograd nodes are distinguished by name only, not by the op that
+/// made them.
 PathSums compare_path_sums(const Trace& trace);
 
 }  // namespace optrace

@@ -1,21 +1,21 @@
-"""Runs workloads as the program at the other end of a socket says.
+"""Runs workloads on the orders of the program at the other end of a socket.
 
     run_workload.py DESCRIPTOR AGENT STEPPER MOST_STEPS
 
-It says which modules may be probed, then obeys, one JSON object a line, each answered by a line,
-`ok` (and a result) or what was wrong:
+It first sends the modules that may be probed. Then it reads orders, one JSON object per line, and
+answers each with a line, `ok` (and a result) or an error:
 
     {"order": "step", "workload": name, "python": bool, "file": path}     writes a truth
-    {"order": "patch", "jumps": bool}                                     how "place" does it
+    {"order": "patch", "jumps": bool}                                     kind of probes of "place"
     {"order": "place", "file": plan}
     {"order": "record", "workload": name, "python": bool, "file": path}   writes a recording
-    {"order": "count"}                                                    "ok JUMPS TRAPS" are placed
+    {"order": "count"}                                                    "ok JUMPS TRAPS": placed
     {"order": "remove"}
 
 With "python" the agent's profile function is on, while stepping too, so that the interpreter takes
-the same way. What a process steps and records has the same addresses, and so the same collisions
-in the caches of CPython. It steps first, while there is no agent in it unless "python" asks for
-one. A workload is one of workloads.py, or `op:NAME` (op_workloads.py).
+the same code path. Stepping and recording in one process keeps addresses the same, and with them
+the collisions in CPython's caches. Steps are ordered first, when the agent is not loaded yet unless
+"python" requires it. A workload is one of workloads.py, or `op:NAME` (op_workloads.py).
 """
 import ctypes
 import gc
@@ -30,21 +30,21 @@ import torch
 import op_workloads
 import workloads
 
-# Python 3.11 and later rewrite their bytecode over the first runs; a slow op gets fewer.
+# Python 3.11 and later specialize their bytecode during the first runs. A slow op gets fewer runs.
 WARM_UPS = 30
 LEAST_WARM_UPS = 10
 WARM_UP_SECONDS = 2
 
 
 def measured(begin, work, end):
-    """The same for probes and for steps, so that what lies around the work is the same too."""
+    """Used for probes and for steps, so that the code around the work is the same too."""
     begin()
     work()
     end()
 
 
 def modules():
-    """The files that optrace probes: torch's own libraries and what holds the interpreter."""
+    """Returns the files that optrace probes: torch's own libraries and the interpreter's file."""
     torch_folder = os.path.dirname(os.path.realpath(torch.__file__))
     paths = []
     with open("/proc/self/maps", encoding="utf-8") as maps:
@@ -110,14 +110,14 @@ class Stepper:
 
 
 class Workloads:
-    """Functions that make runs, by name, made and warmed up when first asked for."""
+    """Functions that make runs, by name. Each is created and warmed up at its first use."""
 
     def __init__(self):
         self._ops = op_workloads.OpWorkloads()
         self._makers = {}
 
     def run(self, name):
-        """What to measure, which has run right before, so that the caches hold the same."""
+        """Returns the work to measure. It has just run once, so that the caches are the same."""
         if name not in self._makers:
             self._makers[name] = self._made(name)
         self._once(name)
@@ -214,10 +214,10 @@ def main():
             order = json.loads(line)
             try:
                 answer = " ".join(filter(None, ["ok", orders[order["order"]](order)]))
-            except Exception as error:  # The op's own, too.
+            except Exception as error:  # Includes the op's own errors.
                 answer = "%s: %s" % (type(error).__name__, str(error).partition("\n")[0])
             channel.write((answer + "\n").encode())
-    os._exit(0)  # Probes may still be placed: nothing has to run after this.
+    os._exit(0)  # Probes may still be placed: no code must run after this.
 
 
 main()

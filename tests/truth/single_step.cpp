@@ -42,10 +42,10 @@ struct Function {
 
 enum class Transfer : std::uint8_t { none, call, jump, ret };
 
-// What is known about the instruction at an address; made the first time that it is met.
+// A decoded instruction. Created when its address is first reached.
 struct Instruction {
   std::uint64_t address = 0;
-  std::uint32_t function = kNone;  // That holds it.
+  std::uint32_t function = kNone;  // The function that contains it.
   std::uint8_t size = 0;
   Transfer transfer = Transfer::none;
   bool is_entry = false;
@@ -63,21 +63,21 @@ struct Entry {
 };
 
 struct ShadowFrame {
-  std::uint64_t slot = 0;       // Where its return address lies.
-  std::uint32_t entry = kNone;  // kNone: a PLT stub or other code that no symbol starts.
+  std::uint64_t slot = 0;       // Address of its return address.
+  std::uint32_t entry = kNone;  // kNone: a PLT stub or other code without a symbol at its start.
   std::uint32_t function = kNone;
 };
 
-// Maps far from the modules: the memory near them is for the probes that come afterwards.
+// Maps memory far from the modules: the memory near them must stay free for later probes.
 void* map_far(std::size_t size, int protection, int flags, int descriptor) {
-  static std::uint64_t next = 0x1000'0000'0000;  // A hint, no demand.
+  static std::uint64_t next = 0x1000'0000'0000;  // Only a hint.
   void* memory = mmap(std::bit_cast<void*>(next), size, protection, flags, descriptor, 0);
   constexpr std::uint64_t kGap = 0x100'0000;
   next += (size + 2 * kGap) / kGap * kGap;
   return memory;
 }
 
-// Memory that the handler may use: mapped ahead of time, touched when needed.
+// Memory for the signal handler: reserved in advance, touched only when needed.
 template <typename T>
 class Arena {
  public:
@@ -101,13 +101,13 @@ class Arena {
   std::size_t capacity_ = 0;
 };
 
-constexpr std::size_t kInstructions = std::size_t{1} << 22;  // A power of two: it is a hash table.
+constexpr std::size_t kInstructions = std::size_t{1} << 22;  // A hash table's size: a power of two.
 constexpr std::size_t kEntries = std::size_t{1} << 23;
 constexpr std::size_t kDepth = std::size_t{1} << 14;
 
 std::vector<Module> g_modules;
-std::array<unsigned long long, 2> g_module_counts;  // When they were read.
-std::vector<Function> g_functions;                  // By address; one for each.
+std::array<unsigned long long, 2> g_module_counts;  // Loads and unloads when g_modules was read.
+std::vector<Function> g_functions;                  // Sorted by address; one per address.
 ZydisDecoder g_decoder;
 Arena<Instruction> g_instructions;
 Arena<Entry> g_entries;
@@ -130,13 +130,13 @@ const char* message(const char* what, const char* path) {
   return g_message.data();
 }
 
-// The part of a function that GCC moved away is no function: it is jumped to and jumps back.
+// The cold part that GCC splits off a function is not a function: it is entered and left by jumps.
 bool is_function(std::string_view symbol) {
   const auto cold = symbol.find(".cold");
   return cold == std::string_view::npos || (cold + 5 != symbol.size() && symbol[cold + 5] != '.');
 }
 
-// The bytes of a mapped file, bounds checked.
+// Bounds-checked access to the bytes of a mapped file.
 class Image {
  public:
   Image(const char* data, std::size_t size) : data_(data), size_(size) {}
@@ -193,7 +193,7 @@ int add_module(dl_phdr_info* info, std::size_t, void* failure) {
     path = executable.data();
   }
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return 0;  // The vDSO is no file.
+  if (descriptor < 0) return 0;  // The vDSO is not a file.
   struct stat status{};
   void* memory = MAP_FAILED;
   if (fstat(descriptor, &status) == 0 && status.st_size > 0) {
@@ -211,7 +211,7 @@ int add_module(dl_phdr_info* info, std::size_t, void* failure) {
   return 0;
 }
 
-// How many modules have been loaded, and unloaded, so far.
+// Stores the numbers of modules loaded and unloaded so far.
 int count_modules(dl_phdr_info* info, std::size_t, void* counts) {
   *static_cast<std::array<unsigned long long, 2>*>(counts) = {info->dlpi_adds, info->dlpi_subs};
   return 1;
@@ -241,7 +241,7 @@ Transfer transfer_of(const ZydisDecodedInstruction& instruction) {
   }
 }
 
-// ------------------------------------------------------------ below: runs in the SIGTRAP handler
+// ------------------------------ The functions up to on_trap() run in the SIGTRAP handler.
 
 const Instruction* instruction_at(std::uint64_t address) {
   std::size_t place = (address * 0x9E3779B97F4A7C15ULL) >> (64 - 22);
@@ -255,8 +255,8 @@ const Instruction* instruction_at(std::uint64_t address) {
     return nullptr;
   }
   ZydisDecodedInstruction decoded;
-  // It is about to be executed, so it is there; what lies behind it, up to the longest
-  // instruction, may not be, but Zydis reads no byte that it doesn't need.
+  // The instruction is about to be executed, so its bytes are mapped. The bytes after it, up to the
+  // maximum length, may not be, but Zydis reads only the bytes that it needs.
   if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&g_decoder, nullptr,
                                                   std::bit_cast<const void*>(address),
                                                   ZYDIS_MAX_INSTRUCTION_LENGTH, &decoded))) {
@@ -282,7 +282,7 @@ void push(std::uint64_t slot, std::uint32_t entry, std::uint32_t function) {
   g_shadow[g_depth++] = {slot, entry, function};
 }
 
-// Enters `function`; `how` tail means that the topmost frame jumped there.
+// Records the entry of `function`. How::tail means a jump by the topmost frame.
 void enter(std::uint32_t function, How how, std::uint64_t slot) {
   if (g_entry_count == kEntries) {
     g_failure = "too many entries";
@@ -312,7 +312,7 @@ void jumped_to_entry(const Instruction& current, std::uint64_t stack_pointer) {
   }
   const bool in_place = g_depth == 0 || g_shadow[g_depth - 1].slot == stack_pointer;
   if (in_place && g_depth > 0 && g_shadow[g_depth - 1].entry == kNone) {
-    --g_depth;  // A PLT stub was called and has jumped on.
+    --g_depth;  // A PLT stub was called and jumped here.
     enter(current.function, How::call, stack_pointer);
     return;
   }
@@ -338,7 +338,7 @@ void step(std::uint64_t address, std::uint64_t stack_pointer) {
       break;
     case Transfer::jump:
     case Transfer::none:
-      // `rep` instructions stop at themselves once for each turn.
+      // A `rep` instruction traps at its own address once per iteration.
       if (current->is_entry && address != g_previous.address) {
         jumped_to_entry(*current, stack_pointer);
       }
@@ -368,13 +368,13 @@ const char* single_step_prepare(std::uint64_t max_steps) {
   for (const Module& module : g_modules) munmap(module.image, module.image_size);
   g_modules.clear();
   g_functions.clear();
-  // What is known about instructions names functions by their place in the list.
+  // Cached instructions refer to functions by their index in the old list.
   g_instructions.clear();
   g_instruction_count = 0;
   const char* failure = nullptr;
   dl_iterate_phdr(add_module, static_cast<void*>(&failure));
   if (failure != nullptr) return failure;
-  // Of several names for one address the first in order, so that runs agree.
+  // Of several names for one address, keep the first in sort order, so that runs agree.
   std::sort(g_functions.begin(), g_functions.end(), [](const Function& a, const Function& b) {
     return a.address != b.address ? a.address < b.address : a.symbol < b.symbol;
   });

@@ -1,8 +1,8 @@
-// trace_reports PYTHON FOLDER CASE...: traces one case after another in one Python, for the
-// comparison with gdb. The runs that CPython takes to rewrite its bytecode are made first. A CASE
-// is an op as optrace spells it, `+backward` behind it or not. Writes FOLDER/N.json, a report with
-// every frame, for the Nth case from 0, and one line of JSON for each to standard output: {"case",
-// "paths", "path_differences", "first_difference"} (path_sums.h).
+// trace_reports PYTHON FOLDER CASE...: traces the cases one after another in one Python process,
+// for the comparison with gdb. Before that, runs each case as often as CPython needs to rewrite its
+// bytecode. A CASE is an op as optrace spells it, optionally followed by `+backward`. For the Nth
+// case, from 0, writes FOLDER/N.json, a report with every frame, and prints a line of JSON:
+// {"case", "paths", "path_differences", "first_difference"} (path_sums.h).
 
 #include <cstddef>
 #include <cstdio>
@@ -48,7 +48,7 @@ void trace_all(const std::filesystem::path& python, const std::filesystem::path&
   request.python_reason = "the command line";
   const LaunchProgress progress = [](std::string_view) {};
   OpTracer tracer(request, progress);
-  // The recording function's own bytecode, and that of what the cases call.
+  // Warm up the bytecode of the recording function, then that of the functions that the cases call.
   for (int i = 0; i < kWarmUps; ++i) tracer.trace(tracer.prepare(call_of("add+backward")));
   std::vector<std::size_t> calls;
   for (const char* const name : cases) {

@@ -7,7 +7,7 @@
 
 namespace optrace {
 
-/// What single_step_write wrote (tests/truth/single_step.h).
+/// A function in the output of single_step_write (tests/truth/single_step.h).
 struct TruthFunction {
   std::string module;  ///< Path.
   std::uint64_t address = 0;
@@ -16,8 +16,8 @@ struct TruthFunction {
 
 struct TruthEntry {
   std::uint32_t function = 0;  ///< Index into functions.
-  std::uint32_t parent = 0;    ///< Index into entries, before this one; kNone for none.
-  std::string how;             ///< call, tail, turn, shift
+  std::uint32_t parent = 0;    ///< Index of an earlier entry; kNone for none.
+  std::string how;             ///< `call`, `tail`, `turn` or `shift`.
   std::uint64_t stack_pointer = 0;
 };
 
@@ -27,7 +27,7 @@ struct Truth {
   std::uint64_t steps = 0;
 };
 
-/// Throws Error(usage) when the file is truncated or isn't what single_step_write writes.
+/// Throws Error(usage) if the file is truncated or was not written by single_step_write.
 Truth read_truth(const std::filesystem::path& path);
 
 }  // namespace optrace

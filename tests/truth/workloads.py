@@ -1,4 +1,4 @@
-"""Small, deterministic programs that between them enter much of PyTorch.
+"""Small, deterministic programs that together cover much of PyTorch.
 
 Each function below builds its tensors and returns a callable without arguments that does the same
 work every time. Tensors are tiny: every instruction of the work is single-stepped.
@@ -74,7 +74,7 @@ def pooling_and_normalization():
 
 
 def masked_attention():
-    """Attention with a mask and a key that needs a gradient, and what surrounds it."""
+    """Attention with a mask and inputs that require gradients, followed by a layer norm."""
     query, key, value = (torch.randn(1, 2, 3, 4, requires_grad=True) for _ in range(3))
     mask = torch.tensor([[True, False, True], [True, True, False], [True, True, True]])
 
@@ -87,7 +87,7 @@ def masked_attention():
 
 
 class Clamped(torch.autograd.Function):
-    """Clamps below zero; the gradient is let through doubled."""
+    """Clamps below zero; the backward pass doubles the gradient."""
 
     @staticmethod
     def forward(context, values):
@@ -101,7 +101,7 @@ class Clamped(torch.autograd.Function):
 
 
 def in_place_and_views():
-    """In-place ops, views, copies and a function of our own in the autograd graph."""
+    """In-place ops, views, copies and a custom function in the autograd graph."""
     start = torch.randn(3, 4)
     weight = torch.randn(3, 4, requires_grad=True)
     half = torch.randn(4, dtype=torch.float64)

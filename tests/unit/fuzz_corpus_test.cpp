@@ -1,5 +1,5 @@
-// Every reader of hostile input reads what its fuzzer started from, and what once broke it
-// (tests/fuzz/corpus). A fault ends the test; under AddressSanitizer it says where.
+// Runs every reader of hostile input on the initial inputs of its fuzzer and on inputs that once
+// broke it (tests/fuzz/corpus). A crash ends the test; AddressSanitizer reports the place.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -38,7 +38,7 @@ TEST_CASE("every reader stands what its fuzzer has found", "[fuzz]") {
       std::ifstream file(entry.path(), std::ios::binary);
       const std::string bytes(std::istreambuf_iterator<char>(file), {});
       CHECK(read(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()) == 0);
-      // Truncated, too.
+      // The same input, truncated.
       CHECK(read(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size() / 2) == 0);
     }
   }

@@ -46,7 +46,7 @@ std::filesystem::path torch_libraries() {
     WARN("skipped: OPTRACE_TEST_PYTHON names no Python with torch");
     return {};
   }
-  // <prefix>/bin/python has its packages in <prefix>/lib/python3.*/site-packages.
+  // The packages of <prefix>/bin/python are in <prefix>/lib/python3.*/site-packages.
   const auto prefix = std::filesystem::path(python).parent_path().parent_path();
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(prefix / "lib", error)) {

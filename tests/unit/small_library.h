@@ -7,17 +7,17 @@
 
 namespace optrace::test {
 
-/// Compiles C++ (or, with a name that ends in .s, assembly) into a shared library with the compiler
-/// that built the tests, and returns its path. `flags` come last. The test fails when it can't.
+/// Compiles C++ (or assembly, if the name ends in .s) into a shared library with the compiler that
+/// built the tests, and returns its path. `flags` come last. If that fails, the test fails.
 std::filesystem::path build_library(const std::filesystem::path& folder, std::string_view name,
                                     std::string_view source,
                                     const std::vector<std::string>& flags = {});
 
-/// Runs `strip` (all symbols but the dynamic ones) on a copy of a library.
+/// Copies a library, strips all symbols but the dynamic ones, and returns the path of the copy.
 std::filesystem::path stripped_copy(const std::filesystem::path& library);
 
-/// The folder with torch's libraries in the Python that $OPTRACE_TEST_PYTHON names; empty, with a
-/// warning in the test's output, when there is none.
+/// Returns the folder of torch's libraries for the Python in $OPTRACE_TEST_PYTHON. If there is
+/// none, returns an empty path and prints a warning in the test's output.
 std::filesystem::path torch_libraries();
 
 std::string read_bytes(const std::filesystem::path& path);

@@ -9,7 +9,7 @@
 
 namespace optrace {
 
-/// A trace written down by hand, as a stack that grows down: slots are plain numbers.
+/// Builds a trace by hand. Slots are plain numbers, on a stack that grows down.
 class TraceBuilder {
  public:
   TraceBuilder() {
@@ -28,7 +28,7 @@ class TraceBuilder {
     trace.python_functions.push_back({name, "/torch/nn/functional.py", 1});
     return static_cast<std::uint32_t>(trace.python_functions.size() - 1);
   }
-  /// `site` tells call instructions of one caller apart.
+  /// Adds a function entry. `site` distinguishes call instructions of the same caller.
   std::uint32_t enter(std::uint32_t what, std::uint32_t caller, std::uint64_t slot,
                       std::uint64_t site = 0) {
     const std::uint64_t return_address =
@@ -53,7 +53,7 @@ class TraceBuilder {
   Trace trace;
 };
 
-/// The report of a trace that has a timeline and no paths yet.
+/// Returns the report of a trace that has a timeline and no paths yet.
 inline Report merge_timeline(Trace trace, const Index* index, const MergeOptions& options) {
   count_paths(trace, {});
   return merge(trace, index, options);

@@ -1,4 +1,4 @@
-"""Celery with a prefork worker of two processes, tasks by way of the file system."""
+"""Celery with a prefork worker of two processes; tasks are passed through the file system."""
 import multiprocessing
 import os
 import tempfile
@@ -22,7 +22,7 @@ def step_task(number):
 
 
 def work():
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # It says the time.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Its output contains the time.
     app.worker_main(["worker", "--loglevel", "CRITICAL", "--pool", "prefork", "--concurrency", "2",
                      "--without-gossip", "--without-mingle", "--without-heartbeat"])
 

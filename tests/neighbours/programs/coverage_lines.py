@@ -1,4 +1,4 @@
-"""coverage.py: the lines and branches that it saw of rounds.py."""
+"""coverage.py: prints the lines and branches that it measured in rounds.py."""
 import coverage
 
 measured = coverage.Coverage(data_file=None, branch=True, include=["*rounds.py"])

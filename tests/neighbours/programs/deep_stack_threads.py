@@ -1,4 +1,4 @@
-"""Threads with the smallest stack that Python allows, and a pool that never ends."""
+"""A pool of threads with stacks of 256 KiB that is never shut down."""
 import concurrent.futures
 import threading
 

@@ -1,4 +1,4 @@
-"""faulthandler: stacks on a signal and after a time, and a crash at the end."""
+"""faulthandler: prints stacks on a signal and at the crash that ends the program."""
 import faulthandler
 import os
 import signal

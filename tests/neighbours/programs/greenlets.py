@@ -1,4 +1,4 @@
-"""greenlet: frames that are left in the middle and entered again, one thrown away."""
+"""greenlet: frames that are suspended and resumed; one greenlet is killed."""
 import greenlet
 
 from rounds import bits, rounds, step

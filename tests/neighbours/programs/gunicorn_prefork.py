@@ -1,4 +1,4 @@
-"""gunicorn with two workers that are forked after torch was imported; a client asks them."""
+"""gunicorn with two workers that are forked after torch was imported; a client sends requests."""
 import os
 import signal
 import threading

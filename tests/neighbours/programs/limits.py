@@ -1,4 +1,4 @@
-"""Small limits: open files, file size, stack, locked memory, processes."""
+"""Low limits on open files, file size, locked memory and core dumps."""
 import resource
 
 from rounds import bits, rounds, step

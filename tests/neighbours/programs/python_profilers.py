@@ -1,4 +1,4 @@
-"""cProfile and sys.setprofile, one after the other: what they count."""
+"""cProfile, then sys.setprofile: prints the calls and events that they report."""
 import cProfile
 import pstats
 import sys

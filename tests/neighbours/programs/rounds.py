@@ -1,4 +1,4 @@
-"""What the programs here do with torch: ROUNDS steps of training, each of which says its bits."""
+"""The torch work of the programs here: ROUNDS training steps, each of which prints its bits."""
 import hashlib
 import os
 import sys
@@ -7,12 +7,12 @@ import time
 import torch
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
-# Between rounds, seconds, so that somebody can attach meanwhile.
+# Seconds between rounds, to leave time for attaching.
 PAUSE = float(os.environ.get("PAUSE", "0"))
 
 
 def bits(*tensors):
-    """The bytes of tensors in 16 hex digits."""
+    """Returns a hash of the tensors' bytes, in 16 hex digits."""
     sum_of_all = hashlib.sha256()
     for tensor in tensors:
         sum_of_all.update(bytes(tensor.detach().flatten().view(torch.uint8).tolist()))
@@ -20,7 +20,7 @@ def bits(*tensors):
 
 
 def step(seed):
-    """The loss and the gradients of a small model, from a seed."""
+    """Returns the loss and the gradient of a small model with this seed."""
     generator = torch.Generator().manual_seed(seed)
     weight = torch.randn(8, 3, 3, 3, generator=generator, requires_grad=True)
     x = torch.randn(2, 3, 16, 16, generator=generator)
@@ -30,7 +30,7 @@ def step(seed):
 
 
 def rounds():
-    """The numbers of the rounds, with a pause after each."""
+    """Yields the numbers of the rounds, with a pause after each."""
     for number in range(ROUNDS):
         yield number
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Interpreters beside the main one, which has torch."""
+"""Subinterpreters beside the main interpreter, which has imported torch."""
 import _xxsubinterpreters as interpreters
 
 import torch

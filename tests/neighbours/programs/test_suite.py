@@ -1,4 +1,4 @@
-"""For pytest-xdist."""
+"""The tests that xdist_suite.py runs."""
 import pytest
 
 from rounds import bits, step

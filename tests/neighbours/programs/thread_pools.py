@@ -1,4 +1,4 @@
-"""Pools of threads as inference servers have them: queues, futures, a scheduler, inference mode."""
+"""Thread pools like those of inference servers: queues, futures, a scheduler, inference mode."""
 import queue
 import threading
 

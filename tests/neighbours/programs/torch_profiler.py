@@ -1,4 +1,4 @@
-"""torch.profiler with stacks, time and again: what it saw of each op."""
+"""torch.profiler with stacks, once per round: prints how often it counted two ops."""
 import torch
 from torch.profiler import ProfilerActivity, profile
 

@@ -1,4 +1,4 @@
-"""sys.settrace and sys.monitoring (3.12 and later): which lines they see."""
+"""sys.settrace: prints the lines that it reports."""
 import sys
 
 from rounds import bits, rounds, step

@@ -1,4 +1,4 @@
-"""Hugging Face Transformers: a tiny random Llama writes some tokens."""
+"""Hugging Face Transformers: a tiny random Llama generates some tokens."""
 import torch
 from rounds import bits, rounds
 from transformers import LlamaConfig, LlamaForCausalLM

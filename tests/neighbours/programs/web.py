@@ -1,4 +1,4 @@
-"""For gunicorn: each answer is the bits of one step."""
+"""The WSGI application for gunicorn: each response is the bits of one step."""
 from rounds import bits, step
 
 

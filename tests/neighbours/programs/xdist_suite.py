@@ -1,4 +1,4 @@
-"""pytest-xdist: test_suite.py in two processes; what came of each test."""
+"""pytest-xdist: runs test_suite.py in two processes and prints the outcome of each test."""
 import pathlib
 import sys
 

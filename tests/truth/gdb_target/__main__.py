@@ -1,17 +1,17 @@
-"""Runs sample calls as optrace's target does, for gdb to stop in.
+"""Runs sample calls as optrace's target does, so that gdb can stop in them.
 
     python gdb_target TARGET_FOLDER SAMPLES MARKERS CASE...
 
-A CASE is an op, with `+backward` or without. It is a folder with a __main__.py, as optrace's
-target is, so that the interpreter's own frames are the same. SIGUSR1 says that all is loaded; then,
-for each case, optrace_truth_start and optrace_truth_stop are called around the last of its runs.
+A CASE is an op, with `+backward` or without. gdb_target is a folder with a __main__.py, like
+optrace's target, so that the interpreter's own frames are the same. SIGUSR1 signals that everything
+is loaded. Then optrace_truth_start and optrace_truth_stop enclose the last run of each case.
 """
 import ctypes
 import gc
 import signal
 import sys
 
-WARM_UPS = 12  # CPython 3.11 rewrites a function at its eighth call.
+WARM_UPS = 12  # CPython 3.11 specializes a function's bytecode at its eighth call.
 
 
 def main():
@@ -28,7 +28,7 @@ def main():
     profile = ctypes.cast(markers.optrace_truth_profile, ctypes.c_void_p)
 
     class Agent:
-        """What a recording asks of an agent. `start` and `stop` are bare C functions."""
+        """The agent's interface that a recording uses. `start` and `stop` are bare C functions."""
 
         def __init__(self, start, stop):
             self.start = start

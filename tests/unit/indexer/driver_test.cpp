@@ -16,7 +16,7 @@ using namespace optrace;
 
 namespace {
 
-/// A worker as a shell script: `$number`, `$task` and `$result` are the task's.
+/// A worker written as a shell script, in which `$number`, `$task` and `$result` describe the task.
 class ScriptedWorker {
  public:
   explicit ScriptedWorker(const std::string& on_task) {
@@ -127,7 +127,7 @@ TEST_CASE("driver: a unit that takes too much memory is tried again, by another 
 }
 
 TEST_CASE("driver: a worker that never reads fails its units and does not end the command") {
-  std::signal(SIGPIPE, SIG_IGN);  // As the command does.
+  std::signal(SIGPIPE, SIG_IGN);  // As in the command.
   const PrivateFolder folder;
   std::ofstream(folder.path() / "worker") << "#!/bin/sh\nexit 0\n";
   std::filesystem::permissions(folder.path() / "worker", std::filesystem::perms::owner_all);
@@ -166,7 +166,7 @@ TEST_CASE("driver: an interrupt ends the workers") {
       CHECK(error.status() == ExitStatus::interrupted);
     }
   }
-  const InterruptGuard forgets;  // The next test is not interrupted.
+  const InterruptGuard forgets;  // Clears the interrupt for the next test.
   pid_t pid = 0;
   std::ifstream(pid_file) >> pid;
   REQUIRE(pid > 0);

@@ -39,7 +39,7 @@ OpFacts convolution_facts() {
   return facts;
 }
 
-/// A little of everything.
+/// Contents with a few entries of every kind.
 IndexContents small_sample() {
   IndexContents contents;
   contents.meta = {{"torch_version", "2.6.0"}, {"git_version", std::string(40, 'a')}};
@@ -83,7 +83,7 @@ IndexContents small_sample() {
   return contents;
 }
 
-/// The same, with more than one block of each sort of names.
+/// The same contents, with more than one block of each kind of names.
 IndexContents sample() {
   IndexContents contents = small_sample();
   for (int number = 0; number < 100; ++number) {
@@ -146,7 +146,7 @@ std::string all_told(const Things& things) {
   return text;
 }
 
-/// Everything that an index can be asked, with all names of `expected`.
+/// Returns the answers to every query of an index, with all names of `expected`.
 std::string ask_everything(const Index& index, const IndexContents& expected = sample()) {
   std::string answers(index.torch_version());
   answers += index.git_version();
@@ -184,7 +184,7 @@ std::string ask_everything(const Index& index, const IndexContents& expected = s
   return answers;
 }
 
-/// Makes the checksums of a changed index right again, as somebody who means harm would.
+/// Recomputes the checksums of a changed index, as an attacker would.
 void seal(std::string& bytes) {
   index_format::Header header{};
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -295,7 +295,7 @@ TEST_CASE("definitions are found by a part of their name, and one after the othe
   CHECK(index.find_definitions_with("_Z1f", 1000).size() == 100);
   CHECK(index.find_definitions_with("_Z1f", 7).size() == 7);
   CHECK(index.find_definitions_with("", 1000).size() == 105);
-  CHECK(index.find_definitions_with("gemm", 10).empty());  // Called, but defined elsewhere.
+  CHECK(index.find_definitions_with("gemm", 10).empty());  // Only called, defined elsewhere.
   CHECK(index.find_definitions_with("Z1f99", 10).at(0).symbol == "_Z1f99");
   CHECK(index.find_definitions_with(std::string_view("f1\0_Z", 5), 10).empty());
 
@@ -329,7 +329,7 @@ TEST_CASE("registrations are found by name") {
     REQUIRE(found.size() == 1);
     CHECK(found[0].function == "_Z1f" + std::to_string(number));
   }
-  // Keys lie among the names, but nothing is registered under them.
+  // Dispatch keys are stored among the names, but nothing is registered under them.
   CHECK(index.registrations_of("CPU").empty());
   CHECK(index.registrations_of("").empty());
   CHECK(index.registrations_of("aten::absent").empty());
@@ -553,7 +553,7 @@ TEST_CASE("what is no index, of another version, or cut short is refused by name
   bytes[8] = 77;
   write_bytes(path, bytes);
   CHECK(what_opening_says(path).find("version 77") != std::string::npos);
-  bytes[8] = 1;  // What optrace wrote once.
+  bytes[8] = 1;  // An earlier version of optrace.
   write_bytes(path, bytes);
   CHECK(what_opening_says(path).find("version 1 of") != std::string::npos);
   write_bytes(path, whole.substr(0, whole.size() - 1));
@@ -623,7 +623,7 @@ TEST_CASE("an index that lies under right checksums is read within its bounds") 
   for (int round = 0; round < 4000; ++round) {
     std::string bytes = whole;
     for (auto changes = 1 + random() % 8; changes > 0; --changes) {
-      // Mostly in the tables, where a number decides what is read next.
+      // Half of the changes are near the start, in the tables that determine later reads.
       const std::size_t at =
           8 + random() % (round % 2 == 0 ? std::min<std::size_t>(600, bytes.size() - 8)
                                          : bytes.size() - 8);
@@ -661,7 +661,7 @@ TEST_CASE("every byte of an index may lie") {
       }
     }
   }
-  // Both happen, so the loop reaches what it is to test.
+  // Both outcomes occur, so the loop reaches the code that it tests.
   CHECK(refused > whole.size() / 2);
   CHECK(changed > whole.size() / 2);
 }

@@ -41,7 +41,7 @@ TEST_CASE("ops are read as the catalogue wrote them") {
   CHECK(facts.schema == "conv2d(Tensor input) -> Tensor");
   CHECK(facts.kernels.at(0).name == "at::native::conv2d");
   CHECK(facts.derivatives.at(0).backward.at(0).line == 8);
-  CHECK(ops[0].facts.find("structured") == std::string::npos);  // False is left out.
+  CHECK(ops[0].facts.find("structured") == std::string::npos);  // False is omitted.
   CHECK(parse_ops(kConv2d).size() == 1);                        // Without a last newline.
   CHECK(parse_ops("").empty());
 }

@@ -19,7 +19,7 @@ void write(const std::filesystem::path& path, const std::string& text = "") {
   std::ofstream(path) << text;
 }
 
-/// The least that is taken for a PyTorch tree.
+/// Creates the minimum that is accepted as a PyTorch tree.
 void make_tree(const std::filesystem::path& folder, const std::string& version = "2.6.0a0\n") {
   write(folder / "version.txt", version);
   for (const char* needed : {"aten/src/ATen/native/native_functions.yaml", "torchgen/gen.py",
@@ -75,7 +75,7 @@ TEST_CASE("source tree: what is none is refused, and the missing part named") {
   CHECK(what_opening_says(folder.path()).empty());
   std::filesystem::remove(folder.path() / "torchgen/gen.py");
   CHECK(what_opening_says(folder.path()).find("torchgen/gen.py") != std::string::npos);
-  // A folder of that name is no file.
+  // A folder of that name is not accepted in place of the file.
   std::filesystem::create_directory(folder.path() / "torchgen/gen.py");
   CHECK(what_opening_says(folder.path()).find("torchgen/gen.py") != std::string::npos);
 }
@@ -89,7 +89,7 @@ TEST_CASE("source tree: units are the sources of the Linux wheels, by name, each
         "aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp",
         "build/aten/src/ATen/UfuncCPUKernel_add.cpp", "c10/core/TensorImpl.cpp",
         "caffe2/serialize/crc.cc",
-        // None of these.
+        // The names below are not units.
         "aten/src/ATen/native/mps/Copy.cpp", "aten/src/ATen/test/basic.cpp",
         "c10/core/TensorImpl.h", "caffe2/core/net.cc", "torch/csrc/jit/tensorexpr/x_test.cpp",
         "aten/src/ATen/templates/Functions.cpp", "third_party/a.cpp",

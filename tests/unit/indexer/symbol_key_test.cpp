@@ -40,7 +40,7 @@ TEST_CASE("a lambda is keyed by its function, its parameters' letters and its nu
   CHECK(lambda_key("_ZZN2at3fooEvENKUlvE0_clEv.isra.0") == "_ZN2at3fooEvUl#1");
   CHECK(lambda_key("_ZZN2at3fooEvENKUlllPKfE9_clEllS1_") == "_ZN2at3fooEvUlll.#10");
   CHECK(lambda_key("_ZZZN2at3fooEvENKUlvE_clEvENKUldE_clEd") == "_ZN2at3fooEvUl#0Uld#0");
-  // In a template the parameters' types depend on the instance.
+  // In a template, the types of the parameters depend on the instance.
   CHECK(lambda_key("_ZZN2at3fooIfEEvvENKUlflE_clEfl") == "_ZN2at3fooEUl..#0");
   for (const char* none : {"", "_ZN2at3fooEv", "_ZZN2at3fooEvE1x", "_ZZN2at3fooEvENKUlvE_clE",
                            "_ZZN2at3fooEvENKUlvE"}) {
@@ -64,7 +64,7 @@ TEST_CASE("internal linkage is dropped where it is linkage, and kept where it st
   CHECK(canonical_symbol("_ZN2at6nativeL3fooERKNS_6TensorE") == "_ZN2at6native3fooERKNS_6TensorE");
   CHECK(canonical_symbol("_ZL19THPVariable_conv2dP7_objectS0_S0_") ==
         "_Z19THPVariable_conv2dP7_objectS0_S0_");
-  // L3FooE... is an enumerator of Foo here, no function of internal linkage.
+  // Here, L3FooE... is an enumerator of Foo, not a function with internal linkage.
   CHECK(canonical_symbol("_Z1fIL3Foo1EEvv") == "_Z1fIL3Foo1EEvv");
   CHECK(canonical_symbol("_Z1fILb1EEvv") == "_Z1fILb1EEvv");
   CHECK(canonical_symbol("_Z1fIXadL_ZN2atL3fooEvEEEvv") == "_Z1fIXadL_ZN2at3fooEvEEEvv");
@@ -75,7 +75,7 @@ TEST_CASE("constructors and destructors have one variant") {
   CHECK(canonical_symbol("_ZN2at6TensorD0Ev") == "_ZN2at6TensorD1Ev");
   CHECK(canonical_symbol("_ZN2at6TensorD2Ev") == "_ZN2at6TensorD1Ev");
   CHECK(canonical_symbol("_ZZN3FooC4EvENKUlvE_clEv") == "_ZZN3FooC1EvENKUlvE_clEv");
-  // Letters within a name are no variants.
+  // Letters inside a name are not constructor or destructor variants.
   CHECK(canonical_symbol("_ZN2at3C2D2D0Ev") == "_ZN2at3C2D2D0Ev");
   CHECK(canonical_symbol("_ZN2at5C2D0D1fEv") == "_ZN2at5C2D0D1fEv");
 }

@@ -28,7 +28,7 @@ class Kept {
   }
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
 
-  /// As a new run of the command does: files are read anew.
+  /// Finds a unit as in a new run of the command: hashes of files are computed again.
   std::optional<CachedUnit> find(std::uint64_t identity = 7) const {
     FileHashes hashes;
     return UnitCache(folder_.path() / "cache", hashes).find("a.cpp", identity);

@@ -1,4 +1,4 @@
-// The extractor as it runs: in the index worker, over small sources.
+// Tests the extractor in the index worker, on small sources.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +20,7 @@ using namespace optrace;
 
 namespace {
 
-/// A source file `a.cpp`, and what the worker finds in it and in its headers.
+/// A source file `a.cpp` with a header `a.h`, and the worker's findings.
 class Extracted {
  public:
   explicit Extracted(const std::string& source, const std::string& header = "",
@@ -47,13 +47,13 @@ class Extracted {
     return found == functions().end() ? nullptr : &*found;
   }
 
-  /// The text of the line at which the function begins; empty if it was not found.
+  /// Returns the text of the line at which the function begins; empty if it was not found.
   std::string line(const std::string& symbol) const {
     const auto* function = find(symbol);
     return function == nullptr ? "" : text(function->file, function->line);
   }
 
-  /// The texts of the lines on which `caller` calls `callee`, each without leading blanks.
+  /// Returns the text of each line on which `caller` calls `callee`, without leading blanks.
   std::set<std::string> calls(const std::string& caller, const std::string& callee,
                               CallKind kind = CallKind::call) const {
     std::set<std::string> lines;
@@ -68,7 +68,7 @@ class Extracted {
     return lines;
   }
 
-  /// `kind name key function | line's text`, sorted; the texts as they stand.
+  /// Returns `kind name key function | text of the line`, sorted. The texts are not trimmed.
   std::vector<std::string> registrations() const {
     constexpr const char* kKinds[] = {"definition", "kernel", "fallthrough", "fallback", "stub"};
     std::vector<std::string> lines;
@@ -128,7 +128,7 @@ extern "C" void sgemm_() { at::native::leaf(1.0); }
 )");
   CHECK(unit.failed().empty());
   CHECK(unit.line("_ZN2at6native4leafEd") == "void leaf(double) {}");
-  CHECK(unit.line("_ZN2at6native4leafEi").empty());  // Only declared.
+  CHECK(unit.line("_ZN2at6native4leafEi").empty());  // Only a declaration.
   CHECK(unit.line("_ZN2at6native5localEi") == "local(int x) {");
   CHECK(unit.line("_ZN2at6native12_GLOBAL__N_16hiddenEv") ==
         "namespace { void hidden() { local(1); } }");
@@ -142,7 +142,7 @@ extern "C" void sgemm_() { at::native::leaf(1.0); }
         Lines{"leaf(x); leaf(1.0);"});
   const std::string user = "_ZN2at6native4userENS0_6TensorE";
   CHECK(unit.calls(user, "_ZN2at6native6TensorpLERKS1_") == Lines{"a += Tensor();"});
-  // A chain over several lines: the line of the name that is called.
+  // In a chain over several lines, the line is that of the called name.
   CHECK(unit.calls(user, "_ZNK2at6native6Tensor6methodEv") == Lines{".method();"});
   CHECK(unit.calls(user, "_ZN2at6native5localEi") == Lines{"if (a) local(2);"});
 }
@@ -204,12 +204,12 @@ void user(Params<int> params) { select(1, params, &params); }
   CHECK(unit.calls(select, use) == Lines{"params.use(value);", "pointer->use(value);"});
   CHECK(unit.calls(select, other) == Lines{".template other<T>(value);"});
   CHECK(unit.calls(select, check) == Lines{"check(value, params);", "check<T>(value, params);"});
-  // Which overload is meant depends on the instance.
+  // The overload depends on the instance.
   CHECK(unit.calls(select, "_Z6resizel") == Lines{"resize(value);"});
   CHECK(unit.calls(select, "_Z6resizei").count("resize(value);") == 1);
   CHECK(unit.calls("_Z4user6ParamsIiE", select) ==
         Lines{"void user(Params<int> params) { select(1, params, &params); }"});
-  // An explicit specialization has a symbol, and a line, of its own.
+  // An explicit specialization has its own symbol and line.
   const std::string special = canonical_symbol("_Z6selectI6TensorEvT_RK6ParamsIS1_EPS4_");
   CHECK(unit.line(special).starts_with("template <> void select<Tensor>("));
   CHECK(unit.calls(special, "_Z6resizei").size() == 1);
@@ -297,7 +297,7 @@ void last() { leaf(); }
 
 namespace {
 
-// What the extractor knows of PyTorch's headers, in short.
+// A short version of the declarations in PyTorch's headers that the extractor recognises.
 constexpr const char* kLibraryHeader = R"(#pragma once
 namespace c10 {
 enum class DispatchKey { CPU, CUDA };
@@ -553,7 +553,7 @@ TEST_CASE("extractor: a unit's findings name the files that it read") {
   CHECK(unit.inclusions()[1].ends_with("/a.h"));
 }
 
-// AddressSanitizer's own memory is far above any limit; `make test` runs this without it.
+// AddressSanitizer's own memory exceeds any limit. `make test` runs this test without it.
 #ifndef __SANITIZE_ADDRESS__
 TEST_CASE("extractor: a unit that takes more memory than it may is listed with that reason") {
   std::string hungry = "#define M0 1, 1, 1, 1,\n";
@@ -567,7 +567,7 @@ TEST_CASE("extractor: a unit that takes more memory than it may is listed with t
   REQUIRE(unit.failed().size() == 1);
   CHECK(unit.failed()[0].reason == "it takes more memory than a worker may have");
   CHECK(unit.functions().empty());
-  // A small one does well within the same limit.
+  // A small unit is extracted within the same limit.
   const Extracted small("void good() {}\n", "", arguments, std::uint64_t{200} << 20);
   CHECK(small.failed().empty());
   CHECK(small.line("_Z4goodv") == "void good() {}");
@@ -590,7 +590,7 @@ TEST_CASE("extractor: hostile sources end in an answer") {
   const std::string good = ";\nvoid good() {}\n";
   struct Hostile {
     std::string source;
-    bool good_is_found;  // The compiler gives up at once where it does not count as an error.
+    bool good_is_found;  // False if the source lacks good() or the compiler gives up before it.
   };
   for (const auto& [source, good_is_found] :
        {Hostile{parentheses + good, false}, Hostile{chain + good, true}, Hostile{binary, false},

@@ -49,7 +49,7 @@ std::string findings_text() {
   return text;
 }
 
-/// True when the text was understood; any other end than an answer or Error(failed) is a defect.
+/// Returns true if `parse` succeeds, false if it throws Error(failed). Anything else is a defect.
 bool is_understood(const std::function<void()>& parse) {
   try {
     parse();
@@ -85,7 +85,7 @@ TEST_CASE("worker protocol: what is sent arrives") {
     status.number = 9;
     status.outcome = outcome;
     status.errors = 3;
-    status.first_error = "a.cpp:1:2: error: \xff is no UTF-8";  // As source files are.
+    status.first_error = "a.cpp:1:2: error: \xff is no UTF-8";  // Sources may contain such bytes.
     const UnitStatus back = parse_status(to_line(status));
     CHECK(back.number == 9);
     CHECK(back.outcome == outcome);
@@ -158,6 +158,6 @@ TEST_CASE("worker protocol: damaged messages end in an answer or an error") {
     (void)is_understood([&] { (void)parse_status(damage(to_line(status))); });
     (void)is_understood([&] { (void)parse_findings(damage(findings_text())); });
   }
-  // Nested deeper than any message.
+  // Nesting deeper than in any message.
   CHECK_FALSE(is_understood([&] { (void)parse_task(std::string(1000000, '[')); }));
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kLaunch = "cudaLaunchKernel";
 constexpr const char* kKernel = "_ZN2at6native10add_kernelEPfi";
 
-// A launch of each record, from one function.
+// Builds a trace in which one function makes a launch for each record.
 TraceBuilder launches(const std::vector<std::string>& records) {
   TraceBuilder t;
   t.trace.meta = {
@@ -65,7 +65,7 @@ TEST_CASE("kernels hang on the call that launched them, by how they were launche
   CHECK(device.symbol == std::string(kKernel));
   CHECK(device.calls == 3);
   CHECK(device.thread == launch.thread);
-  REQUIRE(device.detail["launches"].size() == 3);  // Records are told apart by who writes them.
+  REQUIRE(device.detail["launches"].size() == 3);  // Equal records are merged by the writer only.
   CHECK(device.detail["launches"][0] ==
         nlohmann::json({{"grid", {4, 1, 1}}, {"block", {128, 1, 1}}, {"calls", 1}}));
   CHECK(call_note(device.detail) == "grid 4×1×1, block 128×1×1; and 2 other kinds");
@@ -159,7 +159,7 @@ TEST_CASE("what a frame leads to is in the order of the first calls", "[call_det
   CHECK(kernels[1].name == "second");
   CHECK(kernels[2].name == "third");
 
-  // Launched by what is folded into the frame: between the frames that it calls.
+  // Launches by functions that are folded into the frame are listed between the frame's callees.
   t = TraceBuilder();
   const auto caller = t.function("_ZN2at6native10gpu_kernelEv");
   const auto stub = t.function("__device_stub__one"), other_stub = t.function("__device_stub__two");
@@ -211,7 +211,7 @@ TEST_CASE("a library's call without an entry of its own is a frame, and counted"
       check(report, names, {parse_rule("no library call"), parse_rule("calls sgesdd_ == 3")});
   CHECK(results[0].status == CheckResult::Status::failed);
   CHECK(results[1].status == CheckResult::Status::passed);
-  // With everything shown, the library's own function is its frame.
+  // With everything shown, the library's own function is the frame of the call.
   const Report all = merge_timeline(t.trace, nullptr, {.all = true});
   CHECK(all.roots.at(0).children.size() == 1);
   CHECK(check(all, names, {parse_rule("calls sgesdd_ == 3")})[0].status ==

@@ -52,8 +52,8 @@ Report empty_report() {
   return report;
 }
 
-/// Conv2d.forward > aten::conv2d > at::native::conv<int> > cudnnBackendExecute, and a copy to the
-/// CPU that nobody asked for.
+/// Returns Conv2d.forward > aten::conv2d > at::native::conv<int> > cudnnBackendExecute, an implicit
+/// copy to the CPU, and a failed cudaMalloc.
 Report example() {
   Report report = empty_report();
   Frame work = frame(Layer::library, "cudnnBackendExecute", 3);
@@ -142,7 +142,7 @@ TEST_CASE("what was lost or inferred is no ground for a verdict that it could tu
 }
 
 TEST_CASE("each kind of shortfall leaves the verdicts that it can't turn", "[check]") {
-  // As one letter each: passed, failed, or it can't be told.
+  // The expected verdicts: p for passed, f for failed, ? for unknown.
   struct Case {
     const char* rule;
     const char* nothing;  // Without a shortfall.
@@ -238,7 +238,7 @@ TEST_CASE("a report and what is written of it say what a trace lacks", "[check][
   reports.push_back(std::move(report));
   CHECK(counts(join(std::move(reports)).shortfalls).starts_with("events_lost 14, "));
 
-  // Each output of a check has the reason.
+  // Each output format of a check contains the reason.
   Report lossy = example();
   lossy.shortfalls = {{"events_lost", 7}};
   const std::vector<CheckResult> results = {one(lossy, "ops <= 100")};
@@ -338,7 +338,7 @@ TEST_CASE("an empty report passes nothing", "[check]") {
   CHECK(one(empty_report(), "never calls aten::mm").status == Status::failed);
 }
 
-/// What torch.compile's wrapper calls: the function, which calls `below`.
+/// Returns a report in which torch.compile's wrapper calls a function, which calls `below`.
 Report compiled_to(Frame below) {
   Report report = empty_report();
   Frame function = frame(Layer::python, "__main__.f", 2);
@@ -358,9 +358,9 @@ TEST_CASE("graph breaks are where dynamo goes on behind one, or gives a function
       compiled_to(frame(Layer::python, "__main__.torch_dynamo_resume_in_f_at_3", 2));
   CHECK(one(resumed, "no graph break").found == "2");
   CHECK(one(resumed, "graph breaks <= 2").status == Status::passed);
-  // Ops of its own, in no graph.
+  // The function calls ops itself, outside of any graph.
   CHECK(one(compiled_to(op("add", "float32", "cpu")), "no graph break").found == "2");
-  // What is tried out while it compiles is not run.
+  // Ops that run during compilation don't count.
   Frame compiler = frame(Layer::python, "torch._dynamo.convert_frame.CatchErrorsWrapper.__call__");
   compiler.children.push_back(op("add", "float32", "cpu"));
   CHECK(one(compiled_to(std::move(compiler)), "no graph break").status == Status::passed);
@@ -495,14 +495,14 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
   for (const auto& [line, calls] : {std::pair(5U, 1U), {7U, 4U}, {5U, 2U}, {9U, 1U}}) {
     Frame inner = frame(Layer::python, "torch.nn.functional.linear");
     inner.source = FrameSource{"torch/nn/functional.py", 1, line, {}};
-    // Two calls in line 5; one with known columns in line 7, and none in line 9.
+    // Line 5 has two calls with known columns, line 7 one; line 9 has a call without columns.
     if (line != 9) inner.source->call_range = CallRange{5 * calls, line, 20};
     inner.children.push_back(op("mm", "float32", "cpu"));
     inner.children.back().calls = calls;
     main.children.push_back(std::move(inner));
   }
   report.roots.push_back(std::move(main));
-  report.roots.push_back(op("mm", "float32", "cpu"));  // No line leads there.
+  report.roots.push_back(op("mm", "float32", "cpu"));  // Called from no line.
   for (const char* const rule :
        {"never calls aten::mm", "ops == 0", "mm uses cudnn", "no kernel of dtype float32"}) {
     INFO(rule);
@@ -536,7 +536,7 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
   const auto sarif = nlohmann::json::parse(check_to_sarif(results))["runs"][0]["results"];
   REQUIRE(sarif.size() == 3);
   CHECK(sarif[0]["locations"][0]["physicalLocation"]["region"] ==
-        nlohmann::json({{"startLine", 7}, {"endLine", 7}}));  // There is no source.
+        nlohmann::json({{"startLine", 7}, {"endLine", 7}}));  // Without a source file, no columns.
   CHECK(sarif[2]["locations"][0]["physicalLocation"]["region"] ==
         nlohmann::json({{"startLine", 9}}));
   CHECK(check_to_junit(results).find("train.py:9  in __main__.step  ×1") != std::string::npos);
@@ -570,7 +570,7 @@ TEST_CASE("a line of the program goes before one of an installed package", "[che
   const std::string package = "/x/.venv/lib/python3.11/site-packages/transformers/model.py";
   CHECK(place(python("train.py", python(copy, python("torch/_tensor.py", mm())))) == "train.py");
   CHECK(place(python("train.py", python(copy, python("model.py", mm())))) == "model.py");
-  // Where all is installed, the innermost is better than none.
+  // If all frames are in installed packages, the innermost is reported.
   CHECK(place(python(copy, python(package, mm()))) == package);
 }
 
@@ -614,7 +614,7 @@ TEST_CASE("what TORCH_LIBRARY registers is known, and nothing is proposed as its
 
 namespace {
 
-/// An index with these names of Python, and the op aten::mm.
+/// An index with these Python names, and the ops aten::mm and aten::linear.
 class NamedIndex {
  public:
   NamedIndex() {
@@ -661,7 +661,7 @@ TEST_CASE("a name stands for what it is an alias of, and a class for its methods
   const NamedIndex index;
   Report report = empty_report();
   Frame vmap = frame(Layer::python, "torch.inner.vmap");
-  // A method that calls another one of its class is called once from outside.
+  // A method that calls another method of its class counts as one call of the class.
   Frame lstm = frame(Layer::python, "torch.nn.rnn.LSTM.forward", 2);
   lstm.children.push_back(frame(Layer::python, "torch.nn.rnn.LSTM.check", 4));
   vmap.children.push_back(std::move(lstm));
@@ -680,7 +680,8 @@ TEST_CASE("a name stands for what it is an alias of, and a class for its methods
   }
   CHECK(index.check(report, "calls torch.nn.LSTM == 2").status == Status::passed);
   CHECK(index.check(report, "never calls F.relu").status == Status::passed);
-  // A module; a method of another class; a class whose forward() another has; no step of an op.
+  // A module; a method that a base class defines; a class whose forward() a base class defines; a
+  // function that is not a step of an op.
   for (const char* const rule : {"never calls torch.nn", "never calls torch.nn.LSTM.to",
                                  "never calls torch.nn.rnn.Mine", "never calls c10::Something"}) {
     INFO(rule);
@@ -737,7 +738,7 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
   const CheckResult result = one(report, "conv2d uses cudnn");
   CHECK(result.status == Status::failed);
   CHECK(result.found.find("3 of 4 calls use cudnn") != std::string::npos);
-  // Calls on two devices that took one path.
+  // Calls on two devices that share one path.
   const auto variant = [](const char* device, unsigned calls) {
     return nlohmann::json{
         {"calls", calls},
@@ -747,7 +748,7 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
   CHECK(one(report, "conv2d@cuda uses cudnn").status == Status::passed);
   CHECK(one(report, "conv2d@cpu never uses cudnn").status == Status::passed);
   CHECK(one(report, "conv2d@cpu uses cudnn").status == Status::failed);
-  // What works on both may have worked for either.
+  // A backend that runs on both devices may have been used by either call.
   conv.children[0].name = "at::native::flash_attention";
   conv.children[0].calls = 1;
   for (const char* const rule : {"conv2d@cpu never uses flash", "conv2d@cpu uses flash"})
@@ -765,7 +766,7 @@ TEST_CASE("what the report leaves out is no ground for a verdict that it could t
   CHECK(one(report, "implicit copies <= 1").status == Status::error);
   CHECK(one(report, "no implicit copy").status == Status::failed);
 
-  // Frames that lead to nothing that a report shows.
+  // Frames that a report omits, because they lead to nothing that it shows.
   Trace trace;
   trace.python_functions.push_back({"__main__.helper", "/p.py", 1});
   trace.functions.emplace_back().symbol = "_ZN2at4cuda6detail4initEv";

@@ -136,7 +136,7 @@ TEST_CASE("trees as deep as a program's recursion are compared", "[compare]") {
 TEST_CASE("a report that was written is read", "[compare]") {
   Report written = report(list(dispatcher("CPU", list(frame(Layer::library, "sgemm_")))));
   written.torch["git_version"] = "abc";
-  // What is compared value by value, so that the flaws below get there.
+  // Details that are compared value by value, so that the damage below reaches that code.
   written.roots[0].children[0].detail = nlohmann::json::parse(
       R"({"emulated": true, "calls": [{"kind": "library", "m": 64, "heuristic": "emulated",
           "operations": [{"x": {"dims": [4, 3], "uid": 1}}], "engine": 2, "calls": 3}]})");
@@ -150,7 +150,7 @@ TEST_CASE("a report that was written is read", "[compare]") {
   CHECK(to_json(read) == text);
   CHECK(compare(written, read).differences.empty());
 
-  // Every file that is cut off or has one byte changed is refused or read; none does harm.
+  // Every file that is truncated or has one byte changed is refused or read, and does no harm.
   for (std::size_t at = 0; at < text.size(); ++at) {
     std::string spoiled = text;
     spoiled[at] = static_cast<char>(spoiled[at] ^ (1 << (at % 7)));
@@ -214,7 +214,7 @@ TEST_CASE("functions between the steps are passed over where the builds differ",
   REQUIRE(all.differences.size() == 1);
   CHECK(all.differences[0].kind == Kind::vanished);
   CHECK(all.differences[0].path.back() == "at::native::inlined_elsewhere");
-  CHECK(all.differences[0].frames == 1);  // What it called is still there.
+  CHECK(all.differences[0].frames == 1);  // Its callee is still there.
 }
 
 TEST_CASE("a kernel that took another's place is a change", "[compare]") {
@@ -299,7 +299,7 @@ TEST_CASE("what a dry run can't know is set apart", "[compare]") {
   CHECK(text.find("can't know") != std::string::npos);
   CHECK(text.find("No difference.\n") != std::string::npos);
 
-  // What was asked of the library is known all the same.
+  // The arguments of the library call are known in both reports.
   Report other = report(convolution(false, {}));
   other.roots[0].detail["calls"][0]["groups"] = 2;
   CHECK(compare(dry, other).differences.size() == 1);

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-// Two backends, and of the functionalities those that the tests need.
+// Two backends, and the functionalities that the tests need.
 enum Bit : std::uint64_t {
   kCpu = 1U << 0U,
   kCuda = 1U << 1U,
@@ -139,7 +139,7 @@ TEST_CASE("what falls through above the chosen key is listed") {
   CHECK(detail["fallthrough"] == json({"AutocastCPU", "ADInplaceOrView", "BackendSelect"}));
   CHECK(detail["dispatch_key"] == "CPU");
   CHECK(detail["registered_at"] == "build/aten/src/ATen/RegisterCPU.cpp:30477");
-  // A functionality without a backend, as thread-local state excludes it, has its own name.
+  // A functionality without a backend, as in the thread-local excluded set, has its own name.
   CHECK(detail["excluded"] == json({"AutogradFunctionality"}));
 }
 
@@ -240,14 +240,14 @@ TEST_CASE("a redispatch's key set is the argument that can be one") {
   const json detail =
       redispatch_of(trace, {{.first = kStackAddress, .second = after_autograd, .calls = 3}});
   CHECK(detail["key_set"] == json({"ADInplaceOrView", "CPU"}));
-  // The set is taken as it is: nothing falls through.
+  // A redispatch takes the set as it is: nothing falls through.
   CHECK(detail["dispatch_key"] == "ADInplaceOrView");
   CHECK_FALSE(detail.contains("fallthrough"));
   CHECK(
       redispatch_of(
           trace, {{.first = kCpu | kDense, .second = kStackAddress, .calls = 3}})["dispatch_key"] ==
       "CPU");
-  // Both could be: `-> Tensor` is returned in memory, so the second is.
+  // Both arguments could be the set. `-> Tensor` is returned in memory, so it is the second.
   CHECK(redispatch_of(
             trace,
             {{.first = kCuda | kDense, .second = kCpu | kDense, .calls = 3}})["dispatch_key"] ==
@@ -289,7 +289,7 @@ TEST_CASE("a note is one short line") {
   CHECK(dispatch_note({{"dispatch_key", 3}}).empty());
 }
 
-// Whatever a trace file holds, the detail has the types that the schema promises.
+// Checks that details have the types of the schema, whatever a trace file contains.
 namespace {
 
 void check_value(const json& value, bool outermost) {
@@ -356,7 +356,7 @@ json any_json(std::mt19937& random, int depth) {
   }
 }
 
-// Replaces one value somewhere in it.
+// Replaces one value at a random place in `whole`.
 void damage(json& whole, std::mt19937& random) {
   json* at = &whole;
   while (at->is_structured() && !at->empty() && random() % 6 != 0) {

@@ -43,7 +43,7 @@ TEST_CASE("a backend's own kernel keeps the composite one from its autograd key"
   CHECK(table.entry("CUDA").reason == implicit_autograd);
   CHECK(table.entry("AutogradCPU").reason == missing);
   CHECK(table.entry("AutogradCUDA").reason == implicit_autograd);
-  // A sparse kernel: AutogradOther would have to guess.
+  // SparseCUDA has a kernel, so the one for AutogradOther is ambiguous.
   CHECK(table.entry("AutogradOther").reason == ambiguous_other);
   CHECK_FALSE(table.entry("AutogradOther").registration);
 }

@@ -94,7 +94,7 @@ TEST_CASE("symbols give the components of their names", "[locate]") {
         Words{"at", "native", "gpu_launch"});
   CHECK(symbol_components("_ZN2at6native8add_stubE") == Words{"at", "native", "add_stub"});
   CHECK(symbol_components("cudnnBackendExecute") == Words{"cudnnBackendExecute"});
-  // A lambda's key: that of the function that it lies in, and more.
+  // The key of a lambda starts with the key of its function.
   CHECK(symbol_components("_ZN2at6native3addEvUl.#0") == Words{"at", "native", "add"});
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("a part that is in the parameters only names nothing", "[locate]") {
   CHECK(may_name("_ZN2at6native6conv2dERKNS_6TensorE", "6conv2d"));
   CHECK_FALSE(may_name("_ZN2at6native6conv2dERKNS_6TensorE", "6Tensor"));
   CHECK(may_name("_ZN2at6TensorC1ERKS0_", "6Tensor"));
-  // Where the name is more than words, only the demangler can tell.
+  // A name that is not a plain identifier requires the demangler.
   CHECK(may_name("_ZN2at6TensoraSERKS0_", "5other"));
 }
 

@@ -168,7 +168,7 @@ TEST_CASE("a builtin leads to binding, yaml and kernels", "[locate]") {
     CHECK(op.file == "aten/src/ATen/native/native_functions.yaml");
     CHECK(op.line == 100);
     REQUIRE(op.parts.size() == 2);
-    CHECK(op.parts[0].key == "CPU, CUDA");  // One function for both.
+    CHECK(op.parts[0].key == "CPU, CUDA");  // Both have the same function.
     CHECK(op.parts[0].line == 20);          // The overload that the wrapper calls.
     CHECK(op.parts[0].parameters == "(at::Tensor const&, at::Tensor const&)");
     CHECK(op.parts[1].key == "MPS");
@@ -228,7 +228,7 @@ TEST_CASE("classes, stubs, device kernels and other libraries' functions", "[loc
   CHECK(type.answers[0].kind == LocatedKind::type);
   CHECK(type.answers[0].name == "at::TensorIterator");
 
-  // Members that the compiler made.
+  // A member that the compiler generated.
   CHECK(locate.first("at::TensorIterator::~TensorIterator") ==
         "at::TensorIterator aten/src/ATen/TensorIterator.h:90");
 
@@ -293,7 +293,7 @@ TEST_CASE("near misses get suggestions", "[locate]") {
   CHECK(suggests("nn.Linear.foward", "nn.Linear.forward"));
   CHECK(suggests("at::native::conv2d_syminx", "at::native::conv2d_symint"));
   CHECK(suggests("vectorised_elementwise_kernel", "at::native::vectorized_elementwise_kernel"));
-  // Two letters of a short word are half of it.
+  // Two wrong letters are too many in a short word.
   for (const char* nonsense : {"zzzzzzzzzzzzzzzz", "xkcd::frobnicate", "mxx", "quux"})
     CHECK(locate(nonsense).suggestions.empty());
 }

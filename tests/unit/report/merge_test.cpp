@@ -117,7 +117,7 @@ std::string names(const Frame& root) {
   return text;
 }
 
-// The call line of each frame that the root calls; 0 where there is none.
+// Returns the call line of each frame that the root calls; 0 if it has none.
 std::vector<std::uint32_t> call_lines_below_root(const TraceBuilder& builder,
                                                  const IndexContents& index_contents,
                                                  const optrace::MergeOptions& options) {
@@ -194,7 +194,7 @@ TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[
   CHECK(root.source->line == 553);
   CHECK(root.source->url == "https://github.com/pytorch/pytorch/blob/" + std::string(40, 'a') +
                                 "/torch/nn/modules/conv.py#L553");
-  CHECK_FALSE(root.source->call_line);  // Its caller is no frame of the report.
+  CHECK_FALSE(root.source->call_line);  // Its caller is not in the report.
   CHECK(root.calls == 1);
   CHECK(descend(root, 1).source->call_line == 554U);
 
@@ -224,7 +224,7 @@ TEST_CASE("a merged report has one frame a path, with layers, ops and lines", "[
 
   const Frame& helper = kernel.children[0];
   CHECK_FALSE(helper.op);
-  CHECK(helper.source->call_line == 4010U);  // Through a function that was inlined.
+  CHECK(helper.source->call_line == 4010U);  // Called by an inlined function.
 
   const Frame& library = kernel.children[1];
   CHECK(library.layer == Layer::library);
@@ -255,7 +255,7 @@ TEST_CASE("an index of another version is used, and known to be inexact", "[merg
   const Report report = merge_timeline(conv2d().trace, &index, {});
   CHECK_FALSE(report.source_exact);
   const Frame& kernel = descend(report.roots[0], 5);
-  // Links go to what the lines belong to.
+  // Links point to the version that the lines belong to.
   CHECK(kernel.source->url == "https://github.com/pytorch/pytorch/blob/" + std::string(40, 'b') +
                                   "/aten/src/ATen/native/Convolution.cpp#L4000");
 }
@@ -312,7 +312,7 @@ TEST_CASE("what OpenMP's workers do belongs to the call that opened the region",
   const auto kernel = t.function(kKernel), parallel = t.function("GOMP_parallel");
   const auto body = t.function("_ZN2at6native4bodyEv._omp_fn.0"), helper = t.function(kHelper);
   const auto start = t.function("gomp_thread_start", false);
-  // GOMP_parallel takes the body and what its threads share, the body the latter.
+  // GOMP_parallel's arguments are the body and the shared data; the body's is the shared data.
   const auto arguments = [&](std::uint32_t slot, std::uint64_t first, std::uint64_t second) {
     t.trace.threads[0].events.push_back({.kind = EventKind::arguments,
                                          .line = slot,
@@ -396,7 +396,7 @@ TEST_CASE("calls of templates and of stubs have their lines", "[merge]") {
       {canonical_symbol(kBehindStub), "aten/src/ATen/native/cpu/SumKernel.cpp", 30, {}}};
   const auto lines = [&] { return call_lines_below_root(t, contents, {}); };
   CHECK(lines() == std::vector<std::uint32_t>{12, 14});
-  // Of two stubs nothing tells which one it was.
+  // With two stubs, the one that was called is unknown.
   contents.functions[0].calls.push_back({stub, 16});
   CHECK(lines() == std::vector<std::uint32_t>{12, 0});
 }
@@ -420,7 +420,7 @@ TEST_CASE("overriding and foreign functions are found by what the source calls",
                         {canonical_symbol(kOverride), file, 20, {}}};
   const auto lines = [&] { return call_lines_below_root(t, contents, {.all = true}); };
   CHECK(lines() == std::vector<std::uint32_t>{12, 14});
-  // Of two members nothing tells which one led there.
+  // With two members, the one that was called is unknown.
   contents.functions[0].calls.push_back({"_ZN5ideep11convolution7prepareE", 13});
   CHECK(lines() == std::vector<std::uint32_t>{12, 0});
 }

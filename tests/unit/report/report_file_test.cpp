@@ -23,7 +23,7 @@ using nlohmann::json;
 
 namespace {
 
-/// With every key that the reader knows, and all that printing looks at.
+/// A report with every key that the reader accepts or the output uses.
 const std::string& example() {
   static const std::string text = R"({
 "schema": "optrace.report/1",
@@ -70,7 +70,8 @@ Report as_report(WrittenReport written) {
   return report;
 }
 
-/// A hostile text is refused with a reason; or it is a report, and what is made of it harms nobody.
+/// Checks that a hostile text is refused with a reason, or read as a report that every output
+/// accepts.
 void survive(const std::string& text) {
   Report report;
   try {
@@ -99,7 +100,7 @@ void survive(const std::string& text) {
   }
 }
 
-/// Pointers to every value of a document.
+/// Returns pointers to all values of a document.
 std::vector<json::json_pointer> places_in(const json& document) {
   std::vector<json::json_pointer> places;
   const json flat = document.flatten();
@@ -148,7 +149,7 @@ TEST_CASE("a report's JSON is read, all of it", "[report_file]") {
   CHECK(mm.children[0].detail["library"] == "cuBLAS");
   CHECK(mm.children[0].children[0].layer == Layer::device);
 
-  // What was written is read, and written again, to the last byte; from a stream, too.
+  // Writing, reading and writing again gives the same bytes; also from a stream.
   const std::string text = to_json(as_report(parse_report(example())));
   std::istringstream stream(text);
   CHECK(to_json(as_report(parse_report(stream))) == text);
@@ -230,7 +231,7 @@ TEST_CASE("trees as deep as a program's recursion are read", "[report_file]") {
 
 TEST_CASE("hostile reports do no harm", "[report_file]") {
   survive(example());
-  // Every value of another type, or gone.
+  // Every value, replaced by one of another type or removed.
   const json whole = json::parse(example());
   const std::vector<json> strangers = {nullptr,
                                        true,
@@ -258,7 +259,7 @@ TEST_CASE("hostile reports do no harm", "[report_file]") {
       survive(changed.dump());
     }
   }
-  // Every byte changed, and every end.
+  // Every byte changed, and the text truncated at every byte.
   std::mt19937 random(1);
   for (std::size_t at = 0; at < example().size(); ++at) {
     std::string spoiled = example();

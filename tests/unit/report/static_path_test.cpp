@@ -15,8 +15,8 @@ using namespace optrace;
 
 namespace {
 
-/// A small PyTorch: `roll` is a composite op that calls `spin`, whose kernel on the CPU calls a
-/// stub, and on CUDA cuDNN and a device kernel.
+/// A small PyTorch: `roll` is a composite op that calls `spin`, whose CPU kernel calls a stub and
+/// whose CUDA kernel calls cuDNN and launches a device kernel.
 IndexContents small_torch() {
   IndexContents contents;
   contents.meta = {{"torch_version", "2.6.0"}};
@@ -93,7 +93,7 @@ class SmallTorch {
   SourceIndexes indexes_;
 };
 
-/// An index of ops with a kernel each, made row by row.
+/// An index of ops with one kernel each, built entry by entry.
 class OpIndex {
  public:
   OpIndex() { contents_.meta = {{"torch_version", "2.6.0"}}; }
@@ -177,7 +177,7 @@ TEST_CASE("ways that keep to the op's own name go before detours, and say where 
                  {"_ZN2at4_ops13_spin_for_cpu4callEv", 14}});
   made.function("_ZN2at6native9flip_cudaEv", "cuda/Flip.cu", {{"cudnnFlip", 11}});
   made.function("_ZN2at6native10flash_spinEv", "cuda/Spin.cu", {{"_ZN13pytorch_flash3mhaEv", 11}});
-  // One call of a library's C++ overload and of one for each precision, as in CUDABlas.cpp.
+  // Calls of a library's C++ overload and of a function for each precision, as in CUDABlas.cpp.
   made.function("_ZN2at6native10fused_spinEv", "cuda/Spin.cu",
                 {{"cublasDgemm_v2", 11}, {"cublasSgemm_v2", 12}, {"_Z12cublasGemmExPvi", 13}});
   made.function("_ZN2at6native8spin_cpuEv", "Spin.cpp", {});
@@ -194,7 +194,7 @@ TEST_CASE("ways that keep to the op's own name go before detours, and say where 
   CHECK(found[3].stopped == "the index has no definition of pytorch_flash::mha, which it calls");
   CHECK(found[4].detours == 1);
   CHECK(found[5].stopped == "no kernel is registered for CUDA");
-  // What only makes or copies tensors is followed where that is what was asked for.
+  // Ops that only make or copy tensors are followed if the path was requested for such an op.
   const auto copied = paths.find("aten::to", "CUDA");
   REQUIRE(copied.size() == 1);
   CHECK(names(copied[0]).back() == "cudaMemcpyAsync");
@@ -231,7 +231,7 @@ TEST_CASE("what a kernel prepares is not what it is about") {
   REQUIRE(only_prepares.size() == 1);
   CHECK(names(only_prepares[0]).back() == "cblas_sfill");
 
-  // A stub that is handed to a template is called by it.
+  // A stub that is passed to a template counts as called.
   const auto handed_on = paths.find("aten::scatter", "CPU");
   REQUIRE(handed_on.size() == 1);
   CHECK(names(handed_on[0]) ==
@@ -316,7 +316,7 @@ TEST_CASE("the JSON of an explanation is one object, whatever was asked") {
   CHECK(failed["error"] == "no");
 }
 
-// native_functions.yaml of PyTorch 2.7 and later; 2.6's tree has no such op.
+// As in native_functions.yaml of PyTorch 2.7 and later; 2.6 has no such op.
 TEST_CASE("a kernel that only the yaml names is named") {
   const PrivateFolder folder;
   IndexContents contents;

@@ -92,7 +92,7 @@ TEST_CASE("what to try next has the options that were given", "[tree_output]") {
   options.why = options.times = true;
   CHECK_THAT(to_tree(report, options),
              Contains(same + " --why --times --all ") && Contains(same + " --times --format json"));
-  // What runs code or names a file is recommended to the one who typed it, and to nobody else.
+  // Options that run code or name a file are recommended only to the user who typed them.
   options = {};
   report.meta["options"] = {"--input", "torch.randn(2, 3), 'x'"};
   CHECK_THAT(to_tree(report, options), !Contains("try  "));

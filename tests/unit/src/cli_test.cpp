@@ -17,7 +17,7 @@ using namespace optrace;
 
 namespace {
 
-/// Sets or removes a variable for as long as it lives.
+/// Sets or removes an environment variable, and restores it when destroyed.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

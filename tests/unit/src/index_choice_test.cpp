@@ -18,7 +18,7 @@ using namespace optrace;
 
 namespace {
 
-/// Sets or removes a variable for as long as it lives.
+/// Sets or removes an environment variable, and restores it when destroyed.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -55,7 +55,7 @@ TEST_CASE("the torch of an interpreter is found by its files", "[index_choice]")
   const auto installed = folder.path() / "installed";
   write(installed / "bin/python3.11", "");
   write(installed / "lib/python3.11/site-packages/torch/version.py", kVersion);
-  // Another Python's, below the same prefix.
+  // Belongs to another Python below the same prefix.
   write(installed / "lib/python3.12/site-packages/torch/version.py", "__version__ = '9.9.9'\n");
   std::filesystem::create_symlink("python3.11", installed / "bin/python3");
 
@@ -130,7 +130,7 @@ TEST_CASE("the index for the torch at hand, and what is said where none is exact
   const auto file = folder.path() / "lib/python3.11/site-packages/torch/version.py";
   std::filesystem::create_directories(folder.path() / "indexes");
   IndexContents contents;
-  // Newer than what comes with optrace, so that it is the nearest.
+  // Newer than the index that comes with optrace, so that it is the nearest.
   contents.meta = {{"torch_version", "7.1.0"}, {"git_version", std::string(40, 'b')}};
   write_index(contents, folder.path() / "indexes/torch-7.1.0.index");
 

@@ -53,7 +53,7 @@ using IntFunction = int(int);
 using LongFunction = long(long);
 using VoidFunction = void();
 
-// The library of functions that are known byte by byte.
+// The library of functions whose bytes are known (tests/agent/probe_targets.cpp).
 struct Targets {
   void* library = open_library(OPTRACE_PROBE_TARGETS);
   IntFunction* plain = symbol<IntFunction>(library, "target_plain");
@@ -93,7 +93,7 @@ plan::Fixup relative(const void* target, std::uint16_t offset, std::uint8_t adde
   return {as_number(target), offset, plan::FixupKind::relative32, addend, 0};
 }
 
-// All targets, in the order of their addresses, displaced as the planner would.
+// Returns a plan with all targets, sorted by address and displaced as by the planner.
 PlanBuilder all_targets() {
   const Targets& t = targets();
   PlanBuilder builder(as_pointer(t.plain));
@@ -122,7 +122,7 @@ PlanBuilder all_targets() {
   return builder;
 }
 
-// The bytes of all executable segments of the module that holds `address`.
+// Returns the bytes of all executable segments of the module that contains `address`.
 std::string text_of(const void* address) {
   struct Search {
     std::uint64_t address;
@@ -163,7 +163,7 @@ std::string write_recording() {
   return bytes;
 }
 
-// Takes out whatever a test has placed, also when the test fails.
+// Stops recording and removes all probes when destroyed, so also if a test fails.
 struct ProbesGoAtTheEnd {
   ~ProbesGoAtTheEnd() {
     agent().stop();
@@ -184,7 +184,7 @@ class PlanFile {
   std::filesystem::path path_;
 };
 
-// Calls every target once and checks that it still does what it did.
+// Calls every target once (branch_first twice) and checks its result.
 void call_all_targets() {
   const Targets& t = targets();
   CHECK(t.plain(1) == 2);
@@ -201,7 +201,7 @@ void call_all_targets() {
   t.one_byte();
 }
 
-// Indexes into all_targets(), in the order in which call_all_targets enters them.
+// Returns indexes into all_targets(), in the order of the entries in call_all_targets().
 std::vector<std::uint32_t> entries_of_all_targets() {
   std::vector<std::uint32_t> expected{0, 1, 2, 3, 4, 0, 5, 0, 6, 6, 7};
   expected.insert(expected.end(), 10, 8);
@@ -250,7 +250,7 @@ TEST_CASE("both kinds of probe record every entry and change nothing else") {
   CHECK(agent().place(file.path(), 0) == -EEXIST);
   CHECK(text_of(as_pointer(targets().plain)) != text_before);
 
-  call_all_targets();  // Not recording: nothing of this may show.
+  call_all_targets();  // Must not be recorded.
   REQUIRE(agent().start() == 0);
   CHECK(agent().start() == -EALREADY);
   CHECK(agent().write(1) == -EBUSY);
@@ -279,10 +279,10 @@ TEST_CASE("both kinds of probe record every entry and change nothing else") {
     CHECK(events[i].line == 0);
     CHECK((i == 0 || events[i].ticks >= events[i - 1].ticks));
   }
-  // target_call_first calls target_plain: its return address is behind its own call.
+  // target_call_first calls target_plain: the return address is after the original call.
   CHECK(events[5].return_address == as_number(as_pointer(targets().call_first)) + 5);
   CHECK(events[5].stack_pointer == events[4].stack_pointer - 8);
-  // target_jump_first jumps: same slot, same return address.
+  // target_jump_first makes a tail call: same slot, same return address.
   CHECK(events[7].return_address == events[6].return_address);
   CHECK(events[7].stack_pointer == events[6].stack_pointer);
 
@@ -306,7 +306,7 @@ TEST_CASE("a probe preserves every register, the red zone and the flags") {
   if (recording) {
     REQUIRE(agent().start() == 0);
   }
-  // CF PF AF ZF SF OF in every combination, often enough to pass through several chunks.
+  // Every combination of CF PF AF ZF SF OF, often enough to fill several chunks.
   for (int round = 0; round < 100; ++round) {
     for (unsigned long flags = 0; flags < 64; ++flags) {
       const unsigned long value = 0x202 | (flags & 1) | (flags & 2) << 1 | (flags & 4) << 2 |
@@ -360,7 +360,7 @@ TEST_CASE("the initial stack is the live one") {
   REQUIRE(raw.threads.size() == 1);
   const auto& frames = raw.threads[0].initial;
   REQUIRE(frames.size() > 3);
-  // Innermost is this test's own function, which the agent's caller is.
+  // The innermost frame is this test's function, which calls the agent.
   Dl_info info{};
   REQUIRE(dladdr(reinterpret_cast<void*>(frames[0].instruction), &info) != 0);
   CHECK(std::string(info.dli_fname).find("unit_tests") != std::string::npos);
@@ -400,7 +400,7 @@ TEST_CASE("64 threads record each its own events, also those that have ended") {
   for (const auto& thread : raw.threads) {
     CHECK(thread.header.lost == 0);
     if (thread.events.empty()) {
-      continue;  // The one that started the recording.
+      continue;  // The thread that started the recording.
     }
     REQUIRE(thread.events.size() == static_cast<std::size_t>(calls) * 2);
     ++full;
@@ -416,7 +416,7 @@ TEST_CASE("int3s become jumps once no other thread can be in their way") {
   const ProbesGoAtTheEnd guard;
   const std::string text_before = text_of(as_pointer(targets().plain));
   const PlanFile file(all_targets());
-  // 0 calls over and over, 1 does so with a system call now and then, 2 blocks SIGTRAP and sleeps.
+  // The other thread: 0 calls without pause, 1 sleeps between calls, 2 blocks SIGTRAP and sleeps.
   const auto kind = GENERATE(0, 1, 2);
   std::atomic<bool> over = false;
   std::atomic<bool> ready = false;
@@ -444,7 +444,7 @@ TEST_CASE("int3s become jumps once no other thread can be in their way") {
   over = true;
   other.join();
   CHECK(placed == (kind == 2 ? -EPERM : 11));
-  if (kind == 0) CHECK(counters.jumps == 0);  // It is never seen anywhere.
+  if (kind == 0) CHECK(counters.jumps == 0);  // The thread is never seen at a safe place.
   if (kind == 1) CHECK(counters.jumps > 5);
   CHECK(wrong == 0);
   CHECK(text_of(as_pointer(targets().plain)) == text_before);
@@ -646,7 +646,7 @@ void on_step(int, siginfo_t*, void*) {
   }
 }
 
-// Runs target_plain one instruction at a time: SIGTRAP comes after each.
+// Single-steps target_plain: SIGTRAP is raised after each instruction.
 void step_through_plain() {
   auto* const plain = targets().plain;
   asm volatile(
@@ -675,8 +675,8 @@ TEST_CASE("a handler may enter a probed function between any two instructions of
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
-  // With a handler after each instruction, a probe never gets a slot from its chunk, since the
-  // handler is always there first: it tries until the chunk is full, so few calls do.
+  // If the handler makes a call after every instruction, it always takes the slot that the probe is
+  // about to take. The probe retries until the chunk is full, so a few calls suffice.
   steps_per_call = GENERATE(1U, 11U, 13U);
   CAPTURE(steps_per_call);
   const std::uint64_t calls = steps_per_call == 1 ? 5 : 500;
@@ -696,7 +696,7 @@ TEST_CASE("a handler may enter a probed function between any two instructions of
 
 namespace {
 
-std::uint64_t late_step = 0;  // At this one the thread waits.
+std::uint64_t late_step = 0;  // The step at which the thread waits.
 std::atomic<bool> late_waits = false;
 std::atomic<bool> late_goes_on = false;
 
@@ -709,7 +709,7 @@ void on_step_before_late_event(int, siginfo_t*, void*) {
 }  // namespace
 
 TEST_CASE("an event may come while the recording is written") {
-  constexpr std::uint64_t kCalls = 1500;  // The slot of the last is read after a write.
+  constexpr std::uint64_t kCalls = 1500;  // Enough that the last slot is read after a write.
   constexpr int kPipeSize = 4096;
   struct sigaction stepping{};
   struct sigaction before{};
@@ -742,7 +742,7 @@ TEST_CASE("an event may come while the recording is written") {
       written = agent().write(ends[1]);
       ::close(ends[1]);
     });
-    // The events have been counted when anything is written.
+    // The events are counted before anything is written.
     int waiting = 0;
     while (waiting < kPipeSize) ::ioctl(ends[0], FIONREAD, &waiting);
     late_goes_on = true;
@@ -776,7 +776,7 @@ void on_foreign_trap(int, siginfo_t* information, void*) {
   foreign_traps += information != nullptr ? 1 : 0;
 }
 
-// The status of a child that runs `act` with probes placed as int3.
+// Returns the wait status of a child that runs `act` with probes placed as int3.
 template <typename Act>
 int status_of_child(void (*handler)(int), Act act) {
   const PlanFile file(all_targets());
@@ -831,7 +831,7 @@ TEST_CASE("a trap that is not ours goes to whoever had SIGTRAP before") {
 
 namespace {
 
-// Reserves all free address space within `reach` bytes of `around` while it lives.
+// Reserves all free address space within `reach` bytes of `around` until destroyed.
 class NoRoom {
  public:
   NoRoom(std::uint64_t around, std::uint64_t reach) {
@@ -878,7 +878,8 @@ TEST_CASE("without room near the module, all are int3 but those whose code refer
   const ProbesGoAtTheEnd guard;
   const PlanBuilder builder = all_targets();
   const PlanFile file(builder);
-  // Whole pages, and the pages that libc may map meanwhile stay outside of what is looked at.
+  // Reserves whole pages, and more than the agent's reach: no page that libc maps meanwhile is in
+  // reach.
   const std::uint64_t around = as_number(as_pointer(targets().plain)) & ~std::uint64_t{4095};
   {
     const NoRoom reserved(around, 0x8800'0000);
@@ -892,7 +893,8 @@ TEST_CASE("without room near the module, all are int3 but those whose code refer
   const std::string bytes = write_recording();
   const RawRecording raw(bytes);
   std::vector<std::uint32_t> expected = entries_of_all_targets();
-  // rip_relative, immediate, call_first and branch_first: to data, or by a call or branch inside.
+  // The code of rip_relative and immediate refers to data; call_first contains a call and
+  // branch_first a branch into the module.
   std::erase_if(expected,
                 [](std::uint32_t id) { return id == 2 || id == 3 || id == 4 || id == 6; });
   CHECK(ids_of(raw) == expected);
@@ -917,7 +919,7 @@ TEST_CASE("a probe is placed only where the module holds what the plan says") {
   CHECK(counters.jumps == 1);
   CHECK(counters.traps == 1);
   call_all_targets();
-  // A second plan over the first finds changed bytes.
+  // A second plan for the same function finds changed bytes.
   PlanBuilder again(as_pointer(t.plain));
   again.add(as_pointer(t.nothing), plan::Patch::jump, 5, {0x90, 0x90, 0x90, 0x90, 0x90});
   std::fill(again.probes[0].original, again.probes[0].original + 5, std::uint8_t{0x90});
@@ -999,7 +1001,7 @@ TEST_CASE("the plan reader survives any bytes") {
       continue;
     }
     ++accepted;
-    // Everything that the agent would touch lies inside, so that a sanitizer has its say.
+    // Reads everything that the agent would read, so that a sanitizer checks the bounds.
     std::uint64_t sum = 0;
     for (std::uint32_t p = 0; p < view.header->probe_count; ++p) {
       const plan::Probe& probe = view.probes[p];
@@ -1028,7 +1030,7 @@ TEST_CASE("a probed library stays loaded until its probes are out") {
   void* const library = open_library(copy.c_str());
   auto* const plain = symbol<IntFunction>(library, "target_plain");
   REQUIRE(plain != targets().plain);
-  // Same build-id as the library that is loaded already: the path tells them apart.
+  // The build-id is that of the library that is loaded already; only the paths differ.
   PlanBuilder builder(as_pointer(plain));
   builder.add_plain(as_pointer(plain), 5);
   const PlanFile file(builder);
@@ -1050,7 +1052,7 @@ TEST_CASE("somebody else's patch over ours is left alone and counted") {
   PlanBuilder builder(as_pointer(t.nothing));
   builder.add_plain(as_pointer(t.nothing), 5);
   const PlanFile file(builder);
-  const pid_t child = fork();  // What is left behind stays for good.
+  const pid_t child = fork();  // In a child: the patch is never removed.
   if (child == 0) {
     bool good = agent().place(file.path(), 1) == 1;
     auto* const entry = reinterpret_cast<std::uint8_t*>(t.nothing);
@@ -1098,7 +1100,7 @@ TEST_CASE("500 rounds of placing, recording and removing leave nothing behind") 
   const ProbesGoAtTheEnd guard;
   std::atomic<bool> over = false;
   std::thread other;
-  if (another_thread) {  // Then slots can't be freed and must serve again.
+  if (another_thread) {  // Slots can't be freed then, and must be reused.
     other = std::thread([&over] {
       while (!over) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -1108,7 +1110,7 @@ TEST_CASE("500 rounds of placing, recording and removing leave nothing behind") 
   const PlanFile file(all_targets());
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   Footprint before;
-  const int rounds = another_thread ? 100 : 500;  // Removing waits for other threads' traps.
+  const int rounds = another_thread ? 100 : 500;  // Removal waits for traps of other threads.
   for (int i = 0; i < rounds; ++i) {
     REQUIRE(agent().place(file.path(), i % 2) == 11);
     REQUIRE(agent().start() == 0);
@@ -1134,7 +1136,7 @@ namespace {
 
 constexpr std::uint64_t kRegionSize = 4ULL << 20;
 
-// Recordings go into a region for as long as one lives.
+// A shared region. Recordings go into it until it is destroyed.
 class SharedRegion {
  public:
   explicit SharedRegion(std::uint64_t size = kRegionSize)
@@ -1208,14 +1210,14 @@ TEST_CASE("a shared region holds what a recording of the agent's own does") {
   CHECK(reader.header().recording == 0);
   CHECK(reader.header().stop_ticks > reader.header().start_ticks);
   CHECK(agent().write(1) == -ENODATA);
-  // The next region gets the record too, without being told again.
+  // The next region gets the record too, without another call of keep_record().
   SharedRegion next;
   REQUIRE(agent().start() == 0);
   REQUIRE(agent().stop() == 0);
   next.reader().drain();
   CHECK(next.reader().op_records().at(3) == record);
   CHECK(next.reader().threads().empty());
-  // Until all that was placed is taken out again.
+  // This ends when all probes are removed.
   REQUIRE(agent().remove() == 0);
   SharedRegion last;
   REQUIRE(agent().start() == 0);
@@ -1237,7 +1239,7 @@ TEST_CASE("threads that outrun the reader wait for it and lose nothing") {
     }
   });
   REQUIRE(agent().start() == 0);
-  constexpr int kThreads = 64;  // More than chunks; those of the ended are taken over.
+  constexpr int kThreads = 64;  // More than chunks; chunks of ended threads are reused.
   constexpr int kCalls = 5000;
   for (int batch = 0; batch < 8; ++batch) {
     std::vector<std::thread> threads;
@@ -1278,7 +1280,7 @@ TEST_CASE("a reader that died does not stop the program, and what is lost is cou
     targets().plain(1);
   }
   CHECK(agent().counters().lost == kCalls - kRoom);
-  // It lives again, and so does recording.
+  // When the reader continues, recording does too.
   RegionReader& reader = shared.reader();
   reader.drain();
   CHECK(reader.header().lost == kCalls - kRoom);
@@ -1286,7 +1288,7 @@ TEST_CASE("a reader that died does not stop the program, and what is lost is cou
   REQUIRE(agent().stop() == 0);
   reader.drain();
   CHECK(reader.header().lost == 0);
-  CHECK(reader.lost() == kCalls - kRoom);  // Now said in the thread's own chunk.
+  CHECK(reader.lost() == kCalls - kRoom);  // Now in the header of the thread's chunk.
   CHECK(reader.threads().begin()->second.events.size() == kRoom + 1);
 }
 
@@ -1380,7 +1382,7 @@ TEST_CASE("exceptions, alarms and deep recursion pass through probes that a read
   sigset_t alarms;
   sigemptyset(&alarms);
   sigaddset(&alarms, SIGALRM);
-  pthread_sigmask(SIG_BLOCK, &alarms, nullptr);  // A reader that hits probes waits for itself.
+  pthread_sigmask(SIG_BLOCK, &alarms, nullptr);  // A reader that hit probes would wait for itself.
   std::thread reading([&] {
     while (!over) {
       shared.reader().drain();
@@ -1441,7 +1443,7 @@ TEST_CASE("whatever the reader writes, the program does not notice") {
     };
     while (!over) {
       for (int i = 0; i < 200; ++i) {
-        put(words[random() % (sizeof(header) / sizeof(*words))]);  // The agent's own too.
+        put(words[random() % (sizeof(header) / sizeof(*words))]);  // Also the agent's own fields.
         put(reader.hostile_chunk(static_cast<std::uint32_t>(random() % 11)).state);
       }
       for (std::uint32_t i = 0; i < 11; ++i) {
@@ -1519,7 +1521,7 @@ TEST_CASE("callers without a probe are recorded with what they call, up to the n
   REQUIRE(agent().callers(1) == 0);
   REQUIRE(agent().start() == 0);
   CHECK(agent().callers(0) == -EBUSY);
-  // Two frames that are this test's own, the inner one with a frame pointer and a stack of its own.
+  // Two frames of this test. The inner one has a frame pointer and a variable-size stack frame.
   std::uint64_t here = 0;
   const auto inner = [&here](int size) __attribute__((noinline)) {
     auto* const room =
@@ -1541,7 +1543,7 @@ TEST_CASE("callers without a probe are recorded with what they call, up to the n
     if (!recording::is_caller(events[i].id)) entries.push_back(i);
   }
   REQUIRE(entries.size() == 2);
-  REQUIRE(entries[0] >= 3);  // The test itself is called by somebody, too.
+  REQUIRE(entries[0] >= 3);  // The callers of the test are recorded too.
   for (const std::size_t entry : entries) {
     const recording::Event& called = events[entry];
     const recording::Event& first = events[entry - 1];
@@ -1552,7 +1554,7 @@ TEST_CASE("callers without a probe are recorded with what they call, up to the n
     CHECK(first.stack_pointer < second.stack_pointer);
     CHECK(first.return_address == here);
   }
-  // main's caller is where the process begins.
+  // The caller of main is the start of the process.
   CHECK(events[0].return_address == 0);
 }
 
@@ -1560,7 +1562,7 @@ TEST_CASE("without Python in the process, Python events are refused") {
   CHECK(agent().python(1) == -ENOSYS);
 }
 
-// Run by the next test in a process of its own, where no recording has been started.
+// The next test runs this one in a separate process, in which no recording has been started.
 TEST_CASE("limited buffers", "[.limited-buffers]") {
   auto* const limit = symbol<decltype(optrace_agent_limit)>(agent().library, "optrace_agent_limit");
   const ProbesGoAtTheEnd guard;
@@ -1581,7 +1583,7 @@ TEST_CASE("limited buffers", "[.limited-buffers]") {
   REQUIRE(raw.threads.size() == 2);
   CHECK(raw.threads[0].events.size() == 2UL * 2047);
   CHECK(raw.threads[0].header.lost == kCalls - 2UL * 2047);
-  CHECK(raw.threads[1].header.id == 0);  // It never got a chunk to put its number into.
+  CHECK(raw.threads[1].header.id == 0);  // It never got a chunk to store its id in.
   CHECK(raw.threads[1].header.lost == 1);
   // The next recording begins with empty buffers.
   REQUIRE(agent().start() == 0);

@@ -46,7 +46,8 @@ namespace {
 
 constexpr uid_t kNobody = 65534;
 
-/// Both sentences of what inspect_attach_target says against `process`, the status before them.
+/// Returns the exit status, message and remedy of the error that inspect_attach_target() throws for
+/// `process`.
 std::string refusal(pid_t process) {
   try {
     inspect_attach_target(process);
@@ -73,7 +74,7 @@ bool has_mapped(pid_t process, const std::string& path) {
   return maps.text.find(path) != std::string::npos;
 }
 
-/// A program that sleeps with these libraries in it.
+/// Starts a program that sleeps, with these libraries preloaded, and waits until they are mapped.
 ChildProcess sleep_with(const std::vector<std::filesystem::path>& libraries,
                         const std::string& program = "sleep") {
   std::string preload;
@@ -86,7 +87,7 @@ ChildProcess sleep_with(const std::vector<std::filesystem::path>& libraries,
   return child;
 }
 
-/// What optrace looks for in a Python, and no more.
+/// Builds a library with only the symbols that optrace looks for in a Python.
 std::filesystem::path build_python(const std::filesystem::path& folder, const std::string& version,
                                    const std::string& more = "") {
   return build_library(
@@ -114,7 +115,7 @@ std::filesystem::path build_torch(const std::filesystem::path& folder, const std
   return built;
 }
 
-/// A process that does `life` and then sleeps until it is killed.
+/// A forked process that runs `life` and then sleeps until it is killed.
 class Forked {
  public:
   explicit Forked(const std::function<void()>& life) : ready_(), process_(-1) {
@@ -144,8 +145,8 @@ class Forked {
   pid_t process_;
 };
 
-/// What `question` answers in a process of its own, after it has made itself `weaker`. "" where it
-/// can't.
+/// Returns the result of `question` in a forked process that has dropped rights with `weaker`; ""
+/// if `weaker` fails.
 std::string asked_by(const std::function<bool()>& weaker,
                      const std::function<std::string()>& question) {
   std::array<int, 2> answer{};
@@ -184,7 +185,7 @@ bool drop_capabilities() {
   return ::syscall(SYS_capset, &header, none.data()) == 0;
 }
 
-/// ptrace answers EPERM from now on.
+/// Makes ptrace fail with EPERM from now on. Returns false if that is impossible.
 bool forbid_ptrace() {
   std::array<sock_filter, 4> program{{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -197,14 +198,14 @@ bool forbid_ptrace() {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-/// True, and said, for one who may not change users.
+/// Returns true, and prints a warning, if this process may not change its user.
 bool not_root() {
   if (::geteuid() == 0) return false;
   WARN("cannot run here: changing to another user takes root");
   return true;
 }
 
-/// A 32-bit program that waits for ever, as the 84 bytes of its headers and its code.
+/// Returns a 32-bit program that waits forever: the 84 bytes of its headers and its code.
 std::string program_of_32_bits(std::uint16_t machine) {
   constexpr std::uint32_t kAddress = 0x08048000;
   constexpr std::array<unsigned char, 9> kCode{0xB8, 29, 0, 0, 0, 0xCD, 0x80, 0xEB, 0xF7};  // pause
@@ -239,7 +240,8 @@ std::filesystem::path executable_copy(const std::filesystem::path& to, const std
   return to;
 }
 
-/// May attach: nothing of what explain_refusal knows is in the way.
+/// Returns rights with which attaching is allowed: no reason that explain_refusal() reports
+/// applies.
 TracingRights good_rights() {
   TracingRights rights;
   rights.ours.process = 100;
@@ -330,7 +332,7 @@ TEST_CASE("a running Python's functions are found where it has them itself") {
   const char* python = std::getenv("OPTRACE_TEST_PYTHON");
   const PrivateFolder folder;
   const auto torch = build_torch(folder.path(), "2.6.0+cu124");
-  std::vector<std::string> pythons{"/usr/bin/python3"};  // Debian's is the executable itself.
+  std::vector<std::string> pythons{"/usr/bin/python3"};  // Debian's has them in the executable.
   if (python != nullptr) pythons.emplace_back(python);
   for (const std::string& program : pythons) {
     INFO(program);
@@ -513,7 +515,7 @@ TEST_CASE("a Python that was replaced or changed since it started is refused") {
   const ChildProcess child = sleep_with({python, torch});
   CHECK(refusal(child.id()) == "nothing against it");
 
-  // As an upgrade does it: another file of that name.
+  // As in an upgrade: another file gets the name.
   std::filesystem::remove(python);
   CHECK_THAT(refusal(child.id()), StartsWith("2: ") && Contains("removed or replaced"));
   write_bytes(python, bytes);
@@ -622,7 +624,7 @@ TEST_CASE("who may not trace is told why") {
   if (not_root()) return;
   const auto as_nobody = [] { return become(kNobody, kNobody); };
   const auto nobody = [] {
-    // As a program that is started: what changes its user is not dumpable.
+    // A started program is dumpable, but a process that changes its user is not.
     if (!become(kNobody, kNobody) || ::prctl(PR_SET_DUMPABLE, 1) != 0) ::_exit(1);
   };
   SECTION("another user's") {
@@ -706,7 +708,7 @@ TEST_CASE("each reason for a refusal is told from the others") {
   CHECK_THAT(says(), Contains("ptrace_scope is 3") && Contains("next boot"));
   rights.ours.effective = std::uint64_t{1} << CAP_SYS_PTRACE;
   CHECK_THAT(says(), Contains("ptrace_scope is 3"));
-  rights.yama = 1;  // The capability lifts it.
+  rights.yama = 1;  // The capability overrides it.
   CHECK_THAT(says(), Contains("though we have CAP_SYS_PTRACE") && !Contains("Yama"));
   rights.target.seccomp = 2;
   CHECK_THAT(says(), Contains("The target runs under a seccomp filter of its own"));

@@ -1,4 +1,5 @@
-// What is compiled for a torch: what it depends on, whom it may come from, and what it may cost.
+// Libraries that are compiled for a torch: their inputs, the owners that are trusted, and the
+// limits of the compiler.
 #include "tracer/runtime_build/built_for_torch.h"
 
 #include <catch2/catch.hpp>
@@ -15,7 +16,7 @@ namespace {
 
 using test::write_bytes;
 
-/// site-packages with one header, a source that includes it, and a cache.
+/// Two site-packages folders, one with a header; a source that includes the header; and a cache.
 struct Packages {
   Packages() {
     for (const char* const name : {"site/torch/include", "other/torch/include", "cache", "source"})
@@ -46,7 +47,7 @@ TEST_CASE("a library is used again while all that it was built from is the same"
   REQUIRE(built.path == packages.folder.path() / "cache/libask.so");
   CHECK(kept_library(packages.place()) == built.path);
 
-  // The headers are what counts, not when or where they were written.
+  // Only the contents of the headers matter, not their time or place.
   const std::string text = test::read_bytes(packages.header("site"));
   write_bytes(packages.header("site"), text);
   CHECK(kept_library(packages.place()));
@@ -59,7 +60,7 @@ TEST_CASE("a library is used again while all that it was built from is the same"
   CHECK_FALSE(kept_library(packages.place("other")));
   CHECK(kept_library(packages.place()));
 
-  // The source and the compiler are among them.
+  // The source and the compiler are among the inputs.
   const std::string list = test::read_bytes(inputs_path(built.path));
   CHECK(list.find(std::filesystem::canonical(packages.place().compiler).string()) !=
         std::string::npos);
@@ -67,13 +68,13 @@ TEST_CASE("a library is used again while all that it was built from is the same"
   write_bytes(packages.source(), "int ask() { return 3; }\n");
   CHECK_FALSE(kept_library(packages.place()));
 
-  // Another one in its place is not what the list is for.
+  // The list of inputs does not apply to another library in its place.
   write_bytes(packages.source(), "#include <torch.h>\nint ask() { return answer(); }\n");
   REQUIRE(kept_library(packages.place()));
   write_bytes(built.path, "another");
   CHECK_FALSE(kept_library(packages.place()));
 
-  // A list that says nothing, or too little, is none.
+  // An empty or truncated list is not accepted.
   for (const std::size_t size : {std::size_t{0}, std::size_t{5}, list.find('\n') + 1}) {
     write_bytes(inputs_path(built.path), list.substr(0, size));
     CHECK_FALSE(kept_library(packages.place()));
@@ -104,7 +105,7 @@ TEST_CASE("what others can change leaves nothing in the cache") {
   }
   REQUIRE(::chown(torch.c_str(), 65534, 0) == 0);
   CHECK(distrust_of(packages.header("site")) == torch.string() + " belongs to another user");
-  // A link to it is judged by where it leads.
+  // A symbolic link is judged by its target.
   const auto link = packages.folder.path() / "link.h";
   std::filesystem::create_symlink(packages.header("site"), link);
   CHECK(distrust_of(link) == distrust_of(packages.header("site")));
@@ -116,7 +117,7 @@ TEST_CASE("a compiler runs with limits") {
     const auto failure = run_build_steps({{"sh", "-c", script}}, 1, folder.path());
     return failure ? failure->said : std::string();
   };
-  // Seconds of processor time, kB of memory, blocks of 512 bytes of output.
+  // Units: seconds of processor time, kB of memory, 512-byte blocks of output.
   CHECK(said("echo \"error: $(ulimit -t) $(ulimit -v) $(ulimit -f) $(ulimit -c)\"; exit 1") ==
         "error: 300 8388608 1048576 0");
   CHECK_THAT(said("exec head -c 600000000 /dev/zero > large"), Catch::Contains("SIGXFSZ"));

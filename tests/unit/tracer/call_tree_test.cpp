@@ -16,7 +16,7 @@ using optrace::TraceBuilder;
 
 namespace {
 
-// The names from a node to its root as a reader sees them, innermost first.
+// Returns the names on the displayed path from an event's node to its root, innermost first.
 std::string shown(const Trace& trace, const CallTree& tree, std::uint32_t event) {
   std::string text;
   for (std::uint32_t node = tree.node_of_event(event); node != kNone;
@@ -42,7 +42,7 @@ TEST_CASE("a callee hangs under the live frame of the function that holds its re
   const auto first = t.enter(a, kNone, 1000);
   const auto second = t.enter(b, a, 900);
   const auto third = t.enter(c, b, 800);
-  const auto fourth = t.enter(c, a, 890);  // Deeper than b's slot: only the caller tells b ended.
+  const auto fourth = t.enter(c, a, 890);  // Below b's slot: only the caller shows that b ended.
   const CallTree tree = tree_of(t);
   CHECK(tree.parent_event(first) == kNone);
   CHECK(tree.parent_event(second) == first);
@@ -69,7 +69,7 @@ TEST_CASE("an exception that leaves several frames at once leaves none of them a
   const auto outer = t.enter(a, kNone, 1000);
   t.enter(b, a, 900);
   t.enter(c, b, 880);
-  const auto handler = t.enter(d, a, 700);  // a's handler calls with much pushed
+  const auto handler = t.enter(d, a, 700);  // a's handler calls, with much pushed
   const auto inner = t.enter(c, d, 600);
   const CallTree tree = tree_of(t);
   CHECK(tree.parent_event(handler) == outer);
@@ -163,9 +163,9 @@ TEST_CASE("recursion: the distance of the return slots tells the activations apa
   TraceBuilder t;
   const auto f = t.function("f"), g = t.function("g");
   const auto outer = t.enter(f, kNone, 1000);
-  const auto learn = t.enter(g, f, 960, 1);  // f's slot - 40, while f is live once
-  const auto inner = t.enter(f, f, 970, 2);  // f calls itself at a shallower place, and returns
-  const auto from_outer = t.enter(g, f, 960, 1);  // 40 below the outer one
+  const auto learn = t.enter(g, f, 960, 1);       // 40 below f's slot, with one f live.
+  const auto inner = t.enter(f, f, 970, 2);       // f calls itself with less pushed, and returns.
+  const auto from_outer = t.enter(g, f, 960, 1);  // 40 below the outer f.
   const auto again = t.enter(f, f, 970, 2);
   const auto from_inner = t.enter(g, f, 930, 1);
   const CallTree tree = tree_of(t);
@@ -260,12 +260,12 @@ TEST_CASE("Python from 3.11 on runs many calls in one evaluation loop", "[call_t
   const auto in_inner = t.enter(binding, loop, 1890);
   t.python_event(EventKind::python_return, inner, 1900);
   const auto in_outer = t.enter(binding, loop, 1890);
-  t.enter(slot, loop, 1895);  // C code calls Python: a loop of its own
+  t.enter(slot, loop, 1895);  // C code calls Python, which starts another loop.
   t.enter(loop, slot, 1800);
   const auto nested = t.python_event(EventKind::python_call, method, 1700, 3);
   const auto in_method = t.enter(binding, loop, 1690);
   t.python_event(EventKind::python_return, method, 1700);
-  const auto last = t.python_event(EventKind::python_call, inner, 1600, 4);  // back in the first
+  const auto last = t.python_event(EventKind::python_call, inner, 1600, 4);  // In the first loop.
   const auto in_last = t.enter(binding, loop, 1890);
 
   const CallTree tree = tree_of(t);
@@ -295,10 +295,10 @@ TEST_CASE("a position gives a line to what Python calls unasked", "[call_tree]")
   const auto first = t.enter(add, loop, 1890);
   t.python_event(EventKind::python_position, outer, 0, 6);
   t.enter(dealloc, loop, 1890);
-  // The loop has gone on, so what it called has ended, whoever calls now.
+  // The loop has moved on, so its callee has ended, whatever the caller of the next function is.
   t.python_event(EventKind::python_position, outer, 0, 7);
   const auto second = t.enter(add, unprobed, 1800);
-  // All operators are called from one place, and some end in a jump through a register.
+  // All operators are called from the same instruction, and some end in an indirect jump.
   t.trace.functions[slot].jumps_indirectly = true;
   t.python_event(EventKind::python_position, outer, 0, 10);
   t.enter(slot, loop, 1890);
@@ -306,12 +306,12 @@ TEST_CASE("a position gives a line to what Python calls unasked", "[call_tree]")
   const auto fourth = t.enter(other_slot, loop, 1890);
   t.python_event(EventKind::python_position, outer, 0, 8);
   const auto call = t.python_event(EventKind::python_call, inner, 1900);
-  t.python_event(EventKind::python_position, outer, 0, 9);  // Not of the innermost frame.
+  t.python_event(EventKind::python_position, outer, 0, 9);  // Not the innermost frame.
   const auto nowhere = t.enter(add, loop, 1890);
   t.python_event(EventKind::python_position, inner, 0, 20);
   const auto third = t.enter(add, loop, 1890);
   t.python_event(EventKind::python_return, inner, 1900);
-  const auto again = t.enter(add, loop, 1890);  // Where the outer one was left.
+  const auto again = t.enter(add, loop, 1890);  // At the line of the call of `inner`.
 
   const CallTree tree = tree_of(t);
   const auto line = [&](std::uint32_t event) {

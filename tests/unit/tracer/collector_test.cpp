@@ -24,7 +24,7 @@ constexpr std::uint32_t kChunks = 4;
 constexpr std::uint64_t kArena = 64 * 1024;
 constexpr std::uint64_t kSize = r::kChunkSize + kArena + kChunks * r::kChunkSize;
 
-/// A region as an agent would have it, written by hand.
+/// A shared region, written by hand in place of an agent.
 class Region {
  public:
   Region() : file_(memfd_create("region", MFD_CLOEXEC)) {
@@ -96,7 +96,7 @@ class Region {
   void seal(std::uint32_t index) const {
     chunk(index).state = static_cast<std::uint32_t>(r::ChunkState::sealed);
   }
-  /// A call of a Python function at the given slot and time, or with `what` kNone its return.
+  /// Returns the event of a call of a Python function at the given slot and time.
   static r::Event call(std::uint32_t function, std::uint64_t slot, std::uint64_t ticks) {
     return {r::kPythonCall, 7, slot, function, ticks};
   }
@@ -127,7 +127,7 @@ TEST_CASE("a collector counts what chunks hold, and gives them back", "[collecto
   region.python_function("g");
   Collector collector(region.file(), session, {});
   std::uint64_t ticks = 2000;
-  // Far more than the region holds at once.
+  // Far more events than fit into the region.
   for (std::uint64_t round = 0; round < 20; ++round) {
     const auto index = static_cast<std::uint32_t>(round % kChunks);
     REQUIRE(region.chunk(index).state == static_cast<std::uint32_t>(r::ChunkState::free));
@@ -163,13 +163,13 @@ TEST_CASE("a chunk that is still written is read as far as it goes", "[collector
   Collector collector(region.file(), session, {});
   CHECK_FALSE(collector.drain());
   region.events(0)[0] = Region::call(0, 500, 2000);
-  region.events(0)[2] = Region::ends(0, 500, 2100);  // The one before is being written.
+  region.events(0)[2] = Region::ends(0, 500, 2100);  // The previous event is still being written.
   CHECK(collector.drain());
   CHECK(collector.progress().events == 1);
   region.events(0)[1] = Region::call(0, 400, 2050);
   CHECK(collector.drain());
   CHECK(collector.progress().events == 3);
-  region.events(0)[4] = Region::call(0, 300, 2200);  // Its thread died before it filled the third.
+  region.events(0)[4] = Region::call(0, 300, 2200);  // The thread died before it wrote event 3.
   collector.finish();
   const Trace trace = collector.take({});
   CHECK(calls_of(trace, "f") == 3);
@@ -214,7 +214,7 @@ TEST_CASE("a timeline keeps every event, of each thread in its order", "[collect
     REQUIRE(thread.events.size() == 10);
     for (std::size_t i = 1; i < 10; ++i) CHECK(thread.events[i].time > thread.events[i - 1].time);
   }
-  CHECK(trace.paths.size() == 20);  // Ten deep on each.
+  CHECK(trace.paths.size() == 20);  // Ten levels on each thread.
   CHECK_FALSE(trace.meta.contains("shortfalls"));
 }
 
@@ -277,7 +277,7 @@ TEST_CASE("what another process wrote into a region breaks nothing", "[collector
       }
       if (index % 2 == 0) region.seal(index);
     }
-    // One to eight words anywhere that matters: header, arena, chunk headers, events.
+    // Overwrites one to eight words of the header, the arena, the chunk headers and the events.
     for (std::size_t n = 1 + below(8); n > 0; --n) {
       const std::size_t places[] = {
           below(sizeof(r::RegionHeader) - r::kMaxPlanPathLength), r::kChunkSize + below(400),

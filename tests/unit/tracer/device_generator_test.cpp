@@ -47,7 +47,7 @@ TEST_CASE("functions and libraries belong to families") {
   CHECK(family_of_function("cublasSgemm_v2")->name == "cublas");
   CHECK(family_of_function("cusparseLtInit")->name == "cusparselt");
   CHECK(family_of_function("nvshmemx_mc_ptr")->name == "nvshmem");
-  // LAPACK's, and what has no family.
+  // A function of LAPACK, and other names without a family.
   CHECK(family_of_function("cungqr_") == nullptr);
   CHECK(family_of_function("custom") == nullptr);
   CHECK(family_of_function("cu") == nullptr);
@@ -66,7 +66,7 @@ TEST_CASE("a rule holds where the name and the prototype fit") {
     CHECK(create.behaviour == CallBehaviour::create);
     CHECK(create.filled == std::vector<std::size_t>{0});
     CHECK(decision("cublas", "cublasDestroy_v2", {handle}).behaviour == CallBehaviour::destroy);
-    // Fills two handles: that takes thought.
+    // A function that fills two handles fits no rule.
     CHECK(decision("cudnn", "cudnnCreateBoth",
                    {pointer("a", ValueKind::pointer), pointer("b", ValueKind::pointer)})
               .behaviour == CallBehaviour::unimplemented);
@@ -95,7 +95,7 @@ TEST_CASE("a rule holds where the name and the prototype fit") {
           CallBehaviour::unimplemented);
     CHECK(decision("cuda", "cuMemAlloc_v2", {pointer("p", ValueKind::integer)}).behaviour ==
           CallBehaviour::unimplemented);
-    // Another family's row, and another type of result.
+    // The row of another family, and another result type.
     CHECK(decision("nccl", "cublasCreate_v2", {pointer("h", ValueKind::pointer)}).behaviour ==
           CallBehaviour::unimplemented);
     CHECK(decision("cublas", "cublasCreate_v2", {pointer("h", ValueKind::pointer)}, "int")
@@ -106,7 +106,7 @@ TEST_CASE("a rule holds where the name and the prototype fit") {
   }
 }
 
-// A header like cuRAND's, what is generated from it, and a device that notes what it is told.
+// Uses a header like cuRAND's, the functions generated from it, and a device that notes its calls.
 TEST_CASE("generated functions do as their rules say") {
   const PrivateFolder folder;
   write_bytes(folder.path() / "curand.h", R"(
@@ -161,7 +161,7 @@ extern "C" const char* take() {
   return last.c_str();
 }
 )";
-  // In two files, as a hand-written function takes the place of a generated one.
+  // In a second file, since a hand-written function replaces the generated (weak) one.
   write_bytes(folder.path() / "device.cpp",
               "#include <curand.h>\n"
               "#include \"tracer/emulated_device/device/device.h\"\n" +
@@ -196,7 +196,7 @@ extern "C" const char* take() {
   CHECK(first != second);
   CHECK(create(nullptr, 100) == 999);
   CHECK(destroy(first) == 0);
-  CHECK(destroy(first) == 999);  // Not made any more.
+  CHECK(destroy(first) == 999);  // The handle is no longer valid.
   CHECK(destroy(&second) == 999);
   CHECK(std::string(take()).empty());
 

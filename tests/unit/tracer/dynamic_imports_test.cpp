@@ -16,7 +16,8 @@ using namespace optrace::test;
 
 namespace {
 
-/// A library that imports functions of two versions, one without, and a weak one.
+/// Builds a library that imports functions of two versions, functions without a version, and a weak
+/// one.
 std::filesystem::path build_importer(const std::filesystem::path& folder) {
   write_bytes(folder / "versions", "libcublas.so.12 { cublasOne; };\nOTHER { cublasTwo; };\n");
   const auto library = build_library(
@@ -91,7 +92,7 @@ TEST_CASE("a damaged library's imports are refused or read, never believed") {
   };
   for (std::size_t size = 1; size < whole.size(); size += 97) read(whole.substr(0, size));
   CHECK(refused > 0);
-  // Most of what is read lies at the start: headers, symbols, versions, names.
+  // Most of the data that is read is at the start: headers, symbols, versions, names.
   std::mt19937 random(6);
   const std::size_t start = std::min<std::size_t>(whole.size(), 2048);
   for (int round = 0; round < 3000; ++round) {

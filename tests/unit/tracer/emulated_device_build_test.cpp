@@ -15,7 +15,7 @@ using namespace optrace::test;
 
 namespace {
 
-/// An environment variable with another value for as long as the object lives.
+/// Sets an environment variable, and restores it when destroyed.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -37,7 +37,7 @@ class Variable {
   std::optional<std::string> before_;
 };
 
-/// site-packages with a torch that has no libraries, and nothing of CUDA anywhere else.
+/// A site-packages folder with a torch that has no libraries, and no CUDA anywhere else.
 class FakePackages {
  public:
   FakePackages()
@@ -108,7 +108,7 @@ TEST_CASE("headers of another CUDA are refused") {
   packages.version("cuda: Optional[str] = '12.4'\n");
   for (const char* const name : {"cuda.h", "cuda_runtime_api.h"})
     packages.header(name, "#define CUDART_VERSION  13020\n");
-  // Those that the emulated device's own sources include.
+  // The headers that the emulated device's own sources include.
   for (const char* const name :
        {"cudnn.h", "cublas_v2.h", "cublasLt.h", "cusolverDn.h", "cusparse.h", "cusparseLt.h",
         "cufft.h", "curand.h", "nccl.h", "cupti.h", "cufile.h", "nvshmem_host.h"})

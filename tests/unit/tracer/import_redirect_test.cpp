@@ -57,7 +57,7 @@ const std::array kAll{redirection("imported_double", replaced_double, &original_
                       redirection("importing_own", replaced_own, &original_own)};
 constexpr auto kCount = static_cast<std::uint32_t>(kAll.size());
 
-// The library under test, a copy of its own each time: nothing in it has been called yet.
+// The library under test. Each object loads a new copy, in which nothing has been called yet.
 class Importing {
  public:
   explicit Importing(const char* path) : folder_(), copy_(folder_.path() / "libimporting.so") {
@@ -92,7 +92,7 @@ class Importing {
            calls_through_table(4) == 1008;
   }
 
-  // What of the library's memory is writable, and what isn't.
+  // Returns the protections of the library's mappings, in address order.
   std::string protections() const {
     std::ifstream maps("/proc/self/maps");
     std::string line;
@@ -138,7 +138,7 @@ TEST_CASE("calls through a module's import tables go to the replacement, and bac
   const std::string protections = importing.protections();
   if (called_before) REQUIRE(importing.is_as_it_was());
   for (int round = 0; round < 3; ++round) {
-    // Two calls and the table's two; one's own; wherever the others are referred to besides.
+    // Two calls, the table's two entries, the library's own function, and any other references.
     CHECK(agent().redirect(one_module ? importing.inside : nullptr, kAll.data(), kCount) >= 5);
     CHECK(importing.is_redirected());
     CHECK(importing.protections() == protections);
@@ -168,7 +168,7 @@ TEST_CASE("one entry is redirected once, and again only to the same replacement"
   CHECK(agent().redirect(importing.inside, &other, 1) == -EEXIST);
   CHECK(original == nullptr);
   CHECK(importing.is_redirected());
-  // What is loaded later has its own entries; the function of its own is another one.
+  // A library that is loaded later has its own entries, and its own function is another one.
   const Importing later(OPTRACE_IMPORTING_AT_ONCE);
   CHECK(later.is_as_it_was());
   CHECK(agent().redirect(nullptr, kAll.data(), kCount) >= 4);
@@ -232,7 +232,7 @@ TEST_CASE("imports are redirected and restored while threads call through them")
 
 TEST_CASE("an entry that somebody else has changed since is left alone and counted") {
   const Importing importing(OPTRACE_IMPORTING_LAZILY);
-  const pid_t child = fork();  // What is left behind stays for good.
+  const pid_t child = fork();  // In a child: the entry is never restored.
   if (child == 0) {
     bool good = agent().redirect(importing.inside, kAll.data(), kCount) >= 5;
     importing.table[0] = another_double;

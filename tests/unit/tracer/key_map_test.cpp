@@ -23,7 +23,7 @@ TEST_CASE("a map of ids has what was put into it and not taken out", "[key_map]"
   map.erase(1);
   std::unordered_map<std::uint64_t, std::uint32_t> expected;
   std::mt19937_64 random(1);
-  // Addresses close to each other, of which many are searched from the same place.
+  // Addresses close to each other, so that many have the same hash.
   const auto some_key = [&] { return 0x7f00'0000'0000 + random() % 20'000 * 16; };
   for (std::uint32_t i = 0; i < 300'000; ++i) {
     const std::uint64_t key = some_key();

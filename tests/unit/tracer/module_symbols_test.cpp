@@ -293,7 +293,7 @@ TEST_CASE("a spoiled library gives an error or some functions, never a crash") {
   const auto below = [&](std::size_t limit) {
     return std::uniform_int_distribution<std::size_t>(0, limit - 1)(engine);
   };
-  // Headers, and the tables that are read: the sections of code and data hold nothing to misread.
+  // The regions to damage: the start of the file, the section headers and the sections.
   std::vector<std::pair<std::size_t, std::size_t>> regions = {{0, 1024}};
   Elf64_Ehdr header;
   std::memcpy(&header, whole.data(), sizeof header);

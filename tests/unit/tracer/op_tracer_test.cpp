@@ -18,7 +18,7 @@ using namespace optrace;
 
 namespace {
 
-/// A program of a few shell lines that takes the place of Python; descriptor 3 is the command's.
+/// A short shell script in place of Python. Its descriptor 3 is the socket to the command.
 class FakePython {
  public:
   explicit FakePython(const std::string& lines) {
@@ -30,7 +30,7 @@ class FakePython {
     std::filesystem::permissions(request_.python, std::filesystem::perms::owner_all);
   }
 
-  /// The error that tracing with it ends in; every fake ends in one.
+  /// Returns the error that tracing with this program throws. Every such program causes one.
   Error error() const {
     const InterruptGuard guard;
     try {

@@ -19,7 +19,7 @@ constexpr const char* kAddCall = "_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_R
 constexpr const char* kMulCall = "_ZN2at4_ops10mul_Tensor4callERKNS_6TensorES4_";
 constexpr const char* kLoop = "_PyEval_EvalFrameDefault";
 
-// `a > b > c ×2`, one line a path that has no other below it.
+// Returns a line such as `a > b > c x2` for each path that has no other below it.
 std::vector<std::string> leaves(const Trace& trace) {
   const auto name = [&](const TracePath& path) {
     switch (path.kind) {
@@ -78,7 +78,7 @@ TEST_CASE("a path that is taken again is counted, with its times", "[path_counte
   CHECK(leaves(t.trace) == Leaves{"a > b x3"});
   const TracePath& path = t.trace.paths[0];
   CHECK(path.calls == 3);
-  // Until something outside was recorded: 100, 200, and the last until the end of the recording.
+  // A call ends with the next event outside of it: 100, 200; the last with the recording: 10.
   CHECK(path.total_time == 100 + 200 + 10);
   CHECK(path.shortest_time == 10);
   CHECK(path.longest_time == 200);
@@ -87,8 +87,8 @@ TEST_CASE("a path that is taken again is counted, with its times", "[path_counte
 }
 
 TEST_CASE("what is remembered of a situation changes no path", "[path_counter]") {
-  // The same calls over and over, with recursion, tail calls and exceptions among them; each call's
-  // path must be what the rules alone make of it.
+  // Repeats calls, with recursion, tail calls and exceptions among them. The path of each call must
+  // be the one that the rules alone give.
   TraceBuilder t;
   std::vector<std::uint32_t> functions;
   for (const char* name : {"a", "b", "c", "d"}) functions.push_back(t.function(name));
@@ -127,7 +127,7 @@ TEST_CASE("what is remembered of a situation changes no path", "[path_counter]")
 
 namespace {
 
-// How often each function was entered, whatever led to it.
+// Returns how often each function was entered, on any path.
 std::map<std::uint32_t, std::uint64_t> calls_by_function(const Trace& trace) {
   std::map<std::uint32_t, std::uint64_t> calls;
   for (const TracePath& path : trace.paths)
@@ -135,7 +135,7 @@ std::map<std::uint32_t, std::uint64_t> calls_by_function(const Trace& trace) {
   return calls;
 }
 
-// Calls below "..." paths.
+// Returns the number of calls below "..." paths.
 std::uint64_t merged_calls(const Trace& trace) {
   std::uint64_t calls = 0;
   for (const TracePath& path : trace.paths)
@@ -144,7 +144,7 @@ std::uint64_t merged_calls(const Trace& trace) {
   return calls;
 }
 
-// Calls of six functions by each other, in no order and up to thirty deep.
+// Returns a trace of random calls among six functions, up to thirty levels deep.
 Trace varied_calls() {
   TraceBuilder t;
   std::uint64_t random = 11;
@@ -186,7 +186,7 @@ TEST_CASE("paths beyond the budget are counted by their functions", "[path_count
     }
   }
 
-  // A selection counts what it counts with any memory.
+  // The counts of a selection don't depend on the memory.
   for (const std::size_t bytes : {std::size_t{1} << 30, std::size_t{1'000'000}}) {
     Trace selected = varied_calls();
     count_paths(selected, {.ops = "add*", .skip = 100, .count = 300},
@@ -196,7 +196,7 @@ TEST_CASE("paths beyond the budget are counted by their functions", "[path_count
     CHECK(calls_by_function(selected) == expected);
   }
 
-  // Without any room there is a "..." alone, which says so.
+  // Without any memory there is only a "..." path, and its calls are reported as unnamed.
   Trace none = varied_calls();
   count_paths(none, {}, std::make_shared<MemoryBudget>(0));
   CHECK(none.paths.size() <= 2);
@@ -282,14 +282,14 @@ TEST_CASE("ops' records and arguments hang on the step that they are of", "[path
     t.enter(add, kNone, 1000);
     note(thread, EventKind::op_begin, 1, kNoSequence, 1);
     t.enter(redispatch, add, 900);
-    // rdi is where the result goes, another place each time; rsi is the key set.
+    // rdi is the address of the result, which differs each time; rsi is the key set.
     thread.events.push_back({.kind = EventKind::arguments,
                              .what = 0,
                              .line = 900,
                              .stack_pointer = 0x7ffd00 + static_cast<std::uint64_t>(i),
                              .return_address = 0x8001});
     t.enter(inner, redispatch, 800);
-    note(thread, EventKind::op_begin, 3, kNoSequence, 1);  // No dispatcher's: of what calls it.
+    note(thread, EventKind::op_begin, 3, kNoSequence, 1);  // Not dispatched: the caller's record.
     note(thread, EventKind::op_end, 0, kNoSequence, 1);
     note(thread, EventKind::op_end, 2, kNoSequence, 1);
   }
@@ -304,7 +304,7 @@ TEST_CASE("ops' records and arguments hang on the step that they are of", "[path
 
 namespace {
 
-// What RecordFunction of thread 1 at this stack address has for a number.
+// Returns the number of thread 1's RecordFunction at this stack address.
 constexpr std::uint64_t at_place(std::uint64_t place) {
   return place / 8 << 32 | 1;
 }
@@ -332,9 +332,9 @@ TEST_CASE("ops that are called boxed are told apart, whatever their caller", "[p
   for (int i = 0; i < 4; ++i) {
     for (const auto& [kernel, record] : {std::pair(sigmoid, 1U), std::pair(mm, 2U)}) {
       t.enter(boxed, interpreter, 1000);
-      t.enter(callbacks, boxed, 800);  // Has returned when the record is made.
+      t.enter(callbacks, boxed, 800);  // Returns before the record is made.
       note(thread, EventKind::op_begin, record, kNoSequence, at_place(904));
-      t.enter(kernel, kNone, 700);  // Nobody knows by whom: inside of the op it is all the same.
+      t.enter(kernel, kNone, 700);  // The caller is unknown, which doesn't matter inside an op.
       note(thread, EventKind::op_end, 0, kNoSequence, at_place(904));
     }
     t.enter(boxed, interpreter, 1000);  // An op that is not observed.
@@ -357,19 +357,19 @@ TEST_CASE("an op without a step of its own is a frame where its record is made, 
   t.trace.op_records = op_records({"c10d::allreduce_", "aten::add.Tensor", "my::add.Tensor"});
   ThreadRecord& thread = t.trace.threads[0];
   t.enter(outer, kNone, 2000);
-  t.enter(before, outer, 1500);  // Has returned.
+  t.enter(before, outer, 1500);  // Returns before the op begins.
   note(thread, EventKind::op_begin, 1, kNoSequence, at_place(1800));
   t.enter(kernel, outer, 1000);
   note(thread, EventKind::op_end, 0, kNoSequence, at_place(1800));
   t.enter(after, outer, 1000);
-  // One step of at::_ops enters one op, the one that it is of.
+  // A step of at::_ops enters one op: its own.
   t.enter(add, outer, 1500);
   t.enter(slow, add, 1400);
   note(thread, EventKind::op_begin, 2, kNoSequence, at_place(1304));
   t.enter(kernel, slow, 1000);
   note(thread, EventKind::op_begin, 3, kNoSequence, at_place(1304 - 512));
   t.enter(after, kNone, 500);
-  // Its end is lost: what is entered above has it behind.
+  // The op's end is lost: a function that is entered above its frame is outside of it.
   t.enter(after, outer, 1500);
   count_paths(t.trace, {});
   const std::string in_add = "outer > " + std::string(kAddCall) + " > ";
@@ -408,8 +408,8 @@ TEST_CASE("ops with frames of their own are selected by name", "[path_counter]")
 }
 
 TEST_CASE("what is remembered of a situation changes no op", "[path_counter]") {
-  // The rules alone, and what was remembered, over nested ops of all kinds whose ends are lost now
-  // and then.
+  // Compares the rules alone with cached outcomes, on nested ops of all kinds, some of whose ends
+  // are lost.
   TraceBuilder t;
   const auto boxed = t.function(kCallBoxed), add = t.function(kAddCall),
              kernel = t.function("kernel");
@@ -461,7 +461,7 @@ TEST_CASE("what a library was asked for hangs on the function that was entered l
   const auto kernel = t.function("kernel"), library = t.function("cudnnBackendExecute");
   t.trace.op_records = {"{}", R"({"call": "cudnnBackendExecute", "kind": "library"})"};
   ThreadRecord& thread = t.trace.threads[0];
-  note(thread, EventKind::call_record, 1, 0, 0);  // Of what was entered before recording began.
+  note(thread, EventKind::call_record, 1, 0, 0);  // Belongs to a function entered before recording.
   for (int i = 0; i < 3; ++i) {
     t.enter(kernel, kNone, 1000);
     t.enter(library, kernel, 900);
@@ -481,11 +481,11 @@ TEST_CASE("what a device did hangs on the function that asked for it", "[path_co
   t.trace.op_records = {"{}", R"({"kind": "kernel"})", R"({"kind": "copy"})"};
   ThreadRecord& thread = t.trace.threads[0];
   t.enter(kernel, kNone, 1000);
-  t.enter(shape, kernel, 900);  // Has returned when the device is called from further up.
+  t.enter(shape, kernel, 900);  // Has returned when the device call at 950 is made.
   note(thread, EventKind::device_call, 0, 950, 7);
   t.enter(launch, kernel, 900);
   note(thread, EventKind::device_call, 0, 800, 8);
-  // Later, and as CUPTI hands them over: from a thread of its own, in any order.
+  // Activities arrive later, as CUPTI delivers them: on a thread of its own, in any order.
   ThreadRecord& cupti = t.trace.threads.emplace_back();
   cupti.id = 2;
   const auto done = [&](std::uint32_t record, std::uint64_t call, std::uint64_t took) {
@@ -493,9 +493,9 @@ TEST_CASE("what a device did hangs on the function that asked for it", "[path_co
   };
   done(1, 8, 30);
   done(2, 7, 5);
-  done(1, 8, 10);  // The kernels of a graph have the number of its launch.
-  done(0, 8, 1);   // Its record found no room.
-  done(1, 9, 1);   // Nobody saw who asked for it.
+  done(1, 8, 10);  // A graph's kernels have the number of its launch.
+  done(0, 8, 1);   // There was no room for its record.
+  done(1, 9, 1);   // Its call was not recorded.
   count_paths(t.trace, {});
   REQUIRE(t.trace.paths.size() == 3);
   CHECK(t.trace.paths[0].activities == std::vector<ActivityTally>{{2, 1, 5, 5, 5}});
@@ -517,7 +517,7 @@ TEST_CASE("what a device did for Python or an autograd node hangs there", "[path
   note(thread, EventKind::device_call, 0, 700, 1);
   t.enter(inner, loop, 800);
   note(thread, EventKind::device_call, 0, 700, 2);
-  note(thread, EventKind::device_call, 0, 850, 3);  // After it has returned.
+  note(thread, EventKind::device_call, 0, 850, 3);  // After `inner` has returned.
   for (const std::uint32_t call : {1U, 2U, 3U})
     note(thread, EventKind::device_activity, 1, call, call);
   count_paths(t.trace, {});
@@ -632,7 +632,7 @@ TEST_CASE("a node that runs on another thread knows the op that made it", "[path
     CHECK(made_by == (path.what == 3 ? add : mul));
   }
   CHECK(nodes == 2);
-  CHECK(leaves(t.trace).size() == 4);  // Two ops; and apply under each node.
+  CHECK(leaves(t.trace).size() == 4);  // Two ops, and `apply` under each node.
 }
 
 TEST_CASE("functions that were live before recording are outside of all that is called since",
@@ -697,9 +697,9 @@ TEST_CASE("a worker belongs to the region whose data it shares, whatever is near
   for (const std::uint64_t round : {100U, 200U}) {
     open(0, first, kFirstData, round);
     open(1, second, kSecondData, round + 20);
-    if (round == 100) enter(2, start, kNone, 6000, 1);  // A frame of the worker's own.
-    work(2, kFirstData, round + 31);                    // Nearer to the other region.
-    work(3, kSecondData, round + 25);  // Before the thread that opened it; others are live still.
+    if (round == 100) enter(2, start, kNone, 6000, 1);  // The worker's own frame.
+    work(2, kFirstData, round + 31);                    // Closer in time to the other region.
+    work(3, kSecondData, round + 25);  // Before the opening thread; other regions are still live.
   }
   count_paths(t.trace, {});
   const std::string inside =
@@ -710,7 +710,7 @@ TEST_CASE("a worker belongs to the region whose data it shares, whatever is near
   for (const TracePath& path : t.trace.paths) {
     if (path.what != body && path.what != helper) continue;
     CHECK(path.thread_count == 2);
-    CHECK(path.thread < 2);  // That of the thread that opened the region.
+    CHECK(path.thread < 2);  // The thread that opened the region.
   }
 }
 

@@ -19,8 +19,8 @@ using namespace optrace::test;
 
 namespace {
 
-// Every function takes a number and gives one; its first instructions are of the kind that its name
-// says. Each .balign leaves the same room as compilers do.
+// Every function takes and returns a number, and is named after the kind of its first instructions.
+// Each .balign leaves the same padding as compilers do.
 constexpr std::string_view kEntries = R"(
         .intel_syntax noprefix
         .text
@@ -238,14 +238,14 @@ struct Loaded {
   std::uint64_t bias = 0;
 };
 
-/// Executable memory in reach of a module.
+/// Executable memory within 2 GiB of a module.
 class NearMemory {
  public:
   explicit NearMemory(std::uint64_t module) {
     constexpr std::uint64_t kStep = 1 << 20;
     for (std::uint64_t at = (module & ~0xFFFULL) - kStep; memory_ == nullptr; at -= kStep) {
       REQUIRE(module - at < std::uint64_t{2} << 30);
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what a hint is made of.
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): mmap takes its hint as a pointer.
       void* got = ::mmap(reinterpret_cast<void*>(at), kSize, PROT_READ | PROT_WRITE | PROT_EXEC,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
       if (got != MAP_FAILED) memory_ = static_cast<char*>(got);
@@ -255,7 +255,7 @@ class NearMemory {
   NearMemory(const NearMemory&) = delete;
   NearMemory& operator=(const NearMemory&) = delete;
 
-  /// Puts a probe's code there as the agent does.
+  /// Writes a probe's code with its fixups, as the agent does. Returns the address of the code.
   std::uint64_t place(const ProbePlan& plan, const plan::Probe& probe, std::uint64_t bias) {
     char* slot = memory_ + used_;
     const std::string_view code = plan.code(probe);

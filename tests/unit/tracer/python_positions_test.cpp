@@ -16,12 +16,12 @@ namespace {
 struct Example {
   std::uint32_t minor_version;
   std::string table;  // Hex.
-  // What co_positions() or, before 3.11, dis.findlinestarts() of that version say: from the first
-  // offset on, columns counted from 1.
+  // The output of that version's co_positions() or, before 3.11, dis.findlinestarts(): the first
+  // offset of each position. Columns are counted from 1.
   std::vector<std::pair<std::uint32_t, CodePosition>> expected;
 };
 
-// One function, in the tables that CPython 3.9.18, 3.10.13, 3.11.7 and 3.13.0 made for it.
+// The tables that CPython 3.9.18, 3.10.13, 3.11.7 and 3.13.0 generated for the same function.
 const std::vector<Example>& examples() {
   static const std::vector<Example> all = {
       {9,

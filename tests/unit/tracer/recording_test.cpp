@@ -25,7 +25,7 @@ using namespace optrace::test;
 
 namespace {
 
-// Two functions that are selected by name, called by two that are not.
+// Two functions that are selected by name, and three callers that are not.
 constexpr std::string_view kSource = R"(
 namespace at::native { __attribute__((noinline)) int kernel(int n) { asm(""); return n + 1; } }
 namespace at::_ops {
@@ -49,7 +49,7 @@ class RecordingWriter {
     header.start_ticks = 1000;
     header.stop_ticks = 3000;
     header.start_nanoseconds = 50;
-    header.stop_nanoseconds = 1050;  // Two ticks are a nanosecond.
+    header.stop_nanoseconds = 1050;  // Two ticks per nanosecond.
     append(header);
   }
 
@@ -121,7 +121,7 @@ class RecordingWriter {
   std::string bytes_;
 };
 
-/// A library, a session over it with a cache of its own, and where its functions are.
+/// A library, its functions by symbol, and a cache of its own.
 struct Traced {
   explicit Traced(std::string_view source = kSource) {
     ::setenv("OPTRACE_CACHE_DIR", (folder.path() / "cache").c_str(), 1);
@@ -136,12 +136,12 @@ struct Traced {
   Traced(const Traced&) = delete;
   Traced& operator=(const Traced&) = delete;
 
-  /// A run-time return address in a function.
+  /// Returns a run-time return address in a function.
   std::uint64_t inside(const std::string& symbol) const {
     return kBias + functions.at(symbol).address + 6;
   }
 
-  /// The id of a function's probe.
+  /// Returns the id of a function's probe.
   static std::uint32_t id(const ProbePlan& plan, std::uint64_t address, std::uint32_t first) {
     for (std::uint32_t i = 0; i < plan.probes().size(); ++i) {
       if (plan.probes()[i].address == address) return first + i;
@@ -167,8 +167,8 @@ const char* const kPlumbing = "_Z8plumbingi";
 const char* const kMorePlumbing = "_ZL13more_plumbingi";
 const char* const kStart = "_Z5starti";
 
-/// What the first recording of relu holds: the op, called by unprobed plumbing, and its kernel,
-/// which was jumped to.
+/// Returns the first recording of relu: the op, called by the unprobed plumbing(), and its kernel,
+/// reached by a tail call.
 std::string first_recording(const Traced& traced, const ProbePlan& plan) {
   const std::uint32_t call = Traced::id(plan, traced.functions.at(kCall).address, 10);
   const std::uint32_t kernel = Traced::id(plan, traced.functions.at(kKernel).address, 10);
@@ -221,7 +221,7 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   CHECK(name(thread.initial_stack[1].function) == kMorePlumbing);
   CHECK(trace.functions.at(thread.initial_stack[1].function).source_file == "relu.cpp");
 
-  // A line that was asked of the interpreter: positions can't be read there.
+  // The call's line came from the interpreter, so positions can't be read in this Python.
   REQUIRE(trace.meta["warnings"].size() == 1);
   CHECK(trace.meta["warnings"][0].get<std::string>().starts_with("Operators and other calls"));
 
@@ -230,13 +230,13 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   CHECK(thread.events[0].line == 40);
   CHECK(trace.python_functions.at(thread.events[0].what).name == "F.relu");
   CHECK(thread.events[1].kind == EventKind::python_position);
-  CHECK(thread.events[1].line == 15);  // The second pair: lines 12 + 1 + 2.
+  CHECK(thread.events[1].line == 15);  // From the second pair: 12 + 1 + 2.
   CHECK(thread.events[1].what == thread.events[0].what);
   CHECK(thread.events[2].kind == EventKind::builtin_call);
   CHECK(trace.python_functions.at(thread.events[2].what).name == "torch.relu");
   CHECK(thread.events[6].kind == EventKind::builtin_return);
   CHECK(thread.events[7].kind == EventKind::python_return);
-  CHECK(std::ranges::count(trace.paths, 15U, &TracePath::line) == 1);  // What the builtin calls.
+  CHECK(std::ranges::count(trace.paths, 15U, &TracePath::line) == 1);  // The builtin's callee.
 
   const Event& call = thread.events[3];
   CHECK(call.kind == EventKind::function_entry);
@@ -249,10 +249,10 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   CHECK_FALSE(trace.functions.at(call.caller).probed);
   const Event& kernel = thread.events[4];
   CHECK(name(kernel.what) == kKernel);
-  // Through the GOT, since an exported function may be interposed.
+  // The jump goes through the GOT, since an exported function may be interposed.
   CHECK(trace.functions.at(call.what).tail_calls == std::vector{kernel.what});
   CHECK(trace.functions.at(kernel.what).tail_calls.empty());
-  CHECK(thread.events[5].caller == kNone);  // Outside every module: code made at run time.
+  CHECK(thread.events[5].caller == kNone);  // In no module: code generated at run time.
   CHECK(thread.events[5].return_address == 0x123456);
 
   const auto path = traced.folder.path() / "relu.trace";
@@ -294,8 +294,8 @@ int plumbing(int n) { return at::_ops::relu::call(n) * 5; }
 
 namespace {
 
-/// What a file system notes of a change just now may look the same after another one, so nothing is
-/// kept of a file that is as new.
+/// Waits until a new file's results can be cached. Two changes in quick succession may leave the
+/// same timestamps, so nothing is cached for a file that changed in the last two seconds.
 void wait_until_settled() {
   std::this_thread::sleep_for(std::chrono::milliseconds(2100));
 }
@@ -336,7 +336,7 @@ TEST_CASE("a caller without a probe is an event of its own") {
                        .finish());
   const Trace trace = read_recorded_trace(session, raw, {});
   const auto& events = trace.threads.at(0).events;
-  REQUIRE(events.size() == 2);  // Nothing is known about an address in no module.
+  REQUIRE(events.size() == 2);  // A caller in no module is dropped.
   CHECK(events[0].kind == EventKind::caller);
   CHECK(trace.functions.at(events[0].what).symbol == kPlumbing);
   CHECK(trace.functions.at(events[0].caller).symbol == kMorePlumbing);
@@ -356,7 +356,7 @@ std::size_t probes_in(const std::vector<std::filesystem::path>& plans) {
 
 std::set<std::filesystem::path> files_below(const std::filesystem::path& folder) {
   std::set<std::filesystem::path> files;
-  std::error_code error;  // It need not be there.
+  std::error_code error;  // The folder may be missing.
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error))
     files.insert(entry.path());
   return files;
@@ -365,7 +365,7 @@ std::set<std::filesystem::path> files_below(const std::filesystem::path& folder)
 }  // namespace
 
 TEST_CASE("what is kept goes by a library's bytes and owner, not by its build-id") {
-  // Internal linkage: in a stripped copy nothing names it.
+  // Internal linkage: a stripped copy has no symbol for the function.
   const Traced traced(
       "namespace at::native { __attribute__((noinline)) static int hidden(int x) "
       "{ asm(\"\"); return x + 1; }\n"
@@ -376,7 +376,7 @@ TEST_CASE("what is kept goes by a library's bytes and owner, not by its build-id
     return ProbeSession(traced.scratch(scratch)).initial_plans({library});
   };
   const auto cache = traced.folder.path() / "cache";
-  // What was just written may change without a trace: nothing is kept.
+  // A file that was just written may change unnoticed, so nothing is cached.
   const std::size_t whole = probes_in(plans_of(traced.library, "new"));
   CHECK(files_below(cache).size() <= 1);
   wait_until_settled();
@@ -387,7 +387,7 @@ TEST_CASE("what is kept goes by a library's bytes and owner, not by its build-id
   CHECK(probes_in(plans_of(stripped, "third")) == few);
   CHECK(plans_of(traced.library, "fourth").at(0).parent_path() == cache / "plans");
 
-  // The same bytes, in a file that says that they are another state of it, are known.
+  // The same bytes are recognised in a file with another path and other timestamps.
   const auto copy = traced.folder.path() / "copy.so";
   std::filesystem::copy(traced.library, copy);
   wait_until_settled();
@@ -404,7 +404,7 @@ TEST_CASE("what is kept goes by a library's bytes and owner, not by its build-id
   CHECK(foreign.at(0).parent_path() == traced.folder.path() / "foreign");
   CHECK(probes_in(foreign) == whole);
   CHECK(files_below(cache) == before);
-  // As the process of another mount namespace has it.
+  // The same library, as for a process in another mount namespace.
   const auto root = std::filesystem::path("/proc") / std::to_string(::getpid()) / "root";
   ProbeSession session(traced.scratch("inside"));
   session.modules().look_below(root);

@@ -18,10 +18,10 @@ using namespace optrace;
 
 namespace {
 
-/// What a child has seen when nothing disturbed it.
+/// The exit status of a child that was not disturbed.
 constexpr int kUndisturbed = 7;
 
-/// A forked child that runs `body` and ends with what it gives.
+/// A forked child that exits with the result of `body`.
 class Child {
  public:
   template <typename Body>
@@ -41,7 +41,7 @@ class Child {
   pid_t id() const { return id_; }
   CallingCode code() const { return find_calling_code(RunningProcess(id_)); }
 
-  /// Its exit status; or the signal that ended it, negative.
+  /// Waits for the child. Returns its exit status, or minus the signal that ended it.
   int wait() {
     int status = 0;
     ::waitpid(std::exchange(id_, 0), &status, 0);
@@ -52,7 +52,7 @@ class Child {
   pid_t id_;
 };
 
-/// One sleep of half a second that nothing may interrupt.
+/// Sleeps once, for half a second, and checks that nothing interrupts the sleep.
 int sleep_once() {
   const timespec pause{0, 500'000'000};
   return ::nanosleep(&pause, nullptr) == 0 ? kUndisturbed : errno;
@@ -72,7 +72,7 @@ int compute() {
   return values == expected ? kUndisturbed : 1;
 }
 
-volatile int called_with = 0;  // In the child.
+volatile int called_with = 0;  // Set in the child.
 
 int wait_for_call() {
   for (int i = 0; i < 40 && called_with == 0; ++i) {
@@ -154,7 +154,7 @@ TEST_CASE("signals that come meanwhile come later") {
       ::kill(child.id(), SIGUSR1);
       CHECK(thread.system_call(SYS_getpid, {}) == child.id());
     }
-    const timespec pause{0, 20'000'000};  // Signals that wait together come as one.
+    const timespec pause{0, 20'000'000};  // Pending signals of one number are merged.
     ::nanosleep(&pause, nullptr);
   }
   CHECK(child.wait() == kUndisturbed);
@@ -167,7 +167,7 @@ TEST_CASE("a thread finds back by itself when the one that stopped it is killed"
     thread.call(reinterpret_cast<std::uint64_t>(&take_long), {});
     return 0;
   });
-  // It is in the middle of the call now.
+  // The child is now in the middle of the call.
   ::kill(tracer.id(), SIGKILL);
   CHECK(tracer.wait() == -SIGKILL);
   CHECK(child.wait() == kUndisturbed);

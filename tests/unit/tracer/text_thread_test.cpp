@@ -19,9 +19,9 @@ constexpr std::size_t kPage = 4096;
 constexpr int kGilState = 7;
 constexpr unsigned long kNoThread = ~0UL;
 
-// What the functions of the interpreter, which are played here, were asked for.
+// The arguments of calls to the interpreter's functions, which are replaced by those below.
 struct Asked {
-  unsigned long thread = 1;  // What starting one gives.
+  unsigned long thread = 1;  // Result of start_thread().
   void (*function)(void*) = nullptr;
   void* argument = nullptr;
   std::string text;
@@ -50,7 +50,7 @@ std::uint64_t address_of(Function* function) {
   return reinterpret_cast<std::uint64_t>(function);
 }
 
-// The code, its data and a text, as they lie in a process that is attached to.
+// The code, its data and a text, in memory laid out as in a process that is attached to.
 class PlacedText {
  public:
   explicit PlacedText(const char* text) {

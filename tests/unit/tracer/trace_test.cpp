@@ -120,7 +120,7 @@ bool same(const Trace& a, const Trace& b) {
          std::ranges::equal(a.threads, b.threads, threads);
 }
 
-/// Makes the checksum fit again, so that what lies behind it is put to the test.
+/// Recomputes the checksum, so that the code after its verification is tested.
 void seal(std::string& bytes) {
   if (bytes.size() < sizeof(trace_format::FileHeader)) return;
   const std::uint64_t checksum = XXH3_64bits(bytes.data() + sizeof(trace_format::FileHeader),
@@ -129,7 +129,7 @@ void seal(std::string& bytes) {
               sizeof checksum);
 }
 
-/// A trace file taken apart: its sections, decompressed.
+/// The header and the decompressed sections of a trace file.
 struct Sections {
   trace_format::FileHeader header{};
   std::vector<std::pair<trace_format::SectionHeader, std::string>> sections;
@@ -168,7 +168,7 @@ std::string put_together(Sections parts) {
 
 class FlawMaker {
  public:
-  /// One to three flips, a cut, or a run of one byte, at random.
+  /// Flips one to three bits, truncates, or overwrites a run with one byte, at random.
   void spoil(std::string& bytes) {
     if (bytes.empty()) return;
     switch (random_(4)) {
@@ -228,7 +228,7 @@ TEST_CASE("without events a trace has the rest") {
   const PrivateFolder folder;
   const auto path = folder.path() / "timeline.trace";
   Trace trace = example_trace();
-  // More than a block of zstd's: only the first is decompressed.
+  // More than a zstd block: only the first block is decompressed.
   trace.threads[0].events.resize(200'000, trace.threads[0].events[1]);
   write_trace(trace, path);
   const Trace read = read_trace(path, TraceParts::without_events);
@@ -347,7 +347,7 @@ TEST_CASE("a crafted trace with a right checksum gives an error or a trace that 
           CHECK((event.caller == kNone || event.caller < trace.functions.size()));
         }
       }
-      // What is whole is whole without its events, too.
+      // A trace that is valid can also be read without its events.
       CHECK(read_trace(path, TraceParts::without_events).threads.size() == trace.threads.size());
       write_trace(trace, path);
     } catch (const Error& error) {

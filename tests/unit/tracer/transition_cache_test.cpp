@@ -27,8 +27,7 @@ TEST_CASE("a situation is remembered as it was, whatever came before it", "[situ
   std::uint32_t state = 0;
   std::size_t found = 0;
   for (std::uint32_t i = 0; i < 200'000; ++i) {
-    // Mostly the same round, of which each turn is the only one that follows another; sometimes
-    // not.
+    // Mostly a cycle of events in which each has one successor; now and then a random situation.
     const bool strays = below(10) == 0;
     const TransitionKey situation{
         strays ? below(50) : state,
