@@ -103,7 +103,7 @@ def test_the_tree(run):
 
 
 def schema(repository, name):
-    return json.loads((repository / "report" / f"{name}.schema.json").read_text())
+    return json.loads((repository / "report/schemas" / f"{name}.schema.json").read_text())
 
 
 def in_json(text):

@@ -43,7 +43,7 @@ def validate(repository):
     """validate(object, "locate"): validates against the schema of that name."""
 
     def check(value, name):
-        schema = json.loads((repository / f"report/{name}.schema.json").read_text())
+        schema = json.loads((repository / f"report/schemas/{name}.schema.json").read_text())
         jsonschema.validators.validator_for(schema)(schema).validate(value)
 
     return check
