@@ -10,7 +10,7 @@
 #include "report/model/report.h"
 #include "report/output/failures.h"
 #include "report/output/tree.h"
-#include "trace_builder.h"
+#include "tests/unit/trace_builder.h"
 
 using namespace optrace;
 

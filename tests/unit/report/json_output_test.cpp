@@ -5,7 +5,7 @@
 
 #include "report/model/report.h"
 #include "report/output/json.h"
-#include "trace_builder.h"
+#include "tests/unit/trace_builder.h"
 
 using nlohmann::json;
 using optrace::Frame;

@@ -10,7 +10,7 @@
 #include "report/model/layers.h"
 #include "report/model/report.h"
 #include "report/model/source_link.h"
-#include "trace_builder.h"
+#include "tests/unit/trace_builder.h"
 
 using optrace::canonical_symbol;
 using optrace::EventKind;

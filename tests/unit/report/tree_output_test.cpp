@@ -8,7 +8,7 @@
 #include "report/output/render.h"
 #include "report/output/terminal_text.h"
 #include "report/output/tree.h"
-#include "trace_builder.h"
+#include "tests/unit/trace_builder.h"
 
 using Catch::Contains;
 using optrace::columns;

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
-#include "trace_builder.h"
+#include "tests/unit/trace_builder.h"
 
 using optrace::CallTree;
 using optrace::EventKind;

@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "trace_builder.h"
+#include "tests/unit/trace_builder.h"
 
 using namespace optrace;
 
