@@ -1189,6 +1189,7 @@ TEST_CASE("a shared region holds what a recording of the agent's own does") {
   const auto& thread = reader.threads().begin()->second;
   CHECK(reader.threads().begin()->first == static_cast<std::uint32_t>(gettid()));
   std::vector<std::uint32_t> ids;
+  ids.reserve(thread.events.size());
   REQUIRE(reader.plans().size() == 1);
   CHECK(reader.plans()[0].path == file.path());
   CHECK(reader.plans()[0].range.placed == builder.probes.size());
@@ -1242,6 +1243,7 @@ TEST_CASE("threads that outrun the reader wait for it and lose nothing") {
   constexpr int kCalls = 5000;
   for (int batch = 0; batch < 8; ++batch) {
     std::vector<std::thread> threads;
+    threads.reserve(kThreads / 8);
     for (int t = 0; t < kThreads / 8; ++t) {
       threads.emplace_back([] {
         for (int i = 0; i < kCalls; ++i) {

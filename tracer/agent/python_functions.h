@@ -33,7 +33,8 @@ struct KnownFunctions {
   IdMap ids;                 ///< By address.
   std::uint32_t region = 0;  ///< They are described in the region of this serial.
 };
-extern constinit KnownFunctions known_functions;
+extern constinit KnownFunctions
+    known_functions;  // NOLINT(bugprone-dynamic-static-initializers): constinit.
 
 /// The id of the function at an address, with the `check` that it was described with; kNoFunction
 /// where it has none. While recording runs.

@@ -438,7 +438,7 @@ void lead(LedBuiltin& builtin) {
   MethodDefinition* const definition = builtin.definition;
   // A table that somebody has made read-only stays as it is.
   if (definition != nullptr && definition->function != builtin.replacement &&
-      is_writable(address_of(&definition->function))) {
+      is_writable(address_of(static_cast<const void*>(&definition->function)))) {
     builtin.original = definition->function;
     __atomic_store_n(&definition->function, builtin.replacement, __ATOMIC_RELEASE);
   }
