@@ -19,7 +19,7 @@ setup/install-packages.sh bench/packages.txt
 PYTHONPATH=build/bench-tools "$python" -u bench/attach.py build/optrace build/bench-tools
 printf '\n== Dry runs, against the CPU\n'
 "$python" bench/dry_run.py build/optrace
-printf '\n== Checking and comparing traces of a million events, beside reading torch.profiler's\n'
+printf '\n== Checking and comparing traces of a million events, beside reading those of torch.profiler\n'
 OPTRACE_PYTHON=$python "$python" bench/traces.py build/optrace
 printf '\n== One probe, against a call that takes a number from a shared counter\n'
 build/agent_bench build/lib/optrace/liboptrace_agent.so build/tests/agent/libprobe_targets.so

@@ -192,6 +192,7 @@ PYBIND11_MODULE(_optrace, module) {
   using optrace::RecordedTrace;
   module.attr("__version__") = OPTRACE_VERSION;
 
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): pybind11 wants it so.
   py::register_local_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);

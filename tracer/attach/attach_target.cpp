@@ -32,7 +32,6 @@ constexpr int kNewestPython = 14;
 constexpr std::pair kOldestTorch{2, 6};
 constexpr std::size_t kMapsLimit = RunningProcess::kMapsLimit;
 constexpr std::size_t kVersionLimit = 1 << 16;
-constexpr std::size_t kCommandLineLimit = 1 << 12;
 /// CPython's table of dynamic symbols has 50 KB, and that of a program that embeds it hardly more.
 constexpr std::uint64_t kTableLimit = std::uint64_t{16} << 20;
 constexpr std::size_t kMaxNameLength = 256;  // The names that are looked for are much shorter.

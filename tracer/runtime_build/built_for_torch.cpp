@@ -96,7 +96,7 @@ class RunningStep {
                       {RLIMIT_AS, kMaxMemory},
                       {RLIMIT_FSIZE, kMaxOutput},
                       {RLIMIT_CORE, 0}};
-    child_.emplace(options);
+    child_ = std::make_unique<ChildProcess>(options);
     end_ = std::chrono::steady_clock::now() + kPatience;
   }
 
@@ -107,20 +107,20 @@ class RunningStep {
   }
 
   std::optional<BuildFailure> failure() const {
-    if (status_ == 0) return std::nullopt;
     if (!status_)
       return BuildFailure{number_,
                           fmt::format("it did not end within {} minutes; what it reads may "
                                       "have been made to keep it busy",
                                       kPatience.count())};
-    std::string said = first_error(read_file(output_).value_or(""));
+    if (*status_ == 0) return std::nullopt;
+    const std::string said = first_error(read_file(output_).value_or(""));
     return BuildFailure{number_, said.empty() ? describe_wait_status(*status_) : said};
   }
 
  private:
   std::size_t number_;
   std::filesystem::path output_;
-  std::optional<ChildProcess> child_;
+  std::unique_ptr<ChildProcess> child_;
   std::chrono::steady_clock::time_point end_;
   std::optional<int> status_;
 };
@@ -261,7 +261,7 @@ BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
 
 BuiltLibrary build_library(const BuildPlace& place, const LibraryBuild& build) {
   const auto folder = std::make_shared<const PrivateFolder>();
-  std::optional<BuildFailure> failure;
+  std::string said;
   for (const char* const standard : kStandards) {
     std::vector<BuildStep> compile;
     BuildStep link{place.compiler.string()};
@@ -277,11 +277,12 @@ BuiltLibrary build_library(const BuildPlace& place, const LibraryBuild& build) {
     }
     link.insert(link.end(), build.link.begin(), build.link.end());
     link.insert(link.end(), {"-o", (folder->path() / place.name).string()});
-    failure = run_build_steps(compile, kCompilersAtOnce, folder->path());
+    auto failure = run_build_steps(compile, kCompilersAtOnce, folder->path());
     if (!failure) failure = run_build_steps({link}, 1, folder->path());
     if (!failure) return keep_library(folder, place);
+    said = failure->said;
   }
-  return {.path = {}, .failure = failure->said, .folder = {}, .not_kept = {}};
+  return {.path = {}, .failure = said, .folder = {}, .not_kept = {}};
 }
 
 }  // namespace optrace

@@ -236,7 +236,8 @@ TEST_CASE("a report and what is written of it say what a trace lacks", "[check][
   std::vector<Report> reports;
   reports.push_back(merge(trace, nullptr, {}));
   reports.push_back(std::move(report));
-  CHECK(counts(join(std::move(reports)).shortfalls).starts_with("events_lost 14, "));
+  const Report joined = join(std::move(reports));
+  CHECK(counts(joined.shortfalls).starts_with("events_lost 14, "));
 
   // Each output format of a check contains the reason.
   Report lossy = example();
@@ -353,7 +354,8 @@ TEST_CASE("graph breaks are where dynamo goes on behind one, or gives a function
   Frame graph = frame(Layer::python, "forward", 2);
   graph.source.emplace().file = "<eval_with_key>.3";
   graph.children.push_back(op("add", "float32", "cpu"));
-  CHECK(one(compiled_to(std::move(graph)), "no graph break").status == Status::passed);
+  const Report compiled = compiled_to(std::move(graph));
+  CHECK(one(compiled, "no graph break").status == Status::passed);
   const Report resumed =
       compiled_to(frame(Layer::python, "__main__.torch_dynamo_resume_in_f_at_3", 2));
   CHECK(one(resumed, "no graph break").found == "2");
@@ -363,7 +365,8 @@ TEST_CASE("graph breaks are where dynamo goes on behind one, or gives a function
   // Ops that run during compilation don't count.
   Frame compiler = frame(Layer::python, "torch._dynamo.convert_frame.CatchErrorsWrapper.__call__");
   compiler.children.push_back(op("add", "float32", "cpu"));
-  CHECK(one(compiled_to(std::move(compiler)), "no graph break").status == Status::passed);
+  const Report tried_out = compiled_to(std::move(compiler));
+  CHECK(one(tried_out, "no graph break").status == Status::passed);
 }
 
 TEST_CASE("a file of rules has names, reasons and lines", "[check]") {
@@ -512,6 +515,7 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
     CHECK(result.places[0].file == "train.py");
     CHECK(result.places[0].function == "__main__.step");
     std::vector<std::pair<std::uint32_t, std::uint64_t>> lines;
+    lines.reserve(result.places.size());
     for (const CheckPlace& place : result.places) lines.emplace_back(place.line, place.count);
     CHECK(lines == std::vector<std::pair<std::uint32_t, std::uint64_t>>{{7, 4}, {5, 3}, {9, 1}});
   }

@@ -446,7 +446,7 @@ void lead(LedBuiltin& builtin) {
   MethodDefinition* const definition = builtin.definition;
   // A table that was made read-only is left alone.
   if (definition != nullptr && definition->function != builtin.replacement &&
-      is_writable(address_of(&definition->function))) {
+      is_writable(address_of(static_cast<const void*>(&definition->function)))) {
     builtin.original = definition->function;
     __atomic_store_n(&definition->function, builtin.replacement, __ATOMIC_RELEASE);
   }

@@ -35,7 +35,8 @@ struct KnownFunctions {
   IdMap ids;                 ///< Ids by address.
   std::uint32_t region = 0;  ///< Serial of the region that contains the descriptions.
 };
-extern constinit KnownFunctions known_functions;
+extern constinit KnownFunctions
+    known_functions;  // NOLINT(bugprone-dynamic-static-initializers): constinit.
 
 /// Returns the id of the function at an address that was described with this `check`, or
 /// kNoFunction. Call only while recording.
