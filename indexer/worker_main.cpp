@@ -169,9 +169,7 @@ class Worker {
     found_.clear();
     extractor_.extract(parsed);
     append_inclusions(parsed, found_);
-    OutputFile result(task.result);
-    result.write(found_);
-    result.commit();
+    write_file(task.result, found_);
     status.outcome = UnitOutcome::done;
     if (!task.precompiled.empty() &&
         clang_saveTranslationUnit(parsed, task.precompiled.c_str(),

@@ -79,9 +79,7 @@ void write_baseline(const Report& report, const std::string& file) {
                             sentence_of(*lacks)),
                 std::string(kind_of(*lacks).remedy));
   }
-  OutputFile baseline(file);
-  baseline.write(to_json(for_baseline(report)));
-  baseline.commit();
+  write_file(file, to_json(for_baseline(report)));
 }
 
 void run(const CompareCommandOptions& options) {

@@ -255,12 +255,6 @@ class Builder {
     return step;
   }
 
-  static void write(const std::filesystem::path& path, std::string_view text) {
-    OutputFile file(path);
-    file.write(text);
-    file.commit();
-  }
-
   /// Everything into `folder`, the libraries into a folder of it that is named as the cache's.
   std::optional<BuildFailure> make(const std::filesystem::path& folder) const {
     const std::filesystem::path result = folder / kEmulatedDevicesFolder;
@@ -281,8 +275,8 @@ class Builder {
       std::string functions;
       for (const auto& [version, names] : library.functions)
         for (const std::string& function : names) functions += function + "\n";
-      write(folder / (name + ".functions"), functions);
-      write(folder / (library.soname + ".script"), version_script(library));
+      write_file(folder / (name + ".functions"), functions);
+      write_file(folder / (library.soname + ".script"), version_script(library));
       const auto generated = folder / (name + "-generated.cpp");
       generate.push_back({generator_.string(), "define", name,
                           (folder / (name + ".functions")).string(), generated.string()});
@@ -298,7 +292,7 @@ class Builder {
       }
       list += library.soname + "\n";
     }
-    write(result / kList, list);
+    write_file(result / kList, list);
     if (auto failure = run_build_steps(generate, kCompilersAtOnce, folder)) return failure;
     if (auto failure = run_build_steps(compile, kCompilersAtOnce, folder)) {
       failure->said = fmt::format("{}: {}", compiled[failure->step], failure->said);
@@ -306,7 +300,7 @@ class Builder {
     }
 
     // What lies below comes first: the device, the driver, the runtime, and then all that use them.
-    write(folder / "device.script", kDeviceExports);
+    write_file(folder / "device.script", kDeviceExports);
     std::vector<std::filesystem::path> below{result / kDeviceLibrary};
     if (auto failure = run_build_steps(
             {link_step(std::string(kDeviceLibrary), below.front(), folder / "device.script",

@@ -39,7 +39,7 @@ struct optrace_agent_counters {
 ///   -ENXIO            no module with the plan's build-id is loaded
 ///   -EEXIST           this plan is placed already
 ///   -EACCES           the system does not let text be made writable (SELinux's execmod)
-///   -EPERM            int3, and a thread blocks SIGTRAP
+///   -EPERM            int3, and a thread blocks SIGTRAP for two seconds or longer
 ///   -ENOMEM, or what open and read gave
 OPTRACE_AGENT_EXPORT int optrace_agent_place(const char* plan_path, int use_jumps);
 
