@@ -15,6 +15,7 @@
 
 #include "platform/error.h"
 #include "platform/output_file.h"
+#include "platform/whole_file.h"
 #include "report/compare/baseline.h"
 #include "report/compare/compare.h"
 #include "report/model/shortfalls.h"
@@ -79,9 +80,7 @@ void write_baseline(const Report& report, const std::string& file) {
                             sentence_of(*lacks)),
                 std::string(kind_of(*lacks).remedy));
   }
-  OutputFile baseline(file);
-  baseline.write(to_json(for_baseline(report)));
-  baseline.commit();
+  write_file(file, to_json(for_baseline(report)));
 }
 
 void run(const CompareCommandOptions& options) {

@@ -13,6 +13,7 @@
 
 #include "platform/error.h"
 #include "platform/output_file.h"
+#include "platform/whole_file.h"
 #include "platform/printable_text.h"
 #include "report/merge/trace_index.h"
 #include "src/command.h"
@@ -84,9 +85,7 @@ void write_report(std::span<const Trace> traces, const OutputOptions& options,
     write_standard_error(render(traces, source, options, standard_error()));
     return;
   }
-  OutputFile file(options.file);
-  file.write(printable_output(render(traces, source, options, {})));
-  file.commit();
+  write_file(options.file, printable_output(render(traces, source, options, {})));
 }
 
 void add_report_command(CLI::App& app) {

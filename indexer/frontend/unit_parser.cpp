@@ -13,7 +13,7 @@
 
 #include "indexer/frontend/worker_protocol.h"
 #include "platform/installation.h"
-#include "platform/output_file.h"
+#include "platform/whole_file.h"
 
 namespace optrace {
 namespace {
@@ -171,9 +171,7 @@ class Parsing {
         continue;
       }
       const auto text = work_.path() / (group.name + ".h");
-      OutputFile file(text);
-      file.write(group.precompiled_text);
-      file.commit();
+      write_file(text, group.precompiled_text);
       hashes_.trust(text.string());
       work_.forget_made(precompiled_name(number));
       groups_[number].header.reset();

@@ -23,7 +23,7 @@
 #include "indexer/frontend/unit_extractor.h"
 #include "indexer/frontend/worker_protocol.h"
 #include "platform/error.h"
-#include "platform/output_file.h"
+#include "platform/whole_file.h"
 
 namespace {
 
@@ -170,9 +170,7 @@ class Worker {
     found_.clear();
     extractor_.extract(parsed);
     append_inclusions(parsed, found_);
-    OutputFile result(task.result);
-    result.write(found_);
-    result.commit();
+    write_file(task.result, found_);
     status.outcome = UnitOutcome::done;
     if (!task.precompiled.empty() &&
         clang_saveTranslationUnit(parsed, task.precompiled.c_str(),

@@ -41,12 +41,6 @@ std::string key_text(const std::filesystem::path& made, std::uint64_t key) {
   return error ? "" : fmt::format("{:016x} {}\n", key, size);
 }
 
-void write_text(const std::filesystem::path& path, std::string_view text) {
-  OutputFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 // Returns -1 if another process holds the lock.
 int try_lock(const std::filesystem::path& folder) {
   const int file = ::open((folder / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -97,7 +91,7 @@ WorkFolder::WorkFolder(const std::filesystem::path& tree,
                 "Wait until it has finished; what it has done is used then.");
   }
   try {
-    write_text(path_ / kAbout, fmt::format("{}\n{}\n", tree.string(), torch_folder.string()));
+    write_file(path_ / kAbout, fmt::format("{}\n{}\n", tree.string(), torch_folder.string()));
   } catch (...) {
     ::close(lock_);
     throw;
@@ -116,7 +110,7 @@ bool WorkFolder::is_made(const std::string& name, std::uint64_t key) const {
 }
 
 void WorkFolder::note_made(const std::string& name, std::uint64_t key) const {
-  write_text(key_path(path_, name), key_text(path_ / name, key));
+  write_file(key_path(path_, name), key_text(path_ / name, key));
 }
 
 void WorkFolder::forget_made(const std::string& name) const {

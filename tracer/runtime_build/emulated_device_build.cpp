@@ -265,12 +265,6 @@ class Builder {
     return step;
   }
 
-  static void write(const std::filesystem::path& path, std::string_view text) {
-    OutputFile file(path);
-    file.write(text);
-    file.commit();
-  }
-
   /// Builds everything in `folder`, and the libraries in a subfolder with the name of the cache's
   /// folder.
   std::optional<BuildFailure> make(const std::filesystem::path& folder) const {
@@ -292,8 +286,8 @@ class Builder {
       std::string functions;
       for (const auto& [version, names] : library.functions)
         for (const std::string& function : names) functions += function + "\n";
-      write(folder / (name + ".functions"), functions);
-      write(folder / (library.soname + ".script"), version_script(library));
+      write_file(folder / (name + ".functions"), functions);
+      write_file(folder / (library.soname + ".script"), version_script(library));
       const auto generated = folder / (name + "-generated.cpp");
       generate.push_back({generator_.string(), "define", name,
                           (folder / (name + ".functions")).string(), generated.string()});
@@ -309,7 +303,7 @@ class Builder {
       }
       list += library.soname + "\n";
     }
-    write(result / kList, list);
+    write_file(result / kList, list);
     if (auto failure = run_build_steps(generate, kCompilersAtOnce, folder)) return failure;
     if (auto failure = run_build_steps(compile, kCompilersAtOnce, folder)) {
       failure->said = fmt::format("{}: {}", compiled[failure->step], failure->said);
@@ -318,7 +312,7 @@ class Builder {
 
     // Links in the order of dependencies: the device, the driver, the runtime, and then their
     // users.
-    write(folder / "device.script", kDeviceExports);
+    write_file(folder / "device.script", kDeviceExports);
     std::vector<std::filesystem::path> below{result / kDeviceLibrary};
     if (auto failure = run_build_steps(
             {link_step(std::string(kDeviceLibrary), below.front(), folder / "device.script",

@@ -42,7 +42,7 @@ struct optrace_agent_counters {
 ///   -ENXIO            no module with the plan's build-id is loaded
 ///   -EEXIST           the plan is already placed
 ///   -EACCES           the system does not allow text to be made writable (SELinux's execmod)
-///   -EPERM            int3, and a thread blocks SIGTRAP
+///   -EPERM            int3, and a thread blocks SIGTRAP for two seconds or longer
 ///   -ENOMEM, or an error of open or read
 OPTRACE_AGENT_EXPORT int optrace_agent_place(const char* plan_path, int use_jumps);
 
