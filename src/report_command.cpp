@@ -13,8 +13,8 @@
 
 #include "platform/error.h"
 #include "platform/output_file.h"
-#include "platform/whole_file.h"
 #include "platform/printable_text.h"
+#include "platform/whole_file.h"
 #include "report/merge/trace_index.h"
 #include "src/command.h"
 #include "src/standard_output.h"
