@@ -5,12 +5,12 @@
 
 namespace optrace {
 
-EmulatedPart DryRunOptions::emulated_part() const {
-  return {part.empty() ? usual_gpu_model() : part, devices};
+EmulatedDevices DryRunOptions::emulated_devices() const {
+  return {gpu_model.empty() ? usual_gpu_model() : gpu_model, devices};
 }
 
 void add_dry_run_options(CLI::App& app, DryRunOptions& options) {
-  app.add_flag(fmt::format("--dry-run{{{}}}", usual_gpu_model()), options.part,
+  app.add_flag(fmt::format("--dry-run{{{}}}", usual_gpu_model()), options.gpu_model,
                fmt::format("Emulate a GPU, {} unless another is named with =:\n{}\n"
                            "or a product such as rtx-4090 or a100-40gb, with settings as ,sms=108",
                            usual_gpu_model(), fmt::join(emulated_architectures(), " ")))

@@ -8,15 +8,15 @@
 
 namespace optrace {
 
-/// `--dry-run[=PART]` and `--devices N`.
+/// `--dry-run[=MODEL]` and `--devices N`.
 struct DryRunOptions {
-  std::string part;  ///< Empty: no dry run.
+  std::string gpu_model;  ///< Empty: no dry run.
   unsigned devices = 1;
 
-  bool asked_for() const { return !part.empty(); }
+  bool asked_for() const { return !gpu_model.empty(); }
 
-  /// Returns the part to emulate in a dry run; the usual one if the option was not given.
-  EmulatedPart emulated_part() const;
+  /// Returns the GPUs to emulate in a dry run, of the usual model if the option was not given.
+  EmulatedDevices emulated_devices() const;
 };
 
 void add_dry_run_options(CLI::App& app, DryRunOptions& options);

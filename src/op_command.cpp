@@ -136,7 +136,7 @@ std::vector<std::string> words_of(const OpOptions& options) {
     words.push_back(value);
   };
   if (!options.device.empty()) add("--device", options.device);
-  if (options.dry_run.asked_for()) words.push_back("--dry-run=" + options.dry_run.part);
+  if (options.dry_run.asked_for()) words.push_back("--dry-run=" + options.dry_run.gpu_model);
   if (options.dry_run.devices != usual.dry_run.devices)
     add("--devices", std::to_string(options.dry_run.devices));
   for (const std::string& shape : options.shapes) add("--shape", shape);
@@ -211,7 +211,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
     const Progress progress;
     if (request.device == "cuda" && (options.dry_run.asked_for() || !has_gpu())) {
       request.dry_run =
-          prepare_dry_run(python.path, options.dry_run.emulated_part(),
+          prepare_dry_run(python.path, options.dry_run.emulated_devices(),
                           [&progress](std::string_view text) { progress.show(text); });
     }
     result = launch(request, [&progress](std::string_view text) { progress.show(text); });

@@ -306,7 +306,7 @@ ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files)
 
 DryRun dry_run_of(const RunOptions& options) {
   const InterruptGuard guard;
-  auto dry_run = prepare_dry_run(options.request.python, options.dry_run.emulated_part(),
+  auto dry_run = prepare_dry_run(options.request.python, options.dry_run.emulated_devices(),
                                  [](std::string_view text) {
                                    if (::isatty(STDERR_FILENO) == 1)
                                      write_message(std::string(text));

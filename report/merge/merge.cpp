@@ -267,7 +267,7 @@ class Merge {
     const nlohmann::json& dry_run = dry_run_meta();
     if (!dry_run.is_object() || text_at(dry_run, "arch").empty()) return {};
     return {{"arch", text_at(dry_run, "arch")},
-            {"part", text_at(dry_run, "part")},
+            {"gpu_model", text_at(dry_run, "gpu_model")},
             {"devices", count_at(dry_run, "devices")}};
   }
 

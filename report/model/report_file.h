@@ -77,7 +77,7 @@ struct Shortfall {
 struct WrittenReport {
   nlohmann::json torch = nlohmann::json::object();  ///< {"version", "git_version", "cuda", "debug"}
   std::string device;
-  nlohmann::json dry_run;             ///< null, or {"arch", "part", "devices"} as emulated.
+  nlohmann::json dry_run;             ///< null, or {"arch", "gpu_model", "devices"} as emulated.
   std::string source_version;         ///< PyTorch version of the index; empty without one.
   bool source_exact = false;          ///< The index was made from the source of the torch traced.
   nlohmann::json processes;           ///< null, or a list of the processes combined in this report.

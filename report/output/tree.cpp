@@ -168,7 +168,7 @@ class TreeWriter {
           fmt::format("no GPU was used: PyTorch's own CUDA code ran against an emulated {}{} ({}); "
                       "values, times and what kernels do are not known",
                       devices > 1 ? fmt::format("{} × ", devices) : "",
-                      printable(text_at(report_.dry_run, "part")),
+                      printable(text_at(report_.dry_run, "gpu_model")),
                       printable(text_at(report_.dry_run, "arch"))));
   }
 

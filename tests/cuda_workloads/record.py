@@ -23,7 +23,7 @@ import tempfile
 FOLDER = pathlib.Path(__file__).resolve().parent
 REPOSITORY = FOLDER.parents[1]
 FORMAT = "optrace.recording/1"
-PARTS = ["sm_80", "sm_90"]  # Compared with recordings.
+ARCHITECTURES = ["sm_80", "sm_90"]  # Compared with recordings.
 
 
 class Failed(Exception):
@@ -75,7 +75,7 @@ def record(optrace, python, output, names=(), dry_run=None, environment=None):
         report = json.loads(whole.read_text())
         about = {"format": FORMAT, **about, "dry_run": bool(dry_run),
                  "workloads": {line["name"]: line["error"] for line in lines if "name" in line}}
-        folder = pathlib.Path(output) / f"{about['part']}-{about['torch']}"
+        folder = pathlib.Path(output) / f"{about['arch']}-{about['torch']}"
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("*.json.xz"):
             old.unlink()
@@ -121,8 +121,8 @@ def recordings(output):
 def lacking(output, versions):
     """Returns a sentence that lists the missing recordings of these torch versions, or ""."""
     there = {folder.name for folder in recordings(output)}
-    absent = [f"{part}-{version}" for version in versions for part in PARTS
-              if f"{part}-{version}" not in there]
+    absent = [f"{arch}-{version}" for version in versions for arch in ARCHITECTURES
+              if f"{arch}-{version}" not in there]
     if not absent:
         return ""
     return (f"no GPU has recorded {', '.join(absent)} yet: run tests/cuda_workloads/record.py on "

@@ -50,7 +50,7 @@ def driver_cuda_version():
 
 def versions(torch):
     major, minor = torch.cuda.get_device_capability()
-    return {"part": f"sm_{major}{minor}", "device": torch.cuda.get_device_name(),
+    return {"arch": f"sm_{major}{minor}", "device": torch.cuda.get_device_name(),
             "driver": driver_version(), "driver_cuda": driver_cuda_version(),
             "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
             "torch": torch.__version__, "python": platform.python_version()}

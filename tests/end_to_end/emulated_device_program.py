@@ -351,9 +351,9 @@ def kernels(cuobjdump):
 
 def main():
     # With cuobjdump as argument: all that a program can find out. Without: the properties only.
-    part = torch.cuda.get_device_properties(0)
-    seen = {"name": part.name, "capability": [part.major, part.minor],
-            "multiprocessors": part.multi_processor_count, "total": part.total_memory,
+    properties = torch.cuda.get_device_properties(0)
+    seen = {"name": properties.name, "capability": [properties.major, properties.minor],
+            "multiprocessors": properties.multi_processor_count, "total": properties.total_memory,
             "kernel": refused(lambda: torch.empty(4, device="cuda") + 1),
             "unknown attribute": ctypes.CDLL("libcuda.so.1").cuDeviceGetAttribute(
                 ctypes.byref(ctypes.c_int()), 9999, 0),

@@ -30,11 +30,11 @@ def pythons(python, newest_python):
 
 @pytest.fixture(scope="module")
 def dry(optrace, tmp_path_factory):
-    """dry(python, part, names) -> the folder of a new recording on an emulated GPU."""
+    """dry(python, arch, names) -> the folder of a new recording on an emulated GPU."""
 
-    def make(python, part, names=()):
-        folder = tmp_path_factory.mktemp(part)
-        return record.record(optrace.command, python, folder, names, dry_run=part)
+    def make(python, arch, names=()):
+        folder = tmp_path_factory.mktemp(arch)
+        return record.record(optrace.command, python, folder, names, dry_run=arch)
 
     return make
 
@@ -76,12 +76,12 @@ def test_dry_runs_are_what_gpus_did(optrace, repository, pythons, dry):
             compared.append(folder.name)
             names = list(about["workloads"])
             assert set(names) <= set(ALL)
-            found += differences(optrace, dry(pythons[about["torch"]], about["part"], names),
+            found += differences(optrace, dry(pythons[about["torch"]], about["arch"], names),
                                  folder)
     left, idle = unexplained(found)
     assert not left and not idle
     missing = [name for version in pythons for name in
-               (f"{part}-{version}" for part in record.PARTS) if name not in compared]
+               (f"{arch}-{version}" for arch in record.ARCHITECTURES) if name not in compared]
     assert all(name in lacking for name in missing)
 
 
@@ -90,7 +90,7 @@ def test_parts_are_told_apart(optrace, python, dry):
     recorded = dry(python, "sm_80", TWELFTH)
     about = record.read_recording(recorded)
     assert list(about["workloads"]) == TWELFTH and set(about["workloads"].values()) == {None}
-    assert about["part"] == "sm_80" and about["torch"] == record.torch_version(python)
+    assert about["arch"] == "sm_80" and about["torch"] == record.torch_version(python)
     assert recorded.name == f"sm_80-{about['torch']}" and about["dry_run"]
     assert about["cudnn"] >= 90000 and about["cuda"]
     sizes = {path.name: path.stat().st_size for path in recorded.iterdir()}

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 WORKLOADS = pathlib.Path(__file__).resolve().parents[1] / "cuda_workloads"
-PARTS = ["sm_80", "sm_90"]
+ARCHITECTURES = ["sm_80", "sm_90"]
 sys.path.insert(0, str(WORKLOADS))
 
 # Workloads that PyTorch itself refuses: (workload, GPU; None: any) -> part of the message.
@@ -26,13 +26,13 @@ print(json.dumps({name: os.environ.get(name) for name in names}))
 
 @pytest.fixture(scope="module")
 def dry_environment(optrace, python, newest_python, tmp_path_factory):
-    """dry_environment("reference" or "newest", part) -> environment of a dry run's processes."""
+    """dry_environment("reference" or "newest", arch) -> environment of a dry run's processes."""
     folder = tmp_path_factory.mktemp("dry")
     script = folder / "show_environment.py"
     script.write_text(SHOW_ENVIRONMENT)
     shown = {}
 
-    def environment(torch, part):
+    def environment(torch, arch):
         if torch not in shown:
             result = optrace("run", "--dry-run=sm_90", "--devices", 2, "--python",
                              newest_python if torch == "newest" else python,
@@ -41,7 +41,7 @@ def dry_environment(optrace, python, newest_python, tmp_path_factory):
             shown[torch] = json.loads(result.stdout)
         assert shown[torch]["OPTRACE_DRY_RUN"] == "sm_90"
         # The test has its own caches of Triton and Inductor.
-        return {**os.environ, **shown[torch], "OPTRACE_DRY_RUN": part,
+        return {**os.environ, **shown[torch], "OPTRACE_DRY_RUN": arch,
                 "TRITON_CACHE_DIR": str(folder / "triton"),
                 "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
 
@@ -53,18 +53,18 @@ def interpreter(python, newest_python):
     return {"reference": python, "newest": newest_python}
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("torch", ["reference", "newest"])
-def test_every_workload_finishes(run_program, dry_environment, interpreter, torch, part):
+def test_every_workload_finishes(run_program, dry_environment, interpreter, torch, arch):
     from workloads import WORKLOADS as workloads
     assert len(workloads) >= 70
     result = run_program([interpreter[torch], "-B", "-W", "ignore", WORKLOADS / "run_workloads.py"],
-                         timeout=600, env=dry_environment(torch, part))
+                         timeout=600, env=dry_environment(torch, arch))
     *lines, last = [json.loads(line) for line in result.stdout.splitlines()
                     if line.startswith("{")]
     outcomes = {line["name"]: line["error"] for line in lines if "name" in line}
     assert list(outcomes) == list(workloads), result.stderr[-4000:]
-    refused = {name: message for (name, where), message in REFUSED.items() if where in (part, None)}
+    refused = {name: message for (name, where), message in REFUSED.items() if where in (arch, None)}
     failed = {name: error for name, error in outcomes.items() if error is not None}
     assert failed.keys() == refused.keys(), failed
     for name, message in refused.items():

@@ -23,15 +23,15 @@ CONVOLUTION = [
 
 @pytest.fixture(scope="module")
 def traced(optrace, python, tmp_path_factory):
-    """traced("conv2d", "--backward", part="sm_80") -> the JSON report, kept for other tests."""
+    """traced("conv2d", "--backward", gpu_model="sm_80") -> the JSON report, kept for other tests."""
     folder = tmp_path_factory.mktemp("reports")
     kept = {}
 
-    def trace(*arguments, part="sm_90"):
-        key = (*arguments, part)
+    def trace(*arguments, gpu_model="sm_90"):
+        key = (*arguments, gpu_model)
         if key not in kept:
             path = folder / f"{len(kept)}.json"
-            result = optrace(*arguments, "--device", "cuda", f"--dry-run={part}", "--python", python,
+            result = optrace(*arguments, "--device", "cuda", f"--dry-run={gpu_model}", "--python", python,
                              "--format", "json", "-o", path, timeout=300)
             assert result.returncode == 0, result.stderr
             kept[key] = json.loads(path.read_text())
@@ -52,7 +52,7 @@ def is_in_order(wanted, path):
 def test_the_way_down_to_cudnn(traced):
     report = traced("conv2d")
     assert report["device"] == "cuda"
-    assert report["dry_run"] == {"arch": "sm_90", "part": "NVIDIA H100 80GB HBM3", "devices": 1}
+    assert report["dry_run"] == {"arch": "sm_90", "gpu_model": "NVIDIA H100 80GB HBM3", "devices": 1}
     ways = [[frame["name"] for frame in (*above, last)] for last, above in frames(report)
             if last["name"] == "cudnnBackendExecute"]
     assert any(is_in_order(CONVOLUTION, way) for way in ways), ways
@@ -92,11 +92,11 @@ def test_the_backward_pass(traced):
 def test_the_part_decides(traced):
     """Half-precision attention is flash attention from sm_80 on, and memory-efficient before."""
     kernels = {}
-    for part in ["sm_75", "sm_80"]:
+    for gpu_model in ["sm_75", "sm_80"]:
         report = traced("F.scaled_dot_product_attention", "--dtype", "float16", "--shape",
                         "2x4x64x64", "--shape", "key=2x4x64x64", "--shape", "value=2x4x64x64",
-                        part=part)
-        kernels[part] = {name for name in names(report) if "attention" in name}
+                        gpu_model=gpu_model)
+        kernels[gpu_model] = {name for name in names(report) if "attention" in name}
     assert any("flash" in name for name in kernels["sm_80"])
     assert not any("_flash_attention_forward" in name for name in kernels["sm_75"])
     assert any("_efficient_attention_forward" in name for name in kernels["sm_75"])

@@ -25,8 +25,8 @@ def seen(optrace, python, tmp_path_factory):
     """seen("sm_80", 2, arguments...) -> the program's output, parsed."""
     folder = tmp_path_factory.mktemp("reports")
 
-    def run(part, devices=1, *arguments, environment=None, python=python):
-        result = optrace("run", f"--dry-run={part}", "--devices", devices, "--python", python, "-o",
+    def run(gpu_model, devices=1, *arguments, environment=None, python=python):
+        result = optrace("run", f"--dry-run={gpu_model}", "--devices", devices, "--python", python, "-o",
                          folder / "report", PROGRAM, *arguments, environment=environment,
                          timeout=300)
         assert result.returncode == 0, result.stderr
@@ -172,7 +172,7 @@ def blocks_of_256_threads(registers, _, shared, shared_memory):
     return min(2048 // 256, 32, by_registers, by_shared)
 
 
-@pytest.mark.parametrize("part, capability, multiprocessors, has_image", [
+@pytest.mark.parametrize("gpu_model, capability, multiprocessors, has_image", [
     ("p100", [6, 0], 56, True), ("v100-sxm2-32gb", [7, 0], 80, True),
     # GPUs without their own image run the nearest lower one of their major version.
     ("GTX 1080 Ti", [6, 1], 28, True), ("rtx-4090", [8, 9], 128, True),
@@ -180,8 +180,8 @@ def blocks_of_256_threads(registers, _, shared, shared_memory):
     ("sm_89", [8, 9], 58, True), ("sm_90", [9, 0], 132, True),
     # These are newer than the reference wheel, so its kernels don't run on them.
     ("sm_100", [10, 0], 148, False), ("sm_120", [12, 0], 170, False)])
-def test_parts(seen, part, capability, multiprocessors, has_image):
-    there = seen(part)
+def test_gpu_models(seen, gpu_model, capability, multiprocessors, has_image):
+    there = seen(gpu_model)
     assert there["capability"] == capability
     assert there["multiprocessors"] == multiprocessors
     if has_image:
@@ -190,6 +190,6 @@ def test_parts(seen, part, capability, multiprocessors, has_image):
         assert NO_IMAGE in there["kernel"]
 
 
-def test_the_newest_wheel_runs_on_the_newest_part(seen, newest_python):
+def test_the_newest_wheel_runs_on_the_newest_gpu_model(seen, newest_python):
     there = seen("sm_120", python=newest_python)
     assert there["capability"] == [12, 0] and there["kernel"] is None

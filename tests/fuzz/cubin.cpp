@@ -11,9 +11,9 @@
 
 using namespace optrace;
 
-/// Replaces the function that reads the part to emulate from $OPTRACE_DRY_RUN.
-const emulated::Part& emulated::part() {
-  static const Part chosen = choose_part("sm_90").part;
+/// Replaces the function that reads the GPU model to emulate from $OPTRACE_DRY_RUN.
+const emulated::GpuModel& emulated::gpu_model() {
+  static const GpuModel chosen = choose_gpu_model("sm_90").gpu_model;
   return chosen;
 }
 

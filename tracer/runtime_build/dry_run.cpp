@@ -22,7 +22,7 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/json_reader.h"
-#include "tracer/emulated_device/device_parts.h"
+#include "tracer/emulated_device/gpu_model.h"
 
 namespace optrace {
 namespace {
@@ -104,9 +104,9 @@ std::vector<std::string> models_like(const std::string& wanted) {
   return models;
 }
 
-emulated::Part part_of(const std::string& model) {
-  const emulated::PartChoice choice = emulated::choose_part(model);
-  if (choice.wrong.empty()) return choice.part;
+emulated::GpuModel gpu_model_of(const std::string& model) {
+  const emulated::GpuModelChoice choice = emulated::choose_gpu_model(model);
+  if (choice.wrong.empty()) return choice.gpu_model;
   throw Error(
       ExitStatus::usage, choice.wrong,
       fmt::format("Choose an architecture ({}) or a product such as {}.",
@@ -124,12 +124,12 @@ std::vector<std::string> emulated_architectures() {
 
 std::vector<std::string> emulated_gpu_models() {
   std::vector<std::string> keys;
-  for (const emulated::GpuModel& model : emulated::kGpuModels) keys.emplace_back(model.key);
+  for (const emulated::GpuModelRow& model : emulated::kGpuModels) keys.emplace_back(model.key);
   return keys;
 }
 
 void require_gpu_model(const std::string& model) {
-  part_of(model);
+  gpu_model_of(model);
 }
 
 std::string usual_gpu_model() {
@@ -148,18 +148,19 @@ std::vector<std::pair<std::string, std::string>> DryRun::environment() const {
   for (const std::filesystem::path& library : emulation.libraries)
     preload += fmt::format("{}{}", preload.empty() ? "" : ":", library.string());
   return {{kPreload, std::move(preload)},
-          {kModel, part.model},
-          {kDevices, std::to_string(part.devices)},
+          {kModel, devices.gpu_model},
+          {kDevices, std::to_string(devices.count)},
           // Triton finds the driver by this variable.
           {"TRITON_LIBCUDA_PATH", emulation.libraries.front().parent_path().string()}};
 }
 
-std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const EmulatedPart& part,
+std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python,
+                                      const EmulatedDevices& devices,
                                       const std::function<void(std::string_view)>& progress) {
-  require_gpu_model(part.model);
+  require_gpu_model(devices.gpu_model);
   const std::filesystem::path torch = find_torch(python);
   if (torch.empty()) return std::nullopt;
-  DryRun dry_run{part, find_or_build_device_emulation(torch, progress)};
+  DryRun dry_run{devices, find_or_build_device_emulation(torch, progress)};
   if (!dry_run.emulation.libraries.empty()) return dry_run;
   throw Error(ExitStatus::usage, fmt::format("the torch of {} can't be run dry", python.string()),
               dry_run.emulation.missing);
@@ -179,10 +180,10 @@ std::optional<DryRun> dry_run_of(const RunningProcess& process) {
     return {};
   };
   DryRun dry_run;
-  dry_run.part.model = variable(kModel);
-  if (!emulated::choose_part(dry_run.part.model).wrong.empty()) return std::nullopt;
-  const std::string_view devices = variable(kDevices);
-  std::from_chars(devices.data(), devices.data() + devices.size(), dry_run.part.devices);
+  dry_run.devices.gpu_model = variable(kModel);
+  if (!emulated::choose_gpu_model(dry_run.devices.gpu_model).wrong.empty()) return std::nullopt;
+  const std::string_view count = variable(kDevices);
+  std::from_chars(count.data(), count.data() + count.size(), dry_run.devices.count);
   const std::string preloaded = fmt::format(":{}:", variable(kPreload));
   std::set<std::string> libraries;
   for (const MappedPart& part : process.mapped_parts())
@@ -194,14 +195,15 @@ std::optional<DryRun> dry_run_of(const RunningProcess& process) {
 }
 
 void describe_dry_run(const DryRun& dry_run, Trace& trace) {
-  const emulated::Part part = part_of(dry_run.part.model);
-  const std::size_t settings = dry_run.part.model.find(',');
+  const emulated::GpuModel gpu_model = gpu_model_of(dry_run.devices.gpu_model);
+  const std::size_t settings = dry_run.devices.gpu_model.find(',');
   trace.meta["dry_run"] = {
-      {"arch", part.arch},
-      {"part", settings == std::string::npos
-                   ? std::string(part.name)
-                   : fmt::format("{} with {}", part.name, dry_run.part.model.substr(settings + 1))},
-      {"devices", dry_run.part.devices},
+      {"arch", gpu_model.arch},
+      {"gpu_model", settings == std::string::npos
+                        ? std::string(gpu_model.name)
+                        : fmt::format("{} with {}", gpu_model.name,
+                                      dry_run.devices.gpu_model.substr(settings + 1))},
+      {"devices", dry_run.devices.count},
       {"libraries", nlohmann::json::array()}};
   for (const std::filesystem::path& library : dry_run.emulation.libraries)
     trace.meta["dry_run"]["libraries"].push_back(library.filename().string());

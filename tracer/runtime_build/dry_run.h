@@ -15,9 +15,9 @@
 namespace optrace {
 
 /// The GPUs to emulate.
-struct EmulatedPart {
-  std::string model;     ///< "sm_90", "rtx-4090" or "sm_89,sms=128" (docs/cuda.md).
-  unsigned devices = 1;  ///< Number of GPUs.
+struct EmulatedDevices {
+  std::string gpu_model;  ///< "sm_90", "rtx-4090" or "sm_89,sms=128" (docs/cuda.md).
+  unsigned count = 1;     ///< Number of GPUs.
 };
 
 /// Returns the architectures that can be emulated.
@@ -35,7 +35,7 @@ bool has_gpu();
 
 /// A process in which CUDA's libraries are replaced by the emulated device's.
 struct DryRun {
-  EmulatedPart part;
+  EmulatedDevices devices;
   DeviceEmulation emulation;
 
   /// Returns the variables that the process's environment needs in addition to ours. Its children
@@ -46,7 +46,8 @@ struct DryRun {
 /// Finds or builds the emulated device for the torch that `python` imports. Returns nullopt if the
 /// Python does not run or has no torch, which starting it will report. Throws Error(usage) with the
 /// reason for a torch that can't run dry, and Error(interrupted) after a signal.
-std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python, const EmulatedPart& part,
+std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python,
+                                      const EmulatedDevices& devices,
                                       const std::function<void(std::string_view)>& progress);
 
 /// Returns the dry run that a running process belongs to, according to its own environment and

@@ -22,10 +22,12 @@ constexpr const char* kKernel = "_ZN2at6native10add_kernelEPfi";
 // Builds a trace in which one function makes a launch for each record.
 TraceBuilder launches(const std::vector<std::string>& records) {
   TraceBuilder t;
-  t.trace.meta = {
-      {"device", "cuda"},
-      {"dry_run",
-       {{"arch", "sm_90"}, {"part", "H100"}, {"devices", 2U}, {"libraries", {"libcudart.so.12"}}}}};
+  t.trace.meta = {{"device", "cuda"},
+                  {"dry_run",
+                   {{"arch", "sm_90"},
+                    {"gpu_model", "H100"},
+                    {"devices", 2U},
+                    {"libraries", {"libcudart.so.12"}}}}};
   t.trace.modules = {{"/x/libtorch_cuda.so", ""}, {"/y/libcudart.so.12", ""}};
   const auto caller = t.function("_ZN2at6native10gpu_kernelEv"), launch = t.function(kLaunch);
   t.trace.functions[launch].module = 1;
@@ -53,7 +55,8 @@ TEST_CASE("kernels hang on the call that launched them, by how they were launche
           "[call_detail]") {
   const TraceBuilder t = launches({kernel(4), kernel(8), kernel(8)});
   const Report report = merge(t.trace, nullptr, {});
-  CHECK(report.dry_run == nlohmann::json({{"arch", "sm_90"}, {"part", "H100"}, {"devices", 2U}}));
+  CHECK(report.dry_run ==
+        nlohmann::json({{"arch", "sm_90"}, {"gpu_model", "H100"}, {"devices", 2U}}));
   REQUIRE(report.roots.size() == 1);
   const Frame& launch = report.roots[0].children.at(0);
   CHECK(launch.name == kLaunch);

@@ -28,7 +28,7 @@ const std::string& example() {
   static const std::string text = R"({
 "schema": "optrace.report/1",
 "torch": {"version": "2.6.0", "git_version": "abc", "cuda": "12.4", "debug": false},
-"device": "cuda", "dry_run": {"arch": "sm_90", "part": "H100", "devices": 2},
+"device": "cuda", "dry_run": {"arch": "sm_90", "gpu_model": "H100", "devices": 2},
 "source": {"version": "2.6.0", "exact": true},
 "processes": [{"id": 7, "rank": 0}, {"id": 8, "rank": 1}],
 "roots": [{"layer": "dispatcher", "name": "at::_ops::mm::call", "symbol": "_ZN2at4_ops2mm4callE",

@@ -48,9 +48,9 @@ void put(JsonText& json, const char* key, const std::vector<Integer>& values) {
   json.close(']');
 }
 
-/// Compute capability of the part as a number: 89 for 8.9.
+/// Compute capability of the GPU model as a number: 89 for 8.9.
 inline int arch() {
-  return 10 * part().major + part().minor;
+  return 10 * gpu_model().major + gpu_model().minor;
 }
 
 /// Records that the call is refused as by the real library: the reason `why`, and the status

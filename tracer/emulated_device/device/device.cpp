@@ -9,21 +9,21 @@
 #include <string>
 
 #include "tracer/emulated_device/device/device_fork.h"
-#include "tracer/emulated_device/device_parts.h"
+#include "tracer/emulated_device/gpu_model.h"
 
 namespace optrace::emulated {
 namespace {
 
 constexpr int kMaxDevices = 64;
 
-Part chosen_part() {
+GpuModel chosen_gpu_model() {
   const char* const wanted = std::getenv("OPTRACE_DRY_RUN");
-  const PartChoice choice = choose_part(wanted == nullptr ? "" : wanted);
-  if (choice.wrong.empty()) return choice.part;
+  const GpuModelChoice choice = choose_gpu_model(wanted == nullptr ? "" : wanted);
+  if (choice.wrong.empty()) return choice.gpu_model;
   // The command rejects invalid values; this process was started in another way.
   std::fprintf(stderr, "optrace: OPTRACE_DRY_RUN: %s: emulating %s\n", choice.wrong.c_str(),
                kUsualModel);
-  return choose_part(kUsualModel).part;
+  return choose_gpu_model(kUsualModel).gpu_model;
 }
 
 int chosen_count() {
@@ -69,8 +69,8 @@ int driver_version(int usual) {
   return version > 0 && version < usual ? version : usual;
 }
 
-const Part& part() {
-  static const Part chosen = chosen_part();
+const GpuModel& gpu_model() {
+  static const GpuModel chosen = chosen_gpu_model();
   return chosen;
 }
 

@@ -14,16 +14,16 @@
 #include <cstdint>
 #include <string>
 
-#include "tracer/emulated_device/device_parts.h"
+#include "tracer/emulated_device/gpu_model.h"
 #include "tracer/in_process/op_records/json_text.h"
 
 #define OPTRACE_DEVICE_EXPORT __attribute__((visibility("default")))
 
 namespace optrace::emulated {
 
-/// The part that every emulated device is, selected by $OPTRACE_DRY_RUN ("sm_90",
+/// The GPU model that every emulated device is, selected by $OPTRACE_DRY_RUN ("sm_90",
 /// "rtx-4090,sms=100").
-OPTRACE_DEVICE_EXPORT const Part& part();
+OPTRACE_DEVICE_EXPORT const GpuModel& gpu_model();
 
 /// Number of emulated devices: $OPTRACE_DRY_RUN_DEVICES, 1 to 64; otherwise 1.
 OPTRACE_DEVICE_EXPORT int device_count();
@@ -92,8 +92,8 @@ OPTRACE_DEVICE_EXPORT bool recording();
 
 enum class MemoryKind { device, pinned, managed };
 
-/// Returns null if the part's memory (for device and managed memory) is exhausted. `device` is an
-/// ordinal.
+/// Returns null if the GPU model's memory (for device and managed memory) is exhausted. `device` is
+/// an ordinal.
 OPTRACE_DEVICE_EXPORT void* allocate(std::size_t bytes, MemoryKind kind, int device);
 
 /// Returns false for memory that allocate() did not return.

@@ -175,7 +175,7 @@ constexpr Attribute kAttributes[] = {
     {134, Is::value, -1},
 };
 
-int value_of(const Attribute& attribute, const Part& device, int ordinal) {
+int value_of(const Attribute& attribute, const GpuModel& device, int ordinal) {
   switch (attribute.is) {
     case Is::value:
       return attribute.value;
@@ -233,7 +233,7 @@ bool device_attribute(int attribute, int device, int& value) {
       std::find_if(std::begin(kAttributes), std::end(kAttributes),
                    [attribute](const Attribute& known) { return known.number == attribute; });
   if (found == std::end(kAttributes)) return false;
-  value = value_of(*found, part(), device);
+  value = value_of(*found, gpu_model(), device);
   return true;
 }
 

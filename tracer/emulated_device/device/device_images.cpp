@@ -67,14 +67,14 @@ Bytes part_of(Bytes bytes, std::uint64_t at, std::uint64_t size) {
   return bytes.substr(at, size);
 }
 
-int part_version() {
-  return part().major * 10 + part().minor;
+int architecture_version() {
+  return gpu_model().major * 10 + gpu_model().minor;
 }
 
-/// Rates how well code for an architecture suits the part: 0 if it can't run, otherwise higher is
-/// better.
+/// Rates how well code for an architecture suits the GPU model: 0 if it can't run, otherwise higher
+/// is better.
 int suits(int arch, std::uint64_t flags) {
-  const int here = part_version();
+  const int here = architecture_version();
   constexpr int kSpecific = 1000;
   if ((flags & kArchSpecific) != 0) return arch == here ? kSpecific : 0;
   if (arch / 10 != here / 10 || arch > here) return 0;
@@ -86,7 +86,7 @@ struct Chosen {
   Bytes payload;
 };
 
-/// Finds the fatbin's machine code that the part would run. Returns false if there is none.
+/// Finds the fatbin's machine code that the GPU model would run. Returns false if there is none.
 bool choose(const void* image, Chosen& chosen) {
   FatbinHeader header{};
   std::memcpy(&header, image, sizeof header);
@@ -384,7 +384,7 @@ bool is_ptx(const void* image) {
   return first == '/' || first == '.' || first == '\n' || first == ' ';
 }
 
-bool has_image_for_part(const void* image) {
+bool has_image_for_gpu_model(const void* image) {
   if (image == nullptr) return false;
   if (is_fatbin(image)) {
     Chosen chosen;
@@ -399,7 +399,7 @@ bool has_image_for_part(const void* image) {
 }
 
 std::shared_ptr<const KernelImage> read_image(const void* image) {
-  if (!has_image_for_part(image)) return nullptr;
+  if (!has_image_for_gpu_model(image)) return nullptr;
   if (is_cubin(image)) {
     Elf64_Ehdr header{};
     std::memcpy(&header, image, sizeof header);

@@ -23,7 +23,7 @@ struct CubinFigures {
   std::vector<std::size_t> parameters;  ///< Size of each parameter in bytes; 0 or empty if unknown.
 };
 
-/// The kernels of the image for the part.
+/// The kernels of the image for the GPU model.
 class KernelImage {
  public:
   /// Returns false for an unknown kernel.
@@ -39,8 +39,8 @@ class KernelImage {
   std::unordered_map<std::string, CubinFigures> kernels_;
 };
 
-/// Returns true if a fatbin or cubin contains machine code that runs on the part.
-bool has_image_for_part(const void* image);
+/// Returns true if a fatbin or cubin contains machine code that runs on the GPU model.
+bool has_image_for_gpu_model(const void* image);
 
 /// Returns true for PTX text, which is not compiled here.
 bool is_ptx(const void* image);

@@ -275,7 +275,7 @@ bool is_zero(const char* element, const KernelWrites& kind) {
   return kind.floating ? (element[last] & kWithoutSign) == 0 : element[last] == 0;
 }
 
-/// Visits the elements of which at least a part is known, as whole elements.
+/// Visits the elements of which at least a GPU model is known, as whole elements.
 template <typename Take>
 void each_element(const Effect& effect, Take take) {
   const std::size_t size = effect.element.element;

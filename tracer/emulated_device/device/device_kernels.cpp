@@ -62,7 +62,7 @@ Everything& everything() {
 
 Status check(Module& module) {
   if (!module.checked) {
-    module.has_image = has_image_for_part(module.image);
+    module.has_image = has_image_for_gpu_model(module.image);
     module.checked = true;
   }
   return module.has_image ? Status::success : Status::no_binary_for_device;
@@ -76,7 +76,7 @@ Status read(Module& module) {
 }
 
 cudaOccDeviceProp occupancy_properties() {
-  const Part& device = part();
+  const GpuModel& device = gpu_model();
   cudaOccDeviceProp properties;
   properties.computeMajor = device.major;
   properties.computeMinor = device.minor;
@@ -94,7 +94,7 @@ cudaOccDeviceProp occupancy_properties() {
   return properties;
 }
 
-/// Returns false for a part that the installed CUDA version doesn't support.
+/// Returns false for a GPU model that the installed CUDA version doesn't support.
 bool occupancy(const KernelFigures& kernel, int threads, std::size_t dynamic_shared, int& blocks) {
   cudaOccFuncAttributes attributes;
   attributes.maxThreadsPerBlock = kernel.max_threads;
@@ -207,9 +207,9 @@ Status check_launch(const Kernel& kernel, const Launch& launch) {
     return Status::invalid_configuration;
   if (std::uint64_t{launch.block[0]} * launch.block[1] * launch.block[2] > kMaxThreads)
     return Status::invalid_configuration;
-  const int limit = kernel.dynamic_shared_limit < 0
-                        ? part().shared_memory_per_block
-                        : std::max(kernel.dynamic_shared_limit, part().shared_memory_per_block);
+  const int limit = kernel.dynamic_shared_limit < 0 ? gpu_model().shared_memory_per_block
+                                                    : std::max(kernel.dynamic_shared_limit,
+                                                               gpu_model().shared_memory_per_block);
   return launch.dynamic_shared > static_cast<std::size_t>(limit) ? Status::invalid_value
                                                                  : Status::success;
 }
@@ -230,7 +230,7 @@ Status load_module(const void* image, Module*& module) {
     unimplemented("the compilation of PTX");
     return Status::no_binary_for_device;
   }
-  if (!has_image_for_part(image)) return Status::no_binary_for_device;
+  if (!has_image_for_gpu_model(image)) return Status::no_binary_for_device;
   const auto code = read_image(image);
   if (code == nullptr) return Status::invalid_image;
   module = add_module(nullptr);
@@ -329,7 +329,7 @@ Status figures_of(Kernel* kernel, KernelFigures& figures) {
   figures.max_threads = std::min(
       {kMaxThreads, by_registers, cubin.max_threads == 0 ? kMaxThreads : cubin.max_threads});
   const int usual =
-      std::max(0, part().shared_memory_per_block - static_cast<int>(figures.static_shared));
+      std::max(0, gpu_model().shared_memory_per_block - static_cast<int>(figures.static_shared));
   figures.dynamic_shared_limit =
       kernel->dynamic_shared_limit < 0 ? usual : kernel->dynamic_shared_limit;
   figures.carveout = kernel->carveout;
@@ -363,8 +363,8 @@ Status best_block(Kernel* kernel, std::size_t (*shared)(int), std::size_t dynami
     if (blocks * size <= best) continue;
     best = blocks * size;
     block = size;
-    grid = blocks * part().multiprocessors;
-    if (best == part().threads) break;
+    grid = blocks * gpu_model().multiprocessors;
+    if (best == gpu_model().threads) break;
   }
   return Status::success;
 }
@@ -374,7 +374,7 @@ Status set_dynamic_shared_limit(Kernel* kernel, int bytes) {
   const Status status = figures_of(kernel, figures);
   if (status != Status::success) return status;
   if (bytes < 0 || static_cast<std::size_t>(bytes) + figures.static_shared >
-                       static_cast<std::size_t>(part().shared_memory_per_block_optin))
+                       static_cast<std::size_t>(gpu_model().shared_memory_per_block_optin))
     return Status::invalid_value;
   const std::lock_guard lock(kernels_mutex);
   kernel->dynamic_shared_limit = bytes;
@@ -401,8 +401,8 @@ Status launch(Kernel* kernel, const Launch& launch, void* stream, const char* fu
     describe(call, kernel->name, launch, 0);
     call.json().key("why");
     call.json().string(status == Status::no_binary_for_device
-                           ? std::string("no image of the kernel for ") + part().arch
-                           : std::string("the launch's figures are beyond the part's limits"));
+                           ? std::string("no image of the kernel for ") + gpu_model().arch
+                           : std::string("the launch's figures are beyond the GPU model's limits"));
     call.record();
     return status;
   }

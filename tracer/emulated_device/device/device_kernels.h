@@ -1,6 +1,6 @@
 #pragma once
 
-// Kernels: registered and loaded modules, properties of kernels on the part, and launches.
+// Kernels: registered and loaded modules, properties of kernels on the GPU model, and launches.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace optrace::emulated {
 
 struct Module;
 
-/// Properties of a kernel from its image for the part.
+/// Properties of a kernel from its image for the GPU model.
 struct KernelFigures {
   int registers;              ///< Per thread.
   std::size_t static_shared;  ///< In bytes, per block.
@@ -67,7 +67,8 @@ OPTRACE_DEVICE_EXPORT Kernel* kernel_handle(const void* host);
 OPTRACE_DEVICE_EXPORT Status find_kernel(Module* module, const char* name, Kernel*& kernel);
 OPTRACE_DEVICE_EXPORT Module* live_module(const void* module);
 
-/// Returns no_binary_for_device if the module contains neither machine code nor PTX for the part.
+/// Returns no_binary_for_device if the module contains neither machine code nor PTX for the GPU
+/// model.
 OPTRACE_DEVICE_EXPORT Status check_image(Module* module);
 OPTRACE_DEVICE_EXPORT Status figures_of(Kernel* kernel, KernelFigures& figures);
 

@@ -78,7 +78,7 @@ void give_back(std::uint64_t bytes, int device) {
 }  // namespace
 
 std::uint64_t available_memory() {
-  return part().memory - kContextMemory;
+  return gpu_model().memory - kContextMemory;
 }
 
 bool take_memory(std::uint64_t bytes, int device) {

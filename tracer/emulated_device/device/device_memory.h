@@ -9,7 +9,7 @@
 
 namespace optrace::emulated {
 
-/// Number of bytes that a program can allocate on a device: the part's memory minus that of a
+/// Number of bytes that a program can allocate on a device: the GPU model's memory minus that of a
 /// context.
 OPTRACE_DEVICE_EXPORT std::uint64_t available_memory();
 

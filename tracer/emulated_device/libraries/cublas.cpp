@@ -315,7 +315,7 @@ OPTRACE_DEVICE_EXPORT cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cu
 
 OPTRACE_DEVICE_EXPORT cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int count) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (count < 0 || count > part().multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
+  if (count < 0 || count > gpu_model().multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
   handle->multiprocessors = count;
   return CUBLAS_STATUS_SUCCESS;
 }

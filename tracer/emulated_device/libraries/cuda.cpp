@@ -233,7 +233,7 @@ CUresult set_attribute(Kernel* kernel, CUfunction_attribute attribute, int value
       kernel->carveout = value;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-      if (part().major < 9) return CUDA_ERROR_NOT_SUPPORTED;
+      if (gpu_model().major < 9) return CUDA_ERROR_NOT_SUPPORTED;
       kernel->non_portable_clusters = value != 0;
       return CUDA_SUCCESS;
     default:
@@ -394,7 +394,7 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
   if (name == nullptr || size <= 0) return outcome(CUDA_ERROR_INVALID_VALUE);
   if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
-  std::snprintf(name, static_cast<std::size_t>(size), "%s", part().name);
+  std::snprintf(name, static_cast<std::size_t>(size), "%s", gpu_model().name);
   return CUDA_SUCCESS;
 }
 
@@ -408,7 +408,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
 CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice device) {
   if (bytes == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
   if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
-  *bytes = part().memory;
+  *bytes = gpu_model().memory;
   return CUDA_SUCCESS;
 }
 
@@ -529,7 +529,7 @@ CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
 
 CUresult cuMemGetInfo(std::size_t* free, std::size_t* total) {
   if (free == nullptr || total == nullptr) return outcome(CUDA_ERROR_INVALID_VALUE);
-  *total = part().memory;
+  *total = gpu_model().memory;
   *free = available_memory() - used_memory(current_device());
   return CUDA_SUCCESS;
 }
@@ -1013,7 +1013,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
   constexpr cuuint32_t kMaxDimensions = 5;
   constexpr cuuint32_t kLargestBox = 256;
   constexpr std::uintptr_t kAlignment = 16;
-  if (part().major < 9)
+  if (gpu_model().major < 9)
     return outcome(refuse("cuTensorMapEncodeTiled", "tensor maps take compute capability 9.0"));
   if (map == nullptr || rank == 0 || rank > kMaxDimensions || address == nullptr ||
       reinterpret_cast<std::uintptr_t>(address) % kAlignment != 0 || sizes == nullptr ||

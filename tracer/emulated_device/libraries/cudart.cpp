@@ -162,7 +162,7 @@ cudaError_t set_kernel_attribute(Kernel* kernel, cudaFuncAttribute attribute, in
       kernel->carveout = value;
       return cudaSuccess;
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
-      if (part().major < 9) return result(cudaErrorNotSupported, function);
+      if (gpu_model().major < 9) return result(cudaErrorNotSupported, function);
       kernel->non_portable_clusters = value != 0;
       return cudaSuccess;
     default:
@@ -295,9 +295,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   };
   *properties = {};
   cudaDeviceProp& p = *properties;
-  std::snprintf(p.name, sizeof p.name, "%s", part().name);
+  std::snprintf(p.name, sizeof p.name, "%s", gpu_model().name);
   device_uuid(device, p.uuid.bytes);
-  p.totalGlobalMem = part().memory;
+  p.totalGlobalMem = gpu_model().memory;
   p.sharedMemPerBlock = get_size(cudaDevAttrMaxSharedMemoryPerBlock);
   p.regsPerBlock = get(cudaDevAttrMaxRegistersPerBlock);
   p.warpSize = get(cudaDevAttrWarpSize);
@@ -310,11 +310,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   p.maxGridSize[1] = get(cudaDevAttrMaxGridDimY);
   p.maxGridSize[2] = get(cudaDevAttrMaxGridDimZ);
   p.totalConstMem = get_size(cudaDevAttrTotalConstantMemory);
-  p.major = part().major;
-  p.minor = part().minor;
+  p.major = gpu_model().major;
+  p.minor = gpu_model().minor;
   p.textureAlignment = get_size(cudaDevAttrTextureAlignment);
   p.texturePitchAlignment = get_size(cudaDevAttrTexturePitchAlignment);
-  p.multiProcessorCount = part().multiprocessors;
+  p.multiProcessorCount = gpu_model().multiprocessors;
   p.integrated = get(cudaDevAttrIntegrated);
   p.canMapHostMemory = get(cudaDevAttrCanMapHostMemory);
 #if CUDART_VERSION < 13000
@@ -380,15 +380,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   p.tccDriver = get(cudaDevAttrTccDriver);
   p.asyncEngineCount = get(cudaDevAttrAsyncEngineCount);
   p.unifiedAddressing = get(cudaDevAttrUnifiedAddressing);
-  p.memoryBusWidth = part().memory_bus_width;
-  p.l2CacheSize = part().l2_cache;
+  p.memoryBusWidth = gpu_model().memory_bus_width;
+  p.l2CacheSize = gpu_model().l2_cache;
   p.persistingL2CacheMaxSize = get(cudaDevAttrMaxPersistingL2CacheSize);
-  p.maxThreadsPerMultiProcessor = part().threads;
+  p.maxThreadsPerMultiProcessor = gpu_model().threads;
   p.streamPrioritiesSupported = get(cudaDevAttrStreamPrioritiesSupported);
   p.globalL1CacheSupported = get(cudaDevAttrGlobalL1CacheSupported);
   p.localL1CacheSupported = get(cudaDevAttrLocalL1CacheSupported);
   p.sharedMemPerMultiprocessor = get_size(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  p.regsPerMultiprocessor = part().registers;
+  p.regsPerMultiprocessor = gpu_model().registers;
   p.managedMemory = get(cudaDevAttrManagedMemory);
   p.hostNativeAtomicSupported = get(cudaDevAttrHostNativeAtomicSupported);
   p.pageableMemoryAccess = get(cudaDevAttrPageableMemoryAccess);
@@ -397,7 +397,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   p.canUseHostPointerForRegisteredMem = get(cudaDevAttrCanUseHostPointerForRegisteredMem);
   p.cooperativeLaunch = get(cudaDevAttrCooperativeLaunch);
   p.sharedMemPerBlockOptin = get_size(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  p.maxBlocksPerMultiProcessor = part().blocks;
+  p.maxBlocksPerMultiProcessor = gpu_model().blocks;
   p.accessPolicyMaxWindowSize = get(cudaDevAttrMaxAccessPolicyWindowSize);
   p.reservedSharedMemPerBlock = get_size(cudaDevAttrReservedSharedMemoryPerBlock);
   p.hostRegisterSupported = get(cudaDevAttrHostRegisterSupported);
@@ -547,7 +547,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   if (free == nullptr || total == nullptr) return result(cudaErrorInvalidValue);
   const Status status = use_runtime();
   if (status != Status::success) return result(status);
-  *total = part().memory;
+  *total = gpu_model().memory;
   *free = available_memory() - used_memory(current_device());
   return cudaSuccess;
 }

@@ -92,7 +92,7 @@ std::string mismatch(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
   return {};
 }
 
-/// Returns the reason why the legacy convolutions don't support these types on this part
+/// Returns the reason why the legacy convolutions don't support these types on this GPU model
 /// ("Supported configurations" of cudnnConvolutionForward in the API reference), or an empty text.
 std::string unsupported(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w) {
   constexpr int kAmpere = 80;
@@ -206,12 +206,12 @@ cudnnStatus_t set_dropout(cudnnDropoutDescriptor_t dropout, float probability, v
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// Size of the generators' states: 16 bytes for each resident thread of the part. The real size is
-/// not documented; nothing reads the states.
+/// Size of the generators' states: 16 bytes for each resident thread of the GPU model. The real
+/// size is not documented; nothing reads the states.
 std::size_t dropout_state_bytes() {
   constexpr std::size_t kState = 16;
-  return kState * static_cast<std::size_t>(part().threads) *
-         static_cast<std::size_t>(part().multiprocessors);
+  return kState * static_cast<std::size_t>(gpu_model().threads) *
+         static_cast<std::size_t>(gpu_model().multiprocessors);
 }
 
 /// Checks that there is one scale, bias, mean or variance for each channel or, in per-activation

@@ -58,9 +58,9 @@ constexpr int kAmpere = 80;
 constexpr int kAda = 89;
 constexpr int kHopper = 90;
 
-/// Returns the reason why no engine supports the graph on this part, or an empty text. From the
-/// cuDNN support matrix and "Supported Graph Patterns": bfloat16 needs 8.0, fp8 8.9, attention 8.0,
-/// attention in fp8 9.0.
+/// Returns the reason why no engine supports the graph on this GPU model, or an empty text. From
+/// the cuDNN support matrix and "Supported Graph Patterns": bfloat16 needs 8.0, fp8 8.9,
+/// attention 8.0, attention in fp8 9.0.
 std::string unsupported(const Content& graph) {
   bool products = false;
   for (const auto& operation : operations(graph)) {
@@ -295,7 +295,7 @@ std::string finalize_engine_config(Content& config) {
   const auto index = value<std::int64_t>(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0);
   set<std::int64_t>(config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
                     {workspace_bytes(*graph, index)});
-  // The value for an emulated engine is unknown; 0 is valid on every part.
+  // The value for an emulated engine is unknown; 0 is valid on every GPU model.
   set<std::int32_t>(config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, {0});
 #endif
   return {};

@@ -58,7 +58,7 @@ cufftResult check_types(const Plan& plan) {
   const bool half = plan.execution == CUDA_C_16F;
   const bool bfloat = plan.execution == CUDA_C_16BF;
   constexpr int kFirstWithBfloat = 8;
-  if (bfloat && optrace::emulated::part().major < kFirstWithBfloat)
+  if (bfloat && optrace::emulated::gpu_model().major < kFirstWithBfloat)
     return refuse("cufftXtMakePlanMany", CUFFT_NOT_SUPPORTED, "bfloat16 below sm_80");
   if (half || bfloat)
     for (const long long size : plan.sizes)

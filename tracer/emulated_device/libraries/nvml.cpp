@@ -188,7 +188,7 @@ int nvmlDeviceGetIndex(Device* device, unsigned* index) {
 }
 
 int nvmlDeviceGetName(Device* device, char* name, unsigned size) {
-  return ordinal_of(device) < 0 ? kInvalidArgument : give(part().name, name, size);
+  return ordinal_of(device) < 0 ? kInvalidArgument : give(gpu_model().name, name, size);
 }
 
 int nvmlDeviceGetUUID(Device* device, char* uuid, unsigned size) {
@@ -209,7 +209,7 @@ int nvmlDeviceGetPciInfo_v3(Device* device, PciInfo* info) {
 int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
   const int ordinal = ordinal_of(device);
   if (ordinal < 0 || memory == nullptr) return kInvalidArgument;
-  memory->total = part().memory;
+  memory->total = gpu_model().memory;
   memory->free = available_memory() - used_memory(ordinal);
   memory->used = memory->total - memory->free;
   return kSuccess;
@@ -217,8 +217,8 @@ int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
 
 int nvmlDeviceGetCudaComputeCapability(Device* device, int* major, int* minor) {
   if (ordinal_of(device) < 0 || major == nullptr || minor == nullptr) return kInvalidArgument;
-  *major = part().major;
-  *minor = part().minor;
+  *major = gpu_model().major;
+  *minor = gpu_model().minor;
   return kSuccess;
 }
 
@@ -245,7 +245,7 @@ int nvmlDeviceGetP2PStatus(Device* one, Device* other, int, int* status) {
   return kSuccess;
 }
 
-// Values that only hardware has. A part without them returns the same error.
+// Values that only hardware has. A GPU model without them returns the same error.
 int nvmlDeviceGetTemperature(Device*, int, unsigned*) {
   return kNotSupported;
 }

@@ -39,7 +39,7 @@ inline constexpr std::array<Architecture, 11> kArchitectures{{
 
 /// A product as described by cudaGetDeviceProperties, from NVIDIA's data sheets and white papers.
 /// The number of multiprocessors influences grids; the other values are only reported to programs.
-struct GpuModel {
+struct GpuModelRow {
   const char* key;   ///< The argument of `--dry-run`: "rtx-4090".
   const char* name;  ///< "NVIDIA GeForce RTX 4090"
   const char* arch;  ///< "sm_89"
@@ -52,7 +52,7 @@ struct GpuModel {
   int clock;             ///< MHz
 };
 
-inline constexpr std::array<GpuModel, 125> kGpuModels{{
+inline constexpr std::array<GpuModelRow, 125> kGpuModels{{
     // Data centre.
     {"h100-sxm", "NVIDIA H100 80GB HBM3", "sm_90", 132, 81079, 51200, 5120, 2619, 1980},
     {"h100-pcie", "NVIDIA H100 PCIe", "sm_90", 114, 81086, 51200, 5120, 1593, 1755},

@@ -1,6 +1,6 @@
 #pragma once
 
-// The emulated device: a GPU model of gpu_models.h, optionally with changed settings. Both the
+// The emulated device: a GPU model of gpu_model_table.h, optionally with changed settings. Both the
 // command and the emulated device parse the argument of `--dry-run` with this header.
 
 #include <array>
@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "tracer/emulated_device/gpu_models.h"
+#include "tracer/emulated_device/gpu_model_table.h"
 
 namespace optrace::emulated {
 
 /// Properties of a device, as reported by cudaGetDeviceProperties.
-struct Part {
+struct GpuModel {
   const char* arch;  ///< "sm_90"
   const char* name;  ///< "NVIDIA H100 80GB HBM3"
   int major;
@@ -35,7 +35,7 @@ struct Part {
   int reserved_shared_memory;         ///< Bytes, used by the system.
 };
 
-inline Part make_part(const GpuModel& model, const Architecture& architecture) {
+inline GpuModel make_gpu_model(const GpuModelRow& model, const Architecture& architecture) {
   constexpr int kKilo = 1000;
   constexpr int kKibi = 1024;
   constexpr std::uint64_t kMebi = 1ULL << 20;
@@ -71,52 +71,55 @@ inline std::string model_key(std::string_view text) {
   return key;
 }
 
-/// Finds a part by the name of an architecture or a GPU model. Returns false if there is none.
-inline bool find_part(std::string_view name, Part& part) {
+/// Finds a GPU model by the name of an architecture or a GPU model. Returns false if there is none.
+inline bool find_gpu_model(std::string_view name, GpuModel& gpu_model) {
   std::string key = model_key(name);
   for (const Architecture& architecture : kArchitectures)
     if (name == architecture.name) key = architecture.usual_model;
   for (const GpuModelAlias& alias : kGpuModelAliases)
     if (key == alias.alias) key = alias.key;
-  for (const GpuModel& model : kGpuModels) {
+  for (const GpuModelRow& model : kGpuModels) {
     if (key != model.key) continue;
     for (const Architecture& architecture : kArchitectures)
-      if (std::string_view(model.arch) == architecture.name) part = make_part(model, architecture);
+      if (std::string_view(model.arch) == architecture.name)
+        gpu_model = make_gpu_model(model, architecture);
     return true;
   }
   return false;
 }
 
-/// A part or an error message.
-struct PartChoice {
-  Part part{};
+/// A GPU model or an error message.
+struct GpuModelChoice {
+  GpuModel gpu_model{};
   std::string wrong;  ///< Error message; empty if valid.
 };
 
 /// Parses "sm_89", "rtx-4090" or either with settings: "sm_89,sms=128,memory=24".
-inline PartChoice choose_part(std::string_view text) {
+inline GpuModelChoice choose_gpu_model(std::string_view text) {
   struct Setting {
     std::string_view name;
     int most;
-    void (*set)(Part&, int);
+    void (*set)(GpuModel&, int);
   };
   constexpr std::array<Setting, 4> kSettings{{
-      {"sms", 1024, [](Part& part, int value) { part.multiprocessors = value; }},
+      {"sms", 1024, [](GpuModel& gpu_model, int value) { gpu_model.multiprocessors = value; }},
       // Values in GiB, MiB and MHz.
       {"memory", 4096,
-       [](Part& part, int value) { part.memory = static_cast<std::uint64_t>(value) << 30; }},
-      {"l2", 1024, [](Part& part, int value) { part.l2_cache = value << 20; }},
-      {"clock", 10000, [](Part& part, int value) { part.clock = value * 1000; }},
+       [](GpuModel& gpu_model, int value) {
+         gpu_model.memory = static_cast<std::uint64_t>(value) << 30;
+       }},
+      {"l2", 1024, [](GpuModel& gpu_model, int value) { gpu_model.l2_cache = value << 20; }},
+      {"clock", 10000, [](GpuModel& gpu_model, int value) { gpu_model.clock = value * 1000; }},
   }};
   const auto next = [&text] {
     const std::string_view piece = text.substr(0, text.find(','));
     text.remove_prefix(piece.size() == text.size() ? piece.size() : piece.size() + 1);
     return piece;
   };
-  PartChoice choice;
+  GpuModelChoice choice;
   const bool more = !text.empty() && text.back() == ',';
   const std::string_view name = next();
-  if (!find_part(name, choice.part)) {
+  if (!find_gpu_model(name, choice.gpu_model)) {
     choice.wrong = "no GPU model " + std::string(name) + " can be emulated";
     return choice;
   }
@@ -142,7 +145,7 @@ inline PartChoice choose_part(std::string_view text) {
     } else if (!digits || number < 1 || number > known->most) {
       choice.wrong = std::string(piece) + " is no number from 1 to " + std::to_string(known->most);
     } else {
-      known->set(choice.part, number);
+      known->set(choice.gpu_model, number);
     }
   }
   return choice;
