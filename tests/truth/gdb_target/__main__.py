@@ -17,7 +17,7 @@ WARM_UPS = 12  # CPython 3.11 specializes a function's bytecode at its eighth ca
 def main():
     target_folder, sample_folder, marker_file, *cases = sys.argv[1:]
     sys.path.insert(0, target_folder)
-    from optrace_target import given, resolve, session
+    from optrace_target import call_options, resolve, session
 
     import torch
 
@@ -50,7 +50,7 @@ def main():
     for case in cases:
         op, _, backward = case.partition("+")
         torch.manual_seed(0)
-        asked = given.Given(torch, "cpu", {"backward": bool(backward)})
+        asked = call_options.CallOptions(torch, "cpu", {"backward": bool(backward)})
         calls.append(session._PreparedCall(op, *resolver.resolve(op, asked), asked.requires_grad))
     gc.disable()
     signal.raise_signal(signal.SIGUSR1)

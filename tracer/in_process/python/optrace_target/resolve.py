@@ -10,7 +10,7 @@ import inspect
 
 from . import samples
 from .call import Backward, Call
-from .given import evaluated
+from .call_options import evaluated
 from .opinfo import OpInfoDatabase
 from .problem import FAILED, USAGE, Problem, first_line
 
@@ -28,15 +28,15 @@ class Resolver:
         self._modules = {entry["module"]["name"]: key
                          for key, entry in entries.items() if "module" in entry}
         self._opinfo = OpInfoDatabase(torch, device)
-        self._given = None
+        self._options = None
 
-    def resolve(self, spelling, given):
+    def resolve(self, spelling, options):
         """Returns (Call, Backward or None) for a spelling and the user's options for its
         arguments.
 
         Raises Problem for an unknown name and for arguments that the op rejects.
         """
-        self._given = given
+        self._options = options
         name, constructor = spelling, None
         if spelling.endswith(")") and "(" in spelling:
             name, _, constructor = spelling[:-1].partition("(")
@@ -122,11 +122,11 @@ class Resolver:
         kind = getattr(torch.nn, name)
 
         def build(sample, made_with, positional, keywords):
-            self._given.adapt(sample, [positional, keywords])
+            self._options.adapt(sample, [positional, keywords])
             torch.manual_seed(0)
             module = kind(*made_with[0], **made_with[1]).to(self._device)
-            if self._given.module_dtype() is not None:
-                module = module.to(self._given.module_dtype())
+            if self._options.module_dtype() is not None:
+                module = module.to(self._options.module_dtype())
             text = "nn.%s(%s)(%s)" % (name, samples.arguments_text(*made_with),
                                       self._text(positional, keywords))
             return Call(sample, None, positional, keywords, text,
@@ -139,8 +139,8 @@ class Resolver:
 
         def attempts():
             entry = self._entries[key] if key is not None else None
-            if self._given.expression is not None:
-                positional, keywords, sample = self._given.arguments()
+            if self._options.expression is not None:
+                positional, keywords, sample = self._options.arguments()
                 if constructor is not None:
                     makings = [constructor]
                 elif entry is not None:
@@ -223,8 +223,8 @@ class Resolver:
         entry, in_place = self._entry_of(key)
 
         def build(sample, positional, keywords, called=function, process=None, shown=shown):
-            self._given.adapt(sample, [positional, keywords])
-            if method is None or self._given.expression is not None or not positional:
+            self._options.adapt(sample, [positional, keywords])
+            if method is None or self._options.expression is not None or not positional:
                 text = "%s(%s)" % (shown or "Tensor." + method, self._text(positional, keywords))
             else:
                 text = "%s.%s(%s)" % (samples.text(positional[0]), method,
@@ -247,14 +247,14 @@ class Resolver:
                     yield {n: {"shape": [4, 4]} for n in names}, ["$" + n for n in names], {}
 
         def attempts():
-            if self._given.expression is not None:
-                positional, keywords, sample = self._given.arguments()
+            if self._options.expression is not None:
+                positional, keywords, sample = self._options.arguments()
                 yield "input", lambda: build(sample, positional, keywords)
                 return
             if entry is not None and samples.call_of(entry, family) is not None:
                 tensors, call = entry["tensors"], samples.call_of(entry, family)
                 yield "table", lambda: build(self._sample(tensors), *self._parsed(call, tensors))
-                if not self._given.backward:
+                if not self._options.backward:
                     return
             for info in self._opinfo.find(*_with_and_without_underscore(known_as)):
                 for positional, keywords, sample, process in self._drawn(info):
@@ -275,13 +275,13 @@ class Resolver:
                  "OpInfo('%s')" % _full_name(info))
 
         def build(sample, positional, keywords, process):
-            self._given.adapt(sample, [positional, keywords])
+            self._options.adapt(sample, [positional, keywords])
             text = "%s(%s)" % (shown, self._text(positional, keywords))
             return Call(sample, info.op, positional, keywords, text, process=process)
 
         def attempts():
-            if self._given.expression is not None:
-                positional, keywords, sample = self._given.arguments()
+            if self._options.expression is not None:
+                positional, keywords, sample = self._options.arguments()
                 yield "input", lambda: build(sample, positional, keywords, None)
                 return
             for positional, keywords, sample, process in self._drawn(info):
@@ -307,7 +307,7 @@ class Resolver:
 
         def build(schema, sample, positional, keywords, process=None):
             function = getattr(packet, schema.overload_name or "default")
-            self._given.adapt(sample, [positional, keywords])
+            self._options.adapt(sample, [positional, keywords])
             text = "torch.ops.%s.%s.%s(%s)" % (namespace, base, schema.overload_name or "default",
                                                self._text(positional, keywords))
             return Call(sample, function, positional, keywords, text, in_place=in_place,
@@ -328,8 +328,8 @@ class Resolver:
                 yield schema, tensors, (call[0], keywords)
 
         def attempts():
-            if self._given.expression is not None:
-                positional, keywords, sample = self._given.arguments()
+            if self._options.expression is not None:
+                positional, keywords, sample = self._options.arguments()
                 for schema in schemas:
                     yield "input", lambda s=schema: build(s, sample, positional, keywords)
                 return
@@ -367,7 +367,7 @@ class Resolver:
         if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)
                 and kind is not torch.optim.Optimizer):
             raise self._unknown(spelling)
-        if self._given.expression is not None:
+        if self._options.expression is not None:
             raise Problem(USAGE, "--input: an optimizer's step takes no arguments",
                           "Give its settings with its name: '%s%s(lr=0.1)', and its parameter's "
                           "shape with --shape." % (_OPTIMIZER, name))
@@ -377,7 +377,7 @@ class Resolver:
 
         def build(way):
             sample = self._sample({"p": {"shape": [4, 4]}})
-            self._given.adapt(sample, [samples.Named("p")])
+            self._options.adapt(sample, [samples.Named("p")])
 
             def make():
                 parameter = torch.nn.Parameter(sample.fresh(False, True)[0]["p"])
@@ -405,14 +405,14 @@ class Resolver:
 
     def _text(self, positional, keywords):
         """Returns a call's arguments as text, in the user's spelling if given."""
-        if self._given.expression is not None:
-            return self._given.expression
+        if self._options.expression is not None:
+            return self._options.expression
         return samples.arguments_text(positional, keywords)
 
     def _drawn(self, info):
         """Yields an OpInfo's samples; none if it fails to create them."""
         try:
-            yield from self._opinfo.samples(info, self._given.backward)
+            yield from self._opinfo.samples(info, self._options.backward)
         except Problem:
             raise
         except Exception:  # For example samples for another device, or that need a missing package.
@@ -427,9 +427,9 @@ class Resolver:
             try:
                 self._torch.manual_seed(0)
                 call = build()
-                run = call.prepare(self._given.requires_grad)
+                run = call.prepare(self._options.requires_grad)
                 run.function(*run.arguments, **run.keywords)
-                backward = Backward(self._torch, call) if self._given.backward else None
+                backward = Backward(self._torch, call) if self._options.backward else None
             except Problem as error:
                 problem = problem or error
                 continue
@@ -455,8 +455,8 @@ class Resolver:
         sample_from, error = failure
         remedy = None
         if sample_from == "input":
-            remedy = "Change --input: %s" % self._given.expression
-        elif self._given.adapts:
+            remedy = "Change --input: %s" % self._options.expression
+        elif self._options.adapts:
             remedy = ("Give every tensor a --shape and --dtype that fit each other, NAME=2x3 for "
                       "the tensor NAME, or all arguments with --input.")
         elif spelling.endswith(")"):

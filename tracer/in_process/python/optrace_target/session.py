@@ -77,13 +77,13 @@ class _Tracer:
         self._agent = None  # Loaded for the first recording.
 
     def prepare(self, order):
-        from .given import Given
+        from .call_options import CallOptions
 
         torch = self._torch
         torch.manual_seed(0)
-        given = Given(torch, self._request["device"], order)
-        call, backward = self._resolver.resolve(order["op"], given)
-        prepared = _PreparedCall(order["op"], call, backward, given.requires_grad)
+        options = CallOptions(torch, self._request["device"], order)
+        call, backward = self._resolver.resolve(order["op"], options)
+        prepared = _PreparedCall(order["op"], call, backward, options.requires_grad)
         if order.get("compare"):
             prepared.comparison = Comparison(prepared.digest_of_a_run(torch),
                                              prepared.digest_of_a_run(torch))

@@ -7,7 +7,7 @@ from .problem import USAGE, Problem, first_line
 _CALLED = "_arguments"
 
 
-class Given:
+class CallOptions:
     def __init__(self, torch, device, request):
         self._torch = torch
         self._device = device
