@@ -1,10 +1,10 @@
-# Calls CMake and pip; `make help` lists the targets.
+# Calls CMake and uv; `make help` lists the targets.
 SHELL := /bin/bash
 PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint clean
+.PHONY: help run test check packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -25,32 +25,45 @@ help:
 packages:
 	@setup/install-packages.sh
 
-setup: packages
+# An environment's Python, which is all that compiling needs of it.
+interpreter: packages
+	@setup/make-venv.sh .venv
+
+setup: interpreter
 	@setup/make-venv.sh .venv setup/requirements-reference.txt tests/requirements.txt
 
 newest: packages
 	@setup/make-venv.sh .venv-newest setup/requirements-newest.txt
 
-pythons: setup
+pythons: packages
 	@setup/make-python-venvs.sh
 
-build: setup
+compiled compiled-product: interpreter
 	@[ -f build/build.ninja ] || cmake --preset release >/dev/null
-	@cmake --build --preset release -- -j $(JOBS) $(if $(CI),,--quiet)
+	@NINJA_STATUS='[%f of %t compiled] ' cmake --build --preset release -- -j $(JOBS) \
+	  $(if $(filter compiled-product,$@),product)
+
+# Downloads and builds run at the same time, since they need different resources.
+build: packages
+	@$(MAKE) --no-print-directory -j 2 setup compiled
 	@.venv/bin/python setup/install-module.py build
 
-run: build
+product: packages
+	@$(MAKE) --no-print-directory -j 2 setup compiled-product
+	@.venv/bin/python setup/install-module.py build
+
+run: product
 	@build/optrace conv2d
 
 sanitized-build: packages
 	@[ -f build-sanitize/build.ninja ] || cmake --preset sanitize >/dev/null
-	@cmake --build --preset sanitize --target unit_tests -- -j $(JOBS) $(if $(CI),,--quiet)
+	@NINJA_STATUS='[%f of %t compiled with sanitizers] ' \
+	  cmake --build --preset sanitize --target unit_tests -- -j $(JOBS)
 
 sanitize: setup sanitized-build
 	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
-# Downloads and builds run at the same time, since they need different resources.
-test:
+test: packages
 	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
@@ -61,18 +74,21 @@ FUZZ_SECONDS ?= 60
 fuzz: packages
 	@setup/install-packages.sh setup/packages-fuzz.txt
 	@[ -f build-fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
-	@cmake --build --preset fuzz --target fuzzers -- -j $(JOBS) $(if $(CI),,--quiet)
+	@NINJA_STATUS='[%f of %t compiled for libFuzzer] ' \
+	  cmake --build --preset fuzz --target fuzzers -- -j $(JOBS)
 	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS) $(READERS)
 
 stress: build
 	@.venv/bin/python -B tests/stress/run_stress.py --python .venv/bin/python
 
 neighbours: build
-	@BASE=.venv setup/make-venv.sh .venv-neighbours tests/neighbours/requirements.txt
+	@setup/make-venv.sh .venv-neighbours setup/requirements-reference.txt tests/requirements.txt \
+	  tests/neighbours/requirements.txt
 	@.venv/bin/python -B tests/neighbours/run_neighbours.py --python .venv-neighbours/bin/python
 
-pytorch-tests-venv: setup
-	@BASE=.venv setup/make-venv.sh .venv-pytorch-tests tests/pytorch_tests/requirements.txt
+pytorch-tests-venv: packages
+	@setup/make-venv.sh .venv-pytorch-tests setup/requirements-reference.txt \
+	  tests/requirements.txt tests/pytorch_tests/requirements.txt
 
 pytorch-tests: build pytorch-tests-venv
 	@setup/fetch-source.sh

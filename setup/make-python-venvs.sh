@@ -12,5 +12,5 @@ for version in 3.9 3.10 3.12 3.13; do
     printf 'No Python %s here; what is tested with it is left out.\n' "$version"
     continue
   fi
-  setup/make-linked-venv.sh .venv ".venv-$version" "$python"
+  PYTHON=$python setup/make-venv.sh ".venv-$version" setup/requirements-reference.txt
 done

@@ -1,39 +1,47 @@
 #!/usr/bin/env bash
-# make-venv.sh FOLDER REQUIREMENTS...: makes the virtual environment FOLDER with the packages in the
-# requirements files. Does nothing if FOLDER already has exactly these. PYTHON is the interpreter to
-# make it from (default: python3). BASE is another virtual environment whose packages are visible in
-# the new one without a copy; it then uses the same interpreter.
+# make-venv.sh FOLDER [REQUIREMENTS...]: makes the virtual environment FOLDER with the packages in
+# the requirements files, or an empty one. Does nothing if FOLDER already has exactly these. PYTHON
+# is the interpreter to make it from (default: python3). uv keeps the packages in .setup/uv-cache,
+# and environments have hard links to them, so a package takes space once.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 folder=$1
 shift
 stamp="$folder/.made-from"
-base=${BASE:-}
-wanted=$(cat "$@" ${base:+"$base/.made-from"})
-if [ -x "$folder/bin/python" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
+wanted=$([ $# -eq 0 ] || cat "$@")
+if [ -x "$folder/bin/python" ] && { [ $# -eq 0 ] || [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; }; then
+  exit 0
+fi
 
-python=${base:+$base/bin/python}
-python=${python:-${PYTHON:-python3}}
-if ! "$python" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 13))'; then
-  printf 'optrace needs CPython 3.9 to 3.13 for the reference torch; %s is %s.\n' "$python" \
-    "$("$python" --version 2>&1)" >&2
-  printf 'Name another: make PYTHON=/path/to/python3.11 ...\n' >&2
-  exit 1
+if [ ! -x "$folder/bin/python" ]; then
+  python=${PYTHON:-python3}
+  if ! "$python" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 13))'; then
+    printf 'optrace needs CPython 3.9 to 3.13 for the reference torch; %s is %s.\n' "$python" \
+      "$("$python" --version 2>&1)" >&2
+    printf 'Name another: make PYTHON=/path/to/python3.11 ...\n' >&2
+    exit 1
+  fi
+  "$python" -m venv "$folder"
 fi
-printf 'Making %s (%s)' "$folder" "$("$python" --version)"
-if [ -n "$base" ]; then
-  printf ' on top of %s.\n' "$base"
-else
-  printf '; torch and the CUDA libraries that it comes with are about 5 GB.\n'
-fi
+[ $# -gt 0 ] || exit 0
+
+mkdir -p .setup
+uv=.setup/uv/bin/uv
+(
+  flock 9  # Several environments can be made at the same time.
+  if [ ! -x "$uv" ]; then
+    "$folder/bin/python" -m venv .setup/uv
+    .setup/uv/bin/python -m pip install --quiet --disable-pip-version-check \
+      --requirement setup/requirements-uv.txt
+  fi
+) 9>.setup/uv.lock
+
+printf 'Making %s (%s).\n' "$folder" "$("$folder/bin/python" --version)"
 rm -f "$stamp"
-[ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
-if [ -n "$base" ]; then
-  site_packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
-  # Also processes the .pth files in that folder.
-  printf 'import site; site.addsitedir(r"%s")\n' "$(site_packages "$base")" \
-    >"$(site_packages "$folder")/base.pth"
-fi
 requirements=()
 for file in "$@"; do requirements+=(--requirement "$file"); done
-"$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${requirements[@]}"
+# Without a terminal, uv prints lines that don't mix with those of the compiler. Bytecode is
+# compiled here, since a traced program may not write any.
+UV_CACHE_DIR=.setup/uv-cache "$uv" pip install --python "$folder/bin/python" --compile-bytecode \
+  "${requirements[@]}" 2>&1 | sed --unbuffered --regexp-extended '/^ [+~-]/d; s/^ ?/  /' >&2
 printf '%s\n' "$wanted" >"$stamp"
