@@ -4,11 +4,17 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test check packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint clean
+# ccache, where it is installed, serves the builds that share compile commands and later rebuilds.
+export CCACHE_DIR ?= $(CURDIR)/.setup/ccache
+export CCACHE_NOHASHDIR = 1
+CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
+
+.PHONY: help run test check packages test-packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
 	@echo 'make test      set everything up and run all tests'
+	@echo 'make check     the tests that find most mistakes, in less than three minutes'
 	@echo 'make build     set everything up, build build/optrace, and put its module into .venv'
 	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
@@ -25,6 +31,9 @@ help:
 packages:
 	@setup/install-packages.sh
 
+test-packages: packages
+	@setup/install-packages.sh setup/packages-test.txt
+
 # An environment's Python, which is all that compiling needs of it.
 interpreter: packages
 	@setup/make-venv.sh .venv
@@ -39,7 +48,7 @@ pythons: packages
 	@setup/make-python-venvs.sh
 
 compiled compiled-product: interpreter
-	@[ -f build/build.ninja ] || cmake --preset release >/dev/null
+	@[ -f build/build.ninja ] || $(CONFIGURE) release >/dev/null
 	@NINJA_STATUS='[%f of %t compiled] ' cmake --build --preset release -- -j $(JOBS) \
 	  $(if $(filter compiled-product,$@),product)
 
@@ -56,24 +65,29 @@ run: product
 	@build/optrace conv2d
 
 sanitized-build: packages
-	@[ -f build-sanitize/build.ninja ] || cmake --preset sanitize >/dev/null
+	@[ -f build-sanitize/build.ninja ] || $(CONFIGURE) sanitize >/dev/null
 	@NINJA_STATUS='[%f of %t compiled with sanitizers] ' \
 	  cmake --build --preset sanitize --target unit_tests -- -j $(JOBS)
 
 sanitize: setup sanitized-build
 	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
-test: packages
+test: test-packages
 	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
+
+# What most changes can break, in three minutes; `make test` has everything.
+check: test-packages
+	@$(MAKE) --no-print-directory build
+	@ctest --test-dir build --output-on-failure -j $(JOBS) -L quick
 
 # Runs the fuzzers one after another. Findings are in build-fuzz/found/, the grown corpus is in
 # build-fuzz/corpus/.
 FUZZ_SECONDS ?= 60
 fuzz: packages
 	@setup/install-packages.sh setup/packages-fuzz.txt
-	@[ -f build-fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
+	@[ -f build-fuzz/build.ninja ] || $(CONFIGURE) fuzz >/dev/null
 	@NINJA_STATUS='[%f of %t compiled for libFuzzer] ' \
 	  cmake --build --preset fuzz --target fuzzers -- -j $(JOBS)
 	@tests/fuzz/run.sh build-fuzz $(FUZZ_SECONDS) $(READERS)

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -610,9 +611,12 @@ def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
 
     said(python, "-m", "venv", venv)
     pip = venv / "bin/python", "-m", "pip", "--disable-pip-version-check"
-    # Without optimization, to finish in time.
+    # With the compile commands of the build under test, whose results ccache has.
+    settings = ["OPTRACE_WARNINGS_ARE_ERRORS=ON"]
+    if shutil.which("ccache"):
+        settings.append("CMAKE_CXX_COMPILER_LAUNCHER=ccache")
     ended = run(*pip, "install", "--no-cache-dir", repository,
-                "--config-settings=cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0", timeout=700)
+                *[f"--config-settings=cmake.define.{setting}" for setting in settings], timeout=700)
     if "No matching distribution found for scikit-build-core" in ended.stderr:
         pytest.skip("no package index to get scikit-build-core from")
     assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr[-2000:]
