@@ -53,7 +53,7 @@ sanitize: setup sanitized-build
 test:
 	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
-	@build/optrace source check --least 99.5
+	@build/optrace source coverage --fail-under 99.5
 
 # Runs the fuzzers one after another. Findings are in build-fuzz/found/, the grown corpus is in
 # build-fuzz/corpus/.
