@@ -75,7 +75,7 @@ sanitize: setup sanitized-build
 test: test-packages
 	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
-	@build/optrace source check --least 99.5
+	@build/optrace source coverage --fail-under 99.5
 
 # What most changes can break, in three minutes; `make test` has everything.
 check: test-packages

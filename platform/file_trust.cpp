@@ -57,7 +57,8 @@ bool only_us_in(gid_t number) {
 
 std::string distrust_of_part(const std::filesystem::path& part) {
   struct stat status{};
-  if (::lstat(part.c_str(), &status) != 0) return fmt::format("{} can't be seen", part.string());
+  if (::lstat(part.c_str(), &status) != 0)
+    return fmt::format("{} is not accessible", part.string());
   if (!is_our_user(status.st_uid)) return fmt::format("{} belongs to another user", part.string());
   const bool sticky = S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0;
   if (sticky) return {};

@@ -21,7 +21,7 @@ std::filesystem::path find(const char* kind) {
   throw Error(ExitStatus::failed,
               fmt::format("optrace's own files are missing: no {}/optrace beside or above {}", kind,
                           beside.string()),
-              "Build or install optrace again; its command can't be moved by itself.");
+              "Rebuild or reinstall optrace; its command can't be moved alone.");
 }
 
 }  // namespace

@@ -61,14 +61,14 @@ std::string reason_against(const CachePlace& place) {
   if (place.folder.empty()) return "HOME is not set";
   std::error_code error;
   if (!place.home.empty() && !std::filesystem::is_directory(place.home, error))
-    return fmt::format("there is no folder {}, which HOME names", place.home.string());
+    return fmt::format("HOME is {}, which does not exist", place.home.string());
   const std::string name = place.folder.string();
   std::filesystem::create_directories(place.folder.parent_path(), error);
   if (::mkdir(name.c_str(), 0700) != 0 && errno != EEXIST)
-    return fmt::format("{} can't be made: {}", name, describe_errno(errno));
+    return fmt::format("{} can't be created: {}", name, describe_errno(errno));
   struct stat status{};
   if (::stat(name.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-    return fmt::format("{} is no folder", name);
+    return fmt::format("{} is not a folder", name);
   if (status.st_uid != ::geteuid()) return fmt::format("{} belongs to another user", name);
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return fmt::format("others may write to {}", name);

@@ -71,8 +71,8 @@ std::string unescaped(std::string_view path) {
 
 [[noreturn]] void fail_as_gone(pid_t process) {
   throw Error(ExitStatus::usage, fmt::format("there is no process {}", process),
-              "Give the PID of a running Python: `ps -C python3`, or `pgrep -af python`, lists "
-              "them. In a container its PIDs are others than outside of it.");
+              "Give the PID of a running Python, as listed by `ps -C python3` or `pgrep -af "
+              "python`. PIDs inside a container differ from those outside.");
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ std::vector<MappedPart> parse_process_maps(std::string_view text) {
 
 RunningProcess::RunningProcess(pid_t process) : id_(process) {
   if (process <= 0) {
-    throw Error(ExitStatus::usage, fmt::format("{} is no process ID", process),
+    throw Error(ExitStatus::usage, fmt::format("{} is not a process ID", process),
                 "Give the PID of a running Python, a number above 0.");
   }
   // By number: glibc has these functions since 2.36, and openat2 in fcntl.h even later.
@@ -160,15 +160,15 @@ RunningProcess::RunningProcess(pid_t process) : id_(process) {
   if (handle_) {
     if (ended()) fail_as_gone(process);
     throw Error(ExitStatus::failed,
-                fmt::format("process {} runs, but {} doesn't show it to us", process, folder),
-                "It is another user's and /proc is mounted with hidepid; run optrace as that user "
-                "or as root (sudo optrace attach ...).");
+                fmt::format("process {} runs, but {} does not show it", process, folder),
+                "It belongs to another user, and /proc is mounted with hidepid; run optrace as "
+                "that user or as root (sudo optrace attach ...).");
   }
   if (error == ENOSYS || error == EPERM) {
     throw Error(ExitStatus::failed,
                 fmt::format("process {} can't be opened: {}", process, describe_errno(error)),
-                "Attaching needs Linux 5.6 or newer, and a sandbox (seccomp) that lets optrace "
-                "call pidfd_open; run optrace outside of it.");
+                "Attaching needs Linux 5.6 or later. If a sandbox (seccomp) forbids pidfd_open, "
+                "run optrace outside of it.");
   }
   if (folder_) {
     const ProcessStatus found = parse_process_status(read("status", kStatusLimit).text);

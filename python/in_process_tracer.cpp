@@ -34,7 +34,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kDrainPause{2};
-constexpr const char* kAgain = "Try again; if it stays so, report it with this line.";
+constexpr const char* kAgain = "Try again. If it fails again, report it with this line.";
 
 /// A library that is never unloaded.
 class Library {
@@ -46,7 +46,7 @@ class Library {
       throw Error(ExitStatus::failed,
                   fmt::format("{} can't be loaded: {}", path.filename().string(),
                               reason == nullptr ? "no reason given" : reason),
-                  "Install optrace again.");
+                  "Reinstall optrace.");
     }
   }
 
@@ -55,7 +55,7 @@ class Library {
     function = reinterpret_cast<Function*>(::dlsym(handle_, name));
     if (function == nullptr) {
       throw Error(ExitStatus::failed, fmt::format("the agent has no function {}", name),
-                  "Install optrace again: its parts are of different versions.");
+                  "Reinstall optrace: its parts have different versions.");
     }
   }
 
@@ -140,12 +140,12 @@ int when_free(const Call& call) {
   std::string remedy = kAgain;
   if (number == EACCES) {
     remedy =
-        "This system does not let a program change its own code: allow it for this Python "
-        "(with SELinux: the boolean selinuxuser_execmod).";
+        "This system forbids programs to change their own code: allow it for this Python (with "
+        "SELinux: the boolean selinuxuser_execmod).";
   } else if (number == ENOMEM || number == ENOSPC) {
-    remedy = "Free some memory, or ask for smaller buffers with buffer_bytes.";
+    remedy = "Free some memory, or request smaller buffers with buffer_bytes.";
   } else if (number == ENXIO) {
-    remedy = "A library that probes are planned for is not loaded: check that import torch works.";
+    remedy = "A library with planned probes is not loaded: check that import torch works.";
   }
   throw Error(ExitStatus::failed, fmt::format("{} failed: {}", doing, describe_errno(number)),
               remedy);
@@ -312,8 +312,8 @@ void InProcessTracer::State::note_shortfalls(bool hooked) {
   }
   if (counters.bytes_differ != 0) {
     warnings.push_back(
-        fmt::format("{} functions could not be probed: their code in memory is not what the "
-                    "library's file holds. Frames may be missing.",
+        fmt::format("{} functions could not be probed: their code in memory differs from the "
+                    "library's file. Frames may be missing.",
                     counters.bytes_differ));
   }
   if (!hooked) {
@@ -334,8 +334,8 @@ int InProcessTracer::State::stop_recording() {
 void InProcessTracer::start(const InProcessOptions& options) {
   State& state = *state_;
   if (state.round) {
-    throw Error(ExitStatus::usage, "a trace is running already in this process",
-                "End it first: traces can't be nested.");
+    throw Error(ExitStatus::usage, "a trace is already running in this process",
+                "Stop it first: traces can't be nested.");
   }
   const SignalsBlocked guard;
   state.round = std::make_unique<Round>();
@@ -349,7 +349,7 @@ void InProcessTracer::start(const InProcessOptions& options) {
       round.warnings.push_back(std::move(warning));
     state.place_plans();
     const Descriptor region = sealed_region(options.buffer_bytes);
-    check("making memory for what is recorded",
+    check("allocating memory for the recording",
           when_free([&] { return state.agent->share(region.get(), options.buffer_bytes); }));
     bool hooked = true;
     if (round.python_frames) {

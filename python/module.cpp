@@ -59,12 +59,12 @@ class PythonTrace {
   void start() {
     if (loaded_) {
       throw Error(ExitStatus::usage, "a trace that was loaded from a file can't be started",
-                  "Make a new one: with optrace.trace() as t:");
+                  "Create a new one: with optrace.trace() as t:");
     }
     InProcessTracer& tracer = InProcessTracer::instance();
     if (tracer.active()) {
-      throw Error(ExitStatus::usage, "a trace is running already in this process",
-                  "Traces can't be nested: stop that one first, or trace both in one.");
+      throw Error(ExitStatus::usage, "a trace is already running in this process",
+                  "Traces can't be nested: stop that one first, or trace both together.");
     }
     const py::module_ helper = py::module_::import("optrace._torch_at_hand");
     const py::dict torch = helper.attr("describe")();
@@ -103,7 +103,7 @@ class PythonTrace {
       return;
     }
     if (thread_ != PyThread_get_thread_ident()) {
-      throw Error(ExitStatus::usage, "a trace is stopped by another thread than started it",
+      throw Error(ExitStatus::usage, "a trace must be stopped by the thread that started it",
                   "Stop it in the thread that called start() or entered the with block.");
     }
     InProcessTracer& tracer = InProcessTracer::instance();
@@ -133,13 +133,13 @@ class PythonTrace {
     }
     if (process_ != 0 && process_ != ::getpid()) {
       throw Error(ExitStatus::usage,
-                  fmt::format("this process was forked from {} while that one was traced, and "
-                              "recorded nothing itself",
+                  fmt::format("this process was forked from {} while that process was traced, and "
+                              "did not record anything",
                               process_),
-                  "Look at the trace there, or trace what the child does in the child.");
+                  "Use the trace in that process, or start a trace in the child.");
     }
-    throw Error(ExitStatus::usage, "nothing was traced yet",
-                "Run what is to be traced in the block: with optrace.trace() as t:");
+    throw Error(ExitStatus::usage, "nothing has been traced yet",
+                "Run the code to trace in a block: with optrace.trace() as t:");
   }
 
  private:
@@ -157,7 +157,7 @@ void require_size(std::string_view name, std::uint64_t bytes, std::string_view u
   constexpr std::uint64_t kMost = std::uint64_t{1} << 36;
   if (bytes >= kLeast && bytes <= kMost) return;
   throw Error(
-      ExitStatus::usage, fmt::format("{}={} is no size", name, bytes),
+      ExitStatus::usage, fmt::format("{}={} is not a valid size", name, bytes),
       fmt::format("Give at least 1 << 20 (1 MiB) and at most 1 << 36; {} is the default.", usual));
 }
 
@@ -235,20 +235,21 @@ PYBIND11_MODULE(_optrace, module) {
       .def(
           "report",
           [](const PythonTrace& it, const std::string& format, bool all) {
-            if (format != "tree" && format != "json") {
-              throw optrace::Error(optrace::ExitStatus::usage,
-                                   fmt::format("format={} is none", optrace::as_text(format)),
-                                   "Use format=\"tree\", for people, or format=\"json\".");
+            if (format != "text" && format != "json") {
+              throw optrace::Error(
+                  optrace::ExitStatus::usage,
+                  fmt::format("format={} is not a format", optrace::as_text(format)),
+                  "Use format=\"text\" or format=\"json\".");
             }
             RecordedTrace& trace = it.recorded();
             std::string text;
             {
               const py::gil_scoped_release released;
-              text = format == "json" ? trace.json(all) : trace.tree(all);
+              text = format == "json" ? trace.json(all) : trace.text(all);
             }
             return optrace::text(text);
           },
-          py::arg("format") = "tree", py::kw_only(), py::arg("all") = false)
+          py::arg("format") = "text", py::kw_only(), py::arg("all") = false)
       .def(
           "to_json",
           [](const PythonTrace& it, bool all) {

@@ -18,8 +18,8 @@ namespace {
 
 Error no_expectation(const std::string& why) {
   return {ExitStatus::usage, why,
-          "Give a rule ('never calls *slow_conv*'), the path of a file of rules, a dict as such a "
-          "file has it, or a list of these; docs/check-format.md has all rules."};
+          "Give a rule ('never calls *slow_conv*'), the path of a file of rules, a dict as in such "
+          "a file, or a list of these; docs/check-format.md lists all rules."};
 }
 
 bool is_path(const py::handle& value) {
@@ -38,12 +38,14 @@ std::vector<Rule> rules_of_object(const py::dict& object) {
   try {
     return parse_rules(to_json_value(whole).dump());
   } catch (const nlohmann::json::exception&) {  // Text that is not Unicode, or NaN.
-    throw no_expectation(fmt::format("{} holds what JSON can't", described(object)));
+    throw no_expectation(
+        fmt::format("{} contains values that JSON can't represent", described(object)));
   } catch (const py::error_already_set& error) {
     if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError) &&
         !error.matches(PyExc_RecursionError))
       throw;
-    throw no_expectation(fmt::format("{} holds what JSON can't", described(object)));
+    throw no_expectation(
+        fmt::format("{} contains values that JSON can't represent", described(object)));
   }
 }
 
@@ -54,7 +56,7 @@ std::vector<Rule> rules_of_one(const py::handle& expectation) {
     return read_rules(path_of(py::reinterpret_borrow<py::object>(expectation)));
   if (py::isinstance<py::dict>(expectation))
     return rules_of_object(py::reinterpret_borrow<py::dict>(expectation));
-  throw no_expectation(fmt::format("{} is no rule", described(expectation)));
+  throw no_expectation(fmt::format("{} is not a rule", described(expectation)));
 }
 
 }  // namespace
@@ -66,7 +68,7 @@ std::vector<Rule> rules_of(const py::handle& expectation) {
   std::vector<Rule> rules;
   for (const py::handle& one : py::reinterpret_borrow<py::sequence>(expectation))
     std::ranges::move(rules_of_one(one), std::back_inserter(rules));
-  if (rules.empty()) throw no_expectation("an empty list of rules expects nothing");
+  if (rules.empty()) throw no_expectation("the list of rules is empty");
   return rules;
 }
 
@@ -92,7 +94,8 @@ std::string PythonCheck::text(const std::string& format) const {
   if (format == "junit") return check_to_junit(results_);
   if (format == "sarif") return check_to_sarif(results_);
   if (format == "github") return check_to_github(results_);
-  throw Error(ExitStatus::usage, fmt::format("format={} is none", described(py::str(format))),
+  throw Error(ExitStatus::usage,
+              fmt::format("format={} is not a format", described(py::str(format))),
               "Use text, json, junit, sarif or github.");
 }
 

@@ -25,8 +25,10 @@ std::shared_ptr<const Report> RecordedTrace::report(bool all) {
   std::shared_ptr<const Report>& made = reports_[all ? 1 : 0];
   if (!made) {
     if (!trace_) {
-      throw Error(ExitStatus::usage, "a report's JSON has only what was asked for when it was made",
-                  "Load the trace to see all, or make the JSON with --all.");
+      throw Error(
+          ExitStatus::usage,
+          "a report's JSON contains only the frames that were requested when it was written",
+          "Load the trace to get all frames, or write the JSON with --all.");
     }
     const std::optional<Index> index = find_index_of(*trace_);
     made = std::make_shared<const Report>(merge(*trace_, index ? &*index : nullptr, {.all = all}));
@@ -44,7 +46,7 @@ std::vector<CheckResult> RecordedTrace::check(const std::vector<Rule>& rules,
   return optrace::check(*made, names, rules, options);
 }
 
-std::string RecordedTrace::tree(bool all) {
+std::string RecordedTrace::text(bool all) {
   TreeOptions options;
   options.all = all;
   return to_tree(*report(all), options);
@@ -60,8 +62,8 @@ std::string RecordedTrace::html() {
 
 void RecordedTrace::save(const std::filesystem::path& file) const {
   if (!trace_) {
-    throw Error(ExitStatus::usage, "what was loaded from a report's JSON is no trace to save",
-                "Keep the JSON, which to_json() gives; save the trace where it was recorded.");
+    throw Error(ExitStatus::usage, "a report that was loaded from JSON can't be saved as a trace",
+                "Keep the JSON from to_json(), or save the trace where it was recorded.");
   }
   write_trace(*trace_, file);
 }

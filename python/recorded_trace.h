@@ -31,7 +31,7 @@ class RecordedTrace {
   /// Throws as report() does.
   std::vector<CheckResult> check(const std::vector<Rule>& rules, const CheckOptions& options);
 
-  std::string tree(bool all);
+  std::string text(bool all);
   std::string json(bool all);
   std::string html();
 

@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "src/command.h"
 #include "src/live_table.h"
 #include "src/report_command.h"
+#include "src/selection_options.h"
 #include "src/standard_output.h"
 #include "tracer/attach/attach.h"
 
@@ -22,7 +24,7 @@ struct AttachOptions {
   AttachRequest request;
   OutputOptions output;
   std::string trace_file;
-  double seconds = 0;
+  double duration = 0;  // Seconds; 0: no limit.
   double timeout = 10;
   bool json_lines = false;
   MemoryOptions memory;
@@ -46,7 +48,7 @@ CLI::Validator seconds() {
             constexpr double kMost = 1e9;
             double value = 0;
             const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value <= kMost;
-            return good ? std::string() : fmt::format("{} is no number of seconds", text);
+            return good ? std::string() : fmt::format("{} is not a number of seconds", text);
           },
           ""};
 }
@@ -55,8 +57,9 @@ void run(AttachOptions& options) {
   AttachRequest& request = options.request;
   request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   request.target_bytes = options.memory.target;
-  if (options.seconds > 0) request.duration = std::chrono::duration<double>(options.seconds);
+  if (options.duration > 0) request.duration = std::chrono::duration<double>(options.duration);
   request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
+  require_selection(request.collector.selection);
   require_trace_file(options.trace_file, request.collector.timeline, options.output);
   if (!options.trace_file.empty()) const OutputFile trial(options.trace_file);
   if (options.json_lines)
@@ -65,9 +68,11 @@ void run(AttachOptions& options) {
     require_output(options.output);
   const InterruptGuard guard;
   AttachResult result;
+  std::uint64_t selected_ops = 0;
   {
     LiveTable table;
     result = attach(request, [&](const AttachProgress& progress, bool done) {
+      selected_ops = progress.counted.ops;
       if (options.json_lines)
         write_line(progress, done);
       else if (!done)
@@ -75,6 +80,7 @@ void run(AttachOptions& options) {
     });
   }
   if (!result.ended.empty()) write_message(result.ended);
+  if (selected_ops == 0) warn_of_empty_selection(request.collector.selection);
   if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
   if (!options.json_lines || !options.output.file.empty())
     write_report({&result.trace, 1}, options.output);
@@ -87,37 +93,37 @@ void add_attach_command(CLI::App& app) {
   CLI::App* const command =
       app.add_subcommand("attach", "Trace a running Python process, then leave it as it was");
   command->footer(
-      "The process must be this user's and have imported torch. It goes on meanwhile; without\n"
-      "--ops, --seconds or --until-op, Ctrl-C ends the trace, and never the process.\n"
-      "  optrace attach 4711 --seconds 5\n"
-      "  optrace attach 4711 --ops 100 --format json -o report.json\n"
+      "The process must belong to this user and have imported torch. It keeps running. Without\n"
+      "--count, --duration or --until-op, Ctrl-C ends the trace, never the process.\n"
+      "  optrace attach 4711 --duration 5\n"
+      "  optrace attach 4711 --count 100 --format json -o report.json\n"
+      "  optrace attach 4711 --ops 'aten::conv*' --count 10\n"
       "  optrace attach $(pgrep -f train.py) --until-op 'aten::*_backward'");
   command->add_option("PID", options->request.process, "The process, as ps shows it")
       ->required()
       ->check(whole_number(1));
   CollectorOptions& collector = options->request.collector;
+  add_ops_option(*command, collector.selection);
   auto* const until = command->add_option_group("Until");
-  until->add_option("--ops", collector.selection.count, "Trace N calls of ops")
-      ->check(whole_number(1))
-      ->type_name("N");
-  until->add_option("--seconds", options->seconds, "Trace so long")
+  add_count_option(*until, collector.selection);
+  until->add_option("--duration", options->duration, "Trace for this time")
       ->check(seconds())
-      ->type_name("S");
+      ->type_name("SECONDS");
   until
       ->add_option("--until-op", options->request.until_op,
-                   "Until an op of this name was called; * stands for any\ncharacters")
+                   "Trace until an op of this name is called; * matches any\ncharacters")
       ->type_name("PATTERN");
   until->require_option(0, 1);
   command
       ->add_option("--timeout", options->timeout,
-                   "How many seconds the process may take until its Python can\nbe interrupted")
+                   "How long to wait until the process's Python can be\ninterrupted")
       ->check(seconds())
-      ->type_name("S")
+      ->type_name("SECONDS")
       ->capture_default_str();
   add_memory_options(*command, options->memory);
   command->add_flag("--json-lines", options->json_lines,
-                    "Write what was counted as a line of JSON a second instead of\nthe report "
-                    "(which -o still takes)");
+                    "Write the counts as a line of JSON each second instead of the\nreport, "
+                    "which -o still writes");
   command->add_flag("--timeline", collector.timeline,
                     "Keep every call in the trace, not only counts");
   command->add_option("--trace", options->trace_file, "Save the trace for `optrace report`")

@@ -71,7 +71,7 @@ void run(const CheckCommandOptions& options) {
       for (const CheckResult& result : results) {
         if (result.status != CheckResult::Status::error) continue;
         throw Error(ExitStatus::usage,
-                    fmt::format("'{}' can't be told: {}", printable(result.rule.text),
+                    fmt::format("'{}' can't be decided: {}", printable(result.rule.text),
                                 printable(result.found)),
                     result.remedy);
       }
@@ -82,7 +82,7 @@ void run(const CheckCommandOptions& options) {
 
 void add_check_command(CLI::App& app) {
   const auto options = std::make_shared<CheckCommandOptions>();
-  CLI::App* const command = app.add_subcommand("check", "Hold what ran against rules, for CI");
+  CLI::App* const command = app.add_subcommand("check", "Check what ran against rules, for CI");
   command->footer(
       "Examples:\n"
       "  optrace run --trace t.trace train.py\n"
@@ -93,7 +93,7 @@ void add_check_command(CLI::App& app) {
       "ops|kernels|launches|library calls|copies|synchronisations|... <= N, no graph break,\n"
       "no fallback to CPU, no implicit copy, no failure, no kernel of dtype T, no frame without "
       "source.\n"
-      "Exit status: 0 if all rules hold, 1 if one does not, 2 if one can't be told.");
+      "Exit status: 0 if all rules hold, 1 if one does not, 2 if one can't be decided.");
   command
       ->add_option("TRACE", options->operand,
                    "A trace (--trace FILE), a report (--format json), or an\nop with its options")
@@ -106,8 +106,9 @@ void add_check_command(CLI::App& app) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("RULES");
-  command->add_flag("--allow-unknown", options->check.allow_unknown,
-                    "A name that nothing is known of is one that was not called,\nno error");
+  command->add_flag(
+      "--allow-unknown", options->check.allow_unknown,
+      "Treat an unknown name as a function that was not called\ninstead of as an error");
   command
       ->add_option("--format", options->format,
                    "text, json (schema optrace.check/1), junit, sarif or github")

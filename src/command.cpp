@@ -18,12 +18,11 @@ CLI::Validator whole_number(std::uint64_t least) {
             const bool good = !text.empty() && text.size() <= kMaxDigits &&
                               text.find_first_not_of("0123456789") == std::string::npos &&
                               std::stoull(text) >= least;
-            return good ? std::string() : fmt::format("{} is no number from {} on", text, least);
+            return good ? std::string()
+                        : fmt::format("{} is not a whole number of at least {}", text, least);
           },
           ""};
 }
-
-namespace {
 
 void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& bytes,
                      std::uint64_t least, const std::string& what) {
@@ -40,17 +39,14 @@ void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& 
       ->type_name("SIZE");
 }
 
-}  // namespace
-
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
   constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
   constexpr std::uint64_t kLeastTarget = std::uint64_t{4} << 20;
-  add_size_option(
-      command, "--memory", options.command, kLeast,
-      "What optrace may take for distinct paths and a timeline;\npaths beyond are counted "
-      "in '...' frames (1G)");
+  add_size_option(command, "--memory", options.command, kLeast,
+                  "Maximum memory of optrace for distinct paths and a timeline;\nfurther paths are "
+                  "counted in '...' frames (1G)");
   add_size_option(command, "--target-memory", options.target, kLeastTarget,
-                  "What it may take in each traced process (64M)");
+                  "Maximum memory of optrace in each traced process (64M)");
 }
 
 std::string subcommand_meant(CLI::App& app, const std::string& word) {

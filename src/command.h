@@ -30,6 +30,11 @@ struct MemoryOptions {
   std::uint64_t target = kTargetBytes;             ///< Bytes in each traced process.
 };
 
+/// Adds an option `name` for a number of bytes from `least` up to 1T: `2G`, `500M`. `bytes` must
+/// outlive `command`.
+void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& bytes,
+                     std::uint64_t least, const std::string& what);
+
 /// Adds --memory SIZE and --target-memory SIZE: `2G`, `500M`. `options` must outlive `command`.
 void add_memory_options(CLI::App& command, MemoryOptions& options);
 
@@ -65,7 +70,7 @@ void add_layers_command(CLI::App& app);
 /// `optrace explain OP`: shows the facts about an op in the source.
 void add_explain_command(CLI::App& app);
 
-/// `optrace source add|fetch|list|check`: manages the indexes of PyTorch source.
+/// `optrace source add|fetch|list|coverage`: manages the indexes of PyTorch source.
 void add_source_command(CLI::App& app);
 
 /// `optrace OP`: adds the positional argument and options of the command itself, not a subcommand.

@@ -43,7 +43,7 @@ std::vector<std::filesystem::path> traces_beside(const std::filesystem::path& tr
     if (file.empty() || file != file.filename()) continue;  // Only files in the same folder.
     if (!std::filesystem::exists(trace.parent_path() / file)) {
       throw Error(ExitStatus::usage,
-                  fmt::format("{} names {}, the trace of another process, and that is not there",
+                  fmt::format("{} refers to {}, the trace of another process, which does not exist",
                               trace.string(), printable(file.string())),
                   "Keep the traces of a job in one folder, or trace it again.");
     }

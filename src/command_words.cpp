@@ -49,7 +49,7 @@ std::vector<std::string> split_words(std::string_view command_line) {
   if (quote != '\0') {
     throw Error(
         ExitStatus::usage,
-        fmt::format("a quote is not closed in the command line {}", printable(command_line)),
+        fmt::format("the command line has a quote that is not closed: {}", printable(command_line)),
         "Close it, or put a backslash before it.");
   }
   if (in_word) words.push_back(std::move(word));

@@ -41,21 +41,21 @@ struct CompareCommandOptions {
 
 void require_operands(const CompareCommandOptions& options) {
   if (options.first.empty() || (options.second.empty() && options.baseline.empty())) {
-    throw Error(ExitStatus::usage, "a comparison takes two things",
-                "Name two traces, reports or commands, or one and --baseline FILE.");
+    throw Error(ExitStatus::usage, "a comparison needs two inputs",
+                "Give two traces, reports or commands, or one of them and --baseline FILE.");
   }
   if (!options.second.empty() && !options.baseline.empty()) {
-    throw Error(ExitStatus::usage, "--baseline takes the place of one of the two things",
-                "Name one trace, report or command beside it.");
+    throw Error(ExitStatus::usage, "--baseline replaces one of the two inputs",
+                "Give one trace, report or command in addition to --baseline.");
   }
   if (options.update && options.baseline.empty()) {
-    throw Error(ExitStatus::usage, "--update writes a baseline, and none is named",
-                "Name it with --baseline FILE.");
+    throw Error(ExitStatus::usage, "--update writes a baseline, but there is no --baseline",
+                "Name its file with --baseline FILE.");
   }
   if (!options.baseline.empty() && options.baseline == options.file) {
     throw Error(ExitStatus::usage,
-                fmt::format("{} can't take both the baseline and the comparison", options.file),
-                "Give --baseline and -o two names.");
+                fmt::format("{} can't hold both the baseline and the comparison", options.file),
+                "Give --baseline and -o different files.");
   }
 }
 
@@ -76,7 +76,7 @@ void write_baseline(const Report& report, const std::string& file) {
   });
   if (lacks != report.shortfalls.end()) {
     throw Error(ExitStatus::usage,
-                fmt::format("{} is not written, because it would not be complete: {}", file,
+                fmt::format("{} is not written, because it would be incomplete: {}", file,
                             sentence_of(*lacks)),
                 std::string(kind_of(*lacks).remedy));
   }
@@ -90,13 +90,13 @@ void run(const CompareCommandOptions& options) {
   const bool is_new =
       !options.baseline.empty() && !std::filesystem::exists(options.baseline, ignored);
   if (is_new && !options.update) {
-    throw Error(ExitStatus::usage, fmt::format("there is no baseline {}", options.baseline),
-                "Make it with --update.");
+    throw Error(ExitStatus::usage, fmt::format("the baseline {} does not exist", options.baseline),
+                "Create it with --update.");
   }
   if (options.update) const OutputFile trial(options.baseline);
   if (is_new) {
     write_baseline(read_input(options.first).report, options.baseline);
-    write_message(fmt::format("{} is new", options.baseline));
+    write_message(fmt::format("{} was created", options.baseline));
     return;
   }
   const Report first = options.baseline.empty() ? read_input(options.first).report
@@ -109,7 +109,7 @@ void run(const CompareCommandOptions& options) {
   destination.commit();
   if (options.update) {
     write_message(fmt::format("{} {}", options.baseline,
-                              comparison.differences.empty() ? "is left as it was" : "is updated"));
+                              comparison.differences.empty() ? "is unchanged" : "was updated"));
   } else if (!comparison.differences.empty()) {
     throw CLI::RuntimeError(static_cast<int>(ExitStatus::differs));
   } else if (!comparison.conclusive) {
@@ -122,37 +122,36 @@ void run(const CompareCommandOptions& options) {
 void add_compare_command(CLI::App& app) {
   const auto options = std::make_shared<CompareCommandOptions>();
   CLI::App* const command =
-      app.add_subcommand("compare", "What differs between two traces, reports or commands");
+      app.add_subcommand("compare", "Show the differences between two traces, reports or commands");
   command->footer(
-      "A and B are each a trace (--trace FILE), a report (--format json) or, in quotes, what comes "
-      "behind\n`optrace` to trace something: an op with its options, or `run` and a program. No "
-      "shell reads it.\n"
+      "A and B are each a trace (--trace FILE), a report (--format json), or a command in quotes: "
+      "the\narguments of `optrace`, either an op with its options or `run` and a program. No shell "
+      "expands them.\n"
       "  optrace compare conv2d 'conv2d --dtype float16'\n"
       "  optrace compare 'conv2d --dry-run=sm_80' 'conv2d --dry-run=sm_90'\n"
       "  optrace compare 'run train.py' 'run --dry-run train.py --fast' --format json\n"
       "  optrace compare before.trace after.json -o differences.txt\n"
-      "  optrace compare 'run train.py' --baseline train.json --update      make or renew it\n"
+      "  optrace compare 'run train.py' --baseline train.json --update      create or update it\n"
       "  optrace compare 'run train.py' --baseline train.json               in CI\n"
-      "Exit status: 0 if nothing differs or a baseline was updated, 1 if something does, 2 if that "
-      "can't be told\nbecause one of the two is not complete.");
+      "Exit status: 0 if there is no difference or a baseline was updated, 1 if there is one, 2 if "
+      "that is\nunknown because one of the two is incomplete.");
   command->add_option("A", options->first, "A trace, a report, or a command in quotes")
       ->type_name("");
-  command->add_option("B", options->second, "Another, of the same call or program")->type_name("");
+  command->add_option("B", options->second, "Another one, of the same call or program")
+      ->type_name("");
   command
-      ->add_option("--baseline", options->baseline,
-                   "A report kept from earlier, in the place of A; what is\nnamed is then B")
+      ->add_option(
+          "--baseline", options->baseline,
+          "An earlier report that is used as A; the trace, report or\ncommand given is then B")
       ->type_name("FILE");
   command->add_flag("--update", options->update,
-                    "Write the baseline where it differs or is not there");
-  command
-      ->add_option("--format", options->format,
-                   "text, for people, or json (schema optrace.comparison/1)")
+                    "Write the baseline if it differs or does not exist");
+  command->add_option("--format", options->format, "text or json (schema optrace.comparison/1)")
       ->check(one_of({"text", "json"}))
       ->type_name("FORMAT")
       ->capture_default_str();
   command->add_flag("--all", options->all,
-                    "List functions between the steps too, where the two are of\ndifferent builds "
-                    "of PyTorch");
+                    "For different builds of PyTorch, also list the functions\nbetween the steps");
   add_output_file_option(*command, options->file);
   add_colour_option(*command, options->colour);
   command->callback([options] { run(*options); });

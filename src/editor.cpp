@@ -59,7 +59,7 @@ EditorCommand editor_command(std::string_view editor, const std::filesystem::pat
   EditorCommand command;
   command.arguments = split_words(editor);
   if (command.arguments.empty() || command.arguments[0].empty())
-    throw Error(ExitStatus::usage, "no editor is named", kRemedy);
+    throw Error(ExitStatus::usage, "no editor is set", kRemedy);
   const std::string name = std::filesystem::path(command.arguments[0]).filename().string();
   const auto* const known = std::find_if(kEditors.begin(), kEditors.end(),
                                          [&](const KnownEditor& one) { return one.name == name; });
@@ -90,11 +90,12 @@ void open_in_editor(const std::filesystem::path& file, std::uint32_t line) {
     if (const char* const value = std::getenv(name);
         editor == nullptr && value != nullptr && *value != '\0')
       editor = value;
-  if (editor == nullptr) throw Error(ExitStatus::usage, "no editor is named", kRemedy);
+  if (editor == nullptr) throw Error(ExitStatus::usage, "no editor is set", kRemedy);
   const EditorCommand command = editor_command(editor, file, line);
   if (!command.at_line)
-    write_message(fmt::format("how {} is told a line is not known; it is line {}",
-                              command.arguments[0], line));
+    write_message(
+        fmt::format("optrace can't pass a line to the editor {}; the definition is at line {}",
+                    command.arguments[0], line));
   ChildProcess::Options options;
   options.arguments = command.arguments;
   options.own_process_group = false;  // It reads from the terminal.

@@ -55,15 +55,15 @@ SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
                   const std::string& overload) {
   if (spelling.empty() || spelling.size() > kMaxNameLength) {
     throw Error(ExitStatus::usage,
-                spelling.empty() ? "no op named" : "the op's name is longer than any",
-                "Name one, such as `optrace explain conv2d`.");
+                spelling.empty() ? "no op given" : "the op's name is longer than that of any op",
+                "Give the name of an op: `optrace explain conv2d`.");
   }
   SpelledOp spelled = find_spelled_op(index, spelling);
   if (spelled.name.empty()) {
     throw Error(
         ExitStatus::usage,
         fmt::format("PyTorch {} has no op {}", index.torch().torch_version(), printable(spelling)),
-        spelled.near.empty() ? "Name one as PyTorch does: conv2d, aten::add.Tensor, nn.Linear."
+        spelled.near.empty() ? "Use a name of PyTorch: conv2d, aten::add.Tensor, nn.Linear."
                              : fmt::format("Did you mean {}?", fmt::join(spelled.near, ", ")));
   }
   if (overload.empty()) return spelled;
@@ -76,7 +76,7 @@ SpelledOp find_op(const SourceIndexes& index, const std::string& spelling,
     return spelled;
   }
   throw Error(ExitStatus::usage, fmt::format("{} has no overload {}", packet, printable(overload)),
-              fmt::format("It has: {}.", overload_names(spelled.overloads)));
+              fmt::format("Its overloads are: {}.", overload_names(spelled.overloads)));
 }
 
 std::vector<std::string> devices_of(const ExplainOptions& options) {
@@ -141,41 +141,44 @@ void explain_lines(const ExplainOptions& options) {
 
 void add_explain_command(CLI::App& app) {
   const auto options = std::make_shared<ExplainOptions>();
-  CLI::App* const command =
-      app.add_subcommand("explain", "What the source says of an op, without running it");
+  CLI::App* const command = app.add_subcommand(
+      "explain", "Show the facts about an op in PyTorch's source, without running it");
   command->footer(
       "Examples:\n"
-      "  optrace explain conv2d              schema, dispatch table, derivative, way down\n"
-      "  optrace explain Tensor.add_         any spelling will do\n"
-      "  optrace explain add --overload out  another overload than the first\n"
+      "  optrace explain conv2d              schema, dispatch table, derivative, call paths\n"
+      "  optrace explain Tensor.add_         any spelling works\n"
+      "  optrace explain add --overload out  an overload other than the first\n"
       "  optrace explain mm --device cuda    only one device\n"
       "  optrace explain linear --format json -o linear.json\n"
-      "  optrace explain - < names > answers an op a line in, a JSON object a line out");
+      "  optrace explain - < names > answers   one op per line in, one JSON object per line out");
   command
       ->add_option("OP", options->op,
-                   "In any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, torch.conv2d, "
-                   "Tensor.add_, aten::add.Tensor; or - for standard input")
+                   "An op in any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, "
+                   "torch.conv2d, Tensor.add_, aten::add.Tensor;\nor - for standard input")
       ->required()
       ->type_name("");
-  command->add_option("--overload", options->overload, "Which one: Tensor, out, default")
+  command
+      ->add_option("--overload", options->overload, "The overload to explain: Tensor, out, default")
       ->type_name("NAME");
-  command->add_option("--device", options->device, "Only this device: cpu, cuda, meta, mps, xpu...")
+  command
+      ->add_option("--device", options->device, "Only this device: cpu, cuda, meta, mps, xpu, ...")
       ->check(CLI::Validator(
           [](const std::string& device) {
-            return dispatch_key_of_device(device).empty() ? fmt::format("{} is no device", device)
-                                                          : std::string();
+            return dispatch_key_of_device(device).empty()
+                       ? fmt::format("{} is not a device", device)
+                       : std::string();
           },
           ""))
       ->type_name("DEVICE");
   command
       ->add_option_function<std::string>(
           "--format", [options](const std::string& name) { options->json = name == "json"; },
-          "text, for people, or json (schema optrace.explain/1)")
+          "text or json (schema optrace.explain/1)")
       ->check(one_of({"text", "json"}))
       ->type_name("FORMAT")
       ->default_str("text");
   add_output_file_option(*command, options->file);
-  command->add_flag("--all", options->all, "Every dispatch key, every way down");
+  command->add_flag("--all", options->all, "Show every dispatch key and every call path");
   command
       ->add_option_function<std::string>(
           "--colour,--color",
@@ -190,8 +193,8 @@ void add_explain_command(CLI::App& app) {
       ->default_str("auto");
   command
       ->add_option("--python", options->python,
-                   "The Python whose torch to explain. Else it is\n$OPTRACE_PYTHON, "
-                   "$VIRTUAL_ENV's, the one in optrace's own\n.venv, or python3")
+                   "The Python that has torch. Default: $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the one "
+                   "in optrace's own .venv, or python3")
       ->type_name("PATH");
   command->callback([options] {
     if (options->op == "-")

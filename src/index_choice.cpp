@@ -177,18 +177,17 @@ IndexChoice choose_index(const std::string& python_option) {
       find_index(torch ? std::string_view(torch->version) : kNewest,
                  torch ? std::string_view(torch->git_version) : std::string_view(), &notices);
   if (!index) {
-    throw Error(ExitStatus::usage, "there is no index of PyTorch's source to look in",
-                "`optrace source add DIR` makes one from a PyTorch source tree.");
+    throw Error(ExitStatus::usage, "there is no index of PyTorch's source",
+                "`optrace source add DIR` creates one from a PyTorch source tree.");
   }
   const bool exact = torch && is_exact_source(*index, torch->version, torch->git_version);
   if (!torch) {
     notices.push_back(
-        fmt::format("{}; the answers are about torch {}", absence, index->torch_version()));
+        fmt::format("{}; the answers are for torch {}", absence, index->torch_version()));
   } else if (!exact) {
     notices.push_back(
         fmt::format("there is no index of torch {}; lines marked ~ are those of torch {} (`optrace "
-                    "source fetch` "
-                    "makes one of your torch's)",
+                    "source fetch` creates an index of the installed torch)",
                     torch->version, index->torch_version()));
   }
   std::vector<Index> projects = find_project_indexes(&notices);

@@ -23,7 +23,7 @@ std::optional<InputLines::Line> InputLines::next() {
       if (count < 0) {
         throw Error(ExitStatus::failed,
                     fmt::format("cannot read standard input: {}", describe_errno(errno)),
-                    "Give one name a line on standard input.");
+                    "Give one name per line on standard input.");
       }
       if (count == 0) return any ? std::optional(std::move(line)) : std::nullopt;
       at_ = 0;

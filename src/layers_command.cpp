@@ -34,7 +34,7 @@ void require_layer(const std::string& id) {
   for (const MappedLayer& layer : layer_map()) ids.push_back(layer.id);
   if (id.empty() || std::find(ids.begin(), ids.end(), id) != ids.end()) return;
   throw Error(ExitStatus::usage, fmt::format("there is no layer '{}'", printable(id)),
-              fmt::format("The layers are {}.", fmt::join(ids, ", ")));
+              fmt::format("The layers are: {}.", fmt::join(ids, ", ")));
 }
 
 void show_layers(const LayersOptions& options) {
@@ -62,22 +62,21 @@ void show_layers(const LayersOptions& options) {
 
 void add_layers_command(CLI::App& app) {
   const auto options = std::make_shared<LayersOptions>();
-  CLI::App* const command = app.add_subcommand(
-      "layers", "PyTorch's layers: what each does, where it lives, what it holds");
+  CLI::App* const command =
+      app.add_subcommand("layers", "Show PyTorch's layers: the purpose, folders and size of each");
   command->footer(
       "Examples:\n"
-      "  optrace layers                   the map, from torch.* down to CUDA\n"
-      "  optrace layers dispatcher        one of them\n"
+      "  optrace layers                   all layers, from torch.* down to CUDA\n"
+      "  optrace layers dispatcher        one layer\n"
       "  optrace layers --format json     for programs");
-  command->add_option("LAYER", options->layer, "Only this one: python, functional, nn, ...")
+  command->add_option("LAYER", options->layer, "Only this layer: python, functional, nn, ...")
       ->type_name("");
-  command->add_option("--format", options->format, "text, or json (schema optrace.layers/1)")
+  command->add_option("--format", options->format, "text or json (schema optrace.layers/1)")
       ->check(one_of({"text", "json"}))
       ->type_name("FORMAT")
       ->capture_default_str();
   add_output_file_option(*command, options->output);
-  command->add_option("--python", options->python, "The Python that has the torch in question")
-      ->type_name("PATH");
+  command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
   add_colour_option(*command, options->colour);
   command->callback([options] { show_layers(*options); });
 }

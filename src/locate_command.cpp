@@ -55,7 +55,7 @@ struct LocateCommandOptions {
 };
 
 std::string unknown(std::string_view name) {
-  return fmt::format("nothing of PyTorch's is known by the name '{}'",
+  return fmt::format("PyTorch has nothing named '{}'",
                      shorten_middle(printable(name), kShownOfName));
 }
 
@@ -152,16 +152,16 @@ void open_answer(const IndexChoice& choice, const LocateResult& result) {
                                    [](const Located& answer) { return !answer.file.empty(); });
   if (placed == result.answers.end()) {
     throw Error(ExitStatus::usage,
-                fmt::format("no source file is known of {}", result.answers.front().name),
-                "Without --open it is shown what is known.");
+                fmt::format("the source file of {} is unknown", result.answers.front().name),
+                "Without --open, the known facts are shown.");
   }
   const std::filesystem::path file = file_on_this_machine(choice, *placed);
   if (file.empty()) {
     throw Error(ExitStatus::usage,
                 fmt::format("{}:{} is not on this machine", placed->file, placed->line),
                 placed->url.empty()
-                    ? "PyTorch's build generates it; `optrace source add DIR` makes it."
-                    : fmt::format("It is at {}\n`optrace source fetch` brings PyTorch's source.",
+                    ? "PyTorch's build generates it, and so does `optrace source add DIR`."
+                    : fmt::format("It is at {}\n`optrace source fetch` downloads PyTorch's source.",
                                   placed->url));
   }
   open_in_editor(file, placed->line);
@@ -202,9 +202,8 @@ void locate_one(const LocateCommandOptions& options) {
     throw Error(
         ExitStatus::usage, unknown(result.query),
         result.suggestions.empty()
-            ? "No name is spelled like it. Name a Python class or function, an op, or a C++ "
-              "function "
-              "of PyTorch's."
+            ? "No name is similar. Give a Python class or function, an op, or a C++ function of "
+              "PyTorch."
             : printable(fmt::format("Did you mean {}?", fmt::join(result.suggestions, ", "))));
   }
   if (options.open) {
@@ -235,7 +234,9 @@ std::string answer_line(Locator& locator, const InputLines::Line& line, const Lo
     return error_to_json_line(query, error, suggestions, source);
   };
   if (line.cut)
-    return failed(fmt::format("a name of more than {} bytes is no name", kMaxLineLength), {});
+    return failed(
+        fmt::format("the name has more than {} bytes, and no name is that long", kMaxLineLength),
+        {});
   LocateResult result;
   try {
     result = locator.locate(line.text, options);
@@ -248,8 +249,8 @@ std::string answer_line(Locator& locator, const InputLines::Line& line, const Lo
 
 void locate_lines(const LocateCommandOptions& options) {
   if (options.open) {
-    throw Error(ExitStatus::usage, "--open takes one name, not those of standard input",
-                "Name what to open: `optrace locate --open nn.Linear`.");
+    throw Error(ExitStatus::usage, "--open takes one name, not names from standard input",
+                "Give one name: `optrace locate --open nn.Linear`.");
   }
   const InterruptGuard guard;
   CommandOutput destination(options.output);
@@ -269,37 +270,36 @@ void locate_lines(const LocateCommandOptions& options) {
 void add_locate_command(CLI::App& app) {
   const auto options = std::make_shared<LocateCommandOptions>();
   CLI::App* const command =
-      app.add_subcommand("locate", "Where a name of PyTorch's is defined: file and line");
+      app.add_subcommand("locate", "Show where a name of PyTorch is defined: file and line");
   command->footer(
       "Examples:\n"
       "  optrace locate nn.Linear                    Python classes, functions, methods\n"
       "  optrace locate torch.matmul                 builtins: binding, yaml line, kernels\n"
       "  optrace locate aten::add.Tensor             ops\n"
-      "  optrace locate at::native::convolution      C++, by its name or a mangled symbol\n"
+      "  optrace locate at::native::convolution      C++, by name or mangled symbol\n"
       "  optrace locate add_stub                     a stub and its kernels for each CPU\n"
       "  optrace locate cudnnBackendExecute          where PyTorch calls a library\n"
       "  optrace locate nn.Linear --open             in $VISUAL or $EDITOR, at the line\n"
-      "  optrace locate - < names > answers          a name a line in, a JSON object a line out");
+      "  optrace locate - < names > answers          one name per line in, one JSON object per "
+      "line out");
   command
-      ->add_option(
-          "NAME", options->name,
-          "A name in Python's, C++'s or the dispatcher's spelling; or - for standard input")
+      ->add_option("NAME", options->name,
+                   "A name as in Python, C++ or the dispatcher; or - for standard\ninput")
       ->required()
       ->type_name("");
-  command->add_option("--format", options->format, "text, or json (schema optrace.locate/1)")
+  command->add_option("--format", options->format, "text or json (schema optrace.locate/1)")
       ->check(one_of({"text", "json"}))
       ->type_name("FORMAT")
       ->capture_default_str();
   add_output_file_option(*command, options->output);
-  command->add_option("--limit", options->answers.limit, "How many answers at most")
+  command->add_option("--limit", options->answers.limit, "Maximum number of answers")
       ->check(CLI::Range(1U, 100000U).description(""))
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--all", options->answers.all,
-                    "All answers, generated out variants and all callers included");
-  command->add_flag("--open", options->open, "Open $VISUAL or $EDITOR there");
-  command->add_option("--python", options->python, "The Python that has the torch in question")
-      ->type_name("PATH");
+                    "Show all answers, including generated out variants and all\ncallers");
+  command->add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
+  command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
   add_colour_option(*command, options->colour);
   command->callback([options] {
     if (options->name == "-")

@@ -30,15 +30,16 @@ using optrace::ExitStatus;
 using optrace::printable;
 
 constexpr const char* kExamples = R"(Examples:
-  optrace conv2d                          what runs under torch.nn.Conv2d
-  optrace linear --backward               and under its backward pass
-  optrace aten::add.Tensor --format json  for programs
-  optrace softmax --trace softmax.trace   keep the trace; later:
+  optrace conv2d                          trace torch.nn.Conv2d
+  optrace linear --backward               and its backward pass
+  optrace aten::add.Tensor --format json  output for programs
+  optrace softmax --trace softmax.trace   save the trace; later:
   optrace report softmax.trace
-  optrace run train.py --epochs 1         what a whole program does
-  optrace attach 4711 --seconds 5         what a running process does
+  optrace run train.py --epochs 1         trace a whole program
+  optrace attach 4711 --duration 5        trace a running process
 
-Exit status: 0 done, 1 two things differ or a rule does not hold, 2 wrong usage, 3 the tracing failed, 130 interrupted.)";
+Exit status: 0 success, 1 a comparison found differences or a rule does not hold, 2 wrong usage,
+3 tracing failed, 130 interrupted.)";
 
 /// Opens closed standard descriptors. Otherwise the next file opened would get the number and
 /// receive text meant for the terminal. Each is opened in the wrong direction, so that its use
@@ -57,7 +58,7 @@ int report(const Error& error) {
 }
 
 int run(int argument_count, char** arguments) {
-  CLI::App app("What really runs under a PyTorch call, on the release wheel.", "optrace");
+  CLI::App app("Shows what runs below a PyTorch call, on the release wheel.", "optrace");
   app.set_version_flag("--version", std::string("optrace ") + OPTRACE_VERSION);
   app.footer(kExamples);
   app.require_subcommand(0, 1);
@@ -84,11 +85,11 @@ int run(int argument_count, char** arguments) {
   } catch (const CLI::ParseError& wrong) {
     const std::string meant =
         argument_count > 1 ? optrace::subcommand_meant(app, arguments[1]) : std::string();
-    return report(
-        {ExitStatus::usage,
-         meant.empty() ? wrong.what() : fmt::format("'{}' is no command", printable(arguments[1])),
-         meant.empty() ? "`optrace --help` shows how it is used."
-                       : fmt::format("Did you mean `optrace {}`?", meant)});
+    return report({ExitStatus::usage,
+                   meant.empty() ? wrong.what()
+                                 : fmt::format("'{}' is not a command", printable(arguments[1])),
+                   meant.empty() ? "See `optrace --help`."
+                                 : fmt::format("Did you mean `optrace {}`?", meant)});
   }
   return static_cast<int>(ExitStatus::done);
 }
@@ -107,6 +108,6 @@ int main(int argument_count, char** arguments) {
   } catch (const std::bad_alloc&) {
     return report({ExitStatus::failed, "out of memory", "Close some programs and try again."});
   } catch (const std::exception& error) {
-    return report({ExitStatus::failed, error.what(), "Report it with this line."});
+    return report({ExitStatus::failed, error.what(), "Report this error with this line."});
   }
 }

@@ -86,13 +86,13 @@ OpCall call_of(const OpOptions& options) {
   for (const std::string& dtype : options.dtypes) call.dtypes.push_back(parse_dtype(dtype));
   call.input = options.input;
   if (call.input && !call.shapes.empty()) {
-    throw Error(ExitStatus::usage, "--input and --shape exclude each other",
-                "Write the shapes into --input: 'torch.randn(2, 3)'.");
+    throw Error(ExitStatus::usage, "--input and --shape can't be combined",
+                "Give the shapes in --input: 'torch.randn(2, 3)'.");
   }
   // In bytes; no command line needs a longer one.
   constexpr std::size_t kMaxInputLength = 100'000;
   if (call.input && call.input->size() > kMaxInputLength) {
-    throw Error(ExitStatus::usage, "--input is longer than any call's arguments",
+    throw Error(ExitStatus::usage, "--input is too long for the arguments of a call",
                 "Trace a program that makes the call with `optrace run`.");
   }
   return call;
@@ -109,8 +109,8 @@ void drop_timeline(Trace& trace) {
 /// Returns the device of the op, cpu or cuda.
 std::string device_of(const OpOptions& options) {
   if (options.device == "cpu" && options.dry_run.asked_for()) {
-    throw Error(ExitStatus::usage, "--dry-run emulates a GPU, and --device cpu wants none",
-                "Leave one of the two out.");
+    throw Error(ExitStatus::usage, "--dry-run emulates a GPU, and --device cpu uses none",
+                "Omit one of the two.");
   }
   if (!options.device.empty()) return options.device;
   return options.dry_run.asked_for() ? "cuda" : "cpu";
@@ -121,8 +121,8 @@ void require_op(const OpOptions& options) {
   constexpr std::size_t kMaxNameLength = 200;  // Bytes; the longest of torch 2.6 has 75.
   if (options.op.empty() || options.op.size() > kMaxNameLength) {
     throw Error(ExitStatus::usage,
-                options.op.empty() ? "no op named" : "the op's name is longer than any",
-                "Name one, such as `optrace conv2d`. `optrace --help` has examples.");
+                options.op.empty() ? "no op given" : "the op's name is longer than that of any op",
+                "Give the name of an op: `optrace conv2d`. `optrace --help` has examples.");
   }
 }
 
@@ -191,8 +191,8 @@ void refuse_misspelt(const OpOptions& options, CLI::App& app) {
     remedy = fmt::format("Did you mean {}?", fmt::join(near, ", "));
   if (remedy.empty()) return;
   throw Error(ExitStatus::usage,
-              fmt::format("'{}' is no op, function or module of torch {}", printable(options.op),
-                          choice->torch->version),
+              fmt::format("'{}' is not an op, function or module of torch {}",
+                          printable(options.op), choice->torch->version),
               remedy);
 }
 
@@ -241,43 +241,43 @@ void run_op(OpOptions& options, CLI::App& app) {
 /// Adds the options for the op and its call.
 void add_call_options(CLI::App& app, const std::shared_ptr<OpOptions>& options) {
   app.add_option("OP", options->op,
-                 "What to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
-                 "torch.conv2d, Tensor.add_, aten::add.Tensor, 'nn.Linear(8, 4)'")
+                 "The op to call, in any of PyTorch's spellings: conv2d,\nnn.Conv2d, F.conv2d, "
+                 "torch.conv2d, Tensor.add_,\naten::add.Tensor, 'nn.Linear(8, 4)'")
       ->type_name("");
   app.add_option("--device", options->device,
-                 "Where its tensors live: cpu or cuda; without a GPU, cuda\nis a dry run")
+                 "The device of its tensors: cpu or cuda; without a GPU, cuda\nis a dry run")
       ->check(one_of({"cpu", "cuda"}))
       ->type_name("DEVICE")
       ->default_str("cpu");
   add_dry_run_options(app, options->dry_run);
-  app.add_option("--shape", options->shapes,
-                 "Shape of the first tensor, 2x3x4, or of the one named,\nweight=2x3; may be "
-                 "repeated")
+  app.add_option(
+         "--shape", options->shapes,
+         "Shape of the first tensor, 2x3x4, or of a named one,\nweight=2x3; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("[NAME=]SHAPE");
   app.add_option("--dtype", options->dtypes,
-                 "dtype of all floating-point tensors, float16, or of\nthe one named, "
+                 "dtype of all floating-point tensors, float16, or of a\nnamed one, "
                  "weight=float16; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("[NAME=]DTYPE");
   app.add_option("--input", options->input,
-                 "The call's arguments instead of a sample's, as Python\nbetween its brackets: "
+                 "The call's arguments as Python code, instead of those of a\nsample: "
                  "'torch.randn(2, 3), dim=1'")
       ->type_name("EXPR");
   app.add_flag("--requires-grad", options->requires_grad,
-               "Floating-point inputs require a gradient");
-  app.add_flag("--backward", options->backward, "Call .sum().backward() on the result too");
+               "Make floating-point inputs require a gradient");
+  app.add_flag("--backward", options->backward, "Also call .sum().backward() on the result");
   app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
       ->check(one_of({"jump", "int3"}))
       ->type_name("MODE")
       ->capture_default_str();
   app.add_option("--python", options->python,
-                 "The Python that has torch. Else it is $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the "
-                 "one in optrace's own .venv, or python3")
+                 "The Python that has torch. Default: $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the one in "
+                 "optrace's own .venv, or python3")
       ->type_name("PATH");
-  app.add_option("--timeout", options->timeout, "How long Python may give no sign of life")
+  app.add_option("--timeout", options->timeout, "How long to wait for a sign of life from Python")
       ->check(CLI::Range(1U, 86400U).description(""))
       ->type_name("SECONDS")
       ->capture_default_str();

@@ -38,8 +38,7 @@ std::string environment(const char* name) {
 
 PythonChoice asked_for(const std::string& path, const std::string& reason) {
   const std::string remedy = fmt::format(
-      "Give the path of a Python that has torch installed, such as .venv/bin/python, in {}.",
-      reason);
+      "Give the path of a Python that has torch, such as .venv/bin/python, in {}.", reason);
   if (path.find('/') == std::string::npos) {
     if (auto found = find_in_path(path)) return {*found, reason};
     throw Error(ExitStatus::usage,
@@ -69,7 +68,7 @@ PythonChoice choose_python(const std::string& option) {
   if (is_executable_file(beside)) return {beside, "the .venv beside optrace"};
   if (auto found = find_in_path("python3")) return {*found, "python3 in PATH"};
   throw Error(ExitStatus::usage, "no Python found",
-              "Name one that has torch installed with --python or $OPTRACE_PYTHON.");
+              "Name a Python that has torch with --python or $OPTRACE_PYTHON.");
 }
 
 }  // namespace optrace

@@ -124,9 +124,9 @@ std::optional<Located> inspect_python_name(const std::filesystem::path& python,
   const std::optional<int> status = child.wait_for(limit);
   if (!status) {
     throw Error(ExitStatus::failed,
-                fmt::format("{} took longer than {} s to import what {} is in", python.string(),
+                fmt::format("{} took longer than {} s to import the module of {}", python.string(),
                             std::chrono::duration_cast<std::chrono::seconds>(limit).count(), name),
-                "Name something of PyTorch's, which needs no Python.");
+                "Give a name of PyTorch; those need no Python.");
   }
   if (*status != 0) return std::nullopt;  // The module fails to import.
   const auto answer = read_json(read_file(answer_file).value_or(""));

@@ -24,21 +24,22 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_option_function<std::string>(
          "--format",
          [&options](const std::string& name) {
-           options.format = name == "json" ? ReportFormat::json : ReportFormat::tree;
+           options.format = name == "json" ? ReportFormat::json : ReportFormat::text;
          },
-         "tree, for people, or json (schema optrace.report/1)")
-      ->check(one_of({"tree", "json"}))
+         "text or json (schema optrace.report/1)")
+      ->check(one_of({"text", "json"}))
       ->type_name("FORMAT")
-      ->default_str("tree");
+      ->default_str("text");
   app.add_option("-o,--output", options.file, "Write to a file instead of standard output")
       ->type_name("FILE");
   app.add_flag("--all", options.all,
-               "Show everything: wrapper templates, the interpreter's\nframes, plumbing");
+               "Show every frame, also wrapper templates, the interpreter's\nframes and plumbing");
   app.add_flag("--why", options.why,
-               "Below each dispatcher frame: the key chosen, which keys\nthere were, which fell "
-               "through (JSON always has it)");
-  app.add_flag("--times", options.times,
-               "How long each path took: total, and the shortest and the\nlongest of several");
+               "Below each dispatcher frame, show the chosen key, the key\nset and the fallthrough "
+               "keys (JSON always has them)");
+  app.add_flag(
+      "--times", options.times,
+      "Show how long each path took: the total, and the shortest\nand longest of several calls");
   app.add_option_function<std::string>(
          "--colour,--color",
          [&options](const std::string& name) {
@@ -61,12 +62,13 @@ void require_output(const OutputOptions& options) {
 
 void require_trace_file(const std::string& file, bool timeline, const OutputOptions& options) {
   if (!file.empty() && file == options.file) {
-    throw Error(ExitStatus::usage, fmt::format("{} can't take both the trace and the report", file),
-                "Give --trace and -o two names.");
+    throw Error(ExitStatus::usage, fmt::format("{} can't hold both the trace and the report", file),
+                "Give --trace and -o different files.");
   }
   if (timeline && file.empty()) {
-    throw Error(ExitStatus::usage, "--timeline keeps every call in the trace, and none is kept",
-                "Name a file with --trace FILE too.");
+    throw Error(ExitStatus::usage,
+                "--timeline keeps every call in the trace, and no trace is saved",
+                "Also name a file with --trace FILE.");
   }
 }
 
@@ -99,14 +101,14 @@ void add_report_command(CLI::App& app) {
       "Examples:\n"
       "  optrace conv2d --trace conv2d.trace       save a trace\n"
       "  optrace report conv2d.trace               show it\n"
-      "  optrace report conv2d.trace --all         with everything that is folded away\n"
+      "  optrace report conv2d.trace --all         with the frames that are folded away\n"
       "  optrace report conv2d.trace --format json -o conv2d.json\n"
-      "  optrace report job.rank0.trace job.rank1.trace     processes of one job, and how they "
-      "differ");
+      "  optrace report job.rank0.trace job.rank1.trace     processes of one job, with their "
+      "differences");
   command
-      ->add_option("TRACE", options->traces,
-                   "Files that --trace FILE wrote, of one call or program, or of\nthe processes of "
-                   "one job")
+      ->add_option(
+          "TRACE", options->traces,
+          "Files written by --trace FILE: of one call or program, or of\nthe processes of one job")
       ->required()
       ->type_name("");
   add_output_options(*command, options->output);

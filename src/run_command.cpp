@@ -29,6 +29,7 @@
 #include "src/dry_run_options.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
+#include "src/selection_options.h"
 #include "src/standard_output.h"
 #include "tracer/launch/program_tracer.h"
 #include "tracer/trace/trace.h"
@@ -126,35 +127,22 @@ class LiveLine {
   bool shown_ = false;
 };
 
-void require_selection(const TraceSelection& selection) {
-  constexpr std::size_t kLongest = 1000;
-  if (selection.ops.size() > kLongest) {
-    throw Error(ExitStatus::usage, "the pattern of --ops is longer than any op's name",
-                "Give a name with * for any characters, such as --ops 'aten::conv*'.");
-  }
-  const std::string& module = selection.from_module;
-  if (module.size() > kLongest || module.starts_with('.') || module.ends_with('.')) {
-    throw Error(ExitStatus::usage, fmt::format("'{}' is no name of a Python module", module),
-                "Give it as import does: --from-module my_package.model");
-  }
-}
-
 void check(RunOptions& options) {
   const std::vector<std::string>& program = options.request.arguments;
   if (program.empty() || program[0].empty()) {
-    throw Error(ExitStatus::usage, "no program named",
-                "Name a script, or -m and a module, or -c and code: optrace run train.py");
+    throw Error(ExitStatus::usage, "no program given",
+                "Give a script, or -m and a module, or -c and code: optrace run train.py");
   }
   if ((program[0] == "-m" || program[0] == "-c") && program.size() == 1) {
     throw Error(ExitStatus::usage,
                 fmt::format("{} needs {}", program[0], program[0] == "-m" ? "a module" : "code"),
-                program[0] == "-m" ? "Name a module: optrace run -m package.module"
+                program[0] == "-m" ? "Give a module: optrace run -m package.module"
                                    : "Give code: optrace run -c 'import torch; ...'");
   }
   std::error_code ignored;
   if (program[0][0] != '-' && !std::filesystem::exists(program[0], ignored)) {
     throw Error(ExitStatus::usage, fmt::format("no such file: {}", program[0]),
-                "Give the path of a Python program; for a module it is optrace run -m MODULE.");
+                "Give the path of a Python program; for a module, use optrace run -m MODULE.");
   }
   require_selection(options.request.collector.selection);
   require_trace_file(options.trace_file, options.request.collector.timeline, options.output);
@@ -171,13 +159,12 @@ constexpr const char* kNoTorch = "the program never imported torch, so there is 
 /// Returns the remedy if the program itself did nothing that could be traced.
 std::string look_at_children(const RunOptions& options, const ProgramResult& result) {
   if (options.request.children || !result.had_children) return {};
-  return "It started other processes, and those were not traced: optrace run --children ... traces "
+  return "It started other processes, which were not traced: optrace run --children ... traces "
          "them too.";
 }
 
 /// Reports what was requested and did not happen.
 void say_what_is_missing(const RunOptions& options, const ProgramResult& result) {
-  const TraceSelection& selection = options.request.collector.selection;
   std::uint64_t ops = 0;
   for (const TracedProcess& process : result.processes) {
     ops += process.counted.ops;
@@ -190,24 +177,16 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
                   process.remedy);
   }
   if (crashed(result.wait_status) && !result.processes.empty()) {
-    write_message(fmt::format("the program was {}; the report has what it did until then",
+    write_message(fmt::format("the program was {}; the report covers the time until then",
                               describe_wait_status(result.wait_status)));
   }
   if (result.processes.empty()) {
     write_message(kNoTorch, look_at_children(options, result));
-  } else if (ops == 0 && !selection.ops.empty()) {
-    write_message(fmt::format("no op that was called matches --ops '{}'", selection.ops),
-                  "Names look like aten::conv2d; `optrace explain OP` knows them. * stands for any "
-                  "characters.");
-  } else if (ops == 0 && !selection.from_module.empty()) {
-    write_message(
-        fmt::format("no op was called from a module named {}", selection.from_module),
-        "Give the name that its functions have, package and all; for the script itself it is "
-        "__main__.");
-  } else if (const std::string remedy = look_at_children(options, result);
-             ops == 0 && !remedy.empty()) {
-    write_message("the program's own process called no op", remedy);
+    return;
   }
+  if (ops != 0 || warn_of_empty_selection(options.request.collector.selection)) return;
+  if (const std::string remedy = look_at_children(options, result); !remedy.empty())
+    write_message("the program's own process called no op", remedy);
 }
 
 /// Runs several steps, each even if another one failed.
@@ -313,9 +292,9 @@ DryRun dry_run_of(const RunOptions& options) {
                                  });
   if (!dry_run) {
     throw Error(ExitStatus::usage,
-                fmt::format("no torch in {}, so there is nothing to run dry",
+                fmt::format("{} has no torch, so a dry run is not possible",
                             options.request.python.string()),
-                "Choose a Python that has it with --python or $OPTRACE_PYTHON.");
+                "Choose a Python that has torch with --python or $OPTRACE_PYTHON.");
   }
   return std::move(*dry_run);
 }
@@ -354,34 +333,27 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
 /// Adds the options for the program to trace and its Python.
 void add_program_options(CLI::App& command, RunOptions& options) {
   CollectorOptions& collector = options.request.collector;
-  command
-      .add_option("--ops", collector.selection.ops,
-                  "Only ops of this name, and what they call; * stands for any\ncharacters")
-      ->type_name("PATTERN");
+  add_ops_option(command, collector.selection);
   command
       .add_option("--from-module", collector.selection.from_module,
-                  "Only what this Python module or package calls")
+                  "Record only calls made by this Python module or package")
       ->type_name("NAME");
-  command.add_option("--skip", collector.selection.skip, "Pass over the first N calls of an op")
+  command.add_option("--skip", collector.selection.skip, "Skip the first N calls of ops")
       ->check(whole_number(0))
       ->type_name("N");
-  command
-      .add_option("--count", collector.selection.count,
-                  "Trace N calls of an op, then let the program run untraced")
-      ->check(whole_number(1))
-      ->type_name("N");
+  add_count_option(command, collector.selection);
   add_memory_options(command, options.memory);
   add_dry_run_options(command, options.dry_run);
   command.add_flag("--children", options.request.children,
-                   "Trace the processes that the program starts too");
+                   "Also trace the processes that the program starts");
   command.add_option("--probes", options.probes, "How functions are patched: jump (fast) or int3")
       ->check(one_of({"jump", "int3"}))
       ->type_name("MODE")
       ->capture_default_str();
   command
       .add_option("--python", options.python,
-                  "The Python to run. Else it is $OPTRACE_PYTHON, $VIRTUAL_ENV's,\nthe one in "
-                  "optrace's own .venv, or python3")
+                  "The Python that has torch, to run the program. Default:\n$OPTRACE_PYTHON, "
+                  "$VIRTUAL_ENV's, the one in optrace's own\n.venv, or python3")
       ->type_name("PATH");
 }
 
@@ -400,24 +372,24 @@ std::size_t take_program(const CLI::App& command, std::span<char* const> argumen
 std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
   const auto options = std::make_shared<RunOptions>();
   CLI::App* const command =
-      app.add_subcommand("run", "Run a Python program and trace what it does with torch");
+      app.add_subcommand("run", "Run a Python program and trace its use of torch");
   command->footer(
-      "The program is SCRIPT, -m MODULE or -c CODE, as for python; all that follows is its own:\n"
+      "The program is SCRIPT, -m MODULE or -c CODE, as for python; its own arguments follow:\n"
       "  optrace run train.py --epochs 1\n"
       "  optrace run --ops 'aten::conv*' --count 10 -m my_package.train\n"
       "  optrace run --trace t.trace -o report.txt -c 'import torch; torch.ones(3).sum()'\n"
       "  optrace run --children --trace job.trace -m torch.distributed.run --nproc-per-node 2 "
       "job.py\n"
-      "Its input and output are not touched: the report goes to standard error once it has ended, "
-      "or to\n-o FILE. Exit status: the program's own; 128 + N if signal N killed it; 3 if it "
-      "succeeded and the\ntrace or report could not be written.");
+      "Its input and output are left alone: the report goes to standard error after the program "
+      "has ended,\nor to -o FILE. Exit status: the program's own; 128 + N if signal N killed it; 3 "
+      "if it succeeded and\nthe trace or report could not be written.");
   add_program_options(*command, *options);
   command->add_flag("--timeline", options->request.collector.timeline,
                     "Keep every call in the trace, not only counts");
   command
       ->add_option("--trace", options->trace_file,
-                   "Save the trace for `optrace report`; a child's goes to\nNAME.PID.EXT, a "
-                   "torchrun rank's to NAME.rankN.EXT")
+                   "Save the trace for `optrace report`; that of a child goes to\nNAME.PID.EXT, "
+                   "that of a torchrun rank to NAME.rankN.EXT")
       ->type_name("FILE");
   add_output_options(*command, options->output);
   command->callback([options] { run(*options); });
@@ -445,7 +417,7 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
   if (const int status = exit_status_of(result); status != 0) {
     throw Error(ExitStatus::failed,
                 fmt::format("`{}` ended with exit status {}", fmt::join(words, " "), status),
-                "Its own messages say why. What it did until then is not what it was to do.");
+                "See its own messages for the reason. The trace would be incomplete.");
   }
   note_untraced(result);
   note_what_is_missing(options, result, {});

@@ -29,7 +29,7 @@
 #include "src/command.h"
 #include "src/index_choice.h"
 #include "src/python_choice.h"
-#include "src/source_check.h"
+#include "src/source_coverage.h"
 #include "src/standard_output.h"
 
 namespace optrace {
@@ -172,27 +172,28 @@ void list_sources(const std::string& python) {
                          printable(index.torch_version()), describe(index),
                          !index.note("on_demand").empty() ? ", on demand"
                          : index.note("partial").empty()  ? ""
-                                                          : ", only some units",
+                                                          : ", some units only",
                          candidate.own ? "  made by you" : "  with optrace",
                          candidate.path.string(), "", completeness(index, torch));
     });
   }
   for (const auto& candidate : list_project_indexes()) {
     append(candidate, [&](const Index& index) {
-      return fmt::format("{:<16} {}\n{:<17}{}\n{:<17}an extension, with torch {}; source in {}\n",
-                         printable(index.note("project")), describe(index), "  made by you",
-                         candidate.path.string(), "", printable(index.torch_version()),
-                         printable(index.note("source")));
+      return fmt::format(
+          "{:<16} {}\n{:<17}{}\n{:<17}an extension, built with torch {}; source in {}\n",
+          printable(index.note("project")), describe(index), "  made by you",
+          candidate.path.string(), "", printable(index.torch_version()),
+          printable(index.note("source")));
     });
   }
   if (text.empty()) {
-    throw Error(ExitStatus::usage, "there is no index, so no frame of C++ has a line",
-                "`optrace source add DIR` makes one from a PyTorch source tree.");
+    throw Error(ExitStatus::usage, "there is no index, so C++ frames have no line",
+                "`optrace source add DIR` creates one from a PyTorch source tree.");
   }
   for (const auto& work : list_kept_work()) {
     text += fmt::format(
-        "kept work        {}, so that only what changes in {} is indexed again\n{:<17}{}\n",
-        megabytes(work.size), printable(work.tree.string()), "  may be deleted",
+        "kept work        {}; with it, only changed files of {} are indexed again\n{:<17}{}\n",
+        megabytes(work.size), printable(work.tree.string()), "  can be deleted",
         work.path.string());
   }
   write_standard_output(text);
@@ -201,13 +202,13 @@ void list_sources(const std::string& python) {
 void add_only_option(CLI::App& command, std::vector<std::string>& only) {
   command
       .add_option("--only", only,
-                  "Index only the units whose path fits this shell pattern, for development or for "
-                  "one op; can be repeated")
+                  "Index only the units whose path matches this shell pattern,\nfor development or "
+                  "for one op; may be repeated")
       ->type_name("GLOB");
 }
 
 void add_jobs_option(CLI::App& command, int& jobs) {
-  command.add_option("--jobs", jobs, "Worker processes (default: one a processor)")
+  command.add_option("--jobs", jobs, "Number of worker processes (default: one per processor)")
       ->check(CLI::Range(1, 256))
       ->type_name("N");
 }
@@ -215,18 +216,18 @@ void add_jobs_option(CLI::App& command, int& jobs) {
 }  // namespace
 
 void add_source_command(CLI::App& app) {
-  CLI::App* const source =
-      app.add_subcommand("source", "Which PyTorch source the lines come from: add, fetch, list");
+  CLI::App* const source = app.add_subcommand(
+      "source", "Manage the indexes of PyTorch's source: add, fetch, list, coverage");
   source->require_subcommand(1);
   source->footer(
       "Examples:\n"
-      "  optrace source list              the indexes that there are, and for which torch\n"
-      "  optrace source fetch             get your torch's source, and make one\n"
-      "  optrace source add ~/pytorch     make one from a checkout");
+      "  optrace source list              all indexes, and their versions of torch\n"
+      "  optrace source fetch             download and index the source of the installed torch\n"
+      "  optrace source add ~/pytorch     index a checkout");
 
   const auto options = std::make_shared<AddOptions>();
   CLI::App* const add = source->add_subcommand(
-      "add", "Index a PyTorch source tree, so that frames of C++ have file and line");
+      "add", "Index a PyTorch source tree, so that C++ frames have file and line");
   add->footer(
       "Examples:\n"
       "  optrace source add ~/pytorch                     index a checkout\n"
@@ -237,66 +238,61 @@ void add_source_command(CLI::App& app) {
   add->add_option("DIR", options->folder, "The top folder of a PyTorch source tree")
       ->required()
       ->type_name("");
-  add->add_option("--python", options->python, "The Python that has the torch of that version")
+  add->add_option("--python", options->python, "The Python that has torch, of the same version")
       ->type_name("PATH");
   add->add_option("-o,--output", options->output,
-                  "Write the index there instead of to the folder of your indexes")
+                  "Write the index to this file instead of to the folder of\nindexes")
       ->type_name("FILE");
   add_jobs_option(*add, options->jobs);
-  add->add_option_function<std::uint64_t>(
-         "--worker-memory",
-         [options](std::uint64_t megabytes) { options->worker_memory = megabytes << 20U; },
-         "Megabytes that each worker may take (default: its share\nof three quarters of the "
-         "memory)")
-      ->check(CLI::Range(256, 1 << 20))
-      ->type_name("MB");
+  constexpr std::uint64_t kLeastWorkerMemory = std::uint64_t{256} << 20;
+  add_size_option(
+      *add, "--worker-memory", options->worker_memory, kLeastWorkerMemory,
+      "Maximum memory of each worker (default: its share of\nthree quarters of the memory)");
   add_only_option(*add, options->only);
   CLI::Option* const project =
       add->add_flag("--project", options->is_project,
                     "DIR is a C++ extension that registers ops with TORCH_LIBRARY");
   project->excludes("--only");
-  add->add_flag("--on-demand", options->on_demand,
-                "Index only what is asked for, when it is asked for")
+  add->add_flag("--on-demand", options->on_demand, "Index each name only when it is asked for")
       ->excludes("--only")
       ->excludes(project);
   add->add_option("--name", options->project_name,
-                  "What to call the extension (default: its folder's name)")
+                  "The name of the extension (default: its folder's name)")
       ->needs(project)
       ->type_name("NAME");
   add->callback([options] { add_source(*options); });
 
   const auto fetch_options = std::make_shared<FetchCommandOptions>();
   CLI::App* const fetching = source->add_subcommand(
-      "fetch", "Get the source of exactly the torch at hand with git, and index it");
+      "fetch", "Download the source of the installed torch with git, and index it");
   fetching->footer(
       "Examples:\n"
       "  optrace source fetch                             from PyTorch's repository\n"
-      "  optrace source fetch --remote ~/mirror/pytorch.git -o ~/pytorch-source\n"
-      "Only the commit that the torch was built from is fetched, without history, and only the\n"
-      "folders that its C++ is in.");
-  fetching
-      ->add_option("--python", fetch_options->python, "The Python that has the torch in question")
+      "  optrace source fetch --remote ~/mirror/pytorch.git --folder ~/pytorch-source\n"
+      "Only the commit that torch was built from is fetched, without history, and only the "
+      "folders\nthat contain its C++ code.");
+  fetching->add_option("--python", fetch_options->python, "The Python that has torch")
       ->type_name("PATH");
   fetching
       ->add_option("--remote", fetch_options->remote, "The repository to fetch from: URL or folder")
       ->type_name("URL")
       ->capture_default_str();
   fetching
-      ->add_option("-o,--output", fetch_options->folder,
-                   "Where to put the source (default: ~/.local/share/optrace/sources)")
+      ->add_option("--folder", fetch_options->folder,
+                   "The folder for the source (default:\n~/.local/share/optrace/sources)")
       ->type_name("DIR");
   add_only_option(*fetching, fetch_options->only);
   add_jobs_option(*fetching, fetch_options->jobs);
   fetching->callback([fetch_options] { fetch(*fetch_options); });
 
-  CLI::App* const list = source->add_subcommand("list", "The indexes that there are");
+  CLI::App* const list = source->add_subcommand("list", "List the indexes");
   list->footer("Example:\n  optrace source list");
   const auto list_python = std::make_shared<std::string>();
   list->add_option("--python", *list_python, "The Python whose torch the indexes are compared with")
       ->type_name("PATH");
   list->callback([list_python] { list_sources(*list_python); });
 
-  add_source_check(*source);
+  add_source_coverage(*source);
 }
 
 }  // namespace optrace

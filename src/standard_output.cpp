@@ -22,7 +22,7 @@ bool write_stream(int descriptor, std::string_view name, std::string_view text) 
     if (written < 0) {
       throw Error(ExitStatus::failed,
                   fmt::format("writing to {} failed: {}", name, describe_errno(errno)),
-                  "Free some space, or send the output elsewhere.");
+                  "Free some space, or redirect the output.");
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
@@ -64,7 +64,7 @@ void require_standard_output() {
   const int flags = ::fcntl(STDOUT_FILENO, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) {
     throw Error(ExitStatus::usage, "standard output is closed",
-                "Send it somewhere, or name a file with -o.");
+                "Redirect it, or name a file with -o.");
   }
 }
 

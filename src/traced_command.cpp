@@ -45,11 +45,11 @@ std::vector<Trace> trace_command(const std::string& line) {
   std::vector<std::string> words = split_words(line);
   if (!words.empty() && words[0] == "optrace") words.erase(words.begin());
   if (words.empty()) {
-    throw Error(ExitStatus::usage, "an empty command traces nothing",
+    throw Error(ExitStatus::usage, "the command is empty",
                 "Give an op with its options, `conv2d --dtype float16`, or `run SCRIPT`.");
   }
   if (std::ranges::find(kOtherCommands, words[0]) != kOtherCommands.end()) {
-    throw Error(ExitStatus::usage, fmt::format("`{}` traces nothing", line),
+    throw Error(ExitStatus::usage, fmt::format("the command `{}` traces nothing", line),
                 "Give an op with its options, `conv2d --dtype float16`, or `run SCRIPT`.");
   }
   try {
@@ -59,12 +59,13 @@ std::vector<Trace> trace_command(const std::string& line) {
     traces.push_back(trace_op_command(words));
     return traces;
   } catch (const CLI::Success&) {  // --help, --version
-    throw Error(ExitStatus::usage, fmt::format("`{}` asks for help and traces nothing", line),
-                "Leave that option out.");
+    throw Error(ExitStatus::usage,
+                fmt::format("the command `{}` prints help and traces nothing", line),
+                "Omit that option.");
   } catch (const CLI::ParseError& wrong) {
     throw Error(ExitStatus::usage, fmt::format("in the command `{}`: {}", line, wrong.what()),
-                "Here it takes what says what is traced. Where the result goes and how it looks, "
-                "--format, --output and --trace, is said outside of it.");
+                "The command takes only the options that select the traced call. Options for the "
+                "result, such as --format, --output and --trace, belong outside of the quotes.");
   }
 }
 

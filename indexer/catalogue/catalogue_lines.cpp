@@ -11,7 +11,7 @@ namespace optrace {
 namespace {
 
 constexpr const char* kRemedy =
-    "Check that the source tree is complete and unchanged, and that the Python is not broken.";
+    "Check that the source tree is complete and unchanged, and that Python works.";
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void each_catalogue_line(std::string_view json_lines, std::string_view what,
     try {
       const auto line = read_json_or_throw(text);
       if (!line.is_object()) {
-        fail("it is no object");
+        fail("it is not an object");
       }
       visit(line);
     } catch (const nlohmann::json::exception& error) {
@@ -45,7 +45,7 @@ void each_catalogue_line(std::string_view json_lines, std::string_view what,
 std::string name_in(const nlohmann::json& line, const char* key) {
   auto name = line.at(key).get<std::string>();
   if (name.empty() || name.find('\0') != std::string::npos) {
-    throw Error(ExitStatus::usage, fmt::format("{} is no name", key), kRemedy);
+    throw Error(ExitStatus::usage, fmt::format("{} is not a name", key), kRemedy);
   }
   return name;
 }

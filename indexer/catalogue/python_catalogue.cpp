@@ -268,7 +268,7 @@ std::vector<IndexContents::PythonName> parse_python_names(std::string_view json_
     name.name = name_in(line, "name");
     const std::string kind = name_in(line, "kind");
     if (kind.size() != 1 || std::string_view("mcfba").find(kind[0]) == std::string_view::npos) {
-      throw Error(ExitStatus::usage, fmt::format("{} is no kind of Python name", kind), "");
+      throw Error(ExitStatus::usage, fmt::format("{} is not a kind of Python name", kind), "");
     }
     name.kind = kind[0];
     for (const auto& [key, text] : {std::pair("target", &name.target), {"file", &name.file}}) {

@@ -203,8 +203,9 @@ class Run {
   void take(const Attempt& attempt, const UnitStatus& status) {
     const std::size_t unit = attempt.unit;
     if (status.number != unit) {
-      throw Error(ExitStatus::failed, "the index worker answered for a unit that it was not given",
-                  "Build or install optrace again: its command and worker must be of one version.");
+      throw Error(
+          ExitStatus::failed, "the index worker answered for a unit that was not assigned to it",
+          "Rebuild or reinstall optrace: its command and worker must have the same version.");
     }
     if (status.outcome == UnitOutcome::done) {
       sink_(unit, read_file(result_path(unit)).value_or(""));
@@ -260,7 +261,7 @@ std::string clang_version(const std::filesystem::path& worker) {
   if (output.get() < 0) {
     throw Error(ExitStatus::failed,
                 fmt::format("cannot write {}: {}", said.string(), describe_errno(errno)),
-                "Make room in the temporary folder, or set TMPDIR to another.");
+                "Free some space in the temporary folder, or set TMPDIR to another folder.");
   }
   ChildProcess process(
       {.arguments = {worker.string(), "--clang-version"},
@@ -269,9 +270,9 @@ std::string clang_version(const std::filesystem::path& worker) {
   const std::string text = read_file(said).value_or("");
   if (status != 0) {
     throw Error(ExitStatus::failed,
-                fmt::format("the index worker {} does not run ({}): {}", worker.string(),
+                fmt::format("the index worker {} can't run ({}): {}", worker.string(),
                             describe_wait_status(status), text),
-                "Install libclang, which optrace was built with, or install optrace again.");
+                "Install the libclang that optrace was built with, or reinstall optrace.");
   }
   return text;
 }

@@ -99,7 +99,8 @@ Split split(std::string_view result) {
 std::string CachedUnit::findings() const {
   auto text = decompress(compressed_);
   if (!text) {
-    throw Error(ExitStatus::failed, "what was kept of a unit is broken", "Run the command again.");
+    throw Error(ExitStatus::failed, "the cached result of a unit is corrupt",
+                "Run the command again.");
   }
   return *std::move(text);
 }

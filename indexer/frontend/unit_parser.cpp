@@ -211,7 +211,7 @@ class Parsing {
     }
     progress_.begin(units.size() == wanted_.units.size()
                         ? fmt::format("Indexing {} units", units.size())
-                        : fmt::format("Indexing {} units; {} are as they were", units.size(),
+                        : fmt::format("Indexing {} units; {} are unchanged", units.size(),
                                       wanted_.units.size() - units.size()));
     auto failed = driver_.run(
         units,

@@ -17,9 +17,9 @@ using nlohmann::json;
 
 [[noreturn]] void fail(std::string_view what, std::string_view text) {
   throw Error(ExitStatus::failed,
-              fmt::format("the index worker and the command misunderstand each other: {} in '{}'",
+              fmt::format("the index worker and the command disagree about a message: {} in '{}'",
                           what, text.substr(0, 200)),
-              "Build or install optrace again: its command and worker must be of one version.");
+              "Rebuild or reinstall optrace: its command and worker must have the same version.");
 }
 
 template <typename Parse>
@@ -65,11 +65,11 @@ std::string describe(UnitOutcome outcome) {
     case UnitOutcome::done:
       return "done";
     case UnitOutcome::not_parsed:
-      return "the compiler gave up on it";
+      return "the compiler failed on it";
     case UnitOutcome::not_saved:
       return "its precompiled header could not be written";
     case UnitOutcome::out_of_memory:
-      return "it takes more memory than a worker may have";
+      return "it needs more memory than a worker may use";
   }
   return "";
 }

@@ -28,9 +28,9 @@ std::vector<SourceUnit> wanted_units(std::vector<SourceUnit> units,
                                      const std::vector<std::string>& only) {
   std::erase_if(units, [&](const SourceUnit& unit) { return !is_wanted(unit.name, only); });
   if (units.empty()) {
-    throw Error(ExitStatus::usage, "no unit of the source tree fits --only",
-                "Patterns are those of a shell and name files from the top of the tree: "
-                "--only 'aten/src/ATen/native/Conv*.cpp'.");
+    throw Error(ExitStatus::usage, "no unit of the source tree matches --only",
+                "Give a shell pattern for paths from the top of the tree: --only "
+                "'aten/src/ATen/native/Conv*.cpp'.");
   }
   std::stable_sort(units.begin(), units.end(), [](const auto& left, const auto& right) {
     return std::filesystem::file_size(left.path) > std::filesystem::file_size(right.path);
@@ -62,7 +62,7 @@ MadeIndex make_index(const MakeIndexOptions& options) {
                 fmt::format("no unit could be indexed; the first failure: {}: {}",
                             parsed.failed.empty() ? "none" : parsed.failed.front().name,
                             parsed.failed.empty() ? "" : parsed.failed.front().reason),
-                "Build or install optrace again, or free some memory.");
+                "Rebuild or reinstall optrace, or free some memory.");
   }
   work.write(std::move(contents),
              {{"units", std::to_string(units.size())},

@@ -94,7 +94,7 @@ Commands read_commands(const std::filesystem::path& folder) {
     } catch (const nlohmann::json::exception& error) {
       throw Error(ExitStatus::usage,
                   fmt::format("{} can't be read: {}", path.string(), error.what()),
-                  "Remove it, or have CMake write it again (CMAKE_EXPORT_COMPILE_COMMANDS).");
+                  "Remove it, or let CMake write it again (CMAKE_EXPORT_COMPILE_COMMANDS).");
     }
     break;
   }
@@ -125,7 +125,8 @@ UnitsToParse units_of(const Project& project, const PythonInstallation& python) 
   }
   if (commands.empty()) {
     throw Error(ExitStatus::usage,
-                fmt::format("no C++ or CUDA source in {}", project.folder.string()), kRemedy);
+                fmt::format("there is no C++ or CUDA source in {}", project.folder.string()),
+                kRemedy);
   }
   const SourceTree tree{project.folder, python.torch_version};
   UnitsToParse wanted;

@@ -19,14 +19,13 @@ namespace {
 
 void check_versions(const SourceTree& tree, const PythonInstallation& python) {
   if (python.torch_version != tree.version) {
-    throw Error(
-        ExitStatus::usage,
-        fmt::format("the source in {} is of PyTorch {}, the torch of {} is {}",
-                    tree.folder.string(), tree.version, python.python.string(),
-                    python.torch_version),
-        fmt::format("The wheel's headers are read with the source: name a Python that has torch {} "
-                    "with --python, or give the source of {}.",
-                    tree.version, python.torch_version));
+    throw Error(ExitStatus::usage,
+                fmt::format("the source in {} is PyTorch {}, but the torch of {} is {}",
+                            tree.folder.string(), tree.version, python.python.string(),
+                            python.torch_version),
+                fmt::format("The wheel's headers are read together with the source: name a Python "
+                            "that has torch {} with --python, or give the source of {}.",
+                            tree.version, python.torch_version));
   }
 }
 
@@ -75,13 +74,13 @@ void TreeWork::prepare() {
   FileHashes hashes;
   const std::uint64_t input = generator_inputs(tree_, hashes);
   work_.make_once("generated", input, [&](const std::filesystem::path& folder) {
-    progress_.begin("Generating the code that PyTorch's build generates");
+    progress_.begin("Generating the code of PyTorch's build");
     generate_code(tree_, python_, folder);
   });
   const auto ops_program = data_folder() / "catalogue/ops.py";
   work_.make_once("ops", Digest().add(input).add(hashes.of_all(ops_program)).value(),
                   [&](const std::filesystem::path& file) {
-                    progress_.begin("Reading what native_functions.yaml and derivatives.yaml say");
+                    progress_.begin("Reading native_functions.yaml and derivatives.yaml");
                     write_ops(tree_.folder, python_.python, file);
                   });
   const auto names_program = data_folder() / "catalogue/python_names.py";

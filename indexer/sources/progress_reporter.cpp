@@ -19,7 +19,8 @@ std::string duration(double seconds) {
 
 // Formats a rate; below one per second, the time for each.
 std::string pace(double rate) {
-  return rate >= 1 ? fmt::format("{:.1f} a second", rate) : fmt::format("{:.1f} s each", 1 / rate);
+  return rate >= 1 ? fmt::format("{:.1f} per second", rate)
+                   : fmt::format("{:.1f} s each", 1 / rate);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ Ending run(const std::filesystem::path& python, const std::vector<std::string>& 
   if (output < 0) {
     throw Error(ExitStatus::failed,
                 fmt::format("cannot write {}: {}", said.string(), describe_errno(errno)),
-                "Make room in the temporary folder, or set TMPDIR to another.");
+                "Free some space in the temporary folder, or set TMPDIR to another folder.");
   }
   // Relative paths are resolved because the Python runs in another folder.
   const bool is_path = python.has_parent_path();
@@ -92,11 +92,11 @@ PythonInstallation examine_python(const std::filesystem::path& python) {
   const PrivateFolder scratch;
   const std::filesystem::path answer_file = scratch.path() / "answer.json";
   const std::string remedy =
-      "Name a Python that has the torch wheel of the source's version with --python.";
+      "With --python, name a Python that has the torch wheel of the source's version.";
   const Ending ending = run(python, {"-c", kQuestion, answer_file.string()}, "/");
   if (ending.status != 0) {
     throw Error(ExitStatus::usage,
-                fmt::format("{} can't say which torch it has ({}): {}", python.string(),
+                fmt::format("the torch of {} can't be determined ({}): {}", python.string(),
                             describe_wait_status(ending.status), last_lines(ending.output)),
                 remedy);
   }
@@ -123,10 +123,9 @@ PythonInstallation examine_python(const std::filesystem::path& python) {
     }
     return found;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(
-        ExitStatus::usage,
-        fmt::format("{} does not answer as a Python does: {}", python.string(), error.what()),
-        remedy);
+    throw Error(ExitStatus::usage,
+                fmt::format("{} does not behave like a Python: {}", python.string(), error.what()),
+                remedy);
   }
 }
 

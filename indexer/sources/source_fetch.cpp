@@ -47,9 +47,9 @@ std::string remote_url(const std::string& remote) {
   if (!remote.starts_with('-') && std::filesystem::is_directory(remote, error)) {
     return "file://" + std::filesystem::absolute(remote).lexically_normal().string();
   }
-  throw Error(ExitStatus::usage, fmt::format("'{}' is no repository to fetch from", remote),
+  throw Error(ExitStatus::usage, fmt::format("'{}' is not a repository", remote),
               "Give a URL that begins with https://, http://, ssh://, git:// or file://, or a "
-              "folder that is there.");
+              "existing folder.");
 }
 
 /// A folder that is removed with the object unless finish() has renamed it.
@@ -62,7 +62,7 @@ class HalfFolder {
     if (::mkdtemp(pattern.data()) == nullptr) {
       throw Error(ExitStatus::usage,
                   fmt::format("cannot make {}: {}", whole.string(), describe_errno(errno)),
-                  "Name a folder that you may write to with -o.");
+                  "Name a writable folder with --folder.");
     }
     half_ = pattern;
   }
@@ -82,7 +82,7 @@ class HalfFolder {
     if (error) {
       throw Error(ExitStatus::failed,
                   fmt::format("cannot make {}: {}", whole_.string(), error.message()),
-                  "Name a folder that is not there yet, or is empty, with -o.");
+                  "Name a new or empty folder with --folder.");
     }
     half_.clear();
   }
@@ -143,14 +143,14 @@ class Git {
  private:
   [[noreturn]] void fail(const std::string& what, int status, std::string said) const {
     const auto says = [&](const char* part) { return said.find(part) != std::string::npos; };
-    std::string remedy =
-        "Check the network, or name a repository that can be reached with --remote.";
+    std::string remedy = "Check the network, or name another repository with --remote.";
     if (says("not our ref") || says("couldn't find remote ref") || says("unadvertised object")) {
       remedy =
-          "That commit is not in the repository: a torch that was built from a private branch "
-          "comes from another one; name it with --remote.";
+          "The commit is not in this repository. If torch was built from a private branch, name "
+          "its repository with --remote.";
     } else if (says("No space left")) {
-      remedy = "Free some space (300 MB are needed), or name a folder on another disk with -o.";
+      remedy =
+          "Free some space (300 MB are needed), or name a folder on another disk with --folder.";
     }
     constexpr std::size_t kEnough = 600;
     said.erase(said.find_last_not_of(" \n") + 1);
@@ -181,7 +181,7 @@ std::filesystem::path own_source_folder(const std::string& torch_version) {
   const auto home = environment_folder("HOME");
   if (home.empty()) {
     throw Error(ExitStatus::usage, "there is no folder for sources: HOME is not set",
-                "Name a folder with -o.");
+                "Name a folder with --folder.");
   }
   return home / ".local/share/optrace/sources" / name;
 }
@@ -212,8 +212,8 @@ void fetch_source(const FetchOptions& options, ProgressReporter& progress) {
   if (!is_commit(options.commit)) {
     throw Error(
         ExitStatus::usage,
-        fmt::format("the torch does not say which commit it was built from ('{}')", options.commit),
-        "Give the source it was built from to `optrace source add`.");
+        fmt::format("the commit that torch was built from is unknown ('{}')", options.commit),
+        "Give its source to `optrace source add`.");
   }
   const std::string url = remote_url(options.remote);
   if (checked_out_commit(options.folder) == options.commit) {
@@ -222,22 +222,22 @@ void fetch_source(const FetchOptions& options, ProgressReporter& progress) {
   std::error_code error;
   if (std::filesystem::exists(options.folder, error) &&
       !std::filesystem::is_empty(options.folder, error)) {
-    throw Error(ExitStatus::usage,
-                fmt::format("{} is there and is not the commit {}", options.folder.string(),
-                            options.commit),
-                "Remove it, or name another folder with -o.");
+    throw Error(
+        ExitStatus::usage,
+        fmt::format("{} exists and is not the commit {}", options.folder.string(), options.commit),
+        "Remove it, or name another folder with --folder.");
   }
   HalfFolder half(options.folder);
   const Git git(half.path(), url);
-  git.run({"init", "--quiet"}, "making a repository");
-  git.run({"remote", "add", "origin", url}, "making a repository");
+  git.run({"init", "--quiet"}, "creating a repository");
+  git.run({"remote", "add", "origin", url}, "creating a repository");
   for (const auto& [key, value] : {std::pair("remote.origin.promisor", "true"),
                                    std::pair("remote.origin.partialclonefilter", "blob:none")}) {
-    git.run({"config", key, value}, "making a repository");
+    git.run({"config", key, value}, "creating a repository");
   }
   std::vector<std::string> sparse = {"sparse-checkout", "set", "--cone"};
   sparse.insert(sparse.end(), kNeeded.begin(), kNeeded.end());
-  git.run(sparse, "making a repository");
+  git.run(sparse, "creating a repository");
   progress.begin(fmt::format("Fetching commit {} from {}", options.commit, url));
   git.run({"fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules",
            "--filter=blob:none", "origin", options.commit},

@@ -88,7 +88,7 @@ SourceTree open_source_tree(const std::filesystem::path& folder) {
   for (const auto needed : kNeeded) {
     if (tree.version.empty() || !std::filesystem::is_regular_file(tree.folder / needed, error)) {
       throw Error(ExitStatus::usage,
-                  fmt::format("{} is no complete PyTorch source tree: it has no {}",
+                  fmt::format("{} is not a complete PyTorch source tree: it has no {}",
                               folder.string(), tree.version.empty() ? "version.txt" : needed),
                   kRemedy);
     }

@@ -88,7 +88,7 @@ WorkFolder::WorkFolder(const std::filesystem::path& tree,
   lock_ = try_lock(path_);
   if (lock_ < 0) {
     throw Error(ExitStatus::usage, fmt::format("another optrace is indexing {}", tree.string()),
-                "Wait until it has finished; what it has done is used then.");
+                "Wait until it has finished; its results are reused.");
   }
   try {
     write_file(path_ / kAbout, fmt::format("{}\n{}\n", tree.string(), torch_folder.string()));

@@ -93,9 +93,9 @@ std::filesystem::path made_own_folder() {
   std::filesystem::create_directories(folder, error);
   if (folder.empty() || !std::filesystem::is_directory(folder, error)) {
     throw Error(ExitStatus::usage,
-                folder.empty() ? "there is no folder for your indexes: HOME is not set"
-                               : fmt::format("the folder for your indexes, {}, can't be made",
-                                             folder.string()),
+                folder.empty()
+                    ? "there is no folder for indexes: HOME is not set"
+                    : fmt::format("the folder for indexes, {}, can't be created", folder.string()),
                 "Set OPTRACE_INDEX_DIR to a folder that you can write to, or name a file with -o.");
   }
   return folder;
@@ -123,7 +123,7 @@ std::filesystem::path own_project_path(std::string_view name) {
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
   if (name.empty() || name.find_first_not_of(kAllowed) != std::string_view::npos ||
       name.starts_with('.')) {
-    throw Error(ExitStatus::usage, fmt::format("'{}' is no name for a project", name),
+    throw Error(ExitStatus::usage, fmt::format("'{}' is not a valid name of a project", name),
                 "Use letters, digits, '_', '-' and dots: --name my_extension.");
   }
   return made_own_folder() / fmt::format("{}{}{}", kProjectPrefix, name, kExtension);

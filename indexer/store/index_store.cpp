@@ -27,7 +27,7 @@ using index_format::SectionKind;
 namespace {
 
 constexpr const char* kRemedy =
-    "`optrace source add DIR` makes it again from a PyTorch source tree.";
+    "`optrace source add DIR` creates it again from a PyTorch source tree.";
 
 // Returns `Foo.cpp` for `aten/Foo.cpp.AVX2.cpp`: ATen compiles a copy per CPU capability.
 std::string_view source_name(std::string_view path) {
@@ -122,7 +122,7 @@ struct Index::State {
   Kind kind(const Part& part, std::uint64_t index, Kind last) const {
     const auto value = number<std::uint8_t>(part, index);
     if (value > static_cast<std::uint8_t>(last)) {
-      fail("corrupt: an entry of no known kind");
+      fail("corrupt: an entry has an unknown kind");
     }
     return static_cast<Kind>(value);
   }
@@ -194,7 +194,7 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
   }
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.version != index_format::kVersion) {
-    fail(fmt::format("version {} of the index format; this optrace reads version {}",
+    fail(fmt::format("it has version {} of the index format; this optrace reads version {}",
                      header.version, index_format::kVersion));
   }
   if (header.file_size != bytes.size()) {
@@ -435,7 +435,7 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
 
 std::string_view Index::State::file_name(std::uint32_t number) const {
   if (number >= file_names.size()) {
-    fail("corrupt: an entry lies in no file");
+    fail("corrupt: an entry has no file");
   }
   return file_names[number];
 }
@@ -461,7 +461,7 @@ PythonName Index::State::python_name(std::uint64_t offset, std::uint32_t rank) c
   found.target = terminated(python_names, offset + found.name.size() + 1);
   const auto letter = number<char>(python_kinds, rank);
   if (std::string_view("mcfba").find(letter) == std::string_view::npos) {
-    fail("corrupt: an entry of no known kind");
+    fail("corrupt: an entry has an unknown kind");
   }
   found.kind = static_cast<PythonKind>(letter);
   const std::uint32_t file_number = number(python_files, rank);
@@ -506,7 +506,7 @@ std::uint32_t Index::State::caller_of(std::uint32_t call) const {
     }
   }
   if (number(definition_calls, low) > call) {
-    fail("corrupt: a call in no function");
+    fail("corrupt: a call has no function");
   }
   return static_cast<std::uint32_t>(low);
 }

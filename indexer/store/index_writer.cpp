@@ -23,7 +23,7 @@ using index_format::SectionKind;
 std::uint32_t checked_u32(std::size_t value) {
   if (value > std::numeric_limits<std::uint32_t>::max()) {
     throw Error(ExitStatus::failed, "the index is larger than its format allows",
-                "An index holds at most 4 GiB of names; this is a defect of optrace.");
+                "An index can contain at most 4 GiB of names. Report this as a defect of optrace.");
   }
   return static_cast<std::uint32_t>(value);
 }

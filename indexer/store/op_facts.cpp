@@ -28,8 +28,8 @@ void take(const json& object, const char* key, Value& value) {
 
 void check_is_object(const json& value) {
   if (!value.is_object()) {
-    throw Error(ExitStatus::usage, "the facts of an op hold something else than an object",
-                "Make the index again.");
+    throw Error(ExitStatus::usage, "the facts of an op are not an object",
+                "Create the index again.");
   }
 }
 
@@ -125,7 +125,7 @@ OpFacts parse_op_facts(std::string_view text) {
   } catch (const json::exception& error) {
     throw Error(ExitStatus::usage,
                 fmt::format("the facts of an op can't be read: {}", error.what()),
-                "Make the index again.");
+                "Create the index again.");
   }
   return facts;
 }

@@ -44,7 +44,7 @@ def _listen_if_asked():
         listen()
     except Exception as error:  # The program must start in any case.
         import sys
-        print(f"optrace: OPTRACE_LISTEN is 1, but {error}", file=sys.stderr)
+        print(f"optrace: can't listen, although OPTRACE_LISTEN is 1: {error}", file=sys.stderr)
 
 
 _listen_if_asked()

@@ -131,7 +131,7 @@ def _folder():
     if not (own or xdg or home):
         raise OSError("HOME is not set")
     if not (own or xdg or os.path.isdir(home)):
-        raise OSError(f"there is no folder {home}, which HOME names")
+        raise OSError(f"HOME is {home}, which does not exist")
     cache = own or (os.path.join(xdg, "optrace") if xdg else os.path.join(home, ".cache/optrace"))
     folder = os.path.join(cache, "listening")
     os.makedirs(cache, 0o700, exist_ok=True)
@@ -144,7 +144,7 @@ def _require(status, forbidden, path):
     if status.st_uid != os.geteuid():
         raise OSError(f"{path} belongs to another user")
     if status.st_mode & forbidden:
-        raise OSError(f"others have rights on {path}")
+        raise OSError(f"other users have access to {path}")
 
 
 def _is_ours(descriptor):

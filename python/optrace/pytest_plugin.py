@@ -31,7 +31,7 @@ _kept = pytest.StashKey()  # Number of traces of a test that were kept.
 def pytest_addoption(parser):
     parser.getgroup("optrace").addoption(
         "--optrace-traces", metavar="FOLDER", type=os.path.abspath,
-        help="keep the trace of each test that is marked or uses the fixture there, for optrace "
+        help="keep the traces of all tests with the marker or the fixture in FOLDER, for optrace "
              "report and optrace compare")
 
 
@@ -57,8 +57,8 @@ def pytest_runtest_setup(item):
         return
     function = getattr(item, "obj", None)
     if not isinstance(item, pytest.Function) or inspect.iscoroutinefunction(function):
-        _refuse("the marker optrace traces test functions that are called at once, and this is "
-                f"{'an async one' if function else 'none'}")
+        _refuse("the marker optrace is only for synchronous test functions, and this is "
+                f"{'an async one' if function else 'not a function'}")
     expectations = []
     for marker in markers:
         try:
@@ -67,7 +67,7 @@ def pytest_runtest_setup(item):
             expect, allow_unknown = _marker(*marker.args, **marker.kwargs)
         except TypeError as error:
             _refuse(f"@pytest.mark.optrace: {error}. It takes expect=RULES, and allow_unknown=True "
-                    "for names that nothing has")
+                    "to accept unknown names")
         expect = _from_here(expect, item)
         try:
             _module()._optrace.require_rules(expect)
@@ -140,8 +140,8 @@ def _stop_quietly(trace):
 def _check(item, traced, expectations):
     if traced.trace is None:
         # For unittest's tests pytest shows their own failure in place of this one.
-        _refuse("the test was not called through what traces it, so its rules say nothing; another "
-                "plugin replaced it")
+        _refuse("the test was not traced, because another plugin replaced its function; its rules "
+                "were not checked")
     _keep(item, traced.trace)
     broken = []
     for expect, allow_unknown in expectations:
@@ -203,7 +203,7 @@ def _keep(item, trace):
         folder.mkdir(parents=True, exist_ok=True)
         trace.save(folder / f"{readable}-{digest}{suffix}.trace")
     except (OSError, Error) as error:
-        _refuse(f"the trace can't be kept: {error}")
+        _refuse(f"the trace can't be saved: {error}")
 
 
 class Tracer:

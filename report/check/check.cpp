@@ -501,7 +501,8 @@ class Check {
                                          tally.found == 1 ? "" : "s",
                                          tally.good == 1 ? "uses" : "use", rule.backend);
         if (!never && !good && !tally.instead.empty())
-          result.found += fmt::format("; it came to {}", fmt::join(tally.instead, ", "));
+          result.found +=
+              fmt::format("; the calls used {} instead", fmt::join(tally.instead, ", "));
         break;
       }
     }
@@ -525,7 +526,7 @@ class Check {
 
   static void cannot_tell_because(const std::string& why, std::string remedy, CheckResult& result) {
     result.status = Status::error;
-    result.found += fmt::format(", but {}, so the rule can't be told", why);
+    result.found += fmt::format(", but {}, so the rule can't be decided", why);
     result.remedy = std::move(remedy);
   }
 
@@ -540,19 +541,19 @@ class Check {
                                                          : why_never_found(rule, meaning, remedy);
       case Rule::Kind::measure:
         if (rule.measure == Measure::graph_breaks && !breaks_.compiled) {
-          remedy = "Trace a program that runs what torch.compile gave.";
-          return "nothing was compiled by torch.compile here";
+          remedy = "Trace a program that runs a function compiled by torch.compile.";
+          return "the trace has no code compiled by torch.compile";
         }
         if (rule.measure != Measure::implicit_copies) return {};
         [[fallthrough]];
       case Rule::Kind::no_dtype:
         if (records_) return why_incomplete(rule, tally, remedy);
-        remedy = "Trace where a C++ compiler is installed: op records take one.";
-        return "the report has no arguments of ops";
+        remedy = "Trace on a machine with a C++ compiler, which op records need.";
+        return "the report has no op arguments";
       case Rule::Kind::has_sources:
         if (!report_.source_version.empty()) return {};
-        remedy = "Make an index of PyTorch's source: optrace source fetch.";
-        return "no index of PyTorch's source was at hand when the report was made";
+        remedy = "Create an index of PyTorch's source: optrace source fetch.";
+        return "there was no index of PyTorch's source when the report was made";
     }
     return {};
   }
@@ -563,10 +564,10 @@ class Check {
     const std::uint64_t left_out = dtype ? left_out_ : left_out_copies_;
     const bool good = dtype ? tally.found == 0 : holds(tally.found, rule.relation, rule.bound);
     if (left_out == 0 || !can_turn({.more = true}, rule, tally.found, good)) return {};
-    remedy = "Trace less at a time (--ops, --count), or a part of the program.";
+    remedy = "Trace fewer ops (--ops, --count), or a part of the program.";
     return fmt::format(
-        "the arguments of {} call{} of ops are not in the report, which keeps {} kinds "
-        "of calls for each path",
+        "the arguments of {} op call{} are not in the report, which keeps {} different calls for "
+        "each path",
         left_out, left_out == 1 ? "" : "s", kMaxTallies);
   }
 
@@ -576,33 +577,32 @@ class Check {
     const Knowledge known = names_.knowledge_of(meaning);
     if (known == Knowledge::none) {
       remedy = why_unknown(rule.pattern);
-      return fmt::format("nothing is known that matches {}, so the rule could never fail",
-                         rule.pattern);
+      return fmt::format("no known name matches {}, so the rule could never fail", rule.pattern);
     }
     if (known == Knowledge::unrecorded) {
       remedy =
-          "Ask for a function that does its work, or an op. --allow-unknown (in Python "
-          "allow_unknown=True) takes it as it is.";
-      return fmt::format("no trace tells of {}: {}", rule.pattern,
+          "Name an op, or a function that does the work. --allow-unknown (in Python "
+          "allow_unknown=True) accepts the rule as it is.";
+      return fmt::format("no trace can show calls of {}: {}", rule.pattern,
                          meaning.why_untold.empty()
-                             ? "it is a type, or a function that is compiled into others or that "
+                             ? "it is a type, a function that is inlined into others, or one that "
                                "optrace does not record"
                              : meaning.why_untold);
     }
     if (known == Knowledge::by_record && !records_) {
-      remedy = "Trace where a C++ compiler is installed: op records take one.";
-      return fmt::format("only op records tell of {}, and the report has none", rule.pattern);
+      remedy = "Trace on a machine with a C++ compiler, which op records need.";
+      return fmt::format("only op records show calls of {}, and the report has none", rule.pattern);
     }
     if (known == Knowledge::unshown && !names_.has_traces()) {
-      remedy = "Check the trace (--trace FILE) itself, which has all calls.";
-      return fmt::format("reports leave {} out where it calls nothing that they show",
+      remedy = "Check the trace itself (--trace FILE), which has all calls.";
+      return fmt::format("a report omits {} where it leads to no frame that the report shows",
                          rule.pattern);
     }
     if (rule.kind != Rule::Kind::never_uses) return {};
     remedy =
-        "Trace a program that calls it, on a GPU or with --dry-run where that is meant. "
-        "--allow-unknown (in Python allow_unknown=True) takes it as it is.";
-    return never_called(rule) + ", so the rule says nothing";
+        "Trace a program that calls it, on a GPU or with --dry-run if the rule is about CUDA. "
+        "--allow-unknown (in Python allow_unknown=True) accepts the rule as it is.";
+    return never_called(rule) + ", so the rule checked nothing";
   }
 
   static std::string never_called(const Rule& rule) {
@@ -612,19 +612,20 @@ class Check {
 
   std::string why_unknown(const std::string& pattern) const {
     if (!names_.complete())
-      return "There is no index of PyTorch's source, which knows what was not called "
-             "(optrace source fetch makes one). --allow-unknown (in Python allow_unknown=True) "
-             "takes it as it is.";
+      return "There is no index of PyTorch's source, which has the names that were not called "
+             "(optrace source fetch creates one). --allow-unknown (in Python allow_unknown=True) "
+             "accepts the rule as it is.";
     constexpr std::size_t kMost = 3;
     // Searching for similar names is slow; with more unknown names than this, all rules are likely
     // wrong.
     constexpr std::size_t kMaxCorrected = 10;
     const std::vector<std::string> near =
         corrected_++ < kMaxCorrected ? names_.near(pattern, kMost) : std::vector<std::string>();
-    return fmt::format("{}--allow-unknown (in Python allow_unknown=True) takes it as it is.",
-                       near.empty() ? "Correct the name: `optrace locate NAME` and `optrace "
-                                      "explain OP` know them. "
-                                    : fmt::format("Did you mean {}? ", fmt::join(near, ", ")));
+    return fmt::format(
+        "{}--allow-unknown (in Python allow_unknown=True) accepts the rule as it is.",
+        near.empty()
+            ? "Correct the name: `optrace locate NAME` and `optrace explain OP` find names. "
+            : fmt::format("Did you mean {}? ", fmt::join(near, ", ")));
   }
 
   static std::vector<CheckStep> steps_of(const Path& path) {

@@ -228,7 +228,7 @@ std::string check_to_text(const std::vector<CheckResult>& results, const Termina
   text += fmt::format("\n{} of {} rule{} passed{}{}\n", count(results, Status::passed),
                       results.size(), results.size() == 1 ? "" : "s",
                       failed == 0 ? "" : fmt::format(", {} failed", failed),
-                      errors == 0 ? "" : fmt::format(", {} could not be told", errors));
+                      errors == 0 ? "" : fmt::format(", {} could not be decided", errors));
   return text;
 }
 

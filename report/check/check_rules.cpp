@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t kMaxFileLength = 1 << 20;  // Bytes.
 constexpr std::size_t kMaxSentenceLength = 2000;
 constexpr const char* kExamples =
-    "Rules look like 'calls aten::mm', 'never calls *slow_conv*', 'launches <= 12', "
-    "'conv2d@cuda uses cudnn', 'no graph break'; docs/check-format.md has all.";
+    "Examples of rules: 'calls aten::mm', 'never calls *slow_conv*', 'launches <= 12', "
+    "'conv2d@cuda uses cudnn', 'no graph break'; docs/check-format.md lists all forms.";
 
 struct MeasureName {
   std::string_view name;
@@ -84,7 +84,7 @@ std::string excerpt(std::string_view text) {
 }
 
 Error refused(std::string_view sentence, std::string_view why, std::string remedy = kExamples) {
-  return {ExitStatus::usage, fmt::format("'{}' is no rule: {}", excerpt(sentence), why),
+  return {ExitStatus::usage, fmt::format("'{}' is not a rule: {}", excerpt(sentence), why),
           std::move(remedy)};
 }
 
@@ -125,7 +125,7 @@ bool take_bound(std::string_view sentence, std::vector<std::string>& words, Rule
   const char* const end = number.data() + number.size();
   const auto [rest, problem] = std::from_chars(number.data(), end, rule.bound);
   if (problem != std::errc() || rest != end)
-    throw refused(sentence, fmt::format("'{}' is no whole number", excerpt(number)));
+    throw refused(sentence, fmt::format("'{}' is not a whole number", excerpt(number)));
   rule.relation = known->relation;
   words.resize(words.size() - 2);
   return true;
@@ -133,7 +133,7 @@ bool take_bound(std::string_view sentence, std::vector<std::string>& words, Rule
 
 void require_pattern(std::string_view sentence, const std::string& pattern) {
   if (pattern.find_first_not_of('*') == std::string::npos)
-    throw refused(sentence, "a pattern needs a name in it");
+    throw refused(sentence, "the pattern has no name");
 }
 
 /// Parses `calls PATTERN [<= N]`, with `at` words before the pattern. Function names may contain
@@ -143,11 +143,11 @@ void take_calls(std::string_view sentence, std::vector<std::string> words, std::
   rule.kind = Rule::Kind::calls;
   const bool bound = take_bound(sentence, words, rule);
   if (at == 2) {
-    if (bound) throw refused(sentence, "'never' leaves no number to compare with");
+    if (bound) throw refused(sentence, "a rule with 'never' takes no number");
     rule.relation = Relation::equal;
     rule.bound = 0;
   }
-  if (words.size() <= at) throw refused(sentence, "it names nothing that is called");
+  if (words.size() <= at) throw refused(sentence, "the name of the called function is missing");
   rule.pattern = join(words, at, words.size());
   require_pattern(sentence, rule.pattern);
 }
@@ -161,15 +161,15 @@ void take_uses(std::string_view sentence, const std::vector<std::string>& words,
     rule.device = rule.pattern.substr(at + 1);
     rule.pattern.resize(at);
     if (rule.device != "cpu" && rule.device != "cuda") {
-      throw refused(sentence, fmt::format("'{}' is no device", excerpt(rule.device)),
-                    "A device is cpu or cuda: conv2d@cuda uses cudnn.");
+      throw refused(sentence, fmt::format("'{}' is not a device", excerpt(rule.device)),
+                    "The devices are cpu and cuda: conv2d@cuda uses cudnn.");
     }
   }
   require_pattern(sentence, rule.pattern);
   rule.backend = words.back();
   if (!is_backend(rule.backend)) {
-    throw refused(sentence, fmt::format("'{}' is no backend that is known", excerpt(rule.backend)),
-                  fmt::format("Backends are {}.", fmt::join(backend_names(), ", ")));
+    throw refused(sentence, fmt::format("'{}' is not a known backend", excerpt(rule.backend)),
+                  fmt::format("The backends are: {}.", fmt::join(backend_names(), ", ")));
   }
 }
 
@@ -186,8 +186,8 @@ void take_none(std::string_view sentence, const std::vector<std::string>& words,
     rule.dtype = what.substr(kOfDtype.size());
     if (rule.dtype.starts_with("torch.")) rule.dtype.erase(0, 6);
     if (std::ranges::find(kDtypes, rule.dtype) == kDtypes.end()) {
-      throw refused(sentence, fmt::format("'{}' is no dtype", excerpt(rule.dtype)),
-                    fmt::format("dtypes are {}.", fmt::join(kDtypes, ", ")));
+      throw refused(sentence, fmt::format("'{}' is not a dtype", excerpt(rule.dtype)),
+                    fmt::format("The dtypes are: {}.", fmt::join(kDtypes, ", ")));
     }
     return;
   }
@@ -234,14 +234,14 @@ class RuleFile {
   Error refuse(std::size_t line, std::string_view why, std::string remedy = {}) const {
     return {ExitStatus::usage,
             fmt::format("{}: {}",
-                        path_.empty() ? "these are no rules"
-                                      : fmt::format("{}{} is no file of rules", path_.string(),
+                        path_.empty() ? "the rules are invalid"
+                                      : fmt::format("{}{} is not a file of rules", path_.string(),
                                                     line == 0 ? "" : fmt::format(":{}", line)),
                         excerpt(why)),
-            remedy.empty() ? "Give YAML or JSON with a list `rules`, of sentences or of objects "
-                             "with the keys expect, name and because; docs/check-format.md has "
-                             "an example."
-                           : std::move(remedy)};
+            remedy.empty()
+                ? "Give YAML or JSON with a list `rules` of strings or of objects with the keys "
+                  "expect, name and because; docs/check-format.md has an example."
+                : std::move(remedy)};
   }
 
   /// Throws unless each key of the object is known and occurs once.
@@ -251,21 +251,21 @@ class RuleFile {
       const std::size_t line = line_of(entry.first.Mark());
       const std::string key = text_of(entry.first, "a key");
       if (!known.contains(key))
-        throw refuse(line, fmt::format("the key '{}' is not known, {} are", excerpt(key),
-                                       fmt::join(known, ", ")));
+        throw refuse(line, fmt::format("the key '{}' is unknown; the known keys are {}",
+                                       excerpt(key), fmt::join(known, ", ")));
       if (!seen.insert(key).second)
-        throw refuse(line, fmt::format("the key '{}' is there twice", key));
+        throw refuse(line, fmt::format("the key '{}' occurs twice", key));
     }
   }
 
   std::string text_of(const YAML::Node& node, std::string_view what) const {
     if (!node.IsScalar() || node.Scalar().size() > kMaxSentenceLength)
-      throw refuse(line_of(node.Mark()), fmt::format("{} is no short text", what));
+      throw refuse(line_of(node.Mark()), fmt::format("{} is not a string, or too long", what));
     return node.Scalar();
   }
 
   std::vector<Rule> rules_of(const YAML::Node& root) const {
-    if (!root.IsMap()) throw refuse(0, "it is no object");
+    if (!root.IsMap()) throw refuse(0, "it is not an object");
     require_keys(root, {"schema", "rules"});
     if (const YAML::Node schema = root["schema"];
         schema && text_of(schema, "`schema`") != "optrace.rules/1")
@@ -344,7 +344,7 @@ Rule parse_rule(std::string_view sentence) {
   Rule rule;
   std::vector<std::string> words = words_of(sentence);
   if (words.empty()) throw refused(sentence, "it is empty");
-  if (sentence.size() > kMaxSentenceLength) throw refused(sentence, "it is longer than any rule");
+  if (sentence.size() > kMaxSentenceLength) throw refused(sentence, "it is too long");
   rule.text = join(words, 0, words.size());
   rule.name = rule.text;
   const auto word = [&](std::size_t i) {
@@ -366,12 +366,12 @@ Rule parse_rule(std::string_view sentence) {
       std::vector<std::string_view> names;
       names.reserve(kMeasures.size());
       for (const MeasureName& known : kMeasures) names.push_back(known.name);
-      throw refused(sentence, fmt::format("'{}' is nothing that is counted", excerpt(what)),
-                    fmt::format("What is counted: {}; or calls NAME.", fmt::join(names, ", ")));
+      throw refused(sentence, fmt::format("'{}' can't be counted", excerpt(what)),
+                    fmt::format("Use one of: {}; or calls NAME.", fmt::join(names, ", ")));
     }
     rule.measure = *measure;
   } else {
-    throw refused(sentence, "it says nothing that can be checked");
+    throw refused(sentence, "no form of rule matches it");
   }
   return rule;
 }

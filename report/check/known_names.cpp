@@ -295,7 +295,7 @@ void KnownNames::add_python_names(std::string_view pattern, NameMeaning& meaning
     for (const PythonName& name : locator().python_names(pattern)) {
       if (name.kind == PythonKind::module_)
         meaning.why_untold =
-            fmt::format("{} is a module; {}.* is what it has", name.name, name.name);
+            fmt::format("{} is a module; its contents are {}.*", name.name, name.name);
       else
         meaning.why_untold = why_untold(pattern, name, locator());
       // A method inherited from another class can't be attributed to this one.
@@ -358,8 +358,9 @@ std::string KnownNames::why_untold(std::string_view asked, const PythonName& nam
   if (name.kind == PythonKind::class_) return why_unseen(name.name, locator);
   if (name.kind != PythonKind::function) return {};
   if (is_made_by_call(name))
-    return fmt::format("it is made by a call, in line {} of {}, and its frames have another name",
-                       name.location.line, name.location.file);
+    return fmt::format(
+        "it is created by the call in line {} of {}, and its frames have another name",
+        name.location.line, name.location.file);
   return why_inherited(asked, name.name, locator);
 }
 
@@ -383,7 +384,7 @@ std::string KnownNames::why_unseen(std::string_view type, const Locator& locator
     return fmt::format("{} has no Python code of its own", type);
   if (index_->find_python_name(prefix + "forward")) return {};
   for (const PythonName& inherited : locator.python_names(prefix + "forward"))
-    return fmt::format("{} has its forward() from elsewhere, {}", type, inherited.name);
+    return fmt::format("{} inherits its forward() from {}", type, inherited.name);
   return {};
 }
 
@@ -396,8 +397,8 @@ std::string KnownNames::why_inherited(std::string_view asked, std::string_view f
     if (type.kind == PythonKind::class_ && !found.starts_with(std::string(type.name) + ".") &&
         !index_->find_python_name(own) && !index_->find_python_name(asked))
       return fmt::format(
-          "{} has it from elsewhere, and frames of {} don't tell of which class the "
-          "object is",
+          "it is inherited from another class than {}, and frames of {} don't show the class of "
+          "the object",
           type.name, found);
   }
   return {};

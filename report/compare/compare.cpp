@@ -757,7 +757,7 @@ Json describe(const Report& report) {
 std::string describe_shortly(const Report& report, const std::string& label) {
   std::string text = fmt::format("torch {} on {}", text_at(report.torch, "version"), report.device);
   if (report.dry_run.is_object())
-    text += fmt::format(", dry ({})", text_at(report.dry_run, "arch"));
+    text += fmt::format(", dry run ({})", text_at(report.dry_run, "arch"));
   return label.empty() ? text : fmt::format("{}: {}", label, text);
 }
 
@@ -775,12 +775,10 @@ std::string outcome(const Comparison& comparison) {
                          ? "No difference"
                          : fmt::format("{} difference{}", differences, differences == 1 ? "" : "s");
   if (comparison.conclusive) return text + (differences == 0 ? ".\n" : "\n");
-  return text +
-         (differences == 0
-              ? " in what was recorded. It was not all, so whether the two are the same "
-                "can't be told.\n"
-              : " in what was recorded. It was not all: there may be more, and some may come "
-                "from what is missing.\n");
+  return text + (differences == 0 ? " in the recorded part. The recording is incomplete, so it is "
+                                    "unknown whether the two are the same.\n"
+                                  : " in the recorded part. The recording is incomplete: there may "
+                                    "be more differences, and some may be due to missing data.\n");
 }
 
 std::string shown_value(const std::string& text) {
@@ -927,7 +925,7 @@ std::string comparison_to_text(const Report& first, const Report& second,
   text += listed(comparison.differences, style);
   if (!comparison.differences.empty()) text += "\n";
   if (!comparison.not_known.empty()) {
-    text += "What a dry run can't know, and so is no difference:\n";
+    text += "Unknown in a dry run, and not counted as differences:\n";
     text += listed(comparison.not_known, style) + "\n";
   }
   text += outcome(comparison);
@@ -941,11 +939,13 @@ std::string comparison_to_text(const Report& first, const Report& second,
             "\n";
   }
   if (comparison.emulated_reads > 0) {
-    text += style.paint(fmt::format("The host read emulated values in {}; what follows may differ "
-                                    "on a GPU.",
-                                    plural(comparison.emulated_reads, "frame")),
-                        "2") +
-            "\n";
+    text +=
+        style.paint(
+            fmt::format(
+                "The host read emulated values in {}; the calls after that may differ on a GPU.",
+                plural(comparison.emulated_reads, "frame")),
+            "2") +
+        "\n";
   }
   return text;
 }

@@ -86,7 +86,9 @@ class Explainer {
         it_.facts.tags.end())
       for (std::string& sentence : it_.words)
         if (sentence.ends_with("no memory is shared with an argument."))
-          sentence = "May change or return its arguments' memory, which the schema does not say.";
+          sentence =
+              "May change or return its arguments' memory, although the schema does not declare "
+              "it.";
     describe_making(composite);
   }
 
@@ -112,10 +114,11 @@ class Explainer {
     const OpFacts& facts = it_.facts;
     if (composite)
       it_.words.emplace_back(
-          "Composite: made of other ops, whatever the device; autograd follows those.");
+          "Composite: implemented by other ops on every device; autograd differentiates those.");
     else if (has_kernel("CompositeExplicitAutograd") ||
              has_kernel("CompositeExplicitAutogradNonFunctional"))
-      it_.words.emplace_back("Made of other ops where a device has no kernel of its own.");
+      it_.words.emplace_back(
+          "Implemented by other ops on devices that have no kernel of their own.");
     if (!facts.structured_delegate.empty()) {
       const auto delegate = index_.find_op(facts.structured_delegate);
       it_.words.push_back(
@@ -123,7 +126,7 @@ class Explainer {
                       delegate ? delegate->name : std::string_view(facts.structured_delegate)));
     } else if (facts.structured) {
       it_.words.emplace_back(
-          "Structured: a TORCH_META_FUNC for shapes and checks, a TORCH_IMPL_FUNC a device.");
+          "Structured: a TORCH_META_FUNC for shapes and checks, a TORCH_IMPL_FUNC per device.");
     }
     if (std::any_of(facts.kernels.begin(), facts.kernels.end(),
                     [](const OpFacts::Kernel& kernel) { return kernel.ufunc; }))

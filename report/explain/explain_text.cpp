@@ -69,7 +69,7 @@ class TextWriter {
     dispatch();
     stubs();
     derivatives();
-    for (const DevicePaths& device : it_.devices) ways_down(device);
+    for (const DevicePaths& device : it_.devices) call_paths(device);
     return std::move(text_);
   }
 
@@ -135,11 +135,12 @@ class TextWriter {
 
   std::string source() const {
     if (source_.exact)
-      return fmt::format("PyTorch {}: exactly the torch at hand", printable(source_.version));
+      return fmt::format("PyTorch {}, the commit of the installed torch",
+                         printable(source_.version));
     const std::string lines = fmt::format("PyTorch {}", printable(source_.version));
     if (source_.torch.empty()) return lines + " (no torch was found to compare it with)";
-    return fmt::format("{}, not that of torch {}: lines are near (~), kernels may differ", lines,
-                       printable(source_.torch));
+    return fmt::format("{}, not torch {}: line numbers are approximate (~), kernels may differ",
+                       lines, printable(source_.torch));
   }
 
   void overloads() {
@@ -157,7 +158,8 @@ class TextWriter {
     if (others.size() > kMost) text += fmt::format(" and {} more", others.size() - kMost);
     field("overloads",
           printable(fmt::format(
-              "{}{}", it_.spelled.chosen_by_user ? "also " : "the plain name means this one; also ",
+              "{}{}",
+              it_.spelled.chosen_by_user ? "others: " : "this is the default overload; others: ",
               text)));
   }
 
@@ -230,11 +232,11 @@ class TextWriter {
     if (!alias.empty()) return fmt::format("by {}", alias);
     switch (entry.reason) {
       case DispatchReason::fallback:
-        return "the key's fallback for all ops";
+        return "fallback of the key for all ops";
       case DispatchReason::ambiguous_other:
         return "ambiguous: several backends have kernels";
       case DispatchReason::missing:
-        return "no kernel: calling it there is an error";
+        return "no kernel: a call with this key fails";
       default:
         return "registered for the key";
     }
@@ -367,10 +369,12 @@ class TextWriter {
     at->stopped = path.stopped;
   }
 
-  void ways_down(const DevicePaths& device) {
-    title(fmt::format("Way down on {}", printable(device.device)));
+  void call_paths(const DevicePaths& device) {
+    title(fmt::format("Call path on {}", printable(device.device)));
     if (device.paths.empty()) {
-      line("  none was found in the source: no kernel, or nothing below it that the index knows");
+      line(
+          "  no path was found in the source: there is no kernel, or the index has nothing below "
+          "it");
       return;
     }
     TreeNode root;
@@ -378,7 +382,7 @@ class TextWriter {
     for (const StaticPath* const path : chosen) insert(root, *path);
     for (const TreeNode& child : root.children) node(child, "", "");
     if (chosen.size() < device.paths.size())
-      line(paint(fmt::format("  and {} more ends: --all", device.paths.size() - chosen.size()),
+      line(paint(fmt::format("  and {} more endpoints: --all", device.paths.size() - chosen.size()),
                  kDim));
   }
 
@@ -459,8 +463,9 @@ class TextWriter {
       row += paint(fmt::format("  called at :{}{}", source_.exact ? "" : "~", at.call_line), kDim);
     line(row);
     if (at.children.empty() && !at.stopped.empty())
-      line(fmt::format("  {}{}", paint(below, kDim),
-                       paint(printable(fmt::format("ends here: {}", at.stopped)), kDim)));
+      line(
+          fmt::format("  {}{}", paint(below, kDim),
+                      paint(printable(fmt::format("the search ends here: {}", at.stopped)), kDim)));
     const bool fork = at.children.size() > 1;
     for (std::size_t i = 0; i < at.children.size(); ++i) {
       const bool last = i + 1 == at.children.size();

@@ -29,7 +29,7 @@ bool is_word_character(char c) {
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {
-    if (text.size() > kMaxSchemaLength) fail("nothing so long");
+    if (text.size() > kMaxSchemaLength) fail("a shorter schema");
   }
 
   OpSchema parse() {
@@ -55,7 +55,7 @@ class Parser {
  private:
   [[noreturn]] void fail(std::string_view expected) const {
     throw Error(ExitStatus::usage,
-                fmt::format("`{}` is no op's schema: {} is expected at column {}",
+                fmt::format("`{}` is not the schema of an op: {} is expected at column {}",
                             text_.substr(0, 200), expected, at_ + 1),
                 "Schemas look like `add.Tensor(Tensor self, Tensor other) -> Tensor`.");
   }
@@ -141,7 +141,7 @@ class Parser {
 
   // Returns the type, and adds its alias sets and those of the types in it to `alias`.
   std::string type(std::optional<AliasSet>& alias, int depth = 0) {
-    if (depth > kMaxTypeDepth) fail("a type that is not nested so deep");
+    if (depth > kMaxTypeDepth) fail("a type with less nesting");
     std::string text;
     if (take("(")) {  // A tuple.
       text = fmt::format("({})", types(alias, depth));
@@ -310,7 +310,7 @@ void describe_writes(const OpSchema& schema, std::vector<std::string>& sentences
                                     enumerate(changed), in_place ? "" : " in place"));
   }
   if (!outputs.empty())
-    sentences.push_back(fmt::format("Out variant: writes {} to {}, resized where that is needed.",
+    sentences.push_back(fmt::format("Out variant: writes {} to {}, which is resized if needed.",
                                     outputs.size() > 1 ? "its results" : "its result",
                                     enumerate(outputs)));
 }
@@ -351,7 +351,7 @@ std::vector<std::string> describe_memory(const OpSchema& schema, bool composite)
       sentences.push_back(capitalised(fmt::format("{} may share any memory.", name)));
     else if (composite)
       sentences.push_back(capitalised(fmt::format(
-          "{} is a view of {} where it can be, else a copy.", name, enumerate(sources))));
+          "{} is a view of {} if possible, otherwise a copy.", name, enumerate(sources))));
     else
       sentences.push_back(capitalised(
           fmt::format("{} is a view of {}: it shares its memory.", name, enumerate(sources))));

@@ -658,7 +658,7 @@ struct StaticPaths::Search {
         if (above == op)
           return fmt::format("the search ends after {} functions and ops", kMaxVisited);
     }
-    return "no library call, launch or stub is known below it";
+    return "the index has no library call, launch or stub below it";
   }
 
   StaticPath path_to(std::size_t end) const {

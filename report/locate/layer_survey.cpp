@@ -116,12 +116,12 @@ constexpr auto kCompilerDoors =
 
 constexpr auto kLayers = std::to_array<MappedLayer>({
     {"python", "Python API",
-     "What users import: torch.*, Tensor and its methods. Thin: most of it is bound in C++, the "
-     "rest checks and prepares arguments.",
+     "The public API: torch.*, Tensor and its methods. Most of it is bound in C++; the rest checks "
+     "and prepares arguments.",
      kPythonFolders, "of torch itself", is_torch_function, kPythonDoors},
     {"functional", "functional",
-     "torch.nn.functional: the stateless functions of neural networks, which the modules call with "
-     "their parameters.",
+     "torch.nn.functional: stateless functions of neural networks. Modules call them with their "
+     "parameters.",
      kFunctionalFolders, "bound in torch._C._nn", is_nn_function, kFunctionalDoors},
     {"nn", "nn",
      "Modules: classes that hold parameters and buffers, run hooks, and call the functional form "
@@ -129,41 +129,39 @@ constexpr auto kLayers = std::to_array<MappedLayer>({
      "forward().",
      kNnFolders, "", nullptr, kNnDoors},
     {"autograd", "autograd",
-     "Records what is done to tensors that require gradients (VariableType kernels make the nodes "
-     "of "
-     "the graph), and runs the graph backwards (Engine).",
+     "Records the operations on tensors that require gradients (VariableType kernels create the "
+     "nodes of the graph), and executes the graph backwards (Engine).",
      kAutogradFolders, "with a derivative", is_differentiable, kAutogradDoors},
     {"optim", "optim",
-     "Optimisers: they update parameters by their gradients, one by one, by lists (foreach) or in "
+     "Optimisers: update parameters with their gradients, one by one, as lists (foreach) or in "
      "fused kernels.",
      kOptimFolders, "", nullptr, kOptimDoors},
     {"jit", "jit",
-     "TorchScript: compiles a part of Python, or traces calls, into a graph that an interpreter in "
-     "C++ runs.",
+     "TorchScript: compiles a subset of Python, or traces calls, into a graph that a C++ "
+     "interpreter executes.",
      kJitFolders, "", nullptr, kJitDoors},
     {"bindings", "bindings",
-     "What Python calls in C++: generated functions (THPVariable_*) that parse arguments, release "
-     "the interpreter's lock and call the op.",
+     "The C++ functions that Python calls: generated functions (THPVariable_*) that parse "
+     "arguments, release the GIL and call the op.",
      kBindingFolders, "bound as a function or method", is_bound, kBindingDoors},
     {"dispatcher", "dispatcher",
-     "Picks the kernel of an op by the dispatch keys of its arguments and of the thread: autograd, "
-     "autocast, functorch, then the device's. An op passes it once for each.",
+     "Selects the kernel of an op by the dispatch keys of its arguments and of the thread: "
+     "autograd, autocast, functorch, then the device's. An op is dispatched once for each.",
      kDispatcherFolders, "declared to it", is_any, kDispatcherDoors},
     {"aten", "ATen",
-     "The ops themselves: native_functions.yaml declares them, at::native implements them for each "
-     "device, in terms of other ops or with stubs for each CPU capability.",
+     "The ops: declared in native_functions.yaml and implemented in at::native for each device, by "
+     "other ops or with stubs for each CPU capability.",
      kAtenFolders, "in native_functions.yaml", is_any, kAtenDoors},
     {"c10", "c10",
-     "The core that all else is built on: TensorImpl, storage, allocators, devices, dispatch keys, "
-     "scalar types.",
+     "The core library: TensorImpl, storage, allocators, devices, dispatch keys, scalar types.",
      kC10Folders, "", nullptr, kC10Doors},
     {"cuda", "CUDA",
-     "Kernels for NVIDIA's GPUs, and what calls their libraries: cuDNN, cuBLAS, cuSOLVER, cuFFT, "
+     "Kernels for NVIDIA's GPUs, and calls of their libraries: cuDNN, cuBLAS, cuSOLVER, cuFFT, "
      "cuSPARSE; streams and the caching allocator.",
      kCudaFolders, "with a kernel for CUDA", has_cuda_kernel, kCudaDoors},
     {"compiler", "compiler",
-     "torch.compile: dynamo turns Python's bytecode into graphs, AOTAutograd adds the backward, "
-     "inductor writes and compiles Triton and C++ code for them.",
+     "torch.compile: Dynamo turns Python bytecode into graphs, AOTAutograd adds the backward pass, "
+     "Inductor generates and compiles Triton and C++ code for them.",
      kCompilerFolders, "", nullptr, kCompilerDoors},
 });
 

@@ -160,21 +160,21 @@ std::vector<std::string> ops_meant(const NameQuery& query) {
 
 NameQuery parse_name(std::string_view given) {
   constexpr const char* kRemedy =
-      "Name something of PyTorch's, such as nn.Linear, torch.matmul, aten::add.Tensor or "
+      "Give a name of PyTorch, such as nn.Linear, torch.matmul, aten::add.Tensor or "
       "at::native::convolution.";
   const std::string_view text = trimmed(given);
   if (text.empty()) throw Error(ExitStatus::usage, "no name given", kRemedy);
   if (text.size() > kMaxNameLength) {
     throw Error(ExitStatus::usage,
-                fmt::format("a name of {} bytes is longer than any of PyTorch's", text.size()),
+                fmt::format("a name of {} bytes is longer than any name of PyTorch", text.size()),
                 kRemedy);
   }
   const std::string shown = printable(text);
   if (shown != text) {
-    throw Error(
-        ExitStatus::usage,
-        fmt::format("'{}' is no name: it has characters that none has", shorten_middle(shown, 60)),
-        kRemedy);
+    throw Error(ExitStatus::usage,
+                fmt::format("'{}' is not a name: it has characters that no name has",
+                            shorten_middle(shown, 60)),
+                kRemedy);
   }
   NameQuery query;
   query.text = text;
@@ -205,7 +205,7 @@ NameQuery parse_name(std::string_view given) {
     query.ops = ops_meant(query);
     if (query.components.empty() && query.ops.empty()) {
       throw Error(ExitStatus::usage,
-                  fmt::format("'{}' is no name of C++", shorten_middle(text, 60)), kRemedy);
+                  fmt::format("'{}' is not a C++ name", shorten_middle(text, 60)), kRemedy);
     }
     return query;
   }
@@ -221,7 +221,7 @@ NameQuery parse_name(std::string_view given) {
   if (query.components.empty() ||
       std::any_of(query.components.begin(), query.components.end(),
                   [](const std::string& part) { return part.empty(); })) {
-    throw Error(ExitStatus::usage, fmt::format("'{}' is no name", shorten_middle(text, 60)),
+    throw Error(ExitStatus::usage, fmt::format("'{}' is not a name", shorten_middle(text, 60)),
                 kRemedy);
   }
   query.ops = ops_meant(query);

@@ -109,7 +109,7 @@ class Combination {
     for (const char* const key : {"version", "git_version"}) {
       if (report.torch.value(key, Json()) == reports_.front().torch.value(key, Json())) continue;
       throw Error(ExitStatus::usage,
-                  fmt::format("the traces are of different torches: {} and {}",
+                  fmt::format("the traces are of different versions of torch: {} and {}",
                               reports_.front().torch.value("version", Json()).dump(),
                               report.torch.value("version", Json()).dump()),
                   "Give the traces of one job.");

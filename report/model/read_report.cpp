@@ -30,7 +30,7 @@ Report read_report(const std::filesystem::path& path) {
         parse_report(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   } catch (const ReportError& error) {
     throw Error(ExitStatus::usage,
-                fmt::format("{} is no report: {}", path.string(), printable(error.what())),
+                fmt::format("{} is not a report: {}", path.string(), printable(error.what())),
                 "Give a file that `--format json -o FILE` or `--trace FILE` wrote.");
   }
   report.meta = nlohmann::json::object();

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 8> kLayerNames = {
 Layer layer_named(const std::string& name) {
   for (std::size_t i = 0; i < kLayerNames.size(); ++i)
     if (kLayerNames[i] == name) return static_cast<Layer>(i);
-  throw ReportError("a frame is of no layer that is known");
+  throw ReportError("a frame has an unknown layer");
 }
 
 /// Copying a JSON value recurses into it. No optrace version writes values deeper than this limit.
@@ -69,7 +69,7 @@ std::optional<Number> number_in(const Json& object, const char* key) {
   // Also rejects numbers beyond 64 bits, which are parsed as floating-point.
   if (!value.is_number_unsigned() ||
       value.get<std::uint64_t>() > std::numeric_limits<Number>::max())
-    throw unlike(key, "a whole number that fits");
+    throw unlike(key, "a whole number in range");
   return value.get<Number>();
 }
 
@@ -93,7 +93,7 @@ const Json& list_in(const Json& object, const char* key) {
 
 /// Parses a frame without its children.
 Frame frame_of(const Json& json) {
-  if (!json.is_object()) throw ReportError("a frame is no object");
+  if (!json.is_object()) throw ReportError("a frame is not an object");
   Frame frame;
   const std::string layer = text_or_empty(json, "layer");
   frame.name = text_or_empty(json, "name");
@@ -126,7 +126,7 @@ std::vector<Shortfall> shortfalls_in(const Json& report) {
   std::vector<Shortfall> shortfalls;
   if (list.is_null()) return shortfalls;
   for (const Json& one : list) {
-    if (!one.is_object()) throw ReportError("a shortfall is no object");
+    if (!one.is_object()) throw ReportError("a shortfall is not an object");
     Shortfall shortfall{text_or_empty(one, "kind"),
                         number_in<std::uint64_t>(one, "count").value_or(1)};
     if (shortfall.kind.empty()) throw ReportError("a shortfall lacks its kind");
@@ -179,9 +179,9 @@ Frame::~Frame() {
 WrittenReport parse_report(std::string_view text) {
   if (text.size() > kLargest) throw ReportError("it is larger than a GiB");
   const Json json = read_json(text, text.size());
-  if (!json.is_object()) throw ReportError("it is no JSON object");
+  if (!json.is_object()) throw ReportError("it is not a JSON object");
   const std::string schema = text_or_empty(json, "schema");
-  if (schema.empty()) throw ReportError("it names no schema");
+  if (schema.empty()) throw ReportError("it has no schema");
   if (schema != kSchema) {
     constexpr std::size_t kShown = 60;  // The schema may be any text.
     throw ReportError("its schema is " + schema.substr(0, kShown) + ", not " +

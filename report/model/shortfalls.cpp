@@ -11,59 +11,61 @@ namespace optrace {
 namespace {
 
 constexpr std::string_view kLess =
-    "Trace less at a time (--ops, --count), or on a machine that is less busy.";
+    "Trace fewer ops (--ops, --count), or on a machine with less load.";
 constexpr std::string_view kMoreMemory =
     "Trace a part of the program (--ops, --from-module, --count), or with a larger --memory.";
 
 // To add a kind, add a row here and call note_shortfall() where the shortfall is detected.
 constexpr auto kKinds = std::to_array<ShortfallKind>({
     {"events_lost", ShortfallEffect::frames, "{} events were lost while recording", kLess,
-     "{} events found no room; frames are missing from the tree."},
-    {"texts_lost", ShortfallEffect::frames, "{} names or op records found no room while recording",
+     "{} events did not fit into the buffer; frames are missing from the tree."},
+    {"texts_lost", ShortfallEffect::frames, "{} names or op records did not fit into the buffer",
      kLess, ""},
     {"probes_failed", ShortfallEffect::frames, "{} functions could not be probed",
-     "The report's warnings say why. Trace with --probes int3, or with more free memory.", ""},
+     "The report's warnings give the reason. Trace with --probes int3, or with more free memory.",
+     ""},
     {"processes_untraced", ShortfallEffect::calls, "{} processes of the program were not traced",
-     "What `optrace run` printed says why.", ""},
+     "The messages of `optrace run` give the reason.", ""},
     {"untraced_children", ShortfallEffect::calls,
      "the program started other processes, which were not traced",
      "Trace them too: optrace run --children.", ""},
-    {"exit_status", ShortfallEffect::calls,
-     "the program failed, and what it did until then is not what it was to do",
-     "Its own messages say why. Trace it again when it works.", ""},
+    {"exit_status", ShortfallEffect::calls, "the program failed, so the trace lacks the rest of it",
+     "Its own messages give the reason. Trace it again when it works.", ""},
     {"python_frames_off", ShortfallEffect::python,
-     "Python functions were not recorded, or not all the time",
+     "Python functions were not recorded, or only part of the time",
      "Trace with Python frames, and without another profiler in the program.", ""},
     {"python_functions_merged", ShortfallEffect::python,
-     "{} calls are of Python functions whose names had no room in the traced process",
+     "{} calls are of Python functions whose names did not fit into the traced process's memory",
      "Trace with a larger --target-memory.",
-     "{} calls are of Python functions whose names had no room in the traced process "
+     "{} calls are of Python functions whose names did not fit into the traced process's memory "
      "(--target-memory). They are called '...'."},
     {"op_records_missing", ShortfallEffect::records, "ops were not recorded",
-     "Trace where a C++ compiler is installed, with op records on.", ""},
+     "Trace on a machine with a C++ compiler, with op records on.", ""},
     {"device_work_missing", ShortfallEffect::device,
-     "kernels, copies or fills of the device are missing", "The report's warnings say why.", ""},
+     "kernels, copies or fills of the device are missing", "The report's warnings give the reason.",
+     ""},
     {"paths_merged", ShortfallEffect::places,
-     "{} calls are in '...' frames, because their paths had no room in memory", kMoreMemory,
-     "{} calls are in '...' frames: their paths had no room (--memory), or were too deep. They are "
-     "counted, but not where they were."},
+     "{} calls are in '...' frames, because their paths exceeded the memory limit", kMoreMemory,
+     "{} calls are in '...' frames: their paths exceeded the limit (--memory) or were too deep. "
+     "They are counted, but without their place in the tree."},
     {"calls_unnamed", ShortfallEffect::frames,
-     "{} calls are in '...' frames, and nobody knows of which functions", kMoreMemory,
-     "{} calls are in '...' frames without their functions: there was no room for these either "
+     "{} calls are in '...' frames, and their functions are unknown", kMoreMemory,
+     "{} calls are in '...' frames without their functions, which exceeded the limit too "
      "(--memory)."},
     {"callers_inferred", ShortfallEffect::callers, "the callers of {} calls had to be inferred",
-     "Ask for what is called (`calls NAME`) instead: that does not depend on callers.",
+     "Check the called function (`calls NAME`) instead, which does not depend on callers.",
      "for {} calls the caller had to be inferred; those frames may be in the wrong place."},
     {"timeline_ends", ShortfallEffect::timeline, "the last {} events are not in the timeline",
      kMoreMemory,
-     "The last {} events are not in the timeline, which had no room for them (--memory); they are "
+     "The last {} events are not in the timeline, which reached its limit (--memory); they are "
      "counted."},
 });
 
 constexpr ShortfallKind kUnknown = {
-    "", ShortfallEffect::frames, "the trace lacks something that this optrace does not know of",
-    "Use the optrace that recorded it.",
-    "The trace lacks something that this optrace does not know of."};
+    "", ShortfallEffect::frames,
+    "the trace is incomplete in a way that this version of optrace does not know",
+    "Use the version of optrace that recorded it.",
+    "The trace is incomplete in a way that this version of optrace does not know."};
 
 std::string with_count(std::string_view text, std::uint64_t count) {
   return fmt::format(fmt::runtime(text), count);

@@ -106,7 +106,8 @@ class HtmlWriter {
     }
     if (left_out != 0) {
       text_ += fmt::format(
-          "<div class=\"w\">{} more frames are not shown here; report() has them.</div>", left_out);
+          "<div class=\"w\">{} more frames are not shown here; report() shows them.</div>",
+          left_out);
     }
   }
 

@@ -13,12 +13,12 @@
 
 namespace optrace {
 
-enum class ReportFormat { tree, json };
+enum class ReportFormat { text, json };
 enum class ColourChoice { automatic, always, never };
 
 /// The user's output options, the same for every command that reports.
 struct OutputOptions {
-  ReportFormat format = ReportFormat::tree;
+  ReportFormat format = ReportFormat::text;
   std::filesystem::path file;  ///< Empty: standard output.
   bool all = false;            ///< Keep wrapper templates, interpreter frames and other plumbing.
   bool why = false;            ///< Tree: explain each dispatcher frame's choice in a line.

@@ -133,7 +133,8 @@ class TreeWriter {
     line("");
     line(
         paint("Each frame is called by the one above it; ├─ and └─ are calls of one frame.", kDim));
-    line(paint("×N: taken N times in all, and so is what follows it.", kDim));
+    line(paint("×N: called N times in total, and so are the frames below it that have no count.",
+               kDim));
     line("");
   }
 
@@ -164,12 +165,11 @@ class TreeWriter {
   void dry_run() {
     if (!report_.dry_run.is_object()) return;
     const std::uint64_t devices = count_at(report_.dry_run, "devices");
-    field("dry run",
-          fmt::format("no GPU was used: PyTorch's own CUDA code ran against an emulated {}{} ({}); "
-                      "values, times and what kernels do are not known",
-                      devices > 1 ? fmt::format("{} × ", devices) : "",
-                      printable(text_at(report_.dry_run, "gpu_model")),
-                      printable(text_at(report_.dry_run, "arch"))));
+    field("dry run", fmt::format("no GPU was used: PyTorch's own CUDA code ran against an emulated "
+                                 "{}{} ({}); values, times and the effects of kernels are unknown",
+                                 devices > 1 ? fmt::format("{} × ", devices) : "",
+                                 printable(text_at(report_.dry_run, "gpu_model")),
+                                 printable(text_at(report_.dry_run, "arch"))));
   }
 
   // Prints the processes of a job, and the paths that only some of them took.
@@ -197,13 +197,14 @@ class TreeWriter {
 
   std::string source() const {
     if (report_.source_version.empty())
-      return "no index of PyTorch's source: native frames have no lines "
-             "(optrace source add DIR makes one)";
+      return "no index of PyTorch's source: native frames have no lines (optrace source add DIR "
+             "creates one)";
     const std::string version = printable(report_.source_version);
     if (report_.source_exact)
-      return fmt::format("lines are those of PyTorch {}, exactly what was traced", version);
+      return fmt::format("line numbers: PyTorch {}, the commit that was traced", version);
     return fmt::format(
-        "native lines are those of PyTorch {}, not of the torch traced: each is marked ~", version);
+        "line numbers of native frames: PyTorch {}, not the traced version; approximate, marked ~",
+        version);
   }
 
   std::vector<std::string> warnings() const {
@@ -286,7 +287,8 @@ class TreeWriter {
         line.name.find(capability) == std::string::npos)
       note(line, capability);
     note(line, short_name(text_at(frame.detail, "implementation")));
-    if (frame.detail.is_object() && frame.detail.contains("tail_call")) note(line, "by a jump");
+    if (frame.detail.is_object() && frame.detail.contains("tail_call"))
+      note(line, "by a tail call");
     if (const std::uint64_t threads = count_at(frame.detail, "threads");
         threads >
         (parent == nullptr ? 1 : std::max<std::uint64_t>(count_at(parent->detail, "threads"), 1)))

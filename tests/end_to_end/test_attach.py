@@ -28,7 +28,7 @@ def test_a_training_loop_is_traced_and_goes_on(optrace, training, tmp_path):
     undisturbed = training.results()[:PERIOD]
     outside = Outside(training.pid)
     for _ in range(3):
-        result = optrace("attach", training.pid, "--ops", 300, "--format", "json",
+        result = optrace("attach", training.pid, "--count", 300, "--format", "json",
                          "-o", tmp_path / "report.json")
         assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
         report = json.loads((tmp_path / "report.json").read_text())
@@ -39,14 +39,28 @@ def test_a_training_loop_is_traced_and_goes_on(optrace, training, tmp_path):
     end(training, undisturbed)
 
 
+def test_ops_and_count_select_calls_as_in_run(optrace, training, tmp_path):
+    undisturbed = training.results()[:PERIOD]
+    report = tmp_path / "report.json"
+    result = optrace("attach", training.pid, "--ops", "aten::lin*", "--count", 3, "--format",
+                     "json", "-o", report)
+    assert (result.returncode, result.stderr) == (0, "")
+    frames = json.loads(report.read_text())
+    assert "aten::linear" in ops_in(frames) and "aten::conv2d" not in ops_in(frames)
+    nothing = optrace("attach", training.pid, "--ops", "aten::no_op*", "--duration", "0.3")
+    assert nothing.returncode == 0
+    assert "no op that was called matches --ops 'aten::no_op*'" in nothing.stderr
+    end(training, undisturbed)
+
+
 def test_counts_come_line_by_line_and_ctrl_c_ends_only_the_trace(optrace, training):
     undisturbed = training.results()[:PERIOD]
     tracing = subprocess.Popen([*optrace.command, "attach", str(training.pid), "--json-lines"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     first = json.loads(tracing.stdout.readline())
     assert first["schema"] == "optrace.attach/1" and not first["done"]
-    refused = optrace("attach", training.pid, "--ops", 1)
-    assert refused.returncode == FAILED and "traced already" in refused.stderr
+    refused = optrace("attach", training.pid, "--count", 1)
+    assert refused.returncode == FAILED and "already traced by" in refused.stderr
     tracing.send_signal(signal.SIGINT)
     rest, errors = tracing.communicate(timeout=60)
     assert (tracing.returncode, errors) == (0, "")
@@ -118,7 +132,7 @@ def test_it_ends_at_an_op_or_after_a_while(optrace, training, tmp_path):
                      "-o", report)
     assert (result.returncode, result.stderr) == (0, "")
     assert "aten::cumsum" in ops_in(json.loads(report.read_text()))
-    result = optrace("attach", training.pid, "--seconds", "0.3", "--json-lines")
+    result = optrace("attach", training.pid, "--duration", "0.3", "--json-lines")
     assert (result.returncode, result.stderr) == (0, "")
     last = json.loads(result.stdout.splitlines()[-1])
     assert last["done"] and last["seconds"] >= 0.3 and last["paths"] > 0

@@ -26,7 +26,7 @@ def test_five_hundred_times(optrace, python, tmp_path):
         outside = Outside(target.pid)
         seen = []
         for _ in range(ATTACHES):
-            result = optrace("attach", target.pid, "--ops", 1, "-o", tmp_path / "report.html")
+            result = optrace("attach", target.pid, "--count", 1, "-o", tmp_path / "report.html")
             assert (result.returncode, result.stderr) == (0, "")
             seen.append((memory_of(target.pid), len(maps_of(target.pid).splitlines())))
         outside.assert_same()
@@ -44,14 +44,14 @@ def test_killed_at_any_moment(optrace, python, tmp_path):
         target.wait_for_lines(2 * PERIOD)
         undisturbed = target.results()[:PERIOD]
         begun = time.monotonic()
-        assert optrace("attach", target.pid, "--seconds", "0.2").returncode == 0  # Fills caches.
+        assert optrace("attach", target.pid, "--duration", "0.2").returncode == 0  # Fills caches.
         begun = time.monotonic()
-        assert optrace("attach", target.pid, "--seconds", "0.2").returncode == 0
+        assert optrace("attach", target.pid, "--duration", "0.2").returncode == 0
         whole = time.monotonic() - begun
         outside = Outside(target.pid)
         expected = threads_of(target.pid), descriptors_of(target.pid)
         for kill in range(KILLS):
-            tracing = subprocess.Popen([*optrace.command, "attach", str(target.pid), "--seconds",
+            tracing = subprocess.Popen([*optrace.command, "attach", str(target.pid), "--duration",
                                         "0.2", "-o", str(tmp_path / "report.html")],
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(moments.uniform(0, whole))

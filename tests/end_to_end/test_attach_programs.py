@@ -22,7 +22,8 @@ OF_ANSWERS = {"aten::linear", "aten::tanh", "aten::softmax.int"}
 def attach(optrace, pid, folder, *options, ops=100, **more):
     """Attaches to a process and returns the report."""
     file = folder / "report.json"
-    result = optrace("attach", pid, "--ops", ops, "--format", "json", "-o", file, *options, **more)
+    result = optrace("attach", pid, "--count", ops, "--format", "json", "-o", file, *options,
+                     **more)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     return json.loads(file.read_text())
 
@@ -140,7 +141,7 @@ finally:
 """)
     report = tmp_path / "report.json"
     ended = subprocess.run(
-        [python, "-B", program, str(tmp_path / "k"), *optrace.command, "--ops", "60",
+        [python, "-B", program, str(tmp_path / "k"), *optrace.command, "--count", "60",
          "--format", "json", "-o", report], capture_output=True, text=True, timeout=200,
         env={**os.environ, "JUPYTER_RUNTIME_DIR": str(tmp_path), "IPYTHONDIR": str(tmp_path)})
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -254,7 +255,7 @@ def test_a_process_on_cuda(optrace, python, tmp_path):
 
 def test_one_that_listens_needs_no_ptrace(optrace, python, build, tmp_path):
     with Target(python, tmp_path / "sealed") as target:
-        refused = optrace("attach", target.pid, "--ops", 1, preexec_fn=without_ptrace)
+        refused = optrace("attach", target.pid, "--count", 1, preexec_fn=without_ptrace)
         assert refused.returncode == FAILED and "seccomp filter" in refused.stderr
     with Target(python, tmp_path / "listening", "listening",
                 environment={"PYTHONPATH": str(build / "python")}) as target:

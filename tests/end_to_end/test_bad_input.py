@@ -137,7 +137,8 @@ def test_a_python_that_may_not_be_run(run, tmp_path):
                                   "#!/bin/sh\necho I am a shell script >&2; exit 0\n"])
 def test_a_program_that_is_no_python(run, tmp_path, text):
     path = program(tmp_path / "python", text)
-    assert_refused(run("conv2d", "--python", path), USAGE, f"{path} (from --python) is no Python",
+    assert_refused(run("conv2d", "--python", path), USAGE,
+                   f"{path} (from --python) is not a Python",
                    "I am a shell script")
 
 
@@ -185,7 +186,7 @@ def test_a_torch_whose_libraries_are_none(run, tmp_path):
 def test_a_torch_that_cannot_be_imported(run, torch_folder, tmp_path):
     environment = fake_torch(tmp_path / "site", "raise RuntimeError('half an installation')",
                              lambda path: path.symlink_to(torch_folder / "lib" / path.name))
-    assert_refused(run("conv2d", environment=environment), FAILED, "import torch failed",
+    assert_refused(run("conv2d", environment=environment), FAILED, "torch can't be imported",
                    "RuntimeError: half an installation")
 
 
@@ -301,7 +302,7 @@ def test_a_call_that_raises(run, misbehaving, call):
 def test_a_call_that_hangs(run, misbehaving, call):
     environment = misbehaving("import time; time.sleep(600)", call)
     result = run("conv2d", "--timeout", "8", environment=environment)
-    assert_refused(result, FAILED, "no sign of life for 8 s", call, "--timeout")
+    assert_refused(result, FAILED, "did not respond for 8 s", call, "--timeout")
 
 
 def test_children_of_the_call_die_with_it(run, misbehaving):
@@ -550,7 +551,7 @@ def test_a_damaged_table_of_samples(installation, run_installation):
     samples.unlink()
     samples.mkdir()
     (samples / "broken.json").write_text("{")
-    assert_refused(run_installation("add"), FAILED, "broken.json", "Install optrace again")
+    assert_refused(run_installation("add"), FAILED, "broken.json", "Reinstall optrace")
 
 
 def test_a_missing_installation(installation, run_installation):
@@ -632,9 +633,9 @@ def test_a_full_standard_output(shell, trace):
 
 @pytest.mark.parametrize("environment, why", [
     ({"HOME": None}, "HOME is not set"),
-    ({"HOME": "{folder}/nobody"}, "there is no folder {folder}/nobody, which HOME names"),
-    ({"OPTRACE_CACHE_DIR": "/proc/cache"}, "/proc/cache can't be made"),
-    ({"OPTRACE_CACHE_DIR": "/dev/null"}, "/dev/null is no folder")],
+    ({"HOME": "{folder}/nobody"}, "HOME is {folder}/nobody, which does not exist"),
+    ({"OPTRACE_CACHE_DIR": "/proc/cache"}, "/proc/cache can't be created"),
+    ({"OPTRACE_CACHE_DIR": "/dev/null"}, "/dev/null is not a folder")],
     ids=["no home", "home that is not there", "read-only", "no folder"])
 def test_without_a_cache_it_takes_longer_and_says_so(run, tmp_path, environment, why):
     given = {"XDG_CACHE_HOME": None, "OPTRACE_CACHE_DIR": None,
@@ -642,7 +643,7 @@ def test_without_a_cache_it_takes_longer_and_says_so(run, tmp_path, environment,
                 for name, value in environment.items()}}
     tree = tree_of(run("add", environment=given))
     warnings = [line for line in tree.splitlines() if line.startswith("warning ")]
-    assert any("built again in each run" in line and why.format(folder=tmp_path) in line
+    assert any("compiled again in each run" in line and why.format(folder=tmp_path) in line
                and "Set OPTRACE_CACHE_DIR" in line for line in warnings), tree[:2000]
     assert not (tmp_path / "nobody").exists()
 
@@ -666,7 +667,7 @@ def test_a_temporary_folder_that_takes_nothing(run, folder):
     (["report"], ["TRACE"]),
     (["x" * 1000], ["longer"]),
     (["conv2d", "--timeline"], ["--timeline", "--trace"]),
-    (["conv2d", "--trace", "same", "-o", "same"], ["two names"])])
+    (["conv2d", "--trace", "same", "-o", "same"], ["different files"])])
 def test_wrong_usage(run, tmp_path, arguments, words):
     assert_refused(run(*arguments, cwd=tmp_path), USAGE, *words)
 

@@ -238,7 +238,7 @@ def test_a_rule_that_can_never_fail(check, trace, rule, tmp_path):
     assert result.stderr == ""  # Reported once: here or, if the answer goes to a file, on stderr.
     filed = check(trace, rule, options=["-o", tmp_path / "answer"])
     assert filed.returncode == USAGE and filed.stdout == ""
-    assert rule in filed.stderr and "can't be told" in filed.stderr
+    assert rule in filed.stderr and "can't be decided" in filed.stderr
     if rule != "no graph break":
         assert check(trace, rule, options=["--allow-unknown"]).returncode in (DONE, FAILED)
 
@@ -269,7 +269,7 @@ def test_a_rule_file_with_an_unknown_key(check, trace, tmp_path):
     rules.write_text('{"rules": ["no copy"],\n "ruls": []}')
     result = check(trace, rules)
     assert result.returncode == USAGE and result.stdout == ""
-    assert f"{rules}:2" in result.stderr and "'ruls' is not known" in result.stderr
+    assert f"{rules}:2" in result.stderr and "'ruls' is unknown" in result.stderr
 
 
 def bad_traces(trace, report, folder):
@@ -288,7 +288,7 @@ def bad_traces(trace, report, folder):
     (folder / "half.trace").write_bytes(whole[:len(whole) // 2])
     yield folder / "half.trace", "truncated"
     (folder / "half.json").write_text(report.read_text()[:5000])
-    yield folder / "half.json", "half.json is no report"
+    yield folder / "half.json", "half.json is not a report"
     (folder / "empty.trace").write_bytes(b"")
     yield folder / "empty.trace", "it is empty"
     (folder / "other.json").write_text(

@@ -102,14 +102,14 @@ def test_commands_are_traced(optrace, python):
 
 @pytest.mark.parametrize("operand, message", [
     ("no_op_of_this_name", "no_op_of_this_name"),
-    (" ", "an empty command traces nothing"),
-    ("locate relu", "`locate relu` traces nothing"),
+    (" ", "the command is empty"),
+    ("locate relu", "the command `locate relu` traces nothing"),
     ("relu --format json", "not expected"),
     ("relu -o x", "not expected"),
     ("relu --trace x", "not expected"),
     ("relu --help", "traces nothing"),
-    ("relu 'x", "a quote is not closed"),
-    ("run", "no program named"),
+    ("relu 'x", "a quote that is not closed"),
+    ("run", "no program given"),
     ("run absent.py", "no such file: absent.py"),
     ("./relu", "./relu"),
     ("run -c 'raise SystemExit(5)'", "ended with exit status 5"),
@@ -128,20 +128,20 @@ def test_a_baseline(optrace, traces, tmp_path):
     other, _ = traces("linear", "--dtype", "float64")
     baseline = tmp_path / "baseline.json"
     absent = optrace("compare", trace, "--baseline", baseline)
-    assert absent.returncode == USAGE and "Make it with --update." in absent.stderr
+    assert absent.returncode == USAGE and "Create it with --update." in absent.stderr
     made = optrace("compare", trace, "--baseline", baseline, "--update")
-    assert made.returncode == 0 and f"{baseline} is new" in made.stderr and made.stdout == ""
+    assert made.returncode == 0 and f"{baseline} was created" in made.stderr and made.stdout == ""
     kept, time = baseline.read_bytes(), baseline.stat().st_mtime_ns
     assert len(kept) < report.stat().st_size / 2
     assert str(json.loads(kept)).count("linear.py") == 0
     same = optrace("compare", report, "--baseline", baseline, "--update")
-    assert same.returncode == 0 and "is left as it was" in same.stderr
+    assert same.returncode == 0 and "is unchanged" in same.stderr
     assert baseline.stat().st_mtime_ns == time
     differs = optrace("compare", other, "--baseline", baseline, "--format", "json")
     assert differs.returncode == DIFFERS and json.loads(differs.stdout)["differences"]
     assert baseline.read_bytes() == kept
     updated = optrace("compare", other, "--baseline", baseline, "--update")
-    assert updated.returncode == 0 and "is updated" in updated.stderr
+    assert updated.returncode == 0 and "was updated" in updated.stderr
     assert "difference" in updated.stdout and baseline.read_bytes() != kept
     assert optrace("compare", other, "--baseline", baseline).returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["baseline.json"]
@@ -158,7 +158,7 @@ def test_baselines_that_are_none(optrace, traces, tmp_path):
     with huge.open("wb") as file:
         file.write(b"{")
         file.truncate(2 << 30)
-    for path, message in [(pipe, "not a regular file"), (folder, str(folder)), (cut, "no JSON object"),
+    for path, message in [(pipe, "not a regular file"), (folder, str(folder)), (cut, "not a JSON object"),
                           (later, "its schema is optrace.report/2"), (huge, "larger than a GiB")]:
         for options in ([], ["--update"]):
             result = optrace("compare", trace, "--baseline", path, *options, timeout=60)

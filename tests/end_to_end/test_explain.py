@@ -263,9 +263,9 @@ def test_json_keeps_to_its_schema(explain, repository):
 @pytest.mark.parametrize("arguments, words", [
     (["conv2dd"], ["no op conv2dd", "Did you mean", "conv2d"]),
     (["add", "--overload", "Tensr"], ["no overload Tensr", "Tensor"]),
-    (["conv2d", "--device", "toaster"], ["toaster is no device"]),
+    (["conv2d", "--device", "toaster"], ["toaster is not a device"]),
     ([""], ["no op named"]),
-    (["a" * 100000], ["longer than any"]),
+    (["a" * 100000], ["longer than that of any op"]),
     (["\x1b[31m"], ["no op \\x1b[31m"]),
     (["conv2d", "--format", "xml"], ["xml"]),
     (["conv2d", "-o", "/no/such/folder/x.json"], ["/no/such/folder"]),

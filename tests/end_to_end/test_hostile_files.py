@@ -180,11 +180,11 @@ def check(optrace, tmp_path):
     ("rules:\n- &a calls " + "x" * 1900 + "\n" + "- *a\n" * 190_000, "than 10000 rules"),
     ("rules: [" + "*unknown, " * 20_000 + "]", "anchor is not defined"),
     ("{" + ", ".join(f"k{i}: 1" for i in range(20_000)) + "}", "not known"),
-    ("[" * 500_000, "no file of rules"),
-    ("rules: " + "{a: " * 200_000, "no file of rules"),
-    ("- " * 500_000, "no file of rules"),
-    ("? " * 500_000, "no file of rules"),
-    ("a: &a [" + "&b [" * 100 + "]" * 101, "no file of rules"),
+    ("[" * 500_000, "not a file of rules"),
+    ("rules: " + "{a: " * 200_000, "not a file of rules"),
+    ("- " * 500_000, "not a file of rules"),
+    ("? " * 500_000, "not a file of rules"),
+    ("a: &a [" + "&b [" * 100 + "]" * 101, "not a file of rules"),
     ("rules: '" + "\n" * 900_000 + "'", "missing or empty"),
 ], ids=range(10))
 def test_rules(check, rules, said):
@@ -194,4 +194,4 @@ def test_rules(check, rules, said):
 
 def test_unknown_names(check):
     result = check("rules:\n" + "".join(f"- never calls unknown_{i}\n" for i in range(300)))
-    assert result.returncode == USAGE and "300 could not be told" in result.stdout
+    assert result.returncode == USAGE and "300 could not be decided" in result.stdout

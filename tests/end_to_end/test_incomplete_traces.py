@@ -83,7 +83,7 @@ def verdicts(optrace, operand, *rules):
 def test_lost_events_decide_nothing(optrace, lossy, repository):
     trace, report, text = lossy
     lost = shortfalls(report)["events_lost"]
-    assert lost > 0 and f"{lost} events found no room" in text
+    assert lost > 0 and f"{lost} events did not fit" in text
     for operand in (trace, report):
         status, told, checked = verdicts(
             optrace, operand, "ops <= 100000", "ops == 1", "never calls aten::tanh",
@@ -100,7 +100,7 @@ def test_two_that_lost_events_are_not_called_the_same(optrace, lossy, tmp_path, 
     trace, report, _ = lossy
     same = optrace("compare", trace, report)
     assert same.returncode == UNDECIDED
-    assert "events were lost" in same.stdout and "can't be told" in same.stdout
+    assert "events were lost" in same.stdout and "can't be decided" in same.stdout
     compared = optrace("compare", trace, report, "--format", "json")
     assert compared.returncode == UNDECIDED
     comparison = json.loads(compared.stdout)
@@ -147,7 +147,7 @@ def test_names_without_room_are_called_alike(optrace, recorded):
                                    "--target-memory", "4M")
     found = shortfalls(report)
     assert "python_functions_merged" in found and "texts_lost" not in found
-    assert "names had no room" in text
+    assert "names did not fit" in text
     status, told, _ = verdicts(optrace, trace, "calls aten::relu == 12000",
                                "never calls __main__.made_11999", "calls __main__.made_1 == 1",
                                "never calls torch.tanh")

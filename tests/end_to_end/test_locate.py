@@ -656,7 +656,7 @@ def test_the_map_as_text(optrace, python, tmp_path):
     result = optrace("layers", "--python", python)
     assert (result.returncode, result.stderr) == (DONE, "")
     assert "\x1b" not in result.stdout
-    assert re.search(r"^dispatcher  Picks the kernel", result.stdout, re.MULTILINE)
+    assert re.search(r"^dispatcher  Selects the kernel", result.stdout, re.MULTILINE)
     one = optrace("layers", "dispatcher", "--python", python)
     assert one.returncode == DONE
     assert {line.split("  ")[0] for line in one.stdout.splitlines()} == {"dispatcher", ""}
@@ -692,7 +692,7 @@ def test_a_misspelt_command_or_op_is_told_without_starting_python(optrace, pytho
     environment = {"OPTRACE_PYTHON": python}
     command = optrace("lokate", "conv2d", environment=environment)
     assert command.returncode == USAGE
-    assert "'lokate' is no command" in command.stderr and "optrace locate" in command.stderr
+    assert "'lokate' is not a command" in command.stderr and "optrace locate" in command.stderr
     started = time.monotonic()
     op = optrace("con2vd", environment=environment)
     assert op.returncode == USAGE and "conv2d" in op.stderr

@@ -37,7 +37,7 @@ def test_where_the_arguments_come_from_is_said(tree, spelling, call, noted):
 
 def test_what_only_its_schema_tells_of_is_made_up(tree):
     head, *_ = tree("aten::_foreach_add.Scalar").split("\n\n")
-    assert "arguments were made up" in head
+    assert "arguments were generated" in head
 
 
 def test_without_opinfo_arguments_are_made_up_and_the_reason_said(optrace, python, tmp_path):
@@ -48,7 +48,7 @@ def test_without_opinfo_arguments_are_made_up_and_the_reason_said(optrace, pytho
     environment = {"PYTHONPATH": folder}
     result = optrace("torch.renorm", "--python", python, environment=environment)
     assert result.returncode == 0, result.stderr
-    assert "arguments were made up" in result.stdout
+    assert "arguments were generated" in result.stdout
     assert "OpInfo database can't be imported" in result.stdout
     assert "no tests here" in result.stdout
     assert optrace("conv2d", "--python", python, environment=environment).returncode == 0
@@ -97,31 +97,32 @@ def test_inputs_that_require_a_gradient_are_recorded_as_such(tree):
 
 @pytest.mark.parametrize("arguments, wrong, remedy", [
     # Detected without starting Python.
-    (["conv2d", "--shape", "2,3"], "--shape: '2,3' is no shape", "4x3x8x8"),
-    (["conv2d", "--shape", "1w=2"], "--shape: '1w=2' names no tensor", "weight=8x3x3x3"),
-    (["conv2d", "--shape", "9999999x9999999"], "more elements than any memory", "4x3x8x8"),
-    (["conv2d", "--dtype", "float 16"], "--dtype: 'float 16' is no dtype", "weight=float16"),
+    (["conv2d", "--shape", "2,3"], "--shape: '2,3' is not a shape", "4x3x8x8"),
+    (["conv2d", "--shape", "1w=2"], "--shape: '1w=2' has no name of a tensor", "weight=8x3x3x3"),
+    (["conv2d", "--shape", "9999999x9999999"], "has too many elements", "4x3x8x8"),
+    (["conv2d", "--dtype", "float 16"], "--dtype: 'float 16' is not a dtype", "weight=float16"),
     (["F.relu", "--input", "torch.ones(1)", "--shape", "3"],
-     "--input and --shape exclude each other", "into --input"),
+     "--input and --shape can't be combined", "in --input"),
     # Detected by torch.
     (["conv2d", "--dtype", "float17"], "has no dtype 'float17'", "bfloat16"),
     (["conv2d", "--dtype", "nn"], "has no dtype 'nn'", "bfloat16"),
     (["conv2d", "--shape", "weights=2x3"], "no tensor named 'weights'", "Its tensors are: x."),
-    (["torch.empty", "--shape", "2x3"], "the call has no tensor", "Leave the option out"),
-    (["F.conv2d", "--shape", "x=1x2x3"], "'F.conv2d' refuses these arguments (RuntimeError",
+    (["torch.empty", "--shape", "2x3"], "the call has no tensor", "Omit the option"),
+    (["F.conv2d", "--shape", "x=1x2x3"], "'F.conv2d' rejects these arguments (RuntimeError",
      "NAME=2x3"),
-    (["linalg.svd", "--dtype", "int64"], "'linalg.svd' refuses these arguments (RuntimeError",
+    (["linalg.svd", "--dtype", "int64"], "'linalg.svd' rejects these arguments (RuntimeError",
      "--dtype"),
-    (["F.relu", "--input", "torch.ones(1"], "is no list of arguments (SyntaxError", "torch.randn"),
-    (["F.relu", "--input", "torch.ones(1)) or (2"], "is no list of arguments", "brackets"),
+    (["F.relu", "--input", "torch.ones(1"], "is not a list of arguments (SyntaxError",
+     "torch.randn"),
+    (["F.relu", "--input", "torch.ones(1)) or (2"], "is not a list of arguments", "brackets"),
     (["F.relu", "--input", "torch.no_such(1)"], "failed (AttributeError", "torch, nn, F"),
     (["F.relu", "--input", "1/0"], "failed (ZeroDivisionError", "torch, nn, F"),
-    (["F.relu", "--input", ""], "refuses these arguments (TypeError", "Change --input"),
+    (["F.relu", "--input", ""], "rejects these arguments (TypeError", "Change --input"),
     (["optim.SGD", "--input", "1"], "an optimizer's step takes no arguments", "optim.SGD(lr=0.1)"),
     (["conv2d(3)"], "'conv2d(3)' has brackets", "--input"),
-    (["nn.Linear(8, )2)"], "is no list of arguments", "brackets"),
-    (["nn.Linear(8)"], "refuses these arguments (TypeError", "in the brackets"),
-    (["torch.argmax", "--backward"], "has no result that can be run backward", "--backward"),
+    (["nn.Linear(8, )2)"], "is not a list of arguments", "brackets"),
+    (["nn.Linear(8)"], "rejects these arguments (TypeError", "in the brackets"),
+    (["torch.argmax", "--backward"], "has no result with a backward pass", "--backward"),
 ])
 def test_each_wrong_value_is_named_with_what_to_do(optrace, python, arguments, wrong, remedy):
     result = optrace(*arguments, "--python", python)

@@ -58,7 +58,7 @@ def attach_and_be_warned(optrace, pid, folder, cache, warning):
     report = attach(optrace, pid, folder, "--trace", trace,
                     environment={"OPTRACE_CACHE_DIR": cache})
     assert OF_TRAINING <= ops_in(report)
-    shown = optrace("report", trace, "--format", "tree")
+    shown = optrace("report", trace, "--format", "text")
     assert shown.returncode == 0 and warning in " ".join(shown.stdout.split()), shown.stdout[-2000:]
     return [path for path in cache.rglob("*") if path.is_file()]
 

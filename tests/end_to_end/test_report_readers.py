@@ -75,7 +75,7 @@ def test_load_reads_traces_and_reports(program, files, tmp_path):
     assert "aten::conv2d" in said["tree"] and "aten::conv2d" in said["html"]
     loaded, everything, saved, rule = said["errors"]
     assert "loaded from a file" in loaded and "--all" in everything
-    assert "no trace to save" in saved and "lunches" in rule
+    assert "can't be saved as a trace" in saved and "lunches" in rule
     assert said["status"] == ["failed"] * 2 and said["texts"][0] == said["texts"][1]
     assert "failed  calls aten::mul: never called" in said["texts"][0]
     assert said["repr"] == "<optrace.Check failed: 2 of 3 rules passed>"
@@ -141,18 +141,20 @@ def hostile(report, trace, folder):
     yield folder / "missing.json", "No such file"
     yield file("empty.json", b""), "it is empty"
     for length in (1, 100, len(whole) // 2, len(whole) - 3):
-        yield file(f"cut{length}.json", whole[:length]), "no JSON object"
-    yield file("deep.json", b'{"a":' + deep), "no JSON object"
+        yield file(f"cut{length}.json", whole[:length]), "not a JSON object"
+    yield file("deep.json", b'{"a":' + deep), "not a JSON object"
     yield file("deep_detail.json", head + b'{"layer": "kernel", "name": "f", "children": [], "detail": '
                b'{"x": ' + deep + b"]" * len(deep) + b"}}]}"), "nested too deep"
-    yield file("latin.json", whole.replace(b"aten::conv2d", b"aten::\xe9\xff", 1)), "no JSON object"
+    yield file("latin.json", whole.replace(b"aten::conv2d", b"aten::\xe9\xff", 1)), \
+        "not a JSON object"
     yield file("list.json", b"[]"), "not an optrace trace"
     yield file("type.json", re.sub(rb'"calls": \d+', b'"calls": "many"', whole, count=1)), "`calls`"
     for number in (b"-1", b"1.5", b"18446744073709551616", b"1e999"):
         yield file("number" + number.decode() + ".json",
-                   re.sub(rb'"thread": \d+', b'"thread": ' + number, whole, count=1)), "no report"
+                   re.sub(rb'"thread": \d+', b'"thread": ' + number, whole, count=1)), \
+        "is not a report"
     yield file("check.json", b'{"schema": "optrace.check/1", "rules": []}'), "optrace.check/1"
-    yield file("escape.json", b'{"schema": "\\u001b[31m\\u202e"}'), "no report"
+    yield file("escape.json", b'{"schema": "\\u001b[31m\\u202e"}'), "is not a report"
     yield file("cut.trace", trace.read_bytes()[:500]), "trace"
 
 
@@ -218,7 +220,7 @@ def test_a_cpp_program_reads_reports(run_program, build, repository, files, tmp_
             expected.append(f"{frame['name']} x{frame['calls']}")
         pending += frame["children"]
     assert said == expected and said
-    assert "is no JSON object" in run(binary / "program", files / "a.trace", expect=1
+    assert "is not a JSON object" in run(binary / "program", files / "a.trace", expect=1
                                       ).stderr.replace("it is", "is")
     for path in (tmp_path, tmp_path / "missing"):
         assert "can't be read" in run(binary / "program", path, expect=1).stderr

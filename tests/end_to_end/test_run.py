@@ -307,7 +307,7 @@ def test_a_selection_that_never_matched_is_said_so(traced):
 
 
 WRONG = {
-    "no program": ([], "no program named"),
+    "no program": ([], "no program given"),
     "-m alone": (["-m"], "-m needs a module"),
     "-c alone": (["-c"], "-c needs code"),
     "an unknown option": (["--nonsense", "x.py"], "--nonsense"),
@@ -321,7 +321,7 @@ WRONG = {
     "--timeline": (["--timeline", "-c", "1"], "--timeline"),
     "--trace in no folder": (["--trace", "/nowhere/x", "-c", "1"], "/nowhere"),
     "-o in no folder": (["-o", "/nowhere/x", "-c", "1"], "/nowhere"),
-    "one file for two": (["-o", "x", "--trace", "x", "-c", "1"], "can't take both"),
+    "one file for two": (["-o", "x", "--trace", "x", "-c", "1"], "can't hold both"),
 }
 
 
@@ -473,7 +473,7 @@ def test_traces_of_different_torches_are_no_job(optrace, python, newest_python, 
         assert result.returncode == 0, result.stderr
     result = optrace("report", tmp_path / "a", tmp_path / "b")
     assert result.returncode == USAGE
-    assert "different torches" in result.stderr
+    assert "different versions of torch" in result.stderr
 
 
 WAITING = """
@@ -618,7 +618,7 @@ def test_a_torch_that_is_no_wheel_only_runs(traced, script, tmp_path):
     result = traced("-c", "import torch; print(torch.value)")
     assert (result.returncode, result.stdout) == (0, "42\n")
     # Depends on whether the command received the reason before the program's end.
-    assert ("the program was not traced: this torch is no release wheel" in result.stderr
+    assert ("the program was not traced: this torch is not a release wheel" in result.stderr
             or "the program never imported torch" in result.stderr)
 
 

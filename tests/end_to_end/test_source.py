@@ -337,8 +337,8 @@ def test_memory_is_bounded(source_command, tree, tmp_path):
             for n in range(400000)))
     (tree / "c10/core/TestSmall.cpp").write_text("namespace c10 { void test_small() {} }\n")
     try:
-        result = source_command("add", tree, "--only", "c10/core/Test*.cpp", "--worker-memory", 400,
-                                "-o", tmp_path / "x.index")
+        result = source_command("add", tree, "--only", "c10/core/Test*.cpp", "--worker-memory",
+                                "400M", "-o", tmp_path / "x.index")
     finally:
         (tree / "c10/core/TestHuge.cpp").unlink()
         (tree / "c10/core/TestSmall.cpp").unlink()
@@ -406,7 +406,8 @@ def torch_of(python, run_program, tmp_path):
 
 def test_exactly_the_commit_is_fetched(source_command, remote, torch_of, run_program, tmp_path):
     folder = tmp_path / "fetched"
-    result = source_command("fetch", "--remote", remote[0], "-o", folder, "--only", "c10/core/D*.cpp",
+    result = source_command("fetch", "--remote", remote[0], "--folder", folder, "--only",
+                            "c10/core/D*.cpp",
                             environment=torch_of(remote[1]))
     assert result.returncode == 0, result.stderr
     assert (folder / "version.txt").read_text().startswith("2.6.0")
@@ -418,12 +419,13 @@ def test_exactly_the_commit_is_fetched(source_command, remote, torch_of, run_pro
     assert run_program([*git, "status", "--porcelain"]).stdout == ""
 
 
-@pytest.mark.parametrize("commit, words", [("0" * 40, "not in the repository"),
-                                           ("", "does not say which commit"),
-                                           ("--upload-pack=x", "does not say which commit")])
+@pytest.mark.parametrize("commit, words", [("0" * 40, "not in this repository"),
+                                           ("", "commit that torch was built from is unknown"),
+                                           ("--upload-pack=x",
+                                            "commit that torch was built from is unknown")])
 def test_a_commit_that_the_repository_has_not(source_command, remote, torch_of, tmp_path, commit,
                                               words):
-    result = source_command("fetch", "--remote", remote[0], "-o", tmp_path / "fetched",
+    result = source_command("fetch", "--remote", remote[0], "--folder", tmp_path / "fetched",
                             environment=torch_of(commit))
     assert result.returncode in (USAGE, FAILED)
     assert words in result.stderr
@@ -434,7 +436,7 @@ def test_a_commit_that_the_repository_has_not(source_command, remote, torch_of, 
                                  "/no/such/folder", "file:///no/such/folder", "ftp://x/y",
                                  "https://optrace.invalid/pytorch.git"])
 def test_a_remote_that_is_none(source_command, torch_of, tmp_path, url):
-    result = source_command("fetch", f"--remote={url.format(folder=tmp_path)}", "-o",
+    result = source_command("fetch", f"--remote={url.format(folder=tmp_path)}", "--folder",
                             tmp_path / "fetched", environment=torch_of("1" * 40))
     assert result.returncode in (USAGE, FAILED), result.stdout
     assert len(result.stderr[result.stderr.index("optrace: "):].splitlines()) >= 2
@@ -443,7 +445,7 @@ def test_a_remote_that_is_none(source_command, torch_of, tmp_path, url):
 
 def test_without_git(source_command, torch_of, tmp_path):
     (tmp_path / "bin").mkdir()
-    result = source_command("fetch", "-o", tmp_path / "fetched",
+    result = source_command("fetch", "--folder", tmp_path / "fetched",
                             environment={**torch_of("1" * 40), "PATH": tmp_path / "bin"})
     assert result.returncode == USAGE
     assert "git" in result.stderr and "install it" in result.stderr
@@ -494,7 +496,7 @@ def test_an_extension_is_indexed(source_command, extension, variables):
     assert "1 parsed" not in source_command("add", extension, "--project").stdout
     listed = source_command("list").stdout
     assert re.search(r"^soft_clamp +\d+ definitions", listed, re.MULTILINE)
-    assert "an extension, with torch 2.6.0" in listed
+    assert "an extension, built with torch 2.6.0" in listed
 
 
 def test_an_extensions_index_is_none_of_torch(source_command, extension, optrace, python, variables):

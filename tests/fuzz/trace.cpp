@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Trace trace = read_trace(file.path());
     for (const bool all : {false, true}) {
       OutputOptions options;
-      options.format = all ? ReportFormat::json : ReportFormat::tree;
+      options.format = all ? ReportFormat::json : ReportFormat::text;
       options.all = options.times = options.why = all;
       fuzz::use_text(render(trace, nullptr, options, {}));
     }

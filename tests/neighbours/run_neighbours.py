@@ -225,7 +225,7 @@ class Runner:
         for command in neighbour.before:
             notes += self._look(command, pid)
         attached = subprocess.Popen(
-            [self.optrace, "attach", str(pid), "--seconds", "2", "--format", "json",
+            [self.optrace, "attach", str(pid), "--duration", "2", "--format", "json",
              "-o", f"{folder}/report.json"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if neighbour.meddlers:

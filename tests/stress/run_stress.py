@@ -70,7 +70,7 @@ def attach_again_and_again(options, library, folder, end_time):
         chance = random.Random(1)
         while time.monotonic() < end_time and process.poll() is None:
             attached = subprocess.run(
-                [options.optrace, "attach", str(process.pid), "--seconds",
+                [options.optrace, "attach", str(process.pid), "--duration",
                  f"{chance.uniform(0.1, 3):.2f}", "--timeout", "60", "--memory", "64M", "--format", "json",
                  "-o", folder / "attached.json"],
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,

@@ -58,7 +58,7 @@ std::string read_source(const char* name) {
   const std::optional<std::string> text = read_file(path);
   if (!text) {
     throw Error(ExitStatus::failed, fmt::format("{} can't be read", path.string()),
-                "Install optrace again.");
+                "Reinstall optrace.");
   }
   return *text;
 }
@@ -95,9 +95,10 @@ class Injection {
     descriptor_ = ends[1];
     if (!ours) {
       thread.system_call(SYS_close, {static_cast<std::uint64_t>(ends[1])});
-      throw error == ENOSYS ? Error(ExitStatus::failed, "this Linux has no pidfd_getfd",
-                                    "Attaching takes Linux 5.6 or later; or use `optrace run`.")
-                            : why_not_allowed(target_.process, error);
+      throw error == ENOSYS
+          ? Error(ExitStatus::failed, "this Linux kernel has no pidfd_getfd",
+                  "Attaching needs Linux 5.6 or later. Otherwise use `optrace run`.")
+          : why_not_allowed(target_.process, error);
     }
     put_text(thread);
     thread.call(target_.add_pending_call, {page_, data()});
@@ -166,12 +167,11 @@ class Injection {
   }
 
   [[noreturn]] void refused(const char* doing, std::int64_t result) const {
-    throw Error(
-        ExitStatus::failed,
-        fmt::format("process {} can't {}: {}", target_.process, doing,
-                    describe_errno(static_cast<int>(-result))),
-        "Its limits (ulimit, cgroup, seccomp) leave no room for tracing; `optrace run` needs "
-        "the same.");
+    throw Error(ExitStatus::failed,
+                fmt::format("process {} can't {}: {}", target_.process, doing,
+                            describe_errno(static_cast<int>(-result))),
+                "Its limits (ulimit, cgroup, seccomp) are too strict for tracing, also with "
+                "`optrace run`.");
   }
 
   void write(std::uint64_t address, std::span<const std::byte> bytes) const {
@@ -248,13 +248,13 @@ class Attachment {
   /// be. Code that is compiled from them may later run with the command's rights.
   std::string why_no_agents() const {
     if (!target_.root.empty()) {
-      return "Op records are missing: the process lives in a container, whose torch optrace builds "
-             "nothing for. Run optrace in there to have them.";
+      return "Op records are missing: the process runs in a container, and optrace compiles "
+             "nothing for the torch of a container. Run optrace inside the container to get them.";
     }
     if (!is_our_users()) {
-      return "Op records are missing, and records of what devices do: the process belongs to "
-             "another user, whose torch optrace builds nothing for. Run optrace as that user to "
-             "have them.";
+      return "Op records and records of device activity are missing: the process belongs to "
+             "another user, and optrace compiles nothing for the torch of another user. Run "
+             "optrace as that user to get them.";
     }
     for (const char* const part : {"include", "lib/libc10.so", "version.py"}) {
       const auto path = target_.torch_folder / part;
@@ -262,7 +262,7 @@ class Attachment {
       if (!std::filesystem::exists(path, error)) continue;
       if (const std::string wrong = distrust_of(path); !wrong.empty()) {
         return fmt::format(
-            "Op records are missing, and records of what devices do: optrace builds nothing for a "
+            "Op records and records of device activity are missing: optrace compiles nothing for a "
             "torch that others can change, and {}.",
             shown(wrong));
       }
@@ -273,12 +273,13 @@ class Attachment {
   void connect() {
     if (connection_) {
       connection_->send(sources());
-      wait_for_answer("The process listens, but its Python does not run: a call keeps the GIL.");
+      wait_for_answer(
+          "The process accepts connections, but its Python does not run: a call holds the GIL.");
     } else {
       Injection injection(process_, target_);
       connection_ = std::make_unique<ProgramConnection>(injection.gain());
       connection_->send(sources());
-      wait_for_answer("It sleeps, waits, or is inside of a long call.");
+      wait_for_answer("It sleeps, waits, or is in a long call.");
       injection.taken();
     }
     const Json greeting = connection_->receive("program", kAnswerLimit);
@@ -293,8 +294,8 @@ class Attachment {
         ExitStatus::failed,
         fmt::format("the main thread of process {} ran no Python code for {:g} seconds",
                     request_.process, std::chrono::duration<double>(request_.timeout).count()),
-        fmt::format("{} Attach when it runs, or give it more time with --timeout SECONDS. It was "
-                    "left as it was.",
+        fmt::format("{} Attach when it runs, or wait longer with --timeout SECONDS. The process "
+                    "was not changed.",
                     reason));
   }
 
@@ -373,8 +374,8 @@ class Attachment {
         if (has_ended()) return false;
         throw;
       }
-      throw Error(ExitStatus::failed, "the process says something that it was not asked for",
-                  "Run the command again; if it stays so, report it.");
+      throw Error(ExitStatus::failed, "the process sent an unexpected message",
+                  "Run the command again. If it fails again, report it.");
     }
   }
 
@@ -407,10 +408,9 @@ class Attachment {
       alive = false;
     }
     if (!alive) {
-      result.ended = fmt::format(
-          "process {} ended while it was traced; this is what it did until "
-          "then",
-          request_.process);
+      result.ended =
+          fmt::format("process {} ended while it was traced; the trace covers the time until then",
+                      request_.process);
       collector_->finish();
     }
     tell(true);

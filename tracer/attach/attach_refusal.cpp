@@ -75,14 +75,14 @@ Error without_capability(const TracingRights& rights, const std::string& target)
       "Run it as root (sudo optrace attach ...)." + container_advice(rights);
   if (rights.target.users[0] == us && !all_are(rights.target.users, us)) {
     return {ExitStatus::failed,
-            fmt::format("{} runs set-user-ID: for user {} (user ID {}), started by us", target,
+            fmt::format("{} runs set-user-ID as user {} (user ID {}), started by this user", target,
                         rights.target_user_name, rights.target.users[1]),
             "Only a process with CAP_SYS_PTRACE may trace it. " + as_root};
   }
   if (!all_are(rights.target.users, us)) {
     return {ExitStatus::failed,
-            fmt::format("{} is another user's: it runs as {} (user ID {}), and we are {} (user ID "
-                        "{})",
+            fmt::format("{} belongs to another user: it runs as {} (user ID {}), and optrace runs "
+                        "as {} (user ID {})",
                         target, rights.target_user_name, rights.target.users[1],
                         rights.our_user_name, us),
             fmt::format("Run optrace as that user (sudo -u '#{}' optrace attach ...), or as root.",
@@ -90,13 +90,13 @@ Error without_capability(const TracingRights& rights, const std::string& target)
                 container_advice(rights)};
   }
   if (!rights.same_user_namespace) {
-    return {ExitStatus::failed, fmt::format("{} lives in another user namespace", target),
-            "Run optrace in the namespace that it was started in (a rootless container: `podman "
-            "unshare`, or inside of the container), or as root outside of both."};
+    return {ExitStatus::failed, fmt::format("{} is in another user namespace", target),
+            "Run optrace in the namespace in which it was started (for a rootless container: "
+            "`podman unshare`, or inside the container), or as root outside of both."};
   }
   if (!all_are(rights.target.groups, rights.ours.groups[0])) {
     return {ExitStatus::failed,
-            fmt::format("{} runs with other groups: real {}, effective {}, and we have {}", target,
+            fmt::format("{} runs with other groups: real {}, effective {}; optrace has {}", target,
                         rights.target.groups[0], rights.target.groups[1], rights.ours.groups[0]),
             fmt::format("It was started set-group-ID or by `sg`. Run optrace with that group (sg), "
                         "or as root (sudo optrace attach ...).{}",
@@ -104,15 +104,14 @@ Error without_capability(const TracingRights& rights, const std::string& target)
   }
   if ((rights.target.permitted & ~rights.ours.permitted) != 0) {
     return {ExitStatus::failed,
-            fmt::format("{} has capabilities that optrace has not: {:#x}, and we have {:#x}",
-                        target, rights.target.permitted, rights.ours.permitted),
+            fmt::format("{} has capabilities that optrace lacks: {:#x}; optrace has {:#x}", target,
+                        rights.target.permitted, rights.ours.permitted),
             "Only a process with CAP_SYS_PTRACE may trace it. " + as_root};
   }
   if (!rights.dumpable) {
     return {ExitStatus::failed,
-            fmt::format("{} has made itself not dumpable (it changed its user, was a file that we "
-                        "may not read, or called prctl(PR_SET_DUMPABLE)), and we have not got "
-                        "CAP_SYS_PTRACE",
+            fmt::format("{} is not dumpable (it changed its user, was started from an unreadable "
+                        "file, or called prctl(PR_SET_DUMPABLE)), and optrace lacks CAP_SYS_PTRACE",
                         target),
             as_root};
   }
@@ -137,15 +136,14 @@ Error without_capability(const TracingRights& rights, const std::string& target)
   }
   if (rights.in_container) {
     return {ExitStatus::failed,
-            fmt::format("{} may not be traced: we run in a container that has not got the right "
-                        "to (CAP_SYS_PTRACE)",
+            fmt::format("{} may not be traced: optrace runs in a container without CAP_SYS_PTRACE",
                         target),
             "Start the container with --cap-add=SYS_PTRACE (Kubernetes: "
             "securityContext.capabilities.add: [SYS_PTRACE]), or run optrace as root outside of "
-            "it."};
+            "the container."};
   }
   return {ExitStatus::failed,
-          fmt::format("{} may not be traced by us: we have not got CAP_SYS_PTRACE", target),
+          fmt::format("optrace may not trace {}, because it lacks CAP_SYS_PTRACE", target),
           as_root};
 }
 
@@ -154,61 +152,61 @@ Error without_capability(const TracingRights& rights, const std::string& target)
 Error explain_refusal(const TracingRights& rights, int error) {
   const std::string target = described(rights.target);
   if (error == ESRCH || rights.target.ended()) {
-    return {ExitStatus::failed, fmt::format("{} has ended meanwhile", target),
-            "Attach to one that runs."};
+    return {ExitStatus::failed, fmt::format("{} has ended in the meantime", target),
+            "Attach to a running process."};
   }
   if (rights.target.tracer != 0) {
     return {ExitStatus::failed,
-            fmt::format("{} is traced already, by process {} ({}): a process can have one tracer "
-                        "or debugger only",
+            fmt::format("{} is already traced by process {} ({}): a process can have only one "
+                        "tracer or debugger",
                         target, rights.target.tracer, shown(rights.tracer_command)),
-            fmt::format("End it or let it detach (gdb: detach; strace: Ctrl-C), then attach "
-                        "again: kill {} ends it.",
+            fmt::format("End that process (kill {}) or let it detach (gdb: detach; strace: "
+                        "Ctrl-C), then attach again.",
                         rights.target.tracer)};
   }
   if (rights.ptrace_filter) {
     return {ExitStatus::failed,
-            fmt::format("optrace runs under a seccomp filter that refuses ptrace: {}",
+            fmt::format("optrace runs under a seccomp filter that forbids ptrace: {}",
                         describe_errno(*rights.ptrace_filter)),
-            "Run it outside of that sandbox; a container: start it with --cap-add=SYS_PTRACE, or "
-            "--security-opt seccomp=unconfined."};
+            "Run optrace outside of the sandbox, or start its container with --cap-add=SYS_PTRACE "
+            "or --security-opt seccomp=unconfined."};
   }
   if (rights.yama == 3) {
     return {
         ExitStatus::failed,
-        fmt::format("{} may not be traced: {}, so no process may trace another, not even "
-                    "root's",
+        fmt::format("{} may not be traced: {}, so no process may trace another, not even as root",
                     target, name_of_yama_scope(3)),
-        "It can't be undone before the next boot: have root set kernel.yama.ptrace_scope=0 in "
-        "/etc/sysctl.d and restart the machine. Until then start the program with optrace run."};
+        "This can't be undone before the next boot: have root set kernel.yama.ptrace_scope=0 in "
+        "/etc/sysctl.d and restart the machine. Until then, start the program with optrace run."};
   }
   if (!has_capability(rights.ours.effective, CAP_SYS_PTRACE)) {
     return without_capability(rights, target);
   }
   if (!rights.same_user_namespace) {
-    return {ExitStatus::failed,
-            fmt::format("{} lives in another user namespace, where our CAP_SYS_PTRACE doesn't "
-                        "count",
-                        target),
-            "Run optrace as root outside of our own user namespace (rootless container, unshare "
-            "-U), or inside of the target's."};
+    return {
+        ExitStatus::failed,
+        fmt::format(
+            "{} is in another user namespace, where the CAP_SYS_PTRACE of optrace has no effect",
+            target),
+        "Run optrace as root outside of its own user namespace (rootless container, unshare -U), "
+        "or inside that of the target."};
   }
   if (!rights.security_label.empty() && rights.security_label != "unconfined") {
     return {ExitStatus::failed,
-            fmt::format("{} may not be traced by us ({}), though we have CAP_SYS_PTRACE: most "
+            fmt::format("optrace may not trace {} ({}), although it has CAP_SYS_PTRACE: most "
                         "likely the security policy for {} (AppArmor or SELinux) forbids it",
                         target, describe_errno(error), rights.security_label),
             "Look for the refusal in the kernel's log (dmesg, or ausearch -m avc), and run optrace "
-            "outside of that policy; a container: --security-opt apparmor=unconfined. SELinux: "
-            "setsebool deny_ptrace off."};
+            "outside of that policy (for a container: --security-opt apparmor=unconfined; for "
+            "SELinux: setsebool deny_ptrace off)."};
   }
-  return {ExitStatus::failed,
-          fmt::format("{} may not be traced by us, though we have CAP_SYS_PTRACE: {}", target,
-                      describe_errno(error)),
-          "A security module (Landlock, say) or a sandbox forbids it: run optrace outside of it" +
-              std::string(rights.target.seccomp != 0
-                              ? ". The target runs under a seccomp filter of its own."
-                              : ".")};
+  return {
+      ExitStatus::failed,
+      fmt::format("optrace may not trace {}, although it has CAP_SYS_PTRACE: {}", target,
+                  describe_errno(error)),
+      "A security module (such as Landlock) or a sandbox forbids it: run optrace outside of it" +
+          std::string(rights.target.seccomp != 0 ? ". The target has a seccomp filter of its own."
+                                                 : ".")};
 }
 
 Error why_not_allowed(pid_t process, int error) {
@@ -236,8 +234,8 @@ Error why_not_allowed(pid_t process, int error) {
           shown(label.text.substr(0, label.text.find_first_of(std::string_view("\n\0", 2))));
     }
   } catch (const Error&) {
-    return {ExitStatus::failed, fmt::format("process {} has ended meanwhile", process),
-            "Attach to one that runs."};
+    return {ExitStatus::failed, fmt::format("process {} has ended in the meantime", process),
+            "Attach to a running process."};
   }
   rights.our_user_name = user_name(rights.ours.users[0]);
   rights.target_user_name = user_name(rights.target.users[1]);

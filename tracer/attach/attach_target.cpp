@@ -205,26 +205,25 @@ void Inspection::check_state() {
   target_.process_inside = status_.ids.empty() ? process_.id() : status_.ids.back();
   if (status_.ended()) {
     refuse(status_.threads > 1
-               ? fmt::format("the main thread of {} has ended, and Python with it", described())
+               ? fmt::format("the main thread of {} has ended, and its Python too", described())
                : fmt::format("{} has ended and waits for its parent to notice (a zombie)",
                              described()),
-           "Give the PID of a Python that runs.");
+           "Give the PID of a running Python.");
   }
   if (process_.id() == ::getpid()) {
     refuse(fmt::format("{} is optrace itself", process_.id()),
-           "Give the PID of a running Python (in a shell, $! is the last one that was started in "
-           "the background, and $$ the shell).");
+           "Give the PID of a running Python (in a shell, $! is the last process started in the "
+           "background, and $$ is the shell).");
   }
   if (!status_.has_memory) {
-    refuse(fmt::format("{} is a thread of the kernel", described()),
+    refuse(fmt::format("{} is a kernel thread", described()),
            fmt::format("Give the PID of a running Python: {}.", kPythons));
   }
   if (status_.tracer != 0) fail_to_read(EPERM);
   if (status_.state == 'T') {
     throw Error(
-        ExitStatus::failed,
-        fmt::format("{} is stopped (Ctrl-Z, or SIGSTOP), so that it can't take part", described()),
-        fmt::format("Let it go on first: kill -CONT {}, or `fg` in its shell.", process_.id()));
+        ExitStatus::failed, fmt::format("{} is stopped (Ctrl-Z, or SIGSTOP)", described()),
+        fmt::format("Continue it first: kill -CONT {}, or `fg` in its shell.", process_.id()));
   }
   if (status_.seccomp == 1) {
     throw Error(ExitStatus::failed,
@@ -298,7 +297,7 @@ void Inspection::find_interpreter() {
   if (maps.error == EFBIG) {
     throw Error(ExitStatus::failed,
                 fmt::format("{} has more than {} MiB of mappings", described(), kMapsLimit >> 20),
-                "No Python looks like that; look at its /proc/PID/maps.");
+                "This is unusual for a Python; see its /proc/PID/maps.");
   }
   if (maps.error != 0) fail_to_read(maps.error);
   parts_ = parse_process_maps(maps.text);
@@ -350,25 +349,24 @@ void Inspection::find_interpreter() {
     return;
   }
   if (deleted_library) {
-    refuse(fmt::format("the Python that {} runs was removed or replaced since it started (an "
-                       "upgrade)",
+    refuse(fmt::format("the Python of {} was removed or replaced after it started (an upgrade)",
                        described()),
-           "Start the program again, then attach.");
+           "Restart the program, then attach.");
   }
   const std::string what = fmt::format("it runs {}", shown(target_.executable.string()));
   if (target_.executable.filename().string().starts_with("python")) {
-    refuse(fmt::format("{} is a static Python that exports no C API: {} (neither it nor a library "
-                       "has Py_AddPendingCall)",
+    refuse(fmt::format("{} is a static Python that does not export the C API: {} (neither it nor a "
+                       "library has Py_AddPendingCall)",
                        described(), what),
-           fmt::format("Use a usual build of CPython. {}.", kPythons));
+           fmt::format("Use a standard build of CPython. {}.", kPythons));
   }
   if (foreign) {
     refuse(fmt::format("{} runs code for another processor: {}", described(), shown(*foreign)),
            fmt::format("{}.", kPythons));
   }
   refuse(fmt::format("{} is not Python: {}", described(), what),
-         fmt::format("Give the PID of a running Python (a launcher, a shell or torchrun is the "
-                     "parent of the one that is meant: `pgrep -P {}` lists its children). {}.",
+         fmt::format("Give the PID of a running Python. The children of a launcher, a shell or "
+                     "torchrun are listed by `pgrep -P {}`. {}.",
                      process_.id(), kPythons));
 }
 
@@ -400,8 +398,8 @@ void Inspection::find_version(const ElfFile& file,
   if (exported.contains(kFreeThreadedMark)) {
     refuse(fmt::format("{} runs a free-threaded build of CPython 3.{} ({})", described(), minor,
                        shown(target_.interpreter.string())),
-           "optrace relies on the GIL where it attaches: use the usual build (python3, not "
-           "python3t), or start the program with optrace run.");
+           "Attaching relies on the GIL: use the standard build (python3, not python3t), or start "
+           "the program with optrace run.");
   }
 }
 
@@ -416,17 +414,17 @@ void Inspection::find_torch() {
     }
     // A file may really have this name.
     if (deleted && !process_.open_inside(part.path)) {
-      refuse(fmt::format("the torch that {} has loaded was removed or replaced since ({})",
+      refuse(fmt::format("the torch loaded by {} was removed or replaced afterwards ({})",
                          described(), shown(path)),
-             "Start the program again, then attach.");
+             "Restart the program, then attach.");
     }
     target_.torch_folder = library.parent_path().parent_path();
     return check_torch_version();
   }
   refuse(fmt::format("{} is a Python (3.{}) that has not imported torch", described(),
                      target_.python_minor),
-         "Attach when it has (or import torch earlier in it), or start it with optrace run. A "
-         "launcher's children are found with `pgrep -P`.");
+         "Attach after it has imported torch, or start it with optrace run. `pgrep -P` lists the "
+         "children of a launcher.");
 }
 
 /// Parses the first two numbers of `__version__ = '2.6.0+cu124'`.
@@ -459,15 +457,15 @@ void Inspection::check_torch_version() {
   const RunningProcess::Text text =
       file ? read_all(file, kVersionLimit) : RunningProcess::Text{.text = {}, .error = errno};
   if (text.error != 0) {
-    refuse(fmt::format("the version of the torch that {} has loaded can't be read: {}: {}",
-                       described(), shown(path.string()), describe_errno(text.error)),
-           "A release wheel (pip install torch) has that file beside its lib folder, readable.");
+    refuse(fmt::format("the version of the torch loaded by {} can't be read: {}: {}", described(),
+                       shown(path.string()), describe_errno(text.error)),
+           "A release wheel (pip install torch) has that file, readable, beside its lib folder.");
   }
   std::string version;
   const auto numbers = torch_version_in(text.text, version);
   if (!numbers) {
     refuse(
-        fmt::format("the version of the torch that {} has loaded can't be read: {} says \"{}\"",
+        fmt::format("the version of the torch loaded by {} can't be read: {} contains \"{}\"",
                     described(), shown(path.string()), version),
         "A release wheel (pip install torch) has a line like __version__ = '2.6.0+cu124' there.");
   }
@@ -507,10 +505,10 @@ void Inspection::find_functions(const ElfFile& file, const std::vector<std::uint
     return;
   }
   if (process_.ended()) fail_to_read(ESRCH);
-  refuse(fmt::format("the Python in {} is not what {} has: the file was replaced since it started, "
-                     "or another tool has patched its code",
+  refuse(fmt::format("the Python in {} differs from {}: the file was replaced after it started, or "
+                     "another tool has patched its code",
                      described(), shown(target_.interpreter.string())),
-         "Start the program again, without such a tool, then attach.");
+         "Restart the program without such a tool, then attach.");
 }
 
 AttachTarget Inspection::inspect() {

@@ -44,7 +44,7 @@ constexpr int kSystemCallStop = 0x80;      // PTRACE_O_TRACESYSGOOD
 const std::set kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 
 Error ended(pid_t process) {
-  return {ExitStatus::failed, fmt::format("process {} ended while it was attached to", process),
+  return {ExitStatus::failed, fmt::format("process {} ended while optrace attached to it", process),
           "Start it again, and attach once it has imported torch."};
 }
 
@@ -118,10 +118,9 @@ CallingCode find_calling_code(const RunningProcess& process) {
     look_for(kRestore, found.restore);
   }
   if (found.system_call == 0 || found.restore == 0) {
-    throw Error(
-        ExitStatus::failed,
-        fmt::format("the C library of process {} is none that optrace can call", process.id()),
-        "Start the program with `optrace run` instead.");
+    throw Error(ExitStatus::failed,
+                fmt::format("the C library of process {} is not supported", process.id()),
+                "Start the program with `optrace run` instead.");
   }
   return found;
 }
@@ -140,7 +139,8 @@ StoppedThread::StoppedThread(pid_t process, CallingCode code)
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   } while (Clock::now() < end);
-  throw not_stopped(process, "no thread of it comes to where its interpreter may be called");
+  throw not_stopped(process,
+                    "none of its threads reaches a point where its interpreter can be called");
 }
 
 StoppedThread::~StoppedThread() {
@@ -202,7 +202,7 @@ void StoppedThread::keep_state() {
     throw Error(
         ExitStatus::failed,
         fmt::format("the state of process {} can't be read: {}", process_, describe_errno(error)),
-        "Attaching takes Linux 5.6 or later on x86-64.");
+        "Attaching needs Linux 5.6 or later on x86-64.");
   }
   extended_.resize(buffer.iov_len);
 }
@@ -279,7 +279,7 @@ void StoppedThread::write_signal_frame() {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const iovec to{reinterpret_cast<void*>(frame), bytes.size()};
   if (::process_vm_writev(process_, &from, 1, &to, 1, 0) != static_cast<ssize_t>(bytes.size()))
-    throw not_stopped(process_, "its stack has no room");
+    throw not_stopped(process_, "its stack is full");
   frame_ = frame;
 }
 

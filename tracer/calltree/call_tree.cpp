@@ -663,8 +663,8 @@ class EveryCall : public CallTreeRules::Nodes {
 [[noreturn]] void refuse(std::size_t index, std::uint64_t thread, const char* kind,
                          std::uint32_t what, std::size_t count) {
   throw Error(ExitStatus::usage,
-              fmt::format("event {} of thread {} names {} {}, but the trace has {}", index, thread,
-                          kind, what, count),
+              fmt::format("event {} of thread {} refers to {} {}, but the trace has {}", index,
+                          thread, kind, what, count),
               "The trace is corrupt; record it again.");
 }
 

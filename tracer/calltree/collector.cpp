@@ -46,9 +46,10 @@ constexpr std::uint64_t kEverything = std::numeric_limits<std::uint64_t>::max();
 constexpr int kMaxWaitsForSlot = 50;  // In rounds.
 
 [[noreturn]] void refuse(const char* reason) {
-  throw Error(ExitStatus::failed,
-              fmt::format("what the traced process shares with optrace is corrupt: {}", reason),
-              "Run it again; if it stays so, report it with this line.");
+  throw Error(
+      ExitStatus::failed,
+      fmt::format("the memory that the traced process shares with optrace is corrupt: {}", reason),
+      "Run it again. If it fails again, report it with this line.");
 }
 
 template <typename T>
@@ -77,10 +78,10 @@ class Region {
     if (size < sizeof(recording::RegionHeader) || size > kMaxRegionBytes) refuse("its size");
     void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (memory == MAP_FAILED) {
-      throw Error(
-          ExitStatus::failed,
-          fmt::format("cannot map what the traced process shares: {}", describe_errno(errno)),
-          "Free some memory or address space.");
+      throw Error(ExitStatus::failed,
+                  fmt::format("cannot map the memory that the traced process shares: {}",
+                              describe_errno(errno)),
+                  "Free some memory or address space.");
     }
     base_ = static_cast<std::byte*>(memory);
     size_ = size;
@@ -359,7 +360,7 @@ void Collector::State::read_arena() {
     if (static_cast<std::uint32_t>(kind) == 0) break;  // Being written.
     const std::uint64_t size = shared.size;
     const std::uint64_t room = used - arena_read - sizeof(recording::SectionHeader);
-    if (size > room) refuse("a section is larger than what holds it");
+    if (size > room) refuse("a section is larger than the memory that contains it");
     // A copy, which can't change after it was checked.
     const std::byte* const content = arena.data() + arena_read + sizeof(recording::SectionHeader);
     const std::vector<std::byte> bytes(content, content + size);
@@ -757,9 +758,10 @@ Trace Collector::take(nlohmann::json meta) {
   if (state.events_left_out != 0) note_shortfall(meta, "timeline_ends", state.events_left_out);
   if (const std::uint64_t texts_lost = load(state.region.header().arena_lost); texts_lost != 0) {
     note_shortfall(meta, "texts_lost", texts_lost);
-    meta["warnings"].push_back(fmt::format(
-        "{} names or op records found no room; frames without them are missing or nameless.",
-        texts_lost));
+    meta["warnings"].push_back(
+        fmt::format("{} names or op records did not fit into the buffer; frames that need them are "
+                    "missing or nameless.",
+                    texts_lost));
   }
   trace.meta = std::move(meta);
   return trace;

@@ -1086,9 +1086,8 @@ std::uint64_t PathCounter::untied_activities() const {
 std::string untied_activities_warning(std::uint64_t untied) {
   if (untied == 0) return {};
   return fmt::format(
-      "{} kernels, copies or fills of the device are missing: the calls that asked for them were "
-      "not "
-      "seen, or long ago.",
+      "{} kernels, copies or fills of the device are missing: the calls that launched them were "
+      "not recorded, or are too old.",
       untied);
 }
 

@@ -124,7 +124,7 @@ std::vector<Prototype> read_prototypes(const std::string& source,
   const ClangUnit unit(parsed, &clang_disposeTranslationUnit);
   if (parsed == nullptr) {
     throw Error(ExitStatus::failed, "libclang cannot parse CUDA's headers",
-                "Install the nvidia wheels again.");
+                "Reinstall the nvidia wheels.");
   }
   std::vector<Prototype> prototypes;
   std::set<std::string> seen;

@@ -67,7 +67,8 @@ class ImportReader {
 
   void read_headers() {
     const auto header = read_at<Elf64_Ehdr>(file_.bytes(), 0);
-    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) fail("it is no ELF file");
+    if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+      fail("it is not an ELF file");
     if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
         header->e_machine != EM_X86_64)
       fail("it is not for x86-64");

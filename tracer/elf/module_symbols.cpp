@@ -218,7 +218,7 @@ void ModuleSymbols::fail(const char* reason) const {
 
 void ModuleSymbols::read_headers() {
   const auto header = read_at<Elf64_Ehdr>(file_.part(0, sizeof(Elf64_Ehdr)), 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) fail("it is no ELF file");
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) fail("it is not an ELF file");
   const bool wide_little =
       header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
   if (header->e_machine != EM_X86_64 || !wide_little) {

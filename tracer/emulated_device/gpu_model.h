@@ -140,10 +140,11 @@ inline GpuModelChoice choose_gpu_model(std::string_view text) {
     }
     if (known == nullptr) {
       choice.wrong = "'" + std::string(piece) +
-                     "' is no setting of a GPU model: there are sms=N, memory=GIB, l2=MIB and "
-                     "clock=MHZ";
+                     "' is not a setting of a GPU model; the settings are sms=N, memory=GIB, "
+                     "l2=MIB and clock=MHZ";
     } else if (!digits || number < 1 || number > known->most) {
-      choice.wrong = std::string(piece) + " is no number from 1 to " + std::to_string(known->most);
+      choice.wrong =
+          std::string(piece) + " is not a number from 1 to " + std::to_string(known->most);
     } else {
       known->set(choice.gpu_model, number);
     }

@@ -48,12 +48,12 @@ constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own outp
 constexpr std::size_t kMaxSentenceLength = 2000;
 constexpr std::size_t kMaxModules = 16;
 constexpr const char* kReport =
-    "Run the command again; if it stays so, report it with what is printed here.";
+    "Run the command again. If it fails again, report it with this output.";
 
 std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int, 2>& numbers) {
   if (result != 0) {
     throw Error(ExitStatus::failed,
-                fmt::format("cannot talk to a child process: {}", describe_errno(errno)),
+                fmt::format("cannot communicate with a child process: {}", describe_errno(errno)),
                 "Close some files or programs and try again.");
   }
   return {Descriptor(numbers[0]), Descriptor(numbers[1])};
@@ -78,7 +78,7 @@ std::string last_lines(const std::string& text) {
   for (std::size_t i = lines.size() - std::min(lines.size(), kLines); i < lines.size(); ++i) {
     result += "\n    " + lines[i];
   }
-  return result.empty() ? result : "\nThe last that it printed:" + result;
+  return result.empty() ? result : "\nIts last output:" + result;
 }
 
 std::string string_in(const Json& message, const char* key) {
@@ -123,10 +123,9 @@ class Target {
     const std::string got = string_in(message, "message");
     if (got == "problem") throw problem(message);
     if (got != kind) {
-      throw Error(
-          ExitStatus::failed,
-          fmt::format("the traced Python sent '{}' where '{}' was due", shown(got, 40), kind),
-          kReport);
+      throw Error(ExitStatus::failed,
+                  fmt::format("the traced Python sent '{}' instead of '{}'", shown(got, 40), kind),
+                  kReport);
     }
     heard_ = true;
     return message;
@@ -230,25 +229,24 @@ class Target {
                 "Choose a Python built for x86-64 with --python or $OPTRACE_PYTHON."};
       }
       return {ExitStatus::usage,
-              fmt::format("{} (from {}) is no Python: it ended without answering ({})",
+              fmt::format("{} (from {}) is not a Python: it ended without answering ({})",
                           request_.python.string(), request_.python_reason, how),
-              "Choose a Python that has torch installed with --python or $OPTRACE_PYTHON." +
+              "Choose a Python that has torch with --python or $OPTRACE_PYTHON." +
                   last_lines(printed_)};
     }
     return {ExitStatus::failed, fmt::format("the traced Python died while {} ({})", doing, how),
-            "Try --probes int3, and whether the same call works without optrace." +
-                last_lines(printed_)};
+            "Try --probes int3, and try the same call without optrace." + last_lines(printed_)};
   }
 
   Error hangs(const std::string& doing) {
     drain_output();
-    return {ExitStatus::failed,
-            fmt::format("the traced Python gave no sign of life for {} s while {}",
-                        std::chrono::duration_cast<std::chrono::seconds>(request_.patience).count(),
-                        doing),
-            "Give it longer with --timeout SECONDS, or see whether the same call ends without "
-            "optrace." +
-                last_lines(printed_)};
+    return {
+        ExitStatus::failed,
+        fmt::format("the traced Python did not respond for {} s while {}",
+                    std::chrono::duration_cast<std::chrono::seconds>(request_.patience).count(),
+                    doing),
+        "Wait longer with --timeout SECONDS, or check that the same call ends without optrace." +
+            last_lines(printed_)};
   }
 
   static TargetProblem problem(const Json& message) {
@@ -274,7 +272,7 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
   if (version == python.end() || !version->is_array() || version->size() != 3 ||
       !std::all_of(version->begin(), version->end(),
                    [](const Json& part) { return part.is_number_unsigned(); })) {
-    throw Error(ExitStatus::failed, "the traced Python does not say its version", kReport);
+    throw Error(ExitStatus::failed, "the traced Python did not send its version", kReport);
   }
   const auto major = version->at(0).get<std::uint64_t>();
   const auto minor = version->at(1).get<std::uint64_t>();
@@ -283,14 +281,14 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
     throw Error(ExitStatus::usage,
                 fmt::format("{} (from {}) is {} {}.{}", path, request.python_reason, implementation,
                             major, minor),
-                "Choose a CPython from 3.9 on with --python or $OPTRACE_PYTHON.");
+                "Choose CPython 3.9 or later with --python or $OPTRACE_PYTHON.");
   }
   const auto torch = python.find("torch");
   if (torch == python.end() || !torch->is_string()) {
     throw Error(ExitStatus::usage,
                 fmt::format("no torch in {} (Python {}.{}, from {})", path, major, minor,
                             request.python_reason),
-                fmt::format("Choose a Python that has it with --python or $OPTRACE_PYTHON, or "
+                fmt::format("Choose a Python that has torch with --python or $OPTRACE_PYTHON, or "
                             "install it: {} -m pip install torch",
                             path));
   }
@@ -327,7 +325,7 @@ void TargetMessages::append(std::string_view bytes) {
   bytes_.append(bytes);
   if (!ready()) end_ = bytes_.find('\n', searched);
   if (!ready() && bytes_.size() - begin_ > kMaxLineLength) {
-    throw Error(ExitStatus::failed, "the traced Python sent a message without end", kReport);
+    throw Error(ExitStatus::failed, "the traced Python sent a message that is too long", kReport);
   }
 }
 
@@ -338,7 +336,7 @@ Json TargetMessages::take() {
   Json message = read_json(line);
   if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) {
     throw Error(ExitStatus::failed,
-                fmt::format("the traced Python sent what is no message: '{}'", shown(line, 60)),
+                fmt::format("the traced Python sent a malformed message: '{}'", shown(line, 60)),
                 kReport);
   }
   return message;
@@ -371,7 +369,7 @@ TensorShape parse_shape(const std::string& text) {
   constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
   auto [tensor, sizes] = tensor_and_value(text);
   if (text.find('=') != std::string::npos && !is_identifier(tensor)) {
-    throw refuse("names no tensor");
+    throw refuse("has no name of a tensor");
   }
   TensorShape shape{std::move(tensor), {}};
   if (sizes == "scalar") return shape;
@@ -382,17 +380,17 @@ TensorShape parse_shape(const std::string& text) {
     const char* const last = sizes.data() + end;
     const auto [rest, problem] = std::from_chars(sizes.data(), last, size);
     if (problem != std::errc() || rest != last || size < 0) {
-      throw refuse("is no shape");
+      throw refuse("is not a shape");
     }
     if (size > kMaxElements || (size > 0 && elements > kMaxElements / size)) {
-      throw refuse("has more elements than any memory");
+      throw refuse("has too many elements");
     }
     elements *= std::max<std::int64_t>(size, 1);
     shape.sizes.push_back(size);
     more = end < sizes.size();
     sizes.remove_prefix(more ? end + 1 : end);
   }
-  if (shape.sizes.size() > kMaxDimensions) throw refuse("has more dimensions than a tensor can");
+  if (shape.sizes.size() > kMaxDimensions) throw refuse("has too many dimensions");
   return shape;
 }
 
@@ -400,8 +398,8 @@ TensorType parse_dtype(const std::string& text) {
   auto [tensor, dtype] = tensor_and_value(text);
   if (dtype.starts_with("torch.")) dtype.remove_prefix(std::string_view("torch.").size());
   if ((text.find('=') != std::string::npos && !is_identifier(tensor)) || !is_identifier(dtype)) {
-    throw Error(ExitStatus::usage, fmt::format("--dtype: '{}' is no dtype", shown(text, 100)),
-                "Name one as PyTorch does, float16, for all floating-point tensors, or "
+    throw Error(ExitStatus::usage, fmt::format("--dtype: '{}' is not a dtype", shown(text, 100)),
+                "Give a dtype of PyTorch: float16 for all floating-point tensors, or "
                 "weight=float16 for the tensor weight.");
   }
   return {std::move(tensor), std::string(dtype)};
@@ -502,7 +500,8 @@ std::size_t OpTracer::prepare(const OpCall& call) {
   const auto number = ready.find("call");
   if (number == ready.end() || !number->is_number_unsigned()) {
     state_->alive = false;
-    throw Error(ExitStatus::failed, "the traced Python does not number its calls", kReport);
+    throw Error(ExitStatus::failed, "the traced Python did not send the number of its calls",
+                kReport);
   }
   return number->get<std::size_t>();
 }
@@ -533,7 +532,7 @@ Trace OpTracer::trace(std::size_t call) {
       !warning.empty())
     meta["warnings"].push_back(warning);
   meta["probes"] = {{"mode", state_->request.probes == ProbeMode::jump ? "jump" : "int3"}};
-  state_->progress("putting names to addresses");
+  state_->progress("looking up the names of addresses");
   Trace trace = read_recorded_trace(state_->session, recording, std::move(meta));
   std::error_code ignored;
   std::filesystem::remove(recording, ignored);

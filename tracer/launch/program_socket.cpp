@@ -23,11 +23,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kReport =
-    "Run the command again; if it stays so, report it with what is printed here.";
+    "Run the command again. If it fails again, report it with this output.";
 
 Error ended() {
   return {ExitStatus::failed, "a traced process closed the connection",
-          "See what it printed, and whether it works without optrace."};
+          "See its output, and check that it works without optrace."};
 }
 
 bool wait_for(int descriptor, short what, Clock::time_point end) {
@@ -83,8 +83,7 @@ nlohmann::json ProgramConnection::receive(const char* kind, std::chrono::millise
   std::optional<nlohmann::json> message;
   while (!(message = poll())) {
     if (wait_for(socket_.get(), POLLIN, end)) continue;
-    throw Error(ExitStatus::failed,
-                fmt::format("a traced process gave no sign of life where '{}' was due", kind),
+    throw Error(ExitStatus::failed, fmt::format("a traced process did not respond with '{}'", kind),
                 kReport);
   }
   const std::string got = text_in(*message, "message");
@@ -93,7 +92,7 @@ nlohmann::json ProgramConnection::receive(const char* kind, std::chrono::millise
   }
   if (got != kind) {
     throw Error(ExitStatus::failed,
-                fmt::format("a traced process sent '{}' where '{}' was due", got, kind), kReport);
+                fmt::format("a traced process sent '{}' instead of '{}'", got, kind), kReport);
   }
   return std::move(*message);
 }

@@ -44,7 +44,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr const char* kReport =
-    "Run the command again; if it stays so, report it with what is printed here.";
+    "Run the command again. If it fails again, report it with this output.";
 constexpr std::size_t kMaxProcesses = 4096;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
@@ -249,8 +249,7 @@ class ProcessFamily {
         add_tables(member.meta, connection.receive("tables", kAnswerLimit));
       } catch (const Error&) {
         // The process was killed at this moment: only the tables are missing.
-        member.meta["warnings"].push_back(
-            "What the dispatcher would do for other keys is not known.");
+        member.meta["warnings"].push_back("The dispatcher's choices for other keys are unknown.");
       }
       conclude(member);
     });

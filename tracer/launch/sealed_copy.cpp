@@ -53,7 +53,7 @@ Descriptor sealed_copy(const std::filesystem::path& path) {
   const std::optional<std::string> content = read_file(path);
   if (!content) {
     throw Error(ExitStatus::failed, fmt::format("{} can't be read", path.string()),
-                "Install optrace again.");
+                "Reinstall optrace.");
   }
   const XXH128_hash_t hash = XXH3_128bits(content->data(), content->size());
   Descriptor memory =
@@ -71,8 +71,8 @@ Descriptor sealed_region(std::uint64_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
     throw Error(ExitStatus::failed,
-                fmt::format("the limit on the size of files, {} bytes, leaves no room for the {} "
-                            "bytes that are shared with a traced process",
+                fmt::format("the limit on the size of files, {} bytes, is less than the {} bytes "
+                            "of memory shared with a traced process",
                             limit.rlim_cur, bytes),
                 "Raise it (ulimit -f unlimited), or share less (--target-memory, buffer_bytes).");
   }

@@ -54,7 +54,7 @@ std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& 
     libraries.push_back(folder / name);
     if (!store.has(libraries.back())) {
       throw Error(ExitStatus::usage,
-                  fmt::format("this torch is no release wheel: there is no {}",
+                  fmt::format("this torch is not a release wheel: there is no {}",
                               printable(libraries.back().string())),
                   "Install a release wheel (pip install torch), or choose another Python with "
                   "--python.");
@@ -98,8 +98,8 @@ Json checked_meta(Json meta) {
                       return found != meta.end() && found->type() == expected.second;
                     });
   if (!good) {
-    throw Error(ExitStatus::failed, "the traced Python does not describe itself as expected",
-                "Run the command again; if it stays so, report it with what is printed here.");
+    throw Error(ExitStatus::failed, "the traced Python sent an unexpected description of itself",
+                "Run the command again. If it fails again, report it with this output.");
   }
   return meta;
 }

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kReport =
-    "Run the command again; if it stays so, report it with what is printed here.";
+    "Run the command again. If it fails again, report it with this output.";
 constexpr std::size_t kMaxModules = 16;
 constexpr std::chrono::milliseconds kAnswerLimit = std::chrono::seconds(30);
 
@@ -26,7 +26,7 @@ Json object_in(Json& message, const char* key) {
   const auto found = message.find(key);
   if (found == message.end() || !found->is_object()) {
     throw Error(ExitStatus::failed,
-                fmt::format("a traced process does not say its '{}' as expected", key), kReport);
+                fmt::format("a traced process sent an unexpected value of '{}'", key), kReport);
   }
   return std::move(*found);
 }
@@ -45,7 +45,8 @@ TracingOrders::TracingOrders(ProbeSession& session, ProbeMode probes, const DryR
 void TracingOrders::plan(const Json& greeting) {
   const auto torch = greeting.find("torch");
   if (torch == greeting.end() || !torch->is_string()) {
-    throw Error(ExitStatus::failed, "a traced process does not say where its torch is", kReport);
+    throw Error(ExitStatus::failed, "a traced process did not send the location of its torch",
+                kReport);
   }
   const std::filesystem::path folder = torch->get<std::string>();
   const ModuleStore& store = session_.modules();

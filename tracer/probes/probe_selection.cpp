@@ -328,7 +328,7 @@ std::string stripped_warning(const ModuleSymbols& module) {
   return fmt::format(
       "{} is stripped: only functions that it exports have names. Static functions, wrappers such "
       "as wrapper_CPU_* and most kernels are missing from the tree. Install PyTorch's own wheel, "
-      "or build without stripping, to see them.",
+      "or build without stripping, to get them.",
       file);
 }
 

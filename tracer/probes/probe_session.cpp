@@ -174,8 +174,8 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
   }
   auto plan = ProbePlan::open(path);
   if (!plan) {
-    throw Error(ExitStatus::failed, fmt::format("the probe plan {} was spoiled", path.string()),
-                "Check the disk that it is on.");
+    throw Error(ExitStatus::failed, fmt::format("the probe plan {} was changed", path.string()),
+                "Check the disk that contains it.");
   }
   return remember(std::move(*plan), known);
 }
@@ -184,7 +184,7 @@ const ProbePlan& ProbeSession::State::plan_of(const PlacedProbes& recorded) cons
   const auto plan = plans.find(recorded.plan_path);
   if (plan == plans.end() || plan->second.probes().size() != recorded.count) {
     throw Error(ExitStatus::failed,
-                fmt::format("the recording names a probe plan that was not made for it: {}",
+                fmt::format("the recording refers to a probe plan that was not made for it: {}",
                             recorded.plan_path),
                 "Run the trace again.");
   }

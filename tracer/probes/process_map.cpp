@@ -45,7 +45,7 @@ const ModuleSymbols& ModuleStore::open_below_root(const std::filesystem::path& p
     throw Error(ExitStatus::usage,
                 fmt::format("cannot read {} in the process's root folder: {}", shown(path.string()),
                             describe_errno(errno)),
-                "Start the program again if the file was replaced.");
+                "Restart the program if the file was replaced.");
   }
   auto& module = modules_[fmt::format("{}:{}", status.st_dev, status.st_ino)];
   if (!module) {
@@ -74,10 +74,9 @@ const ModuleSymbols* ModuleStore::find(const LoadedModule& module) {
     if (symbols.build_id() == module.build_id) {
       known->second = &symbols;
     } else {
-      warnings_.push_back(
-          fmt::format("{} was replaced after the process had loaded it; its functions have no "
-                      "names. Trace again.",
-                      module.path));
+      warnings_.push_back(fmt::format(
+          "{} was replaced after the process loaded it; its functions have no names. Trace again.",
+          module.path));
     }
   } catch (const Error& error) {
     warnings_.push_back(fmt::format("{}; its functions have no names.", error.what()));
@@ -90,8 +89,8 @@ std::vector<std::string> ModuleStore::warnings() const {
   for (const auto& [key, module] : modules_) {
     if (!module || !module->was_cut()) continue;
     all.push_back(
-        fmt::format("{} was made smaller while optrace read it; its functions may have wrong names "
-                    "or none. Trace again.",
+        fmt::format("{} was truncated while optrace read it; its functions may have wrong names or "
+                    "none. Trace again.",
                     shown(module->path().string())));
   }
   return all;

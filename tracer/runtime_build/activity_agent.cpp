@@ -24,7 +24,7 @@ namespace optrace {
 namespace {
 
 constexpr std::string_view kLacks =
-    "What the devices did (kernels, their times) is missing from the trace.";
+    "Device activity (kernels, their times) is missing from the trace.";
 
 // All arguments but the paths of headers, sources and the result. No -march, because machines of
 // different kinds may share a cache.
@@ -52,12 +52,11 @@ class Builder {
     const BuildPlace place{build_cache("activity-agents"), name, torch_.parent_path(), compiler_};
     if (auto kept = kept_library(place))
       return {.library = std::move(*kept), .missing = {}, .folder = {}};
-    progress("building what follows the devices' work for this torch, once");
+    progress("compiling the recorder of device activity for this torch, once");
     BuiltLibrary built = build_library(place, library_build());
     if (built.path.empty()) {
       return without(
-          fmt::format("Building what records it with {} failed ({}). Another compiler can be "
-                      "named in $CXX.",
+          fmt::format("Compiling its recorder with {} failed ({}). $CXX selects another compiler.",
                       compiler_.string(), built.failure));
     }
     return {.library = std::move(built.path), .missing = {}, .folder = std::move(built.folder)};
@@ -81,7 +80,7 @@ class Builder {
       }
     }
     if (missing.empty()) return {};
-    return fmt::format("It takes the headers of CUPTI, and {}",
+    return fmt::format("Recording it needs the headers of CUPTI, and {}",
                        lacking_headers(missing, torch_, cuda));
   }
 

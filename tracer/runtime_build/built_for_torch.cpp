@@ -108,10 +108,9 @@ class RunningStep {
 
   std::optional<BuildFailure> failure() const {
     if (!status_)
-      return BuildFailure{number_,
-                          fmt::format("it did not end within {} minutes; what it reads may "
-                                      "have been made to keep it busy",
-                                      kPatience.count())};
+      return BuildFailure{
+          number_, fmt::format("it did not end within {} minutes; its input may be malicious",
+                               kPatience.count())};
     if (*status_ == 0) return std::nullopt;
     const std::string said = first_error(read_file(output_).value_or(""));
     return BuildFailure{number_, said.empty() ? describe_wait_status(*status_) : said};
@@ -128,7 +127,7 @@ class RunningStep {
 }  // namespace
 
 const std::string_view kNoCompiler =
-    "It takes a C++ compiler, once, and there is no g++, c++ or clang++ in PATH: install one "
+    "This needs a C++ compiler once, and there is no g++, c++ or clang++ in PATH: install one "
     "(Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++) and trace again.";
 
 void BuildKey::add(std::string_view part) {
@@ -214,9 +213,9 @@ std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder,
   if (!folder) return {};
   const std::string problem = why.empty() ? cache_problem() : why + ".";
   return fmt::format(
-      "What was built for this torch could not be kept and is built again in each run, which takes "
-      "ten seconds or more: {}",
-      problem.empty() ? "the disk of the cache takes no more. Free some space." : problem);
+      "The libraries compiled for this torch can't be cached and are compiled again in each run, "
+      "which takes ten seconds or more: {}",
+      problem.empty() ? "the cache can't be written. Free some space." : problem);
 }
 
 namespace {

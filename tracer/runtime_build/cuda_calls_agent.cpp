@@ -24,7 +24,8 @@ namespace optrace {
 namespace {
 
 constexpr std::string_view kLacks =
-    "What CUDA's libraries were asked for (sizes, types, engines) is missing from the trace.";
+    "The arguments of calls of CUDA's libraries (sizes, types, engines) are missing from the "
+    "trace.";
 
 // The libraries whose calls are recorded. CUPTI reports those of the driver and the runtime.
 constexpr std::array kFamilies = {"cublas", "cublaslt", "cudnn",    "cufft",
@@ -83,7 +84,7 @@ class Builder {
     const BuildPlace place{build_cache("cuda-calls"), name, torch_.parent_path(), compiler_};
     if (auto kept = kept_library(place))
       return {.library = std::move(*kept), .missing = {}, .folder = {}};
-    progress("building what records calls of CUDA's libraries for this torch, once");
+    progress("compiling the recorder of CUDA library calls for this torch, once");
     return build(place);
   }
 
@@ -107,7 +108,7 @@ class Builder {
       }
     }
     if (missing.empty()) return {};
-    return fmt::format("It takes the headers of CUDA's libraries, and {}",
+    return fmt::format("Recording them needs the headers of CUDA's libraries, and {}",
                        lacking_headers(missing, torch_, cuda));
   }
 
@@ -186,8 +187,7 @@ class Builder {
     const auto folder = std::make_shared<const PrivateFolder>();
     if (const auto failure = make(folder->path(), folder->path() / place.name)) {
       return without(
-          fmt::format("Building what records it with {} failed ({}). Another compiler can be "
-                      "named in $CXX.",
+          fmt::format("Compiling its recorder with {} failed ({}). $CXX selects another compiler.",
                       compiler_.string(), failure->said));
     }
     BuiltLibrary kept = keep_library(folder, place);

@@ -162,7 +162,8 @@ std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python,
   if (torch.empty()) return std::nullopt;
   DryRun dry_run{devices, find_or_build_device_emulation(torch, progress)};
   if (!dry_run.emulation.libraries.empty()) return dry_run;
-  throw Error(ExitStatus::usage, fmt::format("the torch of {} can't be run dry", python.string()),
+  throw Error(ExitStatus::usage,
+              fmt::format("the torch of {} can't be used for a dry run", python.string()),
               dry_run.emulation.missing);
 }
 
@@ -216,7 +217,7 @@ void describe_dry_run(const DryRun& dry_run, Trace& trace) {
   }
   for (const std::string& function : unknown)
     trace.meta["warnings"].push_back(
-        fmt::format("{} is not emulated and was made to fail.", function));
+        fmt::format("{} is not emulated; calls of it fail.", function));
 }
 
 }  // namespace optrace

@@ -115,12 +115,12 @@ class Builder {
   DeviceEmulation find_or_build(const std::function<void(std::string_view)>& progress) {
     const auto version = read_file(torch_ / "version.py");
     if (!version)
-      return without(fmt::format("{} is no torch: it has no version.py.", torch_.string()));
+      return without(fmt::format("{} is not a torch: it has no version.py.", torch_.string()));
     const auto cuda = value_in(*version, "cuda");
     if (!cuda) {
       return without(fmt::format(
-          "torch {} in {} is built without CUDA: install a release wheel with CUDA (on Linux, "
-          "`pip install torch` gives one).",
+          "torch {} in {} is built without CUDA: install a release wheel with CUDA (on Linux: `pip "
+          "install torch`).",
           value_in(*version, "__version__").value_or("of no version"), torch_.string()));
     }
     const auto compiler = find_compiler();
@@ -138,7 +138,7 @@ class Builder {
     }
     if (const std::string lacking = missing_headers(*cuda); !lacking.empty())
       return without(lacking);
-    progress(fmt::format("building the emulated CUDA device for CUDA {}, once", *cuda));
+    progress(fmt::format("compiling the emulated CUDA device for CUDA {}, once", *cuda));
     return build(cache, key);
   }
 
@@ -192,7 +192,7 @@ class Builder {
       }
     }
     if (!missing.empty()) {
-      return fmt::format("It is built against the headers of CUDA's libraries, and {}",
+      return fmt::format("Compiling it needs the headers of CUDA's libraries, and {}",
                          lacking_headers(missing, torch_, cuda));
     }
     const DeviceFamily& runtime = *device_family("cudart");
@@ -361,15 +361,14 @@ class Builder {
   DeviceEmulation build(const std::filesystem::path& cache, const std::string& key) const {
     const auto folder = std::make_shared<const PrivateFolder>();
     if (const auto failure = make(folder->path())) {
-      return without(
-          fmt::format("Building it with {} failed ({}). Another compiler can be named in $CXX.",
-                      compiler_.string(), failure->said));
+      return without(fmt::format("Compiling it with {} failed ({}). $CXX selects another compiler.",
+                                 compiler_.string(), failure->said));
     }
     const std::filesystem::path result = folder->path() / kEmulatedDevicesFolder;
     if (!cache.empty())
       if (auto kept = keep(result, cache, key)) return *std::move(kept);
     auto emulation = finished_in(result);
-    if (!emulation) return without("Its libraries vanished while they were being built.");
+    if (!emulation) return without("Its libraries disappeared while they were compiled.");
     emulation->folder = folder;
     return *emulation;
   }

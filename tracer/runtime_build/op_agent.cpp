@@ -64,10 +64,9 @@ class Builder {
     std::error_code error;
     if (!version || !abi ||
         !std::filesystem::exists(torch_ / "include" / "ATen" / "record_function.h", error)) {
-      return without(
-          fmt::format("{} has no C++ headers, or they are another version's: install "
-                      "torch as a release wheel.",
-                      torch_.string()));
+      return without(fmt::format(
+          "{} has no C++ headers, or those of another version: install a release wheel of torch.",
+          torch_.string()));
     }
     abi_ = *abi;
     const auto compiler = find_compiler();
@@ -77,7 +76,7 @@ class Builder {
     const BuildPlace place{build_cache("op-agents"), name, torch_.parent_path(), compiler_};
     if (auto kept = kept_library(place))
       return {.library = std::move(*kept), .missing = {}, .folder = {}, .not_kept = {}};
-    progress("building the op-record agent for this torch, once");
+    progress("compiling the op-record agent for this torch, once");
     return build(place);
   }
 
@@ -101,10 +100,9 @@ class Builder {
   OpAgent build(const BuildPlace& place) const {
     BuiltLibrary built = build_library(place, library_build());
     if (built.path.empty()) {
-      return without(
-          fmt::format("Building what records them with {} failed ({}). Another compiler "
-                      "can be named in $CXX.",
-                      compiler_.string(), built.failure));
+      return without(fmt::format(
+          "Compiling the op-record agent with {} failed ({}). $CXX selects another compiler.",
+          compiler_.string(), built.failure));
     }
     return {.library = std::move(built.path),
             .missing = {},

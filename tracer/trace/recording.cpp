@@ -13,7 +13,7 @@ using recording::SectionHeader;
 using recording::SectionKind;
 
 constexpr const char* kRecordAgain =
-    "Run the trace again; if it happens again, report it with the output of the target.";
+    "Run the trace again. If it fails again, report it with the output of the target.";
 
 [[noreturn]] void fail_with(const std::filesystem::path& path, const std::string& reason) {
   throw Error(ExitStatus::failed,
@@ -72,7 +72,7 @@ Recording::Recording(const std::filesystem::path& path) : file_(map_recording(pa
   Cursor cursor(file_.bytes());
   if (!cursor.take(header_) ||
       std::memcmp(header_.magic, recording::kMagic, sizeof header_.magic) != 0) {
-    fail("it is no recording");
+    fail("it is not a recording");
   }
   if (header_.version != recording::kVersion) fail("it is of another version of the agent");
   auto bytes = cursor.rest();
@@ -198,9 +198,8 @@ bool lacks_position(const recording::Event& raw) {
 }
 
 std::string positions_warning() {
-  return "Operators and other calls that Python makes by itself have no line: the frames of this "
-         "interpreter are not laid out as in the CPython versions that optrace knows (3.9 to "
-         "3.14).";
+  return "Operators and other implicit calls of Python have no line: this interpreter's frames "
+         "have a layout that differs from those of CPython 3.9 to 3.14.";
 }
 
 void note_missing_python(nlohmann::json& meta, std::uint32_t missing) {
@@ -210,8 +209,8 @@ void note_missing_python(nlohmann::json& meta, std::uint32_t missing) {
   note_shortfall(meta, "python_frames_off", all ? 1 : times);
   if (!all) {
     meta["warnings"].push_back(fmt::format(
-        "Python frames are missing at times: the profile function of {} was replaced in a way that "
-        "optrace cannot follow.",
+        "Some Python frames are missing: the profile function of {} was replaced in a way that "
+        "optrace cannot detect.",
         times == 1 ? std::string("a thread") : fmt::format("threads, {} times,", times)));
   }
 }

@@ -152,7 +152,7 @@ nlohmann::json read_meta(std::span<const std::byte> bytes, const std::filesystem
   }
   nlohmann::json meta = read_json(text);
   if (meta.is_object()) return meta;
-  refuse(path, "its section 'meta' is corrupt: it is no JSON object", kRecordAgain);
+  refuse(path, "its section 'meta' is corrupt: it is not a JSON object", kRecordAgain);
 }
 
 void read_modules(SectionReader reader, Trace& trace) {
@@ -541,7 +541,7 @@ class BodyWriter {
     decoded_bytes_ += decoded.size();
     if (decoded_bytes_ > kMaxDecodedBytes || ++section_count_ > kMaxSections) {
       throw Error(ExitStatus::failed,
-                  fmt::format("the trace is too large for {}: more than {} MiB of records",
+                  fmt::format("the trace is too large for {}: it has more than {} MiB of records",
                               path_.string(), kMaxDecodedBytes >> 20),
                   "Trace a shorter run.");
     }
@@ -600,15 +600,15 @@ Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
   const MappedFile file(path, MappedFile::Trust::none);  // The file may be rewritten meanwhile.
   std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
-    refuse(path, "it is not an optrace trace",
-           "Give a file that `optrace OP --trace FILE` has written.");
+    refuse(path, "it is not an optrace trace", "Give a file written by `optrace OP --trace FILE`.");
   }
   const auto header = take<FileHeader>(bytes, path);
   if (header.version != kVersion) {
     refuse(path,
-           fmt::format("it is of format version {}, this optrace reads version {}", header.version,
-                       kVersion),
-           "Read it with the optrace that wrote it, or record the trace again with this one.");
+           fmt::format("it has format version {}, and this optrace reads version {}",
+                       header.version, kVersion),
+           "Read it with the version of optrace that wrote it, or record the trace again with this "
+           "one.");
   }
   if (XXH3_64bits(bytes.data(), bytes.size()) != header.checksum) {
     refuse(path, "it is truncated or corrupt (its checksum differs)", kRecordAgain);

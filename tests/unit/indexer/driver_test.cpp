@@ -112,7 +112,7 @@ TEST_CASE("driver: a unit that fails twice is listed with the reason, the others
   CHECK(result.failed[2].name == "leave.cpp");
   CHECK(result.failed[2].reason.find("exit status 3") != std::string::npos);
   CHECK(result.failed[3].name == "refuse.cpp");
-  CHECK(result.failed[3].reason.find("gave up") != std::string::npos);
+  CHECK(result.failed[3].reason.find("failed on it") != std::string::npos);
 }
 
 TEST_CASE("driver: a unit that takes too much memory is tried again, by another worker") {
@@ -139,7 +139,7 @@ TEST_CASE("driver: a worker that never reads fails its units and does not end th
 TEST_CASE("driver: what a worker should not say is an error") {
   CHECK(what_driving_says("/no/such/worker").find("/no/such/worker") != std::string::npos);
   CHECK(what_driving_says(ScriptedWorker("echo hello").path()).find("hello") != std::string::npos);
-  CHECK(what_driving_says(ScriptedWorker("answer 99 done").path()).find("not given") !=
+  CHECK(what_driving_says(ScriptedWorker("answer 99 done").path()).find("not assigned") !=
         std::string::npos);
 }
 

@@ -565,7 +565,7 @@ TEST_CASE("extractor: a unit that takes more memory than it may is listed with t
   const std::vector<std::string> arguments = {"-x", "c++"};
   const Extracted unit(hungry, "", arguments, std::uint64_t{200} << 20);
   REQUIRE(unit.failed().size() == 1);
-  CHECK(unit.failed()[0].reason == "it takes more memory than a worker may have");
+  CHECK(unit.failed()[0].reason == "it needs more memory than a worker may use");
   CHECK(unit.functions().empty());
   // A small unit is extracted within the same limit.
   const Extracted small("void good() {}\n", "", arguments, std::uint64_t{200} << 20);

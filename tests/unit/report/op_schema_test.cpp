@@ -70,7 +70,7 @@ TEST_CASE("what a schema says of memory is put into words") {
   CHECK(words("add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)") ==
         Sentences{"In-place: changes self.", "Returns self itself."});
   CHECK(words("add.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") ==
-        Sentences{"Out variant: writes its result to out, resized where that is needed.",
+        Sentences{"Out variant: writes its result to out, which is resized if needed.",
                   "Returns out itself."});
   CHECK(words("t(Tensor(a) self) -> Tensor(a)") ==
         Sentences{"The result is a view of self: it shares its memory."});

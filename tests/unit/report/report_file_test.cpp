@@ -179,24 +179,24 @@ TEST_CASE("reports of other minor versions are read, of other major versions not
 TEST_CASE("what is no report is refused with the reason", "[report_file]") {
   using Catch::Contains;
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
-  CHECK(reason("") == "it is no JSON object");
-  CHECK(reason(deep) == "it is no JSON object");
-  CHECK(reason("[1]") == "it is no JSON object");
-  CHECK(reason(example().substr(0, 700)) == "it is no JSON object");
-  CHECK(reason(example() + "}") == "it is no JSON object");
-  CHECK(reason("{\"schema\": \"\xff\xfe\"}") == "it is no JSON object");
-  CHECK(reason("{}") == "it names no schema");
+  CHECK(reason("") == "it is not a JSON object");
+  CHECK(reason(deep) == "it is not a JSON object");
+  CHECK(reason("[1]") == "it is not a JSON object");
+  CHECK(reason(example().substr(0, 700)) == "it is not a JSON object");
+  CHECK(reason(example() + "}") == "it is not a JSON object");
+  CHECK(reason("{\"schema\": \"\xff\xfe\"}") == "it is not a JSON object");
+  CHECK(reason("{}") == "it has no schema");
   CHECK(reason(with("/schema", 1)) == "`schema` is not a text");
   CHECK(reason(with("/roots", json::object())) == "the list `roots` is missing");
-  CHECK(reason(with("/roots/0", 3)) == "a frame is no object");
-  CHECK(reason(with("/roots/0/layer", "nowhere")) == "a frame is of no layer that is known");
+  CHECK(reason(with("/roots/0", 3)) == "a frame is not an object");
+  CHECK(reason(with("/roots/0/layer", "nowhere")) == "a frame has an unknown layer");
   CHECK(reason(with("/roots/0/name", nullptr)) == "a frame lacks its layer or name");
   CHECK(reason(with("/roots/0/symbol", 3)) == "`symbol` is not a text");
   CHECK(reason(with("/roots/0/children", nullptr)) == "the list `children` is missing");
   for (const json& number : {json(-1), json(1.5), json(1e300), json("3"), json(true)})
-    CHECK(reason(with("/roots/0/calls", number)) == "`calls` is not a whole number that fits");
+    CHECK(reason(with("/roots/0/calls", number)) == "`calls` is not a whole number in range");
   CHECK(reason(with("/roots/0/source/line", 1ULL << 32U)) ==
-        "`line` is not a whole number that fits");
+        "`line` is not a whole number in range");
   CHECK(reason(with("/roots/0/detail", "x")) == "`detail` is not an object");
   CHECK(reason(with("/source/exact", "yes")) == "`exact` is not true or false");
   std::string nested = example();

@@ -225,7 +225,7 @@ TEST_CASE("what a kernel prepares is not what it is about") {
   const auto own_loop = paths.find("aten::whirl", "CPU");
   REQUIRE(own_loop.size() == 1);
   CHECK(names(own_loop[0]).back() == "_ZN2at6native9whirl_cpuEv");
-  CHECK(own_loop[0].stopped == "no library call, launch or stub is known below it");
+  CHECK(own_loop[0].stopped == "the index has no library call, launch or stub below it");
 
   const auto only_prepares = paths.find("aten::gather_up", "CPU");
   REQUIRE(only_prepares.size() == 1);
@@ -292,7 +292,7 @@ TEST_CASE("the text folds what only hands on, and marks lines of another version
   const std::string text = explain_text(roll, source, {});
   CHECK(text.find("Roll.cpp:~10") != std::string::npos);
   CHECK(text.find("ATen/ops/spin.h") == std::string::npos);
-  const std::size_t way = text.find("Way down on cpu");
+  const std::size_t way = text.find("Call path on cpu");
   CHECK(text.find("wrapper_spin", way) == std::string::npos);
   CHECK(text.find("called at :~13", way) != std::string::npos);
   source.exact = true;

@@ -66,7 +66,7 @@ TEST_CASE("the tree says what was traced, the frames, and what to try next", "[t
   CHECK_THAT(text, Contains("torch.nn.Conv2d(3, 16, 3)(input)"));
   CHECK_THAT(text, Contains("2.6.0+cu124 (git 1eba9b3a) on cpu, Python 3.11.7"));
   CHECK_THAT(text, Contains("input  4×3×56×56 float32"));
-  CHECK_THAT(text, Contains("exactly what was traced"));
+  CHECK_THAT(text, Contains("the commit that was traced"));
   CHECK_THAT(text, Contains("something is missing"));
   CHECK_THAT(text, Contains("Conv2d.forward"));
   CHECK_THAT(text, Contains("torch/nn/modules/conv.py:553"));
@@ -114,7 +114,7 @@ TEST_CASE("lines of another version are marked, Python's own are not", "[tree_ou
   CHECK_THAT(text, Contains("Operators_2.cpp:~10"));
   CHECK_THAT(text, Contains("torch/nn/modules/conv.py:553"));
   CHECK_THAT(text, Contains("called at :549"));  // A line of the Python file.
-  CHECK_THAT(text, Contains("not of the torch traced"));
+  CHECK_THAT(text, Contains("not the traced version"));
 }
 
 TEST_CASE("columns tell calls of one line apart, and are not shown elsewhere", "[tree_output]") {

@@ -367,8 +367,8 @@ TEST_CASE("a running Python's functions are found where it has them itself") {
 }
 
 TEST_CASE("what isn't a process that could be attached to is refused for what it is") {
-  CHECK_THAT(refusal(0), StartsWith("2: 0 is no process ID"));
-  CHECK_THAT(refusal(-5), StartsWith("2: -5 is no process ID"));
+  CHECK_THAT(refusal(0), StartsWith("2: 0 is not a process ID"));
+  CHECK_THAT(refusal(-5), StartsWith("2: -5 is not a process ID"));
   CHECK_THAT(refusal(0x7FFFFFFF), StartsWith("2: there is no process 2147483647"));
   CHECK_THAT(refusal(::getpid()), Contains("is optrace itself"));
 
@@ -402,7 +402,7 @@ TEST_CASE("what isn't a process that could be attached to is refused for what it
       const ProcessStatus status = RunningProcess(process).status();
       if (status.has_memory || status.ended()) continue;
       found = true;
-      CHECK_THAT(refusal(process), StartsWith("2: ") && Contains("is a thread of the kernel"));
+      CHECK_THAT(refusal(process), StartsWith("2: ") && Contains("is a kernel thread"));
     }
     if (!found) WARN("cannot run here: no thread of the kernel is to be seen (a container)");
   }
@@ -423,7 +423,7 @@ TEST_CASE("what isn't a process that could be attached to is refused for what it
     REQUIRE(::waitpid(child.id(), nullptr, 0) == child.id());
     REQUIRE(::ptrace(PTRACE_DETACH, child.id(), nullptr, nullptr) == 0);
     CHECK_THAT(found, StartsWith("3: ") &&
-                          Contains(fmt::format("is traced already, by process {} (", ::getpid())));
+                          Contains(fmt::format("is already traced by process {} (", ::getpid())));
     CHECK(found == afterwards);
   }
 }
@@ -437,7 +437,7 @@ TEST_CASE("programs that aren't CPython are named") {
     const auto program = executable_copy(folder.path() / name, sleep);
     return refusal(sleep_with({}, program.string()).id());
   };
-  CHECK_THAT(named("python3.11"), Contains("is a static Python that exports no C API"));
+  CHECK_THAT(named("python3.11"), Contains("is a static Python that does not export the C API"));
   CHECK_THAT(named("pypy3"), Contains("is PyPy, not CPython"));
   CHECK_THAT(named("qemu-aarch64"), Contains("another processor, run by qemu-aarch64"));
 
@@ -551,11 +551,11 @@ TEST_CASE("torch is asked for, and its version read whatever is in the file's pl
   CHECK(says("x = 1\n__version__: str = \"3.0.1\"") == "nothing against it");
   CHECK_THAT(says("__version__ = '2.5.1'\n"), Contains("has loaded torch 2.5.1"));
   CHECK_THAT(says("__version__ = '1.13.1'\n"), Contains("has loaded torch 1.13.1"));
-  CHECK_THAT(says("__version__ = 'two'\n"), Contains("says \"two\""));
-  CHECK_THAT(says("__version__ = '2'\n"), Contains("says \"2\""));
+  CHECK_THAT(says("__version__ = 'two'\n"), Contains("contains \"two\""));
+  CHECK_THAT(says("__version__ = '2'\n"), Contains("contains \"2\""));
   CHECK_THAT(says("__version__ = '2.99999999999999999999'"), Contains("can't be read"));
   CHECK_THAT(says("__version__ = '\x1b[2J\n"), Contains("\\x1b[2J") && !Contains("\x1b"));
-  CHECK_THAT(says("__version__ = get()\n"), Contains("says \"\""));
+  CHECK_THAT(says("__version__ = get()\n"), Contains("contains \"\""));
   CHECK_THAT(says(std::string("\0\xff", 2)), Contains("can't be read"));
   CHECK_THAT(says(""), Contains("can't be read"));
 
@@ -588,7 +588,8 @@ TEST_CASE("torch is asked for, and its version read whatever is in the file's pl
     CHECK((found == "nothing against it" || found.starts_with("2: ")));
   }
   std::filesystem::remove(torch);
-  CHECK_THAT(refusal(child.id()), Contains("the torch that") && Contains("removed or replaced"));
+  CHECK_THAT(refusal(child.id()),
+             Contains("the torch loaded by") && Contains("removed or replaced"));
 }
 
 TEST_CASE("files of a process in another mount namespace are read there") {
@@ -630,8 +631,9 @@ TEST_CASE("who may not trace is told why") {
   SECTION("another user's") {
     const ChildProcess child = sleep_with({});
     CHECK_THAT(asked_by(as_nobody, [&] { return refusal(child.id()); }),
-               StartsWith("3: ") && Contains("is another user's: it runs as root (user ID 0)") &&
-                   Contains("and we are nobody (user ID 65534)") && Contains("sudo"));
+               StartsWith("3: ") &&
+                   Contains("belongs to another user: it runs as root (user ID 0)") &&
+                   Contains("and optrace runs as nobody (user ID 65534)") && Contains("sudo"));
   }
   SECTION("our user's is not refused") {
     const Forked target(nobody);
@@ -646,7 +648,7 @@ TEST_CASE("who may not trace is told why") {
       }
     });
     CHECK_THAT(asked_by(as_nobody, [&] { return refusal(target.id()); }),
-               StartsWith("3: ") && Contains("runs set-user-ID: for user root"));
+               StartsWith("3: ") && Contains("runs set-user-ID as user root"));
   }
   SECTION("other groups") {
     const Forked target([] {
@@ -665,7 +667,7 @@ TEST_CASE("who may not trace is told why") {
   SECTION("more capabilities than ours") {
     const ChildProcess child = sleep_with({});
     CHECK_THAT(asked_by(drop_capabilities, [&] { return refusal(child.id()); }),
-               StartsWith("3: ") && Contains("has capabilities that optrace has not"));
+               StartsWith("3: ") && Contains("has capabilities that optrace lacks"));
   }
   SECTION("another user namespace") {
     const ChildProcess child = sleep_with({});
@@ -674,7 +676,7 @@ TEST_CASE("who may not trace is told why") {
     if (found.empty()) {
       WARN("cannot run here: making a user namespace is not allowed");
     } else {
-      CHECK_THAT(found, StartsWith("3: ") && Contains("lives in another user namespace"));
+      CHECK_THAT(found, StartsWith("3: ") && Contains("is in another user namespace"));
     }
   }
   SECTION("a process that has ended meanwhile") {
@@ -688,7 +690,7 @@ TEST_CASE("who may not trace is told why") {
 TEST_CASE("a seccomp filter of ours that forbids ptrace is found") {
   const ChildProcess child = sleep_with({});
   CHECK_THAT(asked_by(forbid_ptrace, [&] { return text_of(why_not_allowed(child.id(), EPERM)); }),
-             StartsWith("3: ") && Contains("under a seccomp filter that refuses ptrace"));
+             StartsWith("3: ") && Contains("under a seccomp filter that forbids ptrace"));
 }
 
 TEST_CASE("each reason for a refusal is told from the others") {
@@ -696,7 +698,7 @@ TEST_CASE("each reason for a refusal is told from the others") {
   const auto says = [&rights](int error = EPERM) {
     return text_of(explain_refusal(rights, error));
   };
-  CHECK_THAT(says(), Contains("process 200 (python) may not be traced by us: we have not got "
+  CHECK_THAT(says(), Contains("optrace may not trace process 200 (python), because it lacks "
                               "CAP_SYS_PTRACE"));
   rights.yama = 0;
   CHECK_THAT(says(), !Contains("Yama"));
@@ -709,25 +711,26 @@ TEST_CASE("each reason for a refusal is told from the others") {
   rights.ours.effective = std::uint64_t{1} << CAP_SYS_PTRACE;
   CHECK_THAT(says(), Contains("ptrace_scope is 3"));
   rights.yama = 1;  // The capability overrides it.
-  CHECK_THAT(says(), Contains("though we have CAP_SYS_PTRACE") && !Contains("Yama"));
+  CHECK_THAT(says(), Contains("although it has CAP_SYS_PTRACE") && !Contains("Yama"));
   rights.target.seccomp = 2;
-  CHECK_THAT(says(), Contains("The target runs under a seccomp filter of its own"));
+  CHECK_THAT(says(), Contains("The target has a seccomp filter of its own"));
   rights.security_label = "docker-default (enforce)";
   CHECK_THAT(says(), Contains("docker-default (enforce)") && Contains("apparmor=unconfined"));
   rights.same_user_namespace = false;
-  CHECK_THAT(says(), Contains("another user namespace, where our CAP_SYS_PTRACE doesn't count"));
+  CHECK_THAT(says(),
+             Contains("another user namespace, where the CAP_SYS_PTRACE of optrace has no effect"));
 
   rights = good_rights();
   rights.in_container = true;
   CHECK_THAT(says(),
-             Contains("container that has not got the right") && Contains("--cap-add=SYS_PTRACE"));
+             Contains("container without CAP_SYS_PTRACE") && Contains("--cap-add=SYS_PTRACE"));
   rights.yama = 1;
   CHECK_THAT(says(), Contains("Yama") && Contains("--cap-add=SYS_PTRACE"));
   rights.target.users = {0, 0, 0, 0};
   rights.target_user_name = "root";
-  CHECK_THAT(says(), Contains("another user's") && Contains("--cap-add=SYS_PTRACE"));
+  CHECK_THAT(says(), Contains("belongs to another user") && Contains("--cap-add=SYS_PTRACE"));
   rights.target.tracer = 300;
   rights.tracer_command = "gdb\x1b";
   CHECK_THAT(says(), Contains("by process 300 (gdb\\x1b)"));
-  CHECK_THAT(says(ESRCH), Contains("has ended meanwhile"));
+  CHECK_THAT(says(ESRCH), Contains("has ended in the meantime"));
 }

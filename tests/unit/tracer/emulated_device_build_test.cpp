@@ -137,7 +137,7 @@ TEST_CASE("a failing build says where it failed and leaves nothing in the cache"
   CHECK_THAT(packages.missing(), Catch::Contains("error: no such thing") &&
                                      Catch::Contains(compiler.string()) && Catch::Contains("$CXX"));
   CHECK(packages.progress() ==
-        std::vector<std::string>{"building the emulated CUDA device for CUDA 12.4, once"});
+        std::vector<std::string>{"compiling the emulated CUDA device for CUDA 12.4, once"});
   CHECK(
       std::filesystem::is_empty(packages.packages().parent_path() / "cache" / "emulated-devices"));
 }

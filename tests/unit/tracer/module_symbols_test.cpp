@@ -222,7 +222,7 @@ TEST_CASE("what is no library of this processor is refused with a reason") {
   CHECK_THAT(refusal(path), Contains("another processor: AArch64"));
 
   write_bytes(path, "#!/bin/sh\n");
-  CHECK_THAT(refusal(path), Contains("no ELF file"));
+  CHECK_THAT(refusal(path), Contains("not an ELF file"));
   write_bytes(path, whole.substr(0, whole.size() / 2));
   CHECK_THAT(refusal(path), Contains("truncated"));
   CHECK_THAT(refusal(folder.path() / "absent.so"), Contains("No such file"));

@@ -179,7 +179,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "line $i"; done; kill -SEGV $$)");
 TEST_CASE("a target that hangs is given up") {
   const Error error = FakePython("echo stuck; sleep 1000").error();
   CHECK(error.status() == ExitStatus::failed);
-  CHECK(has(error.what(), "no sign of life"));
+  CHECK(has(error.what(), "did not respond"));
   CHECK(has(error.remedy(), "stuck"));
 }
 

@@ -223,7 +223,8 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
 
   // The call's line came from the interpreter, so positions can't be read in this Python.
   REQUIRE(trace.meta["warnings"].size() == 1);
-  CHECK(trace.meta["warnings"][0].get<std::string>().starts_with("Operators and other calls"));
+  CHECK(trace.meta["warnings"][0].get<std::string>().starts_with(
+      "Operators and other implicit calls"));
 
   REQUIRE(thread.events.size() == 8);
   CHECK(thread.events[0].kind == EventKind::python_call);

@@ -84,7 +84,7 @@ void unimplemented(const char* function) {
   Call call(function, "unimplemented");
   call.record();
   if (!first_of(function)) return;
-  std::fprintf(stderr, "optrace: the emulated CUDA device does not know %s: the call fails\n",
+  std::fprintf(stderr, "optrace: the emulated CUDA device does not implement %s: the call fails\n",
                function);
 }
 

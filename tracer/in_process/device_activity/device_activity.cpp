@@ -209,7 +209,7 @@ void tell() {
 }
 
 void miss(const std::string& why) {
-  state().missing = "What the devices did (kernels, their times) is missing: " + why;
+  state().missing = "Device activity (kernels, their times) is missing: " + why;
   state().told_in = 0;
   tell();
 }
@@ -218,8 +218,8 @@ void miss_for(const char* function, CUptiResult result) {
   switch (result) {
     case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
       miss(
-          "CUPTI is in use (by torch.profiler, Nsight Systems, Nsight Compute, cuda-gdb or the "
-          "like), and it serves one at a time. Trace without that one.");
+          "CUPTI is in use (by torch.profiler, Nsight Systems, Nsight Compute, cuda-gdb or a "
+          "similar tool), and it serves one tool at a time. Trace without that tool.");
       return;
     case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
@@ -227,8 +227,8 @@ void miss_for(const char* function, CUptiResult result) {
            std::string(result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
                            ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
                            : "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES") +
-           "). Have it loaded with the option NVreg_RestrictProfilingToAdminUsers=0, or trace as "
-           "root; of a virtual GPU, have its host allow it.");
+           "). Load it with the option NVreg_RestrictProfilingToAdminUsers=0, or trace as root; "
+           "for a virtual GPU, its host must allow it.");
       return;
     case CUPTI_ERROR_NOT_INITIALIZED:
       miss(
@@ -239,9 +239,9 @@ void miss_for(const char* function, CUptiResult result) {
     default: {
       const char* name = nullptr;
       if (state().cupti.result_string(result, &name) != CUPTI_SUCCESS || name == nullptr)
-        name = "an error that it has no name for";
+        name = "an error without a name";
       miss(std::string(function) + " failed (" + name + "), number " + std::to_string(result) +
-           ". CUPTI's documentation says what that means.");
+           ". See CUPTI's documentation.");
     }
   }
 }
@@ -254,7 +254,7 @@ bool find_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_LAZY);
   if (library == nullptr || !find(library, "cuDriverGetVersion", driver.version) ||
       driver.version(&version) != CUDA_SUCCESS) {
-    const char* const why = library == nullptr ? dlerror() : "it does not say its version";
+    const char* const why = library == nullptr ? dlerror() : "its version is unknown";
     miss("there is no NVIDIA driver (libcuda.so.1: " +
          std::string(why == nullptr ? "no reason is given" : why) + "). Install one.");
     return false;
@@ -281,7 +281,7 @@ bool find_cupti() {
   if (library == nullptr) {
     const char* const why = dlerror();
     miss(name + " can't be loaded (" + (why == nullptr ? "no reason is given" : why) +
-         "). Install what torch depends on: pip install nvidia-cuda-cupti" +
+         "). Install the package that torch depends on: pip install nvidia-cuda-cupti" +
          (CUDA_VERSION < 13000 ? "-cu" + std::to_string(CUDA_VERSION / 1000) : std::string()));
     return false;
   }
@@ -300,8 +300,8 @@ bool find_cupti() {
       !find(library, "cuptiGetStreamIdEx", cupti.stream_id) ||
       !find(library, "cuptiGetResultString", cupti.result_string)) {
     const char* const why = dlerror();
-    miss(name + " is not what it should be (" + (why == nullptr ? "" : why) +
-         "). Install again what torch depends on.");
+    miss(name + " can't be used (" + (why == nullptr ? "" : why) +
+         "). Reinstall the packages that torch depends on.");
     return false;
   }
   all.cupti_found = true;
@@ -567,8 +567,8 @@ void give_way() {
   all.gave_way = true;
   try {
     miss(
-        "from the moment on when the program itself began to use CUPTI, as torch.profiler does: it "
-        "serves one at a time. Trace without that, or profile without tracing.");
+        "from the moment when the program itself began to use CUPTI, as torch.profiler does: CUPTI "
+        "serves one tool at a time. Trace without profiling, or profile without tracing.");
   } catch (...) {  // Out of memory for the message.
   }
 }
@@ -704,7 +704,7 @@ int end() {
     wait_for_devices();
     turn_off();
     if (all.dropped != 0)
-      miss(std::to_string(all.dropped) + " activities found no room in CUPTI's buffers.");
+      miss(std::to_string(all.dropped) + " activities did not fit into CUPTI's buffers.");
   }
   tell();
   return 0;

@@ -7,17 +7,18 @@ from .device_activity import DeviceActivity
 from .op_records import load_op_records
 from .problem import FAILED, Problem, first_line
 
-_AGAIN = "Run the command again; if it stays so, report it with this line."
+_AGAIN = "Run the command again. If it fails again, report it with this line."
 _REASONS = {
     errno.EBADMSG: ("its probe plan is damaged", _AGAIN),
-    errno.EPROTONOSUPPORT: ("its probe plan is of another version of optrace",
-                            "Install optrace again: its command and its agent must go together."),
-    errno.ENXIO: ("a library that probes were planned for is not loaded",
-                  "Check that this Python imports the torch that lies in its own site-packages."),
-    errno.EACCES: ("this system does not let a program change its own code",
+    errno.EPROTONOSUPPORT: ("its probe plan was made by another version of optrace",
+                            "Reinstall optrace: its command and its agent must have the same "
+                            "version."),
+    errno.ENXIO: ("a library with planned probes is not loaded",
+                  "Check that this Python imports the torch in its own site-packages."),
+    errno.EACCES: ("this system forbids programs to change their own code",
                    "Allow it for this Python (with SELinux: the boolean selinuxuser_execmod)."),
     errno.EPERM: ("a thread of this process blocks SIGTRAP, which int3 probes need",
-                  "Trace with jumps, or have that thread let the signal through."),
+                  "Trace with --probes jump, or unblock the signal in that thread."),
     errno.ENOMEM: ("there is not enough memory", "Close some programs and try again."),
 }
 
@@ -101,7 +102,7 @@ class Agent:
             self._library = load(path, ctypes.PyDLL if keeps_gil else ctypes.CDLL)
         except OSError as error:
             raise Problem(FAILED, "the agent can't be loaded: %s" % error,
-                          "Build or install optrace again.") from error
+                          "Rebuild or reinstall optrace.") from error
         self.use_jumps = use_jumps
         self._hear_of_the_device()
         self.start = self._library.optrace_agent_start
@@ -122,8 +123,8 @@ class Agent:
         """Claims this process for one trace until leave(). Forked children close `descriptor`."""
         result = self._library.optrace_agent_enter(descriptor)
         if result == -errno.EBUSY:
-            raise Problem(FAILED, "the process is being traced already",
-                          "Wait until that trace has ended, or end it.")
+            raise Problem(FAILED, "the process is already being traced",
+                          "Wait for the end of that trace, or end it.")
         self.check("tracing the process", result)
 
     def leave(self):
@@ -139,7 +140,7 @@ class Agent:
             ctypes.cast(self.start, ctypes.c_void_p), ctypes.c_uint64(int(patience * 1000)))
         if result == -errno.ETIMEDOUT:
             raise Problem(FAILED, "the main thread of the process ran no Python code for %g seconds"
-                          % patience, "Attach when it does, or give it more time with --timeout.")
+                          % patience, "Attach when it runs, or wait longer with --timeout.")
         self.check("recording", result)
         return result == 1
 
@@ -147,7 +148,7 @@ class Agent:
         """Makes an emulated CUDA device, if there is one, report the calls that it gets."""
         use = getattr(ctypes.PyDLL(None), "optrace_device_use", None)
         if use is not None:
-            self.check("telling the emulated device who records",
+            self.check("connecting the emulated device to the recorder",
                        use(ctypes.byref(self._device_functions())))
 
     def _device_functions(self):
@@ -169,7 +170,7 @@ class Agent:
         try:
             self.start, self.stop = load_op_records(self._library, path)
         except OSError as error:
-            return ["Op records are missing: the library that makes them can't be loaded (%s)."
+            return ["Op records are missing: the library that records them can't be loaded (%s)."
                     % first_line(error)]
         return []
 
@@ -187,8 +188,8 @@ class Agent:
             else:
                 activity.begin_with_cuda(torch)
         except (OSError, AttributeError) as error:
-            return ["What the devices did is missing: the library that records it can't be used "
-                    "(%s)." % first_line(error)]
+            return ["Device activity is missing: the library that records it can't be used (%s)."
+                    % first_line(error)]
         return []
 
     def record_cuda_calls(self, path):
@@ -204,8 +205,8 @@ class Agent:
             if result < 0:
                 raise OSError(-result, os.strerror(-result))
         except (OSError, AttributeError) as error:
-            return ["What CUDA's libraries were asked for is missing: the library that records it "
-                    "can't be used (%s)." % first_line(error)]
+            return ["The arguments of calls of CUDA's libraries are missing: the library that "
+                    "records them can't be used (%s)." % first_line(error)]
         return []
 
     def python(self, on):

@@ -37,7 +37,7 @@ class _Tracing:
         spec = getattr(self._torch, "__spec__", None)
         if spec is None or getattr(spec, "_initializing", False):
             raise Problem(FAILED, "the process has not finished importing torch",
-                          "Attach to it again once it has.")
+                          "Attach to it again after the import.")
         connection = self._connection
         connection.send("program", arguments=list(getattr(sys, "orig_argv", sys.argv)))
         connection.send("imported", meta=of_torch(self._torch))

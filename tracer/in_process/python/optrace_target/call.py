@@ -84,8 +84,8 @@ class Backward:
                 candidates += [(call.process, *candidate)
                                for candidate in self._candidates(processed)]
         if not candidates:
-            raise Problem(USAGE, "%s has no result that can be run backward" % call.text,
-                          "Leave out --backward for this op.")
+            raise Problem(USAGE, "%s has no result with a backward pass" % call.text,
+                          "Omit --backward for this op.")
         failure = None
         for self.process, self.selection, self.real, self.reduction in candidates:
             run = call.prepare(True)
@@ -98,7 +98,7 @@ class Backward:
         else:
             self.process, self.selection, self.real, self.reduction = candidates[0]
             raise Problem(FAILED, "%s%s failed (%s)" % (call.text, self.text, first_line(failure)),
-                          "Leave out --backward for this op.") from failure
+                          "Omit --backward for this op.") from failure
 
     def run(self, result):
         """Does the same as the recording (session.py), which must not add a frame of its own."""

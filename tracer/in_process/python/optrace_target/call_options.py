@@ -27,7 +27,7 @@ class CallOptions:
         if not isinstance(dtype, self._torch.dtype):
             raise Problem(USAGE, "--dtype: torch %s has no dtype '%s'"
                           % (self._torch.__version__, text),
-                          "Name one as PyTorch does: float16, bfloat16, float64, complex64, int64.")
+                          "Give a dtype of PyTorch: float16, bfloat16, float64, complex64, int64.")
         return dtype
 
     def adapt(self, sample, values):
@@ -42,7 +42,7 @@ class CallOptions:
                 what = ("%s: the call has no tensor" % option if name is None else
                         "%s: the call has no tensor named '%s'" % (option, name))
                 raise Problem(USAGE, what, "Its tensors are: %s." % ", ".join(names) if names else
-                              "Leave the option out for this op.")
+                              "Omit the option for this op.")
         for name, shape in self.shapes:
             sample.reshape(names[0] if name is None else name, shape)
         for name, dtype in self.dtypes:
@@ -65,18 +65,18 @@ class CallOptions:
 
 def evaluated(torch, what, text):
     """Evaluates the arguments `text` of a call as Python does. Returns (positional, keywords)."""
-    remedy = "Write it as between a call's brackets: 'torch.randn(2, 3), dim=1'."
+    remedy = "Write the arguments as in the brackets of a call: 'torch.randn(2, 3), dim=1'."
     # With the newline, a comment does not hide the bracket.
     source = "%s(%s\n)" % (_CALLED, text)
     try:
         tree = ast.parse(source, mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise Problem(USAGE, "%s: '%s' is no list of arguments (%s)"
+        raise Problem(USAGE, "%s: '%s' is not a list of arguments (%s)"
                       % (what, text, first_line(error)), remedy) from error
     call = tree.body
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
             and call.func.id == _CALLED):
-        raise Problem(USAGE, "%s: '%s' is no list of arguments" % (what, text), remedy)
+        raise Problem(USAGE, "%s: '%s' is not a list of arguments" % (what, text), remedy)
     names = {_CALLED: lambda *positional, **keywords: (list(positional), keywords),
              "torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": __import__("math")}
     torch.manual_seed(0)
@@ -84,4 +84,5 @@ def evaluated(torch, what, text):
         return eval(compile(tree, "<%s>" % what, "eval"), names)
     except Exception as error:  # The expression is the user's own code.
         raise Problem(USAGE, "%s: '%s' failed (%s)" % (what, text, first_line(error)),
-                      "torch, nn, F (torch.nn.functional) and math can be used in it.") from error
+                      "The expression can use torch, nn, F (torch.nn.functional) and math."
+                      ) from error

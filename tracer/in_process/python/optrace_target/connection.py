@@ -73,8 +73,8 @@ class Connection:
         if len(descriptors) != 1 + len(message.get("files", ())):
             for descriptor in descriptors:
                 os.close(descriptor)
-            raise Problem(FAILED, "the process can't take the files that the command hands over",
-                          "Let it have more files open (ulimit -n).")
+            raise Problem(FAILED, "the process can't receive the files sent by the command",
+                          "Raise its limit on open files (ulimit -n).")
         return message, descriptors
 
     def _receive_with_descriptors(self):
@@ -88,7 +88,7 @@ class Connection:
                     descriptors.frombytes(
                         numbers[:len(numbers) - len(numbers) % descriptors.itemsize])
             if not data:
-                raise OSError("the command is gone")
+                raise OSError("the command has ended")
             self._received += data
         line, self._received = self._received.split(b"\n", 1)
         return json.loads(line), list(descriptors)

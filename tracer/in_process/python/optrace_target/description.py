@@ -31,10 +31,10 @@ def shortfalls(counters, hooked):
         warnings.append("%d functions could not be probed: no memory is free within 2 GB of "
                         "their library. Frames may be missing." % counters.no_room)
     if counters.bytes_differ:
-        warnings.append("%d functions could not be probed: their code in memory is not what the "
-                        "library's file holds. Frames may be missing." % counters.bytes_differ)
+        warnings.append("%d functions could not be probed: their code in memory differs from the "
+                        "library's file. Frames may be missing." % counters.bytes_differ)
     if counters.lost:
-        warnings.append("%d events found no room in the buffers and are lost. Frames are missing."
+        warnings.append("%d events did not fit into the buffers and were lost. Frames are missing."
                         % counters.lost)
     if not hooked:
         warnings.append("Python frames are missing: this Python's profile hook could not be used.")

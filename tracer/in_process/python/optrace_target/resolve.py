@@ -42,9 +42,9 @@ class Resolver:
             name, _, constructor = spelling[:-1].partition("(")
             constructor = evaluated(self._torch, spelling, constructor)
         if constructor is not None and not self._has_constructor(name):
-            raise Problem(USAGE, "'%s' has brackets, and only modules and optimizers are made "
-                          "before they are called" % spelling,
-                          "Give the call's arguments with --input 'torch.randn(2, 3), 1'.")
+            raise Problem(USAGE, "'%s' has brackets, but only modules and optimizers are "
+                                 "constructed before the call" % spelling,
+                          "Give the arguments of the call with --input 'torch.randn(2, 3), 1'.")
         try:
             return self._resolve(spelling, name, constructor)
         except NotKnown:
@@ -369,8 +369,8 @@ class Resolver:
             raise self._unknown(spelling)
         if self._options.expression is not None:
             raise Problem(USAGE, "--input: an optimizer's step takes no arguments",
-                          "Give its settings with its name: '%s%s(lr=0.1)', and its parameter's "
-                          "shape with --shape." % (_OPTIMIZER, name))
+                          "Give its settings after its name, '%s%s(lr=0.1)', and the shape of its "
+                          "parameter with --shape." % (_OPTIMIZER, name))
         positional, settings = constructor or ([], {"lr": 0.01})
         text = "optim.%s(%s)" % (name, ", ".join(
             ["[p]", *filter(None, [samples.arguments_text(positional, settings)])]))
@@ -442,7 +442,7 @@ class Resolver:
                 call.note = ("The sample table has no call for %s: its arguments are a sample of "
                              "PyTorch's own OpInfo database." % spelling)
             elif sample_from in ("schema", "signature"):
-                call.note = ("The sample table has no call for %s: its arguments were made up."
+                call.note = ("The sample table has no call for %s: its arguments were generated."
                              % spelling)
                 if self._opinfo.missing is not None:
                     call.note += (" PyTorch's OpInfo database can't be imported (%s)."
@@ -457,31 +457,31 @@ class Resolver:
         if sample_from == "input":
             remedy = "Change --input: %s" % self._options.expression
         elif self._options.adapts:
-            remedy = ("Give every tensor a --shape and --dtype that fit each other, NAME=2x3 for "
-                      "the tensor NAME, or all arguments with --input.")
+            remedy = ("Give matching values of --shape and --dtype for all tensors (NAME=2x3 for "
+                      "the tensor NAME), or all arguments with --input.")
         elif spelling.endswith(")"):
-            remedy = "Change what is in the brackets, or give --input that goes with it."
+            remedy = "Change the values in the brackets, or give a matching --input."
         if remedy is not None:
-            raise Problem(USAGE, "'%s' refuses these arguments (%s)"
+            raise Problem(USAGE, "'%s' rejects these arguments (%s)"
                           % (spelling, first_line(error)), remedy)
         if sample_from != "table":
-            raise self._no_sample(spelling, ", and made-up arguments were refused (%s)"
+            raise self._no_sample(spelling, ", and generated arguments were rejected (%s)"
                                   % first_line(error))
         raise Problem(FAILED, "the sample call of '%s' failed on %s (%s)"
                       % (spelling, self._device, first_line(error)),
-                      "Check that this torch works; if it does, this op needs another sample.")
+                      "Check that this torch works. If it does, the op needs another sample.")
 
     def _no_sample(self, spelling, why=""):
-        return NotKnown(USAGE, "no sample call is known for '%s'%s" % (spelling, why),
+        return NotKnown(USAGE, "there is no sample call for '%s'%s" % (spelling, why),
                         "Give its arguments with --input '...', as in the brackets of a call, or "
-                        "add one to a .json file in %s; the calls there show how." % self._folder)
+                        "add one to a .json file in %s, which has examples." % self._folder)
 
     def _unknown(self, spelling):
         near = self._nearest(spelling)
         remedy = ("Did you mean %s?" % _alternatives(near) if near else
                   "Use a name as in PyTorch: conv2d, nn.Conv2d, F.conv2d, torch.conv2d, "
                   "Tensor.add_, aten::conv2d.")
-        return NotKnown(USAGE, "'%s' is no op, function or module of torch %s"
+        return NotKnown(USAGE, "'%s' is not an op, function or module of torch %s"
                         % (spelling, self._torch.__version__), remedy)
 
     def _nearest(self, spelling):

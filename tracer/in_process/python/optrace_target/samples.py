@@ -23,7 +23,7 @@ import os
 
 from .problem import FAILED, Problem
 
-_BROKEN = "Install optrace again: its table of sample calls is damaged."
+_BROKEN = "Reinstall optrace: its table of sample calls is damaged."
 _LONGEST_VALUE = 80  # In characters, for an argument in the text of a call.
 _SIDE = 4  # Tensors made from a schema alone are square matrices with this side.
 
@@ -38,7 +38,7 @@ def load(folder):
             try:
                 part = json.load(file)
             except ValueError as error:
-                raise Problem(FAILED, "%s is no JSON: %s" % (name, error), _BROKEN) from error
+                raise Problem(FAILED, "%s is not JSON: %s" % (name, error), _BROKEN) from error
         for key, entry in part.items():
             if key in entries:
                 raise Problem(FAILED, "%s has a second entry for %s" % (name, key), _BROKEN)
@@ -177,7 +177,7 @@ def _made(torch, device, specification):
     if values == "symmetric_positive_definite":
         half = torch.randn(shape, **place)
         return half @ half.mT + shape[-1] * torch.eye(shape[-1], **place)
-    raise Problem(FAILED, "the sample table asks for unknown values: %s" % (values,), _BROKEN)
+    raise Problem(FAILED, "the sample table has an unknown kind of values: %s" % (values,), _BROKEN)
 
 
 def parsed(torch, device, value, tensors):

@@ -191,7 +191,7 @@ class _PreparedCall:
             stop()
             raise Problem(FAILED, "%s failed while recording the call (%s)"
                           % (self.call.text, first_line(error)),
-                          "See whether the same call works twice without optrace.") from error
+                          "Check that the same call works twice without optrace.") from error
         finally:
             if self.hooked:
                 agent.python(False)
@@ -230,7 +230,7 @@ def _import_torch():
         import torch
         torch._C._dispatch_get_all_op_names
     except Exception as error:  # A broken installation may raise any exception.
-        raise Problem(FAILED, "import torch failed in %s (%s)"
+        raise Problem(FAILED, "torch can't be imported in %s (%s)"
                       % (sys.executable, first_line(error)),
                       "Repair this torch, or choose another Python with --python.") from error
     return torch
@@ -244,7 +244,7 @@ def _version(text):
 def _require_cuda(torch):
     if torch.version.cuda is None:
         raise Problem(FAILED, "torch %s is built without CUDA" % torch.__version__,
-                      "Trace on the CPU (leave out --device cuda), or choose a Python that has a "
+                      "Trace on the CPU (omit --device cuda), or choose a Python that has a "
                       "CUDA wheel with --python.")
     try:
         # Raises an error with the reason if impossible: no driver, or one that is too old.
@@ -252,9 +252,9 @@ def _require_cuda(torch):
     except Exception as error:
         what = "this machine has no GPU that torch %s can use: %s" % (torch.__version__,
                                                                        first_line(error))
-        remedy = ("Trace on the CPU (leave out --device cuda), or without the GPU (--dry-run), or "
+        remedy = ("Trace on the CPU (omit --device cuda), or without a GPU (--dry-run), or "
                   "run this on a machine with an NVIDIA GPU and driver.")
         if "too old" in str(error):
-            remedy = ("CUDA %s takes a driver of its own major version or later: update the "
+            remedy = ("CUDA %s needs a driver of the same major version or later: update the "
                       "driver, or trace without it (--dry-run)." % torch.version.cuda)
         raise Problem(FAILED, what, remedy) from error

@@ -1,4 +1,4 @@
-"""`optrace source check`: measures how complete the shipped index is, and can fail."""
+"""`optrace source coverage`: measures how complete the shipped index is, and can fail."""
 import json
 import re
 
@@ -8,8 +8,8 @@ DIFFERS, USAGE = 1, 2
 
 
 @pytest.fixture(scope="module")
-def checked(optrace, python):
-    result = optrace("source", "check", "--format", "json", "--python", python)
+def coverage(optrace, python):
+    result = optrace("source", "coverage", "--format", "json", "--python", python)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -28,16 +28,16 @@ def library_names(run_program, python):
     return names
 
 
-def test_every_kernel_of_the_yaml_has_its_definition(checked):
-    kernels = checked["kernels"]
+def test_every_kernel_of_the_yaml_has_its_definition(coverage):
+    kernels = coverage["kernels"]
     assert kernels["missing"] == []
     assert kernels["available"]["all"] > 4500
     assert kernels["by_registration"] > 0.95 * kernels["available"]["known"]
     assert {of["key"] for of in kernels["not_built"]} <= {"MPS", "XPU", "SparseXPU", "NestedTensorXPU"}
 
 
-def test_the_functions_of_each_library_are_known(checked):
-    shares = {of["library"]: of["functions"] for of in checked["libraries"]}
+def test_the_functions_of_each_library_are_known(coverage):
+    shares = {of["library"]: of["functions"] for of in coverage["libraries"]}
     assert set(shares) == {"libtorch_cpu.so", "libtorch_cuda.so", "libtorch_cuda_linalg.so",
                            "libtorch_python.so"}
     for library, share in shares.items():
@@ -45,40 +45,40 @@ def test_the_functions_of_each_library_are_known(checked):
         assert share["all"] >= 50
 
 
-def test_nothing_is_left_out_of_the_count(checked, library_names):
+def test_nothing_is_left_out_of_the_count(coverage, library_names):
     """All of at::_ops is counted: it has no template and no lambda, so nm's count is right."""
     names = {re.sub(r"\.(cold|isra|part|constprop).*", "", name)
              for name in library_names("libtorch_cpu.so") if name.startswith("_ZN2at4_ops")}
-    library = next(of for of in checked["libraries"] if of["library"] == "libtorch_cpu.so")
+    library = next(of for of in coverage["libraries"] if of["library"] == "libtorch_cpu.so")
     counted = next(of for of in library["classes"] if of["name"] == "at::_ops")
     assert counted["functions"]["all"] == len(names)
 
 
 def test_it_can_fail(optrace, newest_python):
-    """The index of one version doesn't have all functions of another, so the check fails."""
-    result = optrace("source", "check", "--python", newest_python, "--least", "99.5")
+    """The index of one version doesn't have all functions of another, so the share is too small."""
+    result = optrace("source", "coverage", "--python", newest_python, "--fail-under", "99.5")
     assert result.returncode == DIFFERS, result.stderr
-    assert "--least" in result.stderr
+    assert "--fail-under" in result.stderr
     assert re.search(r"libtorch_cpu\.so.*\n +all +\d+ of +\d+", result.stdout)
 
 
 def test_the_text_says_what_is_missing(optrace, python):
-    result = optrace("source", "check", "--python", python, "--all")
+    result = optrace("source", "coverage", "--python", python, "--all")
     assert result.returncode == 0, result.stderr
     assert re.search(r"with their definition +(\d+) of +\1 +100\.00 %", result.stdout)
-    assert "for MPS: its sources are in no Linux x86-64 build" in result.stdout
+    assert "for MPS: its sources are not part of any Linux x86-64 build" in result.stdout
     assert "_ZN" not in result.stdout
 
 
 @pytest.mark.parametrize("arguments, word", [
     (["--index", "{folder}/absent.index"], "absent.index"),
-    (["--least", "101"], "least"),
+    (["--fail-under", "101"], "fail-under"),
     (["--format", "yaml"], "yaml"),
     (["-o", "/proc/x"], "/proc/x"),
     (["--python", "{folder}/python"], "python"),
 ])
 def test_bad_input(optrace, tmp_path, arguments, word):
-    result = optrace("source", "check", *[part.format(folder=tmp_path) for part in arguments])
+    result = optrace("source", "coverage", *[part.format(folder=tmp_path) for part in arguments])
     assert result.returncode == USAGE, result.stderr
     assert word in result.stderr and len(result.stderr.splitlines()) >= 2
     assert result.stdout == ""
