@@ -202,7 +202,7 @@ struct InProcessTracer::State {
   std::unique_ptr<ProbeSession> session;
   std::unique_ptr<Agent> agent;
   std::unique_ptr<OpRecorder> recorder;
-  OpAgent op_agent;
+  BuiltLibraries op_agent;
   bool op_agent_known = false;
   std::vector<std::filesystem::path> plans;
   std::unique_ptr<Round> round;
@@ -245,10 +245,10 @@ void InProcessTracer::prepare(const TorchAtHand& torch, const InProcessOptions& 
   if (options.op_records && !state.op_agent_known) {
     state.op_agent = find_or_build_op_agent(torch.folder, [](std::string_view) {});
     state.op_agent_known = true;
-    if (!state.op_agent.library.empty()) {
+    if (!state.op_agent.libraries.empty()) {
       try {
         state.recorder =
-            std::make_unique<OpRecorder>(Library(state.op_agent.library), *state.agent);
+            std::make_unique<OpRecorder>(Library(state.op_agent.library()), *state.agent);
       } catch (const Error& error) {
         state.op_agent.missing = fmt::format("Op records are missing: {}.", error.what());
       }
@@ -344,8 +344,7 @@ void InProcessTracer::start(const InProcessOptions& options) {
     round.python_frames = options.python_frames;
     round.op_records = options.op_records && state.recorder != nullptr;
     if (options.op_records && !round.op_records) round.warnings.push_back(state.op_agent.missing);
-    if (std::string warning = not_kept_warning(state.op_agent.folder, state.op_agent.not_kept);
-        !warning.empty())
+    if (std::string warning = not_kept_warning(state.op_agent); !warning.empty())
       round.warnings.push_back(std::move(warning));
     state.place_plans();
     const Descriptor region = sealed_region(options.buffer_bytes);

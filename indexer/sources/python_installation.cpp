@@ -12,6 +12,7 @@
 #include "platform/error.h"
 #include "platform/json_reader.h"
 #include "platform/private_folder.h"
+#include "platform/torch_version.h"
 #include "platform/whole_file.h"
 
 namespace optrace {
@@ -26,8 +27,6 @@ spec = importlib.util.find_spec("torch")
 if spec is not None and spec.origin is not None:
     folder = os.path.dirname(spec.origin)
     site = os.path.dirname(folder)
-    version = {}
-    exec(open(os.path.join(folder, "version.py")).read(), version)
     includes = [sysconfig.get_paths()["include"]]
     includes += glob.glob(os.path.join(glob.escape(site), "numpy", "*core", "include"))
     includes += glob.glob(os.path.join(glob.escape(site), "nvidia", "*", "include"))
@@ -37,9 +36,7 @@ if spec is not None and spec.origin is not None:
     if not new and constructor + b"Ss" not in library:
         import torch
         new = torch._C._GLIBCXX_USE_CXX11_ABI
-    answer["torch"] = {"version": version["__version__"], "folder": folder,
-                       "git_version": version.get("git_version") or "",
-                       "new_string_abi": bool(new),
+    answer["torch"] = {"folder": folder, "new_string_abi": bool(new),
                        "includes": sorted(i for i in includes if os.path.isdir(i))}
 json.dump(answer, open(sys.argv[1], "w"))
 )";
@@ -113,10 +110,15 @@ PythonInstallation examine_python(const std::filesystem::path& python) {
     }
     PythonInstallation found;
     found.python = python;
-    found.torch_version = torch.at("version").get<std::string>();
-    found.torch_version.resize(std::min(found.torch_version.find('+'), found.torch_version.size()));
-    found.git_version = torch.at("git_version").get<std::string>();
     found.torch_folder = torch.at("folder").get<std::string>();
+    const auto version = read_torch_version(found.torch_folder);
+    if (!version || !version->version) {
+      throw Error(ExitStatus::usage,
+                  fmt::format("{} has no version.py with its version", found.torch_folder.string()),
+                  remedy);
+    }
+    found.torch_version = version->version->substr(0, version->version->find('+'));
+    found.git_version = version->git_version.value_or("");
     found.new_string_abi = torch.at("new_string_abi").get<bool>();
     for (const auto& folder : torch.at("includes")) {
       found.include_folders.emplace_back(folder.get<std::string>());

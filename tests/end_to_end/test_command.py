@@ -307,7 +307,7 @@ def test_no_subcommand_has_the_name_of_an_op(optrace, python, run_program):
     subcommands = [line.split()[0] for line in section.splitlines() if line.strip()]
     assert {"report", "source"} <= set(subcommands)
     # Names reserved for subcommands, in addition to those that exist.
-    reserved = {"run", "attach", "locate", "explain", "compare", "check", "layers", "doctor"}
+    reserved = {"run", "attach", "locate", "explain", "compare", "check", "layers"}
     script = ("import torch; print(*{n.split('::')[1].split('.')[0] for n in "
               "torch._C._dispatch_get_all_op_names()})")
     ops = set(run_program([python, "-c", script]).stdout.split())

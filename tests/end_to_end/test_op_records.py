@@ -131,8 +131,10 @@ def test_agent_is_built_once_by_several_at_once(optrace, python, tmp_path):
     assert all(calls(report, "aten::add.Tensor")[0]["dispatch_key"] for report in reports)
     folder = cache / "op-agents"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    library, inputs = sorted(folder.iterdir())
-    assert inputs.name == library.name + ".inputs"
+    built_for_torch, = folder.iterdir()
+    assert stat.S_IMODE(built_for_torch.stat().st_mode) == 0o700
+    inputs, library = sorted(built_for_torch.iterdir())
+    assert inputs.name == "inputs" and library.name == "liboptrace_ops.so"
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in (library, inputs))
     built = library.stat().st_mtime_ns
     trace(3)

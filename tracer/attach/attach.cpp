@@ -34,17 +34,20 @@
 #include "tracer/attach/thread_control.h"
 #include "tracer/calltree/path_counter.h"
 #include "tracer/launch/program_socket.h"
+#include "tracer/launch/protocol.h"
 #include "tracer/launch/sealed_copy.h"
 #include "tracer/launch/target_description.h"
 #include "tracer/launch/tracing_orders.h"
 #include "tracer/probes/probe_session.h"
 #include "tracer/runtime_build/activity_agent.h"
-#include "tracer/runtime_build/built_for_torch.h"
 #include "tracer/runtime_build/dry_run.h"
 
 namespace optrace {
 namespace {
 
+namespace key = protocol::key;
+namespace message = protocol::message;
+namespace order = protocol::order;
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
@@ -203,8 +206,8 @@ class Injection {
 /// Returns the modules that attach.py loads, each after those that it imports.
 Json sources() {
   Json list = Json::array();
-  for (const char* const name : {"problem", "connection", "op_records", "device_activity", "agent",
-                                 "description", "attached"}) {
+  for (const char* const name : {"protocol", "problem", "connection", "op_records",
+                                 "device_activity", "agent", "description", "attached"}) {
     list.push_back({name, read_source(fmt::format("optrace_target/{}.py", name).c_str())});
   }
   return list;
@@ -221,9 +224,9 @@ class Attachment {
                                       connection_ ? Entrance::socket : Entrance::ptrace)) {}
 
   AttachResult run() {
-    orders_.plan({{"torch", target_.torch_folder.string()},
-                  {"modules", {target_.interpreter.string()}},
-                  {"cuda", uses_cuda()}});
+    orders_.plan({{key::kTorch, target_.torch_folder.string()},
+                  {key::kModules, {target_.interpreter.string()}},
+                  {key::kCuda, uses_cuda()}});
     connect();
     begin();
     const bool alive = watch();
@@ -282,8 +285,9 @@ class Attachment {
       wait_for_answer("It sleeps, waits, or is in a long call.");
       injection.taken();
     }
-    const Json greeting = connection_->receive("program", kAnswerLimit);
-    meta_ = orders_.meta(connection_->receive("imported", kAnswerLimit), command_line(greeting));
+    const Json greeting = connection_->receive(message::kProgram, kAnswerLimit);
+    meta_ = orders_.meta(connection_->receive(message::kImported, kAnswerLimit),
+                         command_line(greeting));
     meta_["process"] = {{"id", static_cast<std::uint64_t>(request_.process)}};
   }
 
@@ -309,7 +313,7 @@ class Attachment {
 
   static std::string command_line(const Json& greeting) {
     std::string line;
-    const auto arguments = greeting.find("arguments");
+    const auto arguments = greeting.find(key::kArguments);
     if (arguments == greeting.end() || !arguments->is_array()) return "python";
     for (const Json& argument : *arguments) {
       if (!argument.is_string()) continue;
@@ -321,27 +325,27 @@ class Attachment {
 
   void begin() {
     traps_.emplace(request_.process);
-    Json order = orders_.record();
-    order["patience"] = std::chrono::duration<double>(request_.timeout).count();
+    Json record = orders_.record();
+    record[key::kPatience] = std::chrono::duration<double>(request_.timeout).count();
     std::vector<Descriptor> descriptors;
     descriptors.push_back(sealed_region(region_bytes(request_.target_bytes)));
-    if (!sees_our_files()) add_files(order, descriptors);
-    connection_->send(order, descriptors);
+    if (!sees_our_files()) add_files(record, descriptors);
+    connection_->send(record, descriptors);
     receive_recording(*connection_, meta_);
     collector_ =
         std::make_unique<Collector>(descriptors.front().get(), session_, request_.collector);
-    connection_->send({{"order", "start"}});
-    add_warnings(meta_, connection_->receive("started", request_.timeout + kAnswerLimit));
+    connection_->send({{key::kOrder, order::kStart}});
+    add_warnings(meta_, connection_->receive(message::kStarted, request_.timeout + kAnswerLimit));
   }
 
   bool sees_our_files() const { return target_.root.empty() && is_our_users(); }
 
   /// For a process that can't open our files by name, and must not get descriptors of them.
-  void add_files(Json& order, std::vector<Descriptor>& descriptors) const {
-    order["files"] = Json::array();
+  void add_files(Json& record, std::vector<Descriptor>& descriptors) const {
+    record[key::kFiles] = Json::array();
     for (const std::filesystem::path& file : orders_.files()) {
       descriptors.push_back(sealed_copy(file));
-      order["files"].push_back(file.string());
+      record[key::kFiles].push_back(file.string());
     }
   }
 
@@ -422,12 +426,12 @@ class Attachment {
   }
 
   void stop() {
-    connection_->send({{"order", "stop"}});
-    connection_->receive("stopped", kAnswerLimit);
+    connection_->send({{key::kOrder, order::kStop}});
+    connection_->receive(message::kStopped, kAnswerLimit);
     collector_->finish();
-    connection_->send({{"order", "tables"}, {"ops", collector_->ops()}});
-    add_tables(meta_, connection_->receive("tables", kAnswerLimit));
-    connection_->receive("left", kAnswerLimit);
+    connection_->send({{key::kOrder, order::kTables}, {key::kOps, collector_->ops()}});
+    add_tables(meta_, connection_->receive(message::kTables, kAnswerLimit));
+    connection_->receive(message::kLeft, kAnswerLimit);
     // Closing the connection is the last action of its thread.
     connection_->wait(kAnswerLimit);
   }

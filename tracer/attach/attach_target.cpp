@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "platform/running_process.h"
+#include "platform/torch_version.h"
 #include "tracer/elf/elf_text.h"
 #include "tracer/elf/processor.h"
 #include "tracer/elf/read_at.h"
@@ -427,28 +428,15 @@ void Inspection::find_torch() {
          "children of a launcher.");
 }
 
-/// Parses the first two numbers of `__version__ = '2.6.0+cu124'`.
-std::optional<std::pair<int, int>> torch_version_in(std::string_view text, std::string& shown_as) {
-  constexpr std::string_view kName = "__version__";
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    if (!line.starts_with(kName)) continue;
-    const std::size_t open = line.find_first_of("'\"");
-    if (line.find('=') >= open || open == std::string_view::npos) continue;
-    line.remove_prefix(open + 1);
-    line = line.substr(0, line.find_first_of("'\""));
-    shown_as = shown(line);
-    std::pair<int, int> version;
-    const char* const last = line.data() + line.size();
-    const auto major = std::from_chars(line.data(), last, version.first);
-    if (major.ec != std::errc{} || major.ptr == last || *major.ptr != '.') return std::nullopt;
-    const auto minor = std::from_chars(major.ptr + 1, last, version.second);
-    if (minor.ec != std::errc{}) return std::nullopt;
-    return version;
-  }
-  return std::nullopt;
+/// Parses the first two numbers of `2.6.0+cu124`.
+std::optional<std::pair<int, int>> version_numbers(std::string_view version) {
+  std::pair<int, int> numbers;
+  const char* const last = version.data() + version.size();
+  const auto major = std::from_chars(version.data(), last, numbers.first);
+  if (major.ec != std::errc{} || major.ptr == last || *major.ptr != '.') return std::nullopt;
+  const auto minor = std::from_chars(major.ptr + 1, last, numbers.second);
+  if (minor.ec != std::errc{}) return std::nullopt;
+  return numbers;
 }
 
 void Inspection::check_torch_version() {
@@ -461,8 +449,9 @@ void Inspection::check_torch_version() {
                        shown(path.string()), describe_errno(text.error)),
            "A release wheel (pip install torch) has that file, readable, beside its lib folder.");
   }
-  std::string version;
-  const auto numbers = torch_version_in(text.text, version);
+  const std::string found = parse_torch_version(text.text).version.value_or("");
+  const std::string version = shown(found);
+  const auto numbers = version_numbers(found);
   if (!numbers) {
     refuse(
         fmt::format("the version of the torch loaded by {} can't be read: {} contains \"{}\"",

@@ -1,4 +1,4 @@
-#include "op_tracer.h"
+#include "tracer/launch/op_tracer.h"
 
 #include <algorithm>
 #include <array>
@@ -24,31 +24,30 @@
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/interrupt.h"
-#include "platform/json_reader.h"
-#include "platform/printable_text.h"
 #include "platform/private_folder.h"
 #include "tracer/calltree/recorded_trace.h"
 #include "tracer/elf/processor.h"
+#include "tracer/launch/protocol.h"
+#include "tracer/launch/target_agents.h"
 #include "tracer/launch/target_description.h"
+#include "tracer/launch/target_messages.h"
 #include "tracer/probes/probe_session.h"
 #include "tracer/runtime_build/activity_agent.h"
-#include "tracer/runtime_build/built_for_torch.h"
-#include "tracer/runtime_build/cuda_calls_agent.h"
 #include "tracer/runtime_build/op_agent.h"
 #include "tracer/trace/recording.h"
 
 namespace optrace {
 namespace {
 
+namespace key = protocol::key;
+namespace order = protocol::order;
+namespace message = protocol::message;
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTargetDescriptor = 3;           // The socket's descriptor number in the target.
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
-constexpr std::size_t kMaxSentenceLength = 2000;
 constexpr std::size_t kMaxModules = 16;
-constexpr const char* kReport =
-    "Run the command again. If it fails again, report it with this output.";
 
 std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int, 2>& numbers) {
   if (result != 0) {
@@ -59,11 +58,6 @@ std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int,
   return {Descriptor(numbers[0]), Descriptor(numbers[1])};
 }
 
-/// Returns the target's text in displayable form: limited, and unable to control a terminal.
-std::string shown(std::string_view text, std::size_t limit = kMaxSentenceLength) {
-  return printable_lines(text.substr(0, limit)) + (text.size() > limit ? "..." : "");
-}
-
 /// Returns the last lines that the target printed, indented, or an empty string.
 std::string last_lines(const std::string& text) {
   constexpr std::size_t kLines = 10;
@@ -71,7 +65,7 @@ std::string last_lines(const std::string& text) {
   std::size_t start = 0;
   while (start < text.size()) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
-    if (end > start) lines.push_back(shown(text.substr(start, end - start), 300));
+    if (end > start) lines.push_back(displayable(text.substr(start, end - start), 300));
     start = end + 1;
   }
   std::string result;
@@ -120,12 +114,13 @@ class Target {
       if (Clock::now() >= end && !messages_.ready()) throw hangs(doing);
     }
     Json message = messages_.take();
-    const std::string got = string_in(message, "message");
-    if (got == "problem") throw problem(message);
+    const std::string got = string_in(message, key::kMessage);
+    if (got == message::kProblem) throw problem(message);
     if (got != kind) {
-      throw Error(ExitStatus::failed,
-                  fmt::format("the traced Python sent '{}' instead of '{}'", shown(got, 40), kind),
-                  kReport);
+      throw Error(
+          ExitStatus::failed,
+          fmt::format("the traced Python sent '{}' instead of '{}'", displayable(got, 40), kind),
+          kReport);
     }
     heard_ = true;
     return message;
@@ -250,10 +245,11 @@ class Target {
   }
 
   static TargetProblem problem(const Json& message) {
-    const auto status = message.find("status");
+    const auto status = message.find(key::kStatus);
     const bool usage = status != message.end() && *status == static_cast<int>(ExitStatus::usage);
     return TargetProblem({usage ? ExitStatus::usage : ExitStatus::failed,
-                          shown(string_in(message, "what")), shown(string_in(message, "remedy"))});
+                          displayable(string_in(message, key::kWhat)),
+                          displayable(string_in(message, key::kRemedy))});
   }
 
   const LaunchRequest& request_;
@@ -268,7 +264,7 @@ class Target {
 /// Returns the modules to probe. Throws if this Python can't be traced.
 std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, const Json& python) {
   const std::string path = request.python.string();
-  const auto version = python.find("version");
+  const auto version = python.find(key::kVersion);
   if (version == python.end() || !version->is_array() || version->size() != 3 ||
       !std::all_of(version->begin(), version->end(),
                    [](const Json& part) { return part.is_number_unsigned(); })) {
@@ -276,14 +272,14 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
   }
   const auto major = version->at(0).get<std::uint64_t>();
   const auto minor = version->at(1).get<std::uint64_t>();
-  const std::string implementation = shown(string_in(python, "implementation"), 40);
+  const std::string implementation = displayable(string_in(python, key::kImplementation), 40);
   if (implementation != "cpython" || major != 3 || minor < 9) {
     throw Error(ExitStatus::usage,
                 fmt::format("{} (from {}) is {} {}.{}", path, request.python_reason, implementation,
                             major, minor),
                 "Choose CPython 3.9 or later with --python or $OPTRACE_PYTHON.");
   }
-  const auto torch = python.find("torch");
+  const auto torch = python.find(key::kTorch);
   if (torch == python.end() || !torch->is_string()) {
     throw Error(ExitStatus::usage,
                 fmt::format("no torch in {} (Python {}.{}, from {})", path, major, minor,
@@ -298,7 +294,7 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
     const auto& emulated = request.dry_run->emulation.libraries;
     modules.insert(modules.end(), emulated.begin(), emulated.end());
   }
-  const auto others = python.find("modules");
+  const auto others = python.find(key::kModules);
   if (others != python.end() && others->is_array() && others->size() <= kMaxModules) {
     for (const Json& other : *others) {
       if (other.is_string()) modules.emplace_back(other.get<std::string>());
@@ -312,37 +308,6 @@ Json strings(const std::vector<std::filesystem::path>& paths) {
   for (const auto& path : paths) result.push_back(path.string());
   return result;
 }
-
-}  // namespace
-
-void TargetMessages::append(std::string_view bytes) {
-  if (begin_ > bytes_.size() / 2) {
-    bytes_.erase(0, begin_);
-    if (ready()) end_ -= begin_;
-    begin_ = 0;
-  }
-  const std::size_t searched = bytes_.size();
-  bytes_.append(bytes);
-  if (!ready()) end_ = bytes_.find('\n', searched);
-  if (!ready() && bytes_.size() - begin_ > kMaxLineLength) {
-    throw Error(ExitStatus::failed, "the traced Python sent a message that is too long", kReport);
-  }
-}
-
-Json TargetMessages::take() {
-  const std::string line = bytes_.substr(begin_, end_ - begin_);
-  begin_ = end_ + 1;
-  end_ = bytes_.find('\n', begin_);
-  Json message = read_json(line);
-  if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) {
-    throw Error(ExitStatus::failed,
-                fmt::format("the traced Python sent a malformed message: '{}'", shown(line, 60)),
-                kReport);
-  }
-  return message;
-}
-
-namespace {
 
 /// Splits `text` at its first '=' into the name of a tensor, if there is one, and the value.
 std::pair<std::string, std::string_view> tensor_and_value(std::string_view text) {
@@ -361,7 +326,7 @@ bool is_identifier(std::string_view text) {
 
 TensorShape parse_shape(const std::string& text) {
   const auto refuse = [&](std::string_view why) {
-    return Error(ExitStatus::usage, fmt::format("--shape: '{}' {}", shown(text, 100), why),
+    return Error(ExitStatus::usage, fmt::format("--shape: '{}' {}", displayable(text, 100), why),
                  "Write sizes with x between them, 4x3x8x8, for the first tensor, or "
                  "weight=8x3x3x3 for the tensor weight; `scalar` has no dimensions.");
   };
@@ -398,7 +363,7 @@ TensorType parse_dtype(const std::string& text) {
   auto [tensor, dtype] = tensor_and_value(text);
   if (dtype.starts_with("torch.")) dtype.remove_prefix(std::string_view("torch.").size());
   if ((text.find('=') != std::string::npos && !is_identifier(tensor)) || !is_identifier(dtype)) {
-    throw Error(ExitStatus::usage, fmt::format("--dtype: '{}' is not a dtype", shown(text, 100)),
+    throw Error(ExitStatus::usage, fmt::format("--dtype: '{}' is not a dtype", displayable(text, 100)),
                 "Give a dtype of PyTorch: float16 for all floating-point tensors, or "
                 "weight=float16 for the tensor weight.");
   }
@@ -431,9 +396,7 @@ struct OpTracer::State {
   std::vector<std::filesystem::path> plans;  ///< To place for the next recording.
   bool planned = false;
   std::filesystem::path torch_folder;
-  OpAgent op_agent;
-  ActivityAgent activity_agent;
-  CudaCallsAgent cuda_calls_agent;
+  TargetAgents agents;
   bool alive = true;
   unsigned recordings = 0;
 };
@@ -441,13 +404,13 @@ struct OpTracer::State {
 OpTracer::OpTracer(const LaunchRequest& request, const LaunchProgress& progress)
     : state_(std::make_unique<State>(request, progress)) {
   progress("starting Python");
-  const Json python = state_->receive("python", "starting");
+  const Json python = state_->receive(message::kPython, "starting");
   state_->modules = modules_of(request, python);
-  state_->torch_folder = string_in(python, "torch");
-  state_->target.send({{"device", request.device},
-                       {"use_jumps", request.probes == ProbeMode::jump},
-                       {"agent", (library_folder() / "liboptrace_agent.so").string()},
-                       {"samples", (data_folder() / "samples").string()}});
+  state_->torch_folder = string_in(python, key::kTorch);
+  state_->target.send({{key::kDevice, request.device},
+                       {key::kUseJumps, request.probes == ProbeMode::jump},
+                       {key::kAgent, (library_folder() / "liboptrace_agent.so").string()},
+                       {key::kSamples, (data_folder() / "samples").string()}});
 }
 
 OpTracer::~OpTracer() = default;
@@ -458,7 +421,7 @@ bool OpTracer::alive() const {
 
 std::string OpTracer::finish() {
   state_->alive = false;
-  state_->target.send({{"order", "finish"}});
+  state_->target.send({{key::kOrder, order::kFinish}});
   return state_->target.finish();
 }
 
@@ -474,30 +437,26 @@ std::size_t OpTracer::prepare(const OpCall& call) {
   for (const TensorType& type : call.dtypes) {
     dtypes.push_back(Json::array({name(type.tensor), type.dtype}));
   }
-  state_->target.send({{"order", "prepare"},
-                       {"op", call.op},
-                       {"backward", call.backward},
-                       {"requires_grad", call.requires_grad},
-                       {"shapes", std::move(shapes)},
-                       {"dtypes", std::move(dtypes)},
-                       {"input", call.input ? Json(*call.input) : Json()},
-                       {"compare", call.compare}});
+  state_->target.send({{key::kOrder, order::kPrepare},
+                       {key::kOp, call.op},
+                       {key::kBackward, call.backward},
+                       {key::kRequiresGrad, call.requires_grad},
+                       {key::kShapes, std::move(shapes)},
+                       {key::kDtypes, std::move(dtypes)},
+                       {key::kInput, call.input ? Json(*call.input) : Json()},
+                       {key::kCompare, call.compare}});
   if (!state_->planned) {
     // The target imports torch meanwhile.
     state_->progress("importing torch, planning probes");
     state_->plans = state_->session.initial_plans(state_->modules);
     state_->planned = true;
     InterruptGuard::throw_if_interrupted();
-    state_->op_agent = find_or_build_op_agent(state_->torch_folder, state_->progress);
-    if (state_->request.device == "cuda" &&
-        records_device_activity(state_->request.dry_run.has_value())) {
-      state_->activity_agent = find_or_build_activity_agent(state_->torch_folder, state_->progress);
-      state_->cuda_calls_agent =
-          find_or_build_cuda_calls_agent(state_->torch_folder, state_->progress);
-    }
+    const bool devices = state_->request.device == "cuda" &&
+                         records_device_activity(state_->request.dry_run.has_value());
+    state_->agents = find_or_build_agents(state_->torch_folder, devices, state_->progress);
   }
-  const Json ready = state_->receive("ready", "importing torch and making a sample call");
-  const auto number = ready.find("call");
+  const Json ready = state_->receive(message::kReady, "importing torch and making a sample call");
+  const auto number = ready.find(key::kCall);
   if (number == ready.end() || !number->is_number_unsigned()) {
     state_->alive = false;
     throw Error(ExitStatus::failed, "the traced Python did not send the number of its calls",
@@ -510,28 +469,21 @@ Trace OpTracer::trace(std::size_t call) {
   state_->progress("recording");
   const std::filesystem::path recording =
       state_->scratch.path() / fmt::format("recording-{}", ++state_->recordings);
-  state_->target.send({{"order", "record"},
-                       {"call", call},
-                       {"plans", strings(std::exchange(state_->plans, {}))},
-                       {"op_agent", state_->op_agent.library.string()},
-                       {"activity_agent", state_->activity_agent.library.string()},
-                       {"cuda_calls_agent", state_->cuda_calls_agent.library.string()},
-                       {"recording", recording.string()}});
-  state_->receive("recorded", "recording the call");
+  Json record = {{key::kOrder, order::kRecord},
+                 {key::kCall, call},
+                 {key::kPlans, strings(std::exchange(state_->plans, {}))},
+                 {key::kRecording, recording.string()}};
+  state_->agents.add_to(record);
+  state_->target.send(record);
+  state_->receive(message::kRecorded, "recording the call");
   InterruptGuard::throw_if_interrupted();
-  state_->target.send({{"order", "describe"},
-                       {"call", call},
-                       {"ops", recorded_ops(Recording(recording).op_records())}});
-  Json described = state_->receive("meta", "describing itself");
-  Json meta = checked_meta(std::move(described["meta"]));
-  for (const std::string& missing :
-       {state_->op_agent.missing, state_->activity_agent.missing, state_->cuda_calls_agent.missing})
-    if (!missing.empty()) meta["warnings"].push_back(missing);
-  if (const std::string warning =
-          not_kept_warning(state_->op_agent.folder, state_->op_agent.not_kept);
-      !warning.empty())
-    meta["warnings"].push_back(warning);
-  meta["probes"] = {{"mode", state_->request.probes == ProbeMode::jump ? "jump" : "int3"}};
+  state_->target.send({{key::kOrder, order::kDescribe},
+                       {key::kCall, call},
+                       {key::kOps, recorded_ops(Recording(recording).op_records())}});
+  Json described = state_->receive(message::kMeta, "describing itself");
+  Json meta = checked_meta(std::move(described[key::kMeta]));
+  state_->agents.add_warnings(meta["warnings"]);
+  meta["probes"] = {{"mode", name_of(state_->request.probes)}};
   state_->progress("looking up the names of addresses");
   Trace trace = read_recorded_trace(state_->session, recording, std::move(meta));
   std::error_code ignored;

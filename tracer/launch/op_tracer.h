@@ -11,18 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "tracer/probes/probe_mode.h"
 #include "tracer/runtime_build/dry_run.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
-
-/// How functions are patched.
-enum class ProbeMode {
-  jump,  ///< 5-byte jumps, int3 where one does not fit. For a process that optrace starts.
-  trap,  ///< int3 everywhere.
-};
 
 /// A shape that the user specified for a tensor of a sample call.
 struct TensorShape {
@@ -110,27 +103,5 @@ class OpTracer {
 /// Error(usage) for a Python, torch or op that can't be traced, Error(failed) if the target died,
 /// hung or sent an invalid answer, and Error(interrupted) after a signal.
 LaunchResult launch(const LaunchRequest& request, const LaunchProgress& progress);
-
-/// Splits the data from the target into messages: each line is a JSON object with a string
-/// "message". The target is not trusted: the length of lines is limited, and any other line throws
-/// Error(failed).
-class TargetMessages {
- public:
-  static constexpr std::size_t kMaxLineLength = 16 << 20;  ///< In bytes.
-
-  /// Adds received bytes. Throws Error(failed) if a line exceeds kMaxLineLength.
-  void append(std::string_view bytes);
-
-  /// True if a complete message is available.
-  bool ready() const { return end_ != std::string::npos; }
-
-  /// Removes and returns the next message. Requires ready().
-  nlohmann::json take();
-
- private:
-  std::string bytes_;
-  std::size_t begin_ = 0;                // Start of the next line; what precedes it was taken.
-  std::size_t end_ = std::string::npos;  // End of the next line, if it is complete.
-};
 
 }  // namespace optrace

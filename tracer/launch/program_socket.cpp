@@ -15,15 +15,14 @@
 
 #include "platform/error.h"
 #include "platform/interrupt.h"
-#include "platform/printable_text.h"
+#include "tracer/launch/protocol.h"
 
 namespace optrace {
 namespace {
 
+namespace key = protocol::key;
+namespace message = protocol::message;
 using Clock = std::chrono::steady_clock;
-
-constexpr const char* kReport =
-    "Run the command again. If it fails again, report it with this output.";
 
 Error ended() {
   return {ExitStatus::failed, "a traced process closed the connection",
@@ -47,10 +46,8 @@ bool wait_for(int descriptor, short what, Clock::time_point end) {
 
 std::string text_in(const nlohmann::json& message, const char* key) {
   const auto found = message.find(key);
-  std::string text = found != message.end() && found->is_string() ? found->get<std::string>() : "?";
-  constexpr std::size_t kLongest = 2000;
-  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
-  return printable_lines(text);
+  if (found == message.end() || !found->is_string()) return "?";
+  return displayable(found->get_ref<const std::string&>());
 }
 
 }  // namespace
@@ -86,9 +83,9 @@ nlohmann::json ProgramConnection::receive(const char* kind, std::chrono::millise
     throw Error(ExitStatus::failed, fmt::format("a traced process did not respond with '{}'", kind),
                 kReport);
   }
-  const std::string got = text_in(*message, "message");
-  if (got == "problem") {
-    throw Error(ExitStatus::failed, text_in(*message, "what"), text_in(*message, "remedy"));
+  const std::string got = text_in(*message, key::kMessage);
+  if (got == message::kProblem) {
+    throw Error(ExitStatus::failed, text_in(*message, key::kWhat), text_in(*message, key::kRemedy));
   }
   if (got != kind) {
     throw Error(ExitStatus::failed,

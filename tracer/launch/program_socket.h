@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "platform/descriptor.h"
-#include "tracer/launch/op_tracer.h"
+#include "tracer/launch/target_messages.h"
 
 namespace optrace {
 

@@ -30,6 +30,7 @@
 #include "platform/private_folder.h"
 #include "platform/signal_forwarder.h"
 #include "tracer/launch/program_socket.h"
+#include "tracer/launch/protocol.h"
 #include "tracer/launch/sealed_copy.h"
 #include "tracer/launch/target_description.h"
 #include "tracer/launch/tracing_orders.h"
@@ -39,12 +40,13 @@
 namespace optrace {
 namespace {
 
+namespace key = protocol::key;
+namespace order = protocol::order;
+namespace message = protocol::message;
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr const char* kReport =
-    "Run the command again. If it fails again, report it with this output.";
 constexpr std::size_t kMaxProcesses = 4096;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
@@ -98,7 +100,7 @@ std::string command_line(const ProgramRequest& request) {
 }
 
 std::optional<std::uint64_t> rank_in(const Json& message) {
-  const auto found = message.find("rank");
+  const auto found = message.find(key::kRank);
   if (found == message.end() || !found->is_string()) return std::nullopt;
   return rank_number(found->get_ref<const std::string&>());
 }
@@ -129,7 +131,7 @@ class ProcessFamily {
   /// Takes the first message of a process of the family: it ends, or it was forked.
   void hear(ProgramConnection connection, Json message) {
     const std::lock_guard lock(mutex_);
-    if (message["message"] == "program") forked_.push_back(connection.process());
+    if (message[key::kMessage] == message::kProgram) forked_.push_back(connection.process());
     heard_.emplace_back(std::move(connection), std::move(message));
     woken_.notify_one();
   }
@@ -186,7 +188,7 @@ class ProcessFamily {
         closing = closing_;
       }
       for (auto& [from, message] : heard) {
-        if (message["message"] == "ended")
+        if (message[key::kMessage] == message::kEnded)
           farewell(from);
         else
           admit(std::move(from), std::move(message), false);
@@ -203,12 +205,12 @@ class ProcessFamily {
       const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
       if (first && !instruct(connection, greeting, *member, region)) return;
       if (!first) {
-        connection.send({{"order", "record"}}, {&region, 1});
+        connection.send({{key::kOrder, order::kRecord}}, {&region, 1});
         member->meta = meta_;
       }
       receive_recording(connection, member->meta);
       member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
-      connection.send({{"order", "start"}});
+      connection.send({{key::kOrder, order::kStart}});
     });
     if (member->collector) members_.push_back(std::move(member));
   }
@@ -225,7 +227,7 @@ class ProcessFamily {
     }
     Json imported;
     try {
-      imported = connection.receive("imported", kImportLimit);
+      imported = connection.receive(message::kImported, kImportLimit);
     } catch (const Error&) {
       return false;
     }
@@ -245,8 +247,8 @@ class ProcessFamily {
     guarded(member, [&] {
       member.collector->finish();
       try {
-        connection.send({{"order", "tables"}, {"ops", member.collector->ops()}});
-        add_tables(member.meta, connection.receive("tables", kAnswerLimit));
+        connection.send({{key::kOrder, order::kTables}, {key::kOps, member.collector->ops()}});
+        add_tables(member.meta, connection.receive(message::kTables, kAnswerLimit));
       } catch (const Error&) {
         // The process was killed at this moment: only the tables are missing.
         member.meta["warnings"].push_back("The dispatcher's choices for other keys are unknown.");
@@ -411,21 +413,21 @@ class TracedProgram {
 
  private:
   void introduce(ProgramConnection connection, Json message) {
-    const Json kind = message["message"];
-    const bool forked = message.value("forked", Json()) == true;
-    const auto parent = message.value("parent", Json());
-    const pid_t relative = kind == "ended" ? connection.process()
+    const Json kind = message[key::kMessage];
+    const bool forked = message.value(key::kForked, Json()) == true;
+    const auto parent = message.value(key::kParent, Json());
+    const pid_t relative = kind == message::kEnded ? connection.process()
                            : parent.is_number_unsigned()
                                ? static_cast<pid_t>(parent.get<std::uint64_t>())
                                : 0;
     // The youngest first: a process that called exec is in two families.
     for (auto family = families_.rbegin(); family != families_.rend(); ++family) {
-      if ((kind == "ended" || forked) && (*family)->has(relative)) {
+      if ((kind == message::kEnded || forked) && (*family)->has(relative)) {
         (*family)->hear(std::move(connection), std::move(message));
         return;
       }
     }
-    if (kind != "program" || forked || families_.size() >= kMaxProcesses) return;
+    if (kind != message::kProgram || forked || families_.size() >= kMaxProcesses) return;
     families_.push_back(std::make_unique<ProcessFamily>(request_, program_, std::move(connection),
                                                         std::move(message)));
   }

@@ -12,8 +12,9 @@
 #include <sys/types.h>
 
 #include "tracer/calltree/collector.h"
-#include "tracer/launch/op_tracer.h"
 #include "tracer/launch/tracing_orders.h"
+#include "tracer/probes/probe_mode.h"
+#include "tracer/runtime_build/dry_run.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

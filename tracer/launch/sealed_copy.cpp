@@ -15,7 +15,6 @@
 
 #include "platform/error.h"
 #include "platform/whole_file.h"
-#include "tracer/runtime_build/built_for_torch.h"
 
 namespace optrace {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "platform/error.h"
 #include "platform/printable_text.h"
+#include "tracer/launch/target_messages.h"
 
 namespace optrace {
 namespace {
@@ -99,7 +100,7 @@ Json checked_meta(Json meta) {
                     });
   if (!good) {
     throw Error(ExitStatus::failed, "the traced Python sent an unexpected description of itself",
-                "Run the command again. If it fails again, report it with this output.");
+                kReport);
   }
   return meta;
 }

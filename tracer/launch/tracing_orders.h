@@ -8,13 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tracer/launch/op_tracer.h"
 #include "tracer/launch/program_socket.h"
+#include "tracer/launch/target_agents.h"
+#include "tracer/probes/probe_mode.h"
 #include "tracer/probes/probe_session.h"
-#include "tracer/runtime_build/activity_agent.h"
-#include "tracer/runtime_build/cuda_calls_agent.h"
 #include "tracer/runtime_build/dry_run.h"
-#include "tracer/runtime_build/op_agent.h"
 
 namespace optrace {
 
@@ -61,9 +59,7 @@ class TracingOrders {
   const std::string builds_nothing_;
   bool cuda_ = false;
   std::vector<std::filesystem::path> plans_;
-  OpAgent op_agent_;
-  ActivityAgent activity_agent_;
-  CudaCallsAgent cuda_calls_agent_;
+  TargetAgents agents_;
 };
 
 /// Waits for the message "recording", which a process sends once it uses its region. Adds its

@@ -12,6 +12,20 @@
 namespace optrace {
 namespace {
 
+/// A row of the table of functions that can be a step of an op's call path.
+struct SelectionRule {
+  enum class Kind : std::uint8_t {
+    scope,       ///< `name` is a namespace or class around the function, at any depth.
+    directly,    ///< `name` is the namespace directly around the function.
+    function,    ///< `name` is a prefix of the name of a C++ function at global scope.
+    c_function,  ///< `name` is a prefix of a C function's name; a final `$` matches its end.
+    part         ///< `name` occurs in the symbol, in any language.
+  };
+  Kind kind;
+  std::string_view name;
+  std::string_view text;  ///< Must also occur in the mangled name; empty: no condition.
+};
+
 using Kind = SelectionRule::Kind;
 
 // The functions that implement the steps of an op's call path in PyTorch. Names are those of its
@@ -274,10 +288,6 @@ bool matches(const CompiledRule& compiled, std::string_view symbol,
 }
 
 }  // namespace
-
-std::span<const SelectionRule> selection_rules() {
-  return kRules;
-}
 
 std::optional<std::size_t> selecting_rule(std::string_view symbol) {
   if (is_destructor(symbol)) return std::nullopt;

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,24 +15,7 @@ namespace optrace {
 /// another version are made again.
 constexpr std::uint32_t kSelectionVersion = 12;
 
-/// A row of the table of functions that can be a step of an op's call path.
-struct SelectionRule {
-  enum class Kind : std::uint8_t {
-    scope,       ///< `name` is a namespace or class around the function, at any depth.
-    directly,    ///< `name` is the namespace directly around the function.
-    function,    ///< `name` is a prefix of the name of a C++ function at global scope.
-    c_function,  ///< `name` is a prefix of a C function's name; a final `$` matches its end.
-    part         ///< `name` occurs in the symbol, in any language.
-  };
-  Kind kind;
-  std::string_view name;
-  std::string_view text;  ///< Must also occur in the mangled name; empty: no condition.
-};
-
-/// The table, in the order in which the rules are tried.
-std::span<const SelectionRule> selection_rules();
-
-/// Returns the row that selects a function with this (mangled or C) name, if any.
+/// Returns the index of the rule that selects a function with this (mangled or C) name, if any.
 std::optional<std::size_t> selecting_rule(std::string_view symbol);
 
 /// Returns true if the function hands an op on to the next dispatch key. Its first parameter, in a

@@ -1,7 +1,7 @@
 #include "tracer/runtime_build/build_inputs.h"
 
 #include <algorithm>
-#include <optional>
+#include <charconv>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -10,14 +10,13 @@
 
 #include "platform/error.h"
 #include "platform/file_trust.h"
-#include "platform/output_file.h"
 #include "platform/whole_file.h"
-#include "tracer/runtime_build/built_for_torch.h"
+#include "tracer/runtime_build/build_steps.h"
 
 namespace optrace {
 namespace {
 
-constexpr std::string_view kFormat = "optrace-inputs/1";
+constexpr std::string_view kFormat = "optrace-inputs/2";
 constexpr std::string_view kNote = ".d";
 
 std::filesystem::path resolved(const std::filesystem::path& path) {
@@ -34,34 +33,82 @@ std::string_view cut(std::string_view& text, char separator) {
   return part;
 }
 
+struct Library {
+  std::string hash;
+  std::string name;
+};
+
 struct Input {
   std::string hash;
   std::string state;
   std::filesystem::path path;  ///< Relative if it is below the packages.
 };
 
-/// Returns nullopt if the text is not a list for a library with this content.
-std::optional<std::vector<Input>> parse_inputs(std::string_view text, std::string_view library) {
-  std::string_view first = cut(text, '\n');
-  if (cut(first, ' ') != kFormat || first != library) return std::nullopt;
+/// The contents of a list. As text: the format and the number of libraries, then a line for each
+/// library and for each input.
+struct InputList {
+  std::vector<Library> libraries;
   std::vector<Input> inputs;
+};
+
+/// Returns nullopt if the text is not a list.
+std::optional<InputList> parse_list(std::string_view text) {
+  std::string_view first = cut(text, '\n');
+  if (cut(first, ' ') != kFormat) return std::nullopt;
+  std::size_t count = 0;
+  std::from_chars(first.data(), first.data() + first.size(), count);
+  InputList list;
+  for (; list.libraries.size() < count && !text.empty();) {
+    std::string_view line = cut(text, '\n');
+    const std::string_view hash = cut(line, ' ');
+    list.libraries.push_back({std::string(hash), std::string(line)});
+  }
   while (!text.empty()) {
     std::string_view line = cut(text, '\n');
     Input input;
     input.hash = cut(line, ' ');
     input.state = cut(line, ' ');
     input.path = line;
-    inputs.push_back(std::move(input));
+    list.inputs.push_back(std::move(input));
   }
-  if (inputs.empty()) return std::nullopt;
-  return inputs;
+  if (list.libraries.empty() || list.inputs.empty()) return std::nullopt;
+  return list;
 }
 
-std::string text_of(const std::vector<Input>& inputs, std::string_view library) {
-  std::string text = fmt::format("{} {}\n", kFormat, library);
-  for (const Input& input : inputs)
+std::string text_of(const InputList& list) {
+  std::string text = fmt::format("{} {}\n", kFormat, list.libraries.size());
+  for (const Library& library : list.libraries)
+    text += fmt::format("{} {}\n", library.hash, library.name);
+  for (const Input& input : list.inputs)
     text += fmt::format("{} {} {}\n", input.hash, input.state, input.path.string());
   return text;
+}
+
+/// Returns the libraries of a list if they have not changed since.
+std::optional<std::vector<std::filesystem::path>> libraries_of(
+    const InputList& list, const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  for (const Library& library : list.libraries) {
+    paths.push_back(folder / library.name);
+    if (content_hash(paths.back()) != library.hash) return std::nullopt;
+  }
+  return paths;
+}
+
+/// Returns true if the inputs still have the same contents. Updates the states of others.
+bool are_unchanged(std::vector<Input>& inputs, const std::filesystem::path& packages,
+                   bool& any_new) {
+  for (Input& input : inputs) {
+    const std::filesystem::path path = packages / input.path;  // Stays unchanged if absolute.
+    const auto state = state_of(path);
+    if (!state) return false;
+    if (text_of(*state) == input.state) continue;
+    if (content_hash(path) != input.hash) return false;
+    if (!is_settled(*state)) continue;
+    input.state = text_of(*state);
+    any_new = true;
+  }
+  return true;
 }
 
 /// Returns the program that a driver such as g++ starts to compile; nullopt for a compiler that is
@@ -129,55 +176,47 @@ std::vector<std::filesystem::path> inputs_of_build(const std::filesystem::path& 
   return {files.begin(), files.end()};
 }
 
-std::string describe_inputs(const std::filesystem::path& library,
+std::string describe_inputs(const std::vector<std::filesystem::path>& libraries,
                             const std::vector<std::filesystem::path>& files,
                             const std::filesystem::path& packages) {
-  const auto built = content_hash(library);
-  if (!built) return {};
+  InputList list;
+  for (const auto& library : libraries) {
+    auto hash = content_hash(library);
+    if (!hash) return {};
+    list.libraries.push_back({std::move(*hash), library.filename().string()});
+  }
   const std::filesystem::path below = resolved(packages);
-  std::vector<Input> inputs;
   for (const auto& file : files) {
     const auto state = state_of(file);
     auto hash = content_hash(file);
     if (!state || !hash || file.string().find('\n') != std::string::npos) return {};
     // A file that has just changed could change again without a new state: the next run compares
     // its content.
-    inputs.push_back({std::move(*hash), is_settled(*state) ? text_of(*state) : "new",
-                      is_below(file, below) ? file.lexically_relative(below) : file});
+    list.inputs.push_back({std::move(*hash), is_settled(*state) ? text_of(*state) : "new",
+                           is_below(file, below) ? file.lexically_relative(below) : file});
   }
-  return text_of(inputs, *built);
+  return text_of(list);
 }
 
-bool inputs_are_the_same(const std::filesystem::path& library,
-                         const std::filesystem::path& packages) {
-  const auto text = read_file(inputs_path(library));
-  const auto hash = text ? content_hash(library) : std::nullopt;
-  auto inputs = hash ? parse_inputs(*text, *hash) : std::nullopt;
-  if (!inputs) return false;
-  const std::filesystem::path below = resolved(packages);
+std::optional<std::vector<std::filesystem::path>> unchanged_libraries(
+    const std::filesystem::path& folder, const std::filesystem::path& packages) {
+  const auto text = read_file(inputs_path(folder));
+  auto list = text ? parse_list(*text) : std::nullopt;
+  auto libraries = list ? libraries_of(*list, folder) : std::nullopt;
   bool any_new = false;
-  for (Input& input : *inputs) {
-    const std::filesystem::path path = below / input.path;  // An absolute path stays unchanged.
-    const auto state = state_of(path);
-    if (!state) return false;
-    if (text_of(*state) == input.state) continue;
-    if (content_hash(path) != input.hash) return false;
-    if (!is_settled(*state)) continue;
-    input.state = text_of(*state);
-    any_new = true;
-  }
+  if (!libraries || !are_unchanged(list->inputs, resolved(packages), any_new)) return std::nullopt;
   if (any_new) {
     try {
-      write_file(inputs_path(library), text_of(*inputs, *hash));
+      write_file(inputs_path(folder), text_of(*list));
     } catch (const Error&) {
-      return true;  // The contents are compared again in the next run.
+      return libraries;  // The contents are compared again in the next run.
     }
   }
-  return true;
+  return libraries;
 }
 
-std::filesystem::path inputs_path(const std::filesystem::path& library) {
-  return library.string() + ".inputs";
+std::filesystem::path inputs_path(const std::filesystem::path& folder) {
+  return folder / "inputs";
 }
 
 }  // namespace optrace

@@ -3,46 +3,28 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <list>
+#include <map>
 #include <system_error>
+#include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "platform/child_process.h"
-#include "platform/descriptor.h"
 #include "platform/error.h"
 #include "platform/file_trust.h"
-#include "platform/interrupt.h"
-#include "platform/output_file.h"
 #include "platform/whole_file.h"
 #include "tracer/runtime_build/build_inputs.h"
+#include "tracer/runtime_build/cached_folder.h"
 
 namespace optrace {
 namespace {
 
-// Limits, because a compiler's inputs may be crafted to keep it busy. The emulated device, the
-// largest build, takes less than a tenth of each.
-constexpr std::chrono::minutes kPatience{5};
-constexpr rlim_t kMaxSeconds = 300;
-#ifdef __SANITIZE_ADDRESS__
-// The generator of the emulated device is one of the steps; AddressSanitizer reserves terabytes.
-constexpr rlim_t kMaxMemory = RLIM_INFINITY;
-#else
-constexpr rlim_t kMaxMemory = rlim_t{8} << 30;
-#endif
-constexpr rlim_t kMaxOutput = rlim_t{512} << 20;
-// Newer torch needs C++20; a compiler without it may still build for an older torch.
-constexpr std::array kStandards = {"-std=c++20", "-std=c++17"};
-constexpr std::size_t kCompilersAtOnce = 2;
+constexpr std::string_view kNoCompiler =
+    "This needs a C++ compiler once, and there is no g++, c++ or clang++ in PATH: install one "
+    "(Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++) and trace again.";
 
 /// Returns the path of the program with this name, as a shell would find it.
 std::optional<std::filesystem::path> in_path(const std::string& name) {
@@ -63,95 +45,7 @@ std::optional<std::filesystem::path> in_path(const std::string& name) {
   return std::nullopt;
 }
 
-/// Returns the first line of a compiler's or linker's output that describes an error.
-std::string first_error(const std::string& said) {
-  constexpr std::size_t kLongest = 300;
-  // "error: ld returned 1 exit status" comes from the compiler; the linker's own message precedes
-  // it.
-  for (const std::string_view mark : {"error: ", "undefined reference", "ld: "}) {
-    for (std::size_t at = said.find(mark); at != std::string::npos; at = said.find(mark, at + 1)) {
-      const std::string line = said.substr(at, std::min(said.find('\n', at), said.size()) - at);
-      if (!line.starts_with("error: ld returned")) return line.substr(0, kLongest);
-    }
-  }
-  return said.substr(0, std::min(said.find('\n'), kLongest));
-}
-
-/// A running step. The destructor ends it.
-class RunningStep {
- public:
-  /// Throws Error if it can't be started.
-  RunningStep(std::size_t number, const BuildStep& step, const std::filesystem::path& folder)
-      : number_(number), output_(folder / fmt::format("said-{}", number)) {
-    const Descriptor output(
-        ::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
-    if (!output)
-      throw Error(ExitStatus::failed, describe_errno(errno), "Free space in the folder TMPDIR.");
-    ChildProcess::Options options;
-    options.arguments = step;
-    options.environment = {{"LC_ALL", "C"}, {"TMPDIR", folder.string()}};
-    options.descriptors = {{output.get(), STDOUT_FILENO}, {output.get(), STDERR_FILENO}};
-    options.working_folder = folder.string();
-    options.limits = {{RLIMIT_CPU, kMaxSeconds},
-                      {RLIMIT_AS, kMaxMemory},
-                      {RLIMIT_FSIZE, kMaxOutput},
-                      {RLIMIT_CORE, 0}};
-    child_ = std::make_unique<ChildProcess>(options);
-    end_ = std::chrono::steady_clock::now() + kPatience;
-  }
-
-  /// Returns true once the step has ended, or has run too long.
-  bool ended(std::chrono::milliseconds limit) {
-    status_ = child_->wait_for(limit);
-    return status_ || std::chrono::steady_clock::now() >= end_;
-  }
-
-  std::optional<BuildFailure> failure() const {
-    if (!status_)
-      return BuildFailure{
-          number_, fmt::format("it did not end within {} minutes; its input may be malicious",
-                               kPatience.count())};
-    if (*status_ == 0) return std::nullopt;
-    const std::string said = first_error(read_file(output_).value_or(""));
-    return BuildFailure{number_, said.empty() ? describe_wait_status(*status_) : said};
-  }
-
- private:
-  std::size_t number_;
-  std::filesystem::path output_;
-  std::unique_ptr<ChildProcess> child_;
-  std::chrono::steady_clock::time_point end_;
-  std::optional<int> status_;
-};
-
-}  // namespace
-
-const std::string_view kNoCompiler =
-    "This needs a C++ compiler once, and there is no g++, c++ or clang++ in PATH: install one "
-    "(Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++) and trace again.";
-
-void BuildKey::add(std::string_view part) {
-  sum_ += fmt::format("{}:", part.size());
-  sum_ += part;
-}
-
-void BuildKey::add_files_below(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(
-           folder, std::filesystem::directory_options::follow_directory_symlink))
-    if (file.is_regular_file()) files.push_back(file.path());
-  std::sort(files.begin(), files.end());
-  for (const auto& file : files) {
-    add(file.filename().string());
-    add(read_file(file).value_or(""));
-  }
-}
-
-std::string BuildKey::hex() const {
-  const XXH128_hash_t hash = XXH3_128bits(sum_.data(), sum_.size());
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
+/// Returns $CXX, else g++, c++ or clang++, as a shell would find it.
 std::optional<std::filesystem::path> find_compiler() {
   const char* const variable = std::getenv("CXX");
   for (const std::string name : {variable == nullptr ? "" : variable, "g++", "c++", "clang++"})
@@ -160,16 +54,55 @@ std::optional<std::filesystem::path> find_compiler() {
   return std::nullopt;
 }
 
-std::string identity_of(const std::filesystem::path& compiler) {
+/// Returns a text that changes when another file is installed in the place of this one.
+std::string identity_of(const std::filesystem::path& path) {
   std::error_code error;
-  const auto real = std::filesystem::canonical(compiler, error);
+  const auto real = std::filesystem::canonical(path, error);
   struct stat status{};
-  if (::stat(compiler.c_str(), &status) != 0) return compiler.string();
-  return fmt::format("{} {} {}", error ? compiler.string() : real.string(), status.st_size,
-                     status.st_mtim.tv_sec);
+  if (error || ::stat(real.c_str(), &status) != 0) return fmt::format("{} missing", path.string());
+  return fmt::format("{} {} {}", real.string(), status.st_size, status.st_mtim.tv_sec);
 }
 
-std::filesystem::path build_cache(std::string_view kind) {
+/// Identifies a build by everything that it depends on.
+class BuildKey {
+ public:
+  /// Adds a part with its size, so that different lists of parts have different keys.
+  void add(std::string_view part) {
+    sum_ += fmt::format("{}:", part.size());
+    sum_ += part;
+  }
+
+  void add(const std::vector<std::string>& parts) {
+    add(std::to_string(parts.size()));
+    for (const std::string& part : parts) add(part);
+  }
+
+  /// Adds every file below `folder`, by name and content.
+  void add_files_below(const std::filesystem::path& folder) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(
+             folder, std::filesystem::directory_options::follow_directory_symlink))
+      if (file.is_regular_file()) files.push_back(file.path());
+    std::sort(files.begin(), files.end());
+    for (const auto& file : files) {
+      add(file.filename().string());
+      add(read_file(file).value_or(""));
+    }
+  }
+
+  /// 32 hex digits.
+  std::string hex() const {
+    const XXH128_hash_t hash = XXH3_128bits(sum_.data(), sum_.size());
+    return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  }
+
+ private:
+  std::string sum_;
+};
+
+/// Returns the folder of the user's cache for builds of this kind, created with mode 0700; empty
+/// without a cache.
+std::filesystem::path build_cache(const std::string& kind) {
   std::filesystem::path folder = cache_folder();
   if (folder.empty()) return {};
   folder /= kind;
@@ -177,111 +110,218 @@ std::filesystem::path build_cache(std::string_view kind) {
   return folder;
 }
 
-std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
-                                            std::size_t at_once,
-                                            const std::filesystem::path& folder) {
-  std::list<RunningStep> running;
-  std::size_t next = 0;
-  try {
-    while (next < steps.size() || !running.empty()) {
-      while (next < steps.size() && running.size() < at_once) {
-        running.emplace_back(next, steps[next], folder);
-        ++next;
-      }
-      // Short, because another step may have ended.
-      const std::chrono::milliseconds limit(running.size() == 1 ? 100 : 10);
-      for (auto step = running.begin(); step != running.end();) {
-        const bool ended = step->ended(limit);
-        InterruptGuard::throw_if_interrupted();
-        if (ended) {
-          if (auto failure = step->failure()) return failure;
-          step = running.erase(step);
-        } else {
-          ++step;
-        }
-      }
-    }
-  } catch (const Error& error) {
-    if (error.status() == ExitStatus::interrupted) throw;
-    return BuildFailure{next, error.what()};
-  }
-  return std::nullopt;
+void append(std::vector<std::string>& arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
 }
 
-std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder,
-                             const std::string& why) {
-  if (!folder) return {};
-  const std::string problem = why.empty() ? cache_problem() : why + ".";
+/// Few, because a compiler may take a gigabyte of memory.
+std::size_t compilers_at_once() {
+  return std::clamp(std::thread::hardware_concurrency(), 2U, 4U);
+}
+
+/// One build, with one compiler.
+class Build {
+ public:
+  Build(const BuildDescription& description, std::filesystem::path compiler)
+      : description_(description),
+        compiler_(std::move(compiler)),
+        packages_(description.torch_folder.parent_path()),
+        cache_(build_cache(description.cache)),
+        key_(key()) {}
+
+  std::optional<BuiltLibraries> cached() const {
+    if (cache_.empty()) return std::nullopt;
+    auto libraries = unchanged_libraries(cache_ / key_, packages_);
+    if (!libraries) return std::nullopt;
+    return BuiltLibraries{.libraries = std::move(*libraries)};
+  }
+
+  BuiltLibraries make() {
+    folder_ = std::make_shared<const PrivateFolder>();
+    contents_ = description_.contents(folder_->path());
+    std::filesystem::create_directory(result());
+    if (const auto failure = run_all()) {
+      return without_libraries(
+          description_,
+          fmt::format("{} with {} failed ({}). $CXX selects another compiler.",
+                      description_.building, compiler_.string(), failure->said));
+    }
+    BuiltLibraries built{.libraries = libraries(), .folder = folder_};
+    if (!cache_.empty()) keep(built);
+    return built;
+  }
+
+ private:
+  std::string key() const {
+    BuildKey key;
+    key.add(identity_of(compiler_));
+    key.add(description_.key);
+    key.add(std::to_string(description_.key_files.size()));
+    for (const auto& file : description_.key_files) key.add(identity_of(file));
+    for (const auto* const list :
+         {&description_.standards, &description_.compile_flags, &description_.link_flags})
+      key.add(*list);
+    key.add_files_below(description_.sources);
+    return key.hex();
+  }
+
+  /// The folder of the finished libraries.
+  std::filesystem::path result() const { return folder_->path() / description_.cache; }
+
+  std::vector<std::filesystem::path> libraries() const {
+    std::vector<std::filesystem::path> paths;
+    for (const LibraryToBuild& library : contents_.libraries)
+      paths.push_back(result() / library.name);
+    return paths;
+  }
+
+  std::optional<BuildFailure> run(const std::vector<BuildStep>& steps) const {
+    return run_build_steps(steps, compilers_at_once(), folder_->path());
+  }
+
+  std::optional<BuildFailure> run_all() const {
+    auto failure = run(contents_.generators);
+    if (failure) return failure;
+    for (const std::string& standard : description_.standards) {
+      failure = compile(standard);
+      if (!failure) failure = link();
+      if (!failure) break;
+    }
+    if (!failure)
+      for (const auto& [name, library] : contents_.copies)
+        std::filesystem::copy(result() / library, result() / name);
+    return failure;
+  }
+
+  std::filesystem::path object_of(const std::filesystem::path& source) const {
+    return folder_->path() / source.filename().replace_extension(".o");
+  }
+
+  std::optional<BuildFailure> compile(const std::string& standard) const {
+    std::vector<BuildStep> steps;
+    std::vector<std::string> names;
+    for (const LibraryToBuild& library : contents_.libraries) {
+      for (const auto& source : library.sources) {
+        steps.push_back(compile_step(standard, library, source));
+        names.push_back(source.filename());
+      }
+    }
+    auto failure = run(steps);
+    if (failure && failure->step < names.size())
+      failure->said = fmt::format("{}: {}", names[failure->step], failure->said);
+    return failure;
+  }
+
+  BuildStep compile_step(const std::string& standard, const LibraryToBuild& library,
+                         const std::filesystem::path& source) const {
+    const auto object = object_of(source);
+    BuildStep step{compiler_.string(), standard};
+    append(step, description_.compile_flags);
+    append(step, library.compile_flags);
+    append(step, {"-I", description_.sources.string()});
+    append(step, contents_.includes);
+    append(step, {"-c", source.string(), "-o", object.string()});
+    append(step, dependency_arguments(object));
+    return step;
+  }
+
+  std::optional<BuildFailure> link() const {
+    std::map<std::size_t, std::vector<BuildStep>> levels;
+    for (const LibraryToBuild& library : contents_.libraries)
+      levels[library.level].push_back(link_step(library));
+    for (const auto& [level, steps] : levels)
+      if (auto failure = run(steps)) return failure;
+    return std::nullopt;
+  }
+
+  BuildStep link_step(const LibraryToBuild& library) const {
+    BuildStep step{compiler_.string()};
+    append(step, description_.link_flags);
+    append(step, library.link_flags);
+    for (const auto& source : library.sources) step.push_back(object_of(source).string());
+    for (const LibraryToBuild& other : contents_.libraries)
+      if (other.level < library.level) step.push_back((result() / other.name).string());
+    append(step, contents_.linked_with);
+    append(step, {"-o", (result() / library.name).string()});
+    return step;
+  }
+
+  /// Returns why libraries that depend on these files can't be used in later runs; empty if they
+  /// can.
+  std::string distrust_of_any(const std::vector<std::filesystem::path>& inputs) const {
+    for (const auto* const files : {&inputs, &description_.key_files}) {
+      for (const auto& file : *files) {
+        std::error_code error;
+        if (!std::filesystem::exists(file, error)) continue;
+        if (std::string wrong = distrust_of(file); !wrong.empty()) return wrong;
+      }
+    }
+    return {};
+  }
+
+  /// Caches the libraries, or leaves them in the build's own folder.
+  void keep(BuiltLibraries& built) const {
+    const auto inputs = inputs_of_build(folder_->path(), compiler_);
+    built.not_kept = distrust_of_any(inputs);
+    const std::string list = describe_inputs(built.libraries, inputs, packages_);
+    if (!built.not_kept.empty() || list.empty()) return;
+    try {
+      NewFolder kept(cache_);
+      for (const auto& file : std::filesystem::directory_iterator(result()))
+        write_file(kept.path() / file.path().filename(), read_file(file.path()).value_or(""));
+      write_file(inputs_path(kept.path()), list);
+      // Another process may have been faster.
+      if (!cached()) kept.replace(cache_ / key_);
+      if (auto found = cached()) built = std::move(*found);
+    } catch (const std::exception&) {
+      return;  // E.g. a full disk. The next run builds again.
+    }
+  }
+
+  const BuildDescription& description_;
+  const std::filesystem::path compiler_;
+  const std::filesystem::path packages_;  ///< site-packages
+  const std::filesystem::path cache_;     ///< Empty without a cache.
+  const std::string key_;
+  std::shared_ptr<const PrivateFolder> folder_;  ///< Set by make().
+  BuildContents contents_;
+};
+
+}  // namespace
+
+std::filesystem::path BuiltLibraries::library() const {
+  return libraries.empty() ? std::filesystem::path() : libraries.front();
+}
+
+BuiltLibraries without_libraries(const BuildDescription& description, std::string_view why) {
+  return {.missing = fmt::format("{} {}", description.lacks, why)};
+}
+
+BuiltLibraries find_or_build(const BuildDescription& description, const BuildProgress& progress) {
+  const auto compiler = find_compiler();
+  if (!compiler) return without_libraries(description, kNoCompiler);
+  Build build(description, *compiler);
+  if (auto built = build.cached()) return *std::move(built);
+  if (description.obstacle)
+    if (const std::string why = description.obstacle(); !why.empty())
+      return without_libraries(description, why);
+  progress(description.progress);
+  return build.make();
+}
+
+std::string not_kept_warning(const BuiltLibraries& built) {
+  if (!built.folder) return {};
+  const std::string problem = built.not_kept.empty() ? cache_problem() : built.not_kept + ".";
   return fmt::format(
       "The libraries compiled for this torch can't be cached and are compiled again in each run, "
       "which takes ten seconds or more: {}",
       problem.empty() ? "the cache can't be written. Free some space." : problem);
 }
 
-namespace {
-
-/// Returns why a library with these inputs can't be used in later runs; empty if it can.
-std::string distrust_of_any(const std::vector<std::filesystem::path>& inputs) {
-  for (const auto& input : inputs)
-    if (std::string wrong = distrust_of(input); !wrong.empty()) return wrong;
-  return {};
-}
-
-}  // namespace
-
-std::optional<std::filesystem::path> kept_library(const BuildPlace& place) {
-  if (place.cache.empty()) return std::nullopt;
-  std::filesystem::path library = place.cache / place.name;
-  std::error_code error;
-  if (!std::filesystem::exists(library, error) || !inputs_are_the_same(library, place.packages))
-    return std::nullopt;
-  return library;
-}
-
-BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
-                          const BuildPlace& place) {
-  BuiltLibrary built{
-      .path = folder->path() / place.name, .failure = {}, .folder = folder, .not_kept = {}};
-  if (place.cache.empty()) return built;
-  const auto inputs = inputs_of_build(folder->path(), place.compiler);
-  built.not_kept = distrust_of_any(inputs);
-  const std::string list = describe_inputs(built.path, inputs, place.packages);
-  if (!built.not_kept.empty() || list.empty()) return built;
-  try {
-    const auto kept = place.cache / place.name;
-    // The list identifies its library: without the list, the library is not used.
-    write_file(kept, read_file(built.path).value_or(""));
-    write_file(inputs_path(kept), list);
-    return {.path = kept, .failure = {}, .folder = {}, .not_kept = {}};
-  } catch (const Error&) {
-    return built;  // E.g. a full disk. The next run builds again.
-  }
-}
-
-BuiltLibrary build_library(const BuildPlace& place, const LibraryBuild& build) {
-  const auto folder = std::make_shared<const PrivateFolder>();
-  std::string said;
-  for (const char* const standard : kStandards) {
-    std::vector<BuildStep> compile;
-    BuildStep link{place.compiler.string()};
-    for (const auto& source : build.sources) {
-      const auto object = folder->path() / source.filename().replace_extension(".o");
-      BuildStep step{place.compiler.string(), standard};
-      step.insert(step.end(), build.compile.begin(), build.compile.end());
-      step.insert(step.end(), {"-c", source.string(), "-o", object.string()});
-      const auto note = dependency_arguments(object);
-      step.insert(step.end(), note.begin(), note.end());
-      compile.push_back(std::move(step));
-      link.push_back(object.string());
-    }
-    link.insert(link.end(), build.link.begin(), build.link.end());
-    link.insert(link.end(), {"-o", (folder->path() / place.name).string()});
-    auto failure = run_build_steps(compile, kCompilersAtOnce, folder->path());
-    if (!failure) failure = run_build_steps({link}, 1, folder->path());
-    if (!failure) return keep_library(folder, place);
-    said = failure->said;
-  }
-  return {.path = {}, .failure = said, .folder = {}, .not_kept = {}};
+void add_not_kept_warning(const BuiltLibraries& built, nlohmann::json& warnings) {
+  const std::string warning = not_kept_warning(built);
+  if (!warning.empty() && std::find(warnings.begin(), warnings.end(), warning) == warnings.end())
+    warnings.push_back(warning);
 }
 
 }  // namespace optrace

@@ -7,103 +7,97 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "platform/private_folder.h"
+#include "tracer/runtime_build/build_steps.h"
 
 namespace optrace {
 
-// Shared code for the libraries that are shipped as source and built once, with the user's own
-// compiler, for the installed torch: the op-record agent, the agents for real devices, and the
-// emulated CUDA device.
+// The one builder of the libraries that are shipped as source and compiled once, with the user's
+// own compiler, for the installed torch: the op-record agent, the agents for real devices, and the
+// emulated CUDA device. Each of them is a BuildDescription in a file of its own.
 
-/// Identifies a build by everything that it depends on.
-class BuildKey {
- public:
-  /// Adds a part with its size, so that different lists of parts have different keys.
-  void add(std::string_view part);
+/// Libraries that were compiled for one torch, or the reason why there are none.
+struct BuiltLibraries {
+  std::vector<std::filesystem::path> libraries{};  ///< In load order; empty if there are none.
+  /// If there are none: the reason and the remedy, in sentences for a trace's warnings. Empty if
+  /// this torch needs none.
+  std::string missing{};
+  std::shared_ptr<const PrivateFolder> folder{};  ///< Contains libraries that can't be cached.
+  /// If they are not cached because of the files that they were built from: the reason.
+  std::string not_kept{};
 
-  /// Adds every file below `folder`, by name and content.
-  void add_files_below(const std::filesystem::path& folder);
-
-  /// 32 hex digits.
-  std::string hex() const;
-
- private:
-  std::string sum_;
+  /// Returns the only library; an empty path if there is none.
+  std::filesystem::path library() const;
 };
 
-/// Returns $CXX, else g++, c++ or clang++, as a shell would find it.
-std::optional<std::filesystem::path> find_compiler();
+/// Called with a sentence on what is done, before something that takes seconds.
+using BuildProgress = std::function<void(std::string_view)>;
 
-/// The remedy if there is no compiler, one sentence.
-extern const std::string_view kNoCompiler;
-
-/// Returns a string that changes when another compiler is installed in its place.
-std::string identity_of(const std::filesystem::path& compiler);
-
-/// Returns the folder of the user's cache for builds of this kind ("op-agents"), created with mode
-/// 0700; empty without a cache.
-std::filesystem::path build_cache(std::string_view kind);
-
-/// A program that a build runs (argv, [0] looked up in PATH unless it has a slash).
-using BuildStep = std::vector<std::string>;
-
-struct BuildFailure {
-  std::size_t step = 0;
-  std::string said;  ///< The first line that describes the error.
+/// One library of a build.
+struct LibraryToBuild {
+  std::string name;                            ///< Its file name.
+  std::vector<std::filesystem::path> sources;  ///< Their names are unique in the whole build.
+  std::vector<std::string> compile_flags{};    ///< In addition to those of the description.
+  std::vector<std::string> link_flags{};       ///< Likewise.
+  std::size_t level = 0;                       ///< It is linked with all libraries of lower levels.
 };
 
-/// Runs the steps in `folder`, which is also their TMPDIR, `at_once` at a time. Returns nullopt if
-/// all succeed, else the first failure, after ending the other steps. Each step may use at most
-/// minutes of processor time, gigabytes of memory and half a gigabyte of output. Throws
-/// Error(interrupted) after a signal, if an InterruptGuard lives; no step is running then.
-std::optional<BuildFailure> run_build_steps(const std::vector<BuildStep>& steps,
-                                            std::size_t at_once,
-                                            const std::filesystem::path& folder);
-
-/// The result of building one library.
-struct BuiltLibrary {
-  std::filesystem::path path;  ///< Empty if it could not be built.
-  /// If it could not be built: the first line that describes the error.
-  std::string failure;
-  std::shared_ptr<const PrivateFolder> folder;  ///< Contains a library that can't be cached.
-  /// If it is not cached because of its inputs: the reason.
-  std::string not_kept;
+/// The steps of a build that depend on its folder.
+struct BuildContents {
+  std::vector<std::string> includes{};      ///< The compiler's arguments for include folders.
+  std::vector<BuildStep> generators{};      ///< Run first: they write sources.
+  std::vector<LibraryToBuild> libraries{};  ///< In load order.
+  std::vector<std::string> linked_with{};   ///< The linker's arguments for further libraries.
+  /// Further names for finished libraries: the new name, and the library's.
+  std::vector<std::pair<std::string, std::string>> copies{};
 };
 
-/// Returns a warning for a library that stays in `folder` because it could not be cached: its build
-/// serves this run only, the reason (see BuiltLibrary::not_kept) and the remedy, in sentences for a
-/// trace's warnings. Empty if `folder` is null.
-std::string not_kept_warning(const std::shared_ptr<const PrivateFolder>& folder,
-                             const std::string& why);
+/// A description of libraries to build for a torch.
+struct BuildDescription {
+  std::string lacks{};     ///< The sentence that begins BuiltLibraries::missing.
+  std::string progress{};  ///< "building the op-record agent for this torch, once"
+  std::string building{};  ///< The subject of a sentence on a failed build: "Building it".
 
-/// The place of a library in the cache, and the data that its reuse depends on.
-struct BuildPlace {
-  std::filesystem::path cache;  ///< Empty without a cache.
-  std::string name;
-  std::filesystem::path packages;  ///< site-packages.
-  std::filesystem::path compiler;
+  std::string cache{};                   ///< The name of the folder in the user's cache.
+  std::filesystem::path torch_folder{};  ///< site-packages/torch
+  /// A folder with sources, an include folder for all of them. The cache key contains its contents.
+  std::filesystem::path sources{};
+  std::vector<std::string> key{};  ///< Further texts that the result depends on.
+  /// Further files that the result depends on. The cache key contains their path, size and time.
+  std::vector<std::filesystem::path> key_files{};
+
+  std::vector<std::string> standards{};  ///< Tried in this order: "-std=c++20", "-std=c++17".
+  // Part of the cache key. Without -march, because machines of different kinds may share a cache.
+  std::vector<std::string> compile_flags{};
+  std::vector<std::string> link_flags{};
+
+  /// Called if nothing is cached: returns why nothing can be built, in sentences; empty if it can.
+  std::function<std::string()> obstacle{};
+  /// Called after that. May write files into the folder.
+  std::function<BuildContents(const std::filesystem::path& folder)> contents{};
 };
 
-/// Returns the library if it is cached and the contents of all its inputs are unchanged.
-std::optional<std::filesystem::path> kept_library(const BuildPlace& place);
+/// Returns the libraries from the user's cache if they are there, and all that they depend on is
+/// unchanged: the description, the compiler, and the contents of all files that the compiler read.
+/// Otherwise builds them with the user's C++ compiler ($CXX, else g++, c++ or clang++) and caches
+/// them, unless users other than the command's own and root could have changed an input. If they
+/// can't be built, `missing` has the reason. Throws Error(interrupted) after a signal, if an
+/// InterruptGuard lives.
+BuiltLibraries find_or_build(const BuildDescription& description, const BuildProgress& progress);
 
-/// Caches the library that was built in `folder`, where the compiler has listed its inputs
-/// (dependency_arguments). A library stays in `folder` if users other than the command's own and
-/// root could have changed an input.
-BuiltLibrary keep_library(const std::shared_ptr<const PrivateFolder>& folder,
-                          const BuildPlace& place);
+/// Returns a result without libraries: the description's sentence, and the reason.
+BuiltLibraries without_libraries(const BuildDescription& description, std::string_view why);
 
-/// The sources of a library and the arguments to build it.
-struct LibraryBuild {
-  std::vector<std::filesystem::path> sources;  ///< With different file names.
-  std::vector<std::string> compile;            ///< Arguments for each source.
-  std::vector<std::string> link;               ///< Arguments after the objects.
-};
+/// Returns a warning for libraries that could not be cached: their build serves this run only, the
+/// reason, and the remedy, in sentences. Empty if they are cached.
+std::string not_kept_warning(const BuiltLibraries& built);
 
-/// Compiles and links as C++20 or, if that fails, as the next older standard, and caches the
-/// result. Throws like run_build_steps().
-BuiltLibrary build_library(const BuildPlace& place, const LibraryBuild& build);
+/// Adds such a warning to those of a trace, unless they already contain the same one.
+void add_not_kept_warning(const BuiltLibraries& built, nlohmann::json& warnings);
 
 }  // namespace optrace

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "platform/installation.h"
 
 namespace optrace {
 namespace {
@@ -26,20 +27,6 @@ std::string looked_for_headers() {
 }
 
 }  // namespace
-
-std::optional<std::string> value_in(const std::string& version_file, std::string_view name) {
-  std::istringstream lines(version_file);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(name) || line.size() == name.size() ||
-        std::string_view(" :=").find(line[name.size()]) == std::string_view::npos)
-      continue;
-    const std::size_t start = line.find_first_of("'\"");
-    const std::size_t end = line.find_first_of("'\"", start + 1);
-    if (start == std::string::npos || end == std::string::npos) return std::nullopt;
-    return line.substr(start + 1, end - start - 1);
-  }
-  return std::nullopt;
-}
 
 std::vector<std::filesystem::path> system_header_folders() {
   if (const char* const home = std::getenv("CUDA_HOME"); home != nullptr && *home != '\0')
@@ -69,6 +56,30 @@ std::optional<std::filesystem::path> HeaderFolders::folder_of(std::string_view h
   return std::nullopt;
 }
 
+FoundHeaders HeaderFolders::find(const std::vector<const DeviceFamily*>& families) const {
+  FoundHeaders found;
+  for (const DeviceFamily* const family : families) {
+    if (const auto folder = folder_of(family->headers.front())) {
+      found.folders.insert(*folder);
+    } else {
+      found.missing.push_back(family);
+    }
+  }
+  return found;
+}
+
+std::vector<std::filesystem::path> HeaderFolders::files_of(
+    const std::vector<const DeviceFamily*>& families) const {
+  std::vector<std::filesystem::path> files;
+  for (const DeviceFamily* const family : families) {
+    for (const std::string_view header : family->headers) {
+      if (header.empty()) continue;
+      if (const auto folder = folder_of(header)) files.push_back(*folder / header);
+    }
+  }
+  return files;
+}
+
 std::vector<std::string> HeaderFolders::arguments(
     const std::set<std::filesystem::path>& used) const {
   std::vector<std::string> result;
@@ -81,6 +92,8 @@ std::vector<std::string> HeaderFolders::arguments(
     result.emplace_back("-idirafter");
     result.push_back(folder.string());
   }
+  result.emplace_back("-idirafter");
+  result.push_back((data_folder() / "emulated_device/tracer/emulated_device/stand_ins").string());
   return result;
 }
 

@@ -14,13 +14,15 @@ namespace optrace {
 // The headers of CUDA's libraries, against which the libraries for CUDA are built. The nvidia
 // wheels beside a torch contain them.
 
-/// Returns the value of `name` in torch's version.py: "12.4" for `cuda: Optional[str] = '12.4'`;
-/// nullopt for None.
-std::optional<std::string> value_in(const std::string& version_file, std::string_view name);
-
 /// Returns the folders for headers that are in no wheel: that of $CUDA_HOME, or else the usual
 /// ones.
 std::vector<std::filesystem::path> system_header_folders();
+
+/// The headers of some families of libraries.
+struct FoundHeaders {
+  std::set<std::filesystem::path> folders;  ///< With the first header of each family found.
+  std::vector<const DeviceFamily*> missing;
+};
 
 /// The folders that contain the headers of CUDA's libraries.
 class HeaderFolders {
@@ -31,8 +33,16 @@ class HeaderFolders {
   /// Returns the folder that contains `header`: a wheel's, else the system's.
   std::optional<std::filesystem::path> folder_of(std::string_view header) const;
 
+  /// Searches for the first header of each family.
+  FoundHeaders find(const std::vector<const DeviceFamily*>& families) const;
+
+  /// Returns the headers of the families that were found.
+  std::vector<std::filesystem::path> files_of(
+      const std::vector<const DeviceFamily*>& families) const;
+
   /// Returns the compiler's arguments if the headers of the families lie in `used`: the wheels'
-  /// folders, before all others, and the system's folders that are in `used`.
+  /// folders, before all others, the system's folders that are in `used`, and the stand-ins for
+  /// headers that no wheel has.
   std::vector<std::string> arguments(const std::set<std::filesystem::path>& used) const;
 
  private:

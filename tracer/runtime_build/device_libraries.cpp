@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "platform/installation.h"
+#include "platform/whole_file.h"
 #include "tracer/elf/dynamic_imports.h"
 
 namespace optrace {
@@ -85,6 +87,24 @@ std::string version_script(const DeviceLibrary& library) {
     text += "};\n";
   }
   return text;
+}
+
+std::filesystem::path device_generator() {
+  return library_folder() / "optrace-device-generator";
+}
+
+BuildStep generator_step(const std::string& kind, const DeviceLibrary& library,
+                         const std::filesystem::path& folder, const std::filesystem::path& source,
+                         const std::vector<std::string>& includes) {
+  const std::string name(library.family->name);
+  const auto list = folder / (name + ".functions");
+  std::string functions;
+  for (const auto& [version, names] : library.functions)
+    for (const std::string& function : names) functions += function + "\n";
+  write_file(list, functions);
+  BuildStep step{device_generator().string(), kind, name, list.string(), source.string()};
+  step.insert(step.end(), includes.begin(), includes.end());
+  return step;
 }
 
 }  // namespace optrace

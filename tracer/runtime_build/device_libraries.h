@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tracer/device_generator/device_families.h"
+#include "tracer/runtime_build/build_steps.h"
 
 namespace optrace {
 
@@ -29,5 +30,14 @@ std::vector<DeviceLibrary> device_libraries(const std::vector<std::filesystem::p
 /// Returns the linker's version script for such a library. It gives the functions the versions that
 /// torch requires, and hides everything else.
 std::string version_script(const DeviceLibrary& library);
+
+/// Returns the program that generates functions of CUDA's libraries (tracer/device_generator/).
+std::filesystem::path device_generator();
+
+/// Returns the step that generates `source` with the functions that torch imports from `library`,
+/// and writes their list into `folder`. `kind` is the generator's first argument. Throws Error.
+BuildStep generator_step(const std::string& kind, const DeviceLibrary& library,
+                         const std::filesystem::path& folder, const std::filesystem::path& source,
+                         const std::vector<std::string>& includes);
 
 }  // namespace optrace

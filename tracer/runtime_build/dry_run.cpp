@@ -2,25 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <set>
 #include <system_error>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <poll.h>
-#include <unistd.h>
 
-#include "platform/child_process.h"
-#include "platform/descriptor.h"
 #include "platform/error.h"
-#include "platform/interrupt.h"
+#include "platform/installed_torch.h"
 #include "platform/json_reader.h"
 #include "tracer/emulated_device/gpu_model.h"
 
@@ -31,64 +24,6 @@ namespace {
 constexpr const char* kPreload = "LD_PRELOAD";
 constexpr const char* kModel = "OPTRACE_DRY_RUN";
 constexpr const char* kDevices = "OPTRACE_DRY_RUN_DEVICES";
-
-constexpr int kAnswerDescriptor = 3;  // The pipe's descriptor number in that Python.
-// Answers through a pipe, because modules that `site` imports may have written to standard output.
-// Nothing may be imported from the current folder, which comes first with -c; sys is built in.
-constexpr const char* kQuestion =
-    "import sys\n"
-    "sys.path[:] = [folder for folder in sys.path if folder]\n"
-    "import importlib.util, os\n"
-    "found = importlib.util.find_spec('torch')\n"
-    "os.write(3, os.fsencode(os.path.dirname(found.origin)) if found and found.origin else b'')\n";
-
-/// Returns everything that a Python writes to a pipe until it closes it.
-std::string read_all(const Descriptor& pipe) {
-  constexpr std::size_t kLongest = 4096;
-  constexpr std::chrono::seconds kPatience{60};
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  std::string text;
-  while (text.size() < kLongest && std::chrono::steady_clock::now() < end) {
-    InterruptGuard::throw_if_interrupted();
-    pollfd watched{pipe.get(), POLLIN, 0};
-    if (::poll(&watched, 1, 100) <= 0) continue;
-    std::array<char, kLongest> buffer;
-    const ssize_t size = ::read(pipe.get(), buffer.data(), buffer.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(size));
-  }
-  return text;
-}
-
-/// Returns site-packages/torch of a Python; empty if it has no torch, or is no Python.
-std::filesystem::path find_torch(const std::filesystem::path& python) {
-  std::array<int, 2> numbers{};
-  if (::pipe2(numbers.data(), O_CLOEXEC) != 0) return {};
-  const Descriptor answer(numbers[0]);
-  Descriptor theirs(numbers[1]);
-  const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  try {
-    // The environment is kept, because it may define where torch is (PYTHONPATH, the user's
-    // site-packages). An empty entry in PYTHONPATH means the working folder, which is therefore
-    // changed; the path of the Python must not depend on it.
-    const bool is_path = python.has_parent_path();
-    ChildProcess child(
-        {.arguments = {(is_path ? std::filesystem::absolute(python) : python).string(), "-c",
-                       kQuestion},
-         .environment = {{"PYTHONSAFEPATH", "1"}},
-         .descriptors = {{theirs.get(), kAnswerDescriptor},
-                         {nothing.get(), STDIN_FILENO},
-                         {nothing.get(), STDOUT_FILENO},
-                         {nothing.get(), STDERR_FILENO}},
-         .working_folder = "/"});
-    theirs.close();
-    return read_all(answer);
-  } catch (const Error& error) {
-    if (error.status() == ExitStatus::interrupted) throw;
-    return {};
-  }
-}
 
 /// Returns the products whose names have the longest common prefix with that one; a few if none
 /// has.
@@ -158,9 +93,9 @@ std::optional<DryRun> prepare_dry_run(const std::filesystem::path& python,
                                       const EmulatedDevices& devices,
                                       const std::function<void(std::string_view)>& progress) {
   require_gpu_model(devices.gpu_model);
-  const std::filesystem::path torch = find_torch(python);
+  const std::filesystem::path torch = ask_for_torch(python);
   if (torch.empty()) return std::nullopt;
-  DryRun dry_run{devices, find_or_build_device_emulation(torch, progress)};
+  DryRun dry_run{devices, find_or_build_emulated_device(torch, progress)};
   if (!dry_run.emulation.libraries.empty()) return dry_run;
   throw Error(ExitStatus::usage,
               fmt::format("the torch of {} can't be used for a dry run", python.string()),
@@ -208,6 +143,7 @@ void describe_dry_run(const DryRun& dry_run, Trace& trace) {
       {"libraries", nlohmann::json::array()}};
   for (const std::filesystem::path& library : dry_run.emulation.libraries)
     trace.meta["dry_run"]["libraries"].push_back(library.filename().string());
+  add_not_kept_warning(dry_run.emulation, trace.meta["warnings"]);
   std::set<std::string> unknown;
   for (const std::string& record : trace.op_records) {
     const auto json = read_json(record);

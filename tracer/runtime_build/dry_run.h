@@ -36,7 +36,7 @@ bool has_gpu();
 /// A process in which CUDA's libraries are replaced by the emulated device's.
 struct DryRun {
   EmulatedDevices devices;
-  DeviceEmulation emulation;
+  BuiltLibraries emulation;
 
   /// Returns the variables that the process's environment needs in addition to ours. Its children
   /// inherit the dry run.

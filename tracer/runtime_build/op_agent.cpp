@@ -1,12 +1,11 @@
 #include "tracer/runtime_build/op_agent.h"
 
 #include <array>
-#include <cstdint>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,22 +14,13 @@
 #include "platform/installation.h"
 #include "platform/json_reader.h"
 #include "platform/mapped_file.h"
-#include "platform/whole_file.h"
-#include "tracer/runtime_build/built_for_torch.h"
+#include "platform/torch_version.h"
 
 namespace optrace {
 namespace {
 
-constexpr std::string_view kLacks =
-    "The trace lacks op records: arguments, results, and why the dispatcher chose a kernel.";
 constexpr std::array kSources = {"op_records.cpp", "library_calls.cpp", "blas_calls.cpp",
                                  "onednn_calls.cpp"};
-
-// All arguments but the paths of torch, sources and the result. No -march, because machines of
-// different kinds may share a cache.
-constexpr std::array kCompileArguments = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG"};
-constexpr std::array kLinkArguments = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now",
-                                       "-Wl,--no-as-needed"};
 
 /// Returns the value of _GLIBCXX_USE_CXX11_ABI that torch was built with, derived from the mangled
 /// std::string in libc10's own functions; nullopt if that is no torch.
@@ -53,90 +43,53 @@ std::optional<int> string_abi(const std::filesystem::path& torch_folder) {
   return std::nullopt;
 }
 
-class Builder {
- public:
-  explicit Builder(const std::filesystem::path& torch_folder)
-      : torch_(torch_folder), sources_(data_folder() / "op_records") {}
+bool has_headers(const std::filesystem::path& torch_folder) {
+  std::error_code error;
+  return std::filesystem::exists(torch_folder / "include" / "ATen" / "record_function.h", error);
+}
 
-  OpAgent find_or_build(const std::function<void(std::string_view)>& progress) {
-    const auto version = read_file(torch_ / "version.py");
-    const auto abi = string_abi(torch_);
-    std::error_code error;
-    if (!version || !abi ||
-        !std::filesystem::exists(torch_ / "include" / "ATen" / "record_function.h", error)) {
-      return without(fmt::format(
-          "{} has no C++ headers, or those of another version: install a release wheel of torch.",
-          torch_.string()));
-    }
-    abi_ = *abi;
-    const auto compiler = find_compiler();
-    if (!compiler) return without(std::string(kNoCompiler));
-    compiler_ = *compiler;
-    const std::string name = fmt::format("liboptrace_ops-{}.so", key(*version));
-    const BuildPlace place{build_cache("op-agents"), name, torch_.parent_path(), compiler_};
-    if (auto kept = kept_library(place))
-      return {.library = std::move(*kept), .missing = {}, .folder = {}, .not_kept = {}};
-    progress("compiling the op-record agent for this torch, once");
-    return build(place);
-  }
-
- private:
-  static OpAgent without(const std::string& why) {
-    return {
-        .library = {}, .missing = fmt::format("{} {}", kLacks, why), .folder = {}, .not_kept = {}};
-  }
-
-  std::string key(const std::string& torch_version) const {
-    BuildKey key;
-    key.add(torch_version);
-    key.add(abi_ == 0 ? "0" : "1");
-    key.add(identity_of(compiler_));
-    for (const char* const argument : kCompileArguments) key.add(argument);
-    for (const char* const argument : kLinkArguments) key.add(argument);
-    key.add_files_below(sources_);
-    return key.hex();
-  }
-
-  OpAgent build(const BuildPlace& place) const {
-    BuiltLibrary built = build_library(place, library_build());
-    if (built.path.empty()) {
-      return without(fmt::format(
-          "Compiling the op-record agent with {} failed ({}). $CXX selects another compiler.",
-          compiler_.string(), built.failure));
-    }
-    return {.library = std::move(built.path),
-            .missing = {},
-            .folder = std::move(built.folder),
-            .not_kept = std::move(built.not_kept)};
-  }
-
-  LibraryBuild library_build() const {
-    LibraryBuild build{{},
-                       {kCompileArguments.begin(), kCompileArguments.end()},
-                       {kLinkArguments.begin(), kLinkArguments.end()}};
-    const std::filesystem::path include = torch_ / "include";
-    build.compile.insert(build.compile.end(),
-                         {fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", abi_), "-isystem",
-                          include.string(), "-I", sources_.string()});
-    for (const char* const source : kSources)
-      build.sources.push_back(sources_ / "tracer/in_process/op_records" / source);
-    // Linked, so that the process's own libraries are found: nothing else makes them visible.
-    for (const char* const torch_library : {"libc10.so", "libtorch_cpu.so"})
-      build.link.push_back((torch_ / "lib" / torch_library).string());
-    return build;
-  }
-
-  std::filesystem::path torch_;
-  std::filesystem::path sources_;
-  std::filesystem::path compiler_;
-  int abi_ = 1;
-};
+BuildContents contents_for(const std::filesystem::path& torch_folder,
+                           const std::filesystem::path& sources) {
+  LibraryToBuild library{.name = "liboptrace_ops.so", .sources = {}};
+  for (const char* const source : kSources)
+    library.sources.push_back(sources / "tracer/in_process/op_records" / source);
+  BuildContents contents{.includes = {"-isystem", (torch_folder / "include").string()},
+                         .libraries = {std::move(library)}};
+  // Linked, so that the process's own libraries are found: nothing else makes them visible.
+  for (const char* const torch_library : {"libc10.so", "libtorch_cpu.so"})
+    contents.linked_with.push_back((torch_folder / "lib" / torch_library).string());
+  return contents;
+}
 
 }  // namespace
 
-OpAgent find_or_build_op_agent(const std::filesystem::path& torch_folder,
-                               const std::function<void(std::string_view)>& progress) {
-  return Builder(torch_folder).find_or_build(progress);
+BuiltLibraries find_or_build_op_agent(const std::filesystem::path& torch_folder,
+                                      const BuildProgress& progress) {
+  BuildDescription build{
+      .lacks =
+          "The trace lacks op records: arguments, results, and why the dispatcher chose a kernel.",
+      .progress = "compiling the op-record agent for this torch, once",
+      .building = "Compiling the op-record agent",
+      .cache = "op-agents",
+      .torch_folder = torch_folder,
+      .sources = data_folder() / "op_records",
+      // Newer torch needs C++20; a compiler without it may still build for an older torch.
+      .standards = {"-std=c++20", "-std=c++17"},
+      .compile_flags = {"-O2", "-fPIC", "-fvisibility=hidden", "-DNDEBUG"},
+      .link_flags = {"-shared", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,--no-as-needed"},
+  };
+  const auto version = read_torch_version(torch_folder);
+  const auto abi = string_abi(torch_folder);
+  if (!version || !abi || !has_headers(torch_folder)) {
+    return without_libraries(
+        build, fmt::format("{} has no C++ headers, or those of another version: install a "
+                           "release wheel of torch.",
+                           torch_folder.string()));
+  }
+  build.key = {version->text};
+  build.compile_flags.push_back(fmt::format("-D_GLIBCXX_USE_CXX11_ABI={}", *abi));
+  build.contents = [&](const auto&) { return contents_for(torch_folder, build.sources); };
+  return find_or_build(build, progress);
 }
 
 std::vector<std::string> recorded_ops(const std::vector<std::string>& op_records) {

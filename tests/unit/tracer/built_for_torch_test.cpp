@@ -2,12 +2,15 @@
 // limits of the compiler.
 #include "tracer/runtime_build/built_for_torch.h"
 
+#include <iterator>
+
 #include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "platform/file_trust.h"
 #include "platform/private_folder.h"
+#include "tests/unit/environment_variable.h"
 #include "tests/unit/small_library.h"
 #include "tracer/runtime_build/build_inputs.h"
 
@@ -19,7 +22,7 @@ using test::write_bytes;
 /// Two site-packages folders, one with a header; a source that includes the header; and a cache.
 struct Packages {
   Packages() {
-    for (const char* const name : {"site/torch/include", "other/torch/include", "cache", "source"})
+    for (const char* const name : {"site/torch/include", "other/torch/include", "source"})
       std::filesystem::create_directories(folder.path() / name);
     write_bytes(header("site"), "#pragma once\ninline int answer() { return 1; }\n");
     write_bytes(source(), "#include <torch.h>\nint ask() { return answer(); }\n");
@@ -29,55 +32,120 @@ struct Packages {
     return folder.path() / site / "torch/include/torch.h";
   }
   std::filesystem::path source() const { return folder.path() / "source/ask.cpp"; }
-  BuildPlace place(const char* site = "site") const {
-    return {folder.path() / "cache", "libask.so", folder.path() / site, find_compiler().value()};
+  std::filesystem::path cache() const { return folder.path() / "cache/asking"; }
+
+  BuildDescription description(const char* site = "site") const {
+    return {.lacks = "There is no answer.",
+            .progress = "building",
+            .building = "Building it",
+            .cache = "asking",
+            .torch_folder = folder.path() / site / "torch",
+            .sources = folder.path() / "source",
+            .standards = {"-std=c++17"},
+            .compile_flags = {"-fPIC"},
+            .link_flags = {"-shared"},
+            .contents = [this, site](const auto&) {
+              return BuildContents{.includes = {"-isystem", header(site).parent_path().string()},
+                                   .libraries = {{.name = "libask.so", .sources = {source()}}}};
+            }};
   }
-  LibraryBuild build(const char* site = "site") const {
-    return {{source()}, {"-fPIC", "-isystem", header(site).parent_path().string()}, {"-shared"}};
+
+  BuiltLibraries build(const char* site = "site") const {
+    return find_or_build(description(site), [](std::string_view) {});
+  }
+
+  /// Returns true if a cached library is used.
+  bool is_kept(const char* site = "site") const {
+    BuildDescription description = this->description(site);
+    description.obstacle = [] { return std::string("It is not cached."); };
+    const auto found = find_or_build(description, [](std::string_view) {});
+    CHECK(found.libraries.empty() == (found.missing == "There is no answer. It is not cached."));
+    return !found.libraries.empty();
   }
 
   PrivateFolder folder;
+  test::EnvironmentVariable cache_folder{"OPTRACE_CACHE_DIR", (folder.path() / "cache").string()};
 };
 
 TEST_CASE("a library is used again while all that it was built from is the same") {
   const Packages packages;
-  CHECK_FALSE(kept_library(packages.place()));
-  const BuiltLibrary built = build_library(packages.place(), packages.build());
-  INFO(built.failure << built.not_kept);
-  REQUIRE(built.path == packages.folder.path() / "cache/libask.so");
-  CHECK(kept_library(packages.place()) == built.path);
+  CHECK_FALSE(packages.is_kept());
+  const BuiltLibraries built = packages.build();
+  INFO(built.missing << built.not_kept);
+  REQUIRE(built.libraries.size() == 1);
+  CHECK_FALSE(built.folder);
+  CHECK(built.library().filename() == "libask.so");
+  const auto kept = built.library().parent_path();
+  CHECK(kept.parent_path() == packages.cache());
+  CHECK(packages.is_kept());
+  CHECK(packages.build().libraries == built.libraries);
 
   // Only the contents of the headers matter, not their time or place.
   const std::string text = test::read_bytes(packages.header("site"));
   write_bytes(packages.header("site"), text);
-  CHECK(kept_library(packages.place()));
-  CHECK_FALSE(kept_library(packages.place("other")));
+  CHECK(packages.is_kept());
+  CHECK_FALSE(packages.is_kept("other"));
   write_bytes(packages.header("other"), text);
-  CHECK(kept_library(packages.place("other")));
+  CHECK(packages.is_kept("other"));
   std::string changed = text;
   changed[changed.find('1')] = '2';
   write_bytes(packages.header("other"), changed);
-  CHECK_FALSE(kept_library(packages.place("other")));
-  CHECK(kept_library(packages.place()));
+  CHECK_FALSE(packages.is_kept("other"));
+  CHECK(packages.is_kept());
 
-  // The source and the compiler are among the inputs.
-  const std::string list = test::read_bytes(inputs_path(built.path));
-  CHECK(list.find(std::filesystem::canonical(packages.place().compiler).string()) !=
-        std::string::npos);
+  // The compiler and the header are among the inputs; the source is part of the key.
+  const std::string list = test::read_bytes(inputs_path(kept));
+  CHECK(list.find("/cc1plus\n") != std::string::npos);
   CHECK(list.find("torch/include/torch.h") != std::string::npos);
+  CHECK(list.find(packages.source().string()) != std::string::npos);
   write_bytes(packages.source(), "int ask() { return 3; }\n");
-  CHECK_FALSE(kept_library(packages.place()));
+  CHECK_FALSE(packages.is_kept());
 
   // The list of inputs does not apply to another library in its place.
   write_bytes(packages.source(), "#include <torch.h>\nint ask() { return answer(); }\n");
-  REQUIRE(kept_library(packages.place()));
-  write_bytes(built.path, "another");
-  CHECK_FALSE(kept_library(packages.place()));
+  REQUIRE(packages.is_kept());
+  write_bytes(built.library(), "another");
+  CHECK_FALSE(packages.is_kept());
+
+  // What can't be used is replaced.
+  CHECK(packages.build().libraries == built.libraries);
+  CHECK(packages.is_kept());
+  CHECK(test::read_bytes(built.library()) != "another");
+  CHECK(std::distance(std::filesystem::directory_iterator(packages.cache()), {}) == 1);
 
   // An empty or truncated list is not accepted.
-  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, list.find('\n') + 1}) {
-    write_bytes(inputs_path(built.path), list.substr(0, size));
-    CHECK_FALSE(kept_library(packages.place()));
+  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, list.find('\n') + 1,
+                                 list.find('\n', list.find('\n') + 1) + 1}) {
+    write_bytes(inputs_path(kept), list.substr(0, size));
+    CHECK_FALSE(packages.is_kept());
+  }
+}
+
+TEST_CASE("several libraries are linked with those of lower levels, and kept together") {
+  const Packages packages;
+  write_bytes(packages.folder.path() / "source/reply.cpp",
+              "int ask();\nint reply() { return ask(); }\n");
+  BuildDescription description = packages.description();
+  description.link_flags.emplace_back("-Wl,-z,defs");
+  description.contents = [&](const auto& folder) {
+    const auto generated = folder / "generated.cpp";
+    return BuildContents{.includes = {"-isystem", packages.header("site").parent_path().string()},
+                         .generators = {{"cp", packages.source().string(), generated.string()}},
+                         .libraries = {{.name = "libreply.so",
+                                        .sources = {packages.folder.path() / "source/reply.cpp"},
+                                        .level = 1},
+                                       {.name = "libask.so", .sources = {generated}}},
+                         .copies = {{"libagain.so", "libask.so"}}};
+  };
+  for (int round = 0; round < 2; ++round) {
+    int built = 0;
+    const auto found = find_or_build(description, [&](std::string_view) { ++built; });
+    INFO(found.missing);
+    REQUIRE(found.libraries.size() == 2);
+    CHECK(built == (round == 0 ? 1 : 0));
+    CHECK(found.libraries[0].filename() == "libreply.so");
+    CHECK(found.libraries[1].filename() == "libask.so");
+    CHECK(std::filesystem::exists(found.library().parent_path() / "libagain.so"));
   }
 }
 
@@ -88,16 +156,28 @@ TEST_CASE("what others can change leaves nothing in the cache") {
   REQUIRE(::chmod(torch.c_str(), 0777) == 0);
   CHECK_THAT(distrust_of(packages.header("site")),
              Catch::Contains("everybody may write to") && Catch::Contains(torch.string()));
-  const BuiltLibrary built = build_library(packages.place(), packages.build());
-  INFO(built.failure);
+  const BuiltLibraries built = packages.build();
+  INFO(built.missing);
   REQUIRE(built.folder);
-  CHECK(std::filesystem::exists(built.path));
-  CHECK_THAT(not_kept_warning(built.folder, built.not_kept),
-             Catch::Contains("everybody may write to"));
-  CHECK(std::filesystem::is_empty(packages.folder.path() / "cache"));
+  CHECK(std::filesystem::exists(built.library()));
+  CHECK_THAT(not_kept_warning(built), Catch::Contains("everybody may write to"));
+  nlohmann::json warnings = nlohmann::json::array();
+  for (int round = 0; round < 2; ++round) add_not_kept_warning(built, warnings);
+  CHECK(warnings.size() == 1);
+  CHECK(std::filesystem::is_empty(packages.cache()));
   REQUIRE(::chmod(torch.c_str(), 01777) == 0);
   CHECK(distrust_of(packages.header("site")).empty());
   CHECK_THAT(distrust_of(torch / "absent"), Catch::Contains("can't be found"));
+
+  // The same applies to files that only the key covers.
+  const auto open_file = packages.folder.path() / "open";
+  write_bytes(open_file, "");
+  REQUIRE(::chmod(open_file.c_str(), 0666) == 0);
+  BuildDescription description = packages.description();
+  description.key_files = {open_file};
+  const auto other = find_or_build(description, [](std::string_view) {});
+  CHECK_THAT(other.not_kept, Catch::Contains(open_file.string()));
+  CHECK(std::filesystem::is_empty(packages.cache()));
 
   if (::geteuid() != 0) {
     WARN("skipped: only root can give files to another user");

@@ -1,6 +1,5 @@
 #include "tracer/runtime_build/emulated_device_build.h"
 
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,34 +7,13 @@
 #include <catch2/catch.hpp>
 
 #include "platform/private_folder.h"
+#include "tests/unit/environment_variable.h"
 #include "tests/unit/small_library.h"
 
 using namespace optrace;
 using namespace optrace::test;
 
 namespace {
-
-/// Sets an environment variable, and restores it when destroyed.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* const before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() {
-    if (before_) {
-      ::setenv(name_, before_->c_str(), 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 /// A site-packages folder with a torch that has no libraries, and no CUDA anywhere else.
 class FakePackages {
@@ -61,7 +39,7 @@ class FakePackages {
   }
 
   std::string missing() {
-    const DeviceEmulation emulation = find_or_build_device_emulation(
+    const BuiltLibraries emulation = find_or_build_emulated_device(
         torch(), [this](std::string_view text) { progress_.emplace_back(text); });
     CHECK(emulation.libraries.empty());
     return emulation.missing;
@@ -70,8 +48,8 @@ class FakePackages {
 
  private:
   PrivateFolder folder_;
-  Variable home_;
-  Variable cache_;
+  EnvironmentVariable home_;
+  EnvironmentVariable cache_;
   std::vector<std::string> progress_;
 };
 
@@ -120,8 +98,8 @@ TEST_CASE("headers of another CUDA are refused") {
 TEST_CASE("without a compiler it says what to install") {
   FakePackages packages;
   packages.version("cuda: Optional[str] = '12.4'\n");
-  const Variable path("PATH", packages.torch().string());
-  const Variable compiler("CXX", "");
+  const EnvironmentVariable path("PATH", packages.torch().string());
+  const EnvironmentVariable compiler("CXX", "");
   CHECK_THAT(packages.missing(), Catch::Contains("apt install g++"));
 }
 
@@ -133,7 +111,7 @@ TEST_CASE("a failing build says where it failed and leaves nothing in the cache"
   const auto compiler = packages.packages() / "compiler";
   write_bytes(compiler, "#!/bin/sh\necho 'a.h:1: error: no such thing' >&2\nexit 1\n");
   std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
-  const Variable variable("CXX", compiler.string());
+  const EnvironmentVariable variable("CXX", compiler.string());
   CHECK_THAT(packages.missing(), Catch::Contains("error: no such thing") &&
                                      Catch::Contains(compiler.string()) && Catch::Contains("$CXX"));
   CHECK(packages.progress() ==

@@ -701,11 +701,6 @@ int optrace_agent_start_on_main_thread(int (*start)(void), std::uint64_t millise
   return call_at_safe_point(start_with_python, milliseconds);
 }
 
-int optrace_agent_limit(std::uint64_t bytes) {
-  const OnlyCall call;
-  return call && limit_private_region(bytes) ? 0 : -EBUSY;
-}
-
 int optrace_agent_callers(int on) {
   const OnlyCall call;
   if (!call || running_round() != 0) {

@@ -1,7 +1,7 @@
 """The program that `optrace OP` starts in the Python to be traced: `PYTHON target DESCRIPTOR`.
 
-Only this file must be valid in every Python version, so that an old one gets an error message
-instead of a syntax error. Everything else is in the package beside it.
+Only this file and optrace_target/protocol.py must be valid in every Python version, so that an old
+one gets an error message instead of a syntax error. Everything else is in the package beside it.
 """
 import sys
 
@@ -15,10 +15,14 @@ def main():
         import json
         import os
 
+        sys.dont_write_bytecode = True
+        sys.path.insert(0, folder)
+        from optrace_target.protocol import Key, Message
+
         name = getattr(getattr(sys, "implementation", None), "name", "cpython")
         version = list(sys.version_info[:3])
-        message = {"message": "python", "implementation": name, "version": version,
-                   "executable": sys.executable, "torch": None, "modules": []}
+        message = {Key.MESSAGE: Message.PYTHON, Key.IMPLEMENTATION: name, Key.VERSION: version,
+                   Key.TORCH: None, Key.MODULES: []}
         os.write(descriptor, (json.dumps(message) + "\n").encode("ascii"))
         sys.exit(0)
     sys.path.insert(0, folder)

@@ -148,10 +148,6 @@ OPTRACE_AGENT_EXPORT int optrace_agent_python_frames(void);
 /// place (counter left_behind), and so is the handler.
 OPTRACE_AGENT_EXPORT int optrace_agent_remove(void);
 
-/// Limits the memory for the events of all threads together, in bytes: at least 64 KiB, default 1
-/// GiB. Only before the first start; -EBUSY afterwards.
-OPTRACE_AGENT_EXPORT int optrace_agent_limit(std::uint64_t bytes);
-
 /// Turns the recording of callers without a probe (kCaller) on or off. It is on by default; 0 turns
 /// it off, so that only function entries are recorded. Returns -EBUSY while recording.
 OPTRACE_AGENT_EXPORT int optrace_agent_callers(int on);

@@ -19,7 +19,7 @@ using recording::kChunkSize;
 using recording::RegionHeader;
 using recording::SectionHeader;
 
-constexpr std::uint64_t kDefaultLimit = 1ULL << 30;
+constexpr std::uint64_t kPrivateSize = 1ULL << 30;  // Of the chunks.
 constexpr std::uint64_t kSmallestShared = 1ULL << 20;
 constexpr std::uint64_t kLargestShared = 1ULL << 40;
 constexpr std::uint64_t kArenaShare = 4;  // The arena is a quarter of a shared region.
@@ -42,7 +42,6 @@ struct Reservation {
 };
 
 Region private_region;
-std::uint64_t private_limit = kDefaultLimit;
 Reservation reservations[2];
 std::uint32_t next_reservation = 0;
 Region* current = nullptr;
@@ -143,14 +142,6 @@ Region* current_region() {
   return __atomic_load_n(&current, __ATOMIC_SEQ_CST);
 }
 
-bool limit_private_region(std::uint64_t bytes) {
-  if (private_region.capacity != 0) {
-    return false;
-  }
-  private_limit = bytes < kChunkSize ? kChunkSize : bytes;
-  return true;
-}
-
 bool use_private_region() {
   Region& region = private_region;
   // After a fork, the memory is all zeros.
@@ -158,8 +149,8 @@ bool use_private_region() {
     lay_out(region, reinterpret_cast<std::uint64_t>(region.header), kPrivateArena, region.capacity,
             false);
   }
-  std::uint64_t wanted = private_limit / kChunkSize;
-  wanted = wanted < kNoChunk / 2 ? wanted : kNoChunk / 2;
+  std::uint64_t wanted = kPrivateSize / kChunkSize;
+  static_assert(kPrivateSize / kChunkSize < kNoChunk);
   // Fewer chunks if address space is limited.
   for (; region.capacity == 0 && wanted > 0; wanted /= 2) {
     const std::uint64_t size = kHeaderSize + kPrivateArena + wanted * kChunkSize;

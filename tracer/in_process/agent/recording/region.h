@@ -51,10 +51,6 @@ inline recording::Event* events_of(recording::ChunkHeader* header) {
 /// Returns the region that recordings are written to, or null before the first one.
 Region* current_region();
 
-/// Limits the chunks of the agent's own region, in bytes. Returns false if the region already
-/// exists.
-bool limit_private_region(std::uint64_t bytes);
-
 /// Makes the agent's own region the current one. Returns false if memory can't be allocated.
 bool use_private_region();
 

@@ -11,6 +11,7 @@ from .connection import Connection
 from .description import of_torch, shortfalls
 from .op_records import dispatch_tables
 from .problem import FAILED, Problem, first_line
+from .protocol import Key, Message, Order
 
 
 def serve(socket):
@@ -19,12 +20,13 @@ def serve(socket):
     try:
         _Tracing(connection, socket.fileno()).run()
     except Problem as problem:
-        connection.send("problem", what=problem.what, remedy=problem.remedy)
+        connection.send(Message.PROBLEM, {Key.WHAT: problem.what, Key.REMEDY: problem.remedy})
     except OSError:
         pass  # The command has exited.
     except Exception as error:
-        connection.send("problem", what="the tracer failed in the process (%s)" % first_line(error),
-                        remedy="Report it with this line.")
+        connection.send(Message.PROBLEM, {
+            Key.WHAT: "the tracer failed in the process (%s)" % first_line(error),
+            Key.REMEDY: "Report it with this line."})
 
 
 class _Tracing:
@@ -39,14 +41,15 @@ class _Tracing:
             raise Problem(FAILED, "the process has not finished importing torch",
                           "Attach to it again after the import.")
         connection = self._connection
-        connection.send("program", arguments=list(getattr(sys, "orig_argv", sys.argv)))
-        connection.send("imported", meta=of_torch(self._torch))
+        connection.send(Message.PROGRAM,
+                        {Key.ARGUMENTS: list(getattr(sys, "orig_argv", sys.argv))})
+        connection.send(Message.IMPORTED, {Key.META: of_torch(self._torch)})
         order, descriptors = connection.receive_with_region()
         # Files of the command that this process can't access are passed as open descriptors.
         files = {name: "/proc/self/fd/%d" % descriptor
-                 for name, descriptor in zip(order.get("files", ()), descriptors[1:])}
+                 for name, descriptor in zip(order.get(Key.FILES, ()), descriptors[1:])}
         try:
-            agent = Agent(files.get(order["agent"], order["agent"]), order["use_jumps"],
+            agent = Agent(files.get(order[Key.AGENT], order[Key.AGENT]), order[Key.USE_JUMPS],
                           keeps_gil=False)
             agent.enter(self._descriptor)
             try:
@@ -56,31 +59,32 @@ class _Tracing:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        connection.send("left")
+        connection.send(Message.LEFT)
 
     def _trace(self, agent, order, files, region):
         connection = self._connection
-        for plan in order["plans"]:
+        for plan in order[Key.PLANS]:
             agent.place(plan, at_once=False, file=files.get(plan))
             # A thread that makes no system call prevents the int3s of all plans from becoming
             # jumps; waiting for it once is enough.
             agent.use_jumps = agent.use_jumps and agent.counters().jumps != 0
-        warnings = agent.record_ops(order["op_agent"]) if order["op_agent"] else []
-        if order["activity_agent"]:
-            warnings += agent.record_device_activity(order["activity_agent"], self._torch)
-        if order["cuda_calls_agent"]:
-            warnings += agent.record_cuda_calls(order["cuda_calls_agent"])
+        warnings = agent.record_ops(order[Key.OP_AGENT]) if order[Key.OP_AGENT] else []
+        if order[Key.ACTIVITY_AGENT]:
+            warnings += agent.record_device_activity(order[Key.ACTIVITY_AGENT], self._torch)
+        if order[Key.CUDA_CALLS_AGENT]:
+            warnings += agent.record_cuda_calls(order[Key.CUDA_CALLS_AGENT])
         agent.share(region)
-        connection.send("recording", warnings=warnings)
-        connection.receive()
-        hooked = agent.start_on_main_thread(order["patience"])
+        connection.send(Message.RECORDING, {Key.WARNINGS: warnings})
+        connection.receive(Order.START)
+        hooked = agent.start_on_main_thread(order[Key.PATIENCE])
         try:
-            connection.send("started", python_frames=hooked,
-                            warnings=shortfalls(agent.counters(), hooked))
-            connection.receive()
+            connection.send(Message.STARTED,
+                            {Key.PYTHON_FRAMES: hooked,
+                             Key.WARNINGS: shortfalls(agent.counters(), hooked)})
+            connection.receive(Order.STOP)
         finally:
             agent.look_for_missing_python()
             agent.stop()
-        connection.send("stopped")
-        order = connection.receive()
-        connection.send("tables", meta=dispatch_tables(self._torch, order["ops"]))
+        connection.send(Message.STOPPED)
+        order = connection.receive(Order.TABLES)
+        connection.send(Message.TABLES, {Key.META: dispatch_tables(self._torch, order[Key.OPS])})

@@ -3,6 +3,7 @@ import ast
 
 from .opinfo import Collected
 from .problem import USAGE, Problem, first_line
+from .protocol import Key
 
 _CALLED = "_arguments"
 
@@ -11,11 +12,11 @@ class CallOptions:
     def __init__(self, torch, device, request):
         self._torch = torch
         self._device = device
-        self.shapes = [(name, tuple(shape)) for name, shape in request.get("shapes", ())]
-        self.dtypes = [(name, self._dtype(text)) for name, text in request.get("dtypes", ())]
-        self.expression = request.get("input")
-        self.requires_grad = bool(request.get("requires_grad"))
-        self.backward = bool(request.get("backward"))
+        self.shapes = [(name, tuple(shape)) for name, shape in request.get(Key.SHAPES, ())]
+        self.dtypes = [(name, self._dtype(text)) for name, text in request.get(Key.DTYPES, ())]
+        self.expression = request.get(Key.INPUT)
+        self.requires_grad = bool(request.get(Key.REQUIRES_GRAD))
+        self.backward = bool(request.get(Key.BACKWARD))
 
     @property
     def adapts(self):

@@ -2,6 +2,8 @@
 import json
 import os
 
+from .protocol import Key
+
 
 class Channel:
     """Ends the process when the command has exited, because the answer is then not needed."""
@@ -10,9 +12,8 @@ class Channel:
         self._descriptor = descriptor
         self._received = b""
 
-    def send(self, message, **values):
-        values["message"] = message
-        data = (json.dumps(values) + "\n").encode("ascii")
+    def send(self, message, values=None):
+        data = (json.dumps({**(values or {}), Key.MESSAGE: message}) + "\n").encode("ascii")
         try:
             while data:
                 data = data[os.write(self._descriptor, data):]

@@ -8,6 +8,7 @@ import json
 import os
 
 from .problem import FAILED, Problem
+from .protocol import Key
 
 _HIGH_DESCRIPTOR = 256  # Programs may rely on the numbers of their own files.
 _MOST_DESCRIPTORS = 250
@@ -52,25 +53,28 @@ class Connection:
             raise
         return cls(socket)
 
-    def send(self, message, **values):
-        values["message"] = message
-        data = (json.dumps(values) + "\n").encode("ascii")
+    def send(self, message, values=None):
+        data = (json.dumps({**(values or {}), Key.MESSAGE: message}) + "\n").encode("ascii")
         while data:
             data = data[self._socket.send(data, _socket.MSG_NOSIGNAL):]
 
-    def receive(self):
+    def receive(self, order):
+        """Returns the next message, which must be this order."""
         message, descriptors = self._receive_with_descriptors()
         for descriptor in descriptors:
             os.close(descriptor)
+        if message[Key.ORDER] != order:
+            raise Problem(FAILED, "the command sent '%s' where '%s' was due"
+                          % (message[Key.ORDER], order), "Report it with this line.")
         return message
 
     def receive_with_region(self):
-        """Returns the next message and the descriptors sent with it, which the caller owns.
+        """Returns the order to record and the descriptors sent with it, which the caller owns.
 
         The first descriptor is the memory shared with the command.
         """
         message, descriptors = self._receive_with_descriptors()
-        if len(descriptors) != 1 + len(message.get("files", ())):
+        if len(descriptors) != 1 + len(message.get(Key.FILES, ())):
             for descriptor in descriptors:
                 os.close(descriptor)
             raise Problem(FAILED, "the process can't receive the files sent by the command",

@@ -12,6 +12,7 @@ from .connection import Connection, Quiet
 from .description import interpreter_file, of_torch, shortfalls
 from .op_records import dispatch_tables
 from .problem import Problem, first_line
+from .protocol import Key, Message, Order
 
 _PATIENCE = 120  # In seconds, for the command's answers; planning for a new wheel takes two.
 _END_PATIENCE = 20  # At the end, when the command has to empty the last part of the recording.
@@ -39,12 +40,10 @@ class Program:
     def connect(self, torch_folder):
         try:
             self._connection = Connection.to(self._address, _PATIENCE)
-            self._connection.send(
-                "program", process=self.process, parent=os.getppid(), forked=False,
-                rank=os.environ.get("RANK"), implementation=sys.implementation.name,
-                version=list(sys.version_info[:3]), executable=sys.executable,
-                torch=torch_folder, modules=[interpreter_file()],
-                cuda=os.path.exists("/dev/nvidiactl"))
+            self._connection.send(Message.PROGRAM, {
+                Key.PARENT: os.getppid(), Key.FORKED: False, Key.RANK: os.environ.get("RANK"),
+                Key.TORCH: torch_folder, Key.MODULES: [interpreter_file()],
+                Key.CUDA: os.path.exists("/dev/nvidiactl")})
         except Exception:  # The command has exited or never existed.
             self._disconnect()
 
@@ -60,7 +59,7 @@ class Program:
 
     def _start(self, torch, late):
         connection = self._connection
-        connection.send("imported", meta=of_torch(torch))
+        connection.send(Message.IMPORTED, {Key.META: of_torch(torch)})
         order, descriptors = connection.receive_with_region()
         try:
             self._place(connection, torch, late, order, descriptors[0])
@@ -69,17 +68,17 @@ class Program:
                 os.close(descriptor)
 
     def _place(self, connection, torch, late, order, region):
-        self._agent = Agent(order["agent"], order["use_jumps"])
+        self._agent = Agent(order[Key.AGENT], order[Key.USE_JUMPS])
         # A jump replaces more than one instruction, so no other thread may be about to enter the
         # function. No thread uses torch yet, and the interpreter's probed functions run with the
         # GIL, which is held while probes are placed.
-        for plan in order["plans"]:
+        for plan in order[Key.PLANS]:
             self._agent.place(plan, not late)
-        warnings = self._agent.record_ops(order["op_agent"]) if order["op_agent"] else []
-        if order["activity_agent"]:
-            warnings += self._agent.record_device_activity(order["activity_agent"], torch)
-        if order["cuda_calls_agent"]:
-            warnings += self._agent.record_cuda_calls(order["cuda_calls_agent"])
+        warnings = self._agent.record_ops(order[Key.OP_AGENT]) if order[Key.OP_AGENT] else []
+        if order[Key.ACTIVITY_AGENT]:
+            warnings += self._agent.record_device_activity(order[Key.ACTIVITY_AGENT], torch)
+        if order[Key.CUDA_CALLS_AGENT]:
+            warnings += self._agent.record_cuda_calls(order[Key.CUDA_CALLS_AGENT])
         # Functions that torch registered run after this one; they are not part of the program.
         atexit.register(self.end)
         if self._children:
@@ -89,13 +88,14 @@ class Program:
     def _record(self, connection, region, warnings):
         self._agent.share(region)
         hooked = self._agent.python(True)
-        connection.send("recording", python_frames=hooked,
-                        warnings=warnings + shortfalls(self._agent.counters(), hooked))
-        if connection.receive()["order"] == "start":
-            self._disconnect()
-            self._recording = True
-            self._agent.check("recording", self._agent.start())
-            self._agent.record_live_functions()
+        connection.send(Message.RECORDING, {
+            Key.PYTHON_FRAMES: hooked,
+            Key.WARNINGS: warnings + shortfalls(self._agent.counters(), hooked)})
+        connection.receive(Order.START)
+        self._disconnect()
+        self._recording = True
+        self._agent.check("recording", self._agent.start())
+        self._agent.record_live_functions()
 
     def _in_child(self):
         """Called in a forked child, which inherits the probes but shares memory only with its
@@ -111,8 +111,8 @@ class Program:
 
     def _start_child(self, parent):
         self._connection = Connection.to(self._address, _PATIENCE)
-        self._connection.send("program", process=self.process, parent=parent, forked=True,
-                              rank=os.environ.get("RANK"))
+        self._connection.send(Message.PROGRAM, {Key.PARENT: parent, Key.FORKED: True,
+                                                Key.RANK: os.environ.get("RANK")})
         _, descriptors = self._connection.receive_with_region()
         try:
             self._agent.stop()  # The op-record agent does not detect the fork.
@@ -133,7 +133,7 @@ class Program:
 
     def _complain(self, what, remedy):
         try:
-            self._connection.send("problem", what=what, remedy=remedy)
+            self._connection.send(Message.PROBLEM, {Key.WHAT: what, Key.REMEDY: remedy})
         except Exception:  # The command then notices that this process has ended.
             pass
 
@@ -158,9 +158,10 @@ class Program:
             except Exception:
                 return
             try:
-                connection.send("ended", process=self.process)
-                order = connection.receive()
-                connection.send("tables", meta=dispatch_tables(sys.modules["torch"], order["ops"]))
+                connection.send(Message.ENDED)
+                ops = connection.receive(Order.TABLES)[Key.OPS]
+                connection.send(Message.TABLES,
+                                {Key.META: dispatch_tables(sys.modules["torch"], ops)})
             except Exception:
                 pass
             finally:

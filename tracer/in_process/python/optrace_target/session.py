@@ -21,6 +21,7 @@ import sys
 from .channel import Channel
 from .description import interpreter_file, of_torch, shortfalls
 from .problem import FAILED, Problem, first_line
+from .protocol import Key, Message, Order
 from .results import digest
 
 
@@ -30,37 +31,42 @@ def run(descriptor):
     try:
         _trace(channel)
     except Problem as problem:
-        channel.send("problem", status=problem.status, what=problem.what, remedy=problem.remedy)
+        _report(channel, problem)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
+def _report(channel, problem):
+    channel.send(Message.PROBLEM, {Key.STATUS: problem.status, Key.WHAT: problem.what,
+                                   Key.REMEDY: problem.remedy})
+
+
 def _trace(channel):
-    channel.send("python", implementation=sys.implementation.name,
-                 version=list(sys.version_info[:3]), executable=sys.executable,
-                 torch=_torch_folder(), modules=[interpreter_file()])
+    channel.send(Message.PYTHON, {
+        Key.IMPLEMENTATION: sys.implementation.name, Key.VERSION: list(sys.version_info[:3]),
+        Key.TORCH: _torch_folder(), Key.MODULES: [interpreter_file()]})
     request = channel.receive()  # Sent immediately: the command plans while torch is imported.
     torch = _import_torch()
     warnings = []
     if _version(torch.__version__) < (2, 6):
         warnings.append("torch %s is older than 2.6, the oldest that optrace is tested with."
                         % torch.__version__)
-    if request["device"] == "cuda":
+    if request[Key.DEVICE] == "cuda":
         _require_cuda(torch)
     tracer = _Tracer(torch, request, warnings)
-    orders = {"prepare": tracer.prepare, "record": tracer.record, "describe": tracer.describe}
+    orders = {Order.PREPARE: tracer.prepare, Order.RECORD: tracer.record,
+              Order.DESCRIBE: tracer.describe}
     while True:
         message = channel.receive()
-        if message["order"] == "finish":
+        if message[Key.ORDER] == Order.FINISH:
             return
         try:
-            answer, values = orders[message["order"]](message)
+            answer, values = orders[message[Key.ORDER]](message)
         except Problem as problem:
-            channel.send("problem", status=problem.status, what=problem.what,
-                         remedy=problem.remedy)
+            _report(channel, problem)
             continue
-        channel.send(answer, **values)
+        channel.send(answer, values)
 
 
 class _Tracer:
@@ -72,7 +78,7 @@ class _Tracer:
         self._torch = torch
         self._request = request
         self._warnings = warnings
-        self._resolver = Resolver(torch, request["samples"], request["device"])
+        self._resolver = Resolver(torch, request[Key.SAMPLES], request[Key.DEVICE])
         self._calls = []
         self._agent = None  # Loaded for the first recording.
 
@@ -81,35 +87,35 @@ class _Tracer:
 
         torch = self._torch
         torch.manual_seed(0)
-        options = CallOptions(torch, self._request["device"], order)
-        call, backward = self._resolver.resolve(order["op"], options)
-        prepared = _PreparedCall(order["op"], call, backward, options.requires_grad)
-        if order.get("compare"):
+        options = CallOptions(torch, self._request[Key.DEVICE], order)
+        call, backward = self._resolver.resolve(order[Key.OP], options)
+        prepared = _PreparedCall(order[Key.OP], call, backward, options.requires_grad)
+        if order.get(Key.COMPARE):
             prepared.comparison = Comparison(prepared.digest_of_a_run(torch),
                                              prepared.digest_of_a_run(torch))
         self._calls.append(prepared)
-        return "ready", {"call": len(self._calls) - 1}
+        return Message.READY, {Key.CALL: len(self._calls) - 1}
 
     def record(self, order):
-        agent, call = self._load_agent(order), self._calls[order["call"]]
-        for plan in order["plans"]:
+        agent, call = self._load_agent(order), self._calls[order[Key.CALL]]
+        for plan in order[Key.PLANS]:
             agent.place(plan)
         self._torch.manual_seed(0)
         call.record(self._torch, agent)
-        agent.write(order["recording"])
-        return "recorded", {}
+        agent.write(order[Key.RECORDING])
+        return Message.RECORDED, {}
 
     def describe(self, order):
         from .op_records import dispatch_tables
 
-        prepared = self._calls[order["call"]]
+        prepared = self._calls[order[Key.CALL]]
         call, backward = prepared.call, prepared.backward
         warnings = self._warnings + ([call.note] if call.note else [])
         warnings += shortfalls(self._agent.counters(), prepared.hooked)
         meta = {
             **of_torch(self._torch),
-            **dispatch_tables(self._torch, order["ops"]),
-            "device": self._request["device"],
+            **dispatch_tables(self._torch, order[Key.OPS]),
+            "device": self._request[Key.DEVICE],
             "op": prepared.op,
             "call": call.text + (backward.text if backward else ""),
             "inputs": call.inputs,
@@ -121,19 +127,19 @@ class _Tracer:
         if prepared.comparison is not None:
             meta["comparison"] = prepared.comparison.outcome()
         prepared.call = None  # Frees its tensors, which are no longer needed.
-        return "meta", {"meta": meta}
+        return Message.META, {Key.META: meta}
 
     def _load_agent(self, order):
         if self._agent is None:
             from .agent import Agent
 
-            self._agent = Agent(self._request["agent"], self._request["use_jumps"])
-            if order["op_agent"]:
-                self._warnings += self._agent.record_ops(order["op_agent"])
-            if order["activity_agent"]:
-                self._warnings += self._agent.record_device_activity(order["activity_agent"])
-            if order["cuda_calls_agent"]:
-                self._warnings += self._agent.record_cuda_calls(order["cuda_calls_agent"])
+            self._agent = Agent(self._request[Key.AGENT], self._request[Key.USE_JUMPS])
+            if order[Key.OP_AGENT]:
+                self._warnings += self._agent.record_ops(order[Key.OP_AGENT])
+            if order[Key.ACTIVITY_AGENT]:
+                self._warnings += self._agent.record_device_activity(order[Key.ACTIVITY_AGENT])
+            if order[Key.CUDA_CALLS_AGENT]:
+                self._warnings += self._agent.record_cuda_calls(order[Key.CUDA_CALLS_AGENT])
             gc.disable()  # A collection during a recording would be recorded.
         return self._agent
 

@@ -1,0 +1,85 @@
+"""The names in the messages between the command and a traced process.
+
+tracer/launch/protocol.h lists the same names for the other side. This file must be valid in every
+Python version, because a Python that is too old reports its version with it.
+"""
+
+
+class Message:
+    """The kinds of messages from the process: values of Key.MESSAGE."""
+
+    PYTHON = "python"
+    PROBLEM = "problem"
+    READY = "ready"
+    RECORDED = "recorded"
+    META = "meta"
+    PROGRAM = "program"
+    IMPORTED = "imported"
+    RECORDING = "recording"
+    STARTED = "started"
+    STOPPED = "stopped"
+    TABLES = "tables"
+    LEFT = "left"
+    ENDED = "ended"
+
+
+class Order:
+    """The kinds of messages from the command: values of Key.ORDER."""
+
+    PREPARE = "prepare"
+    RECORD = "record"
+    DESCRIBE = "describe"
+    FINISH = "finish"
+    START = "start"
+    STOP = "stop"
+    TABLES = "tables"
+
+
+class Key:
+    """The keys of messages."""
+
+    # All messages.
+    MESSAGE = "message"
+    ORDER = "order"
+    # Message.PROBLEM. `status` is an exit status.
+    STATUS = "status"
+    WHAT = "what"
+    REMEDY = "remedy"
+    # Message.PYTHON and Message.PROGRAM.
+    IMPLEMENTATION = "implementation"
+    VERSION = "version"
+    TORCH = "torch"
+    MODULES = "modules"
+    CUDA = "cuda"
+    FORKED = "forked"
+    PARENT = "parent"
+    RANK = "rank"
+    ARGUMENTS = "arguments"
+    # The request that applies to all calls of ops.
+    DEVICE = "device"
+    USE_JUMPS = "use_jumps"
+    AGENT = "agent"
+    SAMPLES = "samples"
+    # Order.PREPARE, and Message.READY with the number of the call.
+    OP = "op"
+    BACKWARD = "backward"
+    REQUIRES_GRAD = "requires_grad"
+    SHAPES = "shapes"
+    DTYPES = "dtypes"
+    INPUT = "input"
+    COMPARE = "compare"
+    CALL = "call"
+    # Order.RECORD.
+    PLANS = "plans"
+    RECORDING = "recording"
+    OP_AGENT = "op_agent"
+    ACTIVITY_AGENT = "activity_agent"
+    CUDA_CALLS_AGENT = "cuda_calls_agent"
+    FILES = "files"
+    PATIENCE = "patience"
+    # Message.RECORDING and Message.STARTED.
+    WARNINGS = "warnings"
+    PYTHON_FRAMES = "python_frames"
+    # Order.DESCRIBE and Order.TABLES, and the answers.
+    OPS = "ops"
+    META = "meta"

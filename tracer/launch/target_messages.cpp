@@ -1,0 +1,45 @@
+#include "tracer/launch/target_messages.h"
+
+#include <fmt/format.h>
+
+#include "platform/error.h"
+#include "platform/json_reader.h"
+#include "platform/printable_text.h"
+#include "tracer/launch/protocol.h"
+
+namespace optrace {
+
+std::string displayable(std::string_view text, std::size_t limit) {
+  return printable_lines(text.substr(0, limit)) + (text.size() > limit ? "..." : "");
+}
+
+void TargetMessages::append(std::string_view bytes) {
+  if (begin_ > bytes_.size() / 2) {
+    bytes_.erase(0, begin_);
+    if (ready()) end_ -= begin_;
+    begin_ = 0;
+  }
+  const std::size_t searched = bytes_.size();
+  bytes_.append(bytes);
+  if (!ready()) end_ = bytes_.find('\n', searched);
+  if (!ready() && bytes_.size() - begin_ > kMaxLineLength) {
+    throw Error(ExitStatus::failed, "the traced Python sent a message that is too long", kReport);
+  }
+}
+
+nlohmann::json TargetMessages::take() {
+  const std::string line = bytes_.substr(begin_, end_ - begin_);
+  begin_ = end_ + 1;
+  end_ = bytes_.find('\n', begin_);
+  nlohmann::json message = read_json(line);
+  if (!message.is_object() || !message.contains(protocol::key::kMessage) ||
+      !message[protocol::key::kMessage].is_string()) {
+    throw Error(
+        ExitStatus::failed,
+        fmt::format("the traced Python sent a malformed message: '{}'", displayable(line, 60)),
+        kReport);
+  }
+  return message;
+}
+
+}  // namespace optrace

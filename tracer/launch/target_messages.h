@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace optrace {
+
+/// The remedy for a target's answer that is not as expected.
+inline constexpr const char* kReport =
+    "Run the command again. If it fails again, report it with this output.";
+
+/// Returns a target's text in displayable form: without its end if it is long, and unable to
+/// control a terminal.
+std::string displayable(std::string_view text, std::size_t limit = 2000);
+
+/// Splits the data from the target into messages: each line is a JSON object with a string
+/// "message". The target is not trusted: the length of lines is limited, and any other line throws
+/// Error(failed).
+class TargetMessages {
+ public:
+  static constexpr std::size_t kMaxLineLength = 16 << 20;  ///< In bytes.
+
+  /// Adds received bytes. Throws Error(failed) if a line exceeds kMaxLineLength.
+  void append(std::string_view bytes);
+
+  /// True if a complete message is available.
+  bool ready() const { return end_ != std::string::npos; }
+
+  /// Removes and returns the next message. Requires ready().
+  nlohmann::json take();
+
+ private:
+  std::string bytes_;
+  std::size_t begin_ = 0;                // Start of the next line; what precedes it was taken.
+  std::size_t end_ = std::string::npos;  // End of the next line, if it is complete.
+};
+
+}  // namespace optrace
