@@ -1,9 +1,7 @@
 #include "src/index_choice.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <random>
 #include <string>
 
@@ -13,26 +11,12 @@
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "src/python_inspection.h"
+#include "tests/unit/environment_variable.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
-
-/// Sets or removes an environment variable, and restores it when destroyed.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* previous = std::getenv(name)) previous_ = previous;
-    value == nullptr ? ::unsetenv(name) : ::setenv(name, value, 1);
-  }
-  ~Variable() { previous_ ? ::setenv(name_, previous_->c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> previous_;
-};
 
 void write(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
@@ -50,8 +34,8 @@ const std::string kVersion =
 
 TEST_CASE("the torch of an interpreter is found by its files", "[index_choice]") {
   const PrivateFolder folder;
-  const Variable python_path("PYTHONPATH", nullptr);
-  const Variable home("HOME", (folder.path() / "home").c_str());
+  const EnvironmentVariable python_path("PYTHONPATH", nullptr);
+  const EnvironmentVariable home("HOME", (folder.path() / "home").c_str());
   const auto installed = folder.path() / "installed";
   write(installed / "bin/python3.11", "");
   write(installed / "lib/python3.11/site-packages/torch/version.py", kVersion);
@@ -82,15 +66,16 @@ TEST_CASE("the torch of an interpreter is found by its files", "[index_choice]")
           "__version__ = '2.8.0'\n");
     CHECK(find_torch(installed / "bin/python3")->version == "2.8.0");
     write(folder.path() / "path/torch/version.py", "__version__ = '2.9.0'\n");
-    const Variable path("PYTHONPATH", ("::" + (folder.path() / "path").string()).c_str());
+    const EnvironmentVariable path("PYTHONPATH",
+                                   ("::" + (folder.path() / "path").string()).c_str());
     CHECK(find_torch(installed / "bin/python3")->version == "2.9.0");
   }
 }
 
 TEST_CASE("a strange version.py is no torch", "[index_choice]") {
   const PrivateFolder folder;
-  const Variable python_path("PYTHONPATH", nullptr);
-  const Variable home("HOME", nullptr);
+  const EnvironmentVariable python_path("PYTHONPATH", nullptr);
+  const EnvironmentVariable home("HOME", nullptr);
   write(folder.path() / "bin/python3.11", "");
   const auto file = folder.path() / "lib/python3.11/site-packages/torch/version.py";
   const auto version = [&](const std::string& text) -> std::string {
@@ -121,9 +106,9 @@ TEST_CASE("a strange version.py is no torch", "[index_choice]") {
 TEST_CASE("the index for the torch at hand, and what is said where none is exact",
           "[index_choice]") {
   const PrivateFolder folder;
-  const Variable python_path("PYTHONPATH", nullptr);
-  const Variable home("HOME", folder.path().c_str());
-  const Variable indexes("OPTRACE_INDEX_DIR", (folder.path() / "indexes").c_str());
+  const EnvironmentVariable python_path("PYTHONPATH", nullptr);
+  const EnvironmentVariable home("HOME", folder.path().c_str());
+  const EnvironmentVariable indexes("OPTRACE_INDEX_DIR", (folder.path() / "indexes").c_str());
   write(folder.path() / "bin/python3.11", "#!/bin/sh\n");
   std::filesystem::permissions(folder.path() / "bin/python3.11", std::filesystem::perms::owner_all);
   const std::string python = (folder.path() / "bin/python3.11").string();

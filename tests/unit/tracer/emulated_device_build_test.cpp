@@ -1,13 +1,12 @@
 #include "tracer/runtime_build/emulated_device_build.h"
 
-#include <cstdlib>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "platform/private_folder.h"
+#include "tests/unit/environment_variable.h"
 #include "tests/unit/small_library.h"
 
 using namespace optrace;
@@ -15,34 +14,12 @@ using namespace optrace::test;
 
 namespace {
 
-/// Sets an environment variable, and restores it when destroyed.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* const before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~Variable() {
-    if (before_) {
-      ::setenv(name_, before_->c_str(), 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
 /// A site-packages folder with a torch that has no libraries, and no CUDA anywhere else.
 class FakePackages {
  public:
   FakePackages()
-      : home_("CUDA_HOME", (folder_.path() / "nowhere").string()),
-        cache_("OPTRACE_CACHE_DIR", (folder_.path() / "cache").string()) {
+      : home_("CUDA_HOME", (folder_.path() / "nowhere").c_str()),
+        cache_("OPTRACE_CACHE_DIR", (folder_.path() / "cache").c_str()) {
     std::filesystem::create_directories(torch() / "lib");
     std::filesystem::create_directories(packages() / "torch-9.9.dist-info");
   }
@@ -70,8 +47,8 @@ class FakePackages {
 
  private:
   PrivateFolder folder_;
-  Variable home_;
-  Variable cache_;
+  EnvironmentVariable home_;
+  EnvironmentVariable cache_;
   std::vector<std::string> progress_;
 };
 
@@ -120,8 +97,8 @@ TEST_CASE("headers of another CUDA are refused") {
 TEST_CASE("without a compiler it says what to install") {
   FakePackages packages;
   packages.version("cuda: Optional[str] = '12.4'\n");
-  const Variable path("PATH", packages.torch().string());
-  const Variable compiler("CXX", "");
+  const EnvironmentVariable path("PATH", packages.torch().c_str());
+  const EnvironmentVariable compiler("CXX", "");
   CHECK_THAT(packages.missing(), Catch::Contains("apt install g++"));
 }
 
@@ -133,7 +110,7 @@ TEST_CASE("a failing build says where it failed and leaves nothing in the cache"
   const auto compiler = packages.packages() / "compiler";
   write_bytes(compiler, "#!/bin/sh\necho 'a.h:1: error: no such thing' >&2\nexit 1\n");
   std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
-  const Variable variable("CXX", compiler.string());
+  const EnvironmentVariable variable("CXX", compiler.c_str());
   CHECK_THAT(packages.missing(), Catch::Contains("error: no such thing") &&
                                      Catch::Contains(compiler.string()) && Catch::Contains("$CXX"));
   CHECK(packages.progress() ==
