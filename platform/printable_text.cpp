@@ -169,6 +169,10 @@ std::string printable(std::string_view text) {
   return Printer(text, Kept::nothing).print();
 }
 
+std::string printable_start(std::string_view text, std::size_t limit) {
+  return printable(text.substr(0, limit)) + (text.size() > limit ? "..." : "");
+}
+
 std::string printable_lines(std::string_view text) {
   return Printer(text, Kept::lines).print();
 }

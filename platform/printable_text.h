@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ namespace optrace {
 /// Returns `text` on one line: tabs and line ends are escaped too. So is `##[`, which GitHub's
 /// runner takes as a command anywhere.
 std::string printable(std::string_view text);
+
+/// Same for the start of `text`, at most `limit` bytes, followed by `...` if there are more.
+std::string printable_start(std::string_view text, std::size_t limit);
 
 /// Returns `text` of one or several lines, as in messages: tabs and line feeds stay, and no line is
 /// a command for a CI runner. GitHub's runner also takes lines that start with `::`, after any

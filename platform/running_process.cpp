@@ -78,7 +78,7 @@ std::string unescaped(std::string_view path) {
 }  // namespace
 
 std::string shown(std::string_view text) {
-  return printable(text.substr(0, kShownLimit)) + (text.size() > kShownLimit ? "..." : "");
+  return printable_start(text, kShownLimit);
 }
 
 ProcessStatus parse_process_status(std::string_view text) {

@@ -12,11 +12,11 @@
 #include "platform/error.h"
 #include "report/check/check.h"
 #include "report/model/json_fields.h"
-#include "report/output/render.h"
 #include "src/command.h"
 #include "src/command_input.h"
 #include "src/command_output.h"
 #include "src/standard_output.h"
+#include "src/terminal.h"
 
 namespace optrace {
 namespace {
@@ -26,7 +26,7 @@ struct CheckCommandOptions {
   std::vector<std::string> expectations;
   std::string format = "text";
   std::string file;
-  std::string colour = "auto";
+  ColourChoice colour = ColourChoice::automatic;
   CheckOptions check;
 };
 

@@ -64,11 +64,19 @@ void add_output_file_option(CLI::App& command, std::string& file) {
       ->type_name("FILE");
 }
 
-void add_colour_option(CLI::App& command, std::string& colour) {
-  command.add_option("--colour,--color", colour, "auto, always or never")
+void add_colour_option(CLI::App& command, ColourChoice& colour) {
+  command
+      .add_option_function<std::string>(
+          "--colour,--color",
+          [&colour](const std::string& name) {
+            colour = name == "always"  ? ColourChoice::always
+                     : name == "never" ? ColourChoice::never
+                                       : ColourChoice::automatic;
+          },
+          "auto, always or never")
       ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
-      ->capture_default_str();
+      ->default_str("auto");
 }
 
 }  // namespace optrace

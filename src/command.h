@@ -8,6 +8,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "src/terminal.h"
 #include "tracer/calltree/memory_budget.h"
 #include "tracer/launch/tracing_orders.h"
 
@@ -46,8 +47,8 @@ std::string subcommand_meant(CLI::App& app, const std::string& word);
 /// must outlive `command`.
 void add_output_file_option(CLI::App& command, std::string& file);
 
-/// Adds --colour auto|always|never, as style_for() takes it. `colour` must outlive `command`.
-void add_colour_option(CLI::App& command, std::string& colour);
+/// Adds --colour auto|always|never. `colour` must outlive `command`.
+void add_colour_option(CLI::App& command, ColourChoice& colour);
 
 /// `optrace report TRACE`: renders a saved trace.
 void add_report_command(CLI::App& app);

@@ -20,11 +20,11 @@
 #include "report/compare/compare.h"
 #include "report/model/shortfalls.h"
 #include "report/output/json.h"
-#include "report/output/render.h"
 #include "src/command.h"
 #include "src/command_input.h"
 #include "src/command_output.h"
 #include "src/standard_output.h"
+#include "src/terminal.h"
 
 namespace optrace {
 namespace {
@@ -36,7 +36,7 @@ struct CompareCommandOptions {
   std::string format = "text";
   bool all = false;
   std::string file;
-  std::string colour = "auto";
+  ColourChoice colour = ColourChoice::automatic;
 };
 
 void require_operands(const CompareCommandOptions& options) {

@@ -18,12 +18,12 @@
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
 #include "report/model/source_link.h"
-#include "report/output/render.h"
 #include "src/command.h"
 #include "src/command_output.h"
 #include "src/index_choice.h"
 #include "src/input_lines.h"
 #include "src/standard_output.h"
+#include "src/terminal.h"
 
 namespace optrace {
 namespace {
@@ -106,10 +106,7 @@ void explain_one(const ExplainOptions& options) {
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   ExplainTextOptions text;
   text.all = options.all;
-  text.style.colour =
-      options.colour == ColourChoice::always ||
-      (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);
-  text.style.links = text.style.colour && target.terminal;
+  text.style = style_for(options.colour, target);
   const ExplanationSource source = explanation_source(choice);
   destination.write(options.json ? explain_json(explanation, source, false)
                                  : explain_text(explanation, source, text));
@@ -179,18 +176,7 @@ void add_explain_command(CLI::App& app) {
       ->default_str("text");
   add_output_file_option(*command, options->file);
   command->add_flag("--all", options->all, "Show every dispatch key and every call path");
-  command
-      ->add_option_function<std::string>(
-          "--colour,--color",
-          [options](const std::string& name) {
-            options->colour = name == "always"  ? ColourChoice::always
-                              : name == "never" ? ColourChoice::never
-                                                : ColourChoice::automatic;
-          },
-          "auto, always or never")
-      ->check(one_of({"auto", "always", "never"}))
-      ->type_name("WHEN")
-      ->default_str("auto");
+  add_colour_option(*command, options->colour);
   command
       ->add_option("--python", options->python,
                    "The Python that has torch. Default: $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the one "

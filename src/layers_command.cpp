@@ -13,10 +13,10 @@
 #include "platform/error.h"
 #include "report/locate/layer_survey.h"
 #include "report/locate/layer_survey_output.h"
-#include "report/output/render.h"
 #include "src/command.h"
 #include "src/command_output.h"
 #include "src/index_choice.h"
+#include "src/terminal.h"
 
 namespace optrace {
 namespace {
@@ -26,7 +26,7 @@ struct LayersOptions {
   std::string format = "text";
   std::string output;
   std::string python;
-  std::string colour = "auto";
+  ColourChoice colour = ColourChoice::automatic;
 };
 
 void require_layer(const std::string& id) {

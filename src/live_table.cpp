@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <utility>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -35,29 +33,13 @@ std::vector<std::string> table_lines(const AttachProgress& progress, std::size_t
   return lines;
 }
 
-LiveTable::LiveTable() : visible_(::isatty(STDERR_FILENO) == 1) {}
-
-LiveTable::~LiveTable() {
-  wipe();
-}
-
-void LiveTable::wipe() {
-  if (lines_ == 0) return;
-  fmt::print(stderr, "\x1b[{}A\r\x1b[J", std::exchange(lines_, 0));
-  std::fflush(stderr);
-}
-
 void LiveTable::show(const AttachProgress& progress) {
-  if (!visible_) return;
+  if (!display_.is_terminal()) return;
   winsize size{};
   constexpr unsigned short kHeight = 24, kWidth = 80;
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0)
     size = {kHeight, kWidth, 0, 0};
-  const std::vector<std::string> lines = table_lines(progress, size.ws_row, size.ws_col);
-  wipe();
-  for (const std::string& line : lines) fmt::print(stderr, "{}\n", line);
-  std::fflush(stderr);
-  lines_ = lines.size();
+  display_.show(table_lines(progress, size.ws_row, size.ws_col));
 }
 
 }  // namespace optrace

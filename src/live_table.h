@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/progress_display.h"
 #include "tracer/attach/attach.h"
 
 namespace optrace {
@@ -12,19 +13,10 @@ namespace optrace {
 /// standard error. Does nothing if standard error is not a terminal.
 class LiveTable {
  public:
-  LiveTable();
-  /// Erases the table.
-  ~LiveTable();
-  LiveTable(const LiveTable&) = delete;
-  LiveTable& operator=(const LiveTable&) = delete;
-
   void show(const AttachProgress& progress);
 
  private:
-  void wipe();
-
-  bool visible_;
-  std::size_t lines_ = 0;  ///< Number of lines drawn last.
+  ProgressDisplay display_;
 };
 
 /// Returns the table's lines: the totals, then the ops with the most calls, as many as fit.

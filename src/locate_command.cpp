@@ -27,13 +27,13 @@
 #include "report/locate/locate_query.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
-#include "report/output/render.h"
 #include "src/command.h"
 #include "src/command_output.h"
 #include "src/editor.h"
 #include "src/index_choice.h"
 #include "src/input_lines.h"
 #include "src/python_inspection.h"
+#include "src/terminal.h"
 
 namespace optrace {
 namespace {
@@ -49,7 +49,7 @@ struct LocateCommandOptions {
   std::string format = "text";
   std::string output;
   std::string python;
-  std::string colour = "auto";
+  ColourChoice colour = ColourChoice::automatic;
   LocateOptions answers;
   bool open = false;
 };

@@ -18,12 +18,12 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "platform/printable_text.h"
+#include "platform/progress_display.h"
 #include "report/locate/locate.h"
 #include "report/locate/op_spelling.h"
 #include "report/locate/source_indexes.h"
@@ -32,6 +32,7 @@
 #include "src/index_choice.h"
 #include "src/python_choice.h"
 #include "src/report_command.h"
+#include "src/tensor_options.h"
 #include "tracer/launch/op_tracer.h"
 #include "tracer/trace/trace.h"
 
@@ -53,22 +54,6 @@ struct OpOptions {
   std::string probes = "jump";
   std::string python;
   unsigned timeout = 300;  // Seconds.
-};
-
-/// A progress line on the terminal, erased at the end.
-class Progress {
- public:
-  Progress() : visible_(::isatty(STDERR_FILENO) == 1) {}
-  ~Progress() { show({}); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void show(std::string_view text) const {
-    if (visible_) fmt::print(stderr, "\r\x1b[K{}{}", printable(text), text.empty() ? "" : " ...");
-  }
-
- private:
-  bool visible_;
 };
 
 /// Checks that the result can be written before the work starts.
@@ -208,13 +193,13 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   request.patience = std::chrono::seconds(options.timeout);
   LaunchResult result;
   {
-    const Progress progress;
+    ProgressDisplay display;
     if (request.device == "cuda" && (options.dry_run.asked_for() || !has_gpu())) {
       request.dry_run =
           prepare_dry_run(python.path, options.dry_run.emulated_devices(),
-                          [&progress](std::string_view text) { progress.show(text); });
+                          [&display](std::string_view step) { display.show_step(step); });
     }
-    result = launch(request, [&progress](std::string_view text) { progress.show(text); });
+    result = launch(request, [&display](std::string_view step) { display.show_step(step); });
   }
   InterruptGuard::throw_if_interrupted();
   std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
@@ -234,7 +219,7 @@ void run_op(OpOptions& options, CLI::App& app) {
   const InterruptGuard guard;
   const Trace trace = trace_op(options, python);
   if (!options.trace_file.empty()) write_trace(trace, options.trace_file);
-  options.output.own_trace = true;
+  options.output.tree.own_trace = true;
   write_report({&trace, 1}, options.output);
 }
 

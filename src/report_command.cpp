@@ -20,6 +20,18 @@
 #include "src/standard_output.h"
 
 namespace optrace {
+namespace {
+
+std::string rendered(std::span<const Trace> traces, const Index* index,
+                     const OutputOptions& options, const OutputTarget& target) {
+  TreeOptions tree = options.tree;
+  tree.width = target.width;
+  tree.style = style_for(options.colour, target);
+  return render(traces, index, options.format, tree);
+}
+
+}  // namespace
+
 void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_option_function<std::string>(
          "--format",
@@ -32,25 +44,15 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
       ->default_str("text");
   app.add_option("-o,--output", options.file, "Write to a file instead of standard output")
       ->type_name("FILE");
-  app.add_flag("--all", options.all,
+  app.add_flag("--all", options.tree.all,
                "Show every frame, also wrapper templates, the interpreter's\nframes and plumbing");
-  app.add_flag("--why", options.why,
+  app.add_flag("--why", options.tree.why,
                "Below each dispatcher frame, show the chosen key, the key\nset and the fallthrough "
                "keys (JSON always has them)");
   app.add_flag(
-      "--times", options.times,
+      "--times", options.tree.times,
       "Show how long each path took: the total, and the shortest\nand longest of several calls");
-  app.add_option_function<std::string>(
-         "--colour,--color",
-         [&options](const std::string& name) {
-           options.colour = name == "always"  ? ColourChoice::always
-                            : name == "never" ? ColourChoice::never
-                                              : ColourChoice::automatic;
-         },
-         "auto, always or never")
-      ->check(one_of({"auto", "always", "never"}))
-      ->type_name("WHEN")
-      ->default_str("auto");
+  add_colour_option(app, options.colour);
 }
 
 void require_output(const OutputOptions& options) {
@@ -80,14 +82,14 @@ void write_report(std::span<const Trace> traces, const OutputOptions& options,
   for (const std::string& warning : warnings) write_message(warning);
   const Index* const source = index ? &*index : nullptr;
   if (options.file.empty() && stream == ReportStream::output) {
-    write_standard_output(render(traces, source, options, standard_output()));
+    write_standard_output(rendered(traces, source, options, standard_output()));
     return;
   }
   if (options.file.empty()) {
-    write_standard_error(render(traces, source, options, standard_error()));
+    write_standard_error(rendered(traces, source, options, standard_error()));
     return;
   }
-  write_file(options.file, printable_output(render(traces, source, options, {})));
+  write_file(options.file, printable_output(rendered(traces, source, options, {})));
 }
 
 void add_report_command(CLI::App& app) {

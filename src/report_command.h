@@ -1,14 +1,25 @@
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 
 #include <CLI/App.hpp>
 
 #include "report/output/render.h"
+#include "report/output/tree.h"
+#include "src/terminal.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
+
+/// The user's output options, the same for every command that writes a report.
+struct OutputOptions {
+  ReportFormat format = ReportFormat::text;
+  std::filesystem::path file;  ///< Empty: standard output.
+  TreeOptions tree;            ///< Style and width are set for the target, when it is known.
+  ColourChoice colour = ColourChoice::automatic;
+};
 
 /// Adds --format, -o, --all, --why, --times and --colour, the options of every command that writes
 /// a report. `options` must outlive `app`.

@@ -18,13 +18,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "platform/child_process.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "platform/printable_text.h"
+#include "platform/progress_display.h"
 #include "src/command.h"
 #include "src/dry_run_options.h"
 #include "src/python_choice.h"
@@ -101,31 +101,13 @@ std::optional<std::uint64_t> own_rank() {
   return text == nullptr ? std::nullopt : rank_number(text);
 }
 
-/// A line on the terminal, erased at the end. The program may write there as well, so the cursor
-/// returns to the start of the line, and the program's next output overwrites it.
-class LiveLine {
- public:
-  LiveLine() : visible_(::isatty(STDERR_FILENO) == 1) {}
-  ~LiveLine() {
-    if (shown_) fmt::print(stderr, "\r\x1b[K");
-  }
-  LiveLine(const LiveLine&) = delete;
-  LiveLine& operator=(const LiveLine&) = delete;
-
-  void show(const ProgramProgress& progress) {
-    if (!visible_ || progress.processes == 0) return;
-    shown_ = true;
-    fmt::print(stderr, "\r\x1b[Koptrace: {} events, {} paths{}{}\r", progress.counted.events,
-               progress.counted.paths,
-               progress.processes > 1 ? fmt::format(", {} processes", progress.processes) : "",
-               progress.counted.lost > 0 ? fmt::format(", {} lost", progress.counted.lost) : "");
-    std::fflush(stderr);
-  }
-
- private:
-  bool visible_;
-  bool shown_ = false;
-};
+void show(const ProgramProgress& progress, ProgressDisplay& display) {
+  if (progress.processes == 0) return;
+  display.show_below_output(fmt::format(
+      "optrace: {} events, {} paths{}{}", progress.counted.events, progress.counted.paths,
+      progress.processes > 1 ? fmt::format(", {} processes", progress.processes) : "",
+      progress.counted.lost > 0 ? fmt::format(", {} lost", progress.counted.lost) : ""));
+}
 
 void check(RunOptions& options) {
   const std::vector<std::string>& program = options.request.arguments;
@@ -285,11 +267,9 @@ ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files)
 
 DryRun dry_run_of(const RunOptions& options) {
   const InterruptGuard guard;
+  ProgressDisplay display;
   auto dry_run = prepare_dry_run(options.request.python, options.dry_run.emulated_devices(),
-                                 [](std::string_view text) {
-                                   if (::isatty(STDERR_FILENO) == 1)
-                                     write_message(std::string(text));
-                                 });
+                                 [&display](std::string_view step) { display.show_step(step); });
   if (!dry_run) {
     throw Error(ExitStatus::usage,
                 fmt::format("{} has no torch, so a dry run is not possible",
@@ -306,9 +286,9 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   options.request.target_bytes = options.memory.target;
   if (options.dry_run.asked_for()) options.request.dry_run = dry_run_of(options);
-  LiveLine line;
+  ProgressDisplay display;
   return run_program(options.request,
-                     [&line](const ProgramProgress& progress) { line.show(progress); });
+                     [&display](const ProgramProgress& progress) { show(progress, display); });
 }
 
 [[noreturn]] void run(RunOptions& options) {

@@ -20,11 +20,11 @@
 #include "indexer/sources/python_installation.h"
 #include "indexer/sources/source_fetch.h"
 #include "indexer/sources/work_folder.h"
+#include "indexer/store/completeness.h"
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/printable_text.h"
-#include "report/model/completeness.h"
 #include "report/model/source_link.h"
 #include "src/command.h"
 #include "src/index_choice.h"
@@ -202,8 +202,8 @@ void list_sources(const std::string& python) {
 void add_only_option(CLI::App& command, std::vector<std::string>& only) {
   command
       .add_option("--only", only,
-                  "Index only the units whose path matches this shell pattern,\nfor development or "
-                  "for one op; may be repeated")
+                  "Index only the units whose path matches this pattern (* matches\nany characters), "
+                  "for development or for one op; may be repeated")
       ->type_name("GLOB");
 }
 

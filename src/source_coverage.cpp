@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,10 +16,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "indexer/store/completeness.h"
 #include "platform/error.h"
 #include "platform/json_writer.h"
 #include "platform/printable_text.h"
-#include "report/model/completeness.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
 #include "src/command.h"
@@ -64,7 +65,10 @@ Coverage examine(const Index& index, const std::optional<InstalledTorch>& torch)
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) continue;
     const ModuleSymbols library(path);
-    if (!library.stripped()) coverage.libraries.push_back(library_coverage(index, library));
+    if (library.stripped()) continue;
+    LibraryCounter counter(index, std::string(name));
+    library.for_each_name([&](std::uint64_t, std::string_view function) { counter.add(function); });
+    coverage.libraries.push_back(counter.take());
   }
   return coverage;
 }

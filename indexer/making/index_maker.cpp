@@ -4,13 +4,13 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include "indexer/making/tree_work.h"
 #include "indexer/sources/progress_reporter.h"
 #include "indexer/sources/source_tree.h"
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
+#include "platform/glob.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 bool is_wanted(const std::string& name, const std::vector<std::string>& only) {
   return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& pattern) {
-           return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+           return matches_glob(name, pattern);
          });
 }
 
@@ -29,8 +29,8 @@ std::vector<SourceUnit> wanted_units(std::vector<SourceUnit> units,
   std::erase_if(units, [&](const SourceUnit& unit) { return !is_wanted(unit.name, only); });
   if (units.empty()) {
     throw Error(ExitStatus::usage, "no unit of the source tree matches --only",
-                "Give a shell pattern for paths from the top of the tree: --only "
-                "'aten/src/ATen/native/Conv*.cpp'.");
+                "The pattern is for paths from the top of the tree, and * matches any characters: "
+                "--only 'aten/src/ATen/native/Conv*.cpp'.");
   }
   std::stable_sort(units.begin(), units.end(), [](const auto& left, const auto& right) {
     return std::filesystem::file_size(left.path) > std::filesystem::file_size(right.path);

@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "platform/printable_text.h"
 
@@ -25,21 +24,8 @@ std::string pace(double rate) {
 
 }  // namespace
 
-ProgressReporter::ProgressReporter() : terminal_(::isatty(STDERR_FILENO) != 0) {}
-
-ProgressReporter::~ProgressReporter() {
-  clear_bar();
-}
-
-void ProgressReporter::clear_bar() {
-  if (bar_shown_) {
-    fmt::print(stderr, "\r\033[K");
-    bar_shown_ = false;
-  }
-}
-
 void ProgressReporter::begin(const std::string& step) {
-  clear_bar();
+  bar_.erase();
   step_ = step;
   started_ = Clock::now();
   drawn_ = {};
@@ -61,7 +47,7 @@ void ProgressReporter::update(std::size_t done, std::size_t total) {
     how_long = fmt::format("{}, {} left", pace(rate),
                            duration(std::ceil(static_cast<double>(total - done) / rate)));
   }
-  if (!terminal_) {
+  if (!bar_.is_terminal()) {
     if (done * 10 / total > tenths_) {
       tenths_ = done * 10 / total;
       fmt::print(stderr, "  {} of {} ({})\n", done, total, how_long);
@@ -74,10 +60,8 @@ void ProgressReporter::update(std::size_t done, std::size_t total) {
   drawn_ = now;
   constexpr std::size_t kWidth = 30;
   const std::size_t filled = done * kWidth / total;
-  fmt::print(stderr, "\r\033[K  [{:#<{}}{:.<{}}] {}/{}  {}", "", filled, "", kWidth - filled, done,
-             total, how_long);
-  std::fflush(stderr);
-  bar_shown_ = true;
+  bar_.show(fmt::format("  [{:#<{}}{:.<{}}] {}/{}  {}", "", filled, "", kWidth - filled, done,
+                        total, how_long));
 }
 
 }  // namespace optrace

@@ -4,27 +4,22 @@
 #include <cstddef>
 #include <string>
 
+#include "platform/progress_display.h"
+
 namespace optrace {
 
 /// Reports the progress of long work on standard error: a bar that is redrawn on a terminal,
 /// otherwise one line for each tenth of the work.
 class ProgressReporter {
  public:
-  ProgressReporter();
-  ~ProgressReporter();
-  ProgressReporter(const ProgressReporter&) = delete;
-  ProgressReporter& operator=(const ProgressReporter&) = delete;
-
   /// Begins a step. update() counts its parts, if it has any.
   void begin(const std::string& step);
   void update(std::size_t done, std::size_t total);
 
  private:
   using Clock = std::chrono::steady_clock;
-  void clear_bar();
 
-  bool terminal_ = false;
-  bool bar_shown_ = false;
+  ProgressDisplay bar_;
   std::string step_;
   Clock::time_point started_;
   Clock::time_point drawn_;

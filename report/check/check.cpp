@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
+#include "platform/glob.h"
 #include "report/check/check_backends.h"
 #include "report/check/device_copies.h"
 #include "report/check/graph_breaks.h"
@@ -165,8 +166,8 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
       return counted ? 0 : calls_of_kind(frame, "copy");
     }
     case Measure::synchronisations:
-      return frame.layer == Layer::library && (matches_pattern(frame.name, "cuda*Synchronize") ||
-                                               matches_pattern(frame.name, "cu*Synchronize"))
+      return frame.layer == Layer::library && (matches_name_glob(frame.name, "cuda*Synchronize") ||
+                                               matches_name_glob(frame.name, "cu*Synchronize"))
                  ? frame.calls
                  : 0;
     case Measure::graph_breaks: {

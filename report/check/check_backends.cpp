@@ -5,6 +5,7 @@
 #include <cctype>
 #include <string>
 
+#include "platform/glob.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
 
@@ -94,7 +95,7 @@ bool is_work_of(const Frame& frame, std::string_view backend) {
   const std::string wanted = lower(backend);
   return std::ranges::any_of(kBackends, [&](const Backend& row) {
     if (row.name != wanted) return false;
-    if (!row.function.empty() && !matches_pattern(frame.name, row.function)) return false;
+    if (!row.function.empty() && !matches_name_glob(frame.name, row.function)) return false;
     if (row.library.empty()) return true;
     if (frame.layer != Layer::library || text_at(frame.detail, "library") != row.library ||
         is_library_bookkeeping(frame.name))

@@ -80,7 +80,7 @@ constexpr auto kDtypes = std::to_array<std::string_view>(
 
 std::string excerpt(std::string_view text) {
   constexpr std::size_t kShown = 100;
-  return text.size() <= kShown ? printable(text) : printable(text.substr(0, kShown)) + "...";
+  return printable_start(text, kShown);
 }
 
 Error refused(std::string_view sentence, std::string_view why, std::string remedy = kExamples) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "platform/glob.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
 
@@ -69,7 +70,7 @@ std::vector<Node> nodes_below(const Frame& compiled) {
       node.graph = node.graph || is_graph_code(*frame, node.left_alone);
       node.left_alone = frame->name.starts_with(kLeftAlone);
       node.resumed = frame->name.find(kResumed) != std::string::npos;
-    } else if (matches_pattern(frame->name, kFrameHook)) {
+    } else if (matches_name_glob(frame->name, kFrameHook)) {
       node.graph = false;
     }
     node.runs_ops = !node.graph && text_at(frame->detail, "step") == "call";
@@ -95,7 +96,7 @@ void count_breaks(const Frame& compiled, GraphBreaks& found) {
     if (frame.name.find(kResumed) != std::string::npos) {
       found.at[&frame] += frame.calls;
     } else if (node.runs_ops && !node.resumed && !node.counted && !node.graph &&
-               !matches_pattern(frame.name, kModuleCalls)) {
+               !matches_name_glob(frame.name, kModuleCalls)) {
       node.counted = true;
       found.at[&frame] += frame.calls;
     }

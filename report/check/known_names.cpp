@@ -13,6 +13,7 @@
 
 #include "indexer/store/symbol_key.h"
 #include "platform/error.h"
+#include "platform/glob.h"
 #include "report/check/device_copies.h"
 #include "report/locate/locate.h"
 #include "report/locate/op_spelling.h"
@@ -20,7 +21,6 @@
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
 #include "report/model/symbol_name.h"
-#include "tracer/calltree/path_counter.h"
 #include "tracer/probes/probe_selection.h"
 
 namespace optrace {
@@ -117,7 +117,7 @@ std::string fortran_name(std::string_view name) {
 
 bool names_fortran(std::string_view pattern, std::string_view function) {
   const std::string wanted = fortran_name(pattern);
-  return !wanted.empty() && matches_op_pattern(fortran_name(function), wanted);
+  return !wanted.empty() && matches_glob(fortran_name(function), wanted);
 }
 
 /// Counts a trace's calls of a name, shown in a report or not.
@@ -184,12 +184,12 @@ std::string_view library_of(std::string_view pattern) {
 }  // namespace
 
 bool names_function(std::string_view pattern, std::string_view qualified_name) {
-  if (matches_op_pattern(qualified_name, pattern)) return true;
+  if (matches_glob(qualified_name, pattern)) return true;
   if (qualified_name.find('<') != std::string_view::npos &&
-      matches_op_pattern(without_templates(qualified_name), pattern))
+      matches_glob(without_templates(qualified_name), pattern))
     return true;
   return qualified_name.find("::") != std::string_view::npos &&
-         matches_op_pattern(short_name(qualified_name), pattern);
+         matches_glob(short_name(qualified_name), pattern);
 }
 
 bool names_op(std::string_view pattern, std::string_view op) {
@@ -202,7 +202,7 @@ bool names_op(std::string_view pattern, std::string_view op) {
   const std::size_t base = scope == std::string_view::npos ? 0 : scope + 2;
   return std::ranges::any_of(
       std::array{op, whole, std::string_view(full)}, [&](std::string_view name) {
-        return matches_op_pattern(name, pattern) || matches_op_pattern(name.substr(base), pattern);
+        return matches_glob(name, pattern) || matches_glob(name.substr(base), pattern);
       });
 }
 
@@ -310,7 +310,7 @@ void KnownNames::add_python_names(std::string_view pattern, NameMeaning& meaning
 void KnownNames::add_matching_python_names(std::string_view pattern, NameMeaning& meaning) const {
   if (!is_path(pattern)) return;
   for (const PythonName& name : python_names()) {
-    if (!matches_op_pattern(name.name, pattern)) continue;
+    if (!matches_glob(name.name, pattern)) continue;
     if (name.kind != PythonKind::alias) {
       add_python_name(name, meaning);
       continue;
@@ -449,11 +449,11 @@ Knowledge KnownNames::knowledge_of_ops(std::string_view pattern) const {
 Knowledge KnownNames::knowledge_of_python(std::string_view pattern) const {
   for (const Trace& trace : traces_)
     for (const PythonFunction& function : trace.python_functions)
-      if (matches_op_pattern(function.name, pattern)) return Knowledge::recorded;
+      if (matches_glob(function.name, pattern)) return Knowledge::recorded;
   Knowledge best = Knowledge::none;
   if (index_ == nullptr) return best;
   for (const PythonName& name : python_names()) {
-    if (!matches_op_pattern(name.name, pattern)) continue;
+    if (!matches_glob(name.name, pattern)) continue;
     if (name.kind == PythonKind::function) return Knowledge::recorded;
     // Functions bound in C++ are recorded through their binding, if that has a probe.
     const bool seen = name.kind == PythonKind::builtin && selecting_rule(name.target);

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "platform/glob.h"
 #include "platform/json_writer.h"
 #include "platform/printable_text.h"
 #include "report/compare/call_difference.h"
@@ -159,7 +160,7 @@ bool is_work(const Frame& frame) {
   if (frame.layer == Layer::device) return true;
   return frame.layer == Layer::library && !is_library_bookkeeping(frame.name) &&
          std::ranges::none_of(kWaysToLibraries, [&](std::string_view pattern) {
-           return matches_pattern(frame.name, pattern);
+           return matches_name_glob(frame.name, pattern);
          });
 }
 
@@ -661,7 +662,7 @@ class Comparer {
 
   static bool is_worth_showing(const Frame& frame) {
     return is_dispatched(frame) ||
-           (frame.layer == Layer::python && !matches_pattern(frame.name, kModuleCalls));
+           (frame.layer == Layer::python && !matches_name_glob(frame.name, kModuleCalls));
   }
 
   Difference& add(Difference::Kind kind, const Frame& frame, std::uint32_t path, bool not_known) {

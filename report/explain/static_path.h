@@ -2,16 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "indexer/store/index_store.h"
-#include "report/explain/dispatch_table.h"
+#include "report/explain/call_graph.h"
 #include "report/locate/source_indexes.h"
 
 namespace optrace {
@@ -65,7 +61,7 @@ struct CalledOp {
 class StaticPaths {
  public:
   /// `index` is copied; the indexes that it refers to must outlive the object.
-  explicit StaticPaths(const SourceIndexes& index);
+  explicit StaticPaths(const SourceIndexes& index) : graph_(index) {}
 
   /// Returns the shortest path to each library function, device kernel and stub's kernel that `op`
   /// can reach on a device, given by its dispatch key (`CPU`, `CUDA`), the likeliest first. Paths
@@ -79,23 +75,10 @@ class StaticPaths {
   /// Returns the first op on every path out of a function, by line, with housekeeping ops last.
   std::vector<CalledOp> ops_called(std::string_view symbol);
 
-  /// Returns the op that `at::_ops::X::call` or `redispatch` calls; empty for other symbols.
-  std::string op_of(std::string_view symbol) const;
-
   static constexpr std::size_t kMaxVisited = 1000;  ///< Functions and ops per search.
 
  private:
-  struct Search;
-
-  const DispatchTable& table(const std::string& op);
-
-  SourceIndexes index_;
-  std::vector<Registration> fallbacks_;
-  std::map<std::string, DispatchTable, std::less<>> tables_;
+  CallGraph graph_;
 };
-
-/// Returns true for ops that create, copy or inspect tensors as a preparation: `empty_like`,
-/// `contiguous`, `copy_`.
-bool is_housekeeping_op(std::string_view name);
 
 }  // namespace optrace

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "platform/glob.h"
+
 namespace optrace {
 namespace {
 
@@ -287,63 +289,16 @@ constexpr auto kLibraryBookkeeping = std::to_array<std::string_view>({
 
 }  // namespace
 
-bool matches_pattern(std::string_view text, std::string_view pattern) {
-  // On a mismatch, the last wildcard takes one more character. If it is a narrow one that can't,
-  // the last `*` takes one more instead.
-  struct Wildcard {
-    std::size_t behind = std::string_view::npos;  // Position after the wildcard, in the pattern.
-    std::size_t end = 0;                          // End of the text that it has taken.
-    char kind = '*';
-    bool takes(char c) const {
-      if (kind == '%') return c != ':';
-      if (kind == '^') return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-      return true;
-    }
-    bool grow(std::string_view of) {
-      if (behind == std::string_view::npos || end == of.size() || !takes(of[end])) return false;
-      ++end;
-      return true;
-    }
-  };
-  Wildcard any;
-  Wildcard narrow;
-  std::size_t t = 0;
-  std::size_t p = 0;
-  while (true) {
-    const char next = p < pattern.size() ? pattern[p] : '\0';
-    if (next == '*') {
-      any = {++p, t, next};
-      narrow = {};
-    } else if (next == '%' || next == '^') {
-      narrow = {++p, t, next};
-    } else if (t < text.size() && p < pattern.size() && next == text[t]) {
-      ++t;
-      ++p;
-    } else if (t == text.size() && p == pattern.size()) {
-      return true;
-    } else if (narrow.grow(text)) {
-      p = narrow.behind;
-      t = narrow.end;
-    } else if (any.grow(text)) {
-      p = any.behind;
-      t = any.end;
-      narrow = {};
-    } else {
-      return false;
-    }
-  }
-}
-
 Placement place(std::string_view name, std::string_view library) {
   for (const Row& row : kRows)
-    if (matches_pattern(library, row.library) && matches_pattern(name, row.name))
+    if (matches_name_glob(library, row.library) && matches_name_glob(name, row.name))
       return {row.layer, row.shown};
   return {};
 }
 
 Placement place_python(std::string_view name) {
   for (const std::string_view pattern : kFoldedPython)
-    if (matches_pattern(name, pattern)) return {Layer::python, Shown::never};
+    if (matches_name_glob(name, pattern)) return {Layer::python, Shown::never};
   // Standard library functions that torch calls matter only if they lead back to torch.
   return {Layer::python, name.starts_with("torch.") ? Shown::always : Shown::leading};
 }
@@ -379,12 +334,12 @@ bool is_library_function(std::string_view name) {
 
 bool is_library_bookkeeping(std::string_view name) {
   return std::any_of(kLibraryBookkeeping.begin(), kLibraryBookkeeping.end(),
-                     [&](std::string_view row) { return matches_pattern(name, row); });
+                     [&](std::string_view row) { return matches_name_glob(name, row); });
 }
 
 std::string_view library_name(std::string_view name) {
   for (const LibraryRow& row : kLibraries)
-    if (matches_pattern(name, row.name)) return row.library;
+    if (matches_name_glob(name, row.name)) return row.library;
   return {};
 }
 

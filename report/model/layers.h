@@ -55,8 +55,4 @@ bool is_library_function(std::string_view name);
 /// rather than compute.
 bool is_library_bookkeeping(std::string_view name);
 
-/// Returns true if `text` matches `pattern`, in which `*` matches any characters, `%` any but `:`,
-/// and `^` capital letters and digits.
-bool matches_pattern(std::string_view text, std::string_view pattern);
-
 }  // namespace optrace

@@ -4,12 +4,16 @@ OPTRACE_COMMAND (default: build/optrace) is the command, OPTRACE_BUILD (default:
 that it was built in, OPTRACE_TEST_PYTHON (default: .venv/bin/python) has the reference torch,
 OPTRACE_TEST_PYTHON_NEWEST (default: .venv-newest/bin/python) the newest one. ctest sets all four.
 """
+import contextlib
+import functools
+import json
 import os
 import pathlib
 import shlex
 import signal
 import subprocess
 
+import jsonschema
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -47,6 +51,26 @@ def newest_python():
 
 
 @pytest.fixture(scope="session")
+def source(run_program, repository):
+    """The source of the reference torch."""
+    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
+    assert fetched.returncode == 0, fetched.stderr
+    return (repository / fetched.stdout.strip()).resolve()
+
+
+@pytest.fixture(scope="session")
+def validate(repository):
+    """validate(object, "report"): validates against the schema of that name."""
+
+    @functools.lru_cache(maxsize=None)
+    def validator(name):
+        schema = json.loads((repository / f"report/schemas/{name}.schema.json").read_text())
+        return jsonschema.validators.validator_for(schema)(schema)
+
+    return lambda value, name: validator(name).validate(value)
+
+
+@pytest.fixture(scope="session")
 def run_program():
     """run_program(arguments, timeout=seconds, **subprocess options) -> CompletedProcess, text.
 
@@ -75,6 +99,29 @@ def optrace():
 
     run.command = command
     return run
+
+
+@pytest.fixture
+def start_optrace(optrace):
+    """start_optrace(*arguments, environment={...}) -> Popen of the command in its own session.
+
+    The processes are killed at the end of the test.
+    """
+    processes = []
+
+    def start(*arguments, environment=None):
+        variables = {name: str(value) for name, value in (environment or {}).items()}
+        processes.append(subprocess.Popen(
+            [*optrace.command, *map(str, arguments)], env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def _run(arguments, timeout=120, env=None, **options):

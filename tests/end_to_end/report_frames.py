@@ -3,7 +3,12 @@
 
 def frames(report):
     """Yields all frames of a report, parents first."""
-    pending = list(reversed(report["roots"]))
+    return frames_below(report["roots"])
+
+
+def frames_below(roots):
+    """Yields these frames and all below them, parents first."""
+    pending = list(reversed(roots))
     while pending:
         frame = pending.pop()
         yield frame

@@ -15,6 +15,8 @@ import uuid
 
 import pytest
 
+from refusals import assert_refused
+
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
 AARCH64 = 183  # EM_AARCH64
 
@@ -59,18 +61,6 @@ def run(optrace, python, place):
         return result
 
     return start
-
-
-def assert_refused(result, status, *words):
-    """Asserts that the output is one message with the cause and the remedy."""
-    assert result.returncode == status, result.stderr
-    assert result.stdout == ""
-    lines = result.stderr.splitlines()
-    assert lines[0].startswith("optrace: "), result.stderr
-    assert len(lines) >= 2 and lines[1], "it does not say what to do: " + result.stderr
-    assert "Traceback" not in result.stderr
-    for word in words:
-        assert str(word) in result.stderr
 
 
 def tree_of(result):
@@ -355,26 +345,14 @@ def test_no_room_for_probes_near_a_module_is_said(run, site):
 
 
 @pytest.fixture
-def started(build, python, place, tmp_path):
+def started(start_optrace, python, place):
     """started(arguments...) -> Popen of the command in its own session, killed at the end."""
-    processes = []
 
-    def start(*arguments, environment=None, cwd=None):
-        variables = {**os.environ, "OPTRACE_PYTHON": python, **place.environment,
-                     **(environment or {})}
-        process = subprocess.Popen(
-            [os.environ.get("OPTRACE_COMMAND", str(build / "optrace")), *map(str, arguments)],
-            env={name: str(value) for name, value in variables.items()},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True)
-        processes.append(process)
-        return process
+    def start(*arguments, environment=None):
+        return start_optrace(*arguments, environment={
+            "OPTRACE_PYTHON": python, **place.environment, **(environment or {})})
 
-    yield start
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    return start
 
 
 def interrupt(process, to_group, number=signal.SIGINT):
@@ -601,9 +579,9 @@ def test_an_output_file_reached_by_a_link(run, trace, tmp_path):
 
 
 @pytest.fixture
-def shell(build, python, place, run_program):
+def shell(optrace, python, place, run_program):
     """shell(text): runs a line in bash, where $optrace is the command."""
-    command = os.environ.get("OPTRACE_COMMAND", str(build / "optrace"))
+    command, = optrace.command
 
     def start(text):
         result = run_program(["bash", "-c", text], env={

@@ -21,13 +21,6 @@ def run_catalogue(run_program, python, program, output, *arguments, path=None):
 
 
 @pytest.fixture(scope="session")
-def source(run_program, repository):
-    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
-    assert fetched.returncode == 0, fetched.stderr
-    return (repository / fetched.stdout.strip()).resolve()
-
-
-@pytest.fixture(scope="session")
 def ops(run_program, python, repository, source, tmp_path_factory):
     output = tmp_path_factory.mktemp("ops") / "ops"
     listed = run_catalogue(run_program, python, repository / PROGRAMS / "ops.py", output, source)

@@ -3,7 +3,6 @@ import json
 import os
 import xml.etree.ElementTree
 
-import jsonschema
 import pytest
 
 DONE = 0
@@ -179,14 +178,14 @@ def test_names_stand_for_what_pytorch_means_by_them(check, trace):
         assert rule["status"] == "error" and rule["remedy"], rule
 
 
-def test_rules_of_a_file_and_the_json(check, trace, tmp_path, repository):
+def test_rules_of_a_file_and_the_json(check, trace, tmp_path, validate):
     rules = tmp_path / "rules.yaml"
     rules.write_text("rules:\n- conv2d uses cudnn\n- {expect: launches <= 0, name: none, "
                      "because: it is slow}\n")
     result = check(trace, rules, options=["--format", "json"])
     assert result.returncode == FAILED
     said = json.loads(result.stdout)
-    jsonschema.validate(said, json.loads((repository / "report/schemas/check.schema.json").read_text()))
+    validate(said, "check")
     assert [rule["status"] for rule in said["rules"]] == ["passed", "failed"]
     assert said["rules"][1]["line"] == 3 and said["rules"][1]["because"] == "it is slow"
     assert said["rules"][1]["path"][-1]["layer"] == "device"

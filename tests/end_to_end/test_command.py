@@ -3,7 +3,6 @@ import functools
 import json
 import re
 
-import jsonschema
 import pytest
 
 # For each op: its spellings, and the frames that must occur below each other, in this order, on one
@@ -159,17 +158,15 @@ def assert_path(report, expected):
 
 
 @pytest.fixture(scope="module")
-def report(optrace, python, repository):
+def report(optrace, python, validate):
     """report(*arguments): the command's JSON, validated; each call is traced once."""
-    schema = json.loads((repository / "report/schemas/report.schema.json").read_text())
-    validator = jsonschema.validators.validator_for(schema)(schema)
 
     @functools.lru_cache(maxsize=None)
     def run(*arguments):
         result = optrace(*arguments, "--python", python, "--format", "json")
         assert result.returncode == 0, result.stderr
         value = json.loads(result.stdout)
-        validator.validate(value)
+        validate(value, "report")
         return value
 
     return run

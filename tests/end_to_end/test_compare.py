@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 
-import jsonschema
 import pytest
 
 DIFFERS, USAGE, FAILED = 1, 2, 3
@@ -29,15 +28,14 @@ def traces(optrace, python, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def compare(optrace, repository):
+def compare(optrace, validate):
     """compare(A, B) -> the comparison, validated against its schema."""
-    schema = json.loads((repository / "report/schemas/comparison.schema.json").read_text())
 
     def run(first, second):
         result = optrace("compare", first, second, "--format", "json")
         assert result.returncode in (0, DIFFERS), result.stderr
         comparison = json.loads(result.stdout)
-        jsonschema.validate(comparison, schema)
+        validate(comparison, "comparison")
         assert (result.returncode == DIFFERS) == bool(comparison["differences"])
         return comparison
 

@@ -2,8 +2,9 @@
 import json
 import pathlib
 
-import jsonschema
 import pytest
+
+from report_frames import frames_below
 
 PROGRAM = pathlib.Path(__file__).with_name("dispatch_program.py")
 
@@ -24,7 +25,7 @@ PLAIN_FIRST = {"subclass": "python", "mode": "python", "vmap": "boxed fallback",
 
 
 @pytest.fixture(scope="module", params=["reference", "newest"])
-def dispatched(request, optrace, repository, tmp_path_factory):
+def dispatched(request, optrace, validate, tmp_path_factory):
     """(report, truth from torch) of one run of the program."""
     python = request.getfixturevalue("python" if request.param == "reference" else "newest_python")
     folder = tmp_path_factory.mktemp("dispatch")
@@ -33,17 +34,8 @@ def dispatched(request, optrace, repository, tmp_path_factory):
                      truth, timeout=400)
     assert result.returncode == 0, result.stderr
     document = json.loads(report.read_text())
-    schema = json.loads((repository / "report/schemas/report.schema.json").read_text())
-    jsonschema.Draft202012Validator(schema).validate(document)
+    validate(document, "report")
     return document, json.loads(truth.read_text())
-
-
-def frames_below(roots):
-    pending = list(reversed(roots))
-    while pending:
-        frame = pending.pop()
-        yield frame
-        pending += reversed(frame["children"])
 
 
 def case_frames(document, name):

@@ -11,11 +11,11 @@ import urllib.parse
 import xml.etree.ElementTree
 
 import html5lib
-import jsonschema
 import pydantic_sarif.model
 import pytest
 
 from hostile_files import OP, PYTHON, changed_index, function, path, python_function, trace
+from report_frames import frames
 
 PASSED, FAILED, USAGE = 0, 1, 2
 
@@ -102,39 +102,28 @@ def test_the_tree(run):
     assert "\x1b[36m" in coloured
 
 
-def schema(repository, name):
-    return json.loads((repository / "report/schemas" / f"{name}.schema.json").read_text())
-
-
 def in_json(text):
     """Returns the text with lone surrogates, which JSON can't contain, replaced by escapes."""
     return re.sub("[\ud800-\udfff]", lambda lone: f"\\u{ord(lone[0]):04x}", text)
 
 
-def frames_of(report):
-    pending = list(report["roots"])
-    while pending:
-        yield pending[-1]
-        pending += pending.pop()["children"]
-
-
-def test_json(run, check, repository, folder):
+def test_json(run, check, validate, folder):
     text = run("report", "--all", "--format", "json")
     assert_harmless(text)
     report = json.loads(text)
-    jsonschema.validate(report, schema(repository, "report"))
-    files = {frame["source"]["file"] for frame in frames_of(report)
+    validate(report, "report")
+    files = {frame["source"]["file"] for frame in frames(report)
              if frame["source"] and frame["source"]["file"]}
     # The same value, except for bytes that are not UTF-8, and surrogates.
     assert in_json(NAME) + "\\xff" in files, files
     (folder / "hostile.json").write_text(text)
     text = check("json")
     assert_harmless(text)
-    jsonschema.validate(json.loads(text), schema(repository, "check"))
+    validate(json.loads(text), "check")
     text = run("compare", folder / "hostile.json", "--format", "json",
                statuses=(FAILED,))
     assert_harmless(text)
-    jsonschema.validate(json.loads(text), schema(repository, "comparison"))
+    validate(json.loads(text), "comparison")
     assert_harmless(run("compare", folder / "hostile.json", statuses=(FAILED,)))
 
 
@@ -218,7 +207,7 @@ INDEXED = {
 }
 
 
-def test_answers_from_an_index(optrace, repository, build, tmp_path):
+def test_answers_from_an_index(optrace, validate, build, tmp_path):
     """The JSON of locate, explain and layers, for hostile names and from a hostile index."""
     (shipped,) = (build / "share/optrace/indexes").glob("*.index")
     (tmp_path / "torch-2.6.0.index").write_bytes(changed_index(shipped.read_bytes(), INDEXED))
@@ -233,7 +222,7 @@ def test_answers_from_an_index(optrace, repository, build, tmp_path):
         assert_harmless(said.stderr.decode())
         assert len(text.splitlines()) == 8, text
         for line in text.splitlines():
-            jsonschema.validate(json.loads(line), schema(repository, command))
+            validate(json.loads(line), command)
         everything += text
     for command in (["layers"], ["locate", "at::native::conv2d"], ["explain", "conv2d"]):
         for kind in ("json", "text"):
@@ -299,7 +288,7 @@ renamed(NAME, NAME)(torch.ones(1))
 """
 
 
-def test_names_of_a_program(optrace, run_program, python, build, repository, tmp_path):
+def test_names_of_a_program(optrace, run_program, python, build, repository, validate, tmp_path):
     """The names of a program's functions and files are complete in every output."""
     file = os.fsdecode(b"/\xff\x80/") + NAME.replace("\x00", "") + ".py"
     (tmp_path / "program.py").write_text(f"NAME = {ascii(NAME)}\nFILE = {ascii(file)}\n" + PROGRAM)
@@ -314,11 +303,11 @@ def test_names_of_a_program(optrace, run_program, python, build, repository, tmp
     report = optrace("report", "made.trace", "--format", "json", cwd=tmp_path).stdout
     assert_harmless(report)
     value = json.loads(report)
-    jsonschema.validate(value, schema(repository, "report"))
-    frames = list(frames_of(value))
-    names = {frame["name"] for frame in frames}
+    validate(value, "report")
+    found = list(frames(value))
+    names = {frame["name"] for frame in found}
     assert "__main__." + in_json(NAME) in names, names
-    files = {frame["source"]["file"] for frame in frames if frame["source"]}
+    files = {frame["source"]["file"] for frame in found if frame["source"]}
     assert {in_json(NAME), in_json(file)} <= files, files
     (tmp_path / "made.json").write_text(report)
     code = ("import optrace, sys; sys.stdout.buffer.write("

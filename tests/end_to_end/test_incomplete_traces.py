@@ -2,7 +2,6 @@
 that the missing data could change."""
 import json
 
-import jsonschema
 import pytest
 
 DONE = 0
@@ -80,7 +79,7 @@ def verdicts(optrace, operand, *rules):
     return result.returncode, [rule["status"] for rule in checked["rules"]], checked
 
 
-def test_lost_events_decide_nothing(optrace, lossy, repository):
+def test_lost_events_decide_nothing(optrace, lossy, validate):
     trace, report, text = lossy
     lost = shortfalls(report)["events_lost"]
     assert lost > 0 and f"{lost} events did not fit" in text
@@ -92,11 +91,10 @@ def test_lost_events_decide_nothing(optrace, lossy, repository):
         assert status == UNDECIDED
         assert told == ["error", "failed", "error", "error", "passed", "failed", "error", "error"]
         assert f"{lost} events were lost" in checked["rules"][0]["found"]
-        schema = json.loads((repository / "report/schemas/check.schema.json").read_text())
-        jsonschema.validate(checked, schema)
+        validate(checked, "check")
 
 
-def test_two_that_lost_events_are_not_called_the_same(optrace, lossy, tmp_path, repository):
+def test_two_that_lost_events_are_not_called_the_same(optrace, lossy, tmp_path, validate):
     trace, report, _ = lossy
     same = optrace("compare", trace, report)
     assert same.returncode == UNDECIDED
@@ -105,21 +103,19 @@ def test_two_that_lost_events_are_not_called_the_same(optrace, lossy, tmp_path, 
     assert compared.returncode == UNDECIDED
     comparison = json.loads(compared.stdout)
     assert comparison["conclusive"] is False and comparison["first"]["shortfalls"]
-    jsonschema.validate(
-        comparison, json.loads((repository / "report/schemas/comparison.schema.json").read_text()))
+    validate(comparison, "comparison")
     baseline = tmp_path / "baseline.json"
     refused = optrace("compare", trace, "--baseline", baseline, "--update")
     assert refused.returncode == UNDECIDED and "events were lost" in refused.stderr
     assert not baseline.exists()
 
 
-def test_paths_without_room_are_counted_by_name(optrace, merged, repository):
+def test_paths_without_room_are_counted_by_name(optrace, merged, validate):
     trace, report, text = merged
     found = shortfalls(report)
     assert found["paths_merged"] > 0 and set(found) <= {"paths_merged", "callers_inferred"}
     assert f"{found['paths_merged']} calls are in '...' frames" in text
-    jsonschema.validate(json.loads(report.read_text()),
-                        json.loads((repository / "report/schemas/report.schema.json").read_text()))
+    validate(json.loads(report.read_text()), "report")
     # All calls are counted, so rules on names are decided.
     status, told, _ = verdicts(
         optrace, trace, "calls aten::relu == 700", "never calls aten::tanh", "ops <= 100000",

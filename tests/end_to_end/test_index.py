@@ -7,7 +7,6 @@ import functools
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import struct
@@ -16,17 +15,11 @@ import time
 
 import pytest
 
+from refusals import assert_refused
+
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
 CONVOLUTION = "aten/src/ATen/native/Convolution.cpp"
 ONLY = ["--only", CONVOLUTION, "--only", "c10/core/Dispatch*.cpp", "--only", "c10/util/Ty*.cpp"]
-
-
-@pytest.fixture(scope="session")
-def source(run_program, repository):
-    """The source of the reference torch."""
-    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
-    assert fetched.returncode == 0, fetched.stderr
-    return (repository / fetched.stdout.strip()).resolve()
 
 
 def copy_tree(source, folder, version="2.6.0a0"):
@@ -248,15 +241,6 @@ def test_no_path_of_this_machine_gets_in(made, shipped, source, tree):
             assert trace not in data
 
 
-def assert_refused(result, status, *words):
-    assert result.returncode == status, result.stderr
-    assert result.stdout == ""
-    last = result.stderr[result.stderr.index("optrace: "):].splitlines()
-    assert len(last) >= 2 and last[1], "it does not say what to do: " + result.stderr
-    for word in words:
-        assert str(word) in result.stderr
-
-
 # Unsuitable trees, Pythons and folders.
 
 
@@ -272,7 +256,8 @@ def test_a_folder_that_is_no_tree(add, tmp_path):
 
 def test_a_tree_of_another_version(add, source, tmp_path):
     tree = copy_tree(source, tmp_path / "tree", "2.7.0")
-    assert_refused(add(tree, "-o", tmp_path / "x.index"), USAGE, "2.7.0", "2.6.0", "--python")
+    assert_refused(add(tree, "-o", tmp_path / "x.index"), USAGE, "2.7.0", "2.6.0", "--python",
+                   after_progress=True)
 
 
 def test_a_tree_whose_generators_fail(add, source, tmp_path):
@@ -281,7 +266,8 @@ def test_a_tree_whose_generators_fail(add, source, tmp_path):
     (tree / "torchgen").mkdir()
     (tree / "torchgen/__init__.py").touch()
     (tree / "torchgen/gen.py").write_text("raise SystemExit('broken on purpose')\n")
-    assert_refused(add(tree, "-o", tmp_path / "x.index"), FAILED, "broken on purpose")
+    assert_refused(add(tree, "-o", tmp_path / "x.index"), FAILED, "broken on purpose",
+                   after_progress=True)
     assert not (tmp_path / "x.index").exists()
 
 
@@ -291,7 +277,7 @@ def test_a_python_without_torch(optrace, run_program, python, source, tmp_path):
     assert made.returncode == 0, made.stderr
     result = optrace("source", "add", source, "--python", "bare/bin/python", "-o", "x.index",
                      cwd=tmp_path)
-    assert_refused(result, USAGE, "torch", "bare/bin/python")
+    assert_refused(result, USAGE, "torch", "bare/bin/python", after_progress=True)
     assert not (tmp_path / "x.index").exists()
 
 
@@ -308,32 +294,22 @@ def test_an_own_folder_that_cannot_be_made(optrace, python, source, tmp_path):
     (tmp_path / "file").touch()
     result = optrace("source", "add", source, "--python", python,
                      environment={"OPTRACE_INDEX_DIR": tmp_path / "file/indexes"})
-    assert_refused(result, USAGE, tmp_path / "file/indexes")
+    assert_refused(result, USAGE, tmp_path / "file/indexes", after_progress=True)
 
 
 # Workers and interrupts.
 
 
 @pytest.fixture
-def started(python, tree, temporary, tmp_path):
-    """started(options..., environment={}) -> Popen of `optrace source add` that writes x.index."""
-    processes = []
-    command = shlex.split(os.environ.get("OPTRACE_COMMAND", "build/optrace"))
+def started(start_optrace, python, tree, temporary, tmp_path):
+    """started(options..., VARIABLE=value) -> Popen of `optrace source add` that writes x.index."""
 
     def start(*arguments, **environment):
-        variables = {**temporary.environment, **environment}
-        processes.append(subprocess.Popen(
-            [*command, "source", "add", str(tree), "--python", python, *arguments, "-o",
-             str(tmp_path / "x.index")],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-            env={**os.environ, **{key: str(value) for key, value in variables.items()}}))
-        return processes[-1]
+        return start_optrace("source", "add", tree, "--python", python, *arguments, "-o",
+                             tmp_path / "x.index",
+                             environment={**temporary.environment, **environment})
 
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+    return start
 
 
 def wait_until(condition, limit=120):

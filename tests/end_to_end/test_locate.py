@@ -10,21 +10,12 @@ import stat
 import subprocess
 import time
 
-import jsonschema
 import pytest
 
 DONE, USAGE, FAILED, INTERRUPTED = 0, 2, 3, 130
 YAML = "aten/src/ATen/native/native_functions.yaml"
 GENERATED = "torch/csrc/autograd/generated/"
 COMMIT = "https://github.com/pytorch/pytorch/blob/2236df1770800ffea5697b11b0bb0d910b2e59e1/"
-
-
-@pytest.fixture(scope="session")
-def source(run_program, repository):
-    """The source of the reference torch."""
-    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
-    assert fetched.returncode == 0, fetched.stderr
-    return (repository / fetched.stdout.strip()).resolve()
 
 
 @pytest.fixture(scope="session")
@@ -36,17 +27,6 @@ def run(optrace, python):
                                                           **(environment or {})}, **options)
 
     return start
-
-
-@pytest.fixture(scope="session")
-def validate(repository):
-    """validate(object, "locate"): validates against the schema of that name."""
-
-    def check(value, name):
-        schema = json.loads((repository / f"report/schemas/{name}.schema.json").read_text())
-        jsonschema.validators.validator_for(schema)(schema).validate(value)
-
-    return check
 
 
 @pytest.fixture(scope="session")
@@ -78,12 +58,11 @@ def ask_lines(run_bytes):
 
 
 @pytest.fixture(scope="session")
-def run_bytes(python):
+def run_bytes(optrace, python):
     """run_bytes(input, *arguments) -> the output of `optrace locate -`."""
-    command = os.environ.get("OPTRACE_COMMAND", "build/optrace").split()
 
     def start(given, *arguments):
-        result = subprocess.run([*command, "locate", "-", *arguments], input=given, timeout=120,
+        result = subprocess.run([*optrace.command, "locate", "-", *arguments], input=given, timeout=120,
                                 capture_output=True,
                                 env={**os.environ, "OPTRACE_PYTHON": python}, check=False)
         assert result.returncode == DONE, result.stderr
@@ -381,8 +360,8 @@ def test_output_to_a_file(run, tmp_path, validate):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_closed_standard_output_is_an_error(python):
-    command = os.environ.get("OPTRACE_COMMAND", "build/optrace")
+def test_a_closed_standard_output_is_an_error(optrace, python):
+    command, = optrace.command
     result = subprocess.run(["sh", "-c", f'"{command}" locate nn.Linear >&-'], timeout=60,
                             capture_output=True, text=True, check=False,
                             env={**os.environ, "OPTRACE_PYTHON": python})
@@ -496,10 +475,9 @@ def test_hostile_lines_are_survived(run_bytes, validate):
 
 
 @pytest.fixture
-def session(python):
+def session(optrace, python):
     """A running `optrace locate -`."""
-    command = os.environ.get("OPTRACE_COMMAND", "build/optrace").split()
-    process = subprocess.Popen([*command, "locate", "-"], stdin=subprocess.PIPE,
+    process = subprocess.Popen([*optrace.command, "locate", "-"], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, "OPTRACE_PYTHON": python})
     yield process
@@ -524,9 +502,8 @@ def test_a_reader_that_leaves_ends_it(session):
     assert session.wait(timeout=30) == DONE
 
 
-def test_ctrl_c_leaves_no_half_written_file(python, tmp_path):
-    command = os.environ.get("OPTRACE_COMMAND", "build/optrace").split()
-    with subprocess.Popen([*command, "locate", "-", "-o", tmp_path / "answers"],
+def test_ctrl_c_leaves_no_half_written_file(optrace, python, tmp_path):
+    with subprocess.Popen([*optrace.command, "locate", "-", "-o", tmp_path / "answers"],
                           stdin=subprocess.PIPE, stderr=subprocess.PIPE,
                           env={**os.environ, "OPTRACE_PYTHON": python}) as process:
         process.stdin.write(b"nn.Linear\n")

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import textwrap
 
-import jsonschema
 import pytest
+
+from report_frames import frames_below
 
 
 @pytest.fixture(scope="module")
@@ -37,23 +38,11 @@ def program(package, python, run_program, tmp_path):
     return run
 
 
-def walk(frames):
-    for frame in frames:
-        yield frame
-        yield from walk(frame["children"])
-
-
 def names(report):
-    return [frame["name"] for frame in walk(report["roots"])]
+    return [frame["name"] for frame in frames_below(report["roots"])]
 
 
-@pytest.fixture(scope="module")
-def schema(repository):
-    text = (repository / "report/schemas/report.schema.json").read_text()
-    return jsonschema.Draft202012Validator(json.loads(text))
-
-
-def test_a_block_is_traced(program, schema):
+def test_a_block_is_traced(program, validate):
     said = program("""
         import json, optrace, torch
 
@@ -70,16 +59,16 @@ def test_a_block_is_traced(program, schema):
     assert "aten::conv2d" in said["tree"] and "program.py" in said["tree"]
     assert said["json"] == said["to_json"]
     report = json.loads(said["json"])
-    schema.validate(report)
-    frames = list(walk(report["roots"]))
+    validate(report, "report")
+    frames = list(frames_below(report["roots"]))
     convolve = [frame for frame in frames if frame["name"].endswith("convolve")]
     assert [frame["calls"] for frame in convolve] == [2]
     # The function with the block was called before the trace began; the line is the block's.
     assert report["roots"][0]["name"] == "__main__.<module>"
     assert convolve[0]["source"]["call_line"] == 10
-    ops = [frame["op"] for frame in walk(convolve) if frame["layer"] == "dispatcher"]
+    ops = [frame["op"] for frame in frames_below(convolve) if frame["layer"] == "dispatcher"]
     assert ops[0] == "aten::conv2d" and "aten::convolution" in ops
-    kernels = [frame for frame in walk(convolve) if frame["layer"] == "kernel"]
+    kernels = [frame for frame in frames_below(convolve) if frame["layer"] == "kernel"]
     assert any(frame["source"] and frame["source"]["line"] for frame in kernels)
     assert len(names(json.loads(said["all"]))) > len(frames)
     assert not [name for name in names(report) if "optrace" in name]
@@ -223,11 +212,11 @@ def test_selection(program):
         print(json.dumps([t.to_json(), bare.to_json(), bare.report(),
                           [rule["status"] for rule in check.rules], check.status, bool(check)]))
         """)
-    frames = list(walk(json.loads(said[0])["roots"]))
+    frames = list(frames_below(json.loads(said[0])["roots"]))
     assert {frame["op"] for frame in frames if frame["op"]} >= {"aten::mul.Tensor"}
     assert "aten::add.Tensor" not in {frame["op"] for frame in frames}
     assert [frame["calls"] for frame in frames if frame["op"] == "aten::mul.Tensor"][0] == 2
-    bare = list(walk(json.loads(said[1])["roots"]))
+    bare = list(frames_below(json.loads(said[1])["roots"]))
     assert "aten::add.Tensor" in {frame["op"] for frame in bare}
     assert "python" not in {frame["layer"] for frame in bare}
     # Rules on Python frames and op records, which were switched off, are undecided.
@@ -406,7 +395,7 @@ def test_threads(program):
         busy.join()
         print(json.dumps([t.to_json(), stopped]))
         """)
-    frames = list(walk(json.loads(said[0])["roots"]))
+    frames = list(frames_below(json.loads(said[0])["roots"]))
     calls = [frame for frame in frames
              if frame["op"] == "aten::mul.Tensor" and frame["detail"]
              and frame["detail"].get("step") == "call"]

@@ -17,13 +17,12 @@ def venv_python(repository):
     return path
 
 
-def test_the_outcomes_are_the_same(optrace, run_program, repository, venv_python, tmp_path):
-    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
-    assert fetched.returncode == 0, fetched.stderr
+def test_the_outcomes_are_the_same(optrace, run_program, repository, source, venv_python,
+                                   tmp_path):
     table = tmp_path / "table.json"
     ran = run_program([sys.executable, "-B", repository / "tests/pytorch_tests/run_pytorch_tests.py",
                        "--optrace", *optrace.command, "--python", venv_python,
-                       "--source", repository / ".source/pytorch-2.6.0",
+                       "--source", source,
                        "--every", str(EVERY), "--json", table, *FILES], timeout=900)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = json.loads(table.read_text())

@@ -30,13 +30,11 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def registrations(optrace, python, run_program, repository, tmp_path_factory):
+def registrations(optrace, python, source, tmp_path_factory):
     """{(kind, name, key, file): function} of an index of FILES."""
-    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
-    assert fetched.returncode == 0, fetched.stderr
     path = tmp_path_factory.mktemp("registrations") / "x.index"
     only = [word for file in FILES for word in ("--only", file)]
-    made = optrace("source", "add", repository / fetched.stdout.strip(), "--python", python, *only,
+    made = optrace("source", "add", source, "--python", python, *only,
                    "-o", path, timeout=600)
     assert made.returncode == 0, made.stderr
     data = path.read_bytes()

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import time
 
-import jsonschema
 import pytest
 
 from report_frames import frames
@@ -433,7 +432,7 @@ RANKS = """
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["around torchrun", "inside torchrun"])
-def test_ranks_of_a_job(traced, optrace, python, script, tmp_path, repository, inside):
+def test_ranks_of_a_job(traced, optrace, python, script, tmp_path, validate, inside):
     name = script(RANKS)
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
                 "29517"]
@@ -454,8 +453,7 @@ def test_ranks_of_a_job(traced, optrace, python, script, tmp_path, repository, i
     only, = [line for line in shown.stdout.splitlines() if line.strip().startswith("only rank 1 ")]
     assert "cosh" in only
     report = json.loads(optrace("report", "--format", "json", *traces).stdout)
-    jsonschema.validate(report, json.loads(
-        (repository / "report/schemas/report.schema.json").read_text()))
+    validate(report, "report")
     assert [process["rank"] for process in report["processes"]] == [0, 1]
     both, = [frame for frame in frames(report)
              if frame["op"] == "aten::mul.Tensor"

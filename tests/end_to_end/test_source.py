@@ -5,10 +5,8 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
@@ -16,14 +14,6 @@ import pytest
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
 CONVOLUTION = "aten/src/ATen/native/Convolution.cpp"
 ONLY = ["--only", "c10/core/Dispatch*.cpp", "--only", "c10/core/Storage*.cpp"]
-
-
-@pytest.fixture(scope="module")
-def source(run_program, repository):
-    """The source of the reference torch."""
-    fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
-    assert fetched.returncode == 0, fetched.stderr
-    return (repository / fetched.stdout.strip()).resolve()
 
 
 @pytest.fixture(scope="module")
@@ -263,25 +253,15 @@ def test_a_tree_that_is_gone(on_demand, bare_command, tree):
 
 
 @pytest.fixture
-def started(python, tree, variables, tmp_path):
+def started(start_optrace, python, tree, variables, tmp_path):
     """started(*patterns) -> Popen of `optrace source add` for these units, with one worker."""
-    command = shlex.split(os.environ.get("OPTRACE_COMMAND", "build/optrace"))
-    processes = []
 
     def start(*patterns):
         only = [word for pattern in patterns for word in ("--only", pattern)]
-        processes.append(subprocess.Popen(
-            [*command, "source", "add", str(tree), "--python", python, *only, "--jobs", "1", "-o",
-             str(tmp_path / "x.index")],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-            env={**os.environ, **{key: str(value) for key, value in variables.items()}}))
-        return processes[-1]
+        return start_optrace("source", "add", tree, "--python", python, *only, "--jobs", "1", "-o",
+                             tmp_path / "x.index", environment=variables)
 
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+    return start
 
 
 def kept(variables):

@@ -22,6 +22,7 @@
 #include "platform/descriptor.h"
 #include "platform/error.h"
 #include "platform/file_trust.h"
+#include "platform/glob.h"
 #include "platform/installation.h"
 #include "platform/interrupt.h"
 #include "platform/private_folder.h"
@@ -400,7 +401,7 @@ class Attachment {
     if (request_.until_op.empty()) return false;
     const std::vector<OpCount> ops = collector_->op_counts();
     return std::ranges::any_of(
-        ops, [this](const OpCount& op) { return matches_op_pattern(op.name, request_.until_op); });
+        ops, [this](const OpCount& op) { return matches_glob(op.name, request_.until_op); });
   }
 
   AttachResult end(bool alive) {

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "platform/blocks.h"
+#include "platform/glob.h"
 #include "tracer/calltree/transition_cache.h"
 
 namespace optrace {
@@ -146,27 +147,6 @@ bool is_in_module(std::string_view name, std::string_view module) {
 }
 
 }  // namespace
-
-bool matches_op_pattern(std::string_view text, std::string_view pattern) {
-  // The position of the last *, and the end of the text that it matches so far.
-  std::size_t star = std::string_view::npos, reached = 0, at = 0, next = 0;
-  while (at < text.size()) {
-    if (next < pattern.size() && pattern[next] == '*') {
-      star = next++;
-      reached = at;
-    } else if (next < pattern.size() && pattern[next] == text[at]) {
-      ++next;
-      ++at;
-    } else if (star != std::string_view::npos) {
-      next = star + 1;
-      at = ++reached;
-    } else {
-      return false;
-    }
-  }
-  while (next < pattern.size() && pattern[next] == '*') ++next;
-  return next == pattern.size();
-}
 
 struct PathCounter::State {
   // The counts of a path and its properties, in one cache line.
@@ -370,12 +350,11 @@ bool PathCounter::State::wants(std::string_view step_name, std::string_view op) 
     const std::size_t scope = op.find("::");
     // at::_ops contains aten's ops, and a step without a record has no other name.
     const std::string_view space = scope == std::string_view::npos ? "aten" : op.substr(0, scope);
-    if (!matches_op_pattern(space, scope_pattern)) return false;
+    if (!matches_glob(space, scope_pattern)) return false;
   }
   // `add` matches all its overloads.
-  return matches_op_pattern(step_name, pattern) ||
-         (!op.empty() &&
-          matches_op_pattern(unambiguous_name(op.substr(0, op.rfind('.'))), pattern));
+  return matches_glob(step_name, pattern) ||
+         (!op.empty() && matches_glob(unambiguous_name(op.substr(0, op.rfind('.'))), pattern));
 }
 
 // Applies the selection to a path. The result depends on the path above it, and for an autograd

@@ -113,7 +113,4 @@ void note_merged_paths(nlohmann::json& meta, const PathCounter& counter);
 void count_paths(Trace& trace, const TraceSelection& selection,
                  std::shared_ptr<MemoryBudget> budget = nullptr);
 
-/// Returns true if `op` matches `pattern`, in which `*` matches any characters.
-bool matches_op_pattern(std::string_view op, std::string_view pattern);
-
 }  // namespace optrace

@@ -41,13 +41,6 @@ struct OpCall {
   bool compare = false;
 };
 
-/// Parses the shape in `2x3x4` or `weight=2x3`; `scalar` has no dimensions. Throws Error(usage).
-TensorShape parse_shape(const std::string& text);
-
-/// Parses the dtype in `float16` or `weight=float16`. Does not check that torch has it. Throws
-/// Error(usage).
-TensorType parse_dtype(const std::string& text);
-
 /// The Python in which ops are traced.
 struct LaunchRequest {
   std::filesystem::path python;

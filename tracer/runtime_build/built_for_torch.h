@@ -60,7 +60,7 @@ struct BuildContents {
 /// A description of libraries to build for a torch.
 struct BuildDescription {
   std::string lacks{};     ///< The sentence that begins BuiltLibraries::missing.
-  std::string progress{};  ///< "building the op-record agent for this torch, once"
+  std::string progress{};  ///< "compiling the op-record agent for this torch, once"
   std::string building{};  ///< The subject of a sentence on a failed build: "Building it".
 
   std::string cache{};                   ///< The name of the folder in the user's cache.

@@ -162,7 +162,7 @@ BuiltLibraries find_or_build_emulated_device(const std::filesystem::path& torch_
                                              const BuildProgress& progress) {
   BuildDescription build{
       .lacks = "There is no emulated CUDA device for this torch.",
-      .building = "Building it",
+      .building = "Compiling it",
       .cache = std::string(kEmulatedDevicesFolder),
       .torch_folder = torch_folder,
       .sources = data_folder() / "emulated_device",

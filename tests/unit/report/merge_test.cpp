@@ -466,21 +466,6 @@ TEST_CASE("layers follow from a table of names", "[merge]") {
   CHECK(place("at::convolution_symint", "libtorch_cpu.so").layer == Layer::dispatcher);
 }
 
-TEST_CASE("patterns: a star takes anything, a percent sign stays in its scope", "[merge]") {
-  using optrace::matches_pattern;
-  CHECK(matches_pattern("at::_ops::add::call", "at::_ops::%::call"));
-  CHECK_FALSE(matches_pattern("at::_ops::add::x::call", "at::_ops::%::call"));
-  CHECK(matches_pattern("abcabd", "*ab%d"));
-  CHECK(matches_pattern("", "*"));
-  CHECK_FALSE(matches_pattern("a", ""));
-  CHECK(matches_pattern("sgemm_", "%_"));
-  CHECK_FALSE(matches_pattern("at::add_", "%_"));
-  CHECK(matches_pattern("a::b::c_", "*::%_"));
-  CHECK(matches_pattern("SGEMM", "^"));
-  CHECK_FALSE(matches_pattern("SGEMMx", "^"));
-  CHECK_FALSE(matches_pattern("aSGEMM", "^"));
-}
-
 TEST_CASE("links lead only to what is in the repository", "[merge]") {
   const optrace::SourceLink link("", "2.6.0+cu124");
   CHECK(link.of_native("aten/src/ATen/native/Convolution.cpp", 5) ==

@@ -10,6 +10,7 @@
 #include "platform/private_folder.h"
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
+#include "report/explain/followed_calls.h"
 
 using namespace optrace;
 

@@ -178,24 +178,11 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[tree_output]") {
   CHECK(text.find("\xe2\x80\xae") == std::string::npos);
 }
 
-TEST_CASE("rendering follows the options, and the target where they leave it open",
-          "[tree_output]") {
+TEST_CASE("rendering follows the format", "[tree_output]") {
   optrace::TraceBuilder t;
   t.enter(t.function("_ZN2at6native3addEv"), optrace::kNone, 1000);
-  optrace::OutputOptions options;
-  optrace::OutputTarget terminal;
-  terminal.terminal = true;
-  terminal.width = 100;
-  const auto has_colour = [&] {
-    return render(t.trace, nullptr, options, terminal).find('\x1b') != std::string::npos;
-  };
-  CHECK(has_colour());
-  terminal.no_colour = true;
-  CHECK_FALSE(has_colour());
-  options.colour = optrace::ColourChoice::always;
-  CHECK(has_colour());
-  options.colour = optrace::ColourChoice::never;
-  CHECK_FALSE(has_colour());
-  options.format = optrace::ReportFormat::json;
-  CHECK(render(t.trace, nullptr, options, terminal).starts_with("{\"schema\""));
+  TreeOptions options;
+  options.style.colour = true;
+  CHECK_THAT(render(t.trace, nullptr, optrace::ReportFormat::text, options), Contains("\x1b[36m"));
+  CHECK(render(t.trace, nullptr, optrace::ReportFormat::json, options).starts_with("{\"schema\""));
 }

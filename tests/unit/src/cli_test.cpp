@@ -1,6 +1,4 @@
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <string>
 
 #include <CLI/App.hpp>
@@ -12,26 +10,12 @@
 #include "platform/private_folder.h"
 #include "src/command.h"
 #include "src/python_choice.h"
+#include "tests/unit/environment_variable.h"
 
 using namespace optrace;
+using namespace optrace::test;
 
 namespace {
-
-/// Sets or removes an environment variable, and restores it when destroyed.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* previous = std::getenv(name)) previous_ = previous;
-    value == nullptr ? ::unsetenv(name) : ::setenv(name, value, 1);
-  }
-  ~Variable() { previous_ ? ::setenv(name_, previous_->c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> previous_;
-};
 
 void make_program(const std::filesystem::path& path) {
   std::filesystem::create_directories(path.parent_path());
@@ -51,16 +35,16 @@ TEST_CASE("the Python asked for most directly is taken") {
   const std::string variable = program("variable/python");
   const std::string venv = program("venv/bin/python");
   program("path/python3");
-  const Variable path("PATH", (folder.path() / "path").c_str());
-  const Variable virtual_env("VIRTUAL_ENV", (folder.path() / "venv").c_str());
+  const EnvironmentVariable path("PATH", (folder.path() / "path").c_str());
+  const EnvironmentVariable virtual_env("VIRTUAL_ENV", (folder.path() / "venv").c_str());
   {
-    const Variable own("OPTRACE_PYTHON", variable.c_str());
+    const EnvironmentVariable own("OPTRACE_PYTHON", variable.c_str());
     CHECK(choose_python(option).path == option);
     CHECK(choose_python(option).reason == "--python");
     CHECK(choose_python("").path == variable);
     CHECK(choose_python("python3").path == folder.path() / "path/python3");
   }
-  const Variable own("OPTRACE_PYTHON", nullptr);
+  const EnvironmentVariable own("OPTRACE_PYTHON", std::nullopt);
   CHECK(choose_python("").path == venv);
   CHECK(choose_python("").reason == "$VIRTUAL_ENV");
 }

@@ -19,8 +19,8 @@ namespace {
 class FakePackages {
  public:
   FakePackages()
-      : home_("CUDA_HOME", (folder_.path() / "nowhere").string()),
-        cache_("OPTRACE_CACHE_DIR", (folder_.path() / "cache").string()) {
+      : home_("CUDA_HOME", (folder_.path() / "nowhere").c_str()),
+        cache_("OPTRACE_CACHE_DIR", (folder_.path() / "cache").c_str()) {
     std::filesystem::create_directories(torch() / "lib");
     std::filesystem::create_directories(packages() / "torch-9.9.dist-info");
   }

@@ -1,11 +1,8 @@
-#include "report/model/completeness.h"
+#include "indexer/store/completeness.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "indexer/store/symbol_key.h"
@@ -160,30 +157,32 @@ Share LibraryCoverage::functions() const {
   return sum;
 }
 
-LibraryCoverage library_coverage(const Index& index, const ModuleSymbols& library) {
-  LibraryCoverage coverage;
-  coverage.library = library.path().filename().string();
-  coverage.lambdas.name = "lambdas";
+LibraryCounter::LibraryCounter(const Index& index, std::string library) : index_(index) {
+  coverage_.library = std::move(library);
+  coverage_.lambdas.name = "lambdas";
   for (const Namespace& space : kNamespaces)
-    coverage.classes.push_back({std::string(space.name), {}, 0, {}});
-  std::unordered_set<std::string> seen;
-  library.for_each_name([&](std::uint64_t, std::string_view name) {
-    const std::string symbol = canonical_symbol(name);
-    if (!seen.insert(symbol).second) return;
-    if (is_lambda(symbol)) {
-      const auto function = enclosing_function(symbol);
-      if (lambda_key(symbol) && function && index.find_definition(*function))
-        count(index, symbol, {}, coverage.lambdas);
-      return;
-    }
-    for (std::size_t at = 0; at < kNamespaces.size(); ++at) {
-      if (!kNamespaces.at(at).holds(symbol)) continue;
-      if (function_key(symbol) == symbol) count(index, symbol, {}, coverage.classes[at]);
-      return;
-    }
-  });
-  std::erase_if(coverage.classes, [](const auto& of) { return of.functions.all == 0; });
-  return coverage;
+    coverage_.classes.push_back({std::string(space.name), {}, 0, {}});
+}
+
+void LibraryCounter::add(std::string_view mangled) {
+  const std::string symbol = canonical_symbol(mangled);
+  if (!seen_.insert(symbol).second) return;
+  if (is_lambda(symbol)) {
+    const auto function = enclosing_function(symbol);
+    if (lambda_key(symbol) && function && index_.find_definition(*function))
+      count(index_, symbol, {}, coverage_.lambdas);
+    return;
+  }
+  const auto space =
+      std::ranges::find_if(kNamespaces, [&](const Namespace& one) { return one.holds(symbol); });
+  if (space == kNamespaces.end() || function_key(symbol) != symbol) return;
+  count(index_, symbol, {},
+        coverage_.classes[static_cast<std::size_t>(space - kNamespaces.begin())]);
+}
+
+LibraryCoverage LibraryCounter::take() {
+  std::erase_if(coverage_.classes, [](const auto& of) { return of.functions.all == 0; });
+  return std::move(coverage_);
 }
 
 }  // namespace optrace

@@ -2,10 +2,11 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "indexer/store/index_store.h"
-#include "tracer/elf/module_symbols.h"
 
 namespace optrace {
 
@@ -46,6 +47,24 @@ struct LibraryCoverage {
   Class lambdas;            ///< Lambdas in functions of all classes, which have no names to match.
   Share functions() const;  ///< Sum over all classes, without lambdas.
 };
-LibraryCoverage library_coverage(const Index& index, const ModuleSymbols& library);
+
+/// Counts the functions of one library.
+class LibraryCounter {
+ public:
+  /// `library` is the file's name. `index` must outlive this.
+  LibraryCounter(const Index& index, std::string library);
+
+  /// Counts a function of the library's symbol table, if it belongs to a class and has not been
+  /// counted before.
+  void add(std::string_view mangled);
+
+  /// Returns the counts, without classes that have no functions. To be called once, at the end.
+  LibraryCoverage take();
+
+ private:
+  const Index& index_;
+  LibraryCoverage coverage_;
+  std::unordered_set<std::string> seen_;
+};
 
 }  // namespace optrace

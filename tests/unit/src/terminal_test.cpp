@@ -1,0 +1,26 @@
+#include "src/terminal.h"
+
+#include <catch2/catch.hpp>
+
+using namespace optrace;
+
+TEST_CASE("colours follow the choice, and the target where it leaves them open", "[terminal]") {
+  OutputTarget terminal;
+  terminal.terminal = true;
+  const auto colour = [&](ColourChoice choice) { return style_for(choice, terminal).colour; };
+  CHECK(colour(ColourChoice::automatic));
+  CHECK_FALSE(colour(ColourChoice::never));
+  terminal.no_colour = true;
+  CHECK_FALSE(colour(ColourChoice::automatic));
+  CHECK(colour(ColourChoice::always));
+}
+
+TEST_CASE("links need colours and a terminal", "[terminal]") {
+  OutputTarget target;
+  CHECK(style_for(ColourChoice::always, target).colour);
+  CHECK_FALSE(style_for(ColourChoice::always, target).links);
+  CHECK_FALSE(style_for(ColourChoice::automatic, target).colour);
+  target.terminal = true;
+  CHECK(style_for(ColourChoice::always, target).links);
+  CHECK_FALSE(style_for(ColourChoice::never, target).links);
+}
