@@ -20,7 +20,7 @@
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
 #include "report/model/symbol_name.h"
-#include "tracer/calltree/path_counter.h"
+#include "tracer/calltree/op_selection.h"
 #include "tracer/probes/probe_selection.h"
 
 namespace optrace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/model/report.h"
-#include "tracer/calltree/path_counter.h"
+#include "tracer/calltree/timeline_paths.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

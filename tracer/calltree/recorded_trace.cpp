@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tracer/calltree/function_table.h"
-#include "tracer/calltree/path_counter.h"
+#include "tracer/calltree/timeline_paths.h"
 #include "tracer/calltree/tail_calls.h"
 #include "tracer/trace/recording.h"
 

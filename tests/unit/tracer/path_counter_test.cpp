@@ -249,16 +249,6 @@ TEST_CASE("a selection of ops keeps what they do and what leads there", "[path_c
   CHECK(selected({.from_module = "mai"}).empty());
 }
 
-TEST_CASE("the pattern of ops matches as a shell's star does", "[path_counter]") {
-  CHECK(matches_op_pattern("conv2d", "conv*"));
-  CHECK(matches_op_pattern("conv2d", "*"));
-  CHECK(matches_op_pattern("_convolution_mode", "*conv*mode"));
-  CHECK_FALSE(matches_op_pattern("conv2d", "conv"));
-  CHECK_FALSE(matches_op_pattern("conv2d", "*3d"));
-  CHECK(matches_op_pattern("", "**"));
-  CHECK_FALSE(matches_op_pattern("a", ""));
-}
-
 TEST_CASE("optrace's own libraries are told by their names and their folder", "[path_counter]") {
   CHECK(is_own_library("/x/liboptrace_agent.so"));
   CHECK(is_own_library("liboptrace_device.so"));
