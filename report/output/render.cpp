@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 #include "report/merge/combine.h"
+#include "report/merge/merge.h"
 #include "report/model/report.h"
-#include "report/output/json.h"
-#include "report/output/tree.h"
+#include "report/output/report_json.h"
+#include "report/output/report_text.h"
 
 namespace optrace {
 namespace {
@@ -75,7 +76,7 @@ std::string render(std::span<const Trace> traces, const Index* index, const Outp
     reports.push_back(merge(trace, index, {.all = options.all, .times = options.times}));
   const Report report = combine(std::move(reports));
   if (options.format == ReportFormat::json) return to_json(report);
-  TreeOptions tree;
+  ReportTextOptions tree;
   tree.width = target.width;
   tree.all = options.all;
   tree.why = options.why;
@@ -85,7 +86,7 @@ std::string render(std::span<const Trace> traces, const Index* index, const Outp
       options.colour == ColourChoice::always ||
       (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);
   tree.style.links = tree.style.colour && target.terminal;
-  return to_tree(report, tree);
+  return to_text(report, tree);
 }
 
 }  // namespace optrace

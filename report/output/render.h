@@ -23,7 +23,7 @@ struct OutputOptions {
   bool all = false;            ///< Keep wrapper templates, interpreter frames and other plumbing.
   bool why = false;            ///< Tree: explain each dispatcher frame's choice in a line.
   bool times = false;          ///< Show the duration of each path.
-  bool own_trace = false;      ///< See TreeOptions::own_trace.
+  bool own_trace = false;      ///< See ReportTextOptions::own_trace.
   ColourChoice colour = ColourChoice::automatic;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "tracer/calltree/timeline_paths.h"
 #include "tracer/trace/trace.h"

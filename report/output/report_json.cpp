@@ -1,5 +1,3 @@
-#include "report/output/json.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "platform/json_writer.h"
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
+#include "report/output/report_json.h"
 
 namespace optrace {
 namespace {
