@@ -1,3 +1,5 @@
+#include "report/output/report_html.h"
+
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -9,7 +11,6 @@
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
 #include "report/model/symbol_name.h"
-#include "report/output/report_html.h"
 #include "report/output/markup_text.h"
 
 namespace optrace {

@@ -1,3 +1,5 @@
+#include "report/output/report_json.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -10,7 +12,6 @@
 #include "platform/json_writer.h"
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
-#include "report/output/report_json.h"
 
 namespace optrace {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-using optrace::ticks_now;
 using optrace::TickClock;
+using optrace::ticks_now;
 
 TEST_CASE("ticks are converted with the measured frequency", "[tick_clock]") {
   TickClock clock(1000, 50);
