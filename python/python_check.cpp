@@ -9,6 +9,7 @@
 
 #include "platform/error.h"
 #include "python/python_values.h"
+#include "report/check/check_output.h"
 
 namespace optrace {
 
@@ -89,11 +90,11 @@ py::object PythonCheck::rules() const {
 }
 
 std::string PythonCheck::text(const std::string& format) const {
-  if (format == "text") return check_to_text(results_, {});
-  if (format == "json") return check_to_json(*report_, results_);
-  if (format == "junit") return check_to_junit(results_);
-  if (format == "sarif") return check_to_sarif(results_);
-  if (format == "github") return check_to_github(results_);
+  if (format == "text") return to_text(results_, {});
+  if (format == "json") return to_json(*report_, results_);
+  if (format == "junit") return to_junit(results_);
+  if (format == "sarif") return to_sarif(results_);
+  if (format == "github") return to_github(results_);
   throw Error(ExitStatus::usage,
               fmt::format("format={} is not a format", described(py::str(format))),
               "Use text, json, junit, sarif or github.");

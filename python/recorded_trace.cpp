@@ -6,12 +6,13 @@
 
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
+#include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
-#include "report/model/read_report.h"
-#include "report/output/html.h"
-#include "report/output/json.h"
-#include "report/output/tree.h"
+#include "report/model/saved_report.h"
+#include "report/output/report_html.h"
+#include "report/output/report_json.h"
+#include "report/output/report_text.h"
 
 namespace optrace {
 
@@ -47,9 +48,9 @@ std::vector<CheckResult> RecordedTrace::check(const std::vector<Rule>& rules,
 }
 
 std::string RecordedTrace::text(bool all) {
-  TreeOptions options;
+  ReportTextOptions options;
   options.all = all;
-  return to_tree(*report(all), options);
+  return to_text(*report(all), options);
 }
 
 std::string RecordedTrace::json(bool all) {

@@ -11,6 +11,7 @@
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "report/check/check.h"
+#include "report/check/check_output.h"
 #include "report/model/json_fields.h"
 #include "src/command.h"
 #include "src/command_input.h"
@@ -39,12 +40,12 @@ std::vector<Rule> rules_of(const std::vector<std::string>& expectations) {
 
 std::string render(const CheckCommandOptions& options, const Report& report,
                    const std::vector<CheckResult>& results) {
-  if (options.format == "json") return check_to_json(report, results);
-  if (options.format == "junit") return check_to_junit(results);
-  if (options.format == "sarif") return check_to_sarif(results);
-  if (options.format == "github") return check_to_github(results);
+  if (options.format == "json") return to_json(report, results);
+  if (options.format == "junit") return to_junit(results);
+  if (options.format == "sarif") return to_sarif(results);
+  if (options.format == "github") return to_github(results);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  return check_to_text(results, style_for(options.colour, target));
+  return to_text(results, style_for(options.colour, target));
 }
 
 void run(const CheckCommandOptions& options) {

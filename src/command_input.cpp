@@ -12,8 +12,9 @@
 #include "platform/error.h"
 #include "platform/printable_text.h"
 #include "report/merge/combine.h"
+#include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
-#include "report/model/read_report.h"
+#include "report/model/saved_report.h"
 #include "src/traced_command.h"
 
 namespace optrace {

@@ -18,8 +18,9 @@
 #include "platform/whole_file.h"
 #include "report/compare/baseline.h"
 #include "report/compare/compare.h"
+#include "report/compare/comparison_output.h"
 #include "report/model/shortfalls.h"
-#include "report/output/json.h"
+#include "report/output/report_json.h"
 #include "src/command.h"
 #include "src/command_input.h"
 #include "src/command_output.h"
@@ -61,12 +62,12 @@ void require_operands(const CompareCommandOptions& options) {
 
 std::string text_of(const CompareCommandOptions& options, const Report& first, const Report& second,
                     const Comparison& comparison) {
-  if (options.format == "json") return comparison_to_json(first, second, comparison);
+  if (options.format == "json") return to_json(first, second, comparison);
   const ComparisonLabels labels = options.baseline.empty()
                                       ? ComparisonLabels{options.first, options.second}
                                       : ComparisonLabels{options.baseline, options.first};
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  return comparison_to_text(first, second, comparison, labels, style_for(options.colour, target));
+  return to_text(first, second, comparison, labels, style_for(options.colour, target));
 }
 
 /// Refuses to write an incomplete baseline, which would make every later comparison inconclusive.

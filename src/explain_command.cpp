@@ -108,8 +108,8 @@ void explain_one(const ExplainOptions& options) {
   text.all = options.all;
   text.style = style_for(options.colour, target);
   const ExplanationSource source = explanation_source(choice);
-  destination.write(options.json ? explain_json(explanation, source, false)
-                                 : explain_text(explanation, source, text));
+  destination.write(options.json ? to_json(explanation, source)
+                                 : to_text(explanation, source, text));
   destination.commit();
 }
 
@@ -125,9 +125,9 @@ void explain_lines(const ExplainOptions& options) {
     std::string answer;
     try {
       const SpelledOp spelled = find_op(index, line->text, options.overload);
-      answer = explain_json(explain(index, spelled, line->text, devices_of(options)), source, true);
+      answer = to_json_line(explain(index, spelled, line->text, devices_of(options)), source);
     } catch (const Error& error) {
-      answer = explain_error_json(line->text, error.what(), error.remedy());
+      answer = error_to_json_line(line->text, error.what(), error.remedy());
     }
     if (!destination.write(answer)) return;
   }

@@ -24,7 +24,7 @@ namespace {
 
 std::string rendered(std::span<const Trace> traces, const Index* index,
                      const OutputOptions& options, const OutputTarget& target) {
-  TreeOptions tree = options.tree;
+  ReportTextOptions tree = options.tree;
   tree.width = target.width;
   tree.style = style_for(options.colour, target);
   return render(traces, index, options.format, tree);

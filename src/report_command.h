@@ -7,7 +7,7 @@
 #include <CLI/App.hpp>
 
 #include "report/output/render.h"
-#include "report/output/tree.h"
+#include "report/output/report_text.h"
 #include "src/terminal.h"
 #include "tracer/trace/trace.h"
 
@@ -17,7 +17,7 @@ namespace optrace {
 struct OutputOptions {
   ReportFormat format = ReportFormat::text;
   std::filesystem::path file;  ///< Empty: standard output.
-  TreeOptions tree;            ///< Style and width are set for the target, when it is known.
+  ReportTextOptions tree;            ///< Style and width are set for the target, when it is known.
   ColourChoice colour = ColourChoice::automatic;
 };
 

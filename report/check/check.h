@@ -9,7 +9,6 @@
 #include "report/check/check_rules.h"
 #include "report/check/known_names.h"
 #include "report/model/report.h"
-#include "report/output/terminal_text.h"
 
 namespace optrace {
 
@@ -55,14 +54,5 @@ std::vector<CheckResult> check(const Report& report, const KnownNames& names,
 
 /// Returns the worst status of all results.
 CheckResult::Status status_of(const std::vector<CheckResult>& results);
-
-/// For people: a line for each rule, with the path to what was found.
-std::string check_to_text(const std::vector<CheckResult>& results, const TerminalStyle& style);
-/// For programs: schema optrace.check/1.
-std::string check_to_json(const Report& report, const std::vector<CheckResult>& results);
-/// For CI: JUnit XML, SARIF 2.1.0, and workflow commands of GitHub Actions.
-std::string check_to_junit(const std::vector<CheckResult>& results);
-std::string check_to_sarif(const std::vector<CheckResult>& results);
-std::string check_to_github(const std::vector<CheckResult>& results);
 
 }  // namespace optrace

@@ -4,7 +4,7 @@
 
 #include "report/check/check_rules.h"
 #include "report/check/known_names.h"
-#include "report/model/report_file.h"
+#include "report/model/report_reader.h"
 
 namespace optrace {
 

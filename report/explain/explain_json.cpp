@@ -198,13 +198,15 @@ class JsonWriter {
 
 }  // namespace
 
-std::string explain_json(const Explanation& explanation, const ExplanationSource& source,
-                         bool compact) {
-  const json all = JsonWriter(explanation, source).write();
-  return write_json(all, compact ? -1 : 1) + '\n';
+std::string to_json(const Explanation& explanation, const ExplanationSource& source) {
+  return write_json(JsonWriter(explanation, source).write(), 1) + '\n';
 }
 
-std::string explain_error_json(std::string_view asked, std::string_view error,
+std::string to_json_line(const Explanation& explanation, const ExplanationSource& source) {
+  return write_json(JsonWriter(explanation, source).write(), -1) + '\n';
+}
+
+std::string error_to_json_line(std::string_view asked, std::string_view error,
                                std::string_view remedy) {
   const json all = {{"schema", kSchema}, {"asked", asked}, {"error", error}, {"remedy", remedy}};
   return write_json(all) + '\n';

@@ -15,16 +15,19 @@ struct ExplainTextOptions {
   TerminalStyle style;
 };
 
-/// For people: the output of `optrace explain OP`.
-std::string explain_text(const Explanation& explanation, const ExplanationSource& source,
-                         const ExplainTextOptions& options);
+/// Returns the output of `optrace explain OP` for people.
+std::string to_text(const Explanation& explanation, const ExplanationSource& source,
+                    const ExplainTextOptions& options);
 
-/// Returns schema optrace.explain/1 (report/schemas/explain.schema.json), on one line if `compact`.
-std::string explain_json(const Explanation& explanation, const ExplanationSource& source,
-                         bool compact);
+/// Returns schema optrace.explain/1 (report/schemas/explain.schema.json), indented, with a newline
+/// at the end.
+std::string to_json(const Explanation& explanation, const ExplanationSource& source);
+
+/// Same, on one line.
+std::string to_json_line(const Explanation& explanation, const ExplanationSource& source);
 
 /// Returns, on one line, the query, the error and the remedy; for `optrace explain -`.
-std::string explain_error_json(std::string_view asked, std::string_view error,
+std::string error_to_json_line(std::string_view asked, std::string_view error,
                                std::string_view remedy);
 
 }  // namespace optrace

@@ -483,8 +483,8 @@ class TextWriter {
 
 }  // namespace
 
-std::string explain_text(const Explanation& explanation, const ExplanationSource& source,
-                         const ExplainTextOptions& options) {
+std::string to_text(const Explanation& explanation, const ExplanationSource& source,
+                    const ExplainTextOptions& options) {
   return TextWriter(explanation, source, options).write();
 }
 

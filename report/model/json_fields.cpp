@@ -14,4 +14,11 @@ std::uint64_t count_at(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
+const nlohmann::json& object_at(const nlohmann::json& object, const char* key) {
+  static const nlohmann::json kEmpty = nlohmann::json::object();
+  if (!object.is_object()) return kEmpty;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? *found : kEmpty;
+}
+
 }  // namespace optrace

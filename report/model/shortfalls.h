@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/model/report_file.h"
+#include "report/model/report_reader.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "indexer/store/index_store.h"
-#include "report/output/tree.h"
+#include "report/output/report_text.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -14,11 +14,11 @@ enum class ReportFormat { text, json };
 /// Returns the report of `trace` in a format. `index` may be null. Throws Error(usage) if the trace
 /// or the index is corrupt.
 std::string render(const Trace& trace, const Index* index, ReportFormat format,
-                   const TreeOptions& options);
+                   const ReportTextOptions& options);
 
 /// Same for one or more traces of the processes of one job, as one report (combine()). Also throws
 /// Error(usage) if they are of different torches.
 std::string render(std::span<const Trace> traces, const Index* index, ReportFormat format,
-                   const TreeOptions& options);
+                   const ReportTextOptions& options);
 
 }  // namespace optrace

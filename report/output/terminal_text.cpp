@@ -11,6 +11,13 @@ std::size_t columns(std::string_view text) {
   }));
 }
 
+std::string padded(std::string_view text, std::size_t width) {
+  const std::size_t taken = columns(text);
+  std::string wide(text);
+  if (taken < width) wide.append(width - taken, ' ');
+  return wide;
+}
+
 std::string TerminalStyle::paint(std::string_view text, std::string_view sgr) const {
   if (!colour || sgr.empty() || text.empty()) return std::string(text);
   return fmt::format("\x1b[{}m{}\x1b[0m", sgr, text);

@@ -11,6 +11,9 @@ namespace optrace {
 /// Returns the width of printable UTF-8 text in columns, one for each character.
 std::size_t columns(std::string_view text);
 
+/// Returns the text with spaces at its end, so that it is at least `width` columns wide.
+std::string padded(std::string_view text, std::size_t width);
+
 /// Text styles that the output supports.
 struct TerminalStyle {
   bool colour = false;

@@ -1,5 +1,5 @@
 // Reports in JSON.
-#include "report/model/report_file.h"
+#include "report/model/report_reader.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace optrace;

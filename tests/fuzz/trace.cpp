@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::refuses_or_reads([&] {
     const Trace trace = read_trace(file.path());
     for (const bool all : {false, true}) {
-      TreeOptions options;
+      ReportTextOptions options;
       options.all = options.times = options.why = all;
       const ReportFormat format = all ? ReportFormat::json : ReportFormat::text;
       fuzz::use_text(render(trace, nullptr, format, options));

@@ -21,6 +21,7 @@
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
+#include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "tracer/launch/op_tracer.h"
 

@@ -20,8 +20,9 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
+#include "report/merge/merge.h"
 #include "report/model/report.h"
-#include "report/output/json.h"
+#include "report/output/report_json.h"
 #include "tracer/launch/op_tracer.h"
 #include "truth/path_sums.h"
 

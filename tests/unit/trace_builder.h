@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <string>
 
+#include "report/merge/merge.h"
 #include "report/model/report.h"
-#include "tracer/calltree/path_counter.h"
+#include "tracer/calltree/timeline_paths.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

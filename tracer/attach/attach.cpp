@@ -33,7 +33,7 @@
 #include "tracer/attach/stopped_thread.h"
 #include "tracer/attach/text_thread.h"
 #include "tracer/attach/thread_control.h"
-#include "tracer/calltree/path_counter.h"
+#include "tracer/calltree/op_selection.h"
 #include "tracer/launch/program_socket.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/sealed_copy.h"

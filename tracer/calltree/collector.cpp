@@ -4,11 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <climits>
-#include <cmath>
 #include <condition_variable>
 #include <cstring>
-#include <ctime>
-#include <deque>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -20,15 +17,15 @@
 
 #include <fmt/format.h>
 #include <linux/futex.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "platform/error.h"
 #include "tracer/calltree/function_table.h"
+#include "tracer/calltree/live_functions.h"
+#include "tracer/calltree/path_counter.h"
+#include "tracer/calltree/shared_region.h"
 #include "tracer/calltree/tail_calls.h"
-#include "tracer/elf/function_jumps.h"
+#include "tracer/calltree/tick_clock.h"
 #include "tracer/trace/recording.h"
 #include "tracer/trace/trace_format.h"
 
@@ -38,194 +35,11 @@ namespace {
 using recording::ChunkState;
 using recording::SectionKind;
 
-constexpr std::uint64_t kMaxRegionBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kEverything = std::numeric_limits<std::uint64_t>::max();
 
 // The limit for waiting for an empty slot near the end of a sealed chunk, or before filled ones.
 // Its thread may have been interrupted while it filled the slot.
 constexpr int kMaxWaitsForSlot = 50;  // In rounds.
-
-[[noreturn]] void refuse(const char* reason) {
-  throw Error(
-      ExitStatus::failed,
-      fmt::format("the memory that the traced process shares with optrace is corrupt: {}", reason),
-      "Run it again. If it fails again, report it with this line.");
-}
-
-template <typename T>
-T load(const T& word, std::memory_order order = std::memory_order_acquire) {
-  return std::atomic_ref(const_cast<T&>(word)).load(order);
-}
-
-std::uint64_t ticks_now() {
-  return __builtin_ia32_rdtsc();
-}
-
-std::uint64_t nanoseconds_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-/// The mapped region. The layout that the other process has written is read once and checked.
-class Region {
- public:
-  explicit Region(int descriptor) {
-    struct stat status{};
-    if (fstat(descriptor, &status) != 0) refuse("it has no size");
-    const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (size < sizeof(recording::RegionHeader) || size > kMaxRegionBytes) refuse("its size");
-    void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (memory == MAP_FAILED) {
-      throw Error(ExitStatus::failed,
-                  fmt::format("cannot map the memory that the traced process shares: {}",
-                              describe_errno(errno)),
-                  "Free some memory or address space.");
-    }
-    base_ = static_cast<std::byte*>(memory);
-    size_ = size;
-    const recording::RegionHeader& written = header();
-    arena_offset_ = written.arena_offset;
-    arena_size_ = written.arena_size;
-    chunks_offset_ = written.chunks_offset;
-    chunk_count_ = written.chunk_count;
-    const bool sound =
-        std::memcmp(written.magic, recording::kRegionMagic, sizeof written.magic) == 0 &&
-        arena_offset_ >= sizeof(recording::RegionHeader) && arena_offset_ <= size &&
-        arena_size_ <= size - arena_offset_ && chunks_offset_ >= arena_offset_ + arena_size_ &&
-        chunks_offset_ <= size && chunks_offset_ % alignof(recording::Event) == 0 &&
-        arena_offset_ % alignof(recording::SectionHeader) == 0 &&
-        chunk_count_ <= (size - chunks_offset_) / recording::kChunkSize;
-    if (!sound || written.version != recording::kRegionVersion) {
-      munmap(memory, size);
-      refuse("its header");
-    }
-  }
-  ~Region() { munmap(base_, size_); }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-
-  recording::RegionHeader& header() const {
-    return *reinterpret_cast<recording::RegionHeader*>(base_);
-  }
-  std::uint32_t chunk_count() const { return chunk_count_; }
-  recording::ChunkHeader& chunk(std::uint32_t index) const {
-    return *reinterpret_cast<recording::ChunkHeader*>(base_ + chunks_offset_ +
-                                                      index * recording::kChunkSize);
-  }
-  recording::Event* events(std::uint32_t index) const {
-    return reinterpret_cast<recording::Event*>(&chunk(index)) + 1;
-  }
-  std::span<std::byte> arena() const { return {base_ + arena_offset_, arena_size_}; }
-
- private:
-  std::byte* base_ = nullptr;
-  std::uint64_t size_ = 0;
-  std::uint64_t arena_offset_ = 0;
-  std::uint64_t arena_size_ = 0;
-  std::uint64_t chunks_offset_ = 0;
-  std::uint32_t chunk_count_ = 0;
-};
-
-/// The properties of functions, determined as they occur.
-class LiveFunctions : public PathFunctions {
- public:
-  LiveFunctions(const Trace& trace, const FunctionTable& table, const RecordedTexts& texts)
-      : trace_(trace), table_(table), texts_(texts), ops_(texts.op_records) {}
-
-  std::uint32_t identity(std::uint32_t function) const override { return function; }
-  bool probed(std::uint32_t function) const override { return trace_.functions[function].probed; }
-  bool enters_itself(std::uint32_t function) const override {
-    return jumps(function).enters_itself;
-  }
-  bool is_evaluation_loop(std::uint32_t function) const override {
-    return role(function).evaluation_loop;
-  }
-  bool is_agent(std::uint32_t function) const override {
-    const std::uint32_t module = trace_.functions[function].module;
-    return module != kNone && is_own_library(trace_.modules[module].path);
-  }
-  bool is_plumbing(std::uint32_t function) const override {
-    const std::uint32_t module = trace_.functions[function].module;
-    while (plumbing_.size() < trace_.modules.size())
-      plumbing_.push_back(is_plumbing_library(trace_.modules[plumbing_.size()].path));
-    return module != kNone && plumbing_[module];
-  }
-  bool begins_threads(std::uint32_t function) const override {
-    const std::uint32_t module = trace_.functions[function].module;
-    return optrace::begins_threads(
-        table_.located(function).function.symbol,
-        module == kNone ? std::string_view() : std::string_view(trace_.modules[module].path));
-  }
-  bool runs_nodes(std::uint32_t function) const override { return role(function).runs_nodes; }
-  bool can_jump(std::uint32_t from, std::uint32_t to) const override {
-    return jumps(from).jumps_indirectly || jumps_directly(from, to);
-  }
-  bool jump_is_indirect(std::uint32_t from, std::uint32_t to) const override {
-    return jumps(from).jumps_indirectly && !jumps_directly(from, to);
-  }
-  bool calls_by_name(const Event& entry, std::uint32_t called) const override {
-    return entry.caller != kNone &&
-           optrace::calls_by_name(table_.located(entry.caller), entry.return_address,
-                                  table_.located(called), called, names(called));
-  }
-  const FunctionRole& role(std::uint32_t function) const override {
-    // Symbols stay in the mapped files, even when the trace's copies are gone.
-    while (roles_.size() <= function)
-      roles_.push_back(
-          role_of(table_.located(static_cast<std::uint32_t>(roles_.size())).function.symbol));
-    return roles_[function];
-  }
-  std::string_view python_name(std::uint32_t function) const override {
-    return texts_.python_functions[function].name;
-  }
-  OpStep op_step(std::uint32_t function, std::uint32_t record) const override {
-    return step_of(role(function), op_name(record));
-  }
-  std::uint32_t op_of(std::uint32_t record) const override { return ops_.at(record).first; }
-  std::string_view op_name(std::uint32_t record) const override { return ops_.at(record).name; }
-
- private:
-  const FunctionJumps& jumps(std::uint32_t function) const {
-    const auto [known, is_new] = jumps_.try_emplace(function);
-    if (is_new) known->second = table_.find_jumps(function);
-    return known->second;
-  }
-
-  bool jumps_directly(std::uint32_t from, std::uint32_t to) const {
-    const FunctionJumps& found = jumps(from);
-    const LocatedFunction& target = table_.located(to);
-    if (table_.located(from).symbols == target.symbols &&
-        std::ranges::count(found.tail_calls, target.function.address) != 0)
-      return true;
-    return std::ranges::any_of(found.named_tail_calls, [&](std::string_view name) {
-      if (name == target.function.symbol) return true;
-      const NamedFunctions& known = names(to);
-      const auto named = known.find(name);
-      return named != known.end() && std::ranges::count(named->second, to) != 0;
-    });
-  }
-
-  // Searches all symbols, and repeats that only once the table has grown considerably.
-  const NamedFunctions& names(std::uint32_t function) const {
-    if (function >= named_ || table_.size() > named_ + named_ / 4 + 64) {
-      named_ = table_.size();
-      names_ = names_of(table_);
-    }
-    return names_;
-  }
-
-  const Trace& trace_;
-  const FunctionTable& table_;
-  const RecordedTexts& texts_;
-  mutable std::map<std::uint32_t, FunctionJumps> jumps_;
-  mutable std::deque<FunctionRole> roles_;
-  mutable std::vector<bool> plumbing_;  // By module.
-  mutable OpNames ops_;
-  mutable NamedFunctions names_;
-  mutable std::size_t named_ = 0;
-};
 
 // Signals to the program that its reader is alive during a long operation.
 class Heart {
@@ -262,11 +76,8 @@ struct Collector::State {
         table(texts.modules, probe_session.modules(), trace),
         functions(trace, table, texts),
         counter(functions, options.selection, options.memory),
-        known_chunks(region.chunk_count()) {
-    const recording::RegionHeader& header = region.header();
-    start_ticks = header.start_ticks;
-    start_nanoseconds = header.start_nanoseconds;
-  }
+        known_chunks(region.chunk_count()),
+        clock(region.header().start_ticks, region.header().start_nanoseconds) {}
 
   static CollectorOptions with_budget(CollectorOptions options) {
     if (!options.memory) options.memory = std::make_shared<MemoryBudget>();
@@ -287,10 +98,8 @@ struct Collector::State {
   void keep(std::uint32_t thread, const Event& event);
   void count_op(std::uint32_t record);
   void ask();
-  std::uint64_t nanoseconds(std::uint64_t ticks) const;
-  void measure_clock();
 
-  Region region;
+  SharedRegion region;
   ProbeSession& session;
   const CollectorOptions options;
   RecordedTexts texts;
@@ -305,11 +114,10 @@ struct Collector::State {
   PathCounter counter;
   std::map<std::uint64_t, Reader> readers;  // By thread and first chunk.
   std::vector<std::uint8_t> known_chunks;
+  TickClock clock;
   std::map<std::uint32_t, recording::ChunkHeader> found_chunks;  // Chunks without a reader.
   std::map<std::uint32_t, std::vector<recording::InitialFrame>> waiting_initial;  // By gettid.
   std::uint64_t arena_read = 0;
-  std::uint64_t start_ticks = 0, start_nanoseconds = 0;
-  double nanoseconds_per_tick = 0;
   std::vector<std::uint64_t> op_calls;  // By op record.
   std::uint64_t events = 0;
   std::uint64_t last_time = 0;
@@ -323,44 +131,24 @@ struct Collector::State {
   bool lacks_positions = false;  // True if some event lacks its position.
 };
 
-void Collector::State::measure_clock() {
-  const recording::RegionHeader& header = region.header();
-  std::uint64_t ticks = load(header.stop_ticks);
-  std::uint64_t nanoseconds = load(header.stop_nanoseconds);
-  if (ticks == 0 || nanoseconds == 0) {
-    ticks = ticks_now();
-    nanoseconds = nanoseconds_now();
-  }
-  if (ticks <= start_ticks || nanoseconds <= start_nanoseconds) return;
-  const double ratio = static_cast<double>(nanoseconds - start_nanoseconds) /
-                       static_cast<double>(ticks - start_ticks);
-  if (std::isfinite(ratio)) nanoseconds_per_tick = ratio;
-}
-
-std::uint64_t Collector::State::nanoseconds(std::uint64_t ticks) const {
-  if (ticks <= start_ticks) return 0;
-  constexpr double kMost = 9e18;
-  return static_cast<std::uint64_t>(
-      std::min(static_cast<double>(ticks - start_ticks) * nanoseconds_per_tick, kMost));
-}
-
 void Collector::State::read_arena() {
   // Read first: the sections of these modules are then complete.
-  const std::uint32_t told = load(region.header().modules_told);
+  const std::uint32_t told = load_shared(region.header().modules_told);
   // If true, the sections that the agent writes at the start are complete; the modules are the
   // last.
-  const bool begun = load(region.header().recording) != 0 || load(region.header().stop_ticks) != 0;
+  const bool begun =
+      load_shared(region.header().recording) != 0 || load_shared(region.header().stop_ticks) != 0;
   const std::span<std::byte> arena = region.arena();
   const std::uint64_t used =
-      std::min<std::uint64_t>(load(region.header().arena_used), arena.size());
+      std::min<std::uint64_t>(load_shared(region.header().arena_used), arena.size());
   while (arena_read + sizeof(recording::SectionHeader) <= used) {
     const auto& shared =
         *reinterpret_cast<const recording::SectionHeader*>(arena.data() + arena_read);
-    const SectionKind kind = load(shared.kind);
+    const SectionKind kind = load_shared(shared.kind);
     if (static_cast<std::uint32_t>(kind) == 0) break;  // Being written.
     const std::uint64_t size = shared.size;
     const std::uint64_t room = used - arena_read - sizeof(recording::SectionHeader);
-    if (size > room) refuse("a section is larger than the memory that contains it");
+    if (size > room) refuse_region("a section is larger than the memory that contains it");
     // A copy, which can't change after it was checked.
     const std::byte* const content = arena.data() + arena_read + sizeof(recording::SectionHeader);
     const std::vector<std::byte> bytes(content, content + size);
@@ -399,26 +187,26 @@ void Collector::State::read_section(SectionKind kind, std::span<const std::byte>
     add_initial_stack(bytes);
     return;
   }
-  if (!texts.read(kind, bytes)) refuse("a section is of an unknown kind");
+  if (!texts.read(kind, bytes)) refuse_region("a section is of an unknown kind");
   if (kind != SectionKind::probes) return;
   const PlacedProbes& placed = texts.probes.back();
   const std::uint64_t end = std::uint64_t{placed.first_id} + placed.count;
-  if (end > recording::kFirstPythonEvent) refuse("its probes' numbers");
+  if (end > recording::kFirstPythonEvent) refuse_region("its probes' numbers");
   for (const PlacedProbes& other : texts.probes) {
     if (&other != &placed && placed.first_id < std::uint64_t{other.first_id} + other.count &&
         other.first_id < end)
-      refuse("its probes overlap");
+      refuse_region("its probes overlap");
   }
 }
 
 void Collector::State::add_initial_stack(std::span<const std::byte> bytes) {
   recording::Thread thread{};
-  if (bytes.size() < sizeof thread) refuse("an initial stack is malformed");
+  if (bytes.size() < sizeof thread) refuse_region("an initial stack is malformed");
   std::memcpy(&thread, bytes.data(), sizeof thread);
   bytes = bytes.subspan(sizeof thread);
   if (bytes.size() % sizeof(recording::InitialFrame) != 0 ||
       thread.initial_count != bytes.size() / sizeof(recording::InitialFrame)) {
-    refuse("an initial stack is malformed");
+    refuse_region("an initial stack is malformed");
   }
   std::vector<recording::InitialFrame>& frames =
       waiting_initial[static_cast<std::uint32_t>(thread.id)];
@@ -454,10 +242,10 @@ void Collector::State::find_chunks() {
   for (std::uint32_t i = 0; i < region.chunk_count(); ++i) {
     if (known_chunks[i] != 0) continue;
     recording::ChunkHeader& header = region.chunk(i);
-    if (load(header.state) == static_cast<std::uint32_t>(ChunkState::free)) continue;
+    if (load_shared(header.state) == static_cast<std::uint32_t>(ChunkState::free)) continue;
     // Owned; the owner has written the header once an event is complete.
-    if (load(region.events(i)->ticks) == 0 &&
-        load(header.state) != static_cast<std::uint32_t>(ChunkState::sealed))
+    if (load_shared(region.events(i)->ticks) == 0 &&
+        load_shared(header.state) != static_cast<std::uint32_t>(ChunkState::sealed))
       continue;
     recording::ChunkHeader& copy = found_chunks[i];
     std::memcpy(&copy, &header, sizeof copy);
@@ -482,7 +270,7 @@ void Collector::State::give_back(std::uint32_t index) {
       .store(static_cast<std::uint32_t>(ChunkState::free), std::memory_order_release);
   recording::RegionHeader& shared = region.header();
   std::atomic_ref(shared.freed).fetch_add(1);
-  if (load(shared.waiting) != 0)
+  if (load_shared(shared.waiting) != 0)
     syscall(SYS_futex, &shared.freed, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
@@ -491,18 +279,19 @@ bool Collector::State::next_event(Reader& reader, bool last, recording::Event& e
   while (!reader.chunks.empty()) {
     const std::uint32_t index = reader.chunks.begin()->second;
     const bool sealed =
-        load(region.chunk(index).state) == static_cast<std::uint32_t>(ChunkState::sealed);
+        load_shared(region.chunk(index).state) == static_cast<std::uint32_t>(ChunkState::sealed);
     recording::Event* const slots = region.events(index);
     if (reader.at < recording::kEventsPerChunk) {
-      if (load(slots[reader.at].ticks) != 0) {
+      if (load_shared(slots[reader.at].ticks) != 0) {
         std::memcpy(&event, &slots[reader.at], sizeof event);
         reader.waits = 0;
         return true;
       }
       if (!sealed && !last) return false;
       // The slot was taken and is not filled yet, or was never taken.
-      const bool more = std::any_of(slots + reader.at + 1, slots + recording::kEventsPerChunk,
-                                    [](const auto& later) { return load(later.ticks) != 0; });
+      const bool more =
+          std::any_of(slots + reader.at + 1, slots + recording::kEventsPerChunk,
+                      [](const auto& later) { return load_shared(later.ticks) != 0; });
       constexpr std::uint32_t kNearEnd = 8;  // Signal handlers may have taken the slots after it.
       const bool suspicious = more || reader.at + kNearEnd >= recording::kEventsPerChunk;
       if (!last && suspicious && reader.waits++ < kMaxWaitsForSlot) return false;
@@ -529,7 +318,7 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
     event = python_event(raw, texts.positions);
   }
   event.stack_pointer = raw.stack_pointer;
-  event.time = nanoseconds(raw.ticks);
+  event.time = clock.nanoseconds(raw.ticks);
   if (of_python(raw)) return raw.return_address < texts.python_functions.size();
   if (raw.id < recording::kFirstPythonEvent) {
     if (!table.has_probe(raw.id)) return false;
@@ -557,7 +346,8 @@ bool Collector::State::read(std::uint64_t until, bool last) {
   find_chunks();
   read_arena();  // After find_chunks(): sections are written before the events that refer to them.
   open_readers();
-  measure_clock();
+  clock.measure(load_shared(region.header().stop_ticks),
+                load_shared(region.header().stop_nanoseconds));
   bool any = false;
   struct Pending {
     Reader* reader = nullptr;
@@ -576,8 +366,8 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     pending.event.reset();
     while (next_event(*pending.reader, last, pending.raw)) {
       if (pending.raw.ticks > until) return false;
-      pending.due = pending.time = nanoseconds(pending.raw.ticks);
-      const bool wanted = pending.raw.ticks >= start_ticks;
+      pending.due = pending.time = clock.nanoseconds(pending.raw.ticks);
+      const bool wanted = pending.raw.ticks >= clock.start_ticks();
       if (wanted && !options.timeline && !counter.may_wait(pending.reader->index)) return true;
       if (wanted && resolve(pending)) {
         pending.due += counter.patience(pending.reader->index, *pending.event);
@@ -610,7 +400,7 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     Pending next{.reader = &reader};
     if (fetch(next)) pending.push_back(next);
   }
-  const std::uint64_t now = until == kEverything ? kEverything : nanoseconds(until);
+  const std::uint64_t now = until == kEverything ? kEverything : clock.nanoseconds(until);
   while (!pending.empty()) {
     std::size_t first = 0;
     std::uint64_t second = kEverything;
@@ -658,7 +448,7 @@ void Collector::State::count_op(std::uint32_t record) {
 void Collector::State::ask() {
   recording::RegionHeader& shared = region.header();
   if (counter.enough()) std::atomic_ref(shared.stop).store(1);
-  if (load(shared.plan_done) != plans_asked) return;
+  if (load_shared(shared.plan_done) != plans_asked) return;
   if (plans_to_place.empty()) {
     std::atomic_ref(shared.modules_seen).store(modules_told);
     return;
@@ -684,7 +474,7 @@ bool Collector::drain() {
 
 void Collector::finish() {
   if (std::exchange(state_->finished, true)) return;
-  const std::uint64_t stop = load(state_->region.header().stop_ticks);
+  const std::uint64_t stop = load_shared(state_->region.header().stop_ticks);
   state_->read(stop == 0 ? kEverything : stop, true);
 }
 
@@ -693,7 +483,7 @@ CollectorProgress Collector::progress() const {
   progress.events = state_->events;
   progress.ops = state_->counter.ops();
   progress.paths = state_->counter.paths();
-  progress.lost = load(state_->region.header().lost);
+  progress.lost = load_shared(state_->region.header().lost);
   for (const ThreadRecord& thread : state_->trace.threads) progress.lost += thread.lost;
   return progress;
 }
@@ -729,7 +519,7 @@ Trace Collector::take(nlohmann::json meta) {
   if (state.options.timeline) add_jumps(trace, state.table);
   trace.python_functions = std::move(state.texts.python_functions);
   trace.op_records = std::move(state.texts.op_records);
-  const std::uint64_t lost = load(state.region.header().lost);
+  const std::uint64_t lost = load_shared(state.region.header().lost);
   if (lost != 0) trace.threads.emplace_back().lost = lost;
   if (!meta.is_object()) meta = nlohmann::json::object();
   std::uint64_t placed = 0, failed = 0;
@@ -748,7 +538,7 @@ Trace Collector::take(nlohmann::json meta) {
   if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();
   for (const std::string& warning : state.session.warnings()) meta["warnings"].push_back(warning);
   if (state.lacks_positions) meta["warnings"].push_back(positions_warning());
-  note_missing_python(meta, load(state.region.header().python_missing));
+  note_missing_python(meta, load_shared(state.region.header().python_missing));
   if (std::string warning = untied_activities_warning(state.counter.untied_activities());
       !warning.empty())
     meta["warnings"].push_back(std::move(warning));
@@ -756,7 +546,8 @@ Trace Collector::take(nlohmann::json meta) {
     note_shortfall(meta, "device_work_missing", untied);
   note_merged_paths(meta, state.counter);
   if (state.events_left_out != 0) note_shortfall(meta, "timeline_ends", state.events_left_out);
-  if (const std::uint64_t texts_lost = load(state.region.header().arena_lost); texts_lost != 0) {
+  if (const std::uint64_t texts_lost = load_shared(state.region.header().arena_lost);
+      texts_lost != 0) {
     note_shortfall(meta, "texts_lost", texts_lost);
     meta["warnings"].push_back(
         fmt::format("{} names or op records did not fit into the buffer; frames that need them are "

@@ -9,7 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tracer/calltree/path_counter.h"
+#include "tracer/calltree/memory_budget.h"
+#include "tracer/calltree/op_selection.h"
 #include "tracer/probes/probe_session.h"
 #include "tracer/trace/trace.h"
 

@@ -4,43 +4,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "tracer/calltree/call_tree.h"
+#include <nlohmann/json.hpp>
+
 #include "tracer/calltree/memory_budget.h"
+#include "tracer/calltree/op_selection.h"
+#include "tracer/calltree/path_functions.h"
 #include "tracer/calltree/transition_cache.h"
-#include "tracer/probes/function_roles.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
-
-/// Selects what is counted; by default, everything.
-struct TraceSelection {
-  /// Ops by name, `aten::conv*` or `conv*`, where `*` matches any characters. Ops called by a
-  /// matching op are included. Empty: all calls, inside and outside of ops.
-  std::string ops{};
-  /// Count only calls below Python functions of this module or package.
-  std::string from_module{};
-  std::uint64_t skip = 0;  ///< Number of outermost selected op calls to skip first.
-  /// Number of op calls to count after that, until recording stops; 0: all.
-  std::uint64_t count = 0;
-
-  bool everything() const { return ops.empty() && from_module.empty() && skip == 0 && count == 0; }
-};
-
-/// The properties of functions that the counter needs in addition to those for the call tree.
-class PathFunctions : public CallTreeFunctions {
- public:
-  virtual const FunctionRole& role(std::uint32_t function) const = 0;
-  /// Returns true if the function has no path of its own, because only the functions that it leads
-  /// to matter. A path without a function stands for it and for all such functions below.
-  virtual bool is_plumbing(std::uint32_t function) const = 0;
-  virtual std::string_view python_name(std::uint32_t python_function) const = 0;
-  /// Returns `aten::add.Tensor`, or another name that has records of its calls; empty without a
-  /// name.
-  virtual std::string_view op_name(std::uint32_t record) const = 0;
-};
 
 /// Counts the call paths of any number of threads. Its memory grows only with the number of
 /// distinct paths, up to the budget. The rules of the call tree run once for each situation: their
@@ -106,11 +80,5 @@ std::string untied_activities_warning(std::uint64_t untied);
 
 /// Adds the merged calls to a trace's shortfalls. Call after take().
 void note_merged_paths(nlohmann::json& meta, const PathCounter& counter);
-
-/// Sets the trace's paths and statistics from its timeline, which may be dropped afterwards, and
-/// adds to its warnings. Throws Error(usage) if an event refers to something that the trace does
-/// not have.
-void count_paths(Trace& trace, const TraceSelection& selection,
-                 std::shared_ptr<MemoryBudget> budget = nullptr);
 
 }  // namespace optrace

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "tracer/calltree/function_table.h"
-#include "tracer/calltree/path_counter.h"
 #include "tracer/calltree/tail_calls.h"
+#include "tracer/calltree/timeline_paths.h"
 #include "tracer/trace/recording.h"
 
 namespace optrace {

@@ -7,9 +7,10 @@
 #include <catch2/catch.hpp>
 
 #include "report/check/check.h"
+#include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "report/output/failures.h"
-#include "report/output/tree.h"
+#include "report/output/report_text.h"
 #include "tests/unit/trace_builder.h"
 
 using namespace optrace;
@@ -207,7 +208,7 @@ TEST_CASE("a library's call without an entry of its own is a frame, and counted"
   CHECK(call.detail["calls"].size() == 2);
   CHECK(call_note(call.detail) == "m 8; and 1 other kind");
   CHECK(report.roots[0].children[1].name == "dnnl_primitive_execute");
-  CHECK(to_tree(report, {}).find("4 library calls (BLAS/LAPACK, oneDNN)") != std::string::npos);
+  CHECK(to_text(report, {}).find("4 library calls (BLAS/LAPACK, oneDNN)") != std::string::npos);
 
   const KnownNames names({&t.trace, 1}, nullptr);
   const std::vector<CheckResult> results =

@@ -16,9 +16,11 @@
 #include "indexer/store/index_writer.h"
 #include "platform/error.h"
 #include "platform/private_folder.h"
+#include "report/check/check_output.h"
 #include "report/compare/baseline.h"
 #include "report/merge/combine.h"
-#include "report/output/json.h"
+#include "report/merge/merge.h"
+#include "report/output/report_json.h"
 
 using namespace optrace;
 using Status = CheckResult::Status;
@@ -243,9 +245,8 @@ TEST_CASE("a report and what is written of it say what a trace lacks", "[check][
   Report lossy = example();
   lossy.shortfalls = {{"events_lost", 7}};
   const std::vector<CheckResult> results = {one(lossy, "ops <= 100")};
-  for (const std::string& text :
-       {check_to_text(results, {}), check_to_json(lossy, results), check_to_junit(results),
-        check_to_sarif(results), check_to_github(results)})
+  for (const std::string& text : {to_text(results, {}), to_json(lossy, results), to_junit(results),
+                                  to_sarif(results), to_github(results)})
     CHECK(text.find("7 events were lost") != std::string::npos);
 }
 
@@ -454,26 +455,26 @@ TEST_CASE("outputs say the same of each rule", "[check]") {
       check(report, KnownNames({}, nullptr),
             {parse_rule("no fallback to CPU"), hostile, parse_rule("calls aten::bogus")});
 
-  const std::string text = check_to_text(results, {});
+  const std::string text = to_text(results, {});
   CHECK(text.find("passed  no fallback to CPU: 0\n") == 0);
   CHECK(text.find("1 of 3 rules passed, 1 failed, 1 could not be decided") != std::string::npos);
   CHECK(text.find('\x1b') == std::string::npos);
 
-  const auto json = nlohmann::json::parse(check_to_json(report, results));
+  const auto json = nlohmann::json::parse(to_json(report, results));
   CHECK(json["schema"] == "optrace.check/1");
   CHECK(json["passed"] == false);
   CHECK(json["rules"][1]["status"] == "failed");
   CHECK(json["rules"][1]["path"][1]["name"] == "aten::conv2d");
-  CHECK(check_to_json(report, results) == check_to_json(report, results));
+  CHECK(to_json(report, results) == to_json(report, results));
 
-  const std::string junit = check_to_junit(results);
+  const std::string junit = to_junit(results);
   CHECK(junit.find(R"(<testsuite name="optrace check" tests="3" failures="1" errors="1">)") !=
         std::string::npos);
   CHECK(junit.find("<script>") == std::string::npos);
   CHECK(junit.find("&lt;script&gt;&quot;&#39;&amp;\\x01") != std::string::npos);
   CHECK(junit.find(R"(type="error")") != std::string::npos);
 
-  const auto sarif = nlohmann::json::parse(check_to_sarif(results));
+  const auto sarif = nlohmann::json::parse(to_sarif(results));
   CHECK(sarif["version"] == "2.1.0");
   const nlohmann::json& run = sarif["runs"][0];
   CHECK(run["tool"]["driver"]["name"] == "optrace");
@@ -485,7 +486,7 @@ TEST_CASE("outputs say the same of each rule", "[check]") {
         "model.py");
   CHECK(run["results"][1]["locations"].empty());
 
-  const std::string github = check_to_github(results);
+  const std::string github = to_github(results);
   CHECK(github.find("::error title=</failure><script>\"'&\\x01\\x1b[31m%250A%2C%3A\\xff,"
                     "file=model.py,line=7::found: called 3 times") != std::string::npos);
   CHECK(github.ends_with("1 of 3 rules passed\n"));
@@ -520,12 +521,12 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
     CHECK(lines == std::vector<std::pair<std::uint32_t, std::uint64_t>>{{7, 4}, {5, 3}, {9, 1}});
   }
   const std::vector<CheckResult> results = {one(report, "never calls aten::mm")};
-  CHECK(check_to_text(results, {})
+  CHECK(to_text(results, {})
             .find("by line:\n"
                   "          train.py:7  in __main__.step  ×4\n"
                   "          train.py:5  in __main__.step  ×3\n"
                   "          train.py:9  in __main__.step  ×1\n") != std::string::npos);
-  const auto json = nlohmann::json::parse(check_to_json(report, results));
+  const auto json = nlohmann::json::parse(to_json(report, results));
   CHECK(json["rules"][0]["places"][1] == nlohmann::json({{"function", "__main__.step"},
                                                          {"file", "train.py"},
                                                          {"line", 5},
@@ -533,17 +534,17 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
                                                          {"count", 3}}));
   CHECK(json["rules"][0]["places"][0]["call_range"] ==
         nlohmann::json({{"column", 20}, {"end_line", 7}, {"end_column", 20}}));
-  const std::string github = check_to_github(results);
+  const std::string github = to_github(results);
   for (const char* const line : {"line=7,endLine=7,col=20,endColumn=20::", "line=5::", "line=9::"})
     CHECK(github.find(line) != std::string::npos);
   CHECK(github.find("(3 times at this line)") != std::string::npos);
-  const auto sarif = nlohmann::json::parse(check_to_sarif(results))["runs"][0]["results"];
+  const auto sarif = nlohmann::json::parse(to_sarif(results))["runs"][0]["results"];
   REQUIRE(sarif.size() == 3);
   CHECK(sarif[0]["locations"][0]["physicalLocation"]["region"] ==
         nlohmann::json({{"startLine", 7}, {"endLine", 7}}));  // Without a source file, no columns.
   CHECK(sarif[2]["locations"][0]["physicalLocation"]["region"] ==
         nlohmann::json({{"startLine", 9}}));
-  CHECK(check_to_junit(results).find("train.py:9  in __main__.step  ×1") != std::string::npos);
+  CHECK(to_junit(results).find("train.py:9  in __main__.step  ×1") != std::string::npos);
 }
 
 TEST_CASE("a fused copy of many tensors is a copy", "[check]") {

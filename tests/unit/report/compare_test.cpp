@@ -10,8 +10,9 @@
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "report/compare/baseline.h"
-#include "report/model/read_report.h"
-#include "report/output/json.h"
+#include "report/compare/comparison_output.h"
+#include "report/model/saved_report.h"
+#include "report/output/report_json.h"
 
 using namespace optrace;
 using Kind = Difference::Kind;
@@ -97,12 +98,11 @@ TEST_CASE("what was decided otherwise is told with both values", "[compare]") {
   CHECK(found[0].after == "CUDA");
   Comparison comparison;
   comparison.differences = found;
-  const std::string text =
-      comparison_to_text(report({}), report({}), comparison, {"a.json", "b.json"}, {});
+  const std::string text = to_text(report({}), report({}), comparison, {"a.json", "b.json"}, {});
   CHECK(text.starts_with("-         a.json: torch 2.6.0 on cpu\n"));
   CHECK(text.find("changed   aten::add.Tensor  dispatch_key: CPU → CUDA\n") != std::string::npos);
   CHECK(text.ends_with("\n1 difference\n"));
-  const auto json = nlohmann::json::parse(comparison_to_json(report({}), report({}), comparison));
+  const auto json = nlohmann::json::parse(to_json(report({}), report({}), comparison));
   CHECK(json["schema"] == "optrace.comparison/1");
   CHECK(json["differences"][0]["path"] == nlohmann::json({"aten::add.Tensor"}));
 }
@@ -158,7 +158,7 @@ TEST_CASE("a report that was written is read", "[compare]") {
       std::ofstream(path, std::ios::trunc) << hostile;
       try {
         const Report other = read_report(path);
-        const std::string json = comparison_to_json(written, other, compare(written, other));
+        const std::string json = to_json(written, other, compare(written, other));
         CHECK(json.size() > 1);
       } catch (const Error& error) {
         CHECK(error.status() == ExitStatus::usage);
@@ -295,7 +295,7 @@ TEST_CASE("what a dry run can't know is set apart", "[compare]") {
   CHECK(comparison.not_known[0].before == "engine 28");
   CHECK(comparison.not_known[0].after == "engine 4");
   CHECK(comparison.not_known[1].kind == Kind::appeared);
-  const std::string text = comparison_to_text(dry, real, comparison, {}, {});
+  const std::string text = to_text(dry, real, comparison, {}, {});
   CHECK(text.find("Unknown in a dry run") != std::string::npos);
   CHECK(text.find("No difference.\n") != std::string::npos);
 
@@ -336,10 +336,10 @@ TEST_CASE("what was not recorded is no ground to call two reports the same", "[c
 
   const Report lossy = with("events_lost");
   const Comparison comparison = compare(whole, lossy);
-  const std::string text = comparison_to_text(whole, lossy, comparison, {}, {});
+  const std::string text = to_text(whole, lossy, comparison, {}, {});
   CHECK(text.find("incomplete: 7 events were lost") != std::string::npos);
   CHECK(text.find("No difference in the recorded part") != std::string::npos);
-  const auto json = nlohmann::json::parse(comparison_to_json(whole, lossy, comparison));
+  const auto json = nlohmann::json::parse(to_json(whole, lossy, comparison));
   CHECK(json["conclusive"] == false);
   CHECK(json["first"]["shortfalls"].empty());
   CHECK(json["second"]["shortfalls"][0]["count"] == 7);

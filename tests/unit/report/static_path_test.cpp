@@ -290,14 +290,14 @@ TEST_CASE("the text folds what only hands on, and marks lines of another version
   ExplanationSource source;
   source.version = "2.6.0";
   source.torch = "2.7.0";
-  const std::string text = explain_text(roll, source, {});
+  const std::string text = to_text(roll, source, {});
   CHECK(text.find("Roll.cpp:~10") != std::string::npos);
   CHECK(text.find("ATen/ops/spin.h") == std::string::npos);
   const std::size_t way = text.find("Call path on cpu");
   CHECK(text.find("wrapper_spin", way) == std::string::npos);
   CHECK(text.find("called at :~13", way) != std::string::npos);
   source.exact = true;
-  const std::string all = explain_text(roll, source, {.all = true, .style = {}});
+  const std::string all = to_text(roll, source, {.all = true, .style = {}});
   CHECK(all.find("ATen/ops/spin.h:20") != std::string::npos);
   CHECK(all.find('~') == std::string::npos);
 }
@@ -308,12 +308,12 @@ TEST_CASE("the JSON of an explanation is one object, whatever was asked") {
   source.version = "2.6.0";
   Explanation roll = torch.explained("roll");
   roll.asked = "a\xff\n\"b";
-  const auto json = nlohmann::json::parse(explain_json(roll, source, true));
+  const auto json = nlohmann::json::parse(to_json_line(roll, source));
   CHECK(json["schema"] == "optrace.explain/1");
   CHECK(json["op"] == "aten::roll");
   CHECK(json["torch"].is_null());
   CHECK(json["paths"].size() == 4);
-  const auto failed = nlohmann::json::parse(explain_error_json("\x80", "no", "yes"));
+  const auto failed = nlohmann::json::parse(error_to_json_line("\x80", "no", "yes"));
   CHECK(failed["error"] == "no");
 }
 
@@ -334,5 +334,5 @@ TEST_CASE("a kernel that only the yaml names is named") {
   CHECK(it.keys[2].entry.key == "CUDA");
   REQUIRE(it.keys[2].functions.size() == 1);
   CHECK(it.keys[2].functions[0].name == "at::native::_scaled_grouped_mm_cuda");
-  CHECK(explain_text(it, {}, {}).find("_scaled_grouped_mm_cuda") != std::string::npos);
+  CHECK(to_text(it, {}, {}).find("_scaled_grouped_mm_cuda") != std::string::npos);
 }

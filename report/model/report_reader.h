@@ -1,8 +1,8 @@
 #pragma once
 
 // The contents of a report's JSON, and its reader. This header is installed as
-// <optrace/report_file.h> with the CMake target optrace::reader, so it is C++17 and depends only on
-// nlohmann/json.
+// <optrace/report_reader.h> with the CMake target optrace::reader, so it is C++17 and depends only
+// on nlohmann/json.
 
 #include <cstdint>
 #include <istream>

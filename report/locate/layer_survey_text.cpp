@@ -1,19 +1,16 @@
-#include "report/locate/layer_survey_output.h"
-
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
 #include "platform/printable_text.h"
-#include "report/model/symbol_name.h"
+#include "report/locate/layer_survey_output.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidth = 100;  // Used if the output has no width.
 constexpr std::string_view kBold = "1";
@@ -56,10 +53,6 @@ std::string holdings(const LayerSurvey& survey) {
   return parts.empty() ? "nothing in this index" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-Json or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
-}
-
 }  // namespace
 
 std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& source,
@@ -90,18 +83,18 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
       text += std::string(kTitle, ' ') + options.style.paint(label, kDim) +
               std::string(kLabel - label.size(), ' ') + line + '\n';
     };
-    std::string_view label = "lives in";
+    std::string_view label = "folders";
     for (const std::string& line :
          wrapped(fmt::format("{}", fmt::join(layer.folders, ", ")), width)) {
       labelled(label, line);
       label = "";
     }
-    label = "holds";
+    label = "contains";
     for (const std::string& line : wrapped(holdings(survey), width)) {
       labelled(label, line);
       label = "";
     }
-    label = survey.doors.size() == 1 ? "door" : "doors";
+    label = survey.doors.size() == 1 ? "exit" : "exits";
     for (const auto& door : survey.doors) {
       const std::string target = title_of(door.door->leads_to);
       std::string line = fmt::format("{:<{}}  → {:<{}}  ", door.door->name, names, target, targets);
@@ -116,36 +109,6 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
     }
   }
   return text;
-}
-
-std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& source) {
-  Json object;
-  object["schema"] = "optrace.layers/1";
-  object["source"] = {{"version", source.version}, {"exact", source.exact}};
-  object["layers"] = Json::array();
-  for (const LayerSurvey& survey : layers) {
-    Json layer;
-    layer["id"] = survey.layer->id;
-    layer["title"] = survey.layer->title;
-    layer["what"] = survey.layer->what;
-    layer["folders"] = survey.layer->folders;
-    layer["definitions"] = {{"python", survey.python_definitions}, {"cpp", survey.definitions}};
-    layer["ops"] = survey.layer->ops_meant.empty() ? Json() : Json(survey.ops);
-    layer["doors"] = Json::array();
-    for (const auto& door : survey.doors) {
-      Json one;
-      one["name"] = door.door->name;
-      one["leads_to"] = door.door->leads_to;
-      one["source"] = Json();
-      if (door.located && !door.located->file.empty())
-        one["source"] = {{"file", door.located->file},
-                         {"line", door.located->line},
-                         {"url", or_null(door.located->url)}};
-      layer["doors"].push_back(std::move(one));
-    }
-    object["layers"].push_back(std::move(layer));
-  }
-  return write_json(object, 1) + '\n';
 }
 
 }  // namespace optrace

@@ -1,4 +1,4 @@
-#include "report/output/html.h"
+#include "report/output/report_html.h"
 
 #include <cstdint>
 #include <string_view>

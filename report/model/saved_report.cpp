@@ -1,4 +1,4 @@
-#include "report/model/read_report.h"
+#include "report/model/saved_report.h"
 
 #include <fstream>
 #include <string_view>

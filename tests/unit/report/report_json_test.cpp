@@ -1,10 +1,11 @@
+#include "report/output/report_json.h"
+
 #include <string>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "report/model/report.h"
-#include "report/output/json.h"
 #include "tests/unit/trace_builder.h"
 
 using nlohmann::json;
@@ -44,7 +45,7 @@ Report small() {
 
 }  // namespace
 
-TEST_CASE("the report's JSON has the schema's keys, in its order", "[json_output]") {
+TEST_CASE("the report's JSON has the schema's keys, in its order", "[report_json]") {
   const std::string text = to_json(small());
   const auto ordered = nlohmann::ordered_json::parse(text);
   std::string keys;
@@ -71,7 +72,7 @@ TEST_CASE("the report's JSON has the schema's keys, in its order", "[json_output
   CHECK(root["children"][1]["detail"].is_null());
 }
 
-TEST_CASE("bytes that are no UTF-8, and surrogates, are texts in the JSON", "[json_output]") {
+TEST_CASE("bytes that are no UTF-8, and surrogates, are texts in the JSON", "[report_json]") {
   Report report = small();
   report.roots[0].name = "bad \xff\xfe name \xed\xb2\x80 \x1b[31m";
   report.roots[0].detail = {{"python_name", "\xc3\x28"}};
@@ -82,7 +83,7 @@ TEST_CASE("bytes that are no UTF-8, and surrogates, are texts in the JSON", "[js
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a report without roots, and one that is deep, are written", "[json_output]") {
+TEST_CASE("a report without roots, and one that is deep, are written", "[report_json]") {
   Report report = small();
   report.roots.clear();
   report.source_version.clear();

@@ -1,26 +1,19 @@
-#include "report/locate/locate_output.h"
-
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <map>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "platform/json_writer.h"
 #include "platform/printable_text.h"
-#include "report/model/source_link.h"
+#include "report/locate/locate_output.h"
 #include "report/model/symbol_name.h"
 
 namespace optrace {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr const char* kSchema = "optrace.locate/1";
-
-// ---- text ----
 
 constexpr std::string_view kDim = "2";
 constexpr std::string_view kBold = "1";
@@ -134,82 +127,11 @@ class TextWriter {
   std::vector<Row> rows_;
 };
 
-// ---- JSON ----
-
-Json or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
-}
-
-Json place_of(const Located& located) {
-  if (located.file.empty()) return {};
-  return {{"file", located.file},
-          {"line", located.line},
-          {"generated", is_generated_source(located.file)},
-          {"path", or_null(located.path)},
-          {"url", or_null(located.url)}};
-}
-
-Json json_of(const Located& located) {
-  Json object;
-  object["kind"] = name_of(located.kind);
-  object["role"] = or_null(located.role);
-  object["key"] = or_null(located.key);
-  object["name"] = located.name;
-  object["parameters"] = or_null(located.parameters);
-  object["symbol"] = or_null(located.symbol);
-  object["source"] = place_of(located);
-  object["library"] = or_null(located.library);
-  object["parts"] = Json::array();
-  for (const Located& part : located.parts) object["parts"].push_back(json_of(part));
-  return object;
-}
-
-Json head(std::string_view query, const LocateSource& source) {
-  Json object;
-  object["schema"] = kSchema;
-  object["query"] = query;
-  object["torch"] = source.torch_version.empty()
-                        ? Json()
-                        : Json{{"version", source.torch_version},
-                               {"git_version", or_null(source.torch_git_version)}};
-  object["source"] = {{"version", source.version}, {"exact", source.exact}};
-  return object;
-}
-
-Json json_of(const LocateResult& result, const LocateSource& source) {
-  Json object = head(result.query, source);
-  object["total"] = result.total;
-  object["answers"] = Json::array();
-  for (const Located& answer : result.answers) object["answers"].push_back(json_of(answer));
-  return object;
-}
-
-std::string dumped(const Json& json, int indentation) {
-  return write_json(json, indentation) + '\n';
-}
-
 }  // namespace
 
 std::string to_text(const LocateResult& result, const LocateSource& source,
                     const LocateTextOptions& options) {
   return TextWriter(source, options).write(result);
-}
-
-std::string to_json(const LocateResult& result, const LocateSource& source) {
-  return dumped(json_of(result, source), 1);
-}
-
-std::string to_json_line(const LocateResult& result, const LocateSource& source) {
-  return dumped(json_of(result, source), -1);
-}
-
-std::string error_to_json_line(std::string_view query, std::string_view error,
-                               const std::vector<std::string>& suggestions,
-                               const LocateSource& source) {
-  Json object = head(query, source);
-  object["error"] = error;
-  object["suggestions"] = suggestions;
-  return dumped(object, -1);
 }
 
 }  // namespace optrace

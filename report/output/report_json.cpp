@@ -1,4 +1,4 @@
-#include "report/output/json.h"
+#include "report/output/report_json.h"
 
 #include <algorithm>
 #include <cstddef>

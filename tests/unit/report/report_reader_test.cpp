@@ -1,4 +1,4 @@
-#include "report/model/report_file.h"
+#include "report/model/report_reader.h"
 
 #include <algorithm>
 #include <fstream>
@@ -13,10 +13,12 @@
 
 #include "platform/error.h"
 #include "report/check/check.h"
+#include "report/check/check_output.h"
 #include "report/compare/compare.h"
-#include "report/output/html.h"
-#include "report/output/json.h"
-#include "report/output/tree.h"
+#include "report/compare/comparison_output.h"
+#include "report/output/report_html.h"
+#include "report/output/report_json.h"
+#include "report/output/report_text.h"
 
 using namespace optrace;
 using nlohmann::json;
@@ -85,16 +87,16 @@ void survive(const std::string& text) {
     const std::string again = to_json(report);
     CHECK(to_json(as_report(parse_report(again))) == again);
     for (const bool why : {false, true})
-      CHECK(!to_tree(report, {.style = {}, .width = 60, .all = false, .why = why}).empty());
+      CHECK(!to_text(report, {.style = {}, .width = 60, .all = false, .why = why}).empty());
     CHECK(!to_html(report).empty());
     std::vector<Rule> rules;
     for (const char* const rule : {"calls aten::mm", "mm@cuda uses cublas", "no implicit copy",
                                    "no kernel of dtype float64", "launches <= 2", "no failure"})
       rules.push_back(parse_rule(rule));
     const auto results = check(report, KnownNames({}, nullptr), rules);
-    CHECK(!check_to_json(report, results).empty());
-    CHECK(!check_to_sarif(results).empty());
-    CHECK(!comparison_to_json(other, report, compare(other, report)).empty());
+    CHECK(!to_json(report, results).empty());
+    CHECK(!to_sarif(results).empty());
+    CHECK(!to_json(other, report, compare(other, report)).empty());
   } catch (const Error& error) {
     CHECK(!error.remedy().empty());
   }
@@ -129,7 +131,7 @@ std::string with(const char* place, const json& value) {
 
 }  // namespace
 
-TEST_CASE("a report's JSON is read, all of it", "[report_file]") {
+TEST_CASE("a report's JSON is read, all of it", "[report_reader]") {
   const WrittenReport report = parse_report(example());
   CHECK(report.torch["version"] == "2.6.0");
   CHECK(report.device == "cuda");
@@ -157,7 +159,7 @@ TEST_CASE("a report's JSON is read, all of it", "[report_file]") {
 }
 
 TEST_CASE("reports of other minor versions are read, of other major versions not",
-          "[report_file]") {
+          "[report_reader]") {
   const WrittenReport least = parse_report(
       R"({"schema": "optrace.report/1", "roots": [{"layer": "kernel", "name": "f", "children": []}]})");
   CHECK(least.torch.is_object());
@@ -176,7 +178,7 @@ TEST_CASE("reports of other minor versions are read, of other major versions not
           std::string("its schema is ") + schema + ", not optrace.report/1");
 }
 
-TEST_CASE("what is no report is refused with the reason", "[report_file]") {
+TEST_CASE("what is no report is refused with the reason", "[report_reader]") {
   using Catch::Contains;
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
   CHECK(reason("") == "it is not a JSON object");
@@ -213,7 +215,7 @@ TEST_CASE("what is no report is refused with the reason", "[report_file]") {
   CHECK_THROWS_WITH(parse_report(missing), "the stream can't be read");
 }
 
-TEST_CASE("trees as deep as a program's recursion are read", "[report_file]") {
+TEST_CASE("trees as deep as a program's recursion are read", "[report_reader]") {
   const std::string level = R"({"layer": "kernel", "name": "f", "children": [)";
   std::string text = R"({"schema": "optrace.report/1", "roots": [)";
   constexpr int kDepth = 100'000;
@@ -229,7 +231,7 @@ TEST_CASE("trees as deep as a program's recursion are read", "[report_file]") {
   CHECK(depth == kDepth);
 }
 
-TEST_CASE("hostile reports do no harm", "[report_file]") {
+TEST_CASE("hostile reports do no harm", "[report_reader]") {
   survive(example());
   // Every value, replaced by one of another type or removed.
   const json whole = json::parse(example());

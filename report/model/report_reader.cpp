@@ -1,4 +1,4 @@
-#include "report/model/report_file.h"
+#include "report/model/report_reader.h"
 
 #include <array>
 #include <cstddef>

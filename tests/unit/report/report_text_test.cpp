@@ -1,3 +1,5 @@
+#include "report/output/report_text.h"
+
 #include <algorithm>
 #include <sstream>
 #include <string>
@@ -7,7 +9,6 @@
 #include "report/model/report.h"
 #include "report/output/render.h"
 #include "report/output/terminal_text.h"
-#include "report/output/tree.h"
 #include "tests/unit/trace_builder.h"
 
 using Catch::Contains;
@@ -17,7 +18,7 @@ using optrace::FrameSource;
 using optrace::Layer;
 using optrace::printable;
 using optrace::Report;
-using optrace::TreeOptions;
+using optrace::ReportTextOptions;
 
 namespace {
 
@@ -61,8 +62,8 @@ Report sample() {
 
 }  // namespace
 
-TEST_CASE("the tree says what was traced, the frames, and what to try next", "[tree_output]") {
-  const std::string text = to_tree(sample(), {});
+TEST_CASE("the tree says what was traced, the frames, and what to try next", "[report_text]") {
+  const std::string text = to_text(sample(), {});
   CHECK_THAT(text, Contains("torch.nn.Conv2d(3, 16, 3)(input)"));
   CHECK_THAT(text, Contains("2.6.0+cu124 (git 1eba9b3a) on cpu, Python 3.11.7"));
   CHECK_THAT(text, Contains("input  4×3×56×56 float32"));
@@ -81,74 +82,74 @@ TEST_CASE("the tree says what was traced, the frames, and what to try next", "[t
   CHECK(text.find('~') == std::string::npos);
 }
 
-TEST_CASE("what to try next has the options that were given", "[tree_output]") {
+TEST_CASE("what to try next has the options that were given", "[report_text]") {
   Report report = sample();
   report.meta["options"] = {"--device", "cuda", "--dtype", "bfloat16", "--shape", "weight=2x3"};
-  TreeOptions options;
+  ReportTextOptions options;
   const std::string same = "optrace conv2d --device cuda --dtype bfloat16 --shape weight=2x3";
-  const std::string text = to_tree(report, options);
+  const std::string text = to_text(report, options);
   CHECK_THAT(text, Contains(same + " --backward ") && Contains(same + " --all ") &&
                        Contains(same + " --format json"));
   options.why = options.times = true;
-  CHECK_THAT(to_tree(report, options),
+  CHECK_THAT(to_text(report, options),
              Contains(same + " --why --times --all ") && Contains(same + " --times --format json"));
   // Options that run code or name a file are recommended only to the user who typed them.
   options = {};
   report.meta["options"] = {"--input", "torch.randn(2, 3), 'x'"};
-  CHECK_THAT(to_tree(report, options), !Contains("try  "));
+  CHECK_THAT(to_text(report, options), !Contains("try  "));
   options.own_trace = true;
-  CHECK_THAT(to_tree(report, options),
+  CHECK_THAT(to_text(report, options),
              Contains(R"(optrace conv2d --input 'torch.randn(2, 3), '\''x'\''' --backward)"));
   options.own_trace = false;
   for (const nlohmann::json& hostile : std::vector<nlohmann::json>{
            {"-o", "plain"}, {"--trace=plain"}, {7}, {"--shape", "$(x)"}, {"--python", "x"}}) {
     report.meta["options"] = hostile;
-    CHECK_THAT(to_tree(report, options), !Contains("try  "));
+    CHECK_THAT(to_text(report, options), !Contains("try  "));
   }
 }
 
-TEST_CASE("lines of another version are marked, Python's own are not", "[tree_output]") {
+TEST_CASE("lines of another version are marked, Python's own are not", "[report_text]") {
   Report report = sample();
   report.source_exact = false;
-  const std::string text = to_tree(report, {});
+  const std::string text = to_text(report, {});
   CHECK_THAT(text, Contains("Operators_2.cpp:~10"));
   CHECK_THAT(text, Contains("torch/nn/modules/conv.py:553"));
   CHECK_THAT(text, Contains("called at :549"));  // A line of the Python file.
   CHECK_THAT(text, Contains("not the traced version"));
 }
 
-TEST_CASE("columns tell calls of one line apart, and are not shown elsewhere", "[tree_output]") {
+TEST_CASE("columns tell calls of one line apart, and are not shown elsewhere", "[report_text]") {
   Report report = sample();
   std::vector<Frame>& calls = report.roots[0].children;
   calls[0].source->call_range = optrace::CallRange{11, 549, 20};
-  CHECK_THAT(to_tree(report, {}), Contains("called at :549") && !Contains(":549:"));
+  CHECK_THAT(to_text(report, {}), Contains("called at :549") && !Contains(":549:"));
   calls.push_back(std::move(sample().roots[0].children[0]));
   calls[1].source->call_range = optrace::CallRange{24, 549, 33};
-  CHECK_THAT(to_tree(report, {}), Contains("called at :549:11") && Contains("called at :549:24"));
+  CHECK_THAT(to_text(report, {}), Contains("called at :549:11") && Contains("called at :549:24"));
 }
 
-TEST_CASE("colours and links come only when asked for", "[tree_output]") {
-  TreeOptions options;
+TEST_CASE("colours and links come only when asked for", "[report_text]") {
+  ReportTextOptions options;
   options.style.colour = true;
-  const std::string coloured = to_tree(sample(), options);
+  const std::string coloured = to_text(sample(), options);
   CHECK_THAT(coloured, Contains("\x1b[36m"));
   CHECK(coloured.find("\x1b]8;;") == std::string::npos);
   options.style.links = true;
-  CHECK_THAT(to_tree(sample(), options), Contains("\x1b]8;;https://github.com/x#L553\x1b\\"));
+  CHECK_THAT(to_text(sample(), options), Contains("\x1b]8;;https://github.com/x#L553\x1b\\"));
 }
 
-TEST_CASE("a tree keeps within the terminal's width", "[tree_output]") {
+TEST_CASE("a tree keeps within the terminal's width", "[report_text]") {
   Report report = sample();
   report.roots[0].children[0].children[0].name = std::string(300, 'k');
   report.roots[0].children[0].source->file = "aten/" + std::string(100, 'd') + "/file.cpp";
-  TreeOptions options;
+  ReportTextOptions options;
   options.width = 100;
-  std::istringstream lines(to_tree(report, options));
+  std::istringstream lines(to_text(report, options));
   for (std::string line; std::getline(lines, line);)
     if (line.find("optrace") == std::string::npos) CHECK(columns(line) <= 100);
 }
 
-TEST_CASE("what comes from a trace can't drive the terminal", "[tree_output]") {
+TEST_CASE("what comes from a trace can't drive the terminal", "[report_text]") {
   CHECK(printable("\x1b[31mred") == "\\x1b[31mred");
   CHECK(printable("a\nb\x7f") == "a\\x0ab\\x7f");
   CHECK(printable("\xc2\x9b") == "\\x9b");
@@ -169,19 +170,19 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[tree_output]") {
   report.roots[0].source->file = hostile;
   report.roots[0].source->url = "https://x/" + hostile;
   report.roots[0].detail = {{"implementation", hostile}, {"python_name", hostile}};
-  TreeOptions options;
+  ReportTextOptions options;
   options.style.links = true;
   options.own_trace = true;
-  const std::string text = to_tree(report, options);
+  const std::string text = to_text(report, options);
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find('\r') == std::string::npos);
   CHECK(text.find("\xe2\x80\xae") == std::string::npos);
 }
 
-TEST_CASE("rendering follows the format", "[tree_output]") {
+TEST_CASE("rendering follows the format", "[report_text]") {
   optrace::TraceBuilder t;
   t.enter(t.function("_ZN2at6native3addEv"), optrace::kNone, 1000);
-  TreeOptions options;
+  ReportTextOptions options;
   options.style.colour = true;
   CHECK_THAT(render(t.trace, nullptr, optrace::ReportFormat::text, options), Contains("\x1b[36m"));
   CHECK(render(t.trace, nullptr, optrace::ReportFormat::json, options).starts_with("{\"schema\""));

@@ -8,7 +8,7 @@
 
 namespace optrace {
 
-struct TreeOptions {
+struct ReportTextOptions {
   TerminalStyle style;
   /// Maximum width in columns; paths and names are shortened to fit. 0: only the template arguments
   /// in names are shortened, so that piped output can be searched.
@@ -23,6 +23,6 @@ struct TreeOptions {
 
 /// Returns the report as a tree for people: the traced call, the frames, a summary, and suggested
 /// commands.
-std::string to_tree(const Report& report, const TreeOptions& options);
+std::string to_text(const Report& report, const ReportTextOptions& options);
 
 }  // namespace optrace

@@ -1,0 +1,58 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "platform/json_writer.h"
+#include "report/check/check_output.h"
+#include "report/check/check_wording.h"
+#include "report/model/shortfalls.h"
+#include "report/output/report_json.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+using Status = CheckResult::Status;
+
+}  // namespace
+
+std::string to_json(const Report& report, const std::vector<CheckResult>& results) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  Json json = {{"schema", "optrace.check/1"},
+               {"torch", report.torch.value("version", Json())},
+               {"device", report.device},
+               {"dry_run", report.dry_run},
+               {"shortfalls", shortfalls_json(report.shortfalls)},
+               {"passed", status_of(results) == Status::passed},
+               {"rules", Json::array()}};
+  for (const CheckResult& result : results) {
+    Json path = Json::array();
+    for (const CheckStep& step : result.path)
+      path.push_back({{"layer", name_of(step.layer)},
+                      {"name", step.name},
+                      {"file", or_null(step.file)},
+                      {"line", step.file.empty() ? Json() : Json(step.line)}});
+    Json places = Json::array();
+    for (const CheckPlace& place : result.places)
+      places.push_back({{"function", place.function},
+                        {"file", place.file},
+                        {"line", place.line},
+                        {"call_range", call_range_json(place.range)},
+                        {"count", place.count}});
+    json["rules"].push_back({{"name", result.rule.name},
+                             {"expected", result.rule.text},
+                             {"because", or_null(result.rule.because)},
+                             {"file", or_null(result.rule.file)},
+                             {"line", result.rule.file.empty() ? Json() : Json(result.rule.line)},
+                             {"status", name_of(result.status)},
+                             {"found", result.found},
+                             {"remedy", or_null(result.remedy)},
+                             {"path", std::move(path)},
+                             {"places", std::move(places)}});
+  }
+  return write_json(json, 1) + "\n";
+}
+
+}  // namespace optrace

@@ -1,0 +1,89 @@
+#include "report/compare/compared_step.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "platform/glob.h"
+#include "report/model/json_fields.h"
+#include "report/model/layers.h"
+#include "report/model/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+// Library functions that only lead to others: C++ wrappers of libraries, and functions that launch
+// kernels, whose names change between releases of CUDA.
+constexpr auto kWaysToLibraries =
+    std::to_array<std::string_view>({"ideep::*", "cudnn_frontend::*", "cudaLaunch*",
+                                     "__cudaLaunch*", "cuLaunch*", "__cudaPushCallConfiguration"});
+
+}  // namespace
+
+std::string_view last_part(std::string_view name) {
+  for (std::size_t at = name.size(); at-- > 0;)
+    if (name[at] == ':' || name[at] == '.') return name.substr(at + 1);
+  return name;
+}
+
+bool is_wrapper(const Frame& frame) {
+  return frame.layer == Layer::kernel && last_part(frame.name).starts_with("wrapper_");
+}
+
+bool is_dispatched(const Frame& frame) {
+  return frame.op && frame.layer == Layer::dispatcher;
+}
+
+bool is_work(const Frame& frame) {
+  if (frame.layer == Layer::device) return true;
+  return frame.layer == Layer::library && !is_library_bookkeeping(frame.name) &&
+         std::ranges::none_of(kWaysToLibraries, [&](std::string_view pattern) {
+           return matches_name_glob(frame.name, pattern);
+         });
+}
+
+std::string step_name(const Frame& frame) {
+  return is_dispatched(frame) ? *frame.op : short_name(frame.name);
+}
+
+std::uint64_t StepKeys::key_of(const Frame& frame) {
+  const bool dispatched = is_dispatched(frame);
+  const std::uint64_t number = dispatched ? number_of(*frame.op) : short_number_of(frame.name);
+  const bool redispatch = dispatched && text_at(frame.detail, "step") == "redispatch";
+  return number << 8U | static_cast<std::uint64_t>(frame.layer) << 1U | (redispatch ? 1U : 0U);
+}
+
+std::uint64_t StepKeys::number_of(std::string_view name) {
+  return numbers_.try_emplace(std::string(name), numbers_.size()).first->second;
+}
+
+std::uint64_t StepKeys::short_number_of(const std::string& name) {
+  const auto known = short_numbers_.find(name);
+  if (known != short_numbers_.end()) return known->second;
+  return short_numbers_[name] = number_of(short_name(name));
+}
+
+bool StepFilter::is_step(const Frame& frame) const {
+  if (is_wrapper(frame)) return false;
+  if (everything_) return true;
+  switch (frame.layer) {
+    case Layer::python:  // Named functions of the program itself.
+      return !frame.name.starts_with("torch.") && !last_part(frame.name).starts_with('<');
+    case Layer::dispatcher:
+    case Layer::kernel:
+      return frame.op.has_value();
+    case Layer::autograd:  // Functions that only pass ops on differ by version.
+      return frame.name.ends_with("::apply") ||
+             (frame.op.has_value() && frame.name.find("ADInplaceOrView::") == std::string::npos);
+    case Layer::library:
+      return is_work(frame);
+    case Layer::device:
+      return true;
+    case Layer::binding:
+    case Layer::runtime:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace optrace

@@ -1,0 +1,394 @@
+#include "report/merge/frame_builder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/blocks.h"
+#include "report/merge/call_lines.h"
+#include "report/merge/library_calls.h"
+#include "report/model/dispatch_detail.h"
+#include "report/model/json_fields.h"
+#include "report/model/layers.h"
+#include "tracer/probes/function_roles.h"
+
+namespace optrace {
+namespace {
+
+// The wrapper that calls a kernel with unboxed arguments (make_boxed_from_unboxed_functor.h).
+constexpr std::string_view kUnboxedKernel = "c10::impl::wrap_kernel_functor_unboxed_<";
+
+// Returns true for torchgen's wrappers (`wrapper_CPU_add`). A kernel called by one belongs to its
+// op.
+bool is_wrapper(std::string_view name) {
+  const std::size_t at = name.rfind("::");
+  const std::string_view last = at == std::string_view::npos ? name : name.substr(at + 2);
+  return last.starts_with("wrapper_");
+}
+
+// ATen compiles files of aten/src/ATen/native/cpu once for each CPU capability, as copies named
+// `add_kernel.cpp.AVX2.cpp` (Codegen.cmake).
+std::optional<std::string> cpu_capability(std::string_view source_file) {
+  for (const std::string_view capability : {"DEFAULT", "AVX2", "AVX512", "AMX"}) {
+    const std::string ending = fmt::format(".{}.cpp", capability);
+    if (source_file.ends_with(ending)) return std::string(capability);
+  }
+  return std::nullopt;
+}
+
+// Returns true for kernels that ATen compiles for several CPU capabilities. They are called through
+// a stub, which selects the copy.
+bool is_behind_stub(const FunctionFacts& function) {
+  return function.source && (function.source->file.starts_with("aten/src/ATen/native/cpu/") ||
+                             function.source->file.find("/UfuncCPUKernel_") != std::string::npos);
+}
+
+// Makes the frames of a report's paths.
+class FrameBuilder {
+ public:
+  FrameBuilder(const FrameSources& from, const std::vector<ReportPath>& paths)
+      : trace_(from.trace),
+        index_(from.index),
+        functions_(from.functions),
+        python_links_(from.python_links),
+        times_(from.times),
+        paths_(paths),
+        torch_folder_(text_at(trace_.meta, "torch_folder")),
+        dispatch_(trace_),
+        call_lines_(call_lines_of(index_)),
+        library_calls_(trace_, functions_, from.calls, call_lines_ ? &*call_lines_ : nullptr,
+                       times_) {
+    note_unboxed();
+  }
+
+  std::vector<Frame> make_frames() {
+    Blocks<Frame> frames(paths_.size());  // Shrinks as frames move into their parents.
+    // For each frame, the paths in the trace of its launches and failed calls.
+    std::vector<std::vector<std::uint32_t>> launched(paths_.size());
+    // For each path: the path itself, or the nearest one above it that is a dispatcher frame with
+    // an op.
+    std::vector<std::uint32_t> steps(paths_.size(), kNone);
+    for (std::uint32_t i = 0; i < paths_.size(); ++i) {
+      const ReportPath& path = paths_[i];
+      const bool is_root = path.parent == kNone;
+      const std::uint32_t step = is_root ? kNone : steps[path.parent];
+      frames[i] = make_frame(path, is_root ? nullptr : &frames[path.parent],
+                             step == kNone ? nullptr : &frames[step], launched[i]);
+      steps[i] = frames[i].op && frames[i].layer == Layer::dispatcher ? i : step;
+    }
+    return assemble(frames, launched);
+  }
+
+ private:
+  // Moves each frame into its parent. Returns the roots.
+  std::vector<Frame> assemble(Blocks<Frame>& frames,
+                              const std::vector<std::vector<std::uint32_t>>& launched) {
+    std::vector<std::size_t> children(paths_.size());
+    for (const ReportPath& path : paths_)
+      if (path.parent != kNone) ++children[path.parent];
+    for (std::size_t i = 0; i < paths_.size(); ++i)
+      frames[i].children.reserve(frames[i].children.size() + children[i]);
+    // For each frame, the paths in the trace of its called frames.
+    std::vector<std::vector<std::uint32_t>> called(paths_.size());
+    // Parents come before their children, so from the end every frame is complete when it is
+    // moved.
+    std::vector<Frame> roots;
+    for (std::size_t i = paths_.size(); i-- > 0;) {
+      put_in_order(frames[i].children, launched[i], called[i]);
+      library_calls_.hand_down_calls(paths_[i], frames[i]);
+      const std::uint32_t parent = paths_[i].parent;
+      (parent == kNone ? roots : frames[parent].children).push_back(std::move(frames[i]));
+      if (parent != kNone) called[parent].push_back(paths_[i].traced);
+      frames.drop_from(i);
+    }
+    std::reverse(roots.begin(), roots.end());
+    return roots;
+  }
+
+  // Makes a frame; its only children are launched kernels and failed calls. `step` is the nearest
+  // dispatcher frame with an op above it. `launched` gets the trace's path of each child.
+  // `parent` and `step` may be null.
+  Frame make_frame(const ReportPath& path, const Frame* parent, const Frame* step,
+                   std::vector<std::uint32_t>& launched) {
+    Frame frame = path.kind == PathKind::python ? make_python_frame(path)
+                  : path.kind == PathKind::node ? make_node_frame(path, parent)
+                  : path.kind == PathKind::op   ? make_op_frame(path)
+                                                : make_native_frame(path, launched);
+    library_calls_.add_work(path, frame, launched);
+    frame.thread = trace_.threads[path.thread].id;
+    for (Frame& kernel : frame.children) kernel.thread = frame.thread;
+    frame.calls = path.calls;
+    if (const std::vector<std::uint32_t> lines = call_lines(path); !lines.empty()) {
+      if (!frame.source) frame.source.emplace();
+      frame.source->call_line = lines.front();
+      if (path.call.column != 0)
+        frame.source->call_range = {path.call.column, path.call.end_line, path.call.end_column};
+      if (lines.size() > 1) frame.detail["call_lines"] = lines;
+    }
+    if (parent != nullptr && !frame.op) frame.op = inherited_op(frame, *parent);
+    // A boxed redispatch doesn't name its op; it continues the op of the step above.
+    if (path.kind == PathKind::function && !frame.op && step != nullptr &&
+        functions_.is_boxed_redispatch(path.what))
+      frame.op = step->op;
+    if (times_) frame.detail["time"] = times_of(path);
+    return frame;
+  }
+
+  static std::optional<CallLines> call_lines_of(const Index* index) {
+    if (index == nullptr) return std::nullopt;
+    return CallLines(*index);
+  }
+
+  // Returns the native function of a path's frame.
+  static std::uint32_t function_of(const ReportPath& path) {
+    return path.kind == PathKind::function ? path.what
+           : path.kind == PathKind::op     ? path.boxed
+                                           : kNone;
+  }
+
+  std::vector<std::uint32_t> call_lines(const ReportPath& path) {
+    if (path.call.line != 0) return {path.call.line};
+    if (path.parent == kNone || !call_lines_ || path.kind == PathKind::python) return {};
+    const std::uint32_t calling = function_of(paths_[path.parent]);
+    const std::uint32_t called = function_of(path);
+    if (calling == kNone || called == kNone) return {};
+    const FunctionFacts& caller = functions_[calling];
+    const FunctionFacts& callee = functions_[called];
+    std::vector<std::uint32_t> lines;
+    if (path.through != kNone)
+      lines = call_lines_->find(caller.indexed, functions_[path.through].indexed);
+    if (lines.empty()) lines = call_lines_->find(caller.indexed, callee.indexed);
+    if (lines.empty() && caller.step) lines = call_lines_->find_dispatch(caller.indexed);
+    if (lines.empty() && is_behind_stub(callee)) lines = call_lines_->find_stub(caller.indexed);
+    if (lines.empty() && path.through == kNone)
+      lines = call_lines_->find_by_name(caller.indexed, callee.indexed, !callee.source);
+    return lines;
+  }
+
+  Frame make_python_frame(const ReportPath& path) const {
+    const PythonFunction& function = trace_.python_functions[path.what];
+    Frame frame;
+    frame.layer = Layer::python;
+    frame.name = function.name;
+    if (!function.file.empty()) {
+      FrameSource& source = frame.source.emplace();
+      source.file = relative_to_torch(function.file, torch_folder_);
+      source.line = function.first_line;
+      source.url = python_links_.of_python(source.file, source.line);
+    }
+    return frame;
+  }
+
+  // Returns derivatives.yaml's entry for the node that an op makes: each formula with its line.
+  std::optional<OpFacts::Derivative> derivative_of(std::string_view op,
+                                                   std::string_view node) const {
+    if (index_ == nullptr) return std::nullopt;
+    const auto entry = index_->find_op(unambiguous_name(op));
+    if (!entry || entry->name != op) return std::nullopt;
+    for (OpFacts::Derivative& derivative : index_->facts_of(*entry).derivatives)
+      if (derivative.node == node) return std::move(derivative);
+    return std::nullopt;
+  }
+
+  // Makes the frame of an autograd node that ran, under the node's own name:
+  // `ConvolutionBackward0`.
+  Frame make_node_frame(const ReportPath& path, const Frame* parent) const {
+    Frame frame;
+    frame.layer = Layer::autograd;
+    frame.name = "?";
+    if (path.what != kNone)
+      if (std::string name = dispatch_.node_name(path.what); !name.empty())
+        frame.name = std::move(name);
+    frame.detail = {{"node", frame.name}};
+    if (parent != nullptr && parent->op) {
+      frame.detail["backward_of"] = *parent->op;
+      if (const auto derivative = derivative_of(*parent->op, frame.name)) {
+        frame.source = functions_.source_at("tools/autograd/derivatives.yaml", derivative->line);
+        for (const OpFacts::Formula& formula : derivative->backward)
+          frame.detail["formulas"].push_back({{"arguments", formula.arguments},
+                                              {"formula", formula.text},
+                                              {"line", formula.line}});
+      }
+    }
+    return frame;
+  }
+
+  // Makes the frame of an op that was called without a dispatcher step of its own.
+  Frame make_op_frame(const ReportPath& path) {
+    Frame frame;
+    frame.layer = Layer::dispatcher;
+    frame.name = kUnboxedCall;
+    if (path.boxed != kNone) {
+      const FunctionFacts& function = functions_[path.boxed];
+      frame.name = function.name;
+      frame.symbol = trace_.functions[path.boxed].symbol;
+      frame.library = function.library;
+      frame.source = function.source;
+    }
+    if (std::string name = dispatch_.op_name(path.what); !name.empty()) frame.op = std::move(name);
+    frame.detail = nlohmann::json::object();
+    describe_step(path, {}, frame.op, frame.detail);
+    describe_way(path, frame.detail);
+    return frame;
+  }
+
+  void describe_way(const ReportPath& path, nlohmann::json& detail) const {
+    if (path.builtin != kNone) detail["python_name"] = trace_.python_functions[path.builtin].name;
+    if (path.threads > 1) detail["threads"] = path.threads;
+    if (path.tail_call) detail["tail_call"] = true;
+  }
+
+  Frame make_native_frame(const ReportPath& path, std::vector<std::uint32_t>& order) {
+    Frame frame;
+    if (path.kind == PathKind::merged) {
+      frame.name = "...";
+      frame.detail = {{"merged", true}};
+      return frame;
+    }
+    if (path.what == kNone) {
+      frame.name = path.kind == PathKind::function ? "(interpreter and system libraries)" : "?";
+      return frame;
+    }
+    const FunctionFacts& function = functions_[path.what];
+    const TraceFunction& traced = trace_.functions[path.what];
+    frame.layer = function.placement.layer;
+    frame.name = function.name;
+    if (!traced.symbol.empty()) frame.symbol = traced.symbol;
+    frame.library = function.library;
+    frame.source = function.source;
+    frame.op = function.op;
+    nlohmann::json detail = nlohmann::json::object();
+    if (function.step) describe_step(path, *function.step, frame.op, detail);
+    if (frame.layer == Layer::kernel)
+      if (const auto capability = cpu_capability(traced.source_file))
+        detail["cpu_capability"] = *capability;
+    if (frame.layer == Layer::library) {
+      if (const std::string_view name = library_name(frame.name); !name.empty())
+        detail["library"] = name;
+      if (function.emulated) detail["emulated"] = true;
+      if (path.implementation != kNone)
+        detail["implementation"] =
+            onednn_implementation(functions_[path.implementation].name).value_or("");
+    }
+    if (!function.step) library_calls_.add_calls(path, frame, detail, order);
+    describe_way(path, detail);
+    if (path.kind == PathKind::initial) detail["entered_before_recording"] = true;
+    if (path.kind == PathKind::function && !trace_.functions[path.what].probed)
+      detail["calls_at_least"] = true;
+    if (!detail.empty()) frame.detail = std::move(detail);
+    return frame;
+  }
+
+  // Describes the dispatcher's choice, using all of the trace's paths that this path stands for.
+  void describe_step(const ReportPath& path, const DispatcherStep& step,
+                     const std::optional<std::string>& op, nlohmann::json& detail) const {
+    detail["step"] = step.redispatch ? "redispatch" : "call";
+    std::vector<OpTally> ops;
+    std::vector<ArgumentTally> arguments;
+    std::uint64_t left_out = 0;
+    for_each_traced(path, trace_, [&](const TracePath& one) {
+      ops.insert(ops.end(), one.ops.begin(), one.ops.end());
+      arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
+      left_out += one.ops_left_out;
+    });
+    bool unboxed = false;
+    for_each_traced(path, trace_, [&](const TracePath& one) {
+      unboxed =
+          unboxed || calls_unboxed_[static_cast<std::size_t>(&one - trace_.paths.data())] != 0;
+    });
+    dispatch_.add(detail, {.op = op ? std::string_view(*op) : std::string_view(),
+                           .redispatch = step.redispatch,
+                           .ops = ops,
+                           .arguments = arguments,
+                           .ops_left_out = left_out,
+                           .unboxed = unboxed,
+                           .by_threads = path.threads > 1});
+  }
+
+  // Finds the steps that called a kernel unboxed.
+  void note_unboxed() {
+    calls_unboxed_.resize(trace_.paths.size());
+    // For each path: the path itself, or the nearest one above it that doesn't hand an op on.
+    std::vector<std::uint32_t> steps(trace_.paths.size(), kNone);
+    for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& path = trace_.paths[i];
+      const std::uint32_t above = path.parent == kNone ? kNone : steps[path.parent];
+      const bool is_function = path.kind == PathKind::function && path.what != kNone;
+      const bool hands_on = is_function && functions_.hands_op_on(path.what);
+      steps[i] = hands_on ? above : i;
+      if (above != kNone && is_function && functions_[path.what].name.starts_with(kUnboxedKernel))
+        calls_unboxed_[above] = 1;
+    }
+  }
+
+  // Returns the time of all calls, of the shortest and of the longest, in nanoseconds.
+  nlohmann::json times_of(const ReportPath& path) const {
+    std::uint64_t total = trace_.paths[path.traced].total_time;
+    std::uint64_t shortest = trace_.paths[path.traced].shortest_time;
+    std::uint64_t longest = trace_.paths[path.traced].longest_time;
+    for (const std::uint32_t traced : path.also) {
+      const TracePath& one = trace_.paths[traced];
+      total += one.total_time;
+      if (one.longest_time != 0) shortest = std::min(shortest, one.shortest_time);
+      longest = std::max(longest, one.longest_time);
+    }
+    return {{"total", total}, {"shortest", shortest}, {"longest", longest}};
+  }
+
+  // Returns the op for a kernel or autograd frame: that of the dispatcher step or wrapper that
+  // called it.
+  std::optional<std::string> inherited_op(const Frame& frame, const Frame& parent) const {
+    if (!parent.op || (frame.layer != Layer::kernel && frame.layer != Layer::autograd))
+      return std::nullopt;
+    if (dispatcher_step(parent.name) || is_wrapper(parent.name)) return parent.op;
+    return std::nullopt;
+  }
+
+  // Sorts the children of a frame in the order of the trace's paths, which is the order of first
+  // calls. On entry, the launched kernels and failed calls come first, followed by the called
+  // frames in reverse order.
+  static void put_in_order(std::vector<Frame>& children, const std::vector<std::uint32_t>& launched,
+                           std::vector<std::uint32_t>& called) {
+    const auto first_called =
+        children.begin() + static_cast<std::ptrdiff_t>(children.size() - called.size());
+    std::reverse(first_called, children.end());
+    if (launched.empty() || called.empty()) return;
+    std::reverse(called.begin(), called.end());
+    std::vector<std::pair<std::uint32_t, std::size_t>> order;
+    order.reserve(launched.size() + called.size());
+    for (const std::uint32_t path : launched) order.emplace_back(path, order.size());
+    for (const std::uint32_t path : called) order.emplace_back(path, order.size());
+    std::ranges::stable_sort(order, {}, &std::pair<std::uint32_t, std::size_t>::first);
+    std::vector<Frame> ordered;
+    ordered.reserve(children.size());
+    for (const auto& [path, at] : order) ordered.push_back(std::move(children[at]));
+    children = std::move(ordered);
+  }
+
+  const Trace& trace_;
+  const Index* index_;
+  TracedFunctions& functions_;
+  const SourceLink& python_links_;
+  const bool times_;
+  const std::vector<ReportPath>& paths_;
+  const std::string torch_folder_;
+  const DispatchDetails dispatch_;
+  std::optional<CallLines> call_lines_;
+  LibraryCalls library_calls_;
+  std::vector<std::uint8_t> calls_unboxed_;  // By path of the trace.
+};
+
+}  // namespace
+
+std::vector<Frame> build_frames(const FrameSources& from, const ReportPathSet& paths) {
+  return FrameBuilder(from, paths.paths()).make_frames();
+}
+
+}  // namespace optrace

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "indexer/store/index_store.h"
+#include "report/merge/report_path.h"
+#include "report/merge/traced_functions.h"
+#include "report/model/call_detail.h"
+#include "report/model/report.h"
+#include "report/model/source_link.h"
+#include "tracer/trace/trace.h"
+
+namespace optrace {
+
+/// The data that frames are made from, besides their paths.
+struct FrameSources {
+  const Trace& trace;
+  const Index* index;  ///< May be null.
+  TracedFunctions& functions;
+  const CallDetails& calls;
+  SourceLink python_links;
+  bool times = false;  ///< Frames have the duration of their paths.
+};
+
+/// Returns the frames of the paths, the children of each in the order of their first calls. Throws
+/// Error(usage) if the trace or the index is corrupt.
+std::vector<Frame> build_frames(const FrameSources& from, const ReportPathSet& paths);
+
+}  // namespace optrace

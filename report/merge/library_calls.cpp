@@ -1,0 +1,158 @@
+#include "report/merge/library_calls.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "indexer/store/symbol_key.h"
+#include "report/model/json_fields.h"
+#include "report/model/layers.h"
+#include "report/model/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+// Makes the frame of a failed library function that has no probe.
+Frame make_failed_frame(CallDetails::Failed failed) {
+  Frame frame;
+  frame.layer = Layer::library;
+  frame.name = std::move(failed.function);
+  frame.calls = std::max<std::uint64_t>(failed.calls, 1);
+  frame.detail = std::move(failed.detail);
+  if (const std::string_view name = library_name(frame.name); !name.empty())
+    frame.detail["library"] = name;
+  return frame;
+}
+
+// Returns the function that a call record names, if it is not the frame's own.
+std::string called_function(const nlohmann::json& call) {
+  std::string name = text_at(call, "call");
+  if (!name.empty() && text_at(call, "library") == "oneDNN") return std::string(kOneDnnEntry);
+  return name;
+}
+
+}  // namespace
+
+void LibraryCalls::add_calls(const ReportPath& path, Frame& frame, nlohmann::json& detail,
+                             std::vector<std::uint32_t>& order) const {
+  std::vector<OpTally> tallies;
+  std::vector<std::uint32_t> of;                          // For each tally, its path in the trace.
+  std::unordered_map<std::uint32_t, std::size_t> places;  // Index in `tallies`, by record.
+  for_each_traced_work(path, trace_, [&](const TracePath& one, std::uint32_t traced) {
+    for (const OpTally& tally : one.ops) {
+      const auto [same, added] = places.emplace(tally.record, tallies.size());
+      if (!added) {
+        tallies[same->second].calls += tally.calls;
+        continue;
+      }
+      tallies.push_back(tally);
+      of.push_back(traced);
+    }
+  });
+  if (tallies.empty()) return;
+  CallDetails::Calls calls = calls_.of(frame.name, tallies);
+  if (!calls.calls.empty()) detail["calls"] = std::move(calls.calls);
+  if (calls.reads_device) detail["reads_device_memory"] = true;
+  add_kernel_frames(std::move(calls.launches), of, frame, order);
+  for (CallDetails::Failed& failed : calls.failed) {
+    frame.children.push_back(make_failed_frame(std::move(failed)));
+    order.push_back(path.traced);
+  }
+}
+
+void LibraryCalls::add_work(const ReportPath& path, Frame& frame,
+                            std::vector<std::uint32_t>& order) const {
+  std::vector<ActivityTally> tallies;
+  std::vector<std::uint32_t> of;
+  std::uint64_t left_out = 0;
+  for_each_traced_work(path, trace_, [&](const TracePath& one, std::uint32_t traced) {
+    tallies.insert(tallies.end(), one.activities.begin(), one.activities.end());
+    of.resize(tallies.size(), traced);
+    left_out += one.activities_left_out;
+  });
+  if (tallies.empty()) return;
+  CallDetails::Calls work = calls_.of(tallies);
+  for (nlohmann::json& call : work.calls) frame.detail["calls"].push_back(std::move(call));
+  if (left_out != 0) frame.detail["device_work_left_out"] = left_out;
+  add_kernel_frames(std::move(work.launches), of, frame, order);
+}
+
+// `of` has the path in the trace for each tally.
+void LibraryCalls::add_kernel_frames(std::vector<CallDetails::Launch> launches,
+                                     const std::vector<std::uint32_t>& of, Frame& frame,
+                                     std::vector<std::uint32_t>& order) const {
+  for (CallDetails::Launch& launch : launches) {
+    order.push_back(of[launch.first]);
+    frame.children.push_back(make_kernel_frame(std::move(launch)));
+  }
+}
+
+Frame LibraryCalls::make_kernel_frame(CallDetails::Launch launch) const {
+  Frame frame;
+  frame.layer = Layer::device;
+  frame.name = qualified_name(launch.symbol);
+  frame.calls = launch.calls;
+  frame.detail = std::move(launch.detail);
+  if (times_ && frame.detail.contains("duration_ns"))
+    frame.detail["time"] = frame.detail["duration_ns"];
+  frame.source = functions_.definition_of(
+      {canonical_symbol(launch.symbol), source_file_of(launch.symbol, {}), "libtorch_cuda.so"});
+  frame.symbol = std::move(launch.symbol);
+  return frame;
+}
+
+void LibraryCalls::hand_down_calls(const ReportPath& path, Frame& frame) {
+  if (!frame.detail.is_object() || !frame.detail.contains("calls")) return;
+  nlohmann::json kept = nlohmann::json::array();
+  std::unordered_map<std::string_view, std::vector<std::size_t>> children;  // Indexes, by name.
+  for (std::size_t i = 0; i < frame.children.size(); ++i)
+    children[frame.children[i].name].push_back(i);
+  std::vector<Frame> made;
+  std::unordered_map<std::string, std::size_t> places;  // Index in `made`, by name.
+  for (nlohmann::json& call : frame.detail["calls"]) {
+    const std::string name = called_function(call);
+    const auto found = children.find(name);
+    const std::size_t callees = found == children.end() ? 0 : found->second.size();
+    if (name.empty() || callees > 1 || (callees == 0 && frame.layer == Layer::library)) {
+      kept.push_back(std::move(call));
+      continue;
+    }
+    const auto [place, added] =
+        callees == 1 ? std::pair(places.end(), false) : places.emplace(name, made.size());
+    if (added) made.push_back(make_called_frame(path, frame, name));
+    Frame& callee = callees == 1 ? frame.children[found->second.front()] : made[place->second];
+    if (callees == 0) callee.calls += count_at(call, "calls");
+    if (text_at(call, "call") == name) call.erase("call");
+    callee.detail["calls"].push_back(std::move(call));
+  }
+  std::ranges::move(made, std::back_inserter(frame.children));
+  frame.detail["calls"] = std::move(kept);
+  if (frame.detail["calls"].empty()) frame.detail.erase("calls");
+  if (frame.detail.empty()) frame.detail = nullptr;
+}
+
+// Makes a frame for a library function that has no entry in the trace.
+Frame LibraryCalls::make_called_frame(const ReportPath& path, const Frame& caller,
+                                      const std::string& name) {
+  Frame frame;
+  frame.layer = Layer::library;
+  frame.name = name;
+  frame.symbol = name;
+  frame.calls = 0;
+  frame.thread = caller.thread;
+  if (const std::string_view library = library_name(name); !library.empty())
+    frame.detail["library"] = library;
+  if (!call_lines_ || path.kind != PathKind::function || path.what == kNone) return frame;
+  if (const std::vector<std::uint32_t> lines =
+          call_lines_->find(functions_[path.what].indexed, {.symbol = canonical_symbol(name)});
+      !lines.empty())
+    frame.source.emplace().call_line = lines.front();
+  return frame;
+}
+
+}  // namespace optrace

@@ -1,0 +1,260 @@
+#include "report/merge/path_selection.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "report/model/layers.h"
+
+namespace optrace {
+namespace {
+
+// Collects the trace's paths and selects those that the report shows.
+class PathSelection {
+ public:
+  PathSelection(const Trace& trace, TracedFunctions& functions, const CallDetails& calls, bool all)
+      : trace_(trace), functions_(functions), calls_(calls), all_(all) {}
+
+  ReportPathSet run() {
+    take_paths();
+    note_implementations();
+    note_leads();
+    choose_shown();
+    return std::move(shown_);
+  }
+
+ private:
+  Shown shown(const ReportPath& path) {
+    if (all_) return Shown::always;
+    if (path.kind == PathKind::python) {
+      // Python code is shown if it leads to PyTorch. If nothing does, torch's own Python functions
+      // are shown.
+      const Shown placed = place_python(trace_.python_functions[path.what].name).shown;
+      return placed == Shown::always && any_lead_ ? Shown::leading : placed;
+    }
+    if (path.kind == PathKind::node || path.kind == PathKind::op || path.kind == PathKind::merged)
+      return Shown::always;
+    if (path.kind == PathKind::function && path.calls == 0 && functions_.is_boxed_call(path.what))
+      return Shown::never;
+    if (path.kind == PathKind::initial || path.what == kNone) return Shown::never;
+    if (fails(path)) return Shown::always;
+    return functions_[path.what].placement.shown;
+  }
+
+  // Returns true if a library call failed at this path.
+  bool fails(const ReportPath& path) const {
+    bool any = false;
+    if (path.traced != kNone)
+      for_each_traced(path, trace_,
+                      [&](const TracePath& one) { any = any || calls_.any_failed(one.ops); });
+    return any;
+  }
+
+  // Returns true if the frame of an op replaces its caller's frame.
+  bool is_replaced(const TracePath& caller) {
+    if (caller.kind != PathKind::function) return false;
+    return functions_.hands_op_on(caller.what) || functions_.is_boxed_call(caller.what);
+  }
+
+  // Counts, for each path, the calls of ops that have a frame of their own.
+  std::vector<std::uint64_t> calls_of_ops() {
+    std::vector<std::uint64_t> calls(trace_.paths.size());
+    std::vector<std::uint8_t> has_ops(trace_.paths.size());  // 1: merged, parent of ops.
+    // Parents come before their children, so from the end every count is complete.
+    for (std::size_t i = trace_.paths.size(); i-- > 0;) {
+      const TracePath& path = trace_.paths[i];
+      if (path.parent == kNone) continue;
+      const bool is_op = path.kind == PathKind::op;
+      if (is_op && trace_.paths[path.parent].kind == PathKind::merged) has_ops[path.parent] = 1;
+      const std::uint64_t handed = is_op ? path.calls : calls[i];
+      if (handed != 0 && is_replaced(trace_.paths[path.parent])) calls[path.parent] += handed;
+    }
+    // Below a merged path, the dispatcher function through which an op was called is unknown.
+    for (std::size_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& path = trace_.paths[i];
+      if (path.parent != kNone && has_ops[path.parent] != 0 && is_replaced(path))
+        calls[i] = path.calls;
+    }
+    return calls;
+  }
+
+  // The dispatcher functions through which an op was called.
+  struct Replaced {
+    std::uint32_t outermost = kNone;  // A path of the trace; kNone if there are no such functions.
+    std::uint32_t boxed = kNone;      // Function of the innermost boxed step.
+  };
+
+  // Returns these functions for each path of the trace: those among itself and the paths directly
+  // above.
+  std::vector<Replaced> replaced_paths() {
+    std::vector<Replaced> replaced(trace_.paths.size());
+    for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& path = trace_.paths[i];
+      if (!is_replaced(path)) continue;
+      if (path.parent != kNone) replaced[i] = replaced[path.parent];
+      if (replaced[i].outermost == kNone) replaced[i].outermost = i;
+      if (functions_.is_boxed_call(path.what)) replaced[i].boxed = path.what;
+    }
+    return replaced;
+  }
+
+  // Makes an op's frame replace the dispatcher functions through which it was called. Returns the
+  // trace path of its parent.
+  std::uint32_t take_place(const TracePath& op, const std::vector<Replaced>& replaced,
+                           ReportPath& path) const {
+    const Replaced through = op.parent == kNone ? Replaced{} : replaced[op.parent];
+    path.boxed = through.boxed;
+    if (all_) return op.parent;
+    const TracePath& outermost = through.outermost == kNone ? op : trace_.paths[through.outermost];
+    path.tail_call = outermost.tail_call;
+    path.call = position_of(outermost);
+    path.builtin = outermost.builtin;
+    return outermost.parent;
+  }
+
+  // Collects the trace's paths. An autograd node becomes a child of the op that made it, wherever
+  // the engine ran it.
+  void take_paths() {
+    const std::vector<std::uint64_t> of_ops =
+        all_ ? std::vector<std::uint64_t>(trace_.paths.size()) : calls_of_ops();
+    const std::vector<Replaced> replaced = replaced_paths();
+    std::vector<std::uint32_t> places;
+    places.reserve(trace_.paths.size());
+    every_.reserve(trace_.paths.size());
+    for (std::uint32_t i = 0; i < trace_.paths.size(); ++i) {
+      const TracePath& traced = trace_.paths[i];
+      ReportPath path;
+      path.kind = traced.kind;
+      path.tail_call = traced.tail_call;
+      path.what = traced.what;
+      path.call = position_of(traced);
+      path.builtin = traced.builtin;
+      path.thread = traced.thread;
+      path.threads = traced.thread_count;
+      path.calls = traced.calls - std::min(traced.calls, of_ops[i]);
+      path.traced = i;
+      const bool made_by = traced.caused_by != kNone && traced.caused_by < i;
+      std::uint32_t parent = made_by ? traced.caused_by : traced.parent;
+      if (path.kind == PathKind::op) parent = take_place(traced, replaced, path);
+      if (parent != kNone) path.parent = places[parent];
+      places.push_back(every_.add(std::move(path)));
+    }
+  }
+
+  // Finds the implementation that each call of oneDNN ran. oneDNN's entry point is a single
+  // function, and the implementation is further below.
+  void note_implementations() {
+    std::vector<ReportPath>& paths = every_.paths();
+    // For each path: the innermost oneDNN entry point above it, with only library functions in
+    // between.
+    std::vector<std::uint32_t> entries(paths.size(), kNone);
+    for (std::uint32_t i = 0; i < paths.size(); ++i) {
+      const ReportPath& path = paths[i];
+      if (path.kind != PathKind::function || path.what == kNone) continue;
+      const FunctionFacts& function = functions_[path.what];
+      const std::uint32_t entry = path.parent == kNone ? kNone : entries[path.parent];
+      // Paths are in call order, so the first match is the outermost implementation.
+      if (entry != kNone && paths[entry].implementation == kNone &&
+          onednn_implementation(function.name))
+        paths[entry].implementation = path.what;
+      if (function.placement.layer == Layer::library)
+        entries[i] = function.name == kOneDnnEntry ? i : entry;
+    }
+  }
+
+  void note_leads() {
+    std::vector<ReportPath>& paths = every_.paths();
+    any_lead_ = std::ranges::any_of(paths, [&](const ReportPath& path) {
+      return path.kind != PathKind::python && shown(path) == Shown::always;
+    });
+    for (std::size_t i = paths.size(); i-- > 0;) {
+      paths[i].leads = paths[i].leads || works(paths[i]);
+      if (paths[i].parent != kNone && (paths[i].leads || shown(paths[i]) == Shown::always))
+        paths[paths[i].parent].leads = true;
+    }
+  }
+
+  // Selects the paths to show. Children of a folded path move to the nearest shown path above it.
+  void choose_shown() {
+    struct Place {
+      std::uint32_t path = kNone;  // Itself if shown, else the shown path that it is folded into.
+      const ReportPath* folded = nullptr;  // The outermost folded path below `path`.
+    };
+    const std::vector<ReportPath>& every = every_.paths();
+    std::vector<Place> places(every.size());
+    for (std::size_t i = 0; i < every.size(); ++i) {
+      const ReportPath& path = every[i];
+      Place place = path.parent == kNone ? Place{} : places[path.parent];
+      if (!is_shown(path, place.path)) {
+        if (place.folded == nullptr) place.folded = &path;
+        places[i] = place;
+        if (place.path != kNone && (works(path) || asks(path))) {
+          std::vector<std::uint32_t>& folded = shown_.paths()[place.path].folded_work;
+          folded.push_back(path.traced);
+          folded.insert(folded.end(), path.also.begin(), path.also.end());
+        }
+        continue;
+      }
+      ReportPath shown = path;
+      shown.parent = place.path;
+      if (place.folded != nullptr) {
+        // The call made by the parent is that of the outermost folded frame.
+        shown.tail_call = place.folded->tail_call;
+        if (place.folded->kind == PathKind::function) shown.through = place.folded->what;
+        shown.call = place.folded->call;
+        if (path.kind != PathKind::python) shown.builtin = place.folded->builtin;
+      }
+      const bool under_python =
+          place.path != kNone && shown_.paths()[place.path].kind == PathKind::python;
+      if (!under_python) shown.call = {};
+      if (under_python) shown.through = kNone;
+      places[i] = {shown_.add(std::move(shown)), nullptr};
+    }
+  }
+
+  bool is_shown(const ReportPath& path, std::uint32_t above) {
+    switch (shown(path)) {
+      case Shown::always:
+        return true;
+      case Shown::never:
+        return false;
+      default:
+        // A function that Python called directly is shown even if it leads to no op: Tensor.size.
+        return path.leads || (above == kNone && path.builtin != kNone);
+    }
+  }
+
+  // Returns true if a device did work for the path.
+  bool works(const ReportPath& path) const {
+    bool any = false;
+    for_each_traced(path, trace_,
+                    [&](const TracePath& one) { any = any || !one.activities.empty(); });
+    return any;
+  }
+
+  // Returns true if the path has records, which may describe library calls.
+  bool asks(const ReportPath& path) const {
+    bool any = false;
+    for_each_traced(path, trace_, [&](const TracePath& one) { any = any || !one.ops.empty(); });
+    return any;
+  }
+
+  const Trace& trace_;
+  TracedFunctions& functions_;
+  const CallDetails& calls_;
+  const bool all_;
+  ReportPathSet every_;
+  ReportPathSet shown_;
+  bool any_lead_ = false;  // A path other than Python code is always shown.
+};
+
+}  // namespace
+
+ReportPathSet select_paths(const Trace& trace, TracedFunctions& functions, const CallDetails& calls,
+                           bool all) {
+  return PathSelection(trace, functions, calls, all).run();
+}
+
+}  // namespace optrace

@@ -1,0 +1,106 @@
+#include "report/merge/traced_functions.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "indexer/store/symbol_key.h"
+#include "report/model/json_fields.h"
+#include "report/model/symbol_name.h"
+#include "tracer/probes/function_roles.h"
+
+namespace optrace {
+
+TracedFunctions::TracedFunctions(const Trace& trace, const Index* index, SourceLink links)
+    : trace_(trace), index_(index), links_(std::move(links)), facts_(trace.functions.size()) {}
+
+const FunctionFacts& TracedFunctions::operator[](std::uint32_t function) {
+  std::unique_ptr<FunctionFacts>& facts = facts_[function];
+  if (facts == nullptr) facts = describe(trace_.functions[function]);
+  return *facts;
+}
+
+std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& function) const {
+  auto facts = std::make_unique<FunctionFacts>();
+  if (function.module < trace_.modules.size())
+    facts->library =
+        std::filesystem::path(trace_.modules[function.module].path).filename().string();
+  facts->name = function.symbol.empty()
+                    ? fmt::format("{}+{:#x}", facts->library.value_or("?"), function.address)
+                    : qualified_name(function.symbol);
+  facts->placement = place(facts->name, facts->library.value_or(""));
+  facts->emulated = is_emulated(facts->library);
+  if (const auto step = dispatcher_step(facts->name)) {
+    facts->step = step;
+    if (!step->op.empty()) facts->op = op_of(step->op);
+  }
+  if (index_ == nullptr || function.symbol.empty()) return facts;
+  facts->indexed = {canonical_symbol(function.symbol),
+                    source_file_of(function.symbol, function.source_file),
+                    facts->library.value_or("")};
+  facts->source = definition_of(facts->indexed);
+  return facts;
+}
+
+bool TracedFunctions::is_emulated(const std::optional<std::string>& library) const {
+  if (!library) return false;
+  const nlohmann::json& dry_run = object_at(trace_.meta, "dry_run");
+  const auto libraries = dry_run.find("libraries");
+  return libraries != dry_run.end() &&
+         std::find(libraries->begin(), libraries->end(), *library) != libraries->end();
+}
+
+std::optional<FrameSource> TracedFunctions::definition_of(const IndexedFunction& function) const {
+  if (index_ == nullptr) return std::nullopt;
+  const auto found =
+      index_->find_definition(function.symbol, function.source_file, function.library);
+  if (!found) return std::nullopt;
+  return source_at(found->location.file, found->location.line);
+}
+
+FrameSource TracedFunctions::source_at(std::string_view file, std::uint32_t line) const {
+  FrameSource source;
+  source.file = file;
+  source.line = line;
+  source.url = links_.of_native(source.file, source.line);
+  return source;
+}
+
+std::optional<std::string> TracedFunctions::op_of(std::string_view unambiguous_name) const {
+  if (trace_.meta.is_object() && trace_.meta.contains("op_names")) {
+    const nlohmann::json& names = trace_.meta["op_names"];
+    if (names.is_object()) {
+      const auto found = names.find(std::string(unambiguous_name));
+      if (found != names.end() && found->is_string()) return found->get<std::string>();
+    }
+  }
+  if (index_ != nullptr)
+    if (const auto entry = index_->find_op(unambiguous_name)) return std::string(entry->name);
+  return std::nullopt;
+}
+
+// Returns the function's role if it is a dispatcher step that takes any op, else null.
+const DispatcherStep* TracedFunctions::boxed_step(std::uint32_t function) {
+  if (function == kNone) return nullptr;
+  const std::optional<DispatcherStep>& step = (*this)[function].step;
+  return step && step->op.empty() ? &*step : nullptr;
+}
+
+bool TracedFunctions::is_boxed_call(std::uint32_t function) {
+  const DispatcherStep* const step = boxed_step(function);
+  return step != nullptr && !step->redispatch;
+}
+
+bool TracedFunctions::is_boxed_redispatch(std::uint32_t function) {
+  const DispatcherStep* const step = boxed_step(function);
+  return step != nullptr && step->redispatch;
+}
+
+bool TracedFunctions::hands_op_on(std::uint32_t function) const {
+  return function != kNone && role_of(trace_.functions[function].symbol).hands_op_on;
+}
+
+}  // namespace optrace

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "indexer/store/index_store.h"
+#include "report/merge/call_lines.h"
+#include "report/model/layers.h"
+#include "report/model/report.h"
+#include "report/model/source_link.h"
+#include "tracer/trace/trace.h"
+
+namespace optrace {
+
+/// The entry point of oneDNN that runs a primitive.
+inline constexpr std::string_view kOneDnnEntry = "dnnl_primitive_execute";
+
+/// The properties that all frames of a native function have in common.
+struct FunctionFacts {
+  std::string name;  ///< Qualified; `library.so+0x12` without a symbol.
+  Placement placement;
+  bool emulated = false;               ///< In an emulated library that replaced one of CUDA's.
+  std::optional<std::string> library;  ///< File name.
+  std::optional<DispatcherStep> step;  ///< Views into `name`.
+  std::optional<std::string> op;       ///< Only for a dispatcher step.
+  std::optional<FrameSource> source;
+  IndexedFunction indexed;
+};
+
+/// Describes the native functions of a trace, each when it is first asked for.
+class TracedFunctions {
+ public:
+  /// The trace and the index, which may be null, must outlive the object. `links` are for the
+  /// index's source.
+  TracedFunctions(const Trace& trace, const Index* index, SourceLink links);
+
+  /// `function` is an index into the trace's functions.
+  const FunctionFacts& operator[](std::uint32_t function);
+
+  /// Returns the definition of a native function, if the index has it.
+  std::optional<FrameSource> definition_of(const IndexedFunction& function) const;
+
+  /// Returns a place in the index's source, with its link.
+  FrameSource source_at(std::string_view file, std::uint32_t line) const;
+
+  // For kNone, the following return false.
+
+  /// Returns true for a dispatcher step that enters any op, given as an argument.
+  bool is_boxed_call(std::uint32_t function);
+  /// Same, for a step that hands an op on to the next dispatch key.
+  bool is_boxed_redispatch(std::uint32_t function);
+  /// Returns true for a function of the dispatcher itself (FunctionRole::hands_op_on).
+  bool hands_op_on(std::uint32_t function) const;
+
+ private:
+  std::unique_ptr<FunctionFacts> describe(const TraceFunction& function) const;
+  bool is_emulated(const std::optional<std::string>& library) const;
+  std::optional<std::string> op_of(std::string_view unambiguous_name) const;
+  const DispatcherStep* boxed_step(std::uint32_t function);
+
+  const Trace& trace_;
+  const Index* index_;
+  const SourceLink links_;
+  std::vector<std::unique_ptr<FunctionFacts>> facts_;  // By function; null until asked for.
+};
+
+}  // namespace optrace

@@ -1,0 +1,140 @@
+#include "report/output/frame_line.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/printable_text.h"
+#include "report/model/call_detail.h"
+#include "report/model/dispatch_detail.h"
+#include "report/model/json_fields.h"
+#include "report/model/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+// Returns the column of a call after a colon, if the parent makes another call in the same line
+// and the columns tell the calls apart. Otherwise returns an empty string.
+std::string call_column(const FrameSource& source, const Frame* parent) {
+  if (parent == nullptr || !source.call_range) return "";
+  const bool shares_line = std::ranges::any_of(parent->children, [&](const Frame& other) {
+    return other.source && other.source->call_line == source.call_line &&
+           other.source->call_range && other.source->call_range != source.call_range;
+  });
+  return shares_line ? fmt::format(":{}", source.call_range->column) : "";
+}
+
+// Names the processes that took the path, if they are not those of the parent: `rank 1 only`.
+std::string takers(const Frame& frame, const Frame* parent) {
+  for (const auto& [key, one, several] :
+       {std::array{"ranks", "rank", "ranks"}, {"processes", "process", "processes"}}) {
+    if (!frame.detail.is_object() || !frame.detail.contains(key)) continue;
+    const nlohmann::json& names = frame.detail[key];
+    if (parent != nullptr && parent->detail.is_object() &&
+        parent->detail.value(key, nlohmann::json()) == names)
+      return {};
+    std::string text;
+    for (const nlohmann::json& name : names)
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", name.dump());
+    return fmt::format("{} {} only", names.size() == 1 ? one : several, text);
+  }
+  return {};
+}
+
+std::string readable_time(std::uint64_t nanoseconds) {
+  constexpr std::array<std::pair<double, std::string_view>, 3> kUnits{
+      {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}}};
+  for (const auto& [size, unit] : kUnits)
+    if (static_cast<double>(nanoseconds) >= size)
+      return fmt::format("{:.3g} {}", static_cast<double>(nanoseconds) / size, unit);
+  return fmt::format("{} ns", nanoseconds);
+}
+
+// Returns `12 µs`, or `1.2 ms (3 to 40 µs)` for several calls.
+std::string time_taken(const Frame& frame) {
+  if (!frame.detail.is_object() || !frame.detail.contains("time")) return {};
+  const nlohmann::json& time = frame.detail["time"];
+  const std::uint64_t total = count_at(time, "total");
+  if (total == 0) return {};
+  if (frame.calls < 2) return readable_time(total);
+  return fmt::format("{} ({} to {})", readable_time(total),
+                     readable_time(count_at(time, "shortest")),
+                     readable_time(count_at(time, "longest")));
+}
+
+void note(FrameLine& line, const std::string& more) {
+  if (more.empty()) return;
+  if (!line.note.empty()) line.note += ", ";
+  line.note += printable(more);
+}
+
+}  // namespace
+
+std::string short_python_name(const std::string& name) {
+  std::size_t at = 0;
+  for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', at)) {
+    const std::string_view rest = std::string_view(name).substr(dot + 1);
+    // Modules are lower-case; a class ends the module's name.
+    const bool more = rest.find('.') != std::string_view::npos;
+    const bool at_class = name[at] >= 'A' && name[at] <= 'Z';
+    if (at_class) break;
+    if (!more && name[at] == '_' && at != 0 && name.compare(at, 2, "__") == 0) break;
+    at = dot + 1;
+  }
+  return name.substr(at);
+}
+
+FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& report, bool why) {
+  FrameLine line;
+  line.layer = frame.layer;
+  const std::string step = text_at(frame.detail, "step");
+  if (!step.empty()) {
+    line.name = printable(frame.op.value_or(frame.name));
+    line.note = step;
+  } else if (frame.layer == Layer::python) {
+    line.name = printable(short_python_name(frame.name));
+  } else {
+    line.name = printable(short_name(frame.name));
+  }
+  note(line, text_at(frame.detail, "python_name"));
+  if (!text_at(frame.detail, "backward_of").empty()) note(line, "backward");
+  if (const std::string capability = text_at(frame.detail, "cpu_capability");
+      line.name.find(capability) == std::string::npos)
+    note(line, capability);
+  note(line, short_name(text_at(frame.detail, "implementation")));
+  if (frame.detail.is_object() && frame.detail.contains("tail_call")) note(line, "by a tail call");
+  if (const std::uint64_t threads = count_at(frame.detail, "threads");
+      threads >
+      (parent == nullptr ? 1 : std::max<std::uint64_t>(count_at(parent->detail, "threads"), 1)))
+    note(line, fmt::format("by {} threads", threads));
+  note(line, takers(frame, parent));
+  if (frame.source) {
+    const FrameSource& source = *frame.source;
+    const bool exact = report.source_exact || frame.layer == Layer::python;
+    if (!source.file.empty())
+      line.location = fmt::format("{}:{}{}", printable(source.file), exact ? "" : "~", source.line);
+    line.url = source.url;
+    const bool call_exact =
+        report.source_exact || (parent != nullptr && parent->layer == Layer::python);
+    if (source.call_line)
+      line.call = fmt::format("called at :{}{}{}", call_exact ? "" : "~", *source.call_line,
+                              call_column(source, parent));
+  }
+  if (frame.calls != (parent == nullptr ? 1 : parent->calls))
+    line.times = fmt::format("×{}", frame.calls);
+  if (const std::string took = time_taken(frame); !took.empty())
+    line.times += fmt::format("{}{}", line.times.empty() ? "" : "  ", took);
+  if (why && !step.empty()) line.why = printable(dispatch_note(frame.detail));
+  if (step.empty()) line.why = printable(call_note(frame.detail));
+  if (frame.detail.is_object() && frame.detail.contains("reads_device_memory"))
+    note(line, report.dry_run.is_null() ? "reads device memory" : "reads emulated values");
+  return line;
+}
+
+}  // namespace optrace

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "report/model/report.h"
+
+namespace optrace {
+
+/// One line of the tree, in parts that are aligned with those of other lines.
+struct FrameLine {
+  Layer layer = Layer::runtime;
+  std::string branch;  ///< Line-drawing characters before the name.
+  std::string name;
+  std::string note;      ///< After the name: `call`, `AVX2`.
+  std::string location;  ///< Location of the definition.
+  std::string url;
+  std::string call;      ///< `called at :549`
+  std::string times;     ///< `×12`
+  std::string why;       ///< Printed on a line of its own, below.
+  std::string below;     ///< Line-drawing characters before `why`.
+  bool divider = false;  ///< Not a frame: names the thread of the following frames.
+};
+
+/// Returns the line of a frame without its line-drawing characters. `parent` may be null. `why`:
+/// explain the dispatcher's choice.
+FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& report, bool why);
+
+/// Returns `Conv2d.forward` for `torch.nn.modules.conv.Conv2d.forward`; the file shows the rest.
+std::string short_python_name(const std::string& name);
+
+}  // namespace optrace

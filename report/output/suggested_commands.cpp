@@ -1,0 +1,67 @@
+#include "report/output/suggested_commands.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/child_process.h"
+#include "platform/printable_text.h"
+#include "report/model/json_fields.h"
+
+namespace optrace {
+namespace {
+
+/// Returns true if a word from an untrusted trace is safe in a command that the user may paste.
+/// Of options, only those that neither run code nor name files are safe.
+bool may_be_pasted(const std::string& word) {
+  constexpr auto kOptions =
+      std::to_array<std::string_view>({"--device", "--devices", "--dry-run", "--shape", "--dtype",
+                                       "--probes", "--requires-grad", "--timeout"});
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._:-=").find(c) != std::string_view::npos;
+  });
+  const std::string_view option = std::string_view(word).substr(0, word.find('='));
+  return plain && (word[0] != '-' || std::ranges::find(kOptions, option) != kOptions.end());
+}
+
+/// Returns the command that was traced, without --backward: `optrace conv2d --device cuda`. Empty
+/// if it must not be suggested.
+std::string same_command(const Report& report, bool own_trace) {
+  const std::string op = text_at(report.meta, "op");
+  if (op.empty()) return {};
+  std::vector<std::string> words{op};
+  const nlohmann::json options = report.meta.value("options", nlohmann::json::array());
+  for (const nlohmann::json& option : options)
+    words.push_back(option.is_string() ? option.get<std::string>() : "");
+  std::string command = "optrace";
+  for (const std::string& word : words) {
+    if (!own_trace && !may_be_pasted(word)) return {};
+    command += " " + printable(shell_word(word));
+  }
+  return command;
+}
+
+}  // namespace
+
+std::vector<SuggestedCommand> suggested_commands(const Report& report,
+                                                 const ReportTextOptions& options) {
+  const std::string op = same_command(report, options.own_trace);
+  if (op.empty()) return {};
+  const bool backward = report.meta.value("backward", nlohmann::json()) == true;
+  const std::string_view times = options.times ? " --times" : "";
+  const std::string as_tree = fmt::format("{}{}", options.why ? " --why" : "", times);
+  std::vector<SuggestedCommand> commands;
+  if (!backward)
+    commands.push_back({fmt::format("{} --backward{}", op, as_tree), "with the backward pass"});
+  const std::string same = fmt::format("{}{}", op, backward ? " --backward" : "");
+  if (!options.all)
+    commands.push_back({fmt::format("{}{} --all", same, as_tree),
+                        "with wrapper templates and the interpreter's frames"});
+  commands.push_back({fmt::format("{}{} --format json -o FILE", same, times), "for programs"});
+  return commands;
+}
+
+}  // namespace optrace

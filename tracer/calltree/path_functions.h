@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tracer/calltree/call_tree.h"
+#include "tracer/probes/function_roles.h"
+
+namespace optrace {
+
+/// The properties of functions that the counter needs in addition to those for the call tree.
+class PathFunctions : public CallTreeFunctions {
+ public:
+  virtual const FunctionRole& role(std::uint32_t function) const = 0;
+  /// Returns true if the function has no path of its own, because only the functions that it leads
+  /// to matter. A path without a function stands for it and for all such functions below.
+  virtual bool is_plumbing(std::uint32_t function) const = 0;
+  virtual std::string_view python_name(std::uint32_t python_function) const = 0;
+  /// Returns `aten::add.Tensor`, or another name that has records of its calls; empty without a
+  /// name.
+  virtual std::string_view op_name(std::uint32_t record) const = 0;
+};
+
+}  // namespace optrace
