@@ -65,7 +65,7 @@ void add_output_file_option(CLI::App& command, std::string& file) {
 }
 
 void add_colour_option(CLI::App& command, std::string& colour) {
-  command.add_option("--colour,--color", colour, "auto, always or never")
+  command.add_option("--colour,--color", colour, "When to use colour: auto, always or never")
       ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->capture_default_str();

@@ -187,7 +187,7 @@ void add_explain_command(CLI::App& app) {
                               : name == "never" ? ColourChoice::never
                                                 : ColourChoice::automatic;
           },
-          "auto, always or never")
+          "When to use colour: auto, always or never")
       ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->default_str("auto");

@@ -47,7 +47,7 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
                             : name == "never" ? ColourChoice::never
                                               : ColourChoice::automatic;
          },
-         "auto, always or never")
+         "When to use colour: auto, always or never")
       ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->default_str("auto");

@@ -209,7 +209,7 @@ void add_only_option(CLI::App& command, std::vector<std::string>& only) {
 
 void add_jobs_option(CLI::App& command, int& jobs) {
   command.add_option("--jobs", jobs, "Number of worker processes (default: one per processor)")
-      ->check(CLI::Range(1, 256))
+      ->check(CLI::Range(1, 256).description(""))
       ->type_name("N");
 }
 

@@ -339,7 +339,7 @@ NameMeaning KnownNames::ops_meant_by(std::string_view pattern) const {
   for (const NameMeaning::Binding& binding : all.bindings)
     if (auto op = op_bound_by(binding.symbol)) meaning.patterns.push_back(*std::move(op));
   if (!meaning.patterns.empty()) return meaning;
-  if (knowledge_of(all) != Knowledge::none) meaning.why_untold = "it is no op";
+  if (knowledge_of(all) != Knowledge::none) meaning.why_untold = "it is not an op";
   meaning.patterns.emplace_back(pattern);
   return meaning;
 }

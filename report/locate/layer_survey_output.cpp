@@ -90,18 +90,18 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
       text += std::string(kTitle, ' ') + options.style.paint(label, kDim) +
               std::string(kLabel - label.size(), ' ') + line + '\n';
     };
-    std::string_view label = "lives in";
+    std::string_view label = "folders";
     for (const std::string& line :
          wrapped(fmt::format("{}", fmt::join(layer.folders, ", ")), width)) {
       labelled(label, line);
       label = "";
     }
-    label = "holds";
+    label = "contains";
     for (const std::string& line : wrapped(holdings(survey), width)) {
       labelled(label, line);
       label = "";
     }
-    label = survey.doors.size() == 1 ? "door" : "doors";
+    label = survey.doors.size() == 1 ? "exit" : "exits";
     for (const auto& door : survey.doors) {
       const std::string target = title_of(door.door->leads_to);
       std::string line = fmt::format("{:<{}}  → {:<{}}  ", door.door->name, names, target, targets);
