@@ -101,7 +101,8 @@ void add_attach_command(CLI::App& app) {
       "  optrace attach $(pgrep -f train.py) --until-op 'aten::*_backward'");
   command->add_option("PID", options->request.process, "The process, as ps shows it")
       ->required()
-      ->check(whole_number(1));
+      ->check(whole_number(1))
+      ->type_name("");
   CollectorOptions& collector = options->request.collector;
   add_ops_option(*command, collector.selection);
   auto* const until = command->add_option_group("Until");

@@ -73,7 +73,7 @@ void add_colour_option(CLI::App& command, ColourChoice& colour) {
                      : name == "never" ? ColourChoice::never
                                        : ColourChoice::automatic;
           },
-          "auto, always or never")
+          "When to use colour: auto, always or never")
       ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->default_str("auto");

@@ -17,7 +17,7 @@ namespace optrace {
 struct OutputOptions {
   ReportFormat format = ReportFormat::text;
   std::filesystem::path file;  ///< Empty: standard output.
-  ReportTextOptions tree;            ///< Style and width are set for the target, when it is known.
+  ReportTextOptions tree;      ///< Style and width are set for the target, when it is known.
   ColourChoice colour = ColourChoice::automatic;
 };
 

@@ -201,15 +201,16 @@ void list_sources(const std::string& python) {
 
 void add_only_option(CLI::App& command, std::vector<std::string>& only) {
   command
-      .add_option("--only", only,
-                  "Index only the units whose path matches this pattern (* matches\nany characters), "
-                  "for development or for one op; may be repeated")
+      .add_option(
+          "--only", only,
+          "Index only the units whose path matches this pattern (* matches\nany characters), "
+          "for development or for one op; may be repeated")
       ->type_name("GLOB");
 }
 
 void add_jobs_option(CLI::App& command, int& jobs) {
   command.add_option("--jobs", jobs, "Number of worker processes (default: one per processor)")
-      ->check(CLI::Range(1, 256))
+      ->check(CLI::Range(1, 256).description(""))
       ->type_name("N");
 }
 

@@ -204,7 +204,7 @@ void show_coverage(const CoverageOptions& options) {
 void add_source_coverage(CLI::App& source) {
   const auto options = std::make_shared<CoverageOptions>();
   CLI::App* const command = source.add_subcommand(
-      "coverage", "How complete an index is, compared with PyTorch's yaml and a wheel");
+      "coverage", "Show how complete an index is, compared with PyTorch's yaml and a wheel");
   command->footer(
       "Examples:\n"
       "  optrace source coverage                       the index for the installed torch\n"
@@ -219,11 +219,12 @@ void add_source_coverage(CLI::App& source) {
   command
       ->add_option("--fail-under", options->fail_under,
                    "Exit with status 1 if a share is less than this")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(CLI::Range(0.0, 100.0).description(""))
       ->type_name("PERCENT");
   command->add_option("--format", options->format, "text or json (schema optrace.completeness/1)")
-      ->check(CLI::IsMember({"text", "json"}).description(""))
-      ->type_name("FORMAT");
+      ->check(one_of({"text", "json"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
   add_output_file_option(*command, options->output);
   command->add_flag("--all", options->all, "List everything that is missing");
   command->callback([options] { show_coverage(*options); });

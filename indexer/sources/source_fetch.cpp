@@ -48,7 +48,7 @@ std::string remote_url(const std::string& remote) {
     return "file://" + std::filesystem::absolute(remote).lexically_normal().string();
   }
   throw Error(ExitStatus::usage, fmt::format("'{}' is not a repository", remote),
-              "Give a URL that begins with https://, http://, ssh://, git:// or file://, or a "
+              "Give a URL that begins with https://, http://, ssh://, git:// or file://, or an "
               "existing folder.");
 }
 

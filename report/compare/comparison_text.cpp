@@ -38,12 +38,12 @@ std::string outcome(const Comparison& comparison) {
                          ? "No difference"
                          : fmt::format("{} difference{}", differences, differences == 1 ? "" : "s");
   if (comparison.conclusive) return text + (differences == 0 ? ".\n" : "\n");
-  return text +
-         (differences == 0
-              ? " in the recorded part. The recording is incomplete, so it is unknown whether the two "
-                "are the same.\n"
-              : " in the recorded part. The recording is incomplete: there may be more differences, "
-                "and some may be due to missing data.\n");
+  return text + (differences == 0 ? " in the recorded part. The recording is incomplete, so it is "
+                                    "unknown whether the two "
+                                    "are the same.\n"
+                                  : " in the recorded part. The recording is incomplete: there may "
+                                    "be more differences, "
+                                    "and some may be due to missing data.\n");
 }
 
 std::string shown_value(const std::string& text) {

@@ -114,7 +114,7 @@ class TextWriter {
 
   void header() {
     line(paint(printable(it_.name), kBold));
-    if (!it_.spelled.by_way_of.empty()) field("asked", printable(it_.spelled.by_way_of));
+    if (!it_.spelled.by_way_of.empty()) field("query", printable(it_.spelled.by_way_of));
     if (!it_.facts.schema.empty()) field("schema", printable(it_.facts.schema));
     if (it_.entry)
       field("yaml", place(it_.entry->location));

@@ -24,7 +24,8 @@ void correct_memory(const OpFacts& facts, std::vector<std::string>& words) {
     return;
   for (std::string& sentence : words)
     if (sentence.ends_with("no memory is shared with an argument."))
-      sentence = "May change or return its arguments' memory, although the schema does not declare it.";
+      sentence =
+          "May change or return its arguments' memory, although the schema does not declare it.";
 }
 
 void add_composition(const OpFacts& facts, std::vector<std::string>& words) {

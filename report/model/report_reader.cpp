@@ -54,7 +54,7 @@ const Json& value_at(const Json& object, const char* key) {
 std::optional<std::string> text_in(const Json& object, const char* key) {
   const Json& value = value_at(object, key);
   if (value.is_null()) return std::nullopt;
-  if (!value.is_string()) throw unlike(key, "a text");
+  if (!value.is_string()) throw unlike(key, "a string");
   return value.get<std::string>();
 }
 

@@ -79,7 +79,8 @@ class ReportTextWriter {
     line("");
     line(
         paint("Each frame is called by the one above it; ├─ and └─ are calls of one frame.", kDim));
-    line(paint("×N: called N times in total, and so are the frames below it that have no count.", kDim));
+    line(paint("×N: called N times in total, and so are the frames below it that have no count.",
+               kDim));
     line("");
   }
 

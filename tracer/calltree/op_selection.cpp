@@ -37,8 +37,7 @@ bool OpSelection::wants(std::string_view step_name, std::string_view op) const {
   }
   // `add` matches all its overloads.
   return matches_glob(step_name, pattern_) ||
-         (!op.empty() &&
-          matches_glob(unambiguous_name(op.substr(0, op.rfind('.'))), pattern_));
+         (!op.empty() && matches_glob(unambiguous_name(op.substr(0, op.rfind('.'))), pattern_));
 }
 
 bool OpSelection::includes_python(std::string_view name) const {

@@ -17,9 +17,10 @@ constexpr std::uint64_t kMaxRegionBytes = std::uint64_t{1} << 40;
 }  // namespace
 
 void refuse_region(const char* reason) {
-  throw Error(ExitStatus::failed,
-              fmt::format("the memory that the traced process shares with optrace is corrupt: {}", reason),
-              "Run it again. If it fails again, report it with this line.");
+  throw Error(
+      ExitStatus::failed,
+      fmt::format("the memory that the traced process shares with optrace is corrupt: {}", reason),
+      "Run it again. If it fails again, report it with this line.");
 }
 
 SharedRegion::SharedRegion(int descriptor) {
@@ -30,7 +31,8 @@ SharedRegion::SharedRegion(int descriptor) {
   void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (memory == MAP_FAILED) {
     throw Error(ExitStatus::failed,
-                fmt::format("cannot map the memory that the traced process shares: {}", describe_errno(errno)),
+                fmt::format("cannot map the memory that the traced process shares: {}",
+                            describe_errno(errno)),
                 "Free some memory or address space.");
   }
   base_ = static_cast<std::byte*>(memory);

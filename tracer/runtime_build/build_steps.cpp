@@ -79,10 +79,9 @@ class RunningStep {
 
   std::optional<BuildFailure> failure() const {
     if (!status_)
-      return BuildFailure{number_,
-                          fmt::format("it did not end within {} minutes; its input may "
-                                      "be malicious",
-                                      kPatience.count())};
+      return BuildFailure{number_, fmt::format("it did not end within {} minutes; its input may "
+                                               "be malicious",
+                                               kPatience.count())};
     if (*status_ == 0) return std::nullopt;
     const std::string said = first_error(read_file(output_).value_or(""));
     return BuildFailure{number_, said.empty() ? describe_wait_status(*status_) : said};

@@ -142,9 +142,8 @@ class Build {
     std::filesystem::create_directory(result());
     if (const auto failure = run_all()) {
       return without_libraries(
-          description_,
-          fmt::format("{} with {} failed ({}). $CXX selects another compiler.",
-                      description_.building, compiler_.string(), failure->said));
+          description_, fmt::format("{} with {} failed ({}). $CXX selects another compiler.",
+                                    description_.building, compiler_.string(), failure->said));
     }
     BuiltLibraries built{.libraries = libraries(), .folder = folder_};
     if (!cache_.empty()) keep(built);

@@ -75,7 +75,7 @@ TEST_CASE("what a schema says of memory is put into words") {
   CHECK(words("t(Tensor(a) self) -> Tensor(a)") ==
         Sentences{"The result is a view of self: it shares its memory."});
   CHECK(words("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", true) ==
-        Sentences{"The result is a view of self where it can be, else a copy."});
+        Sentences{"The result is a view of self if possible, otherwise a copy."});
   CHECK(words("split.Tensor(Tensor(a -> *) self, SymInt n) -> Tensor(a)[]") ==
         Sentences{"Each tensor of the result is a view of self: it shares its memory."});
   CHECK(words("native_batch_norm(Tensor input, Tensor(a!)? running_mean, Tensor(b!)? running_var) "

@@ -188,12 +188,12 @@ TEST_CASE("what is no report is refused with the reason", "[report_reader]") {
   CHECK(reason(example() + "}") == "it is not a JSON object");
   CHECK(reason("{\"schema\": \"\xff\xfe\"}") == "it is not a JSON object");
   CHECK(reason("{}") == "it has no schema");
-  CHECK(reason(with("/schema", 1)) == "`schema` is not a text");
+  CHECK(reason(with("/schema", 1)) == "`schema` is not a string");
   CHECK(reason(with("/roots", json::object())) == "the list `roots` is missing");
   CHECK(reason(with("/roots/0", 3)) == "a frame is not an object");
   CHECK(reason(with("/roots/0/layer", "nowhere")) == "a frame has an unknown layer");
   CHECK(reason(with("/roots/0/name", nullptr)) == "a frame lacks its layer or name");
-  CHECK(reason(with("/roots/0/symbol", 3)) == "`symbol` is not a text");
+  CHECK(reason(with("/roots/0/symbol", 3)) == "`symbol` is not a string");
   CHECK(reason(with("/roots/0/children", nullptr)) == "the list `children` is missing");
   for (const json& number : {json(-1), json(1.5), json(1e300), json("3"), json(true)})
     CHECK(reason(with("/roots/0/calls", number)) == "`calls` is not a whole number in range");

@@ -260,7 +260,7 @@ std::string finalize_matmul(const Content& operation) {
 std::string finalize_graph(Content& graph) {
   if (operations(graph).empty()) return "a graph without operations";
   for (const auto& operation : operations(graph))
-    if (!is_operation(operation->type)) return "a graph of what is no operation";
+    if (!is_operation(operation->type)) return "an item of a graph is not an operation";
   const Content* const convolution = first_convolution(graph);
   const std::int64_t count = convolution == nullptr ? 1 : tensor_core_engine(convolution->type) + 1;
   set<std::int64_t>(graph, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64,

@@ -617,7 +617,7 @@ OPTRACE_DEVICE_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* /*simInfo
   // The function asks for the group's duration, but there are no times.
   group = {};
   return refuse("ncclGroupSimulateEnd", nullptr, ncclInvalidUsage,
-                "an emulated device knows no times");
+                "an emulated device has no times");
 }
 #endif
 
