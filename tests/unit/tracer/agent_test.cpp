@@ -1591,7 +1591,7 @@ TEST_CASE("limited buffers", "[.limited-buffers]") {
   REQUIRE(agent().place(file.path(), 1) > 0);
   {
     // The region's other parts take 66 MiB.
-    const AddressSpaceLimit limit(rlim_t{68} << 20);
+    const AddressSpaceLimit limit(rlim_t{69} << 20);
     REQUIRE(agent().start() == 0);
   }
   constexpr std::uint64_t kCalls = 200000;
