@@ -183,6 +183,7 @@ TEST_CASE("rendering follows the format", "[tree_output]") {
   t.enter(t.function("_ZN2at6native3addEv"), optrace::kNone, 1000);
   TreeOptions options;
   options.style.colour = true;
-  CHECK_THAT(render(t.trace, nullptr, optrace::ReportFormat::tree, options), Contains("\x1b[36m"));
+  CHECK_THAT(render(t.trace, nullptr, optrace::ReportFormat::tree, options),
+             Contains("\x1b[1moptrace report"));
   CHECK(render(t.trace, nullptr, optrace::ReportFormat::json, options).starts_with("{\"schema\""));
 }
