@@ -23,7 +23,6 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
-#include "platform/printable_text.h"
 #include "platform/progress_display.h"
 #include "src/command.h"
 #include "src/dry_run_options.h"

@@ -40,47 +40,48 @@ class Explainer {
  public:
   Explainer(const SourceIndexes& index, std::string_view asked, const SpelledOp& spelled)
       : index_(index), paths_(index) {
-    it_.asked = asked;
-    it_.spelled = spelled;
-    it_.name = spelled.name;
+    explanation_.asked = asked;
+    explanation_.spelled = spelled;
+    explanation_.name = spelled.name;
   }
 
   Explanation run(const std::vector<std::string>& devices) {
-    catalogue();
-    dispatch();
+    add_catalogue();
+    add_dispatch_keys();
     for (const auto& device : devices) {
       const std::string key = key_with_kernel(dispatch_key_of_device(device));
-      it_.devices.push_back({device, key, paths_.find(it_.name, key)});
+      explanation_.devices.push_back({device, key, paths_.find(explanation_.name, key)});
     }
-    stubs();
-    derivatives();
-    return std::move(it_);
+    add_stubs();
+    add_derivatives();
+    return std::move(explanation_);
   }
 
  private:
-  void catalogue() {
-    it_.entry = index_.find_op(unambiguous_name(it_.name));
-    if (it_.entry && it_.entry->name != it_.name) it_.entry.reset();
-    if (!it_.entry) return;
-    it_.facts = index_.facts_of(*it_.entry);
-    if (it_.facts.schema.empty()) return;
+  void add_catalogue() {
+    explanation_.entry = index_.find_op(unambiguous_name(explanation_.name));
+    if (explanation_.entry && explanation_.entry->name != explanation_.name)
+      explanation_.entry.reset();
+    if (!explanation_.entry) return;
+    explanation_.facts = index_.facts_of(*explanation_.entry);
+    if (explanation_.facts.schema.empty()) return;
     try {
-      it_.schema = parse_schema(it_.facts.schema);
+      explanation_.schema = parse_schema(explanation_.facts.schema);
     } catch (const Error&) {
       // The syntax of a newer PyTorch: the schema is shown as it is, without a description.
       return;
     }
-    it_.words = describe_op(index_, it_.facts, *it_.schema);
+    explanation_.words = describe_op(index_, explanation_.facts, *explanation_.schema);
   }
 
   DispatchTable table() const {
-    return {index_.registrations_of(it_.name), index_.registrations_of("_")};
+    return {index_.registrations_of(explanation_.name), index_.registrations_of("_")};
   }
 
-  void dispatch() {
+  void add_dispatch_keys() {
     const DispatchTable own = table();
-    it_.declaration = own.declaration();
-    it_.keys = explain_keys(index_, own, it_.facts);
+    explanation_.declaration = own.declaration();
+    explanation_.keys = explain_keys(index_, own, explanation_.facts);
   }
 
   // Returns the device's own key, or the first one of another layout if the op has kernels only for
@@ -97,9 +98,9 @@ class Explainer {
   }
 
   // Collects the stubs on the paths that are called before another op is.
-  void stubs() {
+  void add_stubs() {
     std::set<std::string> symbols;
-    for (const DevicePaths& device : it_.devices)
+    for (const DevicePaths& device : explanation_.devices)
       for (const StaticPath& path : device.paths) {
         std::size_t ops = 0;
         for (const PathStep& step : path.steps) {
@@ -112,12 +113,12 @@ class Explainer {
       if (const auto found = index_.find_definition(symbol)) stub.location = found->location;
       for (const Registration& one : index_.registrations_of(symbol))
         if (one.kind == RegistrationKind::stub) stub.kernels.push_back(one);
-      it_.stubs.push_back(std::move(stub));
+      explanation_.stubs.push_back(std::move(stub));
     }
   }
 
-  void derivatives() {
-    for (const OpFacts::Derivative& facts : it_.facts.derivatives) {
+  void add_derivatives() {
+    for (const OpFacts::Derivative& facts : explanation_.facts.derivatives) {
       ExplainedDerivative one{facts, {}, {}, {}};
       if (!facts.node.empty()) {
         // torch::autograd::generated::NODE::apply(variable_list&&), tools/autograd/gen_autograd_
@@ -131,13 +132,13 @@ class Explainer {
           one.ops = paths_.ops_called(symbol);
         }
       }
-      it_.derivatives.push_back(std::move(one));
+      explanation_.derivatives.push_back(std::move(one));
     }
   }
 
   const SourceIndexes& index_;
   StaticPaths paths_;
-  Explanation it_;
+  Explanation explanation_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""What every refusal of the command has in common."""
+"""The properties that all refusals of the command share."""
 
 
 def assert_refused(result, status, *words, after_progress=False):
