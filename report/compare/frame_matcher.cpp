@@ -79,10 +79,14 @@ void pair_groups(MatchedSide& a, std::vector<std::uint32_t>& open_a, MatchedSide
                  std::vector<std::uint32_t>& open_b, std::size_t most, GroupOf group_of) {
   if (open_a.empty() || open_b.empty()) return;
   std::unordered_map<std::string, std::array<std::vector<std::uint32_t>, 2>> groups;
-  for (const std::uint32_t entry : open_a)
-    groups[group_of(*a.entries[entry].frame)][0].push_back(entry);
-  for (const std::uint32_t entry : open_b)
-    groups[group_of(*b.entries[entry].frame)][1].push_back(entry);
+  for (const std::uint32_t entry : open_a) {
+    const std::string group = group_of(*a.entries[entry].frame);
+    groups[group][0].push_back(entry);
+  }
+  for (const std::uint32_t entry : open_b) {
+    const std::string group = group_of(*b.entries[entry].frame);
+    groups[group][1].push_back(entry);
+  }
   for (const auto& [group, members] : groups) {
     if (group.empty() || members[0].size() != members[1].size() || members[0].size() > most)
       continue;
