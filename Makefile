@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint clean
+.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -19,6 +19,7 @@ help:
 	@echo 'make bench     the measurements of the README'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
+	@echo 'make docs      the documentation as a site, build-docs/index.html'
 	@echo 'make format    format the sources; make lint checks them'
 	@echo 'make clean     remove what was built (not the virtual environments)'
 
@@ -88,6 +89,14 @@ sweep: build
 index: build
 	@setup/make-index.sh
 
+docs: docs/architecture.svg
+	@setup/make-venv.sh .venv-docs setup/requirements-docs.txt
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+
+docs/architecture.svg: docs/architecture.dot
+	@setup/install-packages.sh setup/packages-docs.txt
+	@dot -Tsvg $< -o $@
+
 format:
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
 
@@ -95,4 +104,4 @@ lint: build
 	@setup/lint.sh
 
 clean:
-	rm -rf build build-sanitize
+	rm -rf build build-docs build-sanitize

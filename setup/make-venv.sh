@@ -22,8 +22,10 @@ fi
 printf 'Making %s (%s)' "$folder" "$("$python" --version)"
 if [ -n "$base" ]; then
   printf ' on top of %s.\n' "$base"
-else
+elif grep -q '^torch' "$@"; then
   printf '; torch and the CUDA libraries that it comes with are about 5 GB.\n'
+else
+  printf '.\n'
 fi
 rm -f "$stamp"
 [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
