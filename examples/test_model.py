@@ -12,7 +12,7 @@ def small_model():
     return torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU())
 
 
-@pytest.mark.optrace(expect=["calls aten::linear == 1", "no copy"])
+@pytest.mark.optrace(expect=["calls aten::linear == 1", "no kernel of dtype float64"])
 def test_forward(model):
     assert model(torch.ones(2, 8)).shape == (2, 4)
 
@@ -27,6 +27,6 @@ def test_attention_of_a_long_sequence(optrace):
 @pytest.mark.parametrize("batch", [1, 8])
 def test_the_number_of_ops_does_not_depend_on_the_batch(model, batch, optrace):
     inputs = torch.ones(batch, 8)
-    with optrace.trace(op_records=False) as trace:
+    with optrace.trace() as trace:
         model(inputs)
-    optrace.check(trace, "calls aten::addmm == 1", allow_unknown=True)
+    optrace.check(trace, "calls aten::addmm == 1")
