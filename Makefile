@@ -89,9 +89,10 @@ sweep: build
 index: build
 	@setup/make-index.sh
 
+# Not --quiet, which hides warnings from --strict too.
 docs: docs/architecture.svg
 	@setup/make-venv.sh .venv-docs setup/requirements-docs.txt
-	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 docs/architecture.svg: docs/architecture.dot
 	@setup/install-packages.sh setup/packages-docs.txt
