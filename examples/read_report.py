@@ -18,7 +18,7 @@ def all_frames(frames):
 def main():
     counts = collections.Counter()
     for frame in all_frames(optrace.load(sys.argv[1]).frames):
-        if frame.layer == "dispatcher" and frame.op and frame.detail["step"] == "call":
+        if frame.op and (frame.detail or {}).get("step") == "call":
             counts[frame.op] += frame.calls
     for op, calls in counts.most_common():
         print(f"{calls:5}  {op}")
