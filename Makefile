@@ -9,7 +9,7 @@ export CCACHE_DIR ?= $(CURDIR)/.setup/ccache
 export CCACHE_NOHASHDIR = 1
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
 
-.PHONY: help run test check packages test-packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint clean
+.PHONY: help run test check packages test-packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs format lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -25,6 +25,7 @@ help:
 	@echo 'make bench     the measurements of the README'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
+	@echo 'make docs      the documentation as a site, build-docs/index.html'
 	@echo 'make format    format the sources; make lint checks them'
 	@echo 'make clean     remove what was built (not the virtual environments)'
 
@@ -118,6 +119,15 @@ sweep: build
 index: build
 	@setup/make-index.sh
 
+# Not --quiet, which hides warnings from --strict too.
+docs: docs/architecture.svg
+	@setup/make-venv.sh .venv-docs setup/requirements-docs.txt
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
+docs/architecture.svg: docs/architecture.dot
+	@setup/install-packages.sh setup/packages-docs.txt
+	@dot -Tsvg $< -o $@
+
 format:
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
 
@@ -125,4 +135,4 @@ lint: build
 	@setup/lint.sh
 
 clean:
-	rm -rf build build-sanitize
+	rm -rf build build-docs build-sanitize
