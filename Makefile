@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint clean
+.PHONY: help run test packages setup build newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index format lint-venv lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -19,7 +19,8 @@ help:
 	@echo 'make bench     the measurements of the README'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
-	@echo 'make format    format the sources; make lint checks them'
+	@echo 'make format    format the C++ sources'
+	@echo 'make lint      clang-format, clang-tidy, ruff, mypy and shellcheck over all files'
 	@echo 'make clean     remove what was built (not the virtual environments)'
 
 packages:
@@ -51,7 +52,9 @@ sanitize: setup sanitized-build
 
 # Downloads and builds run at the same time, since they need different resources.
 test:
-	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv
+	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv lint-venv
+	@cmake --build --preset release --target checked_at_build -- -j $(JOBS) $(if $(CI),,--quiet)
+	@setup/lint.sh build --seconds 60
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source check --least 99.5
 
@@ -91,8 +94,13 @@ index: build
 format:
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
 
-lint: build
-	@setup/lint.sh
+lint-venv: setup
+	@BASE=.venv setup/make-venv.sh .venv-lint setup/requirements-lint.txt
+
+# The sources that are compiled on the user's machine are part of no other build.
+lint: build newest lint-venv
+	@cmake --build --preset release --target checked_at_build -- -j $(JOBS) $(if $(CI),,--quiet)
+	@setup/lint.sh build
 
 clean:
 	rm -rf build build-sanitize

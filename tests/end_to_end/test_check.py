@@ -186,7 +186,8 @@ def test_rules_of_a_file_and_the_json(check, trace, tmp_path, repository):
     result = check(trace, rules, options=["--format", "json"])
     assert result.returncode == FAILED
     said = json.loads(result.stdout)
-    jsonschema.validate(said, json.loads((repository / "report/schemas/check.schema.json").read_text()))
+    schema = repository / "report/schemas/check.schema.json"
+    jsonschema.validate(said, json.loads(schema.read_text()))
     assert [rule["status"] for rule in said["rules"]] == ["passed", "failed"]
     assert said["rules"][1]["line"] == 3 and said["rules"][1]["because"] == "it is slow"
     assert said["rules"][1]["path"][-1]["layer"] == "device"

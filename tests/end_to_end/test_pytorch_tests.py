@@ -21,7 +21,8 @@ def test_the_outcomes_are_the_same(optrace, run_program, repository, venv_python
     fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)
     assert fetched.returncode == 0, fetched.stderr
     table = tmp_path / "table.json"
-    ran = run_program([sys.executable, "-B", repository / "tests/pytorch_tests/run_pytorch_tests.py",
+    ran = run_program([sys.executable, "-B",
+                       repository / "tests/pytorch_tests/run_pytorch_tests.py",
                        "--optrace", *optrace.command, "--python", venv_python,
                        "--source", repository / ".source/pytorch-2.6.0",
                        "--every", str(EVERY), "--json", table, *FILES], timeout=900)
