@@ -91,11 +91,13 @@ sweep: build
 index: build
 	@setup/make-index.sh
 
-format:
+format: packages
+	@setup/install-packages.sh setup/packages-lint.txt
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
 
-lint-venv: setup
-	@BASE=.venv setup/make-venv.sh .venv-lint setup/requirements-lint.txt
+lint-venv: packages
+	@setup/install-packages.sh setup/packages-lint.txt
+	@setup/make-venv.sh .venv-lint setup/requirements-lint.txt tests/requirements.txt
 
 # The sources that are compiled on the user's machine are part of no other build.
 lint: build newest lint-venv
