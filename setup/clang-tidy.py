@@ -134,7 +134,8 @@ def check(sources, clean, jobs, seconds):
     def run(source):
         return None if time.monotonic() > end else source.findings()
 
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
         for source, findings in zip(sources, pool.map(run, sources)):
             if findings is None:
                 continue
@@ -146,6 +147,8 @@ def check(sources, clean, jobs, seconds):
             else:
                 clean.add((source.key, source.name))
             write_list(clean)
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C ends it after the running sources.
     return failed, reached
 
 
