@@ -9,7 +9,7 @@ export CCACHE_DIR ?= $(CURDIR)/.setup/ccache
 export CCACHE_NOHASHDIR = 1
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
 
-.PHONY: help run test check packages test-packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs format lint clean
+.PHONY: help run test check packages test-packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs format lint-venv lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -26,7 +26,8 @@ help:
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
 	@echo 'make docs      the documentation as a site, build-docs/index.html'
-	@echo 'make format    format the sources; make lint checks them'
+	@echo 'make format    format the C++ sources'
+	@echo 'make lint      clang-format, clang-tidy, ruff, mypy and shellcheck over all files'
 	@echo 'make clean     remove what was built (not the virtual environments)'
 
 packages:
@@ -34,6 +35,7 @@ packages:
 
 test-packages: packages
 	@setup/install-packages.sh setup/packages-test.txt
+	@setup/install-packages.sh setup/packages-lint.txt
 
 # An environment's Python, which is all that compiling needs of it.
 interpreter: packages
@@ -74,7 +76,9 @@ sanitize: setup sanitized-build
 	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
 test: test-packages
-	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv
+	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv lint-venv
+	@NINJA_STATUS='[%f of %t checked] ' cmake --build --preset release --target checked_at_build -- -j $(JOBS)
+	@setup/lint.sh build --seconds 60
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 	@build/optrace source coverage --fail-under 99.5
 
@@ -128,11 +132,18 @@ docs/architecture.svg: docs/architecture.dot
 	@setup/install-packages.sh setup/packages-docs.txt
 	@dot -Tsvg $< -o $@
 
-format:
+format: packages
+	@setup/install-packages.sh setup/packages-lint.txt
 	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
 
-lint: build
-	@setup/lint.sh
+lint-venv: packages
+	@setup/install-packages.sh setup/packages-lint.txt
+	@setup/make-venv.sh .venv-lint setup/requirements-lint.txt tests/requirements.txt
+
+# The sources that are compiled on the user's machine are part of no other build.
+lint: build newest lint-venv
+	@cmake --build --preset release --target checked_at_build -- -j $(JOBS) $(if $(CI),,--quiet)
+	@setup/lint.sh build
 
 clean:
 	rm -rf build build-docs build-sanitize

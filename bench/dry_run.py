@@ -46,7 +46,8 @@ def main():
     print(f"optrace conv2d: {cpu:.2f} s on the CPU, dry {dry:.2f} s: {ratio:.2f} x")
     step = subprocess.run([COMMAND, "run", "--dry-run", "-c", STEP], check=True, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    print(f"a step of a 12-layer transformer, dry, everything recorded: {float(step.stdout):.0f} ms")
+    print("a step of a 12-layer transformer, dry, everything recorded: "
+          f"{float(step.stdout):.0f} ms")
 
 
 main()

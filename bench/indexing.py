@@ -61,8 +61,8 @@ def resident(pid):
 
 def timed(command, **options):
     begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                               **options)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True, **options)
     memory = Memory(process)
     errors = process.communicate()[1]
     if process.returncode != 0:
@@ -124,7 +124,8 @@ def clangd_index(folder, units):
     known = ("directory", "file", "arguments")  # clangd rejects other keys.
     (folder / "compile_commands.json").write_text(json.dumps(
         [{key: unit[key] for key in known} for unit in units] +
-        [{"directory": str(folder), "file": str(small), "arguments": ["clang++", "-c", str(small)]}]))
+        [{"directory": str(folder), "file": str(small),
+          "arguments": ["clang++", "-c", str(small)]}]))
     begin = time.perf_counter()
     clangd = Clangd(folder, os.cpu_count())
     memory = Memory(clangd.process)
@@ -164,7 +165,8 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("source", type=pathlib.Path)
     parser.add_argument("--sample", type=int, default=64, help="units, for both")
-    parser.add_argument("--whole", action="store_true", help="optrace indexes the whole tree: minutes")
+    parser.add_argument("--whole", action="store_true",
+                        help="optrace indexes the whole tree: minutes")
     options = parser.parse_args()
     build = options.build.resolve()
     with tempfile.TemporaryDirectory() as name:
@@ -197,7 +199,8 @@ def main():
         print(f"  clangd-19, the sample                                     {theirs:7.1f} s, "
               f"{theirs / ours:.1f} times as long")
         print(f"  extrapolated to the whole tree: optrace {whole / 60:.1f} min, "
-              f"clangd-19 {theirs * scale / 60:.1f} min, {theirs * scale / whole:.1f} times as long")
+              f"clangd-19 {theirs * scale / 60:.1f} min, "
+              f"{theirs * scale / whole:.1f} times as long")
         print(f"  peak memory: optrace {max(peak, once_peak) / 2**20:.0f} MiB, "
               f"clangd-19 {their_peak / 2**20:.0f} MiB")
 
@@ -205,8 +208,8 @@ def main():
         if options.whole:
             spent, peak = add([], "-o", work / "x.index")
             kept = []
-            print(f"  optrace, the whole tree, but for what it has of the sample {spent / 60:.1f} min, "
-                  f"{peak / 2**20:.0f} MiB")
+            print("  optrace, the whole tree, but for what it has of the sample "
+                  f"{spent / 60:.1f} min, {peak / 2**20:.0f} MiB")
         changed = next(unit for unit in sample if unit["name"].startswith("aten/src/ATen/native/"))
         change(pathlib.Path(changed["file"]))
         again, _ = add(kept, "-o", work / "x.index")

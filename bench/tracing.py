@@ -19,9 +19,10 @@ import time
 BUILD = pathlib.Path(sys.argv[1]).absolute()
 sys.path.insert(0, str(BUILD / "python"))
 
-import optrace  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
+
+import optrace  # noqa: E402
 
 ADD_CALLS = 20_000
 ADD_ROUNDS = 7
@@ -31,7 +32,8 @@ STEP_ROUNDS = 5
 MEMORY = """
 import sys, torch
 def rss():
-    return [int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")][0]
+    return [int(line.split()[1]) for line in open("/proc/self/status")
+            if line.startswith("VmRSS")][0]
 model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
 for _ in range(300):
     model(torch.ones(8, 64)).sum().backward()
@@ -104,8 +106,8 @@ def compare(name, work, rounds, scale, unit):
         "after removal": lambda: seconds(work),
     }
     work()
-    for way in ways.values():
-        way()  # Warms up; not counted.
+    for run in ways.values():
+        run()  # Warms up; not counted.
     times = [{way: run() for way, run in ways.items()} for _ in range(rounds)]
     print(f"{name}, {rounds} rounds, medians")
     for way in ways:

@@ -19,6 +19,7 @@ work=$(mktemp -d "$(cd "$(dirname "$folder")" && pwd)/.fetch-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
 # The mirror that this machine uses for its own packages, only with trixie's sources.
+# shellcheck disable=SC2016  # apt-get replaces $(REPO_URI).
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
   grep -E '/debian/?$' | head -n 1 || true)
 if [ -z "$mirror" ]; then

@@ -62,9 +62,9 @@ def install(info, files):
                 digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
                 record += f"{name},sha256={digest.rstrip(b'=').decode()},{len(text.encode())}\n"
             archive.writestr(f"{info}/RECORD", record + f"{info}/RECORD,,\n")
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
-                        "--disable-pip-version-check", "--force-reinstall", "--root-user-action",
-                        "ignore", str(wheel)], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index",
+                        "--no-deps", "--disable-pip-version-check", "--force-reinstall",
+                        "--root-user-action", "ignore", str(wheel)], check=True)
 
 
 def main():

@@ -1,16 +1,44 @@
 #!/usr/bin/env bash
-# lint.sh [BUILD]: checks the formatting (clang-format) and searches for defects (clang-tidy) in
-# every C++ file that git tracks, with the compile commands in BUILD (default: build). Prints only
-# findings.
+# lint.sh [BUILD [ARGUMENT...]]: checks every file that git tracks: the format of C++ (clang-format),
+# defects in C++ (clang-tidy), Python (ruff, mypy) and scripts (shellcheck). BUILD (default: build)
+# contains the compile commands; the ARGUMENTs are clang-tidy.py's. Prints only findings. Exceptions
+# are in .clang-tidy and pyproject.toml, or in the line that they are for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
-git ls-files '*.cpp' '*.h' '*.hpp' | xargs clang-format-19 --dry-run --Werror
-# op_records is built against a wheel's headers on the user's machine, so it has no compile
-# commands.
-git ls-files '*.cpp' ':!tracer/in_process/op_records' |
-  xargs --max-procs="$(nproc)" --max-args=1 clang-tidy-19 -p "$build" --quiet --warnings-as-errors='*' \
-    --extra-arg=-Wno-ignored-gch 2>/dev/null  # Precompiled headers are g++'s.
-clang-tidy-19 tracer/in_process/op_records/op_records.cpp --quiet --warnings-as-errors='*' -- \
-  -std=c++20 -DNDEBUG -I. -isystem .venv/lib/python*/site-packages/torch/include 2>/dev/null
-echo 'No formatting or clang-tidy finding.'
+shift || true
+failed=()
+
+# check TOOL COMMAND...: runs the command for all files, and notes the tool if it fails.
+check() {
+  "${@:2}" || failed+=("$1")
+}
+
+# check_types FOLDER FILE...: runs mypy. Modules in FOLDER are imported by their bare names.
+check_types() {
+  MYPYPATH=$1 check mypy .venv-lint/bin/python -m mypy --no-error-summary \
+    --cache-dir "$build/mypy" "${@:2}"
+}
+
+mapfile -t cpp < <(git ls-files '*.cpp' '*.h' '*.hpp')
+check clang-format clang-format-19 --dry-run --Werror "${cpp[@]}"
+mapfile -t scripts < <(git grep -lE '^#!.*\b(ba)?sh$')
+check shellcheck shellcheck "${scripts[@]}"
+
+check ruff .venv-lint/bin/ruff check --quiet .
+# tests/truth and tests/cuda_workloads both have a module `workloads`. A module and its stub are
+# checked in separate runs, because mypy takes one file for a module.
+cuda=(tests/cuda_workloads tests/end_to_end/test_cuda_fixtures.py)
+mapfile -t python < <(git ls-files '*.py' "${cuda[@]/#/:!}")
+check_types tests/truth "${python[@]}"
+mapfile -t python < <(git ls-files "${cuda[@]}" | grep '\.py$')
+check_types tests/cuda_workloads "${python[@]}"
+mapfile -t stubs < <(git ls-files '*.pyi')
+check_types '' "${stubs[@]}"
+
+check clang-tidy .venv-lint/bin/python setup/clang-tidy.py --build "$build" "$@"
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'Findings of: %s\n' "${failed[*]}" >&2
+  exit 1
+fi

@@ -1,7 +1,7 @@
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, Optional, TypedDict, Union
+from typing import Any, Literal, TypedDict
 
 __all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", "trace"]
 
@@ -25,11 +25,11 @@ class _CallRange(TypedDict):
 class _Source(TypedDict):
     """The places of a frame's function definition and of the call in its parent."""
 
-    file: Optional[str]
-    line: Optional[int]
-    call_line: Optional[int]
-    call_range: Optional[_CallRange]
-    url: Optional[str]
+    file: str | None
+    line: int | None
+    call_line: int | None
+    call_range: _CallRange | None
+    url: str | None
 
 _Layer = Literal[
     "python", "binding", "dispatcher", "autograd", "kernel", "library", "device", "runtime"
@@ -43,19 +43,19 @@ class Frame:
     @property
     def name(self) -> str: ...
     @property
-    def symbol(self) -> Optional[str]: ...
+    def symbol(self) -> str | None: ...
     @property
-    def library(self) -> Optional[str]: ...
+    def library(self) -> str | None: ...
     @property
-    def op(self) -> Optional[str]: ...
+    def op(self) -> str | None: ...
     @property
-    def source(self) -> Optional[_Source]: ...
+    def source(self) -> _Source | None: ...
     @property
     def thread(self) -> int: ...
     @property
     def calls(self) -> int: ...
     @property
-    def detail(self) -> Optional[dict[str, Any]]: ...
+    def detail(self) -> dict[str, Any] | None: ...
     @property
     def children(self) -> list[Frame]: ...
     def __repr__(self) -> str: ...
@@ -74,8 +74,8 @@ class Check:
     ) -> str: ...
     def __bool__(self) -> bool: ...
 
-_Rule = Union[str, os.PathLike[str], dict[str, Any]]
-_Rules = Union[_Rule, Sequence[_Rule]]
+_Rule = str | os.PathLike[str] | dict[str, Any]
+_Rules = _Rule | Sequence[_Rule]
 
 class Trace:
     """The trace of a `with optrace.trace()` block, or of a file that was loaded."""
@@ -83,9 +83,9 @@ class Trace:
     def __enter__(self) -> Trace: ...
     def __exit__(
         self,
-        exception_type: Optional[type[BaseException]],
-        exception: Optional[BaseException],
-        traceback: Optional[TracebackType],
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
         /,
     ) -> None: ...
     def start(self) -> None: ...
@@ -95,13 +95,13 @@ class Trace:
     def check(self, rules: _Rules, *, allow_unknown: bool = False) -> Check: ...
     @property
     def frames(self) -> list[Frame]: ...
-    def save(self, path: Union[str, os.PathLike[str]]) -> None: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
     def _repr_html_(self) -> str: ...
 
 def trace(
     *,
-    ops: Optional[str] = None,
-    from_module: Optional[str] = None,
+    ops: str | None = None,
+    from_module: str | None = None,
     skip: int = 0,
     count: int = 0,
     timeline: bool = False,
@@ -114,4 +114,4 @@ def listen() -> str:
     """Lets `optrace attach` trace this process without ptrace until it ends. Returns the path of
     the socket."""
 
-def load(path: Union[str, os.PathLike[str]]) -> Trace: ...
+def load(path: str | os.PathLike[str]) -> Trace: ...

@@ -69,14 +69,14 @@ class _Listener:
             os.close(folder)
 
     def _serve(self):
-        import _signal  # type: ignore  # Not in typeshed.
+        import _signal
         # Signals of faults are never blocked: the kernel ends a process that can't take one.
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals() - {
             _signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,
             _signal.SIGTRAP, _signal.SIGSYS})
         while self._identify() == self._identity:
             try:
-                descriptor, _ = self._socket._accept()
+                descriptor, _ = self._socket._accept()  # type: ignore[attr-defined]
             except OSError:
                 import time
                 time.sleep(1)  # Too many open files.
@@ -130,9 +130,10 @@ def _folder():
     own, xdg, home = map(os.environ.get, ("OPTRACE_CACHE_DIR", "XDG_CACHE_HOME", "HOME"))
     if not (own or xdg or home):
         raise OSError("HOME is not set")
-    if not (own or xdg or os.path.isdir(home)):
+    if not (own or xdg or os.path.isdir(home or "")):
         raise OSError(f"HOME is {home}, which does not exist")
-    cache = own or (os.path.join(xdg, "optrace") if xdg else os.path.join(home, ".cache/optrace"))
+    cache = own or (os.path.join(xdg, "optrace") if xdg
+                    else os.path.join(home or "", ".cache/optrace"))
     folder = os.path.join(cache, "listening")
     os.makedirs(cache, 0o700, exist_ok=True)
     os.makedirs(folder, 0o700, exist_ok=True)

@@ -10,7 +10,9 @@ _TARGET = pathlib.Path(__file__).parent / "share/optrace/target/optrace_target"
 
 
 def _load(name):
-    spec = importlib.util.spec_from_file_location("optrace._target_" + name, _TARGET / (name + ".py"))
+    spec = importlib.util.spec_from_file_location("optrace._target_" + name,
+                                                  _TARGET / (name + ".py"))
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

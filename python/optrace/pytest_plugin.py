@@ -172,7 +172,7 @@ def _module():
     """Returns the package optrace with its compiled part loaded."""
     try:
         import optrace
-        optrace.trace  # Loads the compiled part.
+        _ = optrace.trace  # Loads the compiled part.
     except ImportError as error:
         _refuse(str(error))
     return optrace

@@ -33,7 +33,7 @@ def hostile(kind, *bases, **members):
     names = ("__getattr__", "__eq__", "__ne__", "__str__", "__repr__", "__len__", "__getitem__",
              "__contains__", "__missing__", "__iter__", "__call__", "__get__", "__format__",
              "__bool__", "__index__", "__instancecheck__", "__subclasscheck__")
-    hooks = {name: hook for name in names}
+    hooks = dict.fromkeys(names, hook)
     hooks.update(__getattribute__=look, __hash__=kind.__hash__ or object.__hash__)
     return type("Hostile", bases or (kind,), {**hooks, **members})
 
@@ -99,6 +99,7 @@ def functions():
     yield (lambda call=math.tan: call(0)), "math.tan"
 
     source = "def lonely(self=None):\n    return 1\n"
+    names: dict
     for names in (Dictionary(), {"__name__": Object()}, {"__name__": Text("spoken")},
                   {"__name__": "lone\udc80"}):
         exec(source, names)
@@ -132,11 +133,14 @@ class Alarm(Exception):
 
 def never_called():
     """Yields builtins that can be called without arguments. Tracers don't see the trial calls."""
-    for kind in str, bytes, bytearray, list, dict, set, frozenset, int, float, complex:
+    kinds: tuple[type, ...] = (str, bytes, bytearray, list, dict, set, frozenset, int, float,
+                               complex)
+    texts: dict = {bytes: b"x", bytearray: b"x"}
+    for kind in kinds:
         for name, method in sorted(vars(kind).items()):
             if isinstance(method, types.MethodDescriptorType) and name != "__reduce__":
                 try:
-                    method(kind(b"x" if kind in (bytes, bytearray) else "1") if kind in
+                    method(kind(texts.get(kind, "1")) if kind in
                            (str, bytes, bytearray, int, float, complex) else kind())
                     bound = method.__get__(kind())
                     bound.__module__ = "somewhere"  # Like torch's, it has a module and a class.

@@ -2,6 +2,7 @@
 
 python_events_program.py AGENT RECORDING [torch]
 """
+import collections.abc
 import contextlib
 import ctypes
 import functools
@@ -51,9 +52,9 @@ def work():
     one = Derived()
     one.method(4.0)  # line: method
     Derived.of_class()
-    one.value
+    _ = one.value
     one.wrapped()
-    [].append(1)  # line: append
+    [0].append(1)  # line: append
     for _ in generator():
         pass
     try:
@@ -76,6 +77,7 @@ def main():
     functions = [getattr(agent, "optrace_agent_" + name)
                  for name in ("python", "start", "stop", "write")]
     python, start, stop, write = functions
+    act: collections.abc.Callable
     if sys.argv[3:] == ["torch"]:
         import torch
         tensor = torch.ones(1, 1, 2, 2)

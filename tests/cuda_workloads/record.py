@@ -59,15 +59,14 @@ def thinned(optrace, report, folder):
 def record(optrace, python, output, names=(), dry_run=None, environment=None):
     """Runs the workloads; returns the folder made in `output`. `optrace` is a list of words."""
     with tempfile.TemporaryDirectory() as temporary:
-        temporary = pathlib.Path(temporary)
-        whole = temporary / "report.json"
-        command = [*optrace, "run", *([f"--dry-run={dry_run}", "--devices", "2"] if dry_run else []),
+        whole = pathlib.Path(temporary, "report.json")
+        command = [*optrace, "run",
+                   *([f"--dry-run={dry_run}", "--devices", "2"] if dry_run else []),
                    "--python", str(python), "--format", "json", "-o", str(whole),
                    str(FOLDER / "run_workloads.py"), *names]
         # Keeps the report of the second run. Both runs probe the same functions.
         for _ in range(2):
-            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                    text=True, env=environment)
+            result = subprocess.run(command, capture_output=True, text=True, env=environment)
         lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
         if not lines or not whole.exists():
             raise Failed(f"{shlex.join(command)} made no report:\n{result.stderr[-4000:]}")

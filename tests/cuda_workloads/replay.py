@@ -103,7 +103,9 @@ def plain_value(kind, text):
 def kind_of(argument):
     """Returns the type in the schema, without "Optional"."""
     kind = str(argument.real_type)
-    return kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional[") else kind
+    if kind.startswith("Optional["):
+        return kind.removeprefix("Optional[").removesuffix("]")
+    return kind
 
 
 def arguments_on_cpu(case):
@@ -156,7 +158,6 @@ def replay(device, case):
         called["result"] = operation(**values)
     with torch.no_grad():
         calls = device.calls_of(call)
-    del values, called
     return {"id": case["id"], "error": None,
             "kernels": [each["kernel"] for each in calls if each["kind"] == "kernel"],
             "libraries": [each["call"] for each in calls if each["kind"] == "library"]}
@@ -166,7 +167,8 @@ def profiled_kernels(profile):
     """Returns the kernels in the profiler's trace, in the order of their launches."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         profile.export_chrome_trace(file.name)
-        events = json.load(open(file.name))["traceEvents"]
+        with open(file.name) as trace:
+            events = json.load(trace)["traceEvents"]
     kernels = [event for event in events if event.get("cat") == "kernel"]
     return [{"name": event["name"], "grid": event["args"]["grid"], "block": event["args"]["block"],
              "smem": event["args"]["shared memory"]}

@@ -15,7 +15,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from workloads import WORKLOADS  # noqa: E402
+from workloads import WORKLOADS
 
 
 def run(torch, name, device):

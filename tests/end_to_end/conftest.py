@@ -97,7 +97,7 @@ def optrace():
                 variables[name] = str(value)
         return _run([*command, *map(str, arguments)], timeout=timeout, env=variables, **options)
 
-    run.command = command
+    vars(run).update(command=command)
     return run
 
 

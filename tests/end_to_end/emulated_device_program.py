@@ -101,7 +101,8 @@ def compared_otherwise():
         there = [each.cuda() for each in here]
         for name in ("eq", "ne") if dtype.is_complex else ("eq", "ne", "lt", "le", "gt", "ge"):
             compare = getattr(torch, name)
-            for left, right in ((0, here[1]), (0, here[1][0]), (0, 1), (2, here[1][2])):
+            pairs: list[tuple] = [(0, here[1]), (0, here[1][0]), (0, 1), (2, here[1][2])]
+            for left, right in pairs:
                 wanted = compare(here[0][left:], right[left:] if torch.is_tensor(right)
                                  and right.dim() else right)
                 if torch.is_tensor(right) and right.dim():
@@ -164,13 +165,14 @@ def written_by_structs(held):
     long = torch.ones(30_000_000).cuda()
     torch._foreach_add_([long, held([1.0])], 1.0)
     seen["long"] = long.cpu().sum().item()
-    for optimizer, options in ((torch.optim.Adam, {"fused": True}), (torch.optim.SGD, {"fused": True}),
+    for optimizer, options in ((torch.optim.Adam, {"fused": True}),
+                               (torch.optim.SGD, {"fused": True}),
                                (torch.optim.AdamW, {"fused": True, "amsgrad": True}),
                                (torch.optim.Adam, {"foreach": True})):
         parameter = torch.nn.Parameter(three())
         parameter.grad = held([4.0, 5, 6])
         optimizer([parameter], lr=0.1, **options).step()
-        seen[optimizer.__name__, *options] = lists(parameter, parameter.grad)
+        seen[" ".join([optimizer.__name__, *options])] = lists(parameter, parameter.grad)
     index, source = held([0, 2]), held([5.0, 6])
     written = [three() for _ in range(8)]
     written[0][index] = source
@@ -315,7 +317,8 @@ def kernels(cuobjdump):
         with tempfile.NamedTemporaryFile(suffix=".fatbin") as file:
             file.write(fatbin)
             file.flush()
-            environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+            environment = {name: value for name, value in os.environ.items()
+                           if name != "LD_PRELOAD"}
             said = subprocess.run([cuobjdump, "-res-usage", file.name], capture_output=True,
                                   text=True, check=True, env=environment).stdout
         module = ctypes.c_void_p()
@@ -330,7 +333,8 @@ def kernels(cuobjdump):
             elif of_part and words and words[0].startswith("REG:"):
                 usage = dict(word.split(":") for word in words[:3])
                 function = ctypes.c_void_p()
-                assert driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()) == 0
+                assert driver.cuModuleGetFunction(
+                    ctypes.byref(function), module, name.encode()) == 0
                 figures = []
                 for attribute in (4, 3, 1):  # Registers, local and static shared memory.
                     value = ctypes.c_int()
@@ -344,7 +348,8 @@ def kernels(cuobjdump):
                 assert driver.cuDeviceGetAttribute(ctypes.byref(most), 97, 0) == 0
                 last = [driver.cuFuncSetAttribute(function, 8, most.value - figures[2] + more)
                         for more in (0, 1)]
-                found.append({"last bytes": last, "cuobjdump": [int(usage[key]) for key in ("REG", "STACK", "SHARED")],
+                found.append({"last bytes": last,
+                              "cuobjdump": [int(usage[key]) for key in ("REG", "STACK", "SHARED")],
                               "driver": figures, "blocks": blocks.value})
     return found
 
@@ -360,8 +365,8 @@ def main():
             "unknown function": ctypes.CDLL("libcuda.so.1").cuGetProcAddress(
                 b"cuNoSuchFunction", ctypes.byref(ctypes.c_void_p()), 12000, ctypes.c_uint64(0))}
     if len(sys.argv) > 1:
-        seen.update(memory=memory(), contents=contents(), streams=streams(), graphs=graphs(), devices=devices(),
-                    threads=threads(), kernels=kernels(sys.argv[1]))
+        seen.update(memory=memory(), contents=contents(), streams=streams(), graphs=graphs(),
+                    devices=devices(), threads=threads(), kernels=kernels(sys.argv[1]))
     print(json.dumps(seen))
 
 

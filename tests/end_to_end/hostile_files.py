@@ -87,4 +87,5 @@ def changed_index(content, changes):
     assert len(checksums) == 8 * blocks
     table = content[head.size:head.size + 24 * count] + checksums
     padding = content[head.size + len(table):start]
-    return head.pack(magic, version, count, size, start, blocks, xxh3(table)) + table + padding + data
+    head_bytes = head.pack(magic, version, count, size, start, blocks, xxh3(table))
+    return head_bytes + table + padding + data

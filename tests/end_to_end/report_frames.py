@@ -17,7 +17,7 @@ def frames_below(roots):
 
 def frames_with_way(report):
     """Yields each frame with the frames above it, outermost first."""
-    pending = [(root, ()) for root in report["roots"]]
+    pending: list[tuple] = [(root, ()) for root in report["roots"]]
     while pending:
         frame, above = pending.pop()
         yield frame, above

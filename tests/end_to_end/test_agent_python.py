@@ -19,7 +19,7 @@ Event = collections.namedtuple("Event", "kind name file line")
 PYTHON_POSITION = 0xF000000C
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def line_at(table, first_line, minor_version, offset):
     """Returns the line of an instruction. This interpreter reads co_linetable of 3.11 and later;
     older tables are pairs of bytes and lines (Objects/lnotab_notes.txt)."""
@@ -63,7 +63,7 @@ def python_events(path):
                 if event == PYTHON_POSITION:
                     position = line_at(*tables[function], line)
                     continue
-                events.append(Event(KINDS[event], *functions[function], line or position))
+                events.append(Event(*[KINDS[event], *functions[function], line or position]))
     assert kind == 5, "the recording is truncated"
     return events
 

@@ -99,7 +99,8 @@ def test_what_never_comes_by_is_left_alone(optrace, python):
 
 
 @pytest.mark.parametrize(("program", "said"), [
-    (["sleep", "1000"], "not Python"), (["{python}", "-c", "import time; time.sleep(1000)"], "torch")])
+    (["sleep", "1000"], "not Python"),
+    (["{python}", "-c", "import time; time.sleep(1000)"], "torch")])
 def test_what_can_not_be_traced_is_refused(optrace, python, program, said):
     target = subprocess.Popen([word.format(python=python) for word in program])
     try:

@@ -113,7 +113,8 @@ def blocked(pid):
 def run(code):
     said = []
     reply = client.execute_interactive(
-        code, timeout=60, output_hook=lambda message: said.append(message["content"].get("text", "")))
+        code, timeout=60,
+        output_hook=lambda message: said.append(message["content"].get("text", "")))
     assert reply["content"]["status"] == "ok", reply
     return "".join(said)
 
@@ -135,7 +136,8 @@ try:
         cells += 1
     after = blocked(pid)
     print(json.dumps({"status": tracing.returncode, "cells": cells,
-                      "same": all(after[task] == before[task] for task in before if task in after)}))
+                      "same": all(after[task] == before[task]
+                                  for task in before if task in after)}))
 finally:
     kernel.shutdown_kernel(now=True)
 """)

@@ -139,8 +139,8 @@ def test_a_program_without_interpreter(run, tmp_path):
     assert_refused(result, result.returncode, path)
 
 
-@pytest.mark.parametrize("version, implementation", [([2, 7, 18], "cpython"), ([3, 8, 19], "cpython"),
-                                                     ([3, 11, 9], "pypy")])
+@pytest.mark.parametrize("version, implementation", [
+    ([2, 7, 18], "cpython"), ([3, 8, 19], "cpython"), ([3, 11, 9], "pypy")])
 def test_a_python_of_the_wrong_version(run, tmp_path, version, implementation):
     path = fake_python(tmp_path / "python", version, implementation)
     assert_refused(run("conv2d", "--python", path), USAGE,

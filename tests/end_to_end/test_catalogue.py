@@ -57,8 +57,8 @@ def test_every_op_of_the_yaml_is_there_with_its_line(ops, source):
 
 
 def test_the_dispatcher_knows_the_same_ops(ops, run_program, python):
-    known = run_program([python, "-c", "import torch; print('\\n'.join(torch._C._dispatch_get_all_op_"
-                         "names()))"]).stdout.split()
+    known = run_program([python, "-c", "import torch; print('\\n'.join("
+                         "torch._C._dispatch_get_all_op_names()))"]).stdout.split()
     missing = set(ops) - set(known)
     assert not missing, sorted(missing)[:20]
 
@@ -236,8 +236,8 @@ def test_builtins_and_aliases(names_of, interpreter):
 
 def test_lines_are_those_of_the_definitions(names_of, interpreter, run_program):
     names = names_of(interpreter)
-    site = run_program([interpreter, "-c", "import importlib.util as u; import pathlib; print(pathlib"
-                        ".Path(u.find_spec('torch').origin).parent.parent)"]).stdout.strip()
+    site = run_program([interpreter, "-c", "import importlib.util as u; import pathlib; print("
+                        "pathlib.Path(u.find_spec('torch').origin).parent.parent)"]).stdout.strip()
     texts, checked = {}, 0
     for name in names.values():
         assert not name["file"].startswith("/") and site not in json.dumps(name)
@@ -265,7 +265,8 @@ def test_the_runtime_says_the_same(names_of, python, run_program):
         "for name in " + repr(asked) + ":",
         "    thing = functools.reduce(getattr, name.split('.')[1:], torch)",
         "    lines, start = inspect.getsourcelines(inspect.unwrap(thing))",
-        "    start += next(n for n, l in enumerate(lines) if l.lstrip().startswith(('def ', 'class ')))",
+        "    start += next(n for n, l in enumerate(lines)",
+        "                  if l.lstrip().startswith(('def ', 'class ')))",
         "    print(name, inspect.getsourcefile(inspect.unwrap(thing)), start)"])
     names = names_of(python)
 

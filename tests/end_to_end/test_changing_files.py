@@ -98,6 +98,7 @@ def has_open(pid, path):
     try:
         if str(path) in pathlib.Path(f"/proc/{pid}/maps").read_text():
             return True
-        return str(path) in {os.readlink(link) for link in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+        links = pathlib.Path(f"/proc/{pid}/fd").iterdir()
+        return str(path) in {os.readlink(link) for link in links}
     except FileNotFoundError:
         return False

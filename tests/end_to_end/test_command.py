@@ -128,7 +128,7 @@ BACKWARD = [("dispatcher", "at::_ops::convolution::call"),
 
 def frames(report):
     """Yields every frame with the frames above it, outermost first, itself last."""
-    stack = [(frame, ()) for frame in reversed(report["roots"])]
+    stack: list[tuple] = [(frame, ()) for frame in reversed(report["roots"])]
     while stack:
         frame, above = stack.pop()
         path = above + (frame,)
@@ -161,7 +161,7 @@ def assert_path(report, expected):
 def report(optrace, python, validate):
     """report(*arguments): the command's JSON, validated; each call is traced once."""
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def run(*arguments):
         result = optrace(*arguments, "--python", python, "--format", "json")
         assert result.returncode == 0, result.stderr
@@ -206,7 +206,7 @@ def names_in_order(value, layers):
 @pytest.mark.parametrize("op", ["conv2d", "add", "layer_norm"])
 def test_jumps_and_int3_see_the_same(report, op):
     layers = {"python", "binding", "dispatcher", "autograd", "kernel", "library"}
-    main = [min((path[-1]["thread"] for path in frames(value)))
+    main = [min(path[-1]["thread"] for path in frames(value))
             for value in (report(op), report(op, "--probes", "int3"))]
     jumps, traps = (
         [frame["name"] for *_, frame in frames(value)

@@ -156,8 +156,9 @@ def test_baselines_that_are_none(optrace, traces, tmp_path):
     with huge.open("wb") as file:
         file.write(b"{")
         file.truncate(2 << 30)
-    for path, message in [(pipe, "not a regular file"), (folder, str(folder)), (cut, "not a JSON object"),
-                          (later, "its schema is optrace.report/2"), (huge, "larger than a GiB")]:
+    for path, message in [(pipe, "not a regular file"), (folder, str(folder)),
+                          (cut, "not a JSON object"), (later, "its schema is optrace.report/2"),
+                          (huge, "larger than a GiB")]:
         for options in ([], ["--update"]):
             result = optrace("compare", trace, "--baseline", path, *options, timeout=60)
             assert result.returncode == USAGE and message in result.stderr, (path, result.stderr)

@@ -126,7 +126,7 @@ def failing(optrace, python, tmp_path_factory):
 
 def failures(report):
     """Yields each frame with a call that failed, and the frames above it."""
-    pending = [(root, ()) for root in reversed(report["roots"])]
+    pending: list[tuple] = [(root, ()) for root in reversed(report["roots"])]
     while pending:
         frame, above = pending.pop()
         if any(call["kind"] == "failed" for call in (frame["detail"] or {}).get("calls", [])):

@@ -102,8 +102,9 @@ def test_programs_run_as_they_do_otherwise(both):
 def test_graphs_of_cudnn(both):
     (told, *_), (recorded, *_) = both
     for function in ("convolution", "attention"):
-        graphs = [[tensors_unnumbered(without(call, "heuristic")) for name, call, _ in calls[function]
-                   if name == "cudnnBackendExecute"] for calls in (told, recorded)]
+        graphs = [[tensors_unnumbered(without(call, "heuristic"))
+                   for name, call, _ in calls[function] if name == "cudnnBackendExecute"]
+                  for calls in (told, recorded)]
         assert graphs[0] == graphs[1] and graphs[0]
         assert all("engine" in graph and "workspace" in graph for graph in graphs[1])
     assert not any("heuristic" in call for calls in recorded.values() for _, call, _ in calls)

@@ -124,10 +124,11 @@ def test_ranks_in_processes_of_their_own(dry_environment, interpreter, tmp_path)
     finally:
         for rank in ranks:
             rank.kill()
-    for rank, (output, errors) in enumerate(results):
-        assert ranks[rank].returncode == 0, errors[-4000:]
+    for number, (output, errors) in enumerate(results):
+        assert ranks[number].returncode == 0, errors[-4000:]
         (line,) = [line for line in output.splitlines() if line.startswith("{")]
-        assert json.loads(line) == {"rank": rank, "ranks": 3, "split_ranks": [2, 1, 2][rank]}
+        assert json.loads(line) == {"rank": number, "ranks": 3,
+                                    "split_ranks": [2, 1, 2][number]}
     assert not list(pathlib.Path("/dev/shm").glob("optrace-nccl-*"))
 
 

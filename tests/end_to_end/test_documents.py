@@ -6,14 +6,15 @@ import xml.etree.ElementTree
 
 FOLDERS = "bench|cmake|docs|examples|fixtures|indexer|platform|python|report|setup|src|tests|tracer"
 # A path below one of the project's folders: a file with its suffix, or a folder with a final slash.
-PATH = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/(?:[\w.-]+/)*(?:[\w-]+(?:\.[\w-]+)+|(?<=/)))(?![\w/*<{{-])")
+PATH = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/(?:[\w.-]+/)*(?:[\w-]+(?:\.[\w-]+)+|(?<=/)))"
+                  r"(?![\w/*<{-])")
 COMMENT = {".cpp": r"//.*", ".h": r"//.*", ".py": r"#.*|\"\"\"(?:.|\n)*?\"\"\"", ".sh": r"#.*",
            ".txt": r"#.*", ".cmake": r"#.*", ".md": r"(?:.|\n)+"}
 
 
 def tracked_files(repository):
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True,
-                            check=True)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=repository, capture_output=True,
+                            text=True, check=True)
     return [repository / name for name in listed.stdout.split("\0") if name]
 
 

@@ -31,8 +31,8 @@ def traced(optrace, python, tmp_path_factory):
         key = (*arguments, gpu_model)
         if key not in kept:
             path = folder / f"{len(kept)}.json"
-            result = optrace(*arguments, "--device", "cuda", f"--dry-run={gpu_model}", "--python", python,
-                             "--format", "json", "-o", path, timeout=300)
+            result = optrace(*arguments, "--device", "cuda", f"--dry-run={gpu_model}",
+                             "--python", python, "--format", "json", "-o", path, timeout=300)
             assert result.returncode == 0, result.stderr
             kept[key] = json.loads(path.read_text())
         return kept[key]

@@ -160,7 +160,8 @@ def check_figures(kernels, reserve, shared_memory):
         shared -= min(shared, reserve)
         # The driver allocates at least 16 registers to every thread.
         assert kernel["driver"] == [max(registers, 16), local, shared]
-        assert kernel["blocks"] == blocks_of_256_threads(*kernel["driver"], shared_memory)
+        assert kernel["blocks"] == blocks_of_256_threads(
+            *[*kernel["driver"], shared_memory])
         assert kernel["last bytes"] == [0, 1]
 
 
@@ -176,7 +177,8 @@ def blocks_of_256_threads(registers, _, shared, shared_memory):
     ("p100", [6, 0], 56, True), ("v100-sxm2-32gb", [7, 0], 80, True),
     # GPUs without their own image run the nearest lower one of their major version.
     ("GTX 1080 Ti", [6, 1], 28, True), ("rtx-4090", [8, 9], 128, True),
-    ("sm_89,sms=128,memory=24", [8, 9], 128, True), ("sm_75", [7, 5], 40, True), ("sm_80", [8, 0], 108, True), ("sm_86", [8, 6], 72, True),
+    ("sm_89,sms=128,memory=24", [8, 9], 128, True), ("sm_75", [7, 5], 40, True),
+    ("sm_80", [8, 0], 108, True), ("sm_86", [8, 6], 72, True),
     ("sm_89", [8, 9], 58, True), ("sm_90", [9, 0], 132, True),
     # These are newer than the reference wheel, so its kernels don't run on them.
     ("sm_100", [10, 0], 148, False), ("sm_120", [12, 0], 170, False)])

@@ -95,7 +95,8 @@ def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_prog
 def check_names_what_ran(optrace, file):
     """Asserts that `never calls NAME` fails for each name in the report."""
     names = sorted({name for frame in frames(json.loads(file.read_text()))
-                    for name in (frame["name"], frame["op"], (frame["detail"] or {}).get("python_name"))
+                    for name in (frame["name"], frame["op"],
+                                 (frame["detail"] or {}).get("python_name"))
                     if name})
     rules = file.with_suffix(".rules.json")
     rules.write_text(json.dumps({"rules": [{"expect": f"never calls {name}"} for name in names]}))
@@ -128,7 +129,7 @@ def comparable(report):
 def paths(report):
     """Returns call path (names and lines, outermost first) -> number of calls."""
     taken = collections.Counter()
-    pending = [((), root) for root in report["roots"]]
+    pending: list[tuple] = [((), root) for root in report["roots"]]
     while pending:
         above, frame = pending.pop()
         source = frame["source"] or {}
@@ -156,7 +157,8 @@ def difference(first, later):
               for path in found[:most]]
     if not found:
         lines.append("  the same ways, with other details, or in another order: " +
-                     next(detail_difference(first["roots"], later["roots"]), "other than the frames"))
+                     next(detail_difference(first["roots"], later["roots"]),
+                          "other than the frames"))
     return "\n".join(lines)
 
 
@@ -167,6 +169,7 @@ def detail_difference(before, after):
             return
         for key in one:
             if key != "children" and one[key] != other.get(key):
-                yield f"{key} of {one['name']}: {str(one[key])[:300]} or {str(other.get(key))[:300]}"
+                yield (f"{key} of {one['name']}: {str(one[key])[:300]} or "
+                       f"{str(other.get(key))[:300]}")
                 return
         yield from detail_difference(one["children"], other["children"])

@@ -94,7 +94,8 @@ PROGRAMS = {
     "dlopen while tracing": """
         import ctypes, importlib
         x = step()
-        for name in "sqlite3", "lzma", "decimal", "xml.etree.ElementTree": importlib.import_module(name)
+        for name in "sqlite3", "lzma", "decimal", "xml.etree.ElementTree":
+            importlib.import_module(name)
         ctypes.CDLL("libresolv.so.2")
         bits(*x, *step())""",
     "garbage collection in the middle": """
@@ -138,7 +139,8 @@ PROGRAMS = {
         profile.disable()
         between()
         stats = pstats.Stats(profile).stats
-        print(sorted(re.sub(" at 0x[0-9a-f]+", "", str(key)) + str(stats[key][:2]) for key in stats))
+        print(sorted(re.sub(" at 0x[0-9a-f]+", "", str(key)) + str(stats[key][:2])
+                     for key in stats))
         print(sys.getprofile())""",
     "torch.profiler with stacks": """
         from torch.profiler import ProfilerActivity, profile

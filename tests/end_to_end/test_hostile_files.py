@@ -176,7 +176,8 @@ def check(optrace, tmp_path):
 
 
 @pytest.mark.parametrize("rules, said", [
-    ("rules:\n" + "".join(f"- never calls unknown_{i}\n" for i in range(20_000)), "than 10000 rules"),
+    ("rules:\n" + "".join(f"- never calls unknown_{i}\n" for i in range(20_000)),
+     "than 10000 rules"),
     ("rules:\n- &a calls " + "x" * 1900 + "\n" + "- *a\n" * 190_000, "than 10000 rules"),
     ("rules: [" + "*unknown, " * 20_000 + "]", "anchor is not defined"),
     ("{" + ", ".join(f"k{i}: 1" for i in range(20_000)) + "}", "not known"),

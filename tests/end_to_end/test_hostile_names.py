@@ -202,7 +202,8 @@ def test_github(check):
 
 # Files in the index -> the names that replace them.
 INDEXED = {
-    b"aten/src/ATen/native/Convolution.cpp": b"aten/\x1b[2J\xe2\x80\xae\xc2\x9b\xff\n::error::\xed\xb2\x80",
+    b"aten/src/ATen/native/Convolution.cpp":
+        b"aten/\x1b[2J\xe2\x80\xae\xc2\x9b\xff\n::error::\xed\xb2\x80",
     b"torch/nn/modules/conv.py": b"torch/\xf3\xa0\x81\x81\xef\xbf\xbf\r\n::x",
 }
 
@@ -224,13 +225,13 @@ def test_answers_from_an_index(optrace, validate, build, tmp_path):
         for line in text.splitlines():
             validate(json.loads(line), command)
         everything += text
-    for command in (["layers"], ["locate", "at::native::conv2d"], ["explain", "conv2d"]):
+    for words in (["layers"], ["locate", "at::native::conv2d"], ["explain", "conv2d"]):
         for kind in ("json", "text"):
-            said = optrace(*command, "--format", kind,
-                           environment={"OPTRACE_INDEX_DIR": tmp_path})
-            assert said.returncode == PASSED, said.stderr
-            assert_harmless(said.stdout)
-            everything += said.stdout
+            asked = optrace(*words, "--format", kind,
+                            environment={"OPTRACE_INDEX_DIR": tmp_path})
+            assert asked.returncode == PASSED, asked.stderr
+            assert_harmless(asked.stdout)
+            everything += asked.stdout
     assert "\\u202e" in everything and "\\x1b[2J" in everything
 
 

@@ -66,7 +66,8 @@ class Temporary:
                 if (entry / "comm").read_text().startswith("optrace-index-w")]
 
     def generators(self):
-        return [entry for entry in self.processes() if b"torchgen" in (entry / "cmdline").read_bytes()]
+        return [entry for entry in self.processes()
+                if b"torchgen" in (entry / "cmdline").read_bytes()]
 
     def assert_nothing_left(self):
         assert self.processes() == []
@@ -152,7 +153,8 @@ def last_name(symbol):
         name = rest[found.end():][:int(found.group(1))]
         rest = rest[found.end() + len(name):]
     is_structor = re.match(r"[CD]1E", rest) is not None
-    if rest.startswith("I") or symbol.startswith("_ZN") and not (rest.startswith("E") or is_structor):
+    if (rest.startswith("I")
+            or symbol.startswith("_ZN") and not (rest.startswith("E") or is_structor)):
         return None
     return name
 
@@ -237,7 +239,8 @@ def test_neither_workers_nor_what_was_kept_matter(made, add, tree, cache, tmp_pa
 def test_no_path_of_this_machine_gets_in(made, shipped, source, tree):
     for index in (made, shipped):
         data = index.path.read_bytes()
-        for trace in (str(source).encode(), str(tree).encode(), b"/tmp/", b"optrace-", b"site-packages"):
+        for trace in (str(source).encode(), str(tree).encode(), b"/tmp/", b"optrace-",
+                      b"site-packages"):
             assert trace not in data
 
 
@@ -366,7 +369,8 @@ def hostile(tree):
     folder = tree / "c10/core"
     (folder / "HostileGarbage.cpp").write_bytes(bytes(range(256)) * 4000)
     (folder / "HostileInclude.cpp").write_text('#include "c10/core/HostileInclude.cpp"\n' * 2)
-    (folder / "HostileNested.cpp").write_text("int x = " + "(" * 100000 + "1" + ")" * 100000 + ";\n")
+    (folder / "HostileNested.cpp").write_text(
+        "int x = " + "(" * 100000 + "1" + ")" * 100000 + ";\n")
     (folder / "HostileTemplate.cpp").write_text(
         "template <int N> struct F { static constexpr int v = F<N + 1>::v + F<N + 2>::v; };\n"
         "int x = F<0>::v;\n")
@@ -398,7 +402,7 @@ def spoil(path, how):
     elif how == "of another version":
         data[8] = 99
     else:
-        data = b"no index at all"
+        data[:] = b"no index at all"
     path.write_bytes(data)
 
 

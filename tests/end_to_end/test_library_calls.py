@@ -144,7 +144,8 @@ def turing(called):
 
 def test_what_should_run_runs(hopper):
     refused = {"integers_refused"}
-    assert {name for name, said in hopper.output.items() if said != "done"} == refused, hopper.output
+    assert {name for name, said in hopper.output.items() if said != "done"} == refused, \
+        hopper.output
     for name in ON_HOPPER:
         assert hopper(name) or name in refused, f"{name} called no library"
 

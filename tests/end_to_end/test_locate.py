@@ -109,7 +109,8 @@ NAMES = {
     "_ZN2at6native11convolutionERKNS_6TensorES3_RKSt8optionalIS1_EN3c108ArrayRefIlEESA_SA_bSA_l"
     ".cold": ("function", "at::native::convolution", "aten/src/ATen/native/Convolution.cpp",
               "at::Tensor convolution("),
-    "raw_cudnn_convolution_forward_out": ("function", "at::native::raw_cudnn_convolution_forward_out",
+    "raw_cudnn_convolution_forward_out": ("function",
+                                          "at::native::raw_cudnn_convolution_forward_out",
                                           "aten/src/ATen/native/cudnn/Conv_v8.cpp",
                                           "void raw_cudnn_convolution_forward_out("),
     "TensorIterator": ("class", "at::TensorIterator", "aten/src/ATen/TensorIterator.h",
@@ -197,7 +198,8 @@ for module in modules:
             things += [(f"{module}.{name}.{method}", function)
                        for method, function in sorted(vars(value).items())
                        if isinstance(function, types.FunctionType)
-                       and inspect.unwrap(function).__qualname__ == f"{value.__qualname__}.{method}"]
+                       and inspect.unwrap(function).__qualname__
+                       == f"{value.__qualname__}.{method}"]
         for full, thing in things:
             if not isinstance(thing, (type, types.FunctionType)) or "__" in full or "._" in full:
                 continue
@@ -212,8 +214,10 @@ for module in modules:
                 lines, line = inspect.getsourcelines(thing)
             except (TypeError, OSError):
                 continue
-            # Made by another function: its line is that one's, or inspect found what it is made from.
-            if thing.__qualname__.split(".")[-1] != full.split(".")[-1] or "<" in thing.__qualname__:
+            # Made by another function: its line is that one's, or inspect found what it is made
+            # from.
+            if (thing.__qualname__.split(".")[-1] != full.split(".")[-1]
+                    or "<" in thing.__qualname__):
                 continue
             defines = [n for n, text in enumerate(lines) if defining.match(text)]
             if not defines or not os.path.realpath(file).startswith(os.path.realpath(site)):
@@ -223,8 +227,9 @@ names = random.sample(sorted(found), 250)
 # Names that torch/csrc/autograd/python_torch_functions_manual.cpp gives to what is bound already.
 others = {"sspmm", "mm_sparse", "spmm", "dsmm", "hsmm", "saddmm"}
 builtins = [name for name in sorted(dir(torch._C._VariableFunctions))
-            if not name.startswith("_") and name not in others and getattr(torch, name, None) is not None and
-            isinstance(getattr(torch, name), types.BuiltinFunctionType)]
+            if not name.startswith("_") and name not in others
+            and getattr(torch, name, None) is not None
+            and isinstance(getattr(torch, name), types.BuiltinFunctionType)]
 json.dump({"names": {name: found[name] for name in names},
            "builtins": random.sample(builtins, 120)}, sys.stdout)
 """
@@ -461,8 +466,9 @@ def test_a_users_own_module(run, tmp_path, marked_python):
 
 
 def test_hostile_lines_are_survived(run_bytes, validate):
-    lines = [b"nn.Linear", b"", b"x" * (1 << 20), b"a\0b", b"\xff\xfe\xfd", b"nn.Linaer", b"\x1b[2J",
-             b"_Z" + b"N" * 5000, b"(" * 3000, b"at::" * 3000, b"{}[]<>", b"torch.matmul"]
+    lines = [b"nn.Linear", b"", b"x" * (1 << 20), b"a\0b", b"\xff\xfe\xfd", b"nn.Linaer",
+             b"\x1b[2J", b"_Z" + b"N" * 5000, b"(" * 3000, b"at::" * 3000, b"{}[]<>",
+             b"torch.matmul"]
     answers = [json.loads(line) for line in run_bytes(b"\n".join(lines)).splitlines()]
     assert len(answers) == len(lines)
     for answer in answers:
@@ -614,7 +620,8 @@ def test_every_layer_is_there_and_holds_something(layers):
 def test_every_layer_lives_where_it_says(layers, source):
     for layer in layers.values():
         for folder in layer["folders"]:
-            if folder.startswith("build/") or "generated" in folder or folder == "torch/_sources.py":
+            if (folder.startswith("build/") or "generated" in folder
+                    or folder == "torch/_sources.py"):
                 continue
             parent = (source / folder).parent if not folder.endswith("/") else source / folder
             name = "" if folder.endswith("/") else pathlib.Path(folder).name

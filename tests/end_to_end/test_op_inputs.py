@@ -12,7 +12,7 @@ USAGE = 2
 def tree(optrace, python):
     """tree(*arguments) -> the command's output: the head of the tree and its frames."""
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def run(*arguments):
         result = optrace(*arguments, "--python", python)
         assert result.returncode == 0, result.stderr

@@ -153,7 +153,7 @@ def test_without_a_compiler_the_trace_says_what_it_lacks(optrace, python, tmp_pa
     result = optrace("add", "--python", python, "--format", "json", "-o", report,
                      environment=environment, timeout=400)
     assert result.returncode == 0, result.stderr
-    (call,) = [detail for detail in calls(json.loads(report.read_text()), "aten::add.Tensor")][:1]
+    (call,) = list(calls(json.loads(report.read_text()), "aten::add.Tensor"))[:1]
     assert "arguments" not in call and "dispatch_key" not in call
 
 

@@ -70,7 +70,8 @@ def run_pytest(build, python, run_program, tmp_path):
 def test_the_marker(run_pytest, optrace, tmp_path):
     rules = tmp_path / "tests/rules.yaml"
     rules.parent.mkdir()
-    rules.write_text("rules:\n- {expect: ops <= 1, name: few ops, because: each costs a microsecond}\n")
+    rules.write_text("rules:\n"
+                     "- {expect: ops <= 1, name: few ops, because: each costs a microsecond}\n")
     ran = run_pytest("""
         @pytest.fixture
         def model():

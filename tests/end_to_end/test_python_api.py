@@ -3,7 +3,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import textwrap
 
@@ -169,7 +168,8 @@ def test_fifty_rounds_keep_their_memory(program):
         for turn in range(50):
             sizes.append(one())
             memory.append(resident())
-        print(json.dumps({"sizes": sizes, "memory": memory, "threads": os.listdir("/proc/self/task"),
+        print(json.dumps({"sizes": sizes, "memory": memory,
+                          "threads": os.listdir("/proc/self/task"),
                           "files": len(os.listdir("/proc/self/fd"))}))
         """)
     assert min(said["sizes"]) > 1000
@@ -487,7 +487,8 @@ def test_without_a_compiler_the_trace_says_what_it_lacks(program, tmp_path):
         with optrace.trace() as t:
             torch.ones(3).add(1)
         print(json.dumps([t.report(), t.to_json()]))
-        """, environment={"PATH": "/nonexistent", "CXX": "", "OPTRACE_CACHE_DIR": tmp_path / "cache"})
+        """, environment={"PATH": "/nonexistent", "CXX": "",
+                          "OPTRACE_CACHE_DIR": tmp_path / "cache"})
     assert "op records" in said[0] and "compiler" in said[0]
     assert "aten::add.Tensor" in said[1]
 
@@ -624,8 +625,9 @@ def test_pip_installs_it(optrace, python, repository, run_program, tmp_path):
     tree = said(venv / "bin/python", tmp_path / "example.py")
     assert "aten::conv2d" in tree and "example.py" in tree
     # OPTRACE_LISTEN works in programs that don't import optrace.
-    listening = said("env", "OPTRACE_LISTEN=1", f"OPTRACE_CACHE_DIR={tmp_path}", venv / "bin/python",
-                     "-c", f"import os; print(os.listdir('{tmp_path}/listening') == [str(os.getpid())])")
+    listening = said("env", "OPTRACE_LISTEN=1", f"OPTRACE_CACHE_DIR={tmp_path}",
+                     venv / "bin/python", "-c", "import os; print("
+                     f"os.listdir('{tmp_path}/listening') == [str(os.getpid())])")
     assert listening == "True\n" and not any((tmp_path / "listening").iterdir())
     # The reference's pytest finds the plugin through its entry point.
     example = (repository / "docs/pytest.md").read_text().split("```python\n")[1].split("```")[0]

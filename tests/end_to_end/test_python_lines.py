@@ -138,8 +138,8 @@ def test_only_lines_that_call_are_named(roots):
     lines = {number for number, *_ in expected()}
     called = {line for line, op in calls(roots)}
     own = {number for number, line in enumerate(PROGRAM.splitlines(), 1)
-           if re.search(r"torch\.ones|operators\(x, y\)$|comprehended\(y\)|in generator|asyncio.run|"
-                        r"Thing\(y\)\.|raises\(y\)|^import outer|torch.no_grad", line)}
+           if re.search(r"torch\.ones|operators\(x, y\)$|comprehended\(y\)|in generator|"
+                        r"asyncio.run|Thing\(y\)\.|raises\(y\)|^import outer|torch.no_grad", line)}
     assert called <= lines | own
 
 
@@ -162,7 +162,8 @@ def test_check_reports_the_true_line(optrace, program, roots):
                      "--format", "github")
     assert result.returncode == 1, result.stderr
     line = next(number for number, op, *_ in expected() if op == "matmul")
-    assert re.search(rf"program\.py,line={line},endLine={line},col=5,endColumn=10::", result.stdout), result.stdout
+    assert re.search(rf"program\.py,line={line},endLine={line},col=5,endColumn=10::",
+                     result.stdout), result.stdout
     assert "__main__.<…>" not in result.stdout
     assert "__main__.<module>" in result.stdout
 
@@ -173,7 +174,7 @@ def test_lines_in_other_pythons(optrace, repository, program, version):
     if not python.exists():
         pytest.skip(f"cannot run here: there is no {python}; setup/make-python-venvs.sh makes it")
     found = calls(traced_roots(optrace, python, program))
-    for number, op, column, text in expected():
+    for number, op, column, _ in expected():
         places = found.get((number, op))
         assert places, (number, op, sorted(map(str, found)))
         if version in ("3.9", "3.10"):

@@ -20,7 +20,8 @@ def venv_python(repository):
 def test_the_outcomes_are_the_same(optrace, run_program, repository, source, venv_python,
                                    tmp_path):
     table = tmp_path / "table.json"
-    ran = run_program([sys.executable, "-B", repository / "tests/pytorch_tests/run_pytorch_tests.py",
+    ran = run_program([sys.executable, "-B",
+                       repository / "tests/pytorch_tests/run_pytorch_tests.py",
                        "--optrace", *optrace.command, "--python", venv_python,
                        "--source", source,
                        "--every", str(EVERY), "--json", table, *FILES], timeout=900)

@@ -22,7 +22,8 @@ for op in torch._C._dispatch_get_all_op_names():
     except RuntimeError:
         continue
     for line in dump.splitlines():
-        entry = re.match(r"(\\w+)(?:\\[alias\\])?(?: \\(inactive\\))?: registered at /pytorch/(.+?):\\d+", line)
+        entry = re.match(r"(\\w+)(?:\\[alias\\])?(?: \\(inactive\\))?"
+                         r": registered at /pytorch/(.+?):\\d+", line)
         if entry:
             found.append([op, entry[1].replace("debug", ""), entry[2]])
 print(json.dumps(found))
@@ -48,7 +49,8 @@ def registrations(optrace, python, source, tmp_path_factory):
     def numbers(kind):
         return struct.unpack(f"<{len(parts[kind]) // 4}I", parts[kind])
 
-    return {(KINDS[kind], texts[name], texts[key], files[file]): symbols[function - 1] * (function > 0)
+    return {(KINDS[kind], texts[name], texts[key], files[file]):
+            symbols[function - 1] * (function > 0)
             for name, key, function, kind, file in zip(numbers(20), numbers(21), numbers(22),
                                                        parts[23], numbers(24))}
 

@@ -141,8 +141,8 @@ def hostile(report, trace, folder):
     for length in (1, 100, len(whole) // 2, len(whole) - 3):
         yield file(f"cut{length}.json", whole[:length]), "not a JSON object"
     yield file("deep.json", b'{"a":' + deep), "not a JSON object"
-    yield file("deep_detail.json", head + b'{"layer": "kernel", "name": "f", "children": [], "detail": '
-               b'{"x": ' + deep + b"]" * len(deep) + b"}}]}"), "nested too deep"
+    yield file("deep_detail.json", head + b'{"layer": "kernel", "name": "f", "children": [], '
+               b'"detail": {"x": ' + deep + b"]" * len(deep) + b"}}]}"), "nested too deep"
     yield file("latin.json", whole.replace(b"aten::conv2d", b"aten::\xe9\xff", 1)), \
         "not a JSON object"
     yield file("list.json", b"[]"), "not an optrace trace"

@@ -69,12 +69,15 @@ OBSERVER = """
     import torch, threading, random, signal, warnings, gc, atexit, traceback
     print("descriptors", before, sorted(os.listdir("/proc/self/fd")))
     print("modules", sorted(sys.modules))
-    print("finders", [getattr(finder, "__name__", type(finder).__name__) for finder in sys.meta_path])
+    print("finders", [getattr(finder, "__name__", type(finder).__name__)
+                      for finder in sys.meta_path])
     print("hooks", [getattr(hook, "__qualname__", hook) for hook in sys.path_hooks],
           sorted(sys.path_importer_cache))
     spec = torch.__spec__
-    print("spec", type(spec), spec.name, spec.origin, type(spec.loader), torch.__loader__ is spec.loader)
-    print("signals", [(number, str(signal.getsignal(number))) for number in sorted(signal.valid_signals())],
+    print("spec", type(spec), spec.name, spec.origin, type(spec.loader),
+          torch.__loader__ is spec.loader)
+    print("signals", [(number, str(signal.getsignal(number)))
+                      for number in sorted(signal.valid_signals())],
           signal.pthread_sigmask(signal.SIG_BLOCK, []))
     print("threads", threading.active_count(), threading._profile_hook, threading._trace_hook)
     print("warnings", warnings.filters, gc.isenabled(), gc.get_threshold())
@@ -327,7 +330,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_usage_is_said_before_anything_runs(optrace, tmp_path, case):
     arguments, complaint = WRONG[case]
-    arguments = [f"open('ran', 'w')" if word == "1" else word for word in arguments]
+    arguments = ["open('ran', 'w')" if word == "1" else word for word in arguments]
     result = optrace("run", *arguments, cwd=tmp_path)
     assert result.returncode == USAGE, result.stderr
     assert complaint in result.stderr

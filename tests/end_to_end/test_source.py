@@ -201,7 +201,8 @@ def test_explain_indexes_what_it_is_asked_for(on_demand, bare_command, tree):
         places = re.findall(rf"{re.escape(file)}:\d+", explained.stdout)
         assert any(line_is_of(tree, place, name) for place in places), (name, explained.stdout)
     after = on_demand.read_bytes()
-    for unit in (b"aten/src/ATen/native/cudnn/ConvShared.cpp", b"aten/src/ATen/native/mkldnn/Conv.cpp"):
+    for unit in (b"aten/src/ATen/native/cudnn/ConvShared.cpp",
+                 b"aten/src/ATen/native/mkldnn/Conv.cpp"):
         assert unit + b"\n" not in before and unit + b"\n" in after
     # Only once.
     again = bare_command("explain", "conv2d", "--all")
@@ -386,9 +387,8 @@ def torch_of(python, run_program, tmp_path):
 
 def test_exactly_the_commit_is_fetched(source_command, remote, torch_of, run_program, tmp_path):
     folder = tmp_path / "fetched"
-    result = source_command("fetch", "--remote", remote[0], "--folder", folder, "--only",
-                            "c10/core/D*.cpp",
-                            environment=torch_of(remote[1]))
+    result = source_command("fetch", "--remote", remote[0], "--folder", folder,
+                            "--only", "c10/core/D*.cpp", environment=torch_of(remote[1]))
     assert result.returncode == 0, result.stderr
     assert (folder / "version.txt").read_text().startswith("2.6.0")
     assert (folder / CONVOLUTION).is_file()
@@ -442,7 +442,8 @@ def extension(repository, run_program, python, tmp_path_factory):
     shutil.copytree(repository / "fixtures/projects/soft_clamp", folder)
     torch = pathlib.Path(run_program([python, "-c", "import importlib.util as u; "
                                       "print(u.find_spec('torch').origin)"]).stdout.strip()).parent
-    built = run_program(["g++", "-shared", "-fPIC", "-O0", "-std=c++17", "-D_GLIBCXX_USE_CXX11_ABI=0",
+    built = run_program(["g++", "-shared", "-fPIC", "-O0", "-std=c++17",
+                         "-D_GLIBCXX_USE_CXX11_ABI=0",
                          f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include",
                          "csrc/soft_clamp.cpp", "-o", "libsoft_clamp.so", f"-L{torch}/lib", "-lc10",
                          "-ltorch_cpu"], cwd=folder, timeout=300)
@@ -479,7 +480,8 @@ def test_an_extension_is_indexed(source_command, extension, variables):
     assert "an extension, built with torch 2.6.0" in listed
 
 
-def test_an_extensions_index_is_none_of_torch(source_command, extension, optrace, python, variables):
+def test_an_extensions_index_is_none_of_torch(source_command, extension, optrace, python,
+                                              variables):
     assert source_command("add", extension, "--project").returncode == 0
     shown = optrace("relu", "--python", python, environment=variables)
     assert shown.returncode == 0, shown.stderr
@@ -498,7 +500,8 @@ def test_an_extensions_ops_locate_and_explain_like_pytorchs_own(source_command, 
 
     op, *_ = ask("locate", "soft_clamp::soft_clamp")["answers"]
     assert (op["kind"], op["source"]["file"]) == ("op", "csrc/soft_clamp.cpp")
-    assert "soft_clamp(Tensor self" in "".join(lines[op["source"]["line"] - 2:op["source"]["line"] + 1])
+    line = op["source"]["line"]
+    assert "soft_clamp(Tensor self" in "".join(lines[line - 2:line + 1])
     explained = ask("explain", "soft_clamp::soft_clamp")
     assert explained["op"] == "soft_clamp::soft_clamp"
     assert explained["declared"]["file"] == "csrc/soft_clamp.cpp"
@@ -528,7 +531,8 @@ def test_a_compilation_database_is_used(source_command, extension, tmp_path):
     folder = tmp_path / "guarded"
     shutil.copytree(extension / "csrc", folder / "csrc")
     text = (folder / "csrc/soft_clamp.cpp").read_text()
-    (folder / "csrc/soft_clamp.cpp").write_text(f"#ifdef GUARD\n{text}#endif\nint always() {{ return 1; }}\n")
+    (folder / "csrc/soft_clamp.cpp").write_text(
+        f"#ifdef GUARD\n{text}#endif\nint always() {{ return 1; }}\n")
     without = source_command("add", folder, "--project")
     assert without.returncode == 0 and " 0 ops" in without.stdout, without.stderr
     (folder / "compile_commands.json").write_text(

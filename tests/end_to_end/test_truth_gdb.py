@@ -9,16 +9,16 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "truth"))
 
-import compare_frames  # noqa: E402  (tests/truth is no package)
+import compare_frames
 
 OPS = ("conv2d", "linear", "matmul", "add", "relu", "softmax", "layer_norm", "batch_norm",
        "embedding", "max_pool2d", "cross_entropy", "scaled_dot_product_attention")
 # One more op of each family, forward only.
-MORE_OPS = ("conv_transpose2d", "bmm", "einsum", "group_norm", "gelu", "sum", "max", "mean", "argmax",
-            "cumsum", "sort", "topk", "index_select", "gather", "scatter", "masked_fill", "nonzero",
-            "where", "cat", "stack", "clone", "avg_pool2d", "interpolate", "mse_loss", "dropout",
-            "fft_fft", "linalg_svd", "linalg_qr", "linalg_cholesky", "linalg_solve", "nn.LSTM",
-            "nn.GRU", "optim.Adam", "optim.SGD")
+MORE_OPS = ("conv_transpose2d", "bmm", "einsum", "group_norm", "gelu", "sum", "max", "mean",
+            "argmax", "cumsum", "sort", "topk", "index_select", "gather", "scatter", "masked_fill",
+            "nonzero", "where", "cat", "stack", "clone", "avg_pool2d", "interpolate", "mse_loss",
+            "dropout", "fft_fft", "linalg_svd", "linalg_qr", "linalg_cholesky", "linalg_solve",
+            "nn.LSTM", "nn.GRU", "optim.Adam", "optim.SGD")
 # Cases with too many steps for test_truth_single_step.py.
 TOO_LONG_TO_STEP = ("ctc_loss", "ctc_loss+backward", "ormqr+backward",
                     "fractional_max_pool3d+backward")
@@ -73,7 +73,8 @@ class Compared:
             ["env", *variables, f"OPTRACE_TRUTH_REQUEST={request}",
              "gdb", "-nx", "-batch", "-iex", "set auto-load off",
              "-x", str(truth / "gdb_session.py"),
-             "--args", python, "-B", str(truth / "gdb_target"), str(repository / "tracer/in_process/python"),
+             "--args", python, "-B", str(truth / "gdb_target"),
+             str(repository / "tracer/in_process/python"),
              str(repository / "fixtures/samples"), str(build / "tests/truth/libgdb_markers.so"),
              *cases], timeout=600)
         assert run.returncode == 0 and answer.exists(), run.stdout[-4000:] + run.stderr[-4000:]
@@ -90,8 +91,8 @@ class Compared:
         classes = collections.Counter(difference.kind for difference in differences)
         print(f"{case}: {same} chains at {len(points)} functions are the same, {library_calls} of "
               f"them at library calls; {tail_callers} marked tail-callers in them that gdb can't "
-              f"see; {unprobed} stops at functions without a probe that share a name; {astray} where "
-              f"gdb loses its way; differences: "
+              f"see; {unprobed} stops at functions without a probe that share a name; {astray} "
+              f"where gdb loses its way; differences: "
               f"{dict(classes) or 'none'}")
         assert not differences, "\n".join(
             f"{difference.kind}: {difference.detail}\n    at {difference.chain[0][0]}"

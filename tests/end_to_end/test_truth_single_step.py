@@ -20,9 +20,9 @@ LEAST_EVENTS = 5000  # In all workloads together, for each kind of probe.
 MOST_STEPS = 1_500_000  # For one op of the tenth; takes about 20 seconds.
 _LONG = "more steps than were allowed"
 # Calls of the tenth that can't be stepped -> the stepper's message.
-NOT_STEPPED = {name: _LONG for name in (
+NOT_STEPPED = dict.fromkeys((
     "op:nn.functional.ctc_loss", "op:nn.functional.ctc_loss+backward",
-    "op:nn.functional.fractional_max_pool3d+backward", "op:ormqr+backward")}
+    "op:nn.functional.fractional_max_pool3d+backward", "op:ormqr+backward"), _LONG)
 
 KNOWN_CALLS = """
 import ctypes, sys
@@ -208,8 +208,8 @@ def test_no_wrong_parent_in_the_tenth_of_all_ops(tenth):
     assert compared.keys() | refused.keys() == set(names)
     for key in ("steps", "events", "matched", "wrong_parents", "wrong_tail_calls", "tail_calls",
                 "turns", "shifts", "matched_entered_before_recording",
-                "matched_parents_by_function", "parents_only_recorded", "truth_entries_without_probe", "paths",
-                "path_differences", "lost"):
+                "matched_parents_by_function", "parents_only_recorded",
+                "truth_entries_without_probe", "paths", "path_differences", "lost"):
         print(f"{key}: {sum(line[key] for line in compared.values())}")
     for key in ("only_recorded", "only_stepped"):
         files = collections.Counter()

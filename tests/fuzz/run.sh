@@ -5,7 +5,10 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 seconds=$2
 shift 2
-[ $# -gt 0 ] || set -- $(cd "$here/corpus" && ls)
+if [ $# -eq 0 ]; then
+  set -- "$here"/corpus/*
+  set -- "${@##*/}"
+fi
 # Readers load the sanitizers' own symboliser only when something was found.
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=0 UBSAN_OPTIONS=print_stacktrace=1
 failed=()

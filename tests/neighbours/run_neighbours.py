@@ -55,7 +55,8 @@ NEIGHBOURS = {
     "profilers in the program": script("python_profilers"),
     "settrace": script("tracing"),
     "py-spy": script("rounds", meddlers=(_PY_SPY,)),
-    "memray": Neighbour(["-m", "memray", "run", "--native", "-q", "-o", "{folder}/memory", _ROUNDS]),
+    "memray": Neighbour(["-m", "memray", "run", "--native", "-q", "-o", "{folder}/memory",
+                         _ROUNDS]),
     "memray and py-spy": Neighbour(["-m", "memray", "run", "-q", "-o", "{folder}/memory", _ROUNDS],
                                    meddlers=(_PY_SPY,)),
     "gdb": script("rounds", before=(_GDB,), after=(_GDB,)),
@@ -86,7 +87,8 @@ NEIGHBOURS = {
 }
 
 # Output that differs between any two runs of a program, traced or not.
-_VARIES = re.compile(r"ERROR:\d{4}-\d\d-\d\d [\d:]+ [\d:]+|0x[0-9a-f]+|\b\d+\.\d+ ?s(econds)?\b|\bin \d+\.\d+s|pid[= ]\d+|LWP \d+|"
+_VARIES = re.compile(r"ERROR:\d{4}-\d\d-\d\d [\d:]+ [\d:]+|0x[0-9a-f]+|"
+                     r"\b\d+\.\d+ ?s(econds)?\b|\bin \d+\.\d+s|pid[= ]\d+|LWP \d+|"
                      r"Thread 0x[0-9a-f]+")
 
 
@@ -268,7 +270,8 @@ def main():
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in NEIGHBOURS]
     if unknown:
-        print(f"There is no program {unknown[0]!r}. There are: {', '.join(NEIGHBOURS)}.", file=sys.stderr)
+        print(f"There is no program {unknown[0]!r}. There are: {', '.join(NEIGHBOURS)}.",
+              file=sys.stderr)
         return 2
     runner = Runner(options.optrace, options.python)
     wrong = sum(compare(runner, name, options.mode or MODES)

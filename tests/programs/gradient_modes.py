@@ -10,4 +10,5 @@ with torch.inference_mode():
     c = x * 4
 with torch.autograd.detect_anomaly(check_nan=False):
     b.sum().backward()
-print(a.requires_grad, b.requires_grad, c.is_inference(), x.grad.tolist(), (x.detach() + 1).sum().item())
+print(a.requires_grad, b.requires_grad, c.is_inference(), x.grad.tolist(),
+      (x.detach() + 1).sum().item())

@@ -4,7 +4,8 @@ import io
 import torch
 
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()).eval()
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
+model.eval()
 x = torch.randn(1, 3, 8, 8)
 traced = torch.jit.freeze(torch.jit.trace(model, x))
 buffer = io.BytesIO()

@@ -21,8 +21,8 @@ import time
 import xml.etree.ElementTree
 
 FILES = ("test_nn", "test_autograd", "test_torch", "test_view_ops", "test_python_dispatch",
-         "functorch/test_vmap", "test_sparse", "test_multiprocessing", "test_dataloader", "test_jit",
-         "profiler/test_profiler", "distributed/test_c10d_gloo", "dynamo/test_misc",
+         "functorch/test_vmap", "test_sparse", "test_multiprocessing", "test_dataloader",
+         "test_jit", "profiler/test_profiler", "distributed/test_c10d_gloo", "dynamo/test_misc",
          "inductor/test_cpu_repro")
 TEST_LIMIT = 300  # Timeout of a test, in seconds.
 AGAIN = 3  # How often a test that differs is run again.

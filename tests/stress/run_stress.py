@@ -9,7 +9,6 @@ made, and at the end the process's code was the same as in its files.
 """
 import argparse
 import json
-import os
 import pathlib
 import random
 import signal
@@ -19,7 +18,7 @@ import tempfile
 import time
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "end_to_end"))
-from attach_target import changed_code  # noqa: E402  Needs the path above.
+from attach_target import changed_code
 
 PROGRAM = pathlib.Path(__file__).with_name("stress_program.py")
 ROUNDS = 40
@@ -71,8 +70,8 @@ def attach_again_and_again(options, library, folder, end_time):
         while time.monotonic() < end_time and process.poll() is None:
             attached = subprocess.run(
                 [options.optrace, "attach", str(process.pid), "--duration",
-                 f"{chance.uniform(0.1, 3):.2f}", "--timeout", "60", "--memory", "64M", "--format", "json",
-                 "-o", folder / "attached.json"],
+                 f"{chance.uniform(0.1, 3):.2f}", "--timeout", "60", "--memory", "64M",
+                 "--format", "json", "-o", folder / "attached.json"],
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                 timeout=LIMIT)
             if attached.returncode == 0 and json.loads(
@@ -83,7 +82,8 @@ def attach_again_and_again(options, library, folder, end_time):
                                 f"{attached.stderr[-800:] or 'an empty report'}")
         if process.poll() is None:
             process.send_signal(signal.SIGSTOP)  # It loads and unloads libraries.
-            problems += [f"the code is not as it was: {place}" for place in changed_code(process.pid)]
+            problems += [f"the code is not as it was: {place}"
+                         for place in changed_code(process.pid)]
             process.send_signal(signal.SIGCONT)
         end.touch()
         try:

@@ -24,7 +24,7 @@ LIBRARY, ROUNDS = sys.argv[1], int(sys.argv[2])
 END = sys.argv[3] if len(sys.argv) > 3 else None
 
 torch.set_num_threads(1)
-counts = {name: 0 for name in COUNTED}
+counts = dict.fromkeys(COUNTED, 0)
 wrong = []
 lock = threading.Lock()
 stopped = threading.Event()

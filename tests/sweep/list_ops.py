@@ -5,9 +5,9 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 
-import torch  # noqa: E402
+import torch
 
-from optrace_target.opinfo import OpInfoDatabase  # noqa: E402
+from optrace_target.opinfo import OpInfoDatabase
 
 
 def main():

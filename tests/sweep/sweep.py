@@ -52,8 +52,8 @@ UNWRITTEN = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empt
 def list_calls(python):
     """Returns the calls that this Python's torch offers: {"torch", "calls"}."""
     listed = subprocess.run(
-        [python, "-B", REPOSITORY / "tests/sweep/list_ops.py", REPOSITORY / "tracer/in_process/python"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        [python, "-B", REPOSITORY / "tests/sweep/list_ops.py",
+         REPOSITORY / "tracer/in_process/python"], capture_output=True, text=True, check=False)
     if listed.returncode != 0:
         raise RuntimeError(listed.stderr[-2000:])
     return json.loads(listed.stdout)

@@ -17,7 +17,7 @@ def native_chains(report):
 
     `frame` is from the report; `tail_callers` are the frames left out of the chain.
     """
-    stack = [(frame, (), ()) for frame in reversed(report["roots"])]
+    stack: list[tuple] = [(frame, (), ()) for frame in reversed(report["roots"])]
     while stack:
         frame, above, left_out = stack.pop()
         chain = above

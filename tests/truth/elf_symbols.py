@@ -20,7 +20,8 @@ class Symbols:
         offset, = struct.unpack_from("<Q", data, 40)
         size, count = struct.unpack_from("<HH", data, 58)
         sections = [_SECTION.unpack_from(data, offset + size * i) for i in range(count)]
-        tables = [s for s in sections if s[1] == _SYMTAB] or [s for s in sections if s[1] == _DYNSYM]
+        tables = ([s for s in sections if s[1] == _SYMTAB]
+                  or [s for s in sections if s[1] == _DYNSYM])
         for _, _, _, _, start, length, link, *_ in tables:
             names = data[sections[link][4]:sections[link][4] + sections[link][5]]
             for name, info, _, section, value, _ in _SYMBOL.iter_unpack(data[start:start + length]):

@@ -10,8 +10,8 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tracer/in_process/python"))
 
-from optrace_target.call import Backward, Call  # noqa: E402
-from optrace_target.opinfo import OpInfoDatabase  # noqa: E402
+from optrace_target.call import Backward, Call
+from optrace_target.opinfo import OpInfoDatabase
 
 PREFIX = "op:"
 _BACKWARD = "+backward"

@@ -11,7 +11,8 @@ import pathlib
 import re
 import sys
 
-# (the three yaml files, the module that reads derivatives.yaml) in a tree and in an installed torchgen
+# (the three yaml files, the module that reads derivatives.yaml) in a tree and in an installed
+# torchgen
 LAYOUTS = [("aten/src/ATen/native", "tools/autograd", "tools.autograd.load_derivatives"),
            ("ATen/native", "autograd", "torchgen.packaged.autograd.load_derivatives")]
 
@@ -30,7 +31,8 @@ def read_entries(path, loader):
         return node.start_mark.line + 1
 
     def formulas(mapping):
-        return [Formula(tuple(name.strip() for name in text(key).split(",")), text(value), line(key))
+        return [Formula(tuple(name.strip() for name in text(key).split(",")), text(value),
+                        line(key))
                 for key, value in mapping.value if isinstance(value, yaml.ScalarNode)]
 
     entries = {}
@@ -55,7 +57,8 @@ class Derivatives:
         from torchgen.api.autograd import match_differentiability_info
 
         entries = read_entries(path, module.YamlLoader)
-        self.entry_of = {}  # id of a DifferentiabilityInfo or of its derivatives -> (line, formulas)
+        # id of a DifferentiabilityInfo or of its derivatives -> (line, formulas)
+        self.entry_of = {}
         self.entry_of_node = {}
         create = module.create_differentiability_info
 
@@ -124,7 +127,8 @@ def kernels_of(function, indices, ordered_keys):
         metadata = by_key[key].index.get(function.func.name) if key in by_key else None
         if metadata is not None:
             prefix = "structured_" if metadata.structured else ""
-            kernels.append({"key": key, "name": f"{metadata.cpp_namespace}::{prefix}{metadata.kernel}",
+            kernels.append({"key": key,
+                            "name": f"{metadata.cpp_namespace}::{prefix}{metadata.kernel}",
                             "structured": metadata.structured,
                             "ufunc": bool(function.ufunc_inner_loop)
                             and metadata.kernel.startswith("ufunc_")})
@@ -141,7 +145,8 @@ def main(folder, output):
     import yaml
     from torchgen.gen import LineLoader, parse_native_yaml
     with open(native) as file:
-        entries = {entry["func"].split("(")[0]: entry for entry in yaml.load(file, Loader=LineLoader)}
+        entries = {entry["func"].split("(")[0]: entry
+                   for entry in yaml.load(file, Loader=LineLoader)}
     functions, indices = parse_native_yaml(str(native), str(tags))
     derivatives = Derivatives(importlib.import_module(module), native, tags,
                               folder / autograd_folder / "derivatives.yaml", functions)

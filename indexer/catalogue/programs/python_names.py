@@ -21,17 +21,18 @@ PACKAGES = ["torch", "functorch", "torchgen"]
 
 # Namespaces whose members are listed. A namespace that a version lacks is skipped.
 NAMESPACES = """
-torch torch._C torch.accelerator torch.amp torch.ao.quantization torch.autograd torch.autograd.forward_ad
-torch.autograd.functional torch.autograd.grad_mode torch.autograd.graph torch.autograd.profiler
-torch.backends torch.backends.cpu torch.backends.cuda torch.backends.cudnn torch.backends.mkldnn
-torch.compiler torch.cpu torch.cuda torch.cuda.amp torch.cuda.memory torch.cuda.nvtx torch.distributed
-torch.distributions torch.export torch.fft torch.func torch.functional torch.futures torch.fx torch.hub
-torch.jit torch.library torch.linalg torch.masked torch.mps torch.mtia torch.multiprocessing torch.nested
-torch.nn torch.nn.attention torch.nn.functional torch.nn.init torch.nn.modules torch.nn.parallel
-torch.nn.parameter torch.nn.quantized torch.nn.utils torch.nn.utils.parametrizations
-torch.nn.utils.parametrize torch.nn.utils.prune torch.nn.utils.rnn torch.optim torch.optim.lr_scheduler
-torch.optim.swa_utils torch.overrides torch.package torch.profiler torch.quantization torch.random
-torch.serialization torch.signal.windows torch.sparse torch.special torch.storage torch.testing torch.utils
+torch torch._C torch.accelerator torch.amp torch.ao.quantization torch.autograd
+torch.autograd.forward_ad torch.autograd.functional torch.autograd.grad_mode torch.autograd.graph
+torch.autograd.profiler torch.backends torch.backends.cpu torch.backends.cuda torch.backends.cudnn
+torch.backends.mkldnn torch.compiler torch.cpu torch.cuda torch.cuda.amp torch.cuda.memory
+torch.cuda.nvtx torch.distributed torch.distributions torch.export torch.fft torch.func
+torch.functional torch.futures torch.fx torch.hub torch.jit torch.library torch.linalg torch.masked
+torch.mps torch.mtia torch.multiprocessing torch.nested torch.nn torch.nn.attention
+torch.nn.functional torch.nn.init torch.nn.modules torch.nn.parallel torch.nn.parameter
+torch.nn.quantized torch.nn.utils torch.nn.utils.parametrizations torch.nn.utils.parametrize
+torch.nn.utils.prune torch.nn.utils.rnn torch.optim torch.optim.lr_scheduler torch.optim.swa_utils
+torch.overrides torch.package torch.profiler torch.quantization torch.random torch.serialization
+torch.signal.windows torch.sparse torch.special torch.storage torch.testing torch.utils
 torch.utils.checkpoint torch.utils.data torch.utils.dlpack torch.utils.hooks torch.xpu
 """.split()
 
@@ -128,10 +129,10 @@ class SourceModule:
                     self.imports[alias.asname or alias.name] = f"{source}.{alias.name}"
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
             value = dotted(node.value)
-            if isinstance(node.targets[0], ast.Name) and value and not isinstance(node.value,
-                                                                                  ast.Subscript):
-                if value != node.targets[0].id:
-                    self.imports.setdefault(node.targets[0].id, f"{self.name}.{value}")
+            if (isinstance(node.targets[0], ast.Name) and value
+                    and not isinstance(node.value, ast.Subscript)
+                    and value != node.targets[0].id):
+                self.imports.setdefault(node.targets[0].id, f"{self.name}.{value}")
 
     def source_of(self, node):
         if node.level == 0:

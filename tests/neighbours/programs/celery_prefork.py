@@ -5,6 +5,7 @@ import tempfile
 import time
 
 from celery import Celery
+
 from rounds import bits, rounds, step
 
 folder = os.environ.setdefault("CELERY_FOLDER", tempfile.mkdtemp())

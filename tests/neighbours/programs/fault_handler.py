@@ -12,4 +12,4 @@ for number in rounds():
     print(number, bits(*step(number)))
     os.kill(os.getpid(), signal.SIGUSR1)
 sys.stdout.flush()
-faulthandler._sigsegv()
+faulthandler._sigsegv()  # type: ignore[attr-defined]  # Not in typeshed.

@@ -4,6 +4,7 @@ from gevent import monkey
 monkey.patch_all()
 
 import gevent  # noqa: E402
+
 from rounds import bits, rounds, step  # noqa: E402
 
 

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 
 from gunicorn.app.base import BaseApplication
+
 from rounds import bits, rounds, step
 from web import application
 

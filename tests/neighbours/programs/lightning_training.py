@@ -1,11 +1,11 @@
 """PyTorch Lightning: a small module trained for ROUNDS epochs."""
 import logging
-import os
 import time
 import warnings
 
 import lightning
 import torch
+
 from rounds import PAUSE, ROUNDS, bits
 
 warnings.filterwarnings("ignore")

@@ -10,8 +10,8 @@ for number in rounds():
     profile.enable()
     results = step(number)
     profile.disable()
-    calls = {name[2]: entry[1] for name, entry in pstats.Stats(profile).stats.items()}
-    events = []
+    calls = {name[2]: entry[1] for name, entry in vars(pstats.Stats(profile))["stats"].items()}
+    events: list = []
     sys.setprofile(lambda frame, event, argument: events.append((event, frame.f_code.co_name)))
     step(number)
     sys.setprofile(None)

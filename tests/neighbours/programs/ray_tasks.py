@@ -3,6 +3,7 @@ import logging
 import os
 
 import ray
+
 from rounds import bits, rounds, step
 
 ray.init(num_cpus=2, include_dashboard=False, logging_level=logging.CRITICAL, log_to_driver=False,
@@ -24,7 +25,7 @@ class Counter:
         return self.count, bits(*step(number))
 
 
-counter = Counter.remote()
+counter = Counter.remote()  # type: ignore[attr-defined]  # The decorator adds it.
 for number in rounds():
     print(number, *ray.get([task.remote(number + i) for i in range(4)]),
           ray.get(counter.add.remote(number)))

@@ -6,8 +6,16 @@ import sys
 from rounds import bits, rounds, step
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "end_to_end"))
-from system_call_filter import (  # noqa: E402  Needs the path above.
-    BPF, KILL, PERF_EVENT_OPEN, PROCESS_VM_READV, PROCESS_VM_WRITEV, PTRACE, USERFAULTFD, deny)
+from system_call_filter import (
+    BPF,
+    KILL,
+    PERF_EVENT_OPEN,
+    PROCESS_VM_READV,
+    PROCESS_VM_WRITEV,
+    PTRACE,
+    USERFAULTFD,
+    deny,
+)
 
 deny([PTRACE, PROCESS_VM_READV, PROCESS_VM_WRITEV, BPF, PERF_EVENT_OPEN, USERFAULTFD], KILL)
 for number in rounds():

@@ -3,6 +3,7 @@ import queue
 import threading
 
 import torch
+
 from rounds import bits, rounds
 
 torch.manual_seed(1)
@@ -28,10 +29,10 @@ for number in rounds():
     answers, done = {}, threading.Semaphore(0)
     for i in range(64):
         requests.put((number + i, answers, done))
-    for _ in range(64):
+    for _i in range(64):
         done.acquire()
     print(number, [answers[key] for key in sorted(answers)])
-for worker in workers:
+for _ in workers:
     requests.put(None)
 for worker in workers:
     worker.join()

@@ -1,7 +1,8 @@
 """Hugging Face Transformers: a tiny random Llama generates some tokens."""
 import torch
-from rounds import bits, rounds
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from rounds import bits, rounds
 
 torch.manual_seed(1)
 torch.set_num_threads(1)

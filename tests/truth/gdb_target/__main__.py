@@ -17,9 +17,9 @@ WARM_UPS = 12  # CPython 3.11 specializes a function's bytecode at its eighth ca
 def main():
     target_folder, sample_folder, marker_file, *cases = sys.argv[1:]
     sys.path.insert(0, target_folder)
-    from optrace_target import call_options, resolve, session
-
     import torch
+
+    from optrace_target import call_options, resolve, session
 
     markers = ctypes.PyDLL(marker_file)
     set_profile = ctypes.pythonapi.PyEval_SetProfile
@@ -51,7 +51,8 @@ def main():
         op, _, backward = case.partition("+")
         torch.manual_seed(0)
         asked = call_options.CallOptions(torch, "cpu", {"backward": bool(backward)})
-        calls.append(session._PreparedCall(op, *resolver.resolve(op, asked), asked.requires_grad))
+        calls.append(session._PreparedCall(
+            *[op, *resolver.resolve(op, asked), asked.requires_grad]))
     gc.disable()
     signal.raise_signal(signal.SIGUSR1)
     for call in calls:

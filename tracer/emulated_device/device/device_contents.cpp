@@ -121,6 +121,7 @@ void forget_contents(const void* pointer, std::size_t bytes) {
     contents().presumed.remove(range_of(pointer, bytes));
   }
   for (const ByteRange& range : forgotten)
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
     fill_memory(reinterpret_cast<void*>(range.begin), 0, range.end - range.begin);
 }
 

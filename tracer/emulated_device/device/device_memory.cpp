@@ -176,9 +176,11 @@ void fill_memory(void* pointer, int value, std::size_t bytes) {
   // Returning the pages of a large range to the system makes them zeros without using memory.
   constexpr std::size_t kLarge = 1 << 20;
   if (known && value == 0 && bytes >= kLarge && begin < end &&
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
       ::madvise(reinterpret_cast<void*>(begin), end - begin,
                 mapping.shared ? MADV_REMOVE : MADV_DONTNEED) == 0) {
     std::memset(pointer, 0, begin - first);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
     std::memset(reinterpret_cast<void*>(end), 0, first + bytes - end);
     return;
   }

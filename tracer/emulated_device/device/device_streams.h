@@ -80,7 +80,7 @@ struct Operation {
 };
 
 struct Stream;
-struct Event;
+struct Event;  // NOLINT(bugprone-forward-declaration-namespace): device_streams.cpp defines it.
 struct Graph;
 struct GraphExec;
 

@@ -72,7 +72,7 @@ void note_written(TensorLists& lists, Text functor) {
 template <typename T>
 T at(const char* object, std::size_t offset) {
   T value{};
-  std::memcpy(&value, object + offset, sizeof value);
+  std::memcpy(static_cast<void*>(&value), object + offset, sizeof value);
   return value;
 }
 

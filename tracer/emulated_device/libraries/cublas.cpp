@@ -198,7 +198,7 @@ void* const* pointers(Element* const* each) {
 }  // namespace
 }  // namespace optrace::emulated
 
-// NOLINTBEGIN: the functions' names and parameters are cuBLAS's.
+// NOLINTBEGIN(bugprone-macro-parentheses): the macros' arguments are types and parts of names.
 using namespace optrace::emulated;
 
 extern "C" {
@@ -608,4 +608,4 @@ OPTRACE_BATCHED_SOLVERS(Z, cuDoubleComplex, CUDA_C_64F)
 #undef OPTRACE_BATCHED_SOLVERS
 
 }  // extern "C"
-// NOLINTEND
+// NOLINTEND(bugprone-macro-parentheses)

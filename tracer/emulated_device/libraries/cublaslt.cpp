@@ -190,7 +190,6 @@ void forget_output(const Attributes& layout, void* output) {
 }  // namespace
 }  // namespace optrace::emulated
 
-// NOLINTBEGIN: the functions' names and parameters are cuBLASLt's.
 using namespace optrace::emulated;
 
 extern "C" {
@@ -389,4 +388,3 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t descriptor, const v
 }
 
 }  // extern "C"
-// NOLINTEND

@@ -29,7 +29,8 @@ Value get(const Attributes& attributes, int name, Value otherwise) {
   const auto found = attributes.bytes.find(name);
   if (found == attributes.bytes.end()) return otherwise;
   Value value = {};
-  std::memcpy(&value, found->second.data(), std::min(sizeof value, found->second.size()));
+  std::memcpy(static_cast<void*>(&value), found->second.data(),
+              std::min(sizeof value, found->second.size()));
   return value;
 }
 

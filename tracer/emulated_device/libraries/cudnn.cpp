@@ -48,12 +48,9 @@ cudnnStatus_t destroy(Struct* descriptor) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-bool any_null() {
-  return false;
-}
-template <typename... Rest>
-bool any_null(const void* first, Rest... rest) {
-  return first == nullptr || any_null(rest...);
+template <typename... Values>
+bool any_null(const Values*... pointers) {
+  return ((pointers == nullptr) || ...);
 }
 
 constexpr const char* kNull = "a descriptor or an output is null";
@@ -304,7 +301,6 @@ cudnnStatus_t wrong(cudnnStatus_t status, const std::string& why) {
 
 }  // namespace optrace::emulated
 
-// NOLINTBEGIN: the functions' names and parameters are cuDNN's.
 using namespace optrace::emulated;
 
 extern "C" {
@@ -933,4 +929,3 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnSpatialTfSamplerBackward(
 }
 
 }  // extern "C"
-// NOLINTEND

@@ -432,7 +432,6 @@ cudnnStatus_t give_descriptors(const Attribute& attribute, std::int64_t count, v
 }  // namespace
 }  // namespace optrace::emulated
 
-// NOLINTBEGIN: the functions' names and parameters are cuDNN's.
 using namespace optrace::emulated;
 
 extern "C" {
@@ -562,4 +561,3 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
 }
 
 }  // extern "C"
-// NOLINTEND

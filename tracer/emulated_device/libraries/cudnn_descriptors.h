@@ -9,6 +9,7 @@
 #include <cudnn.h>
 
 #include "tracer/emulated_device/device/call_values.h"
+#include "tracer/emulated_device/libraries/cudnn_graph.h"
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
@@ -63,9 +64,6 @@ struct cudnnSpatialTransformerStruct {
 };
 
 namespace optrace::emulated {
-
-/// Returns "half", "float", "fp8_e4m3" and so on.
-std::string type_name(cudnnDataType_t type);
 
 /// Size of an element in bytes; 0 if that is not an integer.
 std::size_t type_bytes(cudnnDataType_t type);

@@ -35,6 +35,7 @@ struct Content {
   std::map<int, Attribute> attributes;
 };
 
+/// Returns "half", "float", "fp8_e4m3" and so on.
 std::string type_name(cudnnDataType_t type);
 
 /// Empty for an invalid type.
@@ -69,7 +70,8 @@ std::vector<Value> values(const Content& content, int attribute) {
   const Attribute* const found = find(content, attribute);
   if (found == nullptr || element_bytes(found->type) != sizeof(Value)) return result;
   result.resize(static_cast<std::size_t>(found->count));
-  if (!result.empty()) std::memcpy(result.data(), found->bytes.data(), found->bytes.size());
+  if (!result.empty())
+    std::memcpy(static_cast<void*>(result.data()), found->bytes.data(), found->bytes.size());
   return result;
 }
 

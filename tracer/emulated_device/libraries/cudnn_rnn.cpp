@@ -279,7 +279,6 @@ int longest(const int* lengths, cudnnTensorDescriptor_t probabilities) {
 }  // namespace
 }  // namespace optrace::emulated
 
-// NOLINTBEGIN: the functions' names and parameters are cuDNN's.
 using namespace optrace::emulated;
 
 extern "C" {
@@ -486,4 +485,3 @@ OPTRACE_DEVICE_EXPORT cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t, cudnnCTCLossA
 }
 
 }  // extern "C"
-// NOLINTEND

@@ -71,7 +71,7 @@ OPTRACE_DEVICE_EXPORT CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUf
   if (file < 0) return {CU_FILE_INVALID_FILE_TYPE, CUDA_SUCCESS};
   Registered& known = registered();
   const std::lock_guard lock(known.mutex);
-  *fh = reinterpret_cast<CUfileHandle_t>(known.next_file++);
+  *fh = reinterpret_cast<CUfileHandle_t>(known.next_file++);  // NOLINT(performance-no-int-to-ptr)
   known.files.emplace(*fh, file);
   return kSuccess;
 }

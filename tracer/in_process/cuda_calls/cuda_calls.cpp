@@ -55,6 +55,7 @@ int add_module(dl_phdr_info* info, std::size_t, void* modules) {
     if (segment.p_type != PT_LOAD) continue;
     static_cast<std::vector<Module>*>(modules)->push_back(
         {info->dlpi_name == nullptr ? "" : info->dlpi_name,
+         // NOLINTNEXTLINE(performance-no-int-to-ptr)
          reinterpret_cast<const void*>(info->dlpi_addr + segment.p_vaddr)});
     break;
   }

@@ -335,7 +335,8 @@ void CUPTIAPI on_call(void* /*user*/, CUpti_CallbackDomain domain, CUpti_Callbac
     // A process's first call creates the context.
     try {
       know_context(call.context);
-    } catch (...) {  // Out of memory: the stream is recorded with CUPTI's id.
+    } catch (...) {
+      return;  // Out of memory: the stream is recorded with CUPTI's id.
     }
     return;
   }
@@ -494,7 +495,8 @@ void note(const CUpti_Activity& record) {
   std::uint32_t id = 0;
   try {
     id = record_of(activity, round);
-  } catch (...) {  // Out of memory: it is still counted.
+  } catch (...) {
+    id = 0;  // Out of memory: it is still counted.
   }
   // CUPTI: "If both the start and end timestamps are 0, then timestamp information could not be
   // collected."
@@ -569,7 +571,8 @@ void give_way() {
     miss(
         "from the moment when the program itself began to use CUPTI, as torch.profiler does: CUPTI "
         "serves one tool at a time. Trace without profiling, or profile without tracing.");
-  } catch (...) {  // Out of memory for the message.
+  } catch (...) {
+    return;  // Out of memory for the message.
   }
 }
 

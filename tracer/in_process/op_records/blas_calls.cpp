@@ -265,7 +265,7 @@ struct Call {
   }
   template <typename T>
   const T* address(std::size_t i) const {
-    return reinterpret_cast<const T*>(word(i));
+    return reinterpret_cast<const T*>(word(i));  // NOLINT(performance-no-int-to-ptr)
   }
   int value(std::size_t i) const { return static_cast<int>(word(i)); }
 };

@@ -173,7 +173,7 @@ void note(const Line& line, const std::string& text, std::uint64_t stack_pointer
 
 void keep_header(const std::string& text) {
   const std::size_t at = header_used.fetch_add(text.size());
-  if (at + text.size() < kHeaderSize) std::memcpy(header + at, text.data(), text.size());
+  if (at + text.size() < kHeaderSize) text.copy(header + at, text.size());
 }
 
 std::string take_header() {

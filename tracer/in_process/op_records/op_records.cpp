@@ -573,7 +573,7 @@ class RunningOp final : public at::ObserverContext {
   std::uint32_t count_ = 0;
   bool all_tracked_ = true;
   Callee* callee_ = nullptr;
-  TrackedTensor tracked_[kMaxTracked];  // NOLINT: the first `count_` are set.
+  TrackedTensor tracked_[kMaxTracked];  ///< The first `count_` are set.
 };
 
 // Visits the values of a call: first for the fingerprint, then for the text if the fingerprint is

@@ -32,20 +32,20 @@ def _serve(descriptor):
         loaded = {name: package}
         sys.modules[name] = package
         try:
-            for part, source in json.loads(data):  # In dependency order.
-                module = types.ModuleType("%s.%s" % (name, part))
+            for stem, source in json.loads(data):  # In dependency order.
+                module = types.ModuleType("%s.%s" % (name, stem))
                 module.__package__ = name
-                exec(compile(source, "<optrace %s>" % part, "exec"), module.__dict__)
+                exec(compile(source, "<optrace %s>" % stem, "exec"), module.__dict__)
                 sys.modules[module.__name__] = loaded[module.__name__] = module
         finally:
-            for part in loaded:
-                sys.modules.pop(part, None)
+            for stem in loaded:
+                sys.modules.pop(stem, None)
         module.serve(socket)
     finally:
         socket.close()
 
 
 try:
-    _serve(descriptor)
+    _serve(globals()["descriptor"])
 except Exception:
     pass  # The command notices the end of the connection.

@@ -154,7 +154,7 @@ class Agent:
     def _device_functions(self):
         return _DeviceFunctions(*[
             ctypes.cast(getattr(self._library, "optrace_agent_" + name), ctypes.c_void_p)
-            for name, _ in _DeviceFunctions._fields_])
+            for name, *_ in _DeviceFunctions._fields_])
 
     def share(self, descriptor):
         """Makes recordings use the memory of this descriptor from the next start on."""

@@ -126,7 +126,7 @@ class Backward:
         """Returns (keys, is complex, reduction to one number) of each part of a result."""
         torch = self._torch
         found = []
-        stack = [((), result)]
+        stack: list[tuple] = [((), result)]
         while stack:
             keys, value = stack.pop()
             if isinstance(value, (tuple, list)):

@@ -15,10 +15,10 @@ class DeviceActivity:
         """
         self._library = library = ctypes.PyDLL(path)
         functions = {name: getattr(agent, "optrace_agent_" + name)
-                     for name, _ in _Functions._fields_ if name not in ("start", "stop")}
+                     for name, *_ in _Functions._fields_ if name not in ("start", "stop")}
         functions.update(start=start, stop=stop)
         given = _Functions(*[ctypes.cast(functions[name], ctypes.c_void_p)
-                             for name, _ in _Functions._fields_])
+                             for name, *_ in _Functions._fields_])
         result = library.optrace_activity_use(ctypes.byref(given))
         if result != 0:
             raise OSError(-result, os.strerror(-result))

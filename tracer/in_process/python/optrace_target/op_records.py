@@ -12,7 +12,7 @@ def load_op_records(agent, path):
     """
     library = ctypes.PyDLL(path)
     functions = _Functions(*[ctypes.cast(getattr(agent, "optrace_agent_" + name), ctypes.c_void_p)
-                             for name, _ in _Functions._fields_])
+                             for name, *_ in _Functions._fields_])
     result = library.optrace_ops_use(ctypes.byref(functions))
     if result != 0:
         raise OSError(-result, os.strerror(-result))

@@ -216,7 +216,7 @@ def _for_import():
         import unittest
 
         stand_in = types.ModuleType("expecttest")
-        stand_in.TestCase = unittest.TestCase
+        vars(stand_in).update(TestCase=unittest.TestCase)
         sys.modules["expecttest"] = stand_in
     sys.stdout.flush()
     sys.stderr.flush()

@@ -452,7 +452,7 @@ class Resolver:
             raise problem
         if failure is None:
             raise self._no_sample(spelling)
-        sample_from, error = failure
+        sample_from, refusal = failure
         remedy = None
         if sample_from == "input":
             remedy = "Change --input: %s" % self._options.expression
@@ -463,12 +463,12 @@ class Resolver:
             remedy = "Change the values in the brackets, or give a matching --input."
         if remedy is not None:
             raise Problem(USAGE, "'%s' rejects these arguments (%s)"
-                          % (spelling, first_line(error)), remedy)
+                          % (spelling, first_line(refusal)), remedy)
         if sample_from != "table":
             raise self._no_sample(spelling, ", and generated arguments were rejected (%s)"
-                                  % first_line(error))
+                                  % first_line(refusal))
         raise Problem(FAILED, "the sample call of '%s' failed on %s (%s)"
-                      % (spelling, self._device, first_line(error)),
+                      % (spelling, self._device, first_line(refusal)),
                       "Check that this torch works. If it does, the op needs another sample.")
 
     def _no_sample(self, spelling, why=""):

@@ -311,7 +311,9 @@ def from_schema(schema, with_out):
     """Returns (tensors, positional, keywords) made for an overload, or None if that is
     impossible.
     """
-    tensors, positional, keywords = {}, [], {}
+    tensors: dict = {}
+    positional, keywords = [], {}
+    value: object
     by_position = True  # Until an argument with a default is omitted.
     for argument in schema.arguments:
         if argument.is_out and not with_out:

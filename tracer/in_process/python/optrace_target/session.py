@@ -234,7 +234,7 @@ def _torch_folder():
 def _import_torch():
     try:
         import torch
-        torch._C._dispatch_get_all_op_names
+        _ = torch._C._dispatch_get_all_op_names
     except Exception as error:  # A broken installation may raise any exception.
         raise Problem(FAILED, "torch can't be imported in %s (%s)"
                       % (sys.executable, first_line(error)),

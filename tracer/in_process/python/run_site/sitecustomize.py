@@ -49,7 +49,7 @@ class _Finder:
             return  # A folder of that name without a module.
         finder, kind = self, type(spec)
 
-        class ModuleSpec(kind):
+        class ModuleSpec(kind):  # type: ignore[valid-type, misc]  # Known at run time only.
             __module__, __qualname__ = kind.__module__, kind.__qualname__
 
             def __setattr__(self, name, value):
