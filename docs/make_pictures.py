@@ -31,7 +31,7 @@ COLUMNS = 120
 CHARACTER_WIDTH = 12.2  # In rich's pictures.
 
 # The pages that show output, and the width of the terminal that it is from.
-SHOWN = {"README.md": 106, "docs/reading-the-tree.md": 120, "docs/locate-format.md": 140,
+SHOWN = {"README.md": 110, "docs/reading-the-tree.md": 120, "docs/locate-format.md": 140,
          "docs/explain-format.md": 140}
 BLOCK = re.compile(r"```text\n\$ build/optrace (.+)\n((?:(?!```).*\n)*)```\n")
 
