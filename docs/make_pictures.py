@@ -5,9 +5,9 @@
 
 COMMAND is build/optrace by default. The Python to trace is chosen as for any other call of it.
 
-docs/conv2d.svg is made from the output of `optrace conv2d`. In the pages of SHOWN, a code block that
-begins with `$ build/optrace` has the output of that command. If it has a line `...`, it has only the
-frames of the output's tree and the header above it.
+docs/conv2d.svg is made from the output of `optrace conv2d`. In the pages of SHOWN, a code block
+that begins with `$ build/optrace` contains the output of that command. If the block has a line
+`...`, it contains only the header and the frames of the tree.
 """
 import html
 import io

@@ -1,5 +1,4 @@
 """The commands of docs/ci.md's recipes, exactly as they appear there."""
-import pathlib
 import shlex
 
 import pytest
