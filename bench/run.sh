@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every measurement that the README shows. Ratios are of values from one run.
+# Runs every measurement of docs/benchmarks.md. Ratios are of values from one run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --build --preset release --target agent_bench session_plans symbol_bench unit_commands -- --quiet

@@ -17,6 +17,25 @@ for _ in range(2):
     optimizer.step(){more}
 """
 
+MIXED_STEP = """
+import torch
+
+outputs = torch.nn.Linear(8, 1).cuda()(torch.ones(4, 8, device="cuda"))
+outputs{more}.sum().backward()
+"""
+
+COMPILED_STEP = """
+import torch
+
+@torch.compile(backend="eager")
+def step(x):
+    x = x.square()
+    {more}
+    return x.sum()
+
+step(torch.ones(8))
+"""
+
 
 @pytest.fixture(scope="module")
 def commands(repository):
@@ -32,6 +51,18 @@ def commands(repository):
     return of_section
 
 
+@pytest.fixture
+def checked(optrace, python, tmp_path):
+    """checked(run, check): runs both commands in tmp_path and returns the result of the second."""
+
+    def run_both(run, check):
+        traced = optrace(*run, cwd=tmp_path, environment={"OPTRACE_PYTHON": python}, timeout=300)
+        assert traced.returncode == PASSED, traced.stderr
+        return optrace(*check, cwd=tmp_path)
+
+    return run_both
+
+
 def test_attention_stops_using_flash(optrace, python, commands):
     environment = {"OPTRACE_PYTHON": python}
     (command,), page = commands("When attention stops using flash")
@@ -45,12 +76,28 @@ def test_attention_stops_using_flash(optrace, python, commands):
         assert shown in result.stdout and "efficient_attention" in result.stdout
 
 
-def test_a_new_copy_appears(optrace, python, commands, tmp_path):
+def test_a_new_copy_appears(checked, commands, tmp_path):
     (run, check), _ = commands("When a new copy appears")
     for more, status in [("", PASSED), ("\n    print(loss)", FAILED)]:
         (tmp_path / "step.py").write_text(STEP.format(more=more))
-        traced = optrace(*run, cwd=tmp_path, environment={"OPTRACE_PYTHON": python}, timeout=300)
-        assert traced.returncode == PASSED, traced.stderr
-        result = optrace(*check, cwd=tmp_path)
+        result = checked(run, check)
         assert result.returncode == status, result.stdout + result.stderr
     assert "step.py:11" in result.stdout and "no implicit copy: " in result.stdout
+
+
+def test_double_precision(checked, commands, tmp_path):
+    (run, check), _ = commands("When something runs in double precision, or on the CPU")
+    for more, status in [("", PASSED), (".double()", FAILED)]:
+        (tmp_path / "step.py").write_text(MIXED_STEP.format(more=more))
+        result = checked(run, check)
+        assert result.returncode == status, result.stdout + result.stderr
+    assert "no kernel of dtype float64: " in result.stdout
+
+
+def test_torch_compile_breaks_a_graph(checked, commands, tmp_path):
+    (run, check), _ = commands("When torch.compile breaks a graph")
+    for more, status in [("", PASSED), ("torch._dynamo.graph_break()", FAILED)]:
+        (tmp_path / "step.py").write_text(COMPILED_STEP.format(more=more))
+        result = checked(run, check)
+        assert result.returncode == status, result.stdout + result.stderr
+    assert "no graph break: 1" in result.stdout
