@@ -137,15 +137,15 @@ constexpr const char* kQuestion =
 
 /// Returns everything that a Python writes to a pipe until it closes it.
 std::string read_all(const Descriptor& pipe) {
-  constexpr std::size_t kLongest = 4096;
+  constexpr std::size_t kMaxLength = 4096;
   constexpr std::chrono::seconds kPatience{60};
   const auto end = std::chrono::steady_clock::now() + kPatience;
   std::string text;
-  while (text.size() < kLongest && std::chrono::steady_clock::now() < end) {
+  while (text.size() < kMaxLength && std::chrono::steady_clock::now() < end) {
     InterruptGuard::throw_if_interrupted();
     pollfd watched{pipe.get(), POLLIN, 0};
     if (::poll(&watched, 1, 100) <= 0) continue;
-    std::array<char, kLongest> buffer;
+    std::array<char, kMaxLength> buffer;
     const ssize_t size = ::read(pipe.get(), buffer.data(), buffer.size());
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) break;

@@ -153,9 +153,9 @@ class PythonTrace {
 };
 
 void require_size(std::string_view name, std::uint64_t bytes, std::string_view usual) {
-  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 36;
-  if (bytes >= kLeast && bytes <= kMost) return;
+  constexpr std::uint64_t kMin = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 36;
+  if (bytes >= kMin && bytes <= kMax) return;
   throw Error(
       ExitStatus::usage, fmt::format("{}={} is not a valid size", name, bytes),
       fmt::format("Give at least 1 << 20 (1 MiB) and at most 1 << 36; {} is the default.", usual));

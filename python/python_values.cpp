@@ -32,11 +32,11 @@ nlohmann::json to_json_value(const py::handle& value) {
 }
 
 std::string described(const py::handle& value) {
-  constexpr std::size_t kMost = 100;  // Characters.
+  constexpr std::size_t kMax = 100;  // Characters.
   const py::str whole = py::repr(value);
-  const py::object shown = py::len(whole) <= kMost
+  const py::object shown = py::len(whole) <= kMax
                                ? py::object(whole)
-                               : whole[py::slice(0, kMost, 1)].cast<py::str>() + py::str("...");
+                               : whole[py::slice(0, kMax, 1)].cast<py::str>() + py::str("...");
   return shown.attr("encode")("utf-8", "backslashreplace").cast<std::string>();
 }
 

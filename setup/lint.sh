@@ -28,7 +28,7 @@ check shellcheck shellcheck "${scripts[@]}"
 check ruff .venv-lint/bin/ruff check --quiet .
 # tests/truth and tests/cuda_workloads both have a module `workloads`. A module and its stub are
 # checked in separate runs, because mypy takes one file for a module.
-cuda=(tests/cuda_workloads tests/end_to_end/test_cuda_fixtures.py)
+cuda=(tests/cuda_workloads tests/end_to_end/cuda/test_cuda_fixtures.py)
 mapfile -t python < <(git ls-files '*.py' "${cuda[@]/#/:!}")
 check_types tests/truth "${python[@]}"
 mapfile -t python < <(git ls-files "${cuda[@]}" | grep '\.py$')

@@ -15,7 +15,7 @@
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/saved_report.h"
-#include "src/traced_command.h"
+#include "src/commands/traced_command.h"
 
 namespace optrace {
 namespace {
@@ -23,13 +23,13 @@ namespace {
 using PutTogether = Report (*)(std::vector<Report>);
 
 CommandInput operand_of(std::vector<Trace> traces, PutTogether put_together) {
-  CommandInput operand{{}, std::move(traces)};
-  const std::optional<Index> index = find_index_of(operand.traces.front(), nullptr);
+  CommandInput input{{}, std::move(traces)};
+  const std::optional<Index> index = find_index_of(input.traces.front(), nullptr);
   std::vector<Report> reports;
-  for (const Trace& trace : operand.traces)
+  for (const Trace& trace : input.traces)
     reports.push_back(merge(trace, index ? &*index : nullptr, {}));
-  operand.report = put_together(std::move(reports));
-  return operand;
+  input.report = put_together(std::move(reports));
+  return input;
 }
 
 /// Returns the traces of the other processes of a job, which the trace of its first process names.
@@ -53,13 +53,13 @@ std::vector<std::filesystem::path> traces_beside(const std::filesystem::path& tr
   return traces;
 }
 
-/// Returns true if an operand names a file, existing or not, rather than a command: no op's name
+/// Returns true if an input names a file, existing or not, rather than a command: no op's name
 /// contains a slash or ends like an optrace file.
-bool names_file(const std::string& operand) {
-  if (std::error_code ignored; std::filesystem::exists(operand, ignored)) return true;
-  const std::string_view first_word = std::string_view(operand).substr(0, operand.find(' '));
-  return first_word.find('/') != std::string_view::npos || operand.ends_with(".json") ||
-         operand.ends_with(".trace");
+bool names_file(const std::string& input) {
+  if (std::error_code ignored; std::filesystem::exists(input, ignored)) return true;
+  const std::string_view first_word = std::string_view(input).substr(0, input.find(' '));
+  return first_word.find('/') != std::string_view::npos || input.ends_with(".json") ||
+         input.ends_with(".trace");
 }
 
 }  // namespace

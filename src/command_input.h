@@ -8,10 +8,10 @@
 
 namespace optrace {
 
-/// The operand of a command.
+/// What a command reads: traces, reports or commands to run.
 struct CommandInput {
   Report report;
-  /// The traces that the report was made of; empty if the operand is a report.
+  /// The traces that the report was made of; empty if the input is a report.
   std::vector<Trace> traces;
 };
 

@@ -19,8 +19,8 @@
 #include "platform/error.h"
 #include "platform/mapped_file.h"
 #include "platform/printable_text.h"
-#include "src/command.h"
-#include "src/run_command.h"
+#include "src/commands/command.h"
+#include "src/commands/run_command.h"
 #include "src/standard_output.h"
 
 namespace {

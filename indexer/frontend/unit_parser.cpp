@@ -20,7 +20,7 @@ namespace {
 
 // Memory of a worker for most units, half of it a precompiled header, and for the largest units.
 constexpr std::uint64_t kUsualMemory = std::uint64_t{1} << 30;
-constexpr std::uint64_t kLeastLimit = std::uint64_t{3} << 29;
+constexpr std::uint64_t kMinLimit = std::uint64_t{3} << 29;
 
 std::uint64_t machine_memory() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
@@ -43,7 +43,7 @@ WorkerSetup with_limit(WorkerSetup setup, const ParseOptions& options) {
   const auto jobs = static_cast<std::uint64_t>(chosen_jobs(options));
   setup.memory_limit = options.worker_memory > 0
                            ? options.worker_memory
-                           : std::max(kLeastLimit, machine_memory() / 4 * 3 / jobs);
+                           : std::max(kMinLimit, machine_memory() / 4 * 3 / jobs);
   return setup;
 }
 

@@ -54,7 +54,7 @@ std::string to_lines(const std::set<std::string>& texts) {
 // Prefix of the classes that TORCH_META_FUNC and TORCH_IMPL_FUNC define.
 constexpr std::string_view kStructured = "structured_";
 
-constexpr std::size_t kLongest = 1 << 20;  // In bytes; longer than any name.
+constexpr std::size_t kMaxLength = 1 << 20;  // In bytes; longer than any name.
 
 bool is_word(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
@@ -215,7 +215,7 @@ std::pair<std::string, bool> name_in_at(std::string_view symbol) {
   while (!symbol.empty() && std::isdigit(static_cast<unsigned char>(symbol.front())) != 0) {
     std::size_t size = 0;
     while (!symbol.empty() && std::isdigit(static_cast<unsigned char>(symbol.front())) != 0) {
-      size = std::min<std::size_t>(size * 10, kLongest) +
+      size = std::min<std::size_t>(size * 10, kMaxLength) +
              static_cast<std::size_t>(symbol.front() - '0');
       symbol.remove_prefix(1);
     }

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 6> kCapabilities = {"AVX2",    "AVX512", 
                                                            "ZVECTOR", "SVE256", "CPU_CAPABILITY"};
 
 // Deeper than the nesting of any real name. Limits the stack use on hostile input.
-constexpr int kDeepest = 256;
+constexpr int kMaxDepth = 256;
 
 // Operator codes by the number of operand expressions after them. Folder::expression handles those
 // with another structure.
@@ -164,7 +164,7 @@ class Folder {
     ~Level() { --depth_; }
     Level(const Level&) = delete;
     Level& operator=(const Level&) = delete;
-    bool too_deep() const { return depth_ > kDeepest; }
+    bool too_deep() const { return depth_ > kMaxDepth; }
 
    private:
     int& depth_;

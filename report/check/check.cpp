@@ -616,12 +616,12 @@ class Check {
       return "There is no index of PyTorch's source, which has the names that were not called "
              "(optrace source fetch creates one). --allow-unknown (in Python allow_unknown=True) "
              "accepts the rule as it is.";
-    constexpr std::size_t kMost = 3;
+    constexpr std::size_t kMax = 3;
     // Searching for similar names is slow; with more unknown names than this, all rules are likely
     // wrong.
     constexpr std::size_t kMaxCorrected = 10;
     const std::vector<std::string> near =
-        corrected_++ < kMaxCorrected ? names_.near(pattern, kMost) : std::vector<std::string>();
+        corrected_++ < kMaxCorrected ? names_.near(pattern, kMax) : std::vector<std::string>();
     return fmt::format(
         "{}--allow-unknown (in Python allow_unknown=True) accepts the rule as it is.",
         near.empty()

@@ -25,10 +25,10 @@ using Status = CheckResult::Status;
 
 /// Returns a line (from 1) of a Python source file, if it can be read.
 std::optional<std::string> source_line(const std::filesystem::path& file, std::uint32_t number) {
-  constexpr std::uintmax_t kLargest = 16 << 20;  // Bytes.
+  constexpr std::uintmax_t kMaxSize = 16 << 20;  // Bytes.
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
-  if (std::filesystem::file_size(file, error) > kLargest || error) return std::nullopt;
+  if (std::filesystem::file_size(file, error) > kMaxSize || error) return std::nullopt;
   std::ifstream stream(file, std::ios::binary);
   std::string line;
   for (std::uint32_t i = 0; i < number; ++i)

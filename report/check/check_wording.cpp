@@ -34,8 +34,8 @@ std::string place_of(const CheckStep& step) {
 }
 
 std::vector<const CheckStep*> shown_steps(const std::vector<CheckStep>& path) {
-  constexpr std::size_t kMost = 12;
-  const std::size_t end = path.size() > kMost ? path.size() - kMost : 0;
+  constexpr std::size_t kMax = 12;
+  const std::size_t end = path.size() > kMax ? path.size() - kMax : 0;
   std::vector<const CheckStep*> shown;
   std::size_t next = 0;  // The first step that is not yet decided.
   const auto show = [&](std::size_t step) {

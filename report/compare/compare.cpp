@@ -277,10 +277,10 @@ class Comparer {
           item.path = own_path;
           made.push_back({std::move(item), last, visit.entry});
         } else if (is_work(frame) || is_dispatched(frame)) {
-          constexpr std::size_t kMost = 20;
+          constexpr std::size_t kMax = 20;
           Item& teller = made[owner].item;
           std::set<std::string>& names = is_work(frame) ? teller.reaches : teller.ops;
-          if (names.size() < kMost) names.insert(step_name(frame));
+          if (names.size() < kMax) names.insert(step_name(frame));
         }
         ++made[owner].item.frames;
       }
@@ -299,9 +299,9 @@ class Comparer {
     Difference& found = (not_known ? result_.not_known : result_.differences).emplace_back();
     found.kind = kind;
     found.layer = frame.layer;
-    constexpr std::size_t kDeepest = 1000;  // The beginning of a longer path is left out.
+    constexpr std::size_t kMaxDepth = 1000;  // The beginning of a longer path is left out.
     const std::string* previous_op = nullptr;
-    for (std::uint32_t at = path; at != kNone && found.path.size() < kDeepest;
+    for (std::uint32_t at = path; at != kNone && found.path.size() < kMaxDepth;
          at = paths_[at].parent) {
       const Frame& above = *paths_[at].frame;
       found.path.push_back(step_name(above));

@@ -47,8 +47,8 @@ std::string outcome(const Comparison& comparison) {
 }
 
 std::string shown_value(const std::string& text) {
-  constexpr std::size_t kLongest = 160;
-  return text.empty() ? std::string("none") : shorten_middle(printable(text), kLongest);
+  constexpr std::size_t kMaxLength = 160;
+  return text.empty() ? std::string("none") : shorten_middle(printable(text), kMaxLength);
 }
 
 /// Describes a changed decision, without its place.

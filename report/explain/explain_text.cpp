@@ -149,13 +149,13 @@ class TextWriter {
     std::vector<std::string> others;
     for (const std::string& one : all)
       if (one != it_.name) others.push_back(one.substr(one.find("::") + 2));
-    constexpr std::size_t kMost = 8;
+    constexpr std::size_t kMax = 8;
     std::string text = fmt::format(
         "{}",
         fmt::join(others.begin(),
-                  others.begin() + static_cast<std::ptrdiff_t>(std::min(others.size(), kMost)),
+                  others.begin() + static_cast<std::ptrdiff_t>(std::min(others.size(), kMax)),
                   ", "));
-    if (others.size() > kMost) text += fmt::format(" and {} more", others.size() - kMost);
+    if (others.size() > kMax) text += fmt::format(" and {} more", others.size() - kMax);
     field("overloads",
           printable(fmt::format(
               "{}{}",

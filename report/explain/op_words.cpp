@@ -34,7 +34,7 @@ constexpr auto kCommonWords = std::to_array<std::string_view>(
      "sparse", "quantized", "nested",   "functional", "inplace", "kernel", "stub",
      "tensor", "scalar",    "and",      "with",       "the",     "choice"});
 
-constexpr std::size_t kShortestStem = 3;  // Letters, as in `sum`, `max`, `rnn`.
+constexpr std::size_t kMinStemLength = 3;  // Letters, as in `sum`, `max`, `rnn`.
 
 // Arithmetic operators on tensors (ATen/TensorOperators.h), which only prepare numbers.
 constexpr auto kOperators =
@@ -67,7 +67,7 @@ bool OpWords::is_related(std::string_view name) const {
     for (const std::string& stem : stems_) {
       if (word == stem) return true;
       const std::size_t shorter = std::min(word.size(), stem.size());
-      if (shorter >= kShortestStem && (word.starts_with(stem) || stem.starts_with(word)))
+      if (shorter >= kMinStemLength && (word.starts_with(stem) || stem.starts_with(word)))
         return true;
     }
   return false;
@@ -87,7 +87,7 @@ bool OpWords::are_in_kernel(std::string_view name) const {
   std::string lower(scope == std::string_view::npos ? name : name.substr(scope + 2));
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return std::any_of(stems_.begin(), stems_.end(), [&](const std::string& stem) {
-    return stem.size() >= kShortestStem && lower.find(stem) != std::string::npos;
+    return stem.size() >= kMinStemLength && lower.find(stem) != std::string::npos;
   });
 }
 

@@ -34,8 +34,8 @@ std::vector<StaticPath> StaticPaths::find(std::string_view op, std::string_view 
 }
 
 std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
-  constexpr unsigned kDeepest = 6;
-  constexpr std::size_t kMost = 400;  // Functions.
+  constexpr unsigned kMaxDepth = 6;
+  constexpr std::size_t kMax = 400;  // Functions.
   struct Reached {
     std::string symbol;
     std::string file;
@@ -46,7 +46,7 @@ std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
   queue.push({std::string(symbol), "", 0, 0});
   std::unordered_set<std::string> visited;
   std::map<std::string, std::uint32_t> found;
-  while (!queue.empty() && visited.size() < kMost) {
+  while (!queue.empty() && visited.size() < kMax) {
     const Reached at = std::move(queue.front());
     queue.pop();
     if (!visited.insert(at.symbol).second) continue;
@@ -54,7 +54,7 @@ std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
       const std::uint32_t line = at.depth == 0 ? site.location.line : at.line;
       if (std::string op = graph_.op_of(site.callee); !op.empty())
         found.try_emplace(std::move(op), line);
-      else if (at.depth < kDeepest && is_followed(site.callee))
+      else if (at.depth < kMaxDepth && is_followed(site.callee))
         queue.push({std::string(site.callee), std::string(site.location.file), line, at.depth + 1});
     }
   }

@@ -19,7 +19,7 @@ constexpr std::string_view kDim = "2";
 constexpr std::string_view kBold = "1";
 constexpr std::size_t kIndent = 2;          // Columns per level.
 constexpr std::size_t kMaxNameLength = 96;  // Used if the width is unlimited.
-constexpr std::size_t kShortestName = 24;
+constexpr std::size_t kMinNameWidth = 24;
 
 struct Row {
   std::size_t level = 0;
@@ -103,8 +103,8 @@ class TextWriter {
     std::size_t room = kMaxNameLength;
     // The columns that a terminal has left for the names. A location is never shortened.
     const std::size_t taken = labels + 2 + 2 + locations;
-    if (options_.width > taken) room = std::max(kShortestName, options_.width - taken);
-    if (options_.width != 0 && options_.width <= taken) room = kShortestName;
+    if (options_.width > taken) room = std::max(kMinNameWidth, options_.width - taken);
+    if (options_.width != 0 && options_.width <= taken) room = kMinNameWidth;
     names = std::min(names, room);
     std::string text;
     for (const Row& row : rows_) {

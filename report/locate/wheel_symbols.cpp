@@ -123,8 +123,8 @@ std::vector<WheelSymbol> WheelSymbols::find(const NameQuery& query, std::size_t 
   const std::string part = mangled                        ? query.text
                            : query.components.size() == 1 ? query.components[0]
                                                           : mangled_part(query.components);
-  constexpr std::size_t kShortestPart = 3;  // Letters. Shorter parts are in too many names.
-  if (part.size() < kShortestPart) return found;
+  constexpr std::size_t kMinPartLength = 3;  // Letters. Shorter parts are in too many names.
+  if (part.size() < kMinPartLength) return found;
   std::set<std::string> seen;
   for (const std::filesystem::path& file : files()) {
     try {

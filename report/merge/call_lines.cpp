@@ -89,7 +89,7 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
     if (is_callee(site)) add_line(lines, site.location.line);
     level.push_back({site.callee, site.location.line});
   }
-  for (unsigned depth = 1; depth < kDeepest && lines.empty(); ++depth) {
+  for (unsigned depth = 1; depth < kMaxDepth && lines.empty(); ++depth) {
     std::vector<Reached> next;
     for (const Reached& reached : level) {
       if (is_dispatcher_entry(reached.symbol) || !visited.insert(reached.symbol).second) continue;

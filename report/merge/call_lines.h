@@ -28,7 +28,7 @@ class CallLines {
 
   /// Returns the lines of `caller`, ascending, that lead to `callee` through the fewest functions
   /// in between. There are several if the caller has several such calls, and none if the index has
-  /// no such path through kDeepest functions.
+  /// no such path through kMaxDepth functions.
   std::vector<std::uint32_t> find(const IndexedFunction& caller, const IndexedFunction& callee);
 
   /// Returns the lines of a dispatcher step that call the registered kernel.
@@ -47,7 +47,7 @@ class CallLines {
   /// one was used.
   std::vector<std::uint32_t> find_stub(const IndexedFunction& caller);
 
-  static constexpr unsigned kDeepest = 5;
+  static constexpr unsigned kMaxDepth = 5;
   static constexpr std::size_t kMaxVisited = 3000;  ///< Functions per search.
 
  private:

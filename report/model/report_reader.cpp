@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kLargest = std::size_t{1} << 30;  // Bytes.
+constexpr std::size_t kMaxSize = std::size_t{1} << 30;  // Bytes.
 constexpr std::string_view kSchema = "optrace.report/1";
 
 // In the order of Layer.
@@ -28,13 +28,13 @@ Layer layer_named(const std::string& name) {
 
 /// Copying a JSON value recurses into it. No optrace version writes values deeper than this limit.
 bool is_too_deep(const Json& json) {
-  constexpr std::size_t kDeepest = 64;
+  constexpr std::size_t kMaxDepth = 64;
   std::vector<std::pair<const Json*, std::size_t>> pending{{&json, 1}};
   while (!pending.empty()) {
     const auto [value, depth] = pending.back();
     pending.pop_back();
     if (!value->is_structured()) continue;
-    if (depth > kDeepest) return true;
+    if (depth > kMaxDepth) return true;
     for (const Json& part : *value) pending.emplace_back(&part, depth + 1);
   }
   return false;
@@ -177,7 +177,7 @@ Frame::~Frame() {
 }
 
 WrittenReport parse_report(std::string_view text) {
-  if (text.size() > kLargest) throw ReportError("it is larger than a GiB");
+  if (text.size() > kMaxSize) throw ReportError("it is larger than a GiB");
   const Json json = read_json(text, text.size());
   if (!json.is_object()) throw ReportError("it is not a JSON object");
   const std::string schema = text_or_empty(json, "schema");
@@ -206,7 +206,7 @@ WrittenReport parse_report(std::string_view text) {
 WrittenReport parse_report(std::istream& stream) {
   std::string text;
   std::array<char, std::size_t{1} << 16> piece;
-  while (text.size() <= kLargest && stream) {
+  while (text.size() <= kMaxSize && stream) {
     stream.read(piece.data(), piece.size());
     text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
   }

@@ -22,8 +22,8 @@ constexpr std::string_view kBold = "1";
 // add as many spaces to every line.
 constexpr std::size_t kMaxNameLength = 56;
 constexpr std::size_t kMaxLocationLength = 120;
-constexpr std::size_t kShortestName = 24;
-constexpr std::size_t kShortestLocation = 20;
+constexpr std::size_t kMinNameWidth = 24;
+constexpr std::size_t kMinLocationWidth = 20;
 
 // Shortens a location to `width` columns by leaving out folders in its middle:
 // `torch/csrc/autograd/…/python_torch_functions_2.cpp:7`.
@@ -91,9 +91,9 @@ class LineWriter {
       // Shorten paths before names: a path's last part is the most informative one.
       if (fit.name + fit.location > room) {
         const std::size_t left = room > fit.name ? room - fit.name : 0;
-        fit.location = std::min(fit.location, std::max({left, room * 2 / 5, kShortestLocation}));
+        fit.location = std::min(fit.location, std::max({left, room * 2 / 5, kMinLocationWidth}));
         fit.name = std::min(fit.name,
-                            std::max(room > fit.location ? room - fit.location : 0, kShortestName));
+                            std::max(room > fit.location ? room - fit.location : 0, kMinNameWidth));
       }
     }
     return fit;
@@ -125,7 +125,7 @@ class LineWriter {
     if (fit.shorten) {
       const std::size_t branch = columns(it.branch);
       const std::size_t whole = name_room(it, fit);
-      const std::size_t room = whole > branch + kShortestName ? whole - branch : kShortestName;
+      const std::size_t room = whole > branch + kMinNameWidth ? whole - branch : kMinNameWidth;
       // A note may take the columns that the name leaves, and at least a third.
       const std::size_t for_note =
           note.empty() ? 0

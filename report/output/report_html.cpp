@@ -17,7 +17,7 @@ namespace optrace {
 namespace {
 
 // Deeper nesting could exceed a browser's own recursion limit; frames below are not nested.
-constexpr std::size_t kDeepest = 200;
+constexpr std::size_t kMaxDepth = 200;
 // Frames above this depth are expanded.
 constexpr std::size_t kOpenDepth = 12;
 
@@ -92,7 +92,7 @@ class HtmlWriter {
       const Frame& frame = *at.frame;
       const bool visible = shown < options_.most_frames;
       ++(visible ? shown : left_out);
-      const bool nests = visible && !frame.children.empty() && at.depth < kDeepest;
+      const bool nests = visible && !frame.children.empty() && at.depth < kMaxDepth;
       if (nests) {
         text_ += fmt::format("<details{}><summary>{}</summary>",
                              at.depth < kOpenDepth ? " open" : "", line(frame, at.parent));

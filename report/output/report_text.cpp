@@ -235,10 +235,10 @@ class ReportTextWriter {
 
   // Prints the calls that failed, each with the path to it.
   void failed() {
-    constexpr std::size_t kMost = 5;
+    constexpr std::size_t kMax = 5;
     constexpr std::size_t kMaxAbove = 30;  // Frames. The tree has all of them.
     const std::vector<Failure> found = failures(report_);
-    for (std::size_t i = 0; i < found.size() && i < kMost; ++i) {
+    for (std::size_t i = 0; i < found.size() && i < kMax; ++i) {
       const Failure& failure = found[i];
       std::string what = printable(short_name(failure.path.back()->name));
       for (const std::string& more : {failure.error, failure.why})
@@ -252,8 +252,8 @@ class ReportTextWriter {
       for (std::size_t at = first; at + 1 < failure.path.size(); ++at)
         field("", paint("under ", kDim) + place_of(failure.path, at));
     }
-    if (found.size() > kMost)
-      field("", paint(fmt::format("and {} in other places", found.size() - kMost), kDim));
+    if (found.size() > kMax)
+      field("", paint(fmt::format("and {} in other places", found.size() - kMax), kDim));
     if (!found.empty()) line("");
   }
 

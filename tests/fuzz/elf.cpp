@@ -11,8 +11,8 @@ using namespace optrace;
 namespace {
 
 void read_all(const ModuleSymbols& module) {
-  constexpr std::size_t kMost = 64;
-  for (std::size_t i = 0; i < std::min(module.function_count(), kMost); ++i) {
+  constexpr std::size_t kMax = 64;
+  for (std::size_t i = 0; i < std::min(module.function_count(), kMax); ++i) {
     const NativeFunction function = module.function(i);
     fuzz::use_text(function.symbol);
     fuzz::use_text(module.source_file(function));
@@ -27,7 +27,7 @@ void read_all(const ModuleSymbols& module) {
   for (const std::string_view name : module.needed()) fuzz::use_text(name);
   const auto branch_targets = BranchTargets::search(module);
   ProbePlanner planner(module, branch_targets);
-  for (std::size_t i = 0; i < std::min(module.function_count(), kMost); ++i)
+  for (std::size_t i = 0; i < std::min(module.function_count(), kMax); ++i)
     planner.add(module.function(i).address);
   fuzz::use(planner.bytes("library.so"));
 }

@@ -192,8 +192,8 @@ bool StoppedThread::stop(pid_t thread, bool any_code) {
 }
 
 void StoppedThread::keep_state() {
-  constexpr std::size_t kMost = 1 << 16;
-  extended_.resize(kMost);
+  constexpr std::size_t kMax = 1 << 16;
+  extended_.resize(kMax);
   iovec buffer{extended_.data(), extended_.size()};
   if (trace(PTRACE_GETREGSET, thread_, NT_X86_XSTATE, address_of(buffer)) != 0 ||
       trace(PTRACE_GETSIGMASK, thread_, sizeof mask_, address_of(mask_)) != 0) {

@@ -17,7 +17,7 @@
 namespace optrace {
 
 /// Counts the call paths of any number of threads. Its memory grows only with the number of
-/// distinct paths, up to the budget. The rules of the call tree run once for each situation: their
+/// distinct paths, up to the budget. The rules of the call tree run once for each transition: their
 /// outcome is cached, so that a repeated event costs one look-up.
 class PathCounter {
  public:
@@ -43,7 +43,7 @@ class PathCounter {
   /// Same as above, with a key of the caller's own. Events that mean the same have the same key.
   void add(std::uint32_t thread, const Event& event, const EventKey& key);
 
-  /// Repeats the cached outcome for this key in the current situation, without an Event. Returns
+  /// Repeats the cached outcome for this key in the current state, without an Event. Returns
   /// false if there is none. Only for function entries, callers and Python events.
   bool add_known(std::uint32_t thread, const EventKey& key, std::uint64_t time);
 

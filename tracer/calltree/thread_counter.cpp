@@ -192,7 +192,7 @@ void ThreadCounter::move_to(const Outcome& outcome, std::uint64_t time) {
 // Returns the effect of an event after which `kept` frames are still live.
 Outcome ThreadCounter::outcome_of(const CallTreeRules::Kept& kept) {
   const CallTreeRules::State& after = rules_.state();
-  Outcome outcome{.state = situations_.number_of(after),
+  Outcome outcome{.state = tree_states_.number_of(after),
                   .kept_native = static_cast<std::uint32_t>(kept.native),
                   .kept_python = static_cast<std::uint32_t>(kept.python),
                   .native = static_cast<std::uint32_t>(after.native.size()),
@@ -203,10 +203,10 @@ Outcome ThreadCounter::outcome_of(const CallTreeRules::Kept& kept) {
   return outcome;
 }
 
-// Applies the cached outcome of the situation. Returns false if there is none.
-bool ThreadCounter::repeat(const TransitionKey& situation, std::uint64_t time) {
+// Applies the cached outcome of the transition. Returns false if there is none.
+bool ThreadCounter::repeat(const TransitionKey& transition, std::uint64_t time) {
   if (now_ == kUnnumbered) return false;
-  const Outcome* const remembered = situations_.find(situation);
+  const Outcome* const remembered = tree_states_.find(transition);
   if (remembered == nullptr) return false;
   rules_current_ = false;
   if (remembered->rules != 0) count_again(remembered->rules, rules_.statistics());
@@ -216,16 +216,16 @@ bool ThreadCounter::repeat(const TransitionKey& situation, std::uint64_t time) {
 
 // Applies an event: its cached outcome if there is one, else the rules.
 void ThreadCounter::apply(const Event& event, const EventKey& key) {
-  const TransitionKey situation{now_, key};
+  const TransitionKey transition{now_, key};
   const bool enters = event.kind != EventKind::caller;
-  if (repeat(situation, event.time)) {
+  if (repeat(transition, event.time)) {
     if (enters) end_way();
     return;
   }
   if (!rules_current_) rules_.set_state(state());
   rules_current_ = true;
   const bool deep = now_ == kUnnumbered;
-  situations_.count_miss();
+  tree_states_.count_miss();
   depends_on_time_ = false;
   rules_.take_kept();
   const CallTreeStatistics before = rules_.statistics();
@@ -233,7 +233,7 @@ void ThreadCounter::apply(const Event& event, const EventKey& key) {
   Outcome outcome = outcome_of(rules_.take_kept());
   outcome.rules = changed_statistics(before, rules_.statistics());
   if (!depends_on_time_ && !deep && outcome.state != kUnnumbered)
-    situations_.add(situation, outcome);
+    tree_states_.add(transition, outcome);
   move_to(outcome, event.time);
   if (enters) end_way();
   limit_cache();
@@ -241,11 +241,11 @@ void ThreadCounter::apply(const Event& event, const EventKey& key) {
 
 // Drops the cache if it has become too large.
 void ThreadCounter::limit_cache() {
-  const std::size_t bytes = situations_.bytes();
+  const std::size_t bytes = tree_states_.bytes();
   shared_.cache_bytes += bytes - cache_bytes_;
   cache_bytes_ = bytes;
   if (bytes <= kMaxCacheBytes && shared_.cache_bytes <= shared_.budget->for_memories()) return;
-  now_ = situations_.keep_only(now_);
+  now_ = tree_states_.keep_only(now_);
   shared_.cache_bytes -= std::exchange(cache_bytes_, 0);
 }
 

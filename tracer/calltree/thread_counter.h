@@ -17,7 +17,7 @@
 #include "tracer/calltree/parallel_regions.h"
 #include "tracer/calltree/path_functions.h"
 #include "tracer/calltree/recent_map.h"
-#include "tracer/calltree/situations.h"
+#include "tracer/calltree/tree_states.h"
 #include "tracer/calltree/transition_cache.h"
 #include "tracer/trace/trace.h"
 
@@ -84,7 +84,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
  private:
   static constexpr std::uint64_t kUncounted = std::numeric_limits<std::uint64_t>::max();
   // Instead of a state's number: only the rules have the state.
-  static constexpr std::uint32_t kUnnumbered = Situations::kUnnumbered;
+  static constexpr std::uint32_t kUnnumbered = TreeStates::kUnnumbered;
 
   // An op that has not ended. There is one for each op in the state of the rules.
   struct OpenOp {
@@ -113,7 +113,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
   std::uint32_t add(const CallTreeRules::Node& node, const Event* event) override;
 
   const CallTreeRules::State& state() const {
-    return now_ == kUnnumbered ? rules_.state() : situations_[now_];
+    return now_ == kUnnumbered ? rules_.state() : tree_states_[now_];
   }
   void join_region(const Event& event, CountedPathKey& path);
 
@@ -126,7 +126,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
 
   // Events and their outcomes.
   Outcome outcome_of(const CallTreeRules::Kept& kept);
-  bool repeat(const TransitionKey& situation, std::uint64_t time);
+  bool repeat(const TransitionKey& transition, std::uint64_t time);
   void apply(const Event& event, const EventKey& key);
   void limit_cache();
   void add_step(const Event& event, const EventKey& key);
@@ -150,7 +150,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
   const std::uint32_t number_;
   CallTreeRules rules_;
   bool rules_current_ = true;  // True if the state of the rules is that of `now_`.
-  Situations situations_;
+  TreeStates tree_states_;
   std::size_t cache_bytes_ = 0;  // As included in SharedCounts::cache_bytes.
   std::uint32_t now_ = 0;        // Number of the state, or kUnnumbered.
   std::vector<Live> native_, python_;

@@ -24,9 +24,9 @@ class TickClock {
   /// Returns 0 for ticks before the start.
   std::uint64_t nanoseconds(std::uint64_t ticks) const {
     if (ticks <= start_ticks_) return 0;
-    constexpr double kMost = 9e18;
+    constexpr double kMax = 9e18;
     return static_cast<std::uint64_t>(
-        std::min(static_cast<double>(ticks - start_ticks_) * nanoseconds_per_tick_, kMost));
+        std::min(static_cast<double>(ticks - start_ticks_) * nanoseconds_per_tick_, kMax));
   }
 
  private:

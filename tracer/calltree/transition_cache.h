@@ -37,32 +37,32 @@ struct Outcome {
   std::uint32_t rules = 0;
 };
 
-/// Caches the outcomes of a thread's situations. Programs repeat themselves: the situation that
+/// Caches the outcomes of a thread's transitions. Programs repeat themselves: the transition that
 /// followed last time is tried first, and its entry is next in memory.
 class TransitionCache {
  public:
-  /// Returns the situation's outcome, valid until the next add(), or null.
-  const Outcome* find(const TransitionKey& situation) {
+  /// Returns the transition's outcome, valid until the next add(), or null.
+  const Outcome* find(const TransitionKey& transition) {
     if (last_ != kNone) {
       const std::uint32_t guess = entries_[last_].next;
-      if (guess != kNone && entries_[guess].situation == situation) {
+      if (guess != kNone && entries_[guess].transition == transition) {
         last_ = guess;
         return &entries_[guess].outcome;
       }
     }
     if (places_.empty()) return nullptr;
-    const std::uint32_t found = places_[place_of(situation)];
+    const std::uint32_t found = places_[place_of(transition)];
     if (found == kNone) return nullptr;
     follow(found);
     return &entries_[found].outcome;
   }
 
-  /// Adds a situation that find() does not find.
-  void add(const TransitionKey& situation, const Outcome& outcome) {
+  /// Adds a transition that find() does not find.
+  void add(const TransitionKey& transition, const Outcome& outcome) {
     if ((entries_.size() + 1) * 2 > places_.size()) grow();
     const auto index = static_cast<std::uint32_t>(entries_.size());
-    places_[place_of(situation)] = index;
-    entries_.push_back({situation, outcome});
+    places_[place_of(transition)] = index;
+    entries_.push_back({transition, outcome});
     follow(index);
   }
 
@@ -72,7 +72,7 @@ class TransitionCache {
 
  private:
   struct alignas(64) Entry {
-    TransitionKey situation;
+    TransitionKey transition;
     Outcome outcome;
     std::uint32_t next = kNone;  // The entry that followed last time.
   };
@@ -83,15 +83,15 @@ class TransitionCache {
     last_ = index;
   }
 
-  // Returns the place of the situation, or the free one for it. Open addressing, at most half full.
-  std::size_t place_of(const TransitionKey& situation) const {
-    const EventKey& event = situation.event;
-    std::uint64_t hash = situation.state * 0x9E3779B97F4A7C15U;
+  // Returns the place of the transition, or the free one for it. Open addressing, at most half full.
+  std::size_t place_of(const TransitionKey& transition) const {
+    const EventKey& event = transition.event;
+    std::uint64_t hash = transition.state * 0x9E3779B97F4A7C15U;
     hash = (hash ^ event.id ^ std::uint64_t{event.line} << 32) * 0xFF51AFD7ED558CCDU;
     hash = (hash ^ event.return_address) * 0xC4CEB9FE1A85EC53U;
     hash = (hash ^ event.stack_pointer) * 0x9E3779B97F4A7C15U;
     std::size_t place = (hash >> 24) & (places_.size() - 1);
-    while (places_[place] != kNone && !(entries_[places_[place]].situation == situation))
+    while (places_[place] != kNone && !(entries_[places_[place]].transition == transition))
       place = (place + 1) & (places_.size() - 1);
     return place;
   }
@@ -100,7 +100,7 @@ class TransitionCache {
     constexpr std::size_t kSmallest = 2048;
     places_.assign(std::max(places_.size() * 2, kSmallest), kNone);
     for (std::uint32_t i = 0; i < entries_.size(); ++i)
-      places_[place_of(entries_[i].situation)] = i;
+      places_[place_of(entries_[i].transition)] = i;
   }
 
   std::vector<Entry> entries_;         // By first occurrence.

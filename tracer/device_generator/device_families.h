@@ -10,14 +10,14 @@ namespace optrace {
 
 /// One of CUDA's libraries as emulated.
 struct DeviceFamily {
-  static constexpr std::size_t kMost = 4;
+  static constexpr std::size_t kMax = 4;
 
   std::string_view name;  ///< The sources are `name.cpp` and `name_*.cpp`.
   std::string_view stem;  ///< Stem of the library's file name: libcublas (.so.12).
   /// Prefixes of its functions' names. After a prefix that ends in a letter, an upper-case letter,
   /// `_` or a digit follows, so that `cu` does not match `cublas`.
-  std::array<std::string_view, kMost> prefixes;
-  std::array<std::string_view, kMost> headers;  ///< The first one is required.
+  std::array<std::string_view, kMax> prefixes;
+  std::array<std::string_view, kMax> headers;  ///< The first one is required.
   std::string_view status;                      ///< Return type of its functions.
   std::string_view success;
   std::string_view failure;  ///< Result of a function that is not implemented.

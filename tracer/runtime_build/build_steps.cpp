@@ -36,16 +36,16 @@ constexpr rlim_t kMaxOutput = rlim_t{512} << 20;
 
 /// Returns the first line of a compiler's or linker's output that describes an error.
 std::string first_error(const std::string& said) {
-  constexpr std::size_t kLongest = 300;
+  constexpr std::size_t kMaxLength = 300;
   // "error: ld returned 1 exit status" comes from the compiler; the linker's own message precedes
   // it.
   for (const std::string_view mark : {"error: ", "undefined reference", "ld: "}) {
     for (std::size_t at = said.find(mark); at != std::string::npos; at = said.find(mark, at + 1)) {
       const std::string line = said.substr(at, std::min(said.find('\n', at), said.size()) - at);
-      if (!line.starts_with("error: ld returned")) return line.substr(0, kLongest);
+      if (!line.starts_with("error: ld returned")) return line.substr(0, kMaxLength);
     }
   }
-  return said.substr(0, std::min(said.find('\n'), kLongest));
+  return said.substr(0, std::min(said.find('\n'), kMaxLength));
 }
 
 /// A running step. The destructor ends it.

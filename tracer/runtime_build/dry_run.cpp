@@ -28,14 +28,14 @@ constexpr const char* kDevices = "OPTRACE_DRY_RUN_DEVICES";
 /// Returns the products whose names have the longest common prefix with that one; a few if none
 /// has.
 std::vector<std::string> models_like(const std::string& wanted) {
-  constexpr std::size_t kMost = 12;
+  constexpr std::size_t kMax = 12;
   const std::string key = emulated::model_key(wanted.substr(0, wanted.find(',')));
   const auto alike = [&key](const std::string& model) {
     return std::ranges::mismatch(key, model).in1 - key.begin();
   };
   std::vector<std::string> models = emulated_gpu_models();
   std::ranges::stable_sort(models, std::greater<>(), alike);
-  models.resize(std::min(models.size(), kMost));
+  models.resize(std::min(models.size(), kMax));
   return models;
 }
 

@@ -280,8 +280,8 @@ std::uint64_t Recording::nanoseconds(std::uint64_t ticks) const {
   const double result =
       static_cast<double>(ticks - header_.start_ticks) / span_ticks * span_nanoseconds;
   // A wrong time-stamp counter must not overflow the conversion.
-  constexpr double kMost = 9e18;
-  return static_cast<std::uint64_t>(std::min(result, kMost));
+  constexpr double kMax = 9e18;
+  return static_cast<std::uint64_t>(std::min(result, kMax));
 }
 
 }  // namespace optrace

@@ -8,7 +8,7 @@
 
 #include "platform/error.h"
 #include "platform/private_folder.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/python_choice.h"
 #include "tests/unit/environment_variable.h"
 

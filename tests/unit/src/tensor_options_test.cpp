@@ -1,4 +1,4 @@
-#include "src/tensor_options.h"
+#include "src/options/tensor_options.h"
 
 #include <cstdint>
 #include <random>

@@ -86,7 +86,7 @@ TEST_CASE("a path that is taken again is counted, with its times", "[path_counte
   CHECK(t.trace.statistics.roots == 3);
 }
 
-TEST_CASE("what is remembered of a situation changes no path", "[path_counter]") {
+TEST_CASE("a cached transition changes no path", "[path_counter]") {
   // Repeats calls, with recursion, tail calls and exceptions among them. The path of each call must
   // be the one that the rules alone give.
   TraceBuilder t;
@@ -397,7 +397,7 @@ TEST_CASE("ops with frames of their own are selected by name", "[path_counter]")
   CHECK(selected({.count = 2}) == Leaves{call + "1 > kernel x1", call + "2 > kernel x1"});
 }
 
-TEST_CASE("what is remembered of a situation changes no op", "[path_counter]") {
+TEST_CASE("a cached transition changes no op", "[path_counter]") {
   // Compares the rules alone with cached outcomes, on nested ops of all kinds, some of whose ends
   // are lost.
   TraceBuilder t;

@@ -140,12 +140,12 @@ TEST_CASE("signals that come meanwhile come later") {
     struct sigaction action{};
     action.sa_handler = [](int) { ticks = ticks + 1; };
     ::sigaction(SIGUSR1, &action, nullptr);
-    constexpr int kLeast = 5;
-    for (int i = 0; i < 1000 && ticks < kLeast; ++i) {
+    constexpr int kMin = 5;
+    for (int i = 0; i < 1000 && ticks < kMin; ++i) {
       const timespec pause{0, 5'000'000};
       ::nanosleep(&pause, nullptr);
     }
-    return ticks < kLeast ? 1 : kUndisturbed;
+    return ticks < kMin ? 1 : kUndisturbed;
   });
   const CallingCode code = child.code();
   for (int i = 0; i < 5; ++i) {

@@ -12,14 +12,14 @@ namespace {
 
 using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>;
 
-Key key_of(const TransitionKey& situation) {
-  const EventKey& event = situation.event;
-  return {situation.state, event.id, event.line, event.stack_pointer, event.return_address};
+Key key_of(const TransitionKey& transition) {
+  const EventKey& event = transition.event;
+  return {transition.state, event.id, event.line, event.stack_pointer, event.return_address};
 }
 
 }  // namespace
 
-TEST_CASE("a situation is remembered as it was, whatever came before it", "[situation_memory]") {
+TEST_CASE("a transition is remembered as it was, whatever came before it", "[transition_cache]") {
   std::mt19937 random(7);
   const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random() % end); };
   TransitionCache memory;
@@ -27,13 +27,13 @@ TEST_CASE("a situation is remembered as it was, whatever came before it", "[situ
   std::uint32_t state = 0;
   std::size_t found = 0;
   for (std::uint32_t i = 0; i < 200'000; ++i) {
-    // Mostly a cycle of events in which each has one successor; now and then a random situation.
+    // Mostly a cycle of events in which each has one successor; now and then a random transition.
     const bool strays = below(10) == 0;
-    const TransitionKey situation{
+    const TransitionKey transition{
         strays ? below(50) : state,
         {.id = i % 100, .line = strays ? below(3) : 0, .stack_pointer = 8}};
-    const Outcome* const known = memory.find(situation);
-    const auto place = expected.find(key_of(situation));
+    const Outcome* const known = memory.find(transition);
+    const auto place = expected.find(key_of(transition));
     REQUIRE((known != nullptr) == (place != expected.end()));
     if (known != nullptr) {
       ++found;
@@ -41,15 +41,15 @@ TEST_CASE("a situation is remembered as it was, whatever came before it", "[situ
       state = known->state;
     } else {
       state = below(50);
-      expected.emplace(key_of(situation), state);
-      memory.add(situation, {.state = state});
+      expected.emplace(key_of(transition), state);
+      memory.add(transition, {.state = state});
     }
   }
   CHECK(expected.size() > 5'000);
   CHECK(found > 100'000);
 }
 
-TEST_CASE("situations that differ in one number only are different", "[situation_memory]") {
+TEST_CASE("transitions that differ in one number only are different", "[transition_cache]") {
   const TransitionKey base{1, {2, 3, 4, 5}};
   TransitionCache memory;
   CHECK(memory.find(base) == nullptr);

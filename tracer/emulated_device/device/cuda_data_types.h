@@ -46,8 +46,8 @@ inline const char* data_type_name(cudaDataType type) {
 
 inline std::size_t data_type_bytes(cudaDataType type) {
   const DataType* const known = data_type(type);
-  constexpr std::size_t kLargest = 16;
-  return known == nullptr ? kLargest : known->bytes;
+  constexpr std::size_t kMaxSize = 16;
+  return known == nullptr ? kMaxSize : known->bytes;
 }
 
 }  // namespace optrace::emulated

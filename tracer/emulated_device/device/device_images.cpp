@@ -146,10 +146,10 @@ bool lz4(Bytes from, std::string& to) {
     const std::size_t distance = byte(in) | static_cast<std::size_t>(byte(in + 1)) << 8;
     in += 2;
     constexpr unsigned kLow = 15;
-    constexpr std::size_t kShortestMatch = 4;
+    constexpr std::size_t kMinMatchLength = 4;
     std::size_t match = token & kLow;
     if (!extended(match)) return false;
-    match += kShortestMatch;
+    match += kMinMatchLength;
     if (distance == 0 || distance > out || match > to.size() - out) return false;
     for (std::size_t i = 0; i < match; ++i, ++out) to[out] = to[out - distance];
   }
@@ -347,10 +347,10 @@ class CubinReader {
     constexpr std::uint64_t kNumberAt = 4;
     constexpr std::uint64_t kSizeAt = 8;
     constexpr unsigned kSizeShift = 18;
-    constexpr std::uint16_t kMost = 1024;
+    constexpr std::uint16_t kMax = 1024;
     std::uint16_t number = 0;
     std::uint32_t word = 0;
-    if (!read_at(value, kNumberAt, number) || !read_at(value, kSizeAt, word) || number >= kMost)
+    if (!read_at(value, kNumberAt, number) || !read_at(value, kSizeAt, word) || number >= kMax)
       return;
     if (kernel.parameters.size() <= number) kernel.parameters.resize(number + std::size_t{1});
     kernel.parameters[number] = word >> kSizeShift;
@@ -363,11 +363,11 @@ class CubinReader {
         return;
       }
       std::uint32_t threads[3] = {};
-      constexpr std::uint32_t kMost = 1024;
+      constexpr std::uint32_t kMax = 1024;
       if ((kind != kMaxThreads && kind != kRequiredThreads) || !read_at(value, 0, threads)) return;
       std::uint32_t product = 1;
-      for (const std::uint32_t count : threads) product *= std::clamp(count, 1U, kMost);
-      kernel.max_threads = static_cast<int>(std::min(product, kMost));
+      for (const std::uint32_t count : threads) product *= std::clamp(count, 1U, kMax);
+      kernel.max_threads = static_cast<int>(std::min(product, kMax));
     });
   }
 

@@ -249,7 +249,7 @@ void add_anything(const KernelWrites& writes, void* const* arguments,
 void add_truth(const KernelWrites& writes, const TruthKernel& truth, void* const* arguments,
                std::vector<Effect>& effects) {
   // For more elements, the computation would cost more than the known values are worth.
-  constexpr std::uint64_t kMost = 4 << 20;
+  constexpr std::uint64_t kMax = 4 << 20;
   char* places[3] = {};
   std::memcpy(static_cast<void*>(places), arguments[2], (1 + truth.tensors) * sizeof places[0]);
   const std::uint64_t count =
@@ -257,7 +257,7 @@ void add_truth(const KernelWrites& writes, const TruthKernel& truth, void* const
   const bool all = std::all_of(places + 1, places + 1 + truth.tensors, [&](const char* operand) {
     return bytes_of_block_from(operand) / truth.element >= count;
   });
-  if (count > kMost || !all || arguments[1] == nullptr) {
+  if (count > kMax || !all || arguments[1] == nullptr) {
     add_forgotten(effects, places[0], count);
     return;
   }
@@ -353,8 +353,8 @@ void fill(const Effect& effect) {
     return;
   }
   // The values of a large fill are not worth the cost.
-  constexpr std::size_t kMost = std::size_t{64} << 20;
-  if (effect.bytes > kMost || !has_room_for_contents(effect.bytes)) return;
+  constexpr std::size_t kMax = std::size_t{64} << 20;
+  if (effect.bytes > kMax || !has_room_for_contents(effect.bytes)) return;
   auto* const to = static_cast<char*>(effect.to);
   for (std::size_t at = 0; at < effect.bytes; at += value.size())
     std::memcpy(to + at, value.data(), value.size());
@@ -424,8 +424,8 @@ std::vector<Effect> effects_of(const KernelWrites& writes, void* const* argument
     case Kind::elements: {
       if (!argument(arguments, 2, to)) break;
       // An unknown element size is taken as the largest possible.
-      constexpr std::size_t kLargest = 16;
-      const std::size_t element = writes.element == 0 ? kLargest : writes.element;
+      constexpr std::size_t kMaxSize = 16;
+      const std::size_t element = writes.element == 0 ? kMaxSize : writes.element;
       const std::size_t bytes =
           std::min<std::size_t>(count_of(arguments, 0, 4) * element, bytes_of_block_from(to));
       if (writes.kind == Kind::elements || writes.element == 0 || arguments[1] == nullptr)

@@ -33,7 +33,7 @@ constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxRegisters = 255;
 // The driver's minimum per thread, independent of the image.
-constexpr int kLeastRegisters = 16;
+constexpr int kMinRegisters = 16;
 
 std::mutex kernels_mutex;
 const HeldAcrossFork<kernels_mutex> kernels_held;
@@ -316,7 +316,7 @@ Status figures_of(Kernel* kernel, KernelFigures& figures) {
   if (status != Status::success) return status;
   CubinFigures cubin{};
   if (!kernel->module->code->figures(kernel->name, cubin)) return Status::invalid_image;
-  figures.registers = std::max(cubin.registers, kLeastRegisters);
+  figures.registers = std::max(cubin.registers, kMinRegisters);
   figures.static_shared = cubin.shared;
   figures.constant = cubin.constant;
   figures.local = cubin.local;

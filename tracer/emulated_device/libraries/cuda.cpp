@@ -420,8 +420,8 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 }
 
 CUresult cuDeviceGetPCIBusId(char* text, int size, CUdevice device) {
-  constexpr int kShortest = 13;
-  if (text == nullptr || size < kShortest) return outcome(CUDA_ERROR_INVALID_VALUE);
+  constexpr int kMinLength = 13;
+  if (text == nullptr || size < kMinLength) return outcome(CUDA_ERROR_INVALID_VALUE);
   if (!known_device(device)) return outcome(CUDA_ERROR_INVALID_DEVICE);
   pci_bus_id(device, text, static_cast<std::size_t>(size));
   return CUDA_SUCCESS;
@@ -914,8 +914,8 @@ CUresult cuModuleLoad(CUmodule* module, const char* path) {
     content.insert(content.end(), buffer, buffer + size);
   } while (size == sizeof buffer);
   std::fclose(file);
-  constexpr std::size_t kShortest = 64;  // Size in bytes of the smallest image header.
-  return outcome(content.size() < kShortest ? CUDA_ERROR_INVALID_IMAGE
+  constexpr std::size_t kMinLength = 64;  // Size in bytes of the smallest image header.
+  return outcome(content.size() < kMinLength ? CUDA_ERROR_INVALID_IMAGE
                                             : cuModuleLoadData(module, content.data()));
 }
 
@@ -1011,7 +1011,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
                                 CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
                                 CUtensorMapFloatOOBfill) {
   constexpr cuuint32_t kMaxDimensions = 5;
-  constexpr cuuint32_t kLargestBox = 256;
+  constexpr cuuint32_t kMaxBoxSize = 256;
   constexpr std::uintptr_t kAlignment = 16;
   if (gpu_model().major < 9)
     return outcome(refuse("cuTensorMapEncodeTiled", "tensor maps take compute capability 9.0"));
@@ -1020,7 +1020,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
       box == nullptr || element_strides == nullptr || (rank > 1 && strides == nullptr))
     return outcome(CUDA_ERROR_INVALID_VALUE);
   for (cuuint32_t i = 0; i < rank; ++i) {
-    if (sizes[i] == 0 || sizes[i] > 1ULL << 32 || box[i] == 0 || box[i] > kLargestBox)
+    if (sizes[i] == 0 || sizes[i] > 1ULL << 32 || box[i] == 0 || box[i] > kMaxBoxSize)
       return outcome(CUDA_ERROR_INVALID_VALUE);
     if (i + 1 < rank && strides[i] % kAlignment != 0) return outcome(CUDA_ERROR_INVALID_VALUE);
   }

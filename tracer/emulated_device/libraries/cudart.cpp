@@ -412,8 +412,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
-  constexpr int kShortest = 13;
-  if (text == nullptr || size < kShortest) return result(cudaErrorInvalidValue);
+  constexpr int kMinLength = 13;
+  if (text == nullptr || size < kMinLength) return result(cudaErrorInvalidValue);
   if (!known_device(device)) return result(cudaErrorInvalidDevice);
   pci_bus_id(device, text, static_cast<std::size_t>(size));
   return cudaSuccess;
@@ -1188,8 +1188,8 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file, cu
                                     unsigned int option_count) {
   if (library == nullptr || file == nullptr) return result(cudaErrorInvalidValue);
   const std::vector<char> content = content_of(file);
-  constexpr std::size_t kShortest = 64;  // Size in bytes of the smallest image header.
-  if (content.size() < kShortest) return result(cudaErrorFileNotFound);
+  constexpr std::size_t kMinLength = 64;  // Size in bytes of the smallest image header.
+  if (content.size() < kMinLength) return result(cudaErrorFileNotFound);
   return cudaLibraryLoadData(library, content.data(), jit, jit_values, jit_count, options,
                              option_values, option_count);
 }

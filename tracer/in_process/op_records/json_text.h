@@ -37,9 +37,9 @@ class JsonText {
       return;
     }
     // The shortest representation that reads back as the same value has 24.
-    constexpr std::size_t kLongest = 40;
-    char buffer[kLongest] = {};
-    std::string digits(buffer, std::to_chars(buffer, buffer + kLongest, value).ptr);
+    constexpr std::size_t kMaxLength = 40;
+    char buffer[kMaxLength] = {};
+    std::string digits(buffer, std::to_chars(buffer, buffer + kMaxLength, value).ptr);
     if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
     raw(digits.c_str());
   }

@@ -14,7 +14,7 @@ namespace optrace::agent {
 
 namespace {
 
-constexpr std::uint64_t kLargestPlan = 1ULL << 30;  // In bytes; a real plan has a few million.
+constexpr std::uint64_t kMaxPlanSize = 1ULL << 30;  // In bytes; a real plan has a few million.
 constexpr std::uint32_t kMaxPathLength = 4096;
 constexpr std::uint32_t kJumpSize = 5;
 constexpr std::uint32_t kFirstUnusableId = 0xF0000000;
@@ -88,7 +88,7 @@ int load_plan(const char* path, PageArray<std::uint8_t>& bytes, PlanView& view) 
   struct stat status{};
   int result = fstat(file, &status) == 0 ? 0 : -errno;
   if (result == 0 && (!S_ISREG(status.st_mode) || status.st_size <= 0 ||
-                      static_cast<std::uint64_t>(status.st_size) > kLargestPlan)) {
+                      static_cast<std::uint64_t>(status.st_size) > kMaxPlanSize)) {
     result = -EBADMSG;
   }
   const auto size = static_cast<std::uint64_t>(status.st_size);

@@ -20,7 +20,7 @@ namespace optrace::agent {
 namespace {
 
 // In bytes, per function. A function with a larger position table gets no line numbers.
-constexpr std::uint64_t kLargestPositions = 1ULL << 20;
+constexpr std::uint64_t kMaxPositionsSize = 1ULL << 20;
 // Maximum number of interpreter-internal frames between two frames of Python code.
 constexpr int kMaxHops = 4;
 
@@ -41,7 +41,7 @@ void add_positions(void* code, FunctionDescription& function) {
     return;
   }
   const std::int64_t size = python.bytes_size(table);
-  if (size > 0 && static_cast<std::uint64_t>(size) <= kLargestPositions) {
+  if (size > 0 && static_cast<std::uint64_t>(size) <= kMaxPositionsSize) {
     function.positions = python.bytes(table);
     function.positions_size = static_cast<std::uint32_t>(size);
   }

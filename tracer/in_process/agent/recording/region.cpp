@@ -21,7 +21,7 @@ using recording::SectionHeader;
 
 constexpr std::uint64_t kPrivateSize = 1ULL << 30;  // Of the chunks.
 constexpr std::uint64_t kSmallestShared = 1ULL << 20;
-constexpr std::uint64_t kLargestShared = 1ULL << 40;
+constexpr std::uint64_t kMaxSharedSize = 1ULL << 40;
 constexpr std::uint64_t kArenaShare = 4;  // The arena is a quarter of a shared region.
 // 16 MiB are kept for the next recording, because allocating memory costs more than writing to it.
 constexpr std::uint32_t kKeptChunks = 256;
@@ -171,7 +171,7 @@ bool use_private_region() {
 
 int use_shared_region(int fd, std::uint64_t bytes) {
   const std::uint64_t size = bytes & ~(kChunkSize - 1);
-  if (size < kSmallestShared || size > kLargestShared) {
+  if (size < kSmallestShared || size > kMaxSharedSize) {
     return -EINVAL;
   }
   struct stat about = {};

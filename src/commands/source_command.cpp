@@ -26,10 +26,10 @@
 #include "platform/interrupt.h"
 #include "platform/printable_text.h"
 #include "report/model/source_link.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/index_choice.h"
 #include "src/python_choice.h"
-#include "src/source_coverage.h"
+#include "src/commands/source_coverage.h"
 #include "src/standard_output.h"
 
 namespace optrace {
@@ -245,9 +245,9 @@ void add_source_command(CLI::App& app) {
                   "Write the index to this file instead of to the folder of\nindexes")
       ->type_name("FILE");
   add_jobs_option(*add, options->jobs);
-  constexpr std::uint64_t kLeastWorkerMemory = std::uint64_t{256} << 20;
+  constexpr std::uint64_t kMinWorkerMemory = std::uint64_t{256} << 20;
   add_size_option(
-      *add, "--worker-memory", options->worker_memory, kLeastWorkerMemory,
+      *add, "--worker-memory", options->worker_memory, kMinWorkerMemory,
       "Maximum memory of each worker (default: its share of\nthree quarters of the memory)");
   add_only_option(*add, options->only);
   CLI::Option* const project =

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-WORKLOADS = pathlib.Path(__file__).resolve().parents[1] / "cuda_workloads"
+WORKLOADS = pathlib.Path(__file__).resolve().parents[2] / "cuda_workloads"
 ARCHITECTURES = ["sm_80", "sm_90"]
 sys.path.insert(0, str(WORKLOADS))
 

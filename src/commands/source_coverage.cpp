@@ -1,4 +1,4 @@
-#include "src/source_coverage.h"
+#include "src/commands/source_coverage.h"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@
 #include "platform/printable_text.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/command_output.h"
 #include "src/index_choice.h"
 #include "tracer/elf/module_symbols.h"
@@ -178,7 +178,7 @@ std::string as_json(const IndexChoice& choice, const Coverage& coverage) {
 }
 
 void show_coverage(const CoverageOptions& options) {
-  CommandOutput destination(options.output);
+  CommandOutput output(options.output);
   IndexChoice choice = choose_index(options.python);
   if (!options.index.empty()) {
     choice.index = Index::open(options.index);
@@ -189,8 +189,8 @@ void show_coverage(const CoverageOptions& options) {
   const Coverage coverage = examine(choice.index, choice.torch);
   const std::string text =
       options.format == "json" ? as_json(choice, coverage) : as_text(choice, coverage, options.all);
-  destination.write(text);
-  destination.commit();
+  output.write(text);
+  output.commit();
   if (!coverage.reaches(options.fail_under)) {
     throw Error(ExitStatus::differs,
                 fmt::format("a share of the index is less than the {} % of --fail-under",

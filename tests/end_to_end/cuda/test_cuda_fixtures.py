@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-WORKLOADS = pathlib.Path(__file__).resolve().parents[1] / "cuda_workloads"
+WORKLOADS = pathlib.Path(__file__).resolve().parents[2] / "cuda_workloads"
 sys.path.insert(0, str(WORKLOADS))
 
 import record  # noqa: E402

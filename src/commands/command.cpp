@@ -1,4 +1,4 @@
-#include "src/command.h"
+#include "src/commands/command.h"
 
 #include <vector>
 
@@ -26,10 +26,10 @@ CLI::Validator whole_number(std::uint64_t least) {
 
 void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& bytes,
                      std::uint64_t least, const std::string& what) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 40;
   const auto check = [least](const std::string& given) {
     std::uint64_t size = 0;
-    const bool good = CLI::detail::lexical_cast(given, size) && size >= least && size <= kMost;
+    const bool good = CLI::detail::lexical_cast(given, size) && size >= least && size <= kMax;
     return good ? std::string()
                 : fmt::format("{} bytes is not a size from {}M to 1T", given, least >> 20U);
   };
@@ -40,12 +40,12 @@ void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& 
 }
 
 void add_memory_options(CLI::App& command, MemoryOptions& options) {
-  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
-  constexpr std::uint64_t kLeastTarget = std::uint64_t{4} << 20;
-  add_size_option(command, "--memory", options.command, kLeast,
+  constexpr std::uint64_t kMin = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMinTarget = std::uint64_t{4} << 20;
+  add_size_option(command, "--memory", options.command, kMin,
                   "Maximum memory of optrace for distinct paths and a timeline;\nfurther paths are "
                   "counted in '...' frames (1G)");
-  add_size_option(command, "--target-memory", options.target, kLeastTarget,
+  add_size_option(command, "--target-memory", options.target, kMinTarget,
                   "Maximum memory of optrace in each traced process (64M)");
 }
 

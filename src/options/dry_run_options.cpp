@@ -1,4 +1,4 @@
-#include "src/dry_run_options.h"
+#include "src/options/dry_run_options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "tracer/calltree/situations.h"
+#include "tracer/calltree/tree_states.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@ namespace optrace {
 namespace {
 
 // States with more frames are not kept: each takes space for all its frames.
-constexpr std::size_t kDeepest = 500;
+constexpr std::size_t kMaxDepth = 500;
 
 std::uint64_t hash_of(const CallTreeRules::State& state) {
   std::uint64_t hash = XXH3_64bits(&state.outer_builtin, sizeof state.outer_builtin);
@@ -40,13 +40,13 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
 
 }  // namespace
 
-Situations::Situations() {
+TreeStates::TreeStates() {
   states_.emplace_back();
   numbers_.emplace(hash_of(states_[0]), 0);
 }
 
-std::uint32_t Situations::number_of(const CallTreeRules::State& state) {
-  if (rest_ != 0 || state.native.size() + state.python.size() > kDeepest) return kUnnumbered;
+std::uint32_t TreeStates::number_of(const CallTreeRules::State& state) {
+  if (rest_ != 0 || state.native.size() + state.python.size() > kMaxDepth) return kUnnumbered;
   const std::uint64_t hash = hash_of(state);
   const auto [first, last] = numbers_.equal_range(hash);
   for (auto it = first; it != last; ++it)
@@ -61,7 +61,7 @@ std::uint32_t Situations::number_of(const CallTreeRules::State& state) {
   return number;
 }
 
-void Situations::count_miss() {
+void TreeStates::count_miss() {
   if (rest_ != 0) {
     --rest_;
     return;
@@ -70,14 +70,14 @@ void Situations::count_miss() {
   if (found_ + missed_ < kJudged) return;
   if (missed_ > found_) {
     rest_ = next_rest_;
-    next_rest_ = std::min(next_rest_ * 2, kMaxRestLength);
+    next_rest_ = std::min(next_rest_ * 2, kMaxRest);
   } else {
-    next_rest_ = kShortestRest;
+    next_rest_ = kMinRest;
   }
   found_ = missed_ = 0;
 }
 
-std::uint32_t Situations::keep_only(std::uint32_t number) {
+std::uint32_t TreeStates::keep_only(std::uint32_t number) {
   outcomes_ = {};
   numbers_.clear();
   state_bytes_ = 0;

@@ -1,4 +1,4 @@
-#include "src/op_command.h"
+#include "src/commands/op_command.h"
 
 #include <algorithm>
 #include <cctype>
@@ -27,12 +27,12 @@
 #include "report/locate/locate.h"
 #include "report/locate/op_spelling.h"
 #include "report/locate/source_indexes.h"
-#include "src/command.h"
-#include "src/dry_run_options.h"
+#include "src/commands/command.h"
+#include "src/options/dry_run_options.h"
 #include "src/index_choice.h"
 #include "src/python_choice.h"
-#include "src/report_command.h"
-#include "src/tensor_options.h"
+#include "src/commands/report_command.h"
+#include "src/options/tensor_options.h"
 #include "tracer/launch/op_tracer.h"
 #include "tracer/trace/trace.h"
 

@@ -13,7 +13,7 @@
 #include "report/check/check.h"
 #include "report/check/check_output.h"
 #include "report/model/json_fields.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/command_input.h"
 #include "src/command_output.h"
 #include "src/standard_output.h"
@@ -23,7 +23,7 @@ namespace optrace {
 namespace {
 
 struct CheckCommandOptions {
-  std::string operand;
+  std::string input;
   std::vector<std::string> expectations;
   std::string format = "text";
   std::string file;
@@ -49,19 +49,19 @@ std::string render(const CheckCommandOptions& options, const Report& report,
 }
 
 void run(const CheckCommandOptions& options) {
-  CommandOutput destination(options.file);
+  CommandOutput output(options.file);
   const std::vector<Rule> rules = rules_of(options.expectations);
-  const CommandInput operand = read_input_to_check(options.operand);
-  const std::optional<Index> index = find_index(text_at(operand.report.torch, "version"),
-                                                text_at(operand.report.torch, "git_version"));
-  const KnownNames names(operand.traces, index ? &*index : nullptr);
-  const std::vector<CheckResult> results = check(operand.report, names, rules, options.check);
-  const std::string text = render(options, operand.report, results);
+  const CommandInput input = read_input_to_check(options.input);
+  const std::optional<Index> index = find_index(text_at(input.report.torch, "version"),
+                                                text_at(input.report.torch, "git_version"));
+  const KnownNames names(input.traces, index ? &*index : nullptr);
+  const std::vector<CheckResult> results = check(input.report, names, rules, options.check);
+  const std::string text = render(options, input.report, results);
   if (options.format == "github")
-    destination.write_commands(text);
+    output.write_commands(text);
   else
-    destination.write(text);
-  destination.commit();
+    output.write(text);
+  output.commit();
   switch (status_of(results)) {
     case CheckResult::Status::passed:
       return;
@@ -96,7 +96,7 @@ void add_check_command(CLI::App& app) {
       "source.\n"
       "Exit status: 0 if all rules hold, 1 if one does not, 2 if one can't be decided.");
   command
-      ->add_option("TRACE", options->operand,
+      ->add_option("TRACE", options->input,
                    "A trace (--trace FILE), a report (--format json), or an\nop with its options")
       ->required()
       ->type_name("");

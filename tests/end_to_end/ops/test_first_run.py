@@ -16,7 +16,7 @@ import pytest
 
 from report_frames import frames
 
-PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "programs"
+PROGRAMS = pathlib.Path(__file__).resolve().parents[2] / "programs"
 # Functions reached through tables, boxed calls, other threads and exceptions.
 USUAL = ["custom_ops", "exceptions", "function_transforms", "quantised_dynamic", "scripted",
          "views_in_place"]

@@ -25,7 +25,7 @@ PREAMBLE = """
         return [loss, *[parameter.grad for parameter in model.parameters()]]
 """
 
-HOSTILE_NAMES = pathlib.Path(__file__).parents[1] / "agent" / "hostile_names_program.py"
+HOSTILE_NAMES = pathlib.Path(__file__).parents[2] / "agent" / "hostile_names_program.py"
 
 PROGRAMS = {
     "training": "bits(*step(), *step(), torch.rand(5))",

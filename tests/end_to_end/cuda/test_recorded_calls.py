@@ -11,8 +11,8 @@ import re
 
 import pytest
 
-REPLAY = pathlib.Path(__file__).resolve().parents[1] / "cuda_workloads/replay.py"
-FIXTURE = pathlib.Path(__file__).resolve().parents[2] / "fixtures/cuda/recorded-calls.jsonl.gz"
+REPLAY = pathlib.Path(__file__).resolve().parents[2] / "cuda_workloads/replay.py"
+FIXTURE = pathlib.Path(__file__).resolve().parents[3] / "fixtures/cuda/recorded-calls.jsonl.gz"
 
 # The name of a GPU model in the recordings -> its name for --dry-run.
 MODELS = {"NVIDIA H100 80GB HBM3": "h100-sxm", "NVIDIA A100-PCIE-40GB": "a100-pcie-40gb"}

@@ -27,7 +27,7 @@
 #include "report/locate/locate_query.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/command_output.h"
 #include "src/editor.h"
 #include "src/index_choice.h"
@@ -184,7 +184,7 @@ std::vector<std::string> function_names(const std::string& name) {
 }
 
 void locate_one(const LocateCommandOptions& options) {
-  CommandOutput destination(options.output);
+  CommandOutput output(options.output);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   index_on_demand(function_names(options.name), options.python, choice);
@@ -212,7 +212,7 @@ void locate_one(const LocateCommandOptions& options) {
   }
   const LocateSource source = source_of(choice);
   if (options.format == "json") {
-    destination.write(to_json(result, source));
+    output.write(to_json(result, source));
   } else {
     LocateTextOptions text;
     text.all = options.answers.all;
@@ -221,9 +221,9 @@ void locate_one(const LocateCommandOptions& options) {
       text.width = target.width;
       text.style = style_for(options.colour, target);
     }
-    destination.write(to_text(result, source, text));
+    output.write(to_text(result, source, text));
   }
-  destination.commit();
+  output.commit();
 }
 
 std::string answer_line(Locator& locator, const InputLines::Line& line, const LocateSource& source,
@@ -253,7 +253,7 @@ void locate_lines(const LocateCommandOptions& options) {
                 "Give one name: `optrace locate --open nn.Linear`.");
   }
   const InterruptGuard guard;
-  CommandOutput destination(options.output);
+  CommandOutput output(options.output);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   const std::optional<WheelSymbols> wheel = wheel_symbols(choice);
@@ -261,8 +261,8 @@ void locate_lines(const LocateCommandOptions& options) {
   const LocateSource source = source_of(choice);
   const auto lines = std::make_unique<InputLines>(kMaxLineLength);
   while (const auto line = lines->next())
-    if (!destination.write(answer_line(locator, *line, source, options.answers))) return;
-  destination.commit();
+    if (!output.write(answer_line(locator, *line, source, options.answers))) return;
+  output.commit();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "src/selection_options.h"
+#include "src/options/selection_options.h"
 
 #include <cstddef>
 #include <string>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/standard_output.h"
 
 namespace optrace {

@@ -1,4 +1,4 @@
-#include "src/run_command.h"
+#include "src/commands/run_command.h"
 
 #include <csignal>
 #include <cstdint>
@@ -24,11 +24,11 @@
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "platform/progress_display.h"
-#include "src/command.h"
-#include "src/dry_run_options.h"
+#include "src/commands/command.h"
+#include "src/options/dry_run_options.h"
 #include "src/python_choice.h"
-#include "src/report_command.h"
-#include "src/selection_options.h"
+#include "src/commands/report_command.h"
+#include "src/options/selection_options.h"
 #include "src/standard_output.h"
 #include "tracer/launch/program_tracer.h"
 #include "tracer/trace/trace.h"

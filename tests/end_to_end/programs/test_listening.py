@@ -174,6 +174,6 @@ def test_the_start_is_held_up_by_hardly_anything(site, tmp_path):
         pth.unlink()
     assert modules() == with_it
     assert modules(**listening) == with_it
-    shutil.copy(pathlib.Path(__file__).parents[2] / "python/optrace_listen.pth",
+    shutil.copy(pathlib.Path(__file__).parents[3] / "python/optrace_listen.pth",
                 next(pathlib.Path(site).parents[1].glob("lib/*/site-packages")))
     assert modules(**listening) - with_it == {"optrace", "optrace._listen", "_socket", "atexit"}

@@ -18,7 +18,7 @@
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
 #include "report/model/source_link.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/command_output.h"
 #include "src/index_choice.h"
 #include "src/input_lines.h"
@@ -93,7 +93,7 @@ ExplanationSource explanation_source(const IndexChoice& choice) {
 }
 
 void explain_one(const ExplainOptions& options) {
-  CommandOutput destination(options.file);
+  CommandOutput output(options.file);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   const std::string name =
@@ -108,14 +108,14 @@ void explain_one(const ExplainOptions& options) {
   text.all = options.all;
   text.style = style_for(options.colour, target);
   const ExplanationSource source = explanation_source(choice);
-  destination.write(options.json ? to_json(explanation, source)
+  output.write(options.json ? to_json(explanation, source)
                                  : to_text(explanation, source, text));
-  destination.commit();
+  output.commit();
 }
 
 void explain_lines(const ExplainOptions& options) {
   const InterruptGuard guard;
-  CommandOutput destination(options.file);
+  CommandOutput output(options.file);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   const SourceIndexes index(choice.index, choice.projects);
@@ -129,9 +129,9 @@ void explain_lines(const ExplainOptions& options) {
     } catch (const Error& error) {
       answer = error_to_json_line(line->text, error.what(), error.remedy());
     }
-    if (!destination.write(answer)) return;
+    if (!output.write(answer)) return;
   }
-  destination.commit();
+  output.commit();
 }
 
 }  // namespace

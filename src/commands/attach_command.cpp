@@ -10,10 +10,10 @@
 #include "platform/interrupt.h"
 #include "platform/json_writer.h"
 #include "platform/output_file.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/live_table.h"
-#include "src/report_command.h"
-#include "src/selection_options.h"
+#include "src/commands/report_command.h"
+#include "src/options/selection_options.h"
 #include "src/standard_output.h"
 #include "tracer/attach/attach.h"
 
@@ -45,9 +45,9 @@ void write_line(const AttachProgress& progress, bool done) {
 /// Returns a validator for a duration in seconds: a positive, finite number.
 CLI::Validator seconds() {
   return {[](const std::string& text) {
-            constexpr double kMost = 1e9;
+            constexpr double kMax = 1e9;
             double value = 0;
-            const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value <= kMost;
+            const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value <= kMax;
             return good ? std::string() : fmt::format("{} is not a number of seconds", text);
           },
           ""};

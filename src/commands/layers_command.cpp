@@ -13,7 +13,7 @@
 #include "platform/error.h"
 #include "report/locate/layer_survey.h"
 #include "report/locate/layer_survey_output.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/command_output.h"
 #include "src/index_choice.h"
 #include "src/terminal.h"
@@ -39,7 +39,7 @@ void require_layer(const std::string& id) {
 
 void show_layers(const LayersOptions& options) {
   require_layer(options.layer);
-  CommandOutput destination(options.output);
+  CommandOutput output(options.output);
   IndexChoice choice = choose_index(options.python);
   say_notices(choice);
   std::vector<LayerSurvey> layers = survey_layers(choice.index);
@@ -47,15 +47,15 @@ void show_layers(const LayersOptions& options) {
     std::erase_if(layers, [&](const LayerSurvey& one) { return one.layer->id != options.layer; });
   const LocateSource source = source_of(choice);
   if (options.format == "json") {
-    destination.write(to_json(layers, source));
+    output.write(to_json(layers, source));
   } else {
     const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};
     LocateTextOptions text;
     text.width = target.width;
     text.style = style_for(options.colour, target);
-    destination.write(to_text(layers, source, text));
+    output.write(to_text(layers, source, text));
   }
-  destination.commit();
+  output.commit();
 }
 
 }  // namespace

@@ -21,7 +21,7 @@
 #include "report/compare/comparison_output.h"
 #include "report/model/shortfalls.h"
 #include "report/output/report_json.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/command_input.h"
 #include "src/command_output.h"
 #include "src/standard_output.h"
@@ -86,7 +86,7 @@ void write_baseline(const Report& report, const std::string& file) {
 
 void run(const CompareCommandOptions& options) {
   require_operands(options);
-  CommandOutput destination(options.file);
+  CommandOutput output(options.file);
   std::error_code ignored;
   const bool is_new =
       !options.baseline.empty() && !std::filesystem::exists(options.baseline, ignored);
@@ -105,9 +105,9 @@ void run(const CompareCommandOptions& options) {
   const Report second =
       read_input(options.baseline.empty() ? options.second : options.first).report;
   const Comparison comparison = compare(first, second, {.all = options.all});
-  destination.write(text_of(options, first, second, comparison));
+  output.write(text_of(options, first, second, comparison));
   if (options.update && !comparison.differences.empty()) write_baseline(second, options.baseline);
-  destination.commit();
+  output.commit();
   if (options.update) {
     write_message(fmt::format("{} {}", options.baseline,
                               comparison.differences.empty() ? "is unchanged" : "was updated"));

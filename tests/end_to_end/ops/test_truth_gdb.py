@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "truth"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "truth"))
 
 import compare_frames
 

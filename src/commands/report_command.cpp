@@ -1,4 +1,4 @@
-#include "src/report_command.h"
+#include "src/commands/report_command.h"
 
 #include <cstdio>
 #include <memory>
@@ -16,7 +16,7 @@
 #include "platform/printable_text.h"
 #include "platform/whole_file.h"
 #include "report/merge/trace_index.h"
-#include "src/command.h"
+#include "src/commands/command.h"
 #include "src/standard_output.h"
 
 namespace optrace {

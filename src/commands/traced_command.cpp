@@ -1,4 +1,4 @@
-#include "src/traced_command.h"
+#include "src/commands/traced_command.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 
 #include "platform/error.h"
 #include "src/command_words.h"
-#include "src/op_command.h"
-#include "src/run_command.h"
+#include "src/commands/op_command.h"
+#include "src/commands/run_command.h"
 
 namespace optrace {
 namespace {
