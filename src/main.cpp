@@ -21,7 +21,7 @@
 #include "platform/printable_text.h"
 #include "src/commands/command.h"
 #include "src/commands/run_command.h"
-#include "src/standard_output.h"
+#include "src/terminal/standard_output.h"
 
 namespace {
 

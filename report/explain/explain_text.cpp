@@ -151,10 +151,9 @@ class TextWriter {
       if (one != it_.name) others.push_back(one.substr(one.find("::") + 2));
     constexpr std::size_t kMax = 8;
     std::string text = fmt::format(
-        "{}",
-        fmt::join(others.begin(),
-                  others.begin() + static_cast<std::ptrdiff_t>(std::min(others.size(), kMax)),
-                  ", "));
+        "{}", fmt::join(others.begin(),
+                        others.begin() + static_cast<std::ptrdiff_t>(std::min(others.size(), kMax)),
+                        ", "));
     if (others.size() > kMax) text += fmt::format(" and {} more", others.size() - kMax);
     field("overloads",
           printable(fmt::format(

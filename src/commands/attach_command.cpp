@@ -11,10 +11,11 @@
 #include "platform/json_writer.h"
 #include "platform/output_file.h"
 #include "src/commands/command.h"
-#include "src/live_table.h"
 #include "src/commands/report_command.h"
+#include "src/options/common_options.h"
 #include "src/options/selection_options.h"
-#include "src/standard_output.h"
+#include "src/terminal/live_table.h"
+#include "src/terminal/standard_output.h"
 #include "tracer/attach/attach.h"
 
 namespace optrace {

@@ -14,10 +14,11 @@
 #include "report/check/check_output.h"
 #include "report/model/json_fields.h"
 #include "src/commands/command.h"
-#include "src/command_input.h"
-#include "src/command_output.h"
-#include "src/standard_output.h"
-#include "src/terminal.h"
+#include "src/commands/command_input.h"
+#include "src/options/common_options.h"
+#include "src/terminal/command_output.h"
+#include "src/terminal/standard_output.h"
+#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {

@@ -2,52 +2,9 @@
 
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "report/locate/op_spelling.h"
 
 namespace optrace {
-
-CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
-}
-
-CLI::Validator whole_number(std::uint64_t least) {
-  return {[least](const std::string& text) {
-            constexpr std::size_t kMaxDigits = 18;
-            const bool good = !text.empty() && text.size() <= kMaxDigits &&
-                              text.find_first_not_of("0123456789") == std::string::npos &&
-                              std::stoull(text) >= least;
-            return good ? std::string()
-                        : fmt::format("{} is not a whole number of at least {}", text, least);
-          },
-          ""};
-}
-
-void add_size_option(CLI::App& command, const std::string& name, std::uint64_t& bytes,
-                     std::uint64_t least, const std::string& what) {
-  constexpr std::uint64_t kMax = std::uint64_t{1} << 40;
-  const auto check = [least](const std::string& given) {
-    std::uint64_t size = 0;
-    const bool good = CLI::detail::lexical_cast(given, size) && size >= least && size <= kMax;
-    return good ? std::string()
-                : fmt::format("{} bytes is not a size from {}M to 1T", given, least >> 20U);
-  };
-  command.add_option(name, bytes, what)
-      ->transform(CLI::AsSizeValue(false).description(""))
-      ->check(CLI::Validator(check, ""))
-      ->type_name("SIZE");
-}
-
-void add_memory_options(CLI::App& command, MemoryOptions& options) {
-  constexpr std::uint64_t kMin = std::uint64_t{1} << 20;
-  constexpr std::uint64_t kMinTarget = std::uint64_t{4} << 20;
-  add_size_option(command, "--memory", options.command, kMin,
-                  "Maximum memory of optrace for distinct paths and a timeline;\nfurther paths are "
-                  "counted in '...' frames (1G)");
-  add_size_option(command, "--target-memory", options.target, kMinTarget,
-                  "Maximum memory of optrace in each traced process (64M)");
-}
 
 std::string subcommand_meant(CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
@@ -57,26 +14,6 @@ std::string subcommand_meant(CLI::App& app, const std::string& word) {
   }
   const std::vector<std::string> near = near_names(word, names, 1);
   return near.empty() ? std::string() : near.front();
-}
-
-void add_output_file_option(CLI::App& command, std::string& file) {
-  command.add_option("-o,--output", file, "Write to a file instead of standard output")
-      ->type_name("FILE");
-}
-
-void add_colour_option(CLI::App& command, ColourChoice& colour) {
-  command
-      .add_option_function<std::string>(
-          "--colour,--color",
-          [&colour](const std::string& name) {
-            colour = name == "always"  ? ColourChoice::always
-                     : name == "never" ? ColourChoice::never
-                                       : ColourChoice::automatic;
-          },
-          "When to use colour: auto, always or never")
-      ->check(one_of({"auto", "always", "never"}))
-      ->type_name("WHEN")
-      ->default_str("auto");
 }
 
 }  // namespace optrace

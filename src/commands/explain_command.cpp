@@ -18,12 +18,13 @@
 #include "report/explain/explain.h"
 #include "report/explain/explain_output.h"
 #include "report/model/source_link.h"
+#include "src/choices/index_choice.h"
 #include "src/commands/command.h"
-#include "src/command_output.h"
-#include "src/index_choice.h"
-#include "src/input_lines.h"
-#include "src/standard_output.h"
-#include "src/terminal.h"
+#include "src/options/common_options.h"
+#include "src/terminal/command_output.h"
+#include "src/terminal/input_lines.h"
+#include "src/terminal/standard_output.h"
+#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {
@@ -108,8 +109,7 @@ void explain_one(const ExplainOptions& options) {
   text.all = options.all;
   text.style = style_for(options.colour, target);
   const ExplanationSource source = explanation_source(choice);
-  output.write(options.json ? to_json(explanation, source)
-                                 : to_text(explanation, source, text));
+  output.write(options.json ? to_json(explanation, source) : to_text(explanation, source, text));
   output.commit();
 }
 

@@ -13,10 +13,11 @@
 #include "platform/error.h"
 #include "report/locate/layer_survey.h"
 #include "report/locate/layer_survey_output.h"
+#include "src/choices/index_choice.h"
 #include "src/commands/command.h"
-#include "src/command_output.h"
-#include "src/index_choice.h"
-#include "src/terminal.h"
+#include "src/options/common_options.h"
+#include "src/terminal/command_output.h"
+#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {

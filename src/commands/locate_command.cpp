@@ -27,13 +27,14 @@
 #include "report/locate/locate_query.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
+#include "src/choices/index_choice.h"
+#include "src/choices/python_inspection.h"
 #include "src/commands/command.h"
-#include "src/command_output.h"
-#include "src/editor.h"
-#include "src/index_choice.h"
-#include "src/input_lines.h"
-#include "src/python_inspection.h"
-#include "src/terminal.h"
+#include "src/options/common_options.h"
+#include "src/terminal/command_output.h"
+#include "src/terminal/editor.h"
+#include "src/terminal/input_lines.h"
+#include "src/terminal/terminal.h"
 
 namespace optrace {
 namespace {

@@ -17,7 +17,8 @@
 #include "platform/whole_file.h"
 #include "report/merge/trace_index.h"
 #include "src/commands/command.h"
-#include "src/standard_output.h"
+#include "src/options/common_options.h"
+#include "src/terminal/standard_output.h"
 
 namespace optrace {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "report/output/render.h"
 #include "report/output/report_text.h"
-#include "src/terminal.h"
+#include "src/terminal/terminal.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

@@ -26,11 +26,12 @@
 #include "platform/interrupt.h"
 #include "platform/printable_text.h"
 #include "report/model/source_link.h"
+#include "src/choices/index_choice.h"
+#include "src/choices/python_choice.h"
 #include "src/commands/command.h"
-#include "src/index_choice.h"
-#include "src/python_choice.h"
 #include "src/commands/source_coverage.h"
-#include "src/standard_output.h"
+#include "src/options/common_options.h"
+#include "src/terminal/standard_output.h"
 
 namespace optrace {
 namespace {

@@ -22,9 +22,9 @@
 #include "platform/printable_text.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
-#include "src/commands/command.h"
-#include "src/command_output.h"
-#include "src/index_choice.h"
+#include "src/choices/index_choice.h"
+#include "src/options/common_options.h"
+#include "src/terminal/command_output.h"
 #include "tracer/elf/module_symbols.h"
 
 namespace optrace {

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "platform/error.h"
-#include "src/command_words.h"
 #include "src/commands/op_command.h"
 #include "src/commands/run_command.h"
+#include "src/terminal/command_words.h"
 
 namespace optrace {
 namespace {

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
-#include "src/commands/command.h"
-#include "src/standard_output.h"
+#include "src/options/common_options.h"
+#include "src/terminal/standard_output.h"
 
 namespace optrace {
 

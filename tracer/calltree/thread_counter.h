@@ -17,8 +17,8 @@
 #include "tracer/calltree/parallel_regions.h"
 #include "tracer/calltree/path_functions.h"
 #include "tracer/calltree/recent_map.h"
-#include "tracer/calltree/tree_states.h"
 #include "tracer/calltree/transition_cache.h"
+#include "tracer/calltree/tree_states.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {

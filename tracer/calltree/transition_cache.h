@@ -83,7 +83,8 @@ class TransitionCache {
     last_ = index;
   }
 
-  // Returns the place of the transition, or the free one for it. Open addressing, at most half full.
+  // Returns the place of the transition, or the free one for it. Open addressing, at most half
+  // full.
   std::size_t place_of(const TransitionKey& transition) const {
     const EventKey& event = transition.event;
     std::uint64_t hash = transition.state * 0x9E3779B97F4A7C15U;

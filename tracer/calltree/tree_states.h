@@ -56,9 +56,9 @@ class TreeStates {
   std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;  // By hash of the state.
   std::size_t state_bytes_ = 0;
   TransitionCache outcomes_;
-  std::uint32_t found_ = 0, missed_ = 0;     // Recent events with and without a known outcome.
-  std::uint32_t rest_ = 0;                   // Events that bypass the cache.
-  std::uint32_t next_rest_ = kMinRest;  // The next value of `rest_`.
+  std::uint32_t found_ = 0, missed_ = 0;  // Recent events with and without a known outcome.
+  std::uint32_t rest_ = 0;                // Events that bypass the cache.
+  std::uint32_t next_rest_ = kMinRest;    // The next value of `rest_`.
 };
 
 }  // namespace optrace

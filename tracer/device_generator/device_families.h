@@ -18,7 +18,7 @@ struct DeviceFamily {
   /// `_` or a digit follows, so that `cu` does not match `cublas`.
   std::array<std::string_view, kMax> prefixes;
   std::array<std::string_view, kMax> headers;  ///< The first one is required.
-  std::string_view status;                      ///< Return type of its functions.
+  std::string_view status;                     ///< Return type of its functions.
   std::string_view success;
   std::string_view failure;  ///< Result of a function that is not implemented.
   /// Part of the name of the wheel that contains the headers; empty: none.

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docs/make_pictures.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "docs/make_pictures.py"
 RENEW = "run `.venv/bin/python docs/make_pictures.py`"
 
 

@@ -9,7 +9,7 @@
 #include "platform/error.h"
 #include "platform/private_folder.h"
 #include "src/commands/command.h"
-#include "src/python_choice.h"
+#include "src/choices/python_choice.h"
 #include "tests/unit/environment_variable.h"
 
 using namespace optrace;

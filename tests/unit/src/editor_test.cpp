@@ -1,4 +1,4 @@
-#include "src/editor.h"
+#include "src/terminal/editor.h"
 
 #include <string>
 #include <vector>
@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "platform/error.h"
-#include "src/command_words.h"
+#include "src/terminal/command_words.h"
 
 using namespace optrace;
 using Words = std::vector<std::string>;

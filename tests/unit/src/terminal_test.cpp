@@ -1,4 +1,4 @@
-#include "src/terminal.h"
+#include "src/terminal/terminal.h"
 
 #include <catch2/catch.hpp>
 

@@ -916,7 +916,7 @@ CUresult cuModuleLoad(CUmodule* module, const char* path) {
   std::fclose(file);
   constexpr std::size_t kMinLength = 64;  // Size in bytes of the smallest image header.
   return outcome(content.size() < kMinLength ? CUDA_ERROR_INVALID_IMAGE
-                                            : cuModuleLoadData(module, content.data()));
+                                             : cuModuleLoadData(module, content.data()));
 }
 
 CUresult cuModuleUnload(CUmodule handle) {

@@ -1,7 +1,7 @@
-#include "src/command_output.h"
+#include "src/terminal/command_output.h"
 
 #include "platform/printable_text.h"
-#include "src/standard_output.h"
+#include "src/terminal/standard_output.h"
 
 namespace optrace {
 

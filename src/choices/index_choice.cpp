@@ -1,4 +1,4 @@
-#include "src/index_choice.h"
+#include "src/choices/index_choice.h"
 
 #include <cstdlib>
 #include <string_view>
@@ -11,7 +11,7 @@
 #include "platform/error.h"
 #include "platform/printable_text.h"
 #include "report/model/source_link.h"
-#include "src/standard_output.h"
+#include "src/terminal/standard_output.h"
 
 namespace optrace {
 

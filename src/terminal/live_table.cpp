@@ -1,4 +1,4 @@
-#include "src/live_table.h"
+#include "src/terminal/live_table.h"
 
 #include <algorithm>
 #include <cstdint>

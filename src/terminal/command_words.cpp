@@ -1,4 +1,4 @@
-#include "src/command_words.h"
+#include "src/terminal/command_words.h"
 
 #include <cstddef>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "src/editor.h"
+#include "src/terminal/editor.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include "platform/child_process.h"
 #include "platform/error.h"
 #include "platform/printable_text.h"
-#include "src/command_words.h"
-#include "src/standard_output.h"
+#include "src/terminal/command_words.h"
+#include "src/terminal/standard_output.h"
 
 namespace optrace {
 namespace {

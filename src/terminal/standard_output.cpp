@@ -1,4 +1,4 @@
-#include "src/standard_output.h"
+#include "src/terminal/standard_output.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "src/command_input.h"
+#include "src/commands/command_input.h"
 
 #include <filesystem>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "src/input_lines.h"
+#include "src/terminal/input_lines.h"
 
 #include <cerrno>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "src/python_choice.h"
+#include "src/choices/python_choice.h"
 
 #include <cstdlib>
 #include <optional>

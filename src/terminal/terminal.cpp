@@ -1,4 +1,4 @@
-#include "src/terminal.h"
+#include "src/terminal/terminal.h"
 
 #include <algorithm>
 #include <charconv>

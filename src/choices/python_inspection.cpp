@@ -1,4 +1,4 @@
-#include "src/python_inspection.h"
+#include "src/choices/python_inspection.h"
 
 #include <algorithm>
 #include <cctype>

@@ -8,7 +8,7 @@
 #include "indexer/store/index_store.h"
 #include "platform/installed_torch.h"
 #include "report/locate/locate_output.h"
-#include "src/python_choice.h"
+#include "src/choices/python_choice.h"
 
 namespace optrace {
 
