@@ -88,6 +88,7 @@ std::string text_of(const InputList& list) {
 std::optional<std::vector<std::filesystem::path>> libraries_of(
     const InputList& list, const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
+  paths.reserve(list.libraries.size());
   for (const Library& library : list.libraries) {
     paths.push_back(folder / library.name);
     if (content_hash(paths.back()) != library.hash) return std::nullopt;

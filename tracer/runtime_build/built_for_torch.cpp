@@ -169,6 +169,7 @@ class Build {
 
   std::vector<std::filesystem::path> libraries() const {
     std::vector<std::filesystem::path> paths;
+    paths.reserve(contents_.libraries.size());
     for (const LibraryToBuild& library : contents_.libraries)
       paths.push_back(result() / library.name);
     return paths;
