@@ -304,12 +304,13 @@ class Comparer {
     for (std::uint32_t at = path; at != kNone && found.path.size() < kMaxDepth;
          at = paths_[at].parent) {
       const Frame& above = *paths_[at].frame;
+      const std::string* const op = dispatched_op(above);
       found.path.push_back(step_name(above));
       if (at != path && is_worth_showing(above) &&
-          !(is_dispatched(above) && previous_op != nullptr && *above.op == *previous_op))
+          !(op != nullptr && previous_op != nullptr && *op == *previous_op))
         found.way.push_back(step_name(above));
       // Call and redispatch of one op are shown as one step.
-      if (is_dispatched(above)) previous_op = &*above.op;
+      if (op != nullptr) previous_op = op;
     }
     std::ranges::reverse(found.path);
     std::ranges::reverse(found.way);

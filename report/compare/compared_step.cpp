@@ -30,8 +30,8 @@ bool is_wrapper(const Frame& frame) {
   return frame.layer == Layer::kernel && last_part(frame.name).starts_with("wrapper_");
 }
 
-bool is_dispatched(const Frame& frame) {
-  return frame.op && frame.layer == Layer::dispatcher;
+const std::string* dispatched_op(const Frame& frame) {
+  return frame.op && frame.layer == Layer::dispatcher ? &*frame.op : nullptr;
 }
 
 bool is_work(const Frame& frame) {
@@ -43,13 +43,14 @@ bool is_work(const Frame& frame) {
 }
 
 std::string step_name(const Frame& frame) {
-  return is_dispatched(frame) ? *frame.op : short_name(frame.name);
+  const std::string* const op = dispatched_op(frame);
+  return op != nullptr ? *op : short_name(frame.name);
 }
 
 std::uint64_t StepKeys::key_of(const Frame& frame) {
-  const bool dispatched = is_dispatched(frame);
-  const std::uint64_t number = dispatched ? number_of(*frame.op) : short_number_of(frame.name);
-  const bool redispatch = dispatched && text_at(frame.detail, "step") == "redispatch";
+  const std::string* const op = dispatched_op(frame);
+  const std::uint64_t number = op != nullptr ? number_of(*op) : short_number_of(frame.name);
+  const bool redispatch = op != nullptr && text_at(frame.detail, "step") == "redispatch";
   return number << 8U | static_cast<std::uint64_t>(frame.layer) << 1U | (redispatch ? 1U : 0U);
 }
 

@@ -16,8 +16,11 @@ std::string_view last_part(std::string_view name);
 /// Their presence depends on inlining, and the dispatcher's frame has the same information.
 bool is_wrapper(const Frame& frame);
 
-/// Returns true for a dispatcher frame whose op is known.
-bool is_dispatched(const Frame& frame);
+/// Returns the op of a dispatcher frame; null if it is unknown, or for a frame of another layer.
+const std::string* dispatched_op(const Frame& frame);
+inline bool is_dispatched(const Frame& frame) {
+  return dispatched_op(frame) != nullptr;
+}
 
 /// Returns true for a device kernel, and for a call that makes a library work.
 bool is_work(const Frame& frame);
