@@ -5,8 +5,9 @@ each with its count and the line of this file that leads there.
 """
 import collections
 
-import optrace
 import torch
+
+import optrace
 
 
 def two_layers(images, weight, matrix):

@@ -6,8 +6,9 @@ prints the command that traces it until the next linear layer; the worker then c
 import os
 import time
 
-import optrace
 import torch
+
+import optrace
 
 
 def main():

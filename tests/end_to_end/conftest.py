@@ -62,7 +62,7 @@ def source(run_program, repository):
 def validate(repository):
     """validate(object, "report"): validates against the schema of that name."""
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def validator(name):
         schema = json.loads((repository / f"report/schemas/{name}.schema.json").read_text())
         return jsonschema.validators.validator_for(schema)(schema)

@@ -62,8 +62,8 @@ def run_bytes(optrace, python):
     """run_bytes(input, *arguments) -> the output of `optrace locate -`."""
 
     def start(given, *arguments):
-        result = subprocess.run([*optrace.command, "locate", "-", *arguments], input=given, timeout=120,
-                                capture_output=True,
+        result = subprocess.run([*optrace.command, "locate", "-", *arguments], input=given,
+                                timeout=120, capture_output=True,
                                 env={**os.environ, "OPTRACE_PYTHON": python}, check=False)
         assert result.returncode == DONE, result.stderr
         return result.stdout

@@ -23,7 +23,7 @@ CONVOLUTION = [
 
 @pytest.fixture(scope="module")
 def traced(optrace, python, tmp_path_factory):
-    """traced("conv2d", "--backward", gpu_model="sm_80") -> the JSON report, kept for other tests."""
+    """traced("conv2d", "--backward", gpu_model="sm_80") -> the JSON report, cached."""
     folder = tmp_path_factory.mktemp("reports")
     kept = {}
 
@@ -52,7 +52,8 @@ def is_in_order(wanted, path):
 def test_the_way_down_to_cudnn(traced):
     report = traced("conv2d")
     assert report["device"] == "cuda"
-    assert report["dry_run"] == {"arch": "sm_90", "gpu_model": "NVIDIA H100 80GB HBM3", "devices": 1}
+    assert report["dry_run"] == {"arch": "sm_90", "gpu_model": "NVIDIA H100 80GB HBM3",
+                                 "devices": 1}
     ways = [[frame["name"] for frame in (*above, last)] for last, above in frames(report)
             if last["name"] == "cudnnBackendExecute"]
     assert any(is_in_order(CONVOLUTION, way) for way in ways), ways

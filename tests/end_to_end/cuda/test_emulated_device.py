@@ -26,8 +26,8 @@ def seen(optrace, python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
 
     def run(gpu_model, devices=1, *arguments, environment=None, python=python):
-        result = optrace("run", f"--dry-run={gpu_model}", "--devices", devices, "--python", python, "-o",
-                         folder / "report", PROGRAM, *arguments, environment=environment,
+        result = optrace("run", f"--dry-run={gpu_model}", "--devices", devices, "--python", python,
+                         "-o", folder / "report", PROGRAM, *arguments, environment=environment,
                          timeout=300)
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout.splitlines()[-1])

@@ -6,9 +6,9 @@ import shutil
 import subprocess
 
 import pytest
+from test_attach_programs import OF_TRAINING, attach
 
 from attach_target import PERIOD, SOON, Target, end, ops_in, wait_until
-from test_attach_programs import OF_TRAINING, attach
 
 FAILED = 3
 

@@ -5,9 +5,9 @@ import shutil
 import tempfile
 
 import pytest
+from test_attach_programs import OF_TRAINING, attach
 
 from attach_target import PERIOD, Target, end, ops_in
-from test_attach_programs import OF_TRAINING, attach
 
 NOBODY = 65534
 

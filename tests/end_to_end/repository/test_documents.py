@@ -1,5 +1,4 @@
 """Each path in a document or a comment exists, and the diagram is drawn from its source."""
-import pathlib
 import re
 import subprocess
 import xml.etree.ElementTree
