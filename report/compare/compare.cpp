@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "platform/glob.h"
 #include "report/compare/call_difference.h"
 #include "report/compare/compared_step.h"
 #include "report/compare/frame_matcher.h"
