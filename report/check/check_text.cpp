@@ -52,7 +52,7 @@ std::string to_text(const std::vector<CheckResult>& results, const TerminalStyle
   text += fmt::format("\n{} of {} rule{} passed{}{}\n", count(results, Status::passed),
                       results.size(), results.size() == 1 ? "" : "s",
                       failed == 0 ? "" : fmt::format(", {} failed", failed),
-                      errors == 0 ? "" : fmt::format(", {} could not be told", errors));
+                      errors == 0 ? "" : fmt::format(", {} could not be decided", errors));
   return text;
 }
 
