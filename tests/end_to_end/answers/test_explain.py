@@ -262,7 +262,7 @@ def test_json_keeps_to_its_schema(explain, validate):
     (["conv2dd"], ["no op conv2dd", "Did you mean", "conv2d"]),
     (["add", "--overload", "Tensr"], ["no overload Tensr", "Tensor"]),
     (["conv2d", "--device", "toaster"], ["toaster is not a device"]),
-    ([""], ["no op named"]),
+    ([""], ["no op given"]),
     (["a" * 100000], ["longer than that of any op"]),
     (["\x1b[31m"], ["no op \\x1b[31m"]),
     (["conv2d", "--format", "xml"], ["xml"]),
