@@ -60,7 +60,7 @@ def test_counts_come_line_by_line_and_ctrl_c_ends_only_the_trace(optrace, traini
     first = json.loads(tracing.stdout.readline())
     assert first["schema"] == "optrace.attach/1" and not first["done"]
     refused = optrace("attach", training.pid, "--count", 1)
-    assert refused.returncode == FAILED and "already traced by" in refused.stderr
+    assert refused.returncode == FAILED and "already being traced" in refused.stderr
     tracing.send_signal(signal.SIGINT)
     rest, errors = tracing.communicate(timeout=60)
     assert (tracing.returncode, errors) == (0, "")
