@@ -14,7 +14,8 @@ check() {
   "${@:2}" || failed+=("$1")
 }
 
-# check_types FOLDER FILE...: runs mypy. Modules in FOLDER are imported by their bare names.
+# check_types FOLDER FILE...: runs mypy. Modules in FOLDER (several: A:B) are
+# imported by their bare names.
 check_types() {
   MYPYPATH=$1 check mypy .venv-lint/bin/python -m mypy --no-error-summary \
     --cache-dir "$build/mypy" "${@:2}"
@@ -30,7 +31,7 @@ check ruff .venv-lint/bin/ruff check --quiet .
 # checked in separate runs, because mypy takes one file for a module.
 cuda=(tests/cuda_workloads tests/end_to_end/cuda/test_cuda_fixtures.py)
 mapfile -t python < <(git ls-files '*.py' "${cuda[@]/#/:!}")
-check_types tests/truth "${python[@]}"
+check_types tests/truth:tests/end_to_end/programs "${python[@]}"
 mapfile -t python < <(git ls-files "${cuda[@]}" | grep '\.py$')
 check_types tests/cuda_workloads "${python[@]}"
 mapfile -t stubs < <(git ls-files '*.pyi')

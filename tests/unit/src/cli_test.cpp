@@ -8,8 +8,8 @@
 
 #include "platform/error.h"
 #include "platform/private_folder.h"
-#include "src/commands/command.h"
 #include "src/choices/python_choice.h"
+#include "src/commands/command.h"
 #include "tests/unit/environment_variable.h"
 
 using namespace optrace;
