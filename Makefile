@@ -9,7 +9,7 @@ export CCACHE_DIR ?= $(CURDIR)/.setup/ccache
 export CCACHE_NOHASHDIR = 1
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
 
-.PHONY: help run test check packages test-packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs format lint-venv lint clean
+.PHONY: help run test check packages test-packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs diagram format lint-venv lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
@@ -22,10 +22,11 @@ help:
 	@echo 'make stress    threads, forks, signals and libraries that come and go, traced for ten minutes'
 	@echo 'make neighbours  profilers, debuggers, event loops, servers and frameworks, traced'
 	@echo 'make pytorch-tests  what PyTorch tests of itself, with and without optrace run, an hour or more'
-	@echo 'make bench     the measurements of the README'
+	@echo 'make bench     the measurements of docs/benchmarks.md'
 	@echo 'make sweep     trace every op, module and optimizer of PyTorch (half an hour)'
 	@echo 'make index     remake the shipped index from PyTorch source'
 	@echo 'make docs      the documentation as a site, build-docs/index.html'
+	@echo 'make diagram   draw docs/architecture.svg from docs/architecture.dot'
 	@echo 'make format    format the C++ sources'
 	@echo 'make lint      clang-format, clang-tidy, ruff, mypy and shellcheck over all files'
 	@echo 'make clean     remove what was built (not the virtual environments)'
@@ -76,7 +77,7 @@ sanitize: setup sanitized-build
 	@OPTRACE_TEST_PYTHON=$(CURDIR)/.venv/bin/python build-sanitize/unit_tests
 
 test: test-packages
-	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv lint-venv
+	@$(MAKE) --no-print-directory -j 3 build newest sanitized-build pytorch-tests-venv lint-venv docs
 	@NINJA_STATUS='[%f of %t checked] ' cmake --build --preset release --target checked_at_build -- -j $(JOBS)
 	@setup/lint.sh build --seconds 60
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
@@ -124,13 +125,14 @@ index: build
 	@setup/make-index.sh
 
 # Not --quiet, which hides warnings from --strict too.
-docs: docs/architecture.svg
+docs: packages
 	@setup/make-venv.sh .venv-docs setup/requirements-docs.txt
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
-docs/architecture.svg: docs/architecture.dot
+# Draws the diagram again after a change of its source; git does not keep the times of files.
+diagram: packages
 	@setup/install-packages.sh setup/packages-docs.txt
-	@dot -Tsvg $< -o $@
+	@dot -Tsvg docs/architecture.dot -o docs/architecture.svg
 
 format: packages
 	@setup/install-packages.sh setup/packages-lint.txt
