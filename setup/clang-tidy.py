@@ -126,9 +126,9 @@ def write_list(entries):
 
 
 def check(sources, clean, jobs, seconds):
-    """Checks sources in turn, and updates `clean`. Returns the names of those with findings, and
-    the number of those that were reached within `seconds`."""
-    end = time.monotonic() + seconds
+    """Checks sources in turn, and updates `clean`; without a limit (None), the list, too. Returns
+    the names of those with findings, and the number of those that were reached within `seconds`."""
+    end = time.monotonic() + seconds if seconds is not None else float("inf")
     failed, reached = [], 0
 
     def run(source):
@@ -146,7 +146,8 @@ def check(sources, clean, jobs, seconds):
                 print(findings, end="", flush=True)
             else:
                 clean.add((source.key, source.name))
-            write_list(clean)
+            if seconds is None:
+                write_list(clean)
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C ends it after the running sources.
     return failed, reached
@@ -169,18 +170,23 @@ def main():
         sources = [source for source in sources if source.name in options.files]
     pending = [source for source in sources if (source.key, source.name) not in clean]
     sample = []
+    never = 0
     if options.seconds is not None:
+        # The list only grows: a source that was never clean fails `make lint`, not a limited run.
+        named = {name for _, name in listed}
+        never = sum(source.name not in named for source in pending)
+        pending = [source for source in pending if source.name in named]
         random.shuffle(pending)
-        sample = [source for source in sources if source not in pending]
+        sample = [source for source in sources if (source.key, source.name) in clean]
         random.shuffle(sample)
-    failed, reached = check(pending + sample, clean, options.jobs,
-                            float("inf") if options.seconds is None else options.seconds)
-    write_list(clean)
+    failed, reached = check(pending + sample, clean, options.jobs, options.seconds)
+    if options.seconds is None:
+        write_list(clean)
     if failed:
         sys.exit(f"clang-tidy: findings in {', '.join(failed)}")
     print(f"clang-tidy: no findings; {reached} of {len(sources)} sources checked now, "
-          f"{len(sources) - len(pending)} listed as clean, "
-          f"{max(len(pending) - reached, 0)} not reached in time.")
+          f"{max(len(pending) - reached, 0)} changed ones not reached in time, "
+          f"{never} never listed.")
 
 
 if __name__ == "__main__":

@@ -596,14 +596,14 @@ TEST_CASE("files of a process in another mount namespace are read there") {
   if (not_root()) return;
   const PrivateFolder folder;
   const auto python = build_python(folder.path(), "0x030B00F0");
-  const auto torch = build_torch(folder.path(), "2.6.0");
+  build_torch(folder.path(), "2.6.0");
   const auto hidden = folder.path() / "hidden";
   std::filesystem::create_directory(hidden);
+  const std::string script =
+      "mount -t tmpfs none \"$1\" && cp -r \"$2\" \"$3\" \"$1\" && "
+      "LD_PRELOAD=\"$1/libpython3.99.so:$1/torch/lib/libtorch_python.so\" exec sleep 1000";
   const ChildProcess child(
-      {.arguments = {"unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
-                     "mount -t tmpfs none \"$1\" && cp -r \"$2\" \"$3\" \"$1\" && "
-                     "LD_PRELOAD=\"$1/libpython3.99.so:$1/torch/lib/libtorch_python.so\" exec "
-                     "sleep 1000",
+      {.arguments = {"unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script,
                      "sh", hidden.string(), python.string(), (folder.path() / "torch").string()}});
   const std::string children = fmt::format("task/{}/children", child.id());
   pid_t inside = 0;
