@@ -42,7 +42,8 @@ std::string plain(const std::optional<std::string>& value) {
 std::optional<InstalledTorch> torch_in(const path& site_packages, const path& python) {
   const path folder = site_packages / "torch";
   const auto file = read_torch_version(folder);
-  std::string version = file ? plain(file->version) : std::string();
+  if (!file) return std::nullopt;
+  std::string version = plain(file->version);
   if (version.empty()) return std::nullopt;
   return InstalledTorch{python, folder, std::move(version), plain(file->git_version)};
 }
@@ -167,7 +168,7 @@ std::filesystem::path ask_for_torch(const std::filesystem::path& python) {
     // site-packages). An empty entry in PYTHONPATH means the working folder, which is therefore
     // changed; the path of the Python must not depend on it.
     const bool is_path = python.has_parent_path();
-    ChildProcess child(
+    const ChildProcess child(
         {.arguments = {(is_path ? std::filesystem::absolute(python) : python).string(), "-c",
                        kQuestion},
          .environment = {{"PYTHONSAFEPATH", "1"}},

@@ -186,9 +186,10 @@ class Run {
       if (polled[at].revents != 0) {
         if (!worker->receive()) {
           lose(worker, worker->describe_end());
-        } else if (const Attempt attempt = *worker->attempt();
-                   const auto status = worker->answer()) {
-          take(attempt, *status);
+        } else if (const std::optional<Attempt> attempt = worker->attempt()) {
+          const auto status = worker->answer();
+          if (!status) continue;
+          take(*attempt, *status);
           if (status->outcome == UnitOutcome::out_of_memory) {
             worker.reset();
           }

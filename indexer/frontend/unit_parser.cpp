@@ -135,9 +135,7 @@ class Parsing {
   std::uint64_t unit_identity(std::size_t group) const {
     Digest digest;
     digest.add(arguments_identity(group));
-    if (groups_[group].header) {
-      digest.add(groups_[group].header->digest());
-    }
+    if (const auto& header = groups_[group].header) digest.add(header->digest());
     return digest.value();
   }
 

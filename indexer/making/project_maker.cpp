@@ -180,6 +180,7 @@ std::vector<IndexContents::Op> defined_ops(const IndexContents& contents,
     ops.emplace(op.name, std::move(op));
   }
   std::vector<IndexContents::Op> listed;
+  listed.reserve(ops.size());
   for (auto& [name, op] : ops) {
     listed.push_back(std::move(op));
   }
@@ -270,7 +271,7 @@ std::string string_at(std::string_view text, std::uint32_t line) {
     if (at == std::string_view::npos) {
       return joined;
     }
-    std::string_view rest = text.substr(at);
+    const std::string_view rest = text.substr(at);
     if (rest.starts_with("R\"")) {
       const std::size_t open = rest.find('(');
       if (open == std::string_view::npos) {

@@ -5,7 +5,7 @@
     python3 tests/cuda_workloads/record.py --dry-run sm_90     on an emulated GPU
     python3 tests/cuda_workloads/record.py --lacking           lists the missing recordings
 
-Makes a folder PART-TORCH in fixtures/cuda (--output), such as sm_90-2.11.0+cu130. It contains
+Makes a folder ARCH-TORCH in fixtures/cuda (--output), such as sm_90-2.11.0+cu130. It contains
 recording.json (hardware, versions, errors) and a report NAME.json.xz for each workload; the format
 is described in fixtures/cuda/README.md. All workloads run in one process, in their order: compare a
 recording only with a dry run of the same workloads.
@@ -80,7 +80,7 @@ def record(optrace, python, output, names=(), dry_run=None, environment=None):
             old.unlink()
         reports = workload_reports(report)
         for name in about["workloads"]:
-            thin = thinned(optrace, reports.get(name, {**report, "roots": []}), temporary)
+            thin = thinned(optrace, reports.get(name, {**report, "roots": []}), whole.parent)
             (folder / f"{name}.json.xz").write_bytes(lzma.compress(thin, preset=9))
         (folder / "recording.json").write_text(json.dumps(about, indent=1) + "\n")
         return folder

@@ -180,7 +180,7 @@ def check(optrace, tmp_path):
      "than 10000 rules"),
     ("rules:\n- &a calls " + "x" * 1900 + "\n" + "- *a\n" * 190_000, "than 10000 rules"),
     ("rules: [" + "*unknown, " * 20_000 + "]", "anchor is not defined"),
-    ("{" + ", ".join(f"k{i}: 1" for i in range(20_000)) + "}", "not known"),
+    ("{" + ", ".join(f"k{i}: 1" for i in range(20_000)) + "}", "is unknown"),
     ("[" * 500_000, "not a file of rules"),
     ("rules: " + "{a: " * 200_000, "not a file of rules"),
     ("- " * 500_000, "not a file of rules"),
