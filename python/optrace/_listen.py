@@ -69,7 +69,7 @@ class _Listener:
             os.close(folder)
 
     def _serve(self):
-        import _signal
+        import _signal  # type: ignore[import-not-found]  # Not in typeshed.
         # Signals of faults are never blocked: the kernel ends a process that can't take one.
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals() - {
             _signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT,

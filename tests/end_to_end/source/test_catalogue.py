@@ -1,12 +1,12 @@
-"""The output of the programs in indexer/catalogue for real PyTorch, compared with the files that
-they read and with an imported torch.
+"""The output of the programs in indexer/catalogue/programs for real PyTorch, compared with the
+files that they read and with an imported torch.
 """
 import json
 import re
 
 import pytest
 
-PROGRAMS = "indexer/catalogue"
+PROGRAMS = "indexer/catalogue/programs"
 
 
 def run_catalogue(run_program, python, program, output, *arguments, path=None):
