@@ -23,8 +23,8 @@ struct FileState {
   bool operator==(const FileState&) const = default;
 };
 
-/// Returns the state of the file that `path` leads to; nullopt if it is no regular file or is not
-/// visible.
+/// Returns the state of the file that `path` leads to; nullopt if it is not a regular file or is
+/// not visible.
 std::optional<FileState> state_of(const std::filesystem::path& path);
 
 /// Returns true if any later change will change the state. (The clocks of file systems tick in

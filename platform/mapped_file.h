@@ -38,7 +38,7 @@ class MappedFile {
   /// Trust::none: the file is read, whoever owns it.
   enum class Trust { by_owner, none };
 
-  /// Throws Error(usage) if `path` can't be opened, is no regular file, or is empty.
+  /// Throws Error(usage) if `path` can't be opened, is not a regular file, or is empty.
   explicit MappedFile(const std::filesystem::path& path, Trust trust = Trust::by_owner);
 
   /// Uses the open file `file`; `path` is for messages. Throws as above.

@@ -15,7 +15,7 @@ struct TorchVersion {
   std::optional<std::string> cuda;         ///< "12.4"
 };
 
-/// Parses the file. A value that is no string, such as None, counts as missing.
+/// Parses the file. A value that is not a string, such as None, counts as missing.
 TorchVersion parse_torch_version(std::string_view text);
 
 /// Reads version.py in `torch_folder` (site-packages/torch). Returns nullopt if it can't be read.

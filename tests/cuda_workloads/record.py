@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--optrace", default=str(REPOSITORY / "build/optrace"))
     parser.add_argument("--python", default=sys.executable, help="the Python that has torch")
     parser.add_argument("--output", default=str(REPOSITORY / "fixtures/cuda"))
-    parser.add_argument("--dry-run", metavar="PART", help="emulate a GPU, such as sm_90")
+    parser.add_argument("--dry-run", metavar="MODEL", help="emulate a GPU, such as sm_90")
     parser.add_argument("--lacking", action="store_true")
     options = parser.parse_args()
     try:

@@ -23,7 +23,7 @@ constexpr std::array kSources = {"op_records.cpp", "library_calls.cpp", "blas_ca
                                  "onednn_calls.cpp"};
 
 /// Returns the value of _GLIBCXX_USE_CXX11_ABI that torch was built with, derived from the mangled
-/// std::string in libc10's own functions; nullopt if that is no torch.
+/// std::string in libc10's own functions; nullopt if that is not a torch.
 std::optional<int> string_abi(const std::filesystem::path& torch_folder) {
   try {
     const MappedFile library(torch_folder / "lib" / "libc10.so");

@@ -15,6 +15,7 @@ import time
 
 import pytest
 
+from attach_target import wait_until
 from refusals import assert_refused
 
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
@@ -315,23 +316,15 @@ def started(start_optrace, python, tree, temporary, tmp_path):
     return start
 
 
-def wait_until(condition, limit=120):
-    end = time.monotonic() + limit
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-    return found
-
-
 @pytest.mark.parametrize("moment", ["generating", "workers"])
 def test_an_interrupt_leaves_everything_as_it_was(started, temporary, tmp_path, moment):
     (tmp_path / "x.index").write_bytes(b"what was there before")
     if moment == "workers":
         process = started("--only", "aten/src/ATen/native/R*.cpp")
-        wait_until(temporary.workers)
+        wait_until(temporary.workers, "a worker runs")
     else:
         process = started(*ONLY, OPTRACE_CACHE_DIR=tmp_path / "cold")
-        wait_until(temporary.generators)
+        wait_until(temporary.generators, "a generator runs")
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=30)
     assert process.returncode == INTERRUPTED, errors
