@@ -11,6 +11,7 @@
 
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,6 +91,25 @@ class Importing {
   bool is_redirected() const {
     return calls_double(4) == 1008 && calls_negate(4) == 996 && calls_own(4) == 1005 &&
            calls_through_table(4) == 1008;
+  }
+
+  // Returns the entries that the dynamic linker fills at a function's first call
+  // (R_X86_64_JUMP_SLOT).
+  std::vector<IntFunction**> jump_slots() const {
+    link_map* map = nullptr;
+    REQUIRE(dlinfo(library_, RTLD_DI_LINKMAP, static_cast<void*>(&map)) == 0);
+    const auto value = [&](ElfW(Sxword) tag) -> ElfW(Addr) {
+      for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+        if (entry->d_tag == tag) return entry->d_un.d_ptr;
+      }
+      return 0;
+    };
+    const auto* const relocations = reinterpret_cast<const ElfW(Rela)*>(value(DT_JMPREL));
+    std::vector<IntFunction**> result;
+    for (std::size_t i = 0; i < value(DT_PLTRELSZ) / sizeof(ElfW(Rela)); ++i) {
+      result.push_back(reinterpret_cast<IntFunction**>(map->l_addr + relocations[i].r_offset));
+    }
+    return result;
   }
 
   // Returns the protections of the library's mappings, in address order.
@@ -227,6 +247,27 @@ TEST_CASE("imports are redirected and restored while threads call through them")
   over = true;
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
+  CHECK(importing.is_as_it_was());
+}
+
+TEST_CASE("an entry that a thread binds while it is redirected is not left behind") {
+  const Importing importing(OPTRACE_IMPORTING_LAZILY);
+  const std::vector<IntFunction**> slots = importing.jump_slots();
+  std::vector<IntFunction*> unbound;
+  unbound.reserve(slots.size());
+  for (IntFunction* const* const slot : slots) unbound.push_back(*slot);
+  REQUIRE(agent().redirect(importing.inside, kAll.data(), kCount) >= 5);
+  std::size_t bound = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (*slots[i] == unbound[i]) continue;
+    IntFunction* const replacement = *slots[i];
+    unbound[i](4);  // What a thread does that had read the entry before.
+    CHECK(*slots[i] != replacement);
+    ++bound;
+  }
+  CHECK(bound >= 2);
+  CHECK(agent().restore(kAll.data(), kCount) == 0);
+  CHECK(agent().counters().left_behind == 0);
   CHECK(importing.is_as_it_was());
 }
 

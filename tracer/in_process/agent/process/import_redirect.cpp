@@ -21,6 +21,7 @@ enum class EntryState : std::uint8_t { found, redirected, restored, left_behind 
 struct Entry {
   std::uint64_t address;
   void* was;
+  void* original;  // The function; null until the entry is redirected.
   void* replacement;
   std::uint32_t redirection;  // Index; valid only within the call that found the entry.
   EntryState state;
@@ -409,7 +410,7 @@ class Finder {
           const bool bound = ELF64_R_TYPE(relocation.r_info) != R_X86_64_JUMP_SLOT || own ||
                              module.text_around(value, 1) == nullptr;
           found.entries[next++] = {
-              address,     at<void>(value),   redirections_[redirection].replacement,
+              address,     at<void>(value),   nullptr, redirections_[redirection].replacement,
               redirection, EntryState::found, bound};
         });
     ++module_count;
@@ -465,6 +466,7 @@ void* exchange(const Entry& entry, void* expected, void* wanted) {
 
 bool redirect(Entry& entry, void* original) {
   // Set first, so that a child forked in between restores the entry.
+  entry.original = original;
   entry.state = EntryState::redirected;
   void* held = exchange(entry, entry.was, entry.replacement);
   if (held != entry.was && held == original) {  // Bound in the meantime.
@@ -479,8 +481,9 @@ bool redirect(Entry& entry, void* original) {
 
 void restore(Entry& entry) {
   void* const held = exchange(entry, entry.replacement, entry.was);
-  entry.state = held == entry.replacement || held == entry.was ? EntryState::restored
-                                                               : EntryState::left_behind;
+  // A thread that was binding the entry while it was redirected has stored the original function.
+  const bool is_undone = held == entry.replacement || held == entry.was || held == entry.original;
+  entry.state = is_undone ? EntryState::restored : EntryState::left_behind;
 }
 
 // Calls `act` with each element of `modules`, starting at `first`, whose module is still loaded; no
