@@ -56,7 +56,7 @@ std::uint64_t calls_where(const Frame& frame, const Holds& holds) {
 
 std::uint64_t copies_of_op(const Frame& frame) {
   if (!is_op_call(frame) || !may_copy_to_another_device(frame)) return 0;
-  if (*frame.op == "aten::copy_")
+  if (frame.op == "aten::copy_")
     return calls_where(frame,
                        [](const std::set<std::string>& devices) { return devices.size() > 1; });
   return calls_where(frame, [](const std::set<std::string>& devices) {

@@ -110,6 +110,7 @@ void count_breaks(const Frame& compiled, GraphBreaks& found) {
 GraphBreaks find_graph_breaks(const Report& report) {
   GraphBreaks found;
   std::vector<const Frame*> pending;
+  pending.reserve(report.roots.size());
   for (const Frame& root : report.roots) pending.push_back(&root);
   while (!pending.empty()) {
     const Frame& frame = *pending.back();

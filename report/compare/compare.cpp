@@ -120,7 +120,7 @@ class Comparer {
         open.pop_back();
         continue;
       }
-      Item& item = level.items[level.next++];
+      const Item& item = level.items[level.next++];
       if (item.before == nullptr || item.after == nullptr) {
         const Frame& alone = item.before == nullptr ? *item.after : *item.before;
         Difference& found =
@@ -308,7 +308,7 @@ class Comparer {
       const std::string* const op = dispatched_op(above);
       found.path.push_back(step_name(above));
       if (at != path && is_worth_showing(above) &&
-          !(op != nullptr && previous_op != nullptr && *op == *previous_op))
+          (op == nullptr || previous_op == nullptr || *op != *previous_op))
         found.way.push_back(step_name(above));
       // Call and redispatch of one op are shown as one step.
       if (op != nullptr) previous_op = op;
@@ -334,10 +334,11 @@ class Comparer {
     if (!steps_.is_step(before)) return;
     const bool other_key =
         text_at(before.detail, "dispatch_key") != text_at(after.detail, "dispatch_key");
-    for (const std::string_view key : kDecisions) {
-      if (key == "kernel" && other_key) continue;  // Another key has another kernel.
-      changed(item, level, key.data(), without_places(text_at(before.detail, key.data())),
-              without_places(text_at(after.detail, key.data())));
+    for (const char* const key : kDecisions) {
+      if (std::string_view(key) == "kernel" && other_key)
+        continue;  // Another key has another kernel.
+      changed(item, level, key, without_places(text_at(before.detail, key)),
+              without_places(text_at(after.detail, key)));
     }
     changed(item, level, "library", library_of(before), library_of(after));
     if (keys_.key_of(before) != keys_.key_of(after)) {

@@ -34,9 +34,9 @@ std::string lacks(const Report& report) {
 
 std::string outcome(const Comparison& comparison) {
   const std::size_t differences = comparison.differences.size();
-  std::string text = differences == 0
-                         ? "No difference"
-                         : fmt::format("{} difference{}", differences, differences == 1 ? "" : "s");
+  const std::string text =
+      differences == 0 ? "No difference"
+                       : fmt::format("{} difference{}", differences, differences == 1 ? "" : "s");
   if (comparison.conclusive) return text + (differences == 0 ? ".\n" : "\n");
   return text + (differences == 0 ? " in the recorded part. The recording is incomplete, so it is "
                                     "unknown whether the two "
@@ -142,7 +142,7 @@ std::string listed(const std::vector<Difference>& differences, const TerminalSty
                         style.paint(name, kColours[static_cast<std::size_t>(group.first->kind)]),
                         std::string(kColumns - name.size(), ' '), line);
     std::string way = group.names.size() == 1 ? way_to(*group.first) : "";
-    if (!way.empty()) way = "under " + way;
+    if (!way.empty()) way.insert(0, "under ");
     if (group.places > 1) {
       way += way.empty() ? fmt::format("at {}", plural(group.places, "place"))
                          : fmt::format(", and at {}", plural(group.places - 1, "more place"));

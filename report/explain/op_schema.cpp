@@ -81,9 +81,9 @@ class Parser {
     skip_blanks();
     const std::size_t start = at_;
     while (at_ < text_.size()) {
-      if (is_word_character(text_[at_]))
-        ++at_;
-      else if (text_[at_] == '.' && at_ + 1 < text_.size() && is_word_character(text_[at_ + 1]))
+      const bool separates =
+          text_[at_] == '.' && at_ + 1 < text_.size() && is_word_character(text_[at_ + 1]);
+      if (separates || is_word_character(text_[at_]))
         ++at_;
       else if (text_.substr(at_).starts_with("::"))
         at_ += 2;

@@ -230,7 +230,7 @@ NameQuery parse_name(std::string_view given) {
 
 std::vector<std::string> python_spellings(const NameQuery& query) {
   if (query.form != NameForm::plain && query.form != NameForm::dotted) return {};
-  std::string name = query.text;
+  const std::string& name = query.text;
   std::vector<std::string> spellings;
   if (name.starts_with("F.")) spellings.push_back("torch.nn.functional." + name.substr(2));
   // Prefixes that a user's `from torch import ...` may remove.

@@ -235,6 +235,7 @@ class Combination {
         node.frame.children.push_back(std::move(nodes_[child].frame));
       }
     }
+    result.reserve(roots_.size());
     for (const std::uint32_t root : roots_) result.push_back(std::move(nodes_[root].frame));
     return result;
   }

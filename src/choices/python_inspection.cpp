@@ -96,7 +96,8 @@ bool is_dotted_python_name(std::string_view name) {
   for (const char c : name) {
     const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
     const bool letter = std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
-    if (c == '.' ? at_start : !(letter || (digit && !at_start))) return false;
+    const bool allowed = c == '.' || digit ? !at_start : letter;
+    if (!allowed) return false;
     at_start = c == '.';
   }
   return !at_start;

@@ -22,10 +22,11 @@ namespace {
 
 using PutTogether = Report (*)(std::vector<Report>);
 
-CommandInput operand_of(std::vector<Trace> traces, PutTogether put_together) {
+CommandInput merged_input(std::vector<Trace> traces, PutTogether put_together) {
   CommandInput input{{}, std::move(traces)};
   const std::optional<Index> index = find_index_of(input.traces.front(), nullptr);
   std::vector<Report> reports;
+  reports.reserve(input.traces.size());
   for (const Trace& trace : input.traces)
     reports.push_back(merge(trace, index ? &*index : nullptr, {}));
   input.report = put_together(std::move(reports));
@@ -68,21 +69,21 @@ CommandInput read_input_file(const std::string& file) {
   if (is_report_file(file)) return {read_report(file), {}};
   std::vector<Trace> traces;
   traces.push_back(read_trace(file, TraceParts::without_events));
-  return operand_of(std::move(traces), combine);
+  return merged_input(std::move(traces), combine);
 }
 
 CommandInput read_input(const std::string& text) {
-  return names_file(text) ? read_input_file(text) : operand_of(trace_command(text), combine);
+  return names_file(text) ? read_input_file(text) : merged_input(trace_command(text), combine);
 }
 
 CommandInput read_input_to_check(const std::string& text) {
-  if (!names_file(text)) return operand_of(trace_command(text), join);
+  if (!names_file(text)) return merged_input(trace_command(text), join);
   if (is_report_file(text)) return {read_report(text), {}};
   std::vector<Trace> traces;
   traces.push_back(read_trace(text, TraceParts::without_events));
   for (const std::filesystem::path& other : traces_beside(text, traces.front().meta))
     traces.push_back(read_trace(other, TraceParts::without_events));
-  return operand_of(std::move(traces), join);
+  return merged_input(std::move(traces), join);
 }
 
 }  // namespace optrace

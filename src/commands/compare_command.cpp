@@ -41,7 +41,7 @@ struct CompareCommandOptions {
   ColourChoice colour = ColourChoice::automatic;
 };
 
-void require_operands(const CompareCommandOptions& options) {
+void require_inputs(const CompareCommandOptions& options) {
   if (options.first.empty() || (options.second.empty() && options.baseline.empty())) {
     throw Error(ExitStatus::usage, "a comparison needs two inputs",
                 "Give two traces, reports or commands, or one of them and --baseline FILE.");
@@ -86,7 +86,7 @@ void write_baseline(const Report& report, const std::string& file) {
 }
 
 void run(const CompareCommandOptions& options) {
-  require_operands(options);
+  require_inputs(options);
   CommandOutput output(options.file);
   std::error_code ignored;
   const bool is_new =

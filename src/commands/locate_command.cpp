@@ -63,7 +63,7 @@ std::string unknown(std::string_view name) {
 // Returns true if Python itself may know a name that the index lacks.
 bool worth_asking_python(const IndexChoice& choice, const Locator& locator,
                          const std::string& name) {
-  if (!choice.torch || !is_dotted_python_name(name)) return false;
+  if (!is_dotted_python_name(name)) return false;
   const std::string package = name.substr(0, name.find('.'));
   if (package == "torch") return !choice.exact;  // An index of that torch contains all its names.
   return package != "F" && !locator.knows_python_name(package);
@@ -71,7 +71,7 @@ bool worth_asking_python(const IndexChoice& choice, const Locator& locator,
 
 std::optional<Located> ask_python(const IndexChoice& choice, const Locator& locator,
                                   const std::string& name) {
-  if (!worth_asking_python(choice, locator, name)) return std::nullopt;
+  if (!choice.torch || !worth_asking_python(choice, locator, name)) return std::nullopt;
   auto found = inspect_python_name(choice.torch->python, name, kPatienceWithPython);
   if (!found) return std::nullopt;
   found->file = relative_to_torch(found->file, choice.torch->folder.string());
@@ -82,6 +82,7 @@ std::optional<Located> ask_python(const IndexChoice& choice, const Locator& loca
 
 std::vector<const Index*> projects_of(const IndexChoice& choice) {
   std::vector<const Index*> projects;
+  projects.reserve(choice.projects.size());
   for (const Index& project : choice.projects) projects.push_back(&project);
   return projects;
 }

@@ -403,7 +403,7 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
   note_what_is_missing(options, result, {});
   std::vector<Trace> traces;
   for (TracedProcess& process : result.processes)
-    if (has_news(process)) traces.push_back(std::move(*process.trace));
+    if (process.trace && has_news(process)) traces.push_back(std::move(*process.trace));
   if (traces.empty()) {
     throw Error(ExitStatus::failed,
                 fmt::format("`{}` did nothing that could be traced", fmt::join(words, " ")),

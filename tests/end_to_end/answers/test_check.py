@@ -40,8 +40,8 @@ def report(optrace, trace):
 
 @pytest.fixture(scope="module")
 def check(optrace):
-    def run(operand, *rules, options=()):
-        return optrace("check", operand, *(word for rule in rules for word in ("--expect", rule)),
+    def run(checked, *rules, options=()):
+        return optrace("check", checked, *(word for rule in rules for word in ("--expect", rule)),
                        *options)
     return run
 
@@ -54,8 +54,8 @@ HOLDS = ["calls cudnnBackendExecute", "calls aten::conv2d == 1", "never calls *s
 
 
 def test_rules_that_hold(check, trace, report):
-    for operand in (trace, report):
-        result = check(operand, *HOLDS)
+    for checked in (trace, report):
+        result = check(checked, *HOLDS)
         assert result.returncode == DONE, result.stdout + result.stderr
         assert f"{len(HOLDS)} of {len(HOLDS)} rules passed" in result.stdout
 

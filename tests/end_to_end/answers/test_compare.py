@@ -98,7 +98,7 @@ def test_commands_are_traced(optrace, python):
     assert "differences\n" in other.stdout
 
 
-@pytest.mark.parametrize("operand, message", [
+@pytest.mark.parametrize("wrong, message", [
     ("no_op_of_this_name", "no_op_of_this_name"),
     (" ", "the command is empty"),
     ("locate relu", "the command `locate relu` traces nothing"),
@@ -113,8 +113,8 @@ def test_commands_are_traced(optrace, python):
     ("run -c 'raise SystemExit(5)'", "ended with exit status 5"),
     ("run -c pass", "the program never imported torch"),
 ])
-def test_operands_that_are_wrong(optrace, traces, python, tmp_path, operand, message):
-    result = optrace("compare", operand, traces("linear")[0], cwd=tmp_path,
+def test_inputs_that_are_wrong(optrace, traces, python, tmp_path, wrong, message):
+    result = optrace("compare", wrong, traces("linear")[0], cwd=tmp_path,
                      environment={"OPTRACE_PYTHON": python})
     assert result.returncode in (USAGE, FAILED) and result.stdout == ""
     assert message in result.stderr
