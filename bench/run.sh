@@ -12,6 +12,8 @@ printf '\n== A 1 us add under probes, against torch.profiler\n'
 "$python" bench/add_overhead.py build
 printf '\n== A program under optrace, against torch.profiler\n'
 "$python" bench/tracing.py build
+printf '\n== Whole programs under optrace run, against the programs alone\n'
+"$python" bench/programs.py build
 printf '\n== Attaching to a running process, beside py-spy dump and memray attach\n'
 setup/install-packages.sh bench/packages.txt
 "$python" -m pip install --quiet --disable-pip-version-check --upgrade --target build/bench-tools \

@@ -54,9 +54,10 @@ TensorShape parse_shape(const std::string& text) {
   for (bool more = true; more;) {
     const std::size_t end = std::min(sizes.find('x'), sizes.size());
     std::int64_t size = -1;
-    const char* const last = sizes.data() + end;
-    const auto [rest, problem] = std::from_chars(sizes.data(), last, size);
-    if (problem != std::errc() || rest != last || size < 0) {
+    const std::string_view digits = sizes.substr(0, end);
+    const auto [rest, problem] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), size);
+    if (problem != std::errc() || rest != digits.end() || size < 0) {
       throw refuse("is not a shape");
     }
     if (size > kMaxElements || (size > 0 && elements > kMaxElements / size)) {

@@ -151,6 +151,7 @@ int when_free(int (*call)()) {
 
 void run_threads() {
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back(work, t);
   }

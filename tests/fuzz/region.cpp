@@ -13,7 +13,7 @@ namespace r = optrace::recording;
 namespace {
 
 constexpr std::uint32_t kChunks = 3;
-constexpr std::uint64_t kArena = 16 * 1024;
+constexpr std::uint64_t kArena = 16UL * 1024;
 constexpr std::uint64_t kChunksAt = r::kChunkSize + kArena;
 constexpr std::uint64_t kSize = kChunksAt + kChunks * r::kChunkSize;
 

@@ -31,7 +31,7 @@ using Json = nlohmann::json;
 using namespace optrace;
 
 void say(const Json& line) {
-  std::cout << line.dump(-1, ' ', true, Json::error_handler_t::replace) << std::endl;
+  std::cout << line.dump(-1, ' ', true, Json::error_handler_t::replace) << '\n' << std::flush;
 }
 
 /// Adds the report's data about a call's path through PyTorch to `line`. Not recursive, since the
@@ -100,7 +100,7 @@ int run(const char* python) {
   }
   std::optional<Index> index;
   bool indexed = false;
-  for (Prepared& each : prepared) {
+  for (const Prepared& each : prepared) {
     try {
       const Trace trace = tracer.trace(each.call);
       if (!std::exchange(indexed, true)) {

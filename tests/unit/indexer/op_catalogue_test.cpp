@@ -4,6 +4,7 @@
 #include <string>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "indexer/store/op_facts.h"
 #include "platform/error.h"
@@ -55,11 +56,11 @@ TEST_CASE("what is no catalogue of ops is refused with its line") {
         R"({"name": "a::b", "unambiguous_name": "b", "line": "1", "facts": {}})",
         R"({"name": "a::b", "unambiguous_name": "b", "line": 1, "facts": {"kernels": [1]}})"}) {
     INFO(line);
-    CHECK(what_it_says(kConv2d + '\n' + line + '\n').find("line 2") != std::string::npos);
+    CHECK(what_it_says(fmt::format("{}\n{}\n", kConv2d, line)).find("line 2") != std::string::npos);
   }
   std::mt19937 random(7);
   for (int round = 0; round < 5000; ++round) {
-    std::string lines = kConv2d + '\n' + kConv2d;
+    std::string lines = fmt::format("{0}\n{0}", kConv2d);
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       lines[random() % lines.size()] = static_cast<char>(random());
     }

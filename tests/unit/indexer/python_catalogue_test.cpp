@@ -6,6 +6,7 @@
 #include <string>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "platform/error.h"
 #include "platform/private_folder.h"
@@ -72,11 +73,11 @@ TEST_CASE("what is no list of Python names is refused with its line") {
         R"({"name": "a", "kind": "f", "target": "a\u0000", "file": "", "line": 0})",
         R"({"name": "a", "kind": "f", "target": "", "file": "", "line": null})"}) {
     INFO(line);
-    CHECK(what_it_says(kLinear + "\n" + line).find("line 2") != std::string::npos);
+    CHECK(what_it_says(fmt::format("{}\n{}", kLinear, line)).find("line 2") != std::string::npos);
   }
   std::mt19937 random(8);
   for (int round = 0; round < 5000; ++round) {
-    std::string lines = kLinear + "\n" + kLinear;
+    std::string lines = fmt::format("{0}\n{0}", kLinear);
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       lines[random() % lines.size()] = static_cast<char>(random());
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "indexer/frontend/driver.h"
 #include "indexer/frontend/worker_protocol.h"
@@ -72,9 +73,10 @@ class Extracted {
   std::vector<std::string> registrations() const {
     constexpr const char* kKinds[] = {"definition", "kernel", "fallthrough", "fallback", "stub"};
     std::vector<std::string> lines;
+    lines.reserve(found_.registrations.size());
     for (const auto& one : found_.registrations) {
-      lines.push_back(std::string(kKinds[static_cast<int>(one.kind)]) + " " + one.name + " " +
-                      one.key + " " + one.function + " | " + text(one.file, one.line));
+      lines.push_back(fmt::format("{} {} {} {} | {}", kKinds[static_cast<int>(one.kind)], one.name,
+                                  one.key, one.function, text(one.file, one.line)));
     }
     std::sort(lines.begin(), lines.end());
     return lines;
@@ -366,11 +368,12 @@ TORCH_LIBRARY_IMPL(_, Autocast, m) { m.fallback(torch::CppFunction::makeFallthro
 )source",
                        kLibraryHeader);
   const std::string here = "_ZN12_GLOBAL__N_1";
+  const std::string sub =
+      "definition my_ops::sub   | TORCH_LIBRARY_FRAGMENT(my_ops, m) { "
+      "m.def(TORCH_SELECTIVE_NAME(\"sub(Tensor a, str b=\\\",\\\") -> ()\")); }";
   CHECK(unit.registrations() ==
         std::vector<std::string>{
-            "definition my_ops::add.Tensor   |   m.def(\"add.Tensor (Tensor a) -> Tensor\");",
-            "definition my_ops::sub   | TORCH_LIBRARY_FRAGMENT(my_ops, m) { "
-            "m.def(TORCH_SELECTIVE_NAME(\"sub(Tensor a, str b=\\\",\\\") -> ()\")); }",
+            "definition my_ops::add.Tensor   |   m.def(\"add.Tensor (Tensor a) -> Tensor\");", sub,
             "definition my_ops::with_function  " + here +
                 "3addEi |   m.def(\"with_function\", &add);",
             "definition my_ops::with_key  " + here +
@@ -558,8 +561,7 @@ TEST_CASE("extractor: a unit's findings name the files that it read") {
 TEST_CASE("extractor: a unit that takes more memory than it may is listed with that reason") {
   std::string hungry = "#define M0 1, 1, 1, 1,\n";
   for (int level = 1; level <= 11; ++level) {
-    const std::string below = "M" + std::to_string(level - 1) + " ";
-    hungry += "#define M" + std::to_string(level) + " " + below + below + below + below + "\n";
+    hungry += fmt::format("#define M{0} M{1} M{1} M{1} M{1}\n", level, level - 1);
   }
   hungry += "int all[] = {M11};\nvoid good() {}\n";
   const std::vector<std::string> arguments = {"-x", "c++"};
