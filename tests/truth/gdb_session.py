@@ -67,14 +67,21 @@ def first_address(path):
     return 0
 
 
-def frames(modules):
+def frames(modules, known):
     """Returns real frames only. If the interpreter has debug information, gdb also shows inlined
-    functions and guessed tail callers, which have no frame."""
+    functions and guessed tail callers, which have no frame.
+
+    `known` keeps the names: (address, whether an outer frame is there) -> [function, library]. In
+    an outer frame gdb names the function of the call, which ends just before the address.
+    """
     found = []
     frame = gdb.newest_frame()
     while frame is not None and len(found) < DEEPEST:
         if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
-            found.append([frame.name(), modules.at(frame.pc())])
+            key = frame.pc(), bool(found)
+            if key not in known:
+                known[key] = [frame.name(), modules.at(key[0])]
+            found.append(known[key])
         frame = frame.older()
     return found
 
@@ -93,7 +100,7 @@ def main():
         gdb.execute("sharedlibrary " + pattern, to_string=True)
     start = gdb.Breakpoint("optrace_truth_start")
     stop = gdb.Breakpoint("optrace_truth_stop")
-    answer = []
+    answer, known = [], {}
     for case in request["cases"]:
         gdb.execute("continue", to_string=True)
         assert gdb.newest_frame().name() == start.location, gdb.newest_frame().name()
@@ -104,7 +111,7 @@ def main():
             if gdb.newest_frame().name() == stop.location:
                 break
             stops.append({"at": modules.as_linked(gdb.newest_frame().pc()),
-                          "frames": frames(modules)})
+                          "frames": frames(modules, known)})
         for leaf in leaves:
             leaf.delete()
         answer.append(stops)

@@ -94,14 +94,14 @@ class Stepper:
     def __init__(self, path, most_steps):
         self._library = ctypes.PyDLL(path)
         self._library.single_step_prepare.restype = ctypes.c_char_p
-        self._library.single_step_prepare.argtypes = [ctypes.c_uint64]
+        self._library.single_step_prepare.argtypes = [ctypes.c_uint64, ctypes.c_int]
         self._library.single_step_write.restype = ctypes.c_char_p
         self._library.single_step_begin.restype = None
         self._library.single_step_end.restype = ctypes.c_uint64
         self._most_steps = most_steps
 
     def step(self, path, work):
-        failure = self._library.single_step_prepare(self._most_steps)
+        failure = self._library.single_step_prepare(self._most_steps, False)
         if failure is None:
             measured(self._library.single_step_begin, work, self._library.single_step_end)
             failure = self._library.single_step_write(os.fsencode(path))

@@ -40,15 +40,43 @@ struct Function {
   std::string_view symbol;  // In the mapped file, which stays mapped.
 };
 
+// Executable memory of a module.
+struct Span {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  int protection = 0;
+};
+
 enum class Transfer : std::uint8_t { none, call, jump, ret };
 
-// A decoded instruction. Created when its address is first reached.
+// How the handler executes an instruction in place of the processor.
+enum class Emulation : std::uint8_t {
+  none,      // It does not: the processor executes it with the trap flag on.
+  direct,    // `operand` is the target.
+  ret,       // `operand` is the number of bytes that are popped after the return address.
+  by_value,  // The target is the register `base`.
+  by_memory  // The target is in memory, at `operand` + base + (index << scale).
+};
+
+constexpr std::uint8_t kNoRegister = 0xFF;
+
+// A decoded instruction.
 struct Instruction {
   std::uint64_t address = 0;
+  std::uint64_t operand = 0;       // See Emulation; for all direct jumps, the target.
   std::uint32_t function = kNone;  // The function that contains it.
-  std::uint8_t size = 0;
+  std::uint8_t size = 0;           // 0: the bytes are no instruction.
   Transfer transfer = Transfer::none;
+  Emulation emulation = Emulation::none;
+  std::uint8_t base = kNoRegister;
+  std::uint8_t index = kNoRegister;
+  std::uint8_t scale = 0;
+  std::uint8_t original = 0;  // The byte that a breakpoint replaces.
   bool is_entry = false;
+  bool has_target = false;     // A direct jump or call.
+  bool falls_through = false;  // The next instruction may be executed after it, without a return.
+  bool discovered = false;
+  bool has_breakpoint = false;  // While stepping.
   bool used = false;
 };
 
@@ -101,9 +129,13 @@ class Arena {
   std::size_t capacity_ = 0;
 };
 
-constexpr std::size_t kInstructions = std::size_t{1} << 22;  // A hash table's size: a power of two.
+constexpr std::size_t kInstructions = std::size_t{1} << 23;  // A hash table's size: a power of two.
 constexpr std::size_t kEntries = std::size_t{1} << 23;
 constexpr std::size_t kDepth = std::size_t{1} << 14;
+constexpr std::size_t kBreakpoints = std::size_t{1} << 21;
+constexpr std::size_t kPending = std::size_t{1} << 20;
+constexpr std::uint8_t kBreakpoint = 0xCC;
+constexpr const char* kNotDecoded = "an instruction could not be decoded";
 
 std::vector<Module> g_modules;
 std::array<unsigned long long, 2> g_module_counts;  // Loads and unloads when g_modules was read.
@@ -112,6 +144,16 @@ ZydisDecoder g_decoder;
 Arena<Instruction> g_instructions;
 Arena<Entry> g_entries;
 Arena<ShadowFrame> g_shadow;
+std::vector<Span> g_code;            // Where breakpoints are set: of all modules but this one.
+Arena<std::uint64_t> g_breakpoints;  // Addresses.
+Arena<std::uint64_t> g_pending;      // Addresses to discover.
+std::size_t g_breakpoint_count = 0;
+bool g_breakpoints_set = false;
+bool g_with_trap_flag = false;       // The stepped thread runs with the trap flag.
+Instruction* g_suspended = nullptr;  // Its breakpoint is removed for one instruction.
+void* g_thread = nullptr;            // The stepped thread.
+volatile std::sig_atomic_t g_in_handler = 0;
+bool g_every_instruction = false;
 std::size_t g_instruction_count = 0;
 std::size_t g_entry_count = 0;
 std::size_t g_depth = 0;
@@ -124,6 +166,10 @@ struct sigaction g_former_action = {};
 stack_t g_former_stack = {};
 alignas(64) std::array<char, std::size_t{128} * 1024> g_handler_stack;
 std::array<char, 512> g_message;
+
+void fail(const char* why) {
+  if (g_failure == nullptr) g_failure = why;
+}
 
 const char* message(const char* what, const char* path) {
   std::snprintf(g_message.data(), g_message.size(), "%s %s: %s", what, path, std::strerror(errno));
@@ -185,6 +231,22 @@ void read_functions(const Image& image, std::uint32_t module, std::uint64_t bias
   }
 }
 
+// Remembers the executable segments, except those of this library: it steps through its own code.
+void add_code(const dl_phdr_info& info) {
+  std::vector<Span> spans;
+  const auto own = std::bit_cast<std::uint64_t>(&single_step_end);
+  for (std::uint16_t i = 0; i < info.dlpi_phnum; ++i) {
+    const Elf64_Phdr& segment = info.dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    const std::uint64_t begin = info.dlpi_addr + segment.p_vaddr;
+    const std::uint64_t end = begin + segment.p_memsz;
+    if (begin <= own && own < end) return;
+    const int write = (segment.p_flags & PF_W) != 0 ? PROT_WRITE : 0;
+    spans.push_back({begin, end, PROT_READ | PROT_EXEC | write});
+  }
+  g_code.insert(g_code.end(), spans.begin(), spans.end());
+}
+
 int add_module(dl_phdr_info* info, std::size_t, void* failure) {
   std::array<char, 4096> executable{};
   const char* path = info->dlpi_name;
@@ -204,6 +266,7 @@ int add_module(dl_phdr_info* info, std::size_t, void* failure) {
     *static_cast<const char**>(failure) = message("cannot map", path);
     return 1;
   }
+  add_code(*info);
   const auto index = static_cast<std::uint32_t>(g_modules.size());
   g_modules.push_back({path, info->dlpi_addr, memory, static_cast<std::size_t>(status.st_size)});
   read_functions(Image(static_cast<const char*>(memory), static_cast<std::size_t>(status.st_size)),
@@ -217,7 +280,13 @@ int count_modules(dl_phdr_info* info, std::size_t, void* counts) {
   return 1;
 }
 
-std::uint32_t function_at(std::uint64_t address) {
+// `near` is a function that may contain the address.
+std::uint32_t function_at(std::uint64_t address, std::uint32_t near) {
+  if (near != kNone && address > g_functions[near].address &&
+      address - g_functions[near].address < g_functions[near].size &&
+      (near + 1 == g_functions.size() || address < g_functions[near + 1].address)) {
+    return near;
+  }
   auto after = std::upper_bound(
       g_functions.begin(), g_functions.end(), address,
       [](std::uint64_t value, const Function& function) { return value < function.address; });
@@ -225,6 +294,21 @@ std::uint32_t function_at(std::uint64_t address) {
   --after;
   if (address != after->address && address - after->address >= after->size) return kNone;
   return static_cast<std::uint32_t>(after - g_functions.begin());
+}
+
+// Returns whether the address is in the code that may have breakpoints.
+bool is_code(std::uint64_t address) {
+  static std::size_t last = 0;  // Usually the same as before.
+  const auto contains = [&](std::size_t index) {
+    return address >= g_code[index].begin && address < g_code[index].end;
+  };
+  if (last < g_code.size() && contains(last)) return true;
+  const auto after =
+      std::upper_bound(g_code.begin(), g_code.end(), address,
+                       [](std::uint64_t value, const Span& span) { return value < span.begin; });
+  if (after == g_code.begin()) return false;
+  last = static_cast<std::size_t>(after - g_code.begin()) - 1;
+  return contains(last);
 }
 
 Transfer transfer_of(const ZydisDecodedInstruction& instruction) {
@@ -241,42 +325,194 @@ Transfer transfer_of(const ZydisDecodedInstruction& instruction) {
   }
 }
 
+// Sets how the handler executes the instruction, and where a direct jump goes.
+void describe(const ZydisDecodedInstruction& decoded, Instruction& made) {
+  if (made.transfer == Transfer::none) {
+    made.falls_through = decoded.mnemonic != ZYDIS_MNEMONIC_UD2 &&
+                         decoded.mnemonic != ZYDIS_MNEMONIC_HLT &&
+                         decoded.mnemonic != ZYDIS_MNEMONIC_INT3;
+    return;
+  }
+  constexpr std::uint64_t kPrefixes = ZYDIS_ATTRIB_HAS_OPERANDSIZE | ZYDIS_ATTRIB_HAS_ADDRESSSIZE |
+                                      ZYDIS_ATTRIB_HAS_SEGMENT_FS | ZYDIS_ATTRIB_HAS_SEGMENT_GS;
+  const auto& raw = decoded.raw;
+  const std::uint64_t next = made.address + decoded.length;
+  if (raw.imm[0].is_relative) {
+    made.has_target = true;
+    made.operand = next + static_cast<std::uint64_t>(raw.imm[0].value.s);
+    made.falls_through = decoded.meta.category == ZYDIS_CATEGORY_COND_BR;
+  }
+  if (decoded.opcode_map != ZYDIS_OPCODE_MAP_DEFAULT || (decoded.attributes & kPrefixes) != 0) {
+    return;
+  }
+  switch (decoded.opcode) {
+    case 0xE8:  // call
+    case 0xE9:  // jmp
+    case 0xEB:
+      made.emulation = Emulation::direct;
+      return;
+    case 0xC2:
+      made.operand = raw.imm[0].value.u;
+      [[fallthrough]];
+    case 0xC3:
+      made.emulation = Emulation::ret;
+      return;
+    case 0xFF:
+      break;
+    default:
+      return;
+  }
+  if (raw.modrm.reg != 2 && raw.modrm.reg != 4) return;  // Not a near call or jump.
+  const auto extended = [](unsigned number, unsigned bit) {
+    return static_cast<std::uint8_t>(number | bit << 3);
+  };
+  if (raw.modrm.mod == 3) {
+    made.emulation = Emulation::by_value;
+    made.base = extended(raw.modrm.rm, raw.rex.B);
+    return;
+  }
+  made.emulation = Emulation::by_memory;
+  made.operand = static_cast<std::uint64_t>(raw.disp.value);
+  const bool may_lack_base = raw.modrm.mod == 0;
+  if (raw.modrm.rm != 4) {
+    if (may_lack_base && raw.modrm.rm == 5) {
+      made.operand += next;
+    } else {
+      made.base = extended(raw.modrm.rm, raw.rex.B);
+    }
+    return;
+  }
+  if (!may_lack_base || raw.sib.base != 5) made.base = extended(raw.sib.base, raw.rex.B);
+  const std::uint8_t index = extended(raw.sib.index, raw.rex.X);
+  if (index != 4) made.index = index;
+  made.scale = raw.sib.scale;
+}
+
 // ------------------------------ The functions up to on_trap() run in the SIGTRAP handler.
 
-const Instruction* instruction_at(std::uint64_t address) {
-  std::size_t place = (address * 0x9E3779B97F4A7C15ULL) >> (64 - 22);
-  static_assert(kInstructions == std::size_t{1} << 22);
-  while (g_instructions[place].used) {
-    if (g_instructions[place].address == address) return &g_instructions[place];
+// Returns the place of an instruction in the table, or the place for it. Neighbours in the code are
+// neighbours in the table, so that the table takes little memory.
+std::size_t place_of(std::uint64_t address) {
+  static_assert(kInstructions == std::size_t{1} << 23);
+  const std::uint64_t block = ((address >> 6) * 0x9E3779B97F4A7C15ULL) >> (64 - 23 + 6);
+  std::size_t place = block << 6 | (address & 63);
+  while (g_instructions[place].used && g_instructions[place].address != address) {
     place = (place + 1) & (kInstructions - 1);
   }
-  if (g_instruction_count >= kInstructions / 2) {
-    g_failure = "too many distinct instructions";
-    return nullptr;
-  }
-  ZydisDecodedInstruction decoded;
-  // The instruction is about to be executed, so its bytes are mapped. The bytes after it, up to the
-  // maximum length, may not be, but Zydis reads only the bytes that it needs.
-  if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&g_decoder, nullptr,
-                                                  std::bit_cast<const void*>(address),
-                                                  ZYDIS_MAX_INSTRUCTION_LENGTH, &decoded))) {
-    g_failure = "an instruction could not be decoded";
-    return nullptr;
-  }
-  ++g_instruction_count;
+  return place;
+}
+
+// Returns the decoded instruction, or null.
+Instruction* known_at(std::uint64_t address) {
+  Instruction& found = g_instructions[place_of(address)];
+  return found.used ? &found : nullptr;
+}
+
+// Decodes the instruction when it is first asked for. Returns null, and fails, if there are too
+// many.
+Instruction* instruction_at(std::uint64_t address, std::uint32_t near = kNone) {
+  const std::size_t place = place_of(address);
   Instruction& made = g_instructions[place];
+  if (made.used) return &made;
+  if (g_instruction_count >= kInstructions / 2) {
+    fail("too many distinct instructions");
+    return nullptr;
+  }
+  // The bytes up to the maximum length may not be mapped, but Zydis reads only those it needs.
+  ZydisDecodedInstruction decoded;
+  const bool valid = ZYAN_SUCCESS(
+      ZydisDecoderDecodeInstruction(&g_decoder, nullptr, std::bit_cast<const void*>(address),
+                                    ZYDIS_MAX_INSTRUCTION_LENGTH, &decoded));
+  ++g_instruction_count;
   made.address = address;
-  made.function = function_at(address);
+  made.function = function_at(address, near);
   made.is_entry = made.function != kNone && g_functions[made.function].address == address;
-  made.size = decoded.length;
-  made.transfer = transfer_of(decoded);
+  made.base = made.index = kNoRegister;
+  made.original = *std::bit_cast<const std::uint8_t*>(address);
   made.used = true;
+  if (valid) {
+    made.size = decoded.length;
+    made.transfer = transfer_of(decoded);
+    describe(decoded, made);
+    for (std::uint64_t i = 1; i < made.size; ++i) {
+      const Instruction* inner = known_at(address + i);
+      if (inner != nullptr && inner->has_breakpoint) fail("an instruction contains another");
+    }
+  }
   return &made;
+}
+
+void write_code(std::uint64_t address, std::uint8_t byte) {
+  *std::bit_cast<volatile std::uint8_t*>(address) = byte;
+}
+
+void add_breakpoint(Instruction& instruction) {
+  if (instruction.has_breakpoint) return;
+  if (g_breakpoint_count == kBreakpoints) {
+    fail("too many breakpoints");
+    return;
+  }
+  for (std::uint64_t i = 1; i < ZYDIS_MAX_INSTRUCTION_LENGTH; ++i) {
+    const Instruction* before = known_at(instruction.address - i);
+    if (before != nullptr && before->size > i) fail("an instruction contains another");
+  }
+  instruction.has_breakpoint = true;
+  g_breakpoints[g_breakpoint_count++] = instruction.address;
+  write_code(instruction.address, kBreakpoint);
+}
+
+void set_breakpoints(bool set) {
+  for (std::size_t i = 0; i < g_breakpoint_count; ++i) {
+    const Instruction& instruction = g_instructions[place_of(g_breakpoints[i])];
+    write_code(instruction.address, set ? kBreakpoint : instruction.original);
+  }
+  g_breakpoints_set = set;
+}
+
+void add_pending(std::size_t& count, std::uint64_t address) {
+  if (count == kPending) {
+    fail("too many jumps");
+    return;
+  }
+  g_pending[count++] = address;
+}
+
+// Returns whether the thread must not reach the address without a trap: the address is a function's
+// entry, or outside of the code that may have breakpoints.
+bool must_be_seen(std::uint64_t address, std::uint32_t near) {
+  if (!is_code(address)) return true;
+  const Instruction* instruction = instruction_at(address, near);
+  return instruction == nullptr || instruction->is_entry;
+}
+
+// Follows the code from an address in g_code, along all direct jumps, up to where the shadow stack
+// may change: calls, returns, indirect jumps, and the instructions before a function's entry. Sets
+// breakpoints there. The code between, with its loops, then runs at full speed.
+void discover(std::uint64_t start) {
+  std::size_t pending = 0;
+  add_pending(pending, start);
+  std::uint32_t near = kNone;
+  while (pending > 0 && g_failure == nullptr) {
+    Instruction* const instruction = instruction_at(g_pending[--pending], near);
+    if (instruction == nullptr || instruction->discovered) continue;
+    instruction->discovered = true;
+    near = instruction->function;
+    const std::uint64_t next = instruction->address + instruction->size;
+    const bool jumps = instruction->transfer == Transfer::jump && instruction->has_target;
+    if (instruction->size == 0 || (instruction->transfer != Transfer::none && !jumps) ||
+        (jumps && must_be_seen(instruction->operand, near)) ||
+        (instruction->falls_through && must_be_seen(next, near))) {
+      add_breakpoint(*instruction);
+      continue;
+    }
+    if (jumps) add_pending(pending, instruction->operand);
+    if (instruction->falls_through) add_pending(pending, next);
+  }
 }
 
 void push(std::uint64_t slot, std::uint32_t entry, std::uint32_t function) {
   if (g_depth == kDepth) {
-    g_failure = "the stack is too deep";
+    fail("the stack is too deep");
     return;
   }
   g_shadow[g_depth++] = {slot, entry, function};
@@ -285,7 +521,7 @@ void push(std::uint64_t slot, std::uint32_t entry, std::uint32_t function) {
 // Records the entry of `function`. How::tail means a jump by the topmost frame.
 void enter(std::uint32_t function, How how, std::uint64_t slot) {
   if (g_entry_count == kEntries) {
-    g_failure = "too many entries";
+    fail("too many entries");
     return;
   }
   std::uint32_t parent = kNone;
@@ -319,9 +555,11 @@ void jumped_to_entry(const Instruction& current, std::uint64_t stack_pointer) {
   enter(current.function, in_place ? How::tail : How::shift, stack_pointer);
 }
 
+// Follows the thread to an address that it reached by executing g_previous.
 void step(std::uint64_t address, std::uint64_t stack_pointer) {
   const Instruction* current = instruction_at(address);
   if (current == nullptr) return;
+  if (current->size == 0) fail(kNotDecoded);
   ++g_steps;
   switch (g_previous.transfer) {
     case Transfer::call:
@@ -347,23 +585,156 @@ void step(std::uint64_t address, std::uint64_t stack_pointer) {
   g_previous = *current;
 }
 
+std::uint64_t& register_of(greg_t* registers, std::uint8_t number) {
+  static constexpr std::array<int, 16> kPlaces = {
+      REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+      REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+  return reinterpret_cast<std::uint64_t&>(registers[kPlaces[number]]);
+}
+
+std::uint64_t& word_at(std::uint64_t address) {
+  return *std::bit_cast<std::uint64_t*>(address);
+}
+
+// Executes a call, jump or return. Returns false if the processor must do it.
+bool emulate(const Instruction& instruction, greg_t* registers) {
+  std::uint64_t& stack_pointer = register_of(registers, 4);
+  std::uint64_t target = instruction.operand;
+  switch (instruction.emulation) {
+    case Emulation::none:
+      return false;
+    case Emulation::direct:
+      break;
+    case Emulation::ret:
+      target = word_at(stack_pointer);
+      stack_pointer += 8 + instruction.operand;
+      break;
+    case Emulation::by_value:
+      target = register_of(registers, instruction.base);
+      break;
+    case Emulation::by_memory:
+      if (instruction.base != kNoRegister) target += register_of(registers, instruction.base);
+      if (instruction.index != kNoRegister) {
+        target += register_of(registers, instruction.index) << instruction.scale;
+      }
+      target = word_at(target);
+      break;
+  }
+  if (instruction.transfer == Transfer::call) {
+    stack_pointer -= 8;
+    word_at(stack_pointer) = instruction.address + instruction.size;
+  }
+  registers[REG_RIP] = static_cast<greg_t>(target);
+  return true;
+}
+
+// Continues at the instruction pointer: at full speed if the code there has been discovered, else
+// with the trap flag. An instruction with a breakpoint is executed here.
+void proceed(greg_t* registers) {
+  while (g_failure == nullptr && g_stepping != 0) {
+    const auto address = static_cast<std::uint64_t>(registers[REG_RIP]);
+    if (!is_code(address)) {
+      g_with_trap_flag = true;
+      return;
+    }
+    discover(address);
+    Instruction* const instruction = known_at(address);
+    if (instruction == nullptr || !instruction->has_breakpoint) {
+      g_with_trap_flag = false;
+      return;
+    }
+    g_previous = *instruction;
+    if (instruction->size == 0) {
+      fail(kNotDecoded);
+      return;
+    }
+    if (!emulate(*instruction, registers)) {
+      write_code(address, instruction->original);
+      g_suspended = instruction;
+      g_with_trap_flag = true;
+      return;
+    }
+    step(static_cast<std::uint64_t>(registers[REG_RIP]), register_of(registers, 4));
+    if (g_steps >= g_max_steps) fail("more steps than were allowed");
+  }
+}
+
+// A breakpoint was hit by the handler itself, in a function that the decoder calls.
+void on_own_trap(greg_t* registers) {
+  registers[REG_RIP] -= 1;
+  const Instruction* instruction = known_at(static_cast<std::uint64_t>(registers[REG_RIP]));
+  if (instruction != nullptr && emulate(*instruction, registers)) return;
+  set_breakpoints(false);
+  fail("the handler reached a breakpoint");
+}
+
+void on_stepped(greg_t* registers) {
+  const auto address = static_cast<std::uint64_t>(registers[REG_RIP]);
+  if (g_with_trap_flag) {
+    if (g_suspended != nullptr) {
+      write_code(g_suspended->address, kBreakpoint);
+      g_suspended = nullptr;
+    }
+    step(address, register_of(registers, 4));
+    if (g_steps >= g_max_steps) fail("more steps than were allowed");
+  } else {
+    const Instruction* instruction = known_at(address - 1);
+    if (instruction == nullptr || !instruction->has_breakpoint) {
+      fail("a trap without a breakpoint");
+      return;
+    }
+    registers[REG_RIP] -= 1;
+  }
+  proceed(registers);
+}
+
 void on_trap(int, siginfo_t*, void* context) {
   auto* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  if (g_stepping != 0 && g_failure == nullptr) {
-    step(static_cast<std::uint64_t>(registers[REG_RIP]),
-         static_cast<std::uint64_t>(registers[REG_RSP]));
-    if (g_steps >= g_max_steps) g_failure = "more steps than were allowed";
+  if (g_in_handler != 0) {
+    on_own_trap(registers);
+    return;
   }
-  if (g_stepping == 0 || g_failure != nullptr) registers[REG_EFL] &= ~kTrapFlag;
+  g_in_handler = 1;
+  if (__builtin_thread_pointer() != g_thread) {
+    registers[REG_RIP] -= 1;
+    fail("another thread reached a breakpoint");
+  } else if (g_stepping != 0 && g_failure == nullptr) {
+    on_stepped(registers);
+  }
+  const bool ends = g_stepping == 0 || g_failure != nullptr;
+  if (ends && g_breakpoints_set) set_breakpoints(false);
+  if (ends || !g_with_trap_flag) {
+    registers[REG_EFL] &= ~kTrapFlag;
+  } else {
+    registers[REG_EFL] |= kTrapFlag;
+  }
+  g_in_handler = 0;
+}
+
+// Makes the code writable, or as it was. Returns whether that worked.
+bool unlock_code(bool unlock) {
+  constexpr std::uint64_t kPage = 0x1000;
+  for (const Span& span : g_code) {
+    const std::uint64_t begin = span.begin & ~(kPage - 1);
+    if (mprotect(std::bit_cast<void*>(begin), span.end - begin,
+                 unlock ? span.protection | PROT_WRITE : span.protection) != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
 
-const char* single_step_prepare(std::uint64_t max_steps) {
+const char* single_step_prepare(std::uint64_t max_steps, int every_instruction) {
   g_max_steps = max_steps;
   std::array<unsigned long long, 2> counts{};
   dl_iterate_phdr(count_modules, static_cast<void*>(&counts));
-  if (!g_functions.empty() && counts == g_module_counts) return nullptr;
+  const bool every = every_instruction != 0;
+  if (!g_functions.empty() && counts == g_module_counts && every == g_every_instruction) {
+    return nullptr;
+  }
+  g_every_instruction = every;
   g_module_counts = counts;
   for (const Module& module : g_modules) munmap(module.image, module.image_size);
   g_modules.clear();
@@ -371,6 +742,8 @@ const char* single_step_prepare(std::uint64_t max_steps) {
   // Cached instructions refer to functions by their index in the old list.
   g_instructions.clear();
   g_instruction_count = 0;
+  g_breakpoint_count = 0;
+  g_code.clear();
   const char* failure = nullptr;
   dl_iterate_phdr(add_module, static_cast<void*>(&failure));
   if (failure != nullptr) return failure;
@@ -382,9 +755,13 @@ const char* single_step_prepare(std::uint64_t max_steps) {
       std::unique(g_functions.begin(), g_functions.end(),
                   [](const Function& a, const Function& b) { return a.address == b.address; }),
       g_functions.end());
+  if (every) g_code.clear();
+  std::sort(g_code.begin(), g_code.end(),
+            [](const Span& a, const Span& b) { return a.begin < b.begin; });
   ZydisDecoderInit(&g_decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   if (!g_instructions.reserve(kInstructions) || !g_entries.reserve(kEntries) ||
-      !g_shadow.reserve(kDepth)) {
+      !g_shadow.reserve(kDepth) || !g_breakpoints.reserve(kBreakpoints) ||
+      !g_pending.reserve(kPending)) {
     return message("cannot reserve memory for", "the steps");
   }
   return nullptr;
@@ -396,15 +773,25 @@ void single_step_begin() {
   g_steps = 0;
   g_failure = g_functions.empty() ? "single_step_prepare was not called" : nullptr;
   if (g_failure != nullptr) return;
+  if (!unlock_code(true)) {
+    fail("the code could not be made writable");
+    unlock_code(false);
+    return;
+  }
   g_previous = {};
+  g_suspended = nullptr;
+  g_with_trap_flag = true;
+  g_thread = __builtin_thread_pointer();
   stack_t stack = {};
   stack.ss_sp = g_handler_stack.data();
   stack.ss_size = g_handler_stack.size();
   sigaltstack(&stack, &g_former_stack);
   struct sigaction action = {};
   action.sa_sigaction = on_trap;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigaction(SIGTRAP, &action, &g_former_action);
+  // From here on, no other library may be called.
+  set_breakpoints(true);
   g_stepping = 1;
   asm volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
 }
@@ -414,6 +801,8 @@ std::uint64_t single_step_end() {
   g_stepping = 0;
   // The handler clears the trap flag at the next instruction.
   asm volatile("nop; nop" ::: "memory");
+  if (g_breakpoints_set) set_breakpoints(false);
+  unlock_code(false);
   sigaction(SIGTRAP, &g_former_action, nullptr);
   sigaltstack(&g_former_stack, nullptr);
   return g_steps;
