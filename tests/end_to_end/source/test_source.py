@@ -1,5 +1,6 @@
 """`optrace source` on real PyTorch source: kept work, fetching, indexing on demand; and on a real
-C++ extension. The module has its own folders for the cache and the indexes.
+C++ extension. The module has its own folders for the cache and the indexes. The PyTorch source
+declares few ops, because its preparation takes the longer, the more there are.
 """
 import json
 import os
@@ -11,6 +12,8 @@ import time
 
 import pytest
 
+from tree_of_few_ops import copy_with_few_ops
+
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
 CONVOLUTION = "aten/src/ATen/native/Convolution.cpp"
 ONLY = ["--only", "c10/core/Dispatch*.cpp", "--only", "c10/core/Storage*.cpp"]
@@ -18,13 +21,9 @@ ONLY = ["--only", "c10/core/Dispatch*.cpp", "--only", "c10/core/Storage*.cpp"]
 
 @pytest.fixture(scope="module")
 def tree(source, tmp_path_factory):
-    """A tree of links, with its own c10 folder that a test may change."""
+    """PyTorch's source with few ops. A test may change its c10 folder."""
     folder = tmp_path_factory.mktemp("tree") / "pytorch"
-    folder.mkdir()
-    for entry in source.iterdir():
-        if entry.name != "c10":
-            (folder / entry.name).symlink_to(entry)
-    shutil.copytree(source / "c10", folder / "c10")
+    copy_with_few_ops(source, folder)
     return folder
 
 
@@ -338,8 +337,8 @@ def test_what_is_kept_is_listed(fresh, source_command, tree):
 
 
 @pytest.fixture(scope="module")
-def remote(source, run_program, tmp_path_factory):
-    """(a repository with the source of the reference torch, its commit)"""
+def remote(tree, run_program, tmp_path_factory):
+    """(a repository with the source, its commit)"""
     folder = tmp_path_factory.mktemp("remote") / "pytorch"
     folder.mkdir()
 
@@ -350,11 +349,9 @@ def remote(source, run_program, tmp_path_factory):
         return done.stdout.strip()
 
     git("init", "--quiet")
-    for name in ("aten", "c10", "caffe2", "torch", "torchgen", "tools", "version.txt", "docs"):
-        if (source / name).is_dir():
-            shutil.copytree(source / name, folder / name, symlinks=True)
-        else:
-            shutil.copy(source / name, folder)
+    for name in ("aten", "c10", "caffe2", "torch/csrc", "torchgen", "tools", "docs/source/notes"):
+        shutil.copytree(tree / name, folder / name, symlinks=True)
+    shutil.copy(tree / "version.txt", folder)
     git("add", "--all", "--force")
     git("commit", "--quiet", "--message", "The source")
     commit = git("rev-parse", "HEAD")
