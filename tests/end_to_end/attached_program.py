@@ -57,7 +57,7 @@ class Resting(Training):
     """Leaves most of the processor's time to other processes."""
 
     def step(self, place):
-        time.sleep(0.004)
+        time.sleep(0.02)
         return super().step(place)
 
 

@@ -51,6 +51,13 @@ def newest_python():
 
 
 @pytest.fixture(scope="session")
+def torch_folder(python, run_program):
+    """The folder of the reference torch, which is found without the second that importing takes."""
+    script = "import importlib.util as u; print(u.find_spec('torch').origin)"
+    return pathlib.Path(run_program([python, "-c", script]).stdout.strip()).parent
+
+
+@pytest.fixture(scope="session")
 def source(run_program, repository):
     """The source of the reference torch."""
     fetched = run_program([repository / "setup/fetch-source.sh"], timeout=600)

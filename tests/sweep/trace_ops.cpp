@@ -1,6 +1,7 @@
-// trace_ops PYTHON: traces calls one after another in one Python process, for the sweep (sweep.py).
-// Each line of standard input is a call, {"op": ..., "backward": ...}. Each line of standard output
-// is the result of a call, in no particular order:
+// trace_ops PYTHON: traces calls one after another in one Python process, for the sweep (sweep.py)
+// and for tests. Each line of standard input is a call, {"op": ..., "backward": ...}. With a
+// "report", the name of a file, its report is written there as JSON, and it is not compared with
+// untraced calls. Each line of standard output is the result of a call, in no particular order:
 //   {"op", "backward", "error"}                            it could not be called, or not traced
 //   {"op", "backward", "call", "sample_from", "repeatable", "equal", "dispatched", "kernel"}
 // where "kernel" is null or {"name", "file", "line"}: a frame of layer kernel or library below a
@@ -21,8 +22,10 @@
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
+#include "platform/whole_file.h"
 #include "report/merge/merge.h"
 #include "report/model/report.h"
+#include "report/output/report_json.h"
 #include "tracer/launch/op_tracer.h"
 
 namespace {
@@ -91,7 +94,7 @@ int run(const char* python) {
     OpCall call;
     call.op = line.at("op");
     call.backward = line.at("backward");
-    call.compare = true;
+    call.compare = !line.contains("report");
     try {
       prepared.push_back({line, tracer.prepare(call)});
     } catch (const Error& error) {
@@ -110,7 +113,11 @@ int run(const char* python) {
       for (const char* key : {"call", "sample_from"}) line[key] = trace.meta.value(key, Json());
       const Json comparison = trace.meta.value("comparison", Json::object());
       for (const char* key : {"repeatable", "equal"}) line[key] = comparison.value(key, false);
-      add_way(merge(trace, index ? &*index : nullptr, {}), line);
+      const Report report = merge(trace, index ? &*index : nullptr, {});
+      if (line.contains("report")) {
+        write_file(line["report"].get<std::string>(), to_json(report));
+      }
+      add_way(report, line);
       say(line);
     } catch (const Error& error) {
       if (!failed(each.line, error)) return 3;

@@ -1,4 +1,8 @@
-"""The libraries that replace CUDA's: built completely, for both torches, and kept."""
+"""The libraries that replace CUDA's: built completely, for both torches, and kept.
+
+They are in the cache of all tests. A library's place in it depends on all that it is built from, so
+what other tests have built before is what would be built now.
+"""
 import pathlib
 import re
 import subprocess
@@ -11,8 +15,9 @@ OF_CUDA = re.compile(r"_*(cu[A-Z]|cuda|cu(blas|dnn|fft|pti|rand|solver|sparse)|n
 OF_LAPACK = re.compile(r"cu[nm][a-z0-9]+_")
 
 USE = """
-import re, sys, torch
+import os, re, torch
 print(torch.cuda.device_count())
+print(os.environ["TRITON_LIBCUDA_PATH"])  # The folder of the emulated libcuda.
 loaded = {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps")
           if re.search(r"/lib(cu|nccl|nvidia-ml|nvshmem)[^/]*[.]so", line)}
 print(*sorted(loaded), sep="\\n")
@@ -40,14 +45,13 @@ def built(request, optrace, tmp_path_factory):
     """(the folder of torch, the folder of the libraries built for it, the output of a program,
     the state of the libraries after that run and after a second one)."""
     python = pathlib.Path(request.getfixturevalue(request.param))
-    cache = tmp_path_factory.mktemp("cache")
+    report = tmp_path_factory.mktemp("report") / "report"
     (torch,) = (python.parent.parent / "lib").glob("python3.*/site-packages/torch")
     states = []
     for _ in range(2):
-        run = optrace("run", "--dry-run", "--python", python, "-o", cache / "trace", "-c", USE,
-                      environment={"OPTRACE_CACHE_DIR": cache}, timeout=900)
+        run = optrace("run", "--dry-run", "--python", python, "-o", report, "-c", USE, timeout=900)
         assert run.returncode == 0, run.stderr
-        (folder,) = (cache / "emulated-devices").iterdir()
+        folder = pathlib.Path(run.stdout.splitlines()[1])
         states.append({(file.name, file.stat().st_ino, file.stat().st_mtime_ns)
                        for file in (folder, *folder.iterdir())})
     return torch, folder, run.stdout, *states
@@ -92,7 +96,7 @@ def test_nothing_else_gets_out(built):
 
 def test_emulated_libraries_take_the_place_of_the_real_ones(built):
     _, folder, printed, *_ = built
-    count, *loaded = printed.splitlines()
+    count, _, *loaded = printed.splitlines()
     assert count == "1"
     loaded = {pathlib.Path(path) for path in loaded}
     emulated = {path.name.split(".")[0] for path in loaded if path.parent == folder}

@@ -172,9 +172,37 @@ def report(optrace, python, validate):
     return run
 
 
+@pytest.fixture(scope="module")
+def report_of(build, python, run_program, validate, tmp_path_factory):
+    """Spelling -> its report; all are traced in one Python, which takes a second to start."""
+    folder = tmp_path_factory.mktemp("spellings")
+    calls = folder / "calls"
+    files = {spelling: folder / f"{number}.json" for number, (spelling, _) in enumerate(SPELLINGS)}
+    calls.write_text("".join(
+        json.dumps({"op": spelling, "backward": False, "report": str(file)}) + "\n"
+        for spelling, file in files.items()))
+    traced = run_program(["sh", "-c", '"$1" "$2" < "$3"', "sh", build / "trace_ops", python, calls],
+                         timeout=600)
+    assert traced.returncode == 0, traced.stderr
+    reports = {}
+    for line in map(json.loads, traced.stdout.splitlines()):
+        assert not {"error", "died"} & set(line), line
+        reports[line["op"]] = json.loads(files[line["op"]].read_text())
+        validate(reports[line["op"]], "report")
+    return reports
+
+
 @pytest.mark.parametrize("spelling, path", SPELLINGS, ids=[name for name, _ in SPELLINGS])
-def test_every_spelling_shows_the_steps_from_dispatcher_to_kernel(report, spelling, path):
-    assert_path(report(spelling), path)
+def test_every_spelling_shows_the_steps_from_dispatcher_to_kernel(report_of, spelling, path):
+    assert_path(report_of[spelling], path)
+
+
+def test_ops_traced_in_one_python_are_traced_as_by_the_command(report, report_of):
+    """The tests of the spellings rely on it."""
+    layers = {"python", "binding", "dispatcher", "autograd", "kernel"}
+    for spelling in ABOVE:
+        assert (names_in_order(report_of[spelling], layers)
+                == names_in_order(report(spelling), layers)), spelling
 
 
 @pytest.mark.parametrize("spelling", ABOVE)

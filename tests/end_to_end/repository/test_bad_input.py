@@ -180,12 +180,6 @@ def test_a_torch_that_cannot_be_imported(run, torch_folder, tmp_path):
                    "RuntimeError: half an installation")
 
 
-@pytest.fixture(scope="module")
-def torch_folder(run_program, python):
-    script = "import importlib.util as u; print(u.find_spec('torch').origin)"
-    return pathlib.Path(run_program([python, "-c", script]).stdout.strip()).parent
-
-
 def link(source, target):
     try:
         os.link(source, target)

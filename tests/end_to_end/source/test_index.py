@@ -451,13 +451,12 @@ SHARES = [("libtorch_cpu.so", "at::_ops", r"_ZNK?2at4_ops", 0.999),
 
 
 @pytest.fixture(scope="session")
-def wheel_functions(run_program, python):
+def wheel_functions(run_program, torch_folder):
     """library -> the mangled names of its functions without destructors, most of them implicit."""
-    where = run_program([python, "-c", "import torch; print(torch.__path__[0])"]).stdout.strip()
 
     @functools.lru_cache(None)
     def functions(library):
-        listed = run_program(["nm", "--defined-only", f"{where}/lib/{library}"], timeout=300)
+        listed = run_program(["nm", "--defined-only", torch_folder / "lib" / library], timeout=300)
         assert listed.returncode == 0, listed.stderr
         names = {fields[2] for line in listed.stdout.splitlines()
                  if len(fields := line.split(" ")) == 3 and fields[1] in "tTwW"}

@@ -1,5 +1,6 @@
 """`optrace source` on real PyTorch source: kept work, fetching, indexing on demand; and on a real
-C++ extension. The module has its own folders for the cache and the indexes.
+C++ extension. The module has its own folders for the cache and the indexes. The PyTorch source
+declares few ops, because its preparation takes the longer, the more there are.
 """
 import json
 import os
@@ -11,6 +12,8 @@ import time
 
 import pytest
 
+from tree_of_few_ops import copy_with_few_ops
+
 USAGE, FAILED, INTERRUPTED = 2, 3, 130
 CONVOLUTION = "aten/src/ATen/native/Convolution.cpp"
 ONLY = ["--only", "c10/core/Dispatch*.cpp", "--only", "c10/core/Storage*.cpp"]
@@ -18,13 +21,9 @@ ONLY = ["--only", "c10/core/Dispatch*.cpp", "--only", "c10/core/Storage*.cpp"]
 
 @pytest.fixture(scope="module")
 def tree(source, tmp_path_factory):
-    """A tree of links, with its own c10 folder that a test may change."""
+    """PyTorch's source with few ops. A test may change its c10 folder."""
     folder = tmp_path_factory.mktemp("tree") / "pytorch"
-    folder.mkdir()
-    for entry in source.iterdir():
-        if entry.name != "c10":
-            (folder / entry.name).symlink_to(entry)
-    shutil.copytree(source / "c10", folder / "c10")
+    copy_with_few_ops(source, folder)
     return folder
 
 
@@ -338,8 +337,8 @@ def test_what_is_kept_is_listed(fresh, source_command, tree):
 
 
 @pytest.fixture(scope="module")
-def remote(source, run_program, tmp_path_factory):
-    """(a repository with the source of the reference torch, its commit)"""
+def remote(tree, run_program, tmp_path_factory):
+    """(a repository with the source, its commit)"""
     folder = tmp_path_factory.mktemp("remote") / "pytorch"
     folder.mkdir()
 
@@ -350,11 +349,9 @@ def remote(source, run_program, tmp_path_factory):
         return done.stdout.strip()
 
     git("init", "--quiet")
-    for name in ("aten", "c10", "caffe2", "torch", "torchgen", "tools", "version.txt", "docs"):
-        if (source / name).is_dir():
-            shutil.copytree(source / name, folder / name, symlinks=True)
-        else:
-            shutil.copy(source / name, folder)
+    for name in ("aten", "c10", "caffe2", "torch/csrc", "torchgen", "tools", "docs/source/notes"):
+        shutil.copytree(tree / name, folder / name, symlinks=True)
+    shutil.copy(tree / "version.txt", folder)
     git("add", "--all", "--force")
     git("commit", "--quiet", "--message", "The source")
     commit = git("rev-parse", "HEAD")
@@ -366,18 +363,16 @@ def remote(source, run_program, tmp_path_factory):
 
 
 @pytest.fixture
-def torch_of(python, run_program, tmp_path):
+def torch_of(torch_folder, tmp_path):
     """torch_of(commit) -> an environment in which the reference torch reports that commit."""
 
     def make(commit):
-        where = run_program([python, "-c", "import importlib.util as u; "
-                             "print(u.find_spec('torch').origin)"]).stdout.strip()
         overlay = tmp_path / "overlay/torch"
         overlay.mkdir(parents=True)
-        for entry in pathlib.Path(where).parent.iterdir():
+        for entry in torch_folder.iterdir():
             if entry.name != "version.py":
                 (overlay / entry.name).symlink_to(entry)
-        text = (pathlib.Path(where).parent / "version.py").read_text()
+        text = (torch_folder / "version.py").read_text()
         (overlay / "version.py").write_text(
             re.sub("git_version = .*", f"git_version = {commit!r}", text))
         return {"PYTHONPATH": tmp_path / "overlay"}
@@ -436,17 +431,16 @@ def test_without_git(source_command, torch_of, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def extension(repository, run_program, python, tmp_path_factory):
+def extension(repository, run_program, torch_folder, tmp_path_factory):
     """The extension in fixtures/projects, built against the wheel."""
     folder = tmp_path_factory.mktemp("extension") / "soft_clamp"
     shutil.copytree(repository / "fixtures/projects/soft_clamp", folder)
-    torch = pathlib.Path(run_program([python, "-c", "import importlib.util as u; "
-                                      "print(u.find_spec('torch').origin)"]).stdout.strip()).parent
     built = run_program(["g++", "-shared", "-fPIC", "-O0", "-std=c++17",
                          "-D_GLIBCXX_USE_CXX11_ABI=0",
-                         f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include",
-                         "csrc/soft_clamp.cpp", "-o", "libsoft_clamp.so", f"-L{torch}/lib", "-lc10",
-                         "-ltorch_cpu"], cwd=folder, timeout=300)
+                         f"-I{torch_folder}/include",
+                         f"-I{torch_folder}/include/torch/csrc/api/include",
+                         "csrc/soft_clamp.cpp", "-o", "libsoft_clamp.so", f"-L{torch_folder}/lib",
+                         "-lc10", "-ltorch_cpu"], cwd=folder, timeout=300)
     assert built.returncode == 0, built.stderr
     return folder
 
@@ -483,7 +477,9 @@ def test_an_extension_is_indexed(source_command, extension, variables):
 def test_an_extensions_index_is_none_of_torch(source_command, extension, optrace, python,
                                               variables):
     assert source_command("add", extension, "--project").returncode == 0
-    shown = optrace("relu", "--python", python, environment=variables)
+    # The usual cache has what tracing needs.
+    shown = optrace("relu", "--python", python,
+                    environment={"OPTRACE_INDEX_DIR": variables["OPTRACE_INDEX_DIR"]})
     assert shown.returncode == 0, shown.stderr
     assert "aten/src/ATen" in shown.stdout
 

@@ -15,12 +15,11 @@ def coverage(optrace, python):
 
 
 @pytest.fixture(scope="module")
-def library_names(run_program, python):
+def library_names(run_program, torch_folder):
     """library -> the mangled names of the functions that it defines."""
-    where = run_program([python, "-c", "import torch; print(torch.__path__[0])"]).stdout.strip()
 
     def names(library):
-        listed = run_program(["nm", "--defined-only", f"{where}/lib/{library}"], timeout=300)
+        listed = run_program(["nm", "--defined-only", torch_folder / "lib" / library], timeout=300)
         assert listed.returncode == 0, listed.stderr
         return {fields[2] for line in listed.stdout.splitlines()
                 if len(fields := line.split(" ")) == 3 and fields[1] in "tTwW"}
