@@ -65,7 +65,8 @@ class Source:
         for word in words:
             if word in ("-o", "-c", "-include"):
                 next(words)  # The precompiled headers of -include are g++'s.
-            elif word != "-Winvalid-pch":
+            elif word not in ("-Winvalid-pch", "-mgeneral-regs-only"):
+                # clang doesn't read the standard library's headers with the latter.
                 self._arguments.append(word)
 
     def _files(self):

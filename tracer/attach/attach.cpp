@@ -92,20 +92,24 @@ class Injection {
 
   ProgramConnection gain() {
     StoppedThread thread(target_.process, code_);
-    const std::array<int, 2> ends = make_sockets(thread);
-    Descriptor ours(static_cast<int>(::syscall(SYS_pidfd_getfd, process_.handle(), ends[0], 0)));
-    const int error = errno;
-    thread.system_call(SYS_close, {static_cast<std::uint64_t>(ends[0])});
-    descriptor_ = ends[1];
+    put_text(thread);
+    thread.call(page_ + connect_offset(), {data()});
+    TextThread placed;
+    read(data(), std::as_writable_bytes(std::span(&placed, 1)));
+    if (placed.error != 0) {
+      thread.system_call(SYS_munmap, {page_, placed.size});
+      page_ = 0;
+      refused("make a socket", placed.error);
+    }
+    // The process closes its copy of this end when it has received something.
+    Descriptor ours(
+        static_cast<int>(::syscall(SYS_pidfd_getfd, process_.handle(), placed.ends[0], 0)));
     if (!ours) {
-      thread.system_call(SYS_close, {static_cast<std::uint64_t>(ends[1])});
-      throw error == ENOSYS
+      throw errno == ENOSYS
           ? Error(ExitStatus::failed, "this Linux kernel has no pidfd_getfd",
                   "Attaching needs Linux 5.6 or later. Otherwise use `optrace run`.")
-          : why_not_allowed(target_.process, error);
+          : why_not_allowed(target_.process, errno);
     }
-    put_text(thread);
-    thread.call(target_.add_pending_call, {page_, data()});
     return ProgramConnection(std::move(ours));
   }
 
@@ -113,26 +117,17 @@ class Injection {
   void taken() { taken_ = true; }
 
  private:
-  std::array<int, 2> make_sockets(StoppedThread& thread) {
-    const std::uint64_t place = thread.scratch();
-    const std::int64_t made =
-        thread.system_call(SYS_socketpair, {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, place});
-    std::array<int, 2> ends{};
-    if (made == 0) read(place, std::as_writable_bytes(std::span(ends)));
-    if (made != 0) refused("make a socket", made);
-    return ends;
-  }
-
   void put_text(StoppedThread& thread) {
-    const std::string text = fmt::format("exec({},{{\"descriptor\":{}}})",
-                                         quoted(read_source("attach.py")), descriptor_);
+    // The process fills in the descriptors.
+    const std::string blank(kDescriptorDigits, ' ');
+    const std::string first =
+        fmt::format("exec({},{{\"other_end\":int(\"{}", quoted(read_source("attach.py")), blank);
+    const std::string second = fmt::format("{}\"),\"descriptor\":int(\"{}", first, blank);
+    const std::string text = second + "\")})";
     const std::uint64_t size = kPage + (sizeof(TextThread) + text.size() + kPage) / kPage * kPage;
     const std::int64_t page = thread.system_call(
         SYS_mmap, {0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0});
-    if (page <= 0) {
-      thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
-      refused("map memory", page);
-    }
+    if (page <= 0) refused("map memory", page);
     page_ = static_cast<std::uint64_t>(page);
     const TextThread call{.system_call = code_.system_call,
                           .start_thread = target_.start_thread,
@@ -141,15 +136,16 @@ class Injection {
                           .run_text = target_.run_simple_string,
                           .memory = page_,
                           .size = size,
-                          .descriptor = static_cast<std::uint64_t>(descriptor_),
-                          .process = static_cast<std::uint64_t>(target_.process_inside)};
+                          .add_pending_call = target_.add_pending_call,
+                          .process = static_cast<std::uint64_t>(target_.process_inside),
+                          .digits = {data() + sizeof(TextThread) + first.size(),
+                                     data() + sizeof(TextThread) + second.size()}};
     write(page_, text_thread_code());
     write(data(), std::as_bytes(std::span(&call, 1)));
     write(data() + sizeof call, std::as_bytes(std::span(text)));
     const std::int64_t executable =
         thread.system_call(SYS_mprotect, {page_, kPage, PROT_READ | PROT_EXEC});
     if (executable != 0) {
-      thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
       thread.system_call(SYS_munmap, {page_, size});
       page_ = 0;
       refused("execute memory", executable);
@@ -163,11 +159,13 @@ class Injection {
   void withdraw() {
     StoppedThread thread(target_.process, code_);
     constexpr std::uint64_t kYes = 1;
-    std::uint64_t taken = 0;
+    TextThread placed;
     write(data() + offsetof(TextThread, withdrawn), std::as_bytes(std::span(&kYes, 1)));
-    read(data() + offsetof(TextThread, taken), std::as_writable_bytes(std::span(&taken, 1)));
-    // Once called, the code closes the descriptor itself.
-    if (taken == 0) thread.system_call(SYS_close, {static_cast<std::uint64_t>(descriptor_)});
+    read(data(), std::as_writable_bytes(std::span(&placed, 1)));
+    // Once called, the code closes the sockets itself.
+    if (placed.taken != 0 || placed.error != 0) return;
+    for (const int end : placed.ends)
+      thread.system_call(SYS_close, {static_cast<std::uint64_t>(end)});
   }
 
   [[noreturn]] void refused(const char* doing, std::int64_t result) const {
@@ -200,7 +198,6 @@ class Injection {
   const CallingCode code_;
   /// In the process: text_thread_code(), then the TextThread and the text.
   std::uint64_t page_ = 0;
-  int descriptor_ = -1;  ///< The process's end of the connection.
   bool taken_ = false;
 };
 

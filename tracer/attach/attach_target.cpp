@@ -307,6 +307,7 @@ void Inspection::find_interpreter() {
   // that most other libraries needn't be opened.
   const RunningProcess::Text link = process_.read_link("exe");
   std::vector<std::string> files;
+  files.reserve(parts_.size());
   for (const MappedPart& part : parts_) files.push_back(part.path);
   std::ranges::sort(files);
   files.erase(std::unique(files.begin(), files.end()), files.end());
@@ -432,7 +433,8 @@ void Inspection::find_torch() {
 std::optional<std::pair<int, int>> version_numbers(std::string_view version) {
   std::pair<int, int> numbers;
   const char* const last = version.data() + version.size();
-  const auto major = std::from_chars(version.data(), last, numbers.first);
+  const auto major =
+      std::from_chars(version.data(), version.data() + version.size(), numbers.first);
   if (major.ec != std::errc{} || major.ptr == last || *major.ptr != '.') return std::nullopt;
   const auto minor = std::from_chars(major.ptr + 1, last, numbers.second);
   if (minor.ec != std::errc{}) return std::nullopt;

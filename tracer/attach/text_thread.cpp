@@ -1,6 +1,7 @@
 #include "tracer/attach/text_thread.h"
 
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 namespace optrace {
@@ -8,8 +9,11 @@ namespace optrace {
 // The memory outlives the first thread's part of the code: the second thread waits for the GIL,
 // which the first one holds until it has returned. The system call that unmaps the code is a tail
 // call.
-static_assert(offsetof(TextThread, withdrawn) == 80 && sizeof(TextThread) == 88);
-static_assert(SYS_close == 3 && SYS_munmap == 11 && SYS_madvise == 28 && SYS_getpid == 39);
+static_assert(offsetof(TextThread, withdrawn) == 80 && offsetof(TextThread, ends) == 96 &&
+              offsetof(TextThread, digits) == 104 && sizeof(TextThread) == 120);
+static_assert(SYS_close == 3 && SYS_munmap == 11 && SYS_madvise == 28 && SYS_getpid == 39 &&
+              SYS_socketpair == 53);
+static_assert(AF_UNIX == 1 && (SOCK_STREAM | SOCK_CLOEXEC) == 0x80001);
 static_assert(MADV_DONTFORK == 10);
 asm(R"(
   .pushsection .rodata
@@ -34,7 +38,10 @@ optrace_text_thread_begin:
   pop %rbx
   ret
 1:
-  mov 56(%rbx), %edi
+  mov 96(%rbx), %edi
+  mov $3, %eax
+  call *(%rbx)
+  mov 100(%rbx), %edi
   mov $3, %eax
   call *(%rbx)
 2:
@@ -55,12 +62,47 @@ optrace_text_thread_begin:
   mov $10, %edx
   mov $28, %eax
   call *(%rbx)
-  lea 88(%rbx), %rdi
+  lea 120(%rbx), %rdi
   call *32(%rbx)
   mov (%rsp), %edi
   call *24(%rbx)
   add $16, %rsp
   jmp 2b
+optrace_text_thread_connect:
+  push %rbx
+  mov %rdi, %rbx
+  mov $1, %edi
+  mov $0x80001, %esi
+  xor %edx, %edx
+  lea 96(%rbx), %r10
+  mov $53, %eax
+  call *(%rbx)
+  mov %rax, 88(%rbx)
+  test %rax, %rax
+  jne 4f
+  mov 96(%rbx), %eax
+  mov 104(%rbx), %rdi
+  call 5f
+  mov 100(%rbx), %eax
+  mov 112(%rbx), %rdi
+  call 5f
+  lea optrace_text_thread_begin(%rip), %rdi
+  mov %rbx, %rsi
+  call *56(%rbx)
+4:
+  pop %rbx
+  ret
+5:
+  mov $10, %ecx
+6:
+  xor %edx, %edx
+  div %ecx
+  add $48, %dl
+  dec %rdi
+  mov %dl, (%rdi)
+  test %eax, %eax
+  jne 6b
+  ret
 optrace_text_thread_end:
   .popsection
 )");
@@ -69,6 +111,7 @@ optrace_text_thread_end:
 
 extern "C" {
 extern const std::byte optrace_text_thread_begin[];
+extern const std::byte optrace_text_thread_connect[];
 extern const std::byte optrace_text_thread_end[];
 }
 
@@ -76,6 +119,10 @@ namespace optrace {
 
 std::span<const std::byte> text_thread_code() {
   return {optrace_text_thread_begin, optrace_text_thread_end};
+}
+
+std::size_t connect_offset() {
+  return static_cast<std::size_t>(optrace_text_thread_connect - optrace_text_thread_begin);
 }
 
 }  // namespace optrace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,23 +10,35 @@ namespace optrace {
 /// The argument of text_thread_code(), in the other process. The null-terminated Python text
 /// follows it. All addresses are those of that process.
 struct TextThread {
-  std::uint64_t system_call = 0;   ///< syscall; ret
-  std::uint64_t start_thread = 0;  ///< PyThread_start_new_thread
-  std::uint64_t ensure_gil = 0;    ///< PyGILState_Ensure
-  std::uint64_t release_gil = 0;   ///< PyGILState_Release
-  std::uint64_t run_text = 0;      ///< PyRun_SimpleString
-  std::uint64_t memory = 0;        ///< Address of the code, this and the text, to be unmapped.
-  std::uint64_t size = 0;          ///< Size of that memory in bytes.
-  std::uint64_t descriptor = 0;    ///< Closed if the text is not executed.
-  std::uint64_t process = 0;       ///< PID in the process's own namespace.
-  std::uint64_t taken = 0;         ///< Set to 1 when the code runs.
-  std::uint64_t withdrawn = 0;     ///< If 1 when the code runs, it only unmaps.
+  std::uint64_t system_call = 0;       ///< syscall; ret
+  std::uint64_t start_thread = 0;      ///< PyThread_start_new_thread
+  std::uint64_t ensure_gil = 0;        ///< PyGILState_Ensure
+  std::uint64_t release_gil = 0;       ///< PyGILState_Release
+  std::uint64_t run_text = 0;          ///< PyRun_SimpleString
+  std::uint64_t memory = 0;            ///< Address of the code, this and the text, to be unmapped.
+  std::uint64_t size = 0;              ///< Size of that memory in bytes.
+  std::uint64_t add_pending_call = 0;  ///< Py_AddPendingCall
+  std::uint64_t process = 0;           ///< PID in the process's own namespace.
+  std::uint64_t taken = 0;             ///< Set to 1 when the code runs.
+  std::uint64_t withdrawn = 0;         ///< If 1 when the code runs, it only unmaps.
+  std::int64_t error = -EINPROGRESS;   ///< Result of socketpair(): 0 or -errno.
+  int ends[2] = {-1, -1};              ///< Two connected sockets, closed if no text is executed.
+  /// Where the text has the decimal digits of `ends`: the addresses after the last digits.
+  std::uint64_t digits[2] = {};
 };
+
+/// Maximum number of decimal digits of a descriptor.
+inline constexpr std::size_t kDescriptorDigits = 10;
 
 /// Code for a pending call of a Python (int (*)(TextThread*)). It starts a thread that executes the
 /// text. It executes no Python on the calling thread, because a signal handler that ran within it
 /// would lose its exception, and a profile function would see it. A forked child that inherits the
 /// call does not execute the text. The code is position-independent.
 std::span<const std::byte> text_thread_code();
+
+/// Offset in that code of a function (void (*)(TextThread*)) that makes the two sockets, writes
+/// their descriptors into the text, and adds the pending call. Since one function does all of this,
+/// no socket is left behind if the process that calls it is killed.
+std::size_t connect_offset();
 
 }  // namespace optrace

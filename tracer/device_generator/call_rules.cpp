@@ -176,6 +176,7 @@ bool fits(const DeviceFamily& family, const CallRule& rule, const Prototype& pro
 CallDecision decide(const DeviceFamily& family, const Prototype& prototype) {
   static const std::vector<std::pair<CallRule, std::regex>> rules = [] {
     std::vector<std::pair<CallRule, std::regex>> compiled;
+    compiled.reserve(std::size(kRules));
     for (const CallRule& rule : kRules)
       compiled.emplace_back(rule, std::regex(std::string(rule.pattern)));
     return compiled;

@@ -103,7 +103,7 @@ std::string body_of(const DeviceFamily& family, const Prototype& prototype,
              succeed;
     }
     case CallBehaviour::set:
-      return succeed;
+      return body + succeed;
     case CallBehaviour::value:
       return fmt::format("  return {};\n", decision.value);
   }

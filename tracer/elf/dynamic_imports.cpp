@@ -84,6 +84,7 @@ class ImportReader {
   }
 
   void read_dynamic_section() {
+    if (!dynamic_) return;
     for (std::uint64_t i = 0; i < dynamic_->p_filesz / sizeof(Elf64_Dyn); ++i) {
       const auto entry =
           read_at<Elf64_Dyn>(file_.bytes(), dynamic_->p_offset + i * sizeof(Elf64_Dyn));

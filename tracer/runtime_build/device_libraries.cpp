@@ -64,6 +64,7 @@ std::vector<DeviceLibrary> device_libraries(const std::vector<std::filesystem::p
       if (library.family == family) library.functions[""].insert(name);
   }
   std::vector<DeviceLibrary> result;
+  result.reserve(found.size());
   for (auto& [soname, library] : found) result.push_back(std::move(library));
   return result;
 }

@@ -52,6 +52,7 @@ emulated::GpuModel gpu_model_of(const std::string& model) {
 
 std::vector<std::string> emulated_architectures() {
   std::vector<std::string> names;
+  names.reserve(std::size(emulated::kArchitectures));
   for (const emulated::Architecture& architecture : emulated::kArchitectures)
     names.emplace_back(architecture.name);
   return names;
@@ -59,6 +60,7 @@ std::vector<std::string> emulated_architectures() {
 
 std::vector<std::string> emulated_gpu_models() {
   std::vector<std::string> keys;
+  keys.reserve(std::size(emulated::kGpuModels));
   for (const emulated::GpuModelRow& model : emulated::kGpuModels) keys.emplace_back(model.key);
   return keys;
 }

@@ -368,12 +368,12 @@ TORCH_LIBRARY_IMPL(_, Autocast, m) { m.fallback(torch::CppFunction::makeFallthro
 )source",
                        kLibraryHeader);
   const std::string here = "_ZN12_GLOBAL__N_1";
-  const std::string sub =
-      "definition my_ops::sub   | TORCH_LIBRARY_FRAGMENT(my_ops, m) { "
-      "m.def(TORCH_SELECTIVE_NAME(\"sub(Tensor a, str b=\\\",\\\") -> ()\")); }";
+  // NOLINTBEGIN(bugprone-suspicious-missing-comma)
   CHECK(unit.registrations() ==
         std::vector<std::string>{
-            "definition my_ops::add.Tensor   |   m.def(\"add.Tensor (Tensor a) -> Tensor\");", sub,
+            "definition my_ops::add.Tensor   |   m.def(\"add.Tensor (Tensor a) -> Tensor\");",
+            "definition my_ops::sub   | TORCH_LIBRARY_FRAGMENT(my_ops, m) { "
+            "m.def(TORCH_SELECTIVE_NAME(\"sub(Tensor a, str b=\\\",\\\") -> ()\")); }",
             "definition my_ops::with_function  " + here +
                 "3addEi |   m.def(\"with_function\", &add);",
             "definition my_ops::with_key  " + here +
@@ -404,6 +404,7 @@ TORCH_LIBRARY_IMPL(_, Autocast, m) { m.fallback(torch::CppFunction::makeFallthro
                 "torch::dispatch(c10::DispatchKey::CPU, add));",
             "kernel my_ops::wrapped CPU " + here +
                 "4Wrap4callE |   m.impl(\"wrapped\", &Wrap<c10::DeviceType::CUDA>::call);"});
+  // NOLINTEND(bugprone-suspicious-missing-comma)
 }
 
 TEST_CASE("extractor: stubs, their kernels by device and capability, and calls of them") {

@@ -121,6 +121,7 @@ class OpIndex {
 
 std::vector<std::string> names(const StaticPath& path) {
   std::vector<std::string> names;
+  names.reserve(path.steps.size());
   for (const PathStep& step : path.steps)
     names.push_back(step.kind == StepKind::op ? step.op : step.symbol);
   return names;

@@ -1,14 +1,16 @@
 """Code that `optrace attach` makes a running interpreter execute, on a thread created for it.
 
-The command sends this text and, as a global, `descriptor`, the descriptor of a socket to the
-command; a program that listens executes its own copy. Nothing here may raise or print.
+The command sends this text and, as globals, `descriptor`, the descriptor of a socket to the
+command, and `other_end`, this process's copy of the command's end. A program that listens executes
+its own copy, without `other_end`. Nothing here may raise or print.
 """
 
 
-def _serve(descriptor):
+def _serve(descriptor, other_end):
     import _signal
     import _socket
     import json
+    import posix
     import sys
     import types
 
@@ -19,6 +21,16 @@ def _serve(descriptor):
         _signal.SIGTRAP, _signal.SIGSYS})
     socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
     try:
+        if other_end is not None:
+            # The command has its end when it sends something. If it was killed before, nothing
+            # comes, and only closing the copy ends the connection.
+            socket.settimeout(5)
+            try:
+                socket.recv(1, _socket.MSG_PEEK)
+            except OSError:
+                pass
+            finally:
+                posix.close(other_end)
         socket.setblocking(True)  # Independent of the program's default timeout.
         data = b""
         while not data.endswith(b"\n"):
@@ -46,6 +58,6 @@ def _serve(descriptor):
 
 
 try:
-    _serve(globals()["descriptor"])
+    _serve(globals()["descriptor"], globals().get("other_end"))
 except Exception:
     pass  # The command notices the end of the connection.

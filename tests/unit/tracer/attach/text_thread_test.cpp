@@ -1,11 +1,16 @@
 #include "tracer/attach/text_thread.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
 #include <string>
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "platform/running_process.h"
@@ -26,6 +31,7 @@ struct Asked {
   void* argument = nullptr;
   std::string text;
   int released = 0;
+  int (*pending)(void*) = nullptr;
 };
 Asked asked;
 
@@ -33,6 +39,11 @@ unsigned long start_thread(void (*function)(void*), void* argument) {
   asked.function = function;
   asked.argument = argument;
   return asked.thread;
+}
+int add_pending_call(int (*function)(void*), void* argument) {
+  asked.pending = function;
+  asked.argument = argument;
+  return 0;
 }
 int ensure_gil() {
   return kGilState;
@@ -66,19 +77,29 @@ class PlacedText {
               .run_text = address_of(run_text),
               .memory = address_of(memory_),
               .size = 2 * kPage,
-              .descriptor = static_cast<std::uint64_t>(descriptor_),
+              .add_pending_call = address_of(add_pending_call),
               .process = static_cast<std::uint64_t>(::getpid())};
-    std::memcpy(memory_ + kPage + sizeof(TextThread), text, std::strlen(text) + 1);
+    char* const at = memory_ + kPage + sizeof(TextThread);
+    std::memcpy(at, text, std::strlen(text) + 1);
+    for (std::size_t i = 0; i < 2; ++i)
+      data().digits[i] = address_of(at) + (i + 1) * kDescriptorDigits + i;
     REQUIRE(::mprotect(memory_, kPage, PROT_READ | PROT_EXEC) == 0);
   }
 
   ~PlacedText() {
-    if (is_open()) ::close(descriptor_);
+    for (const int end : ends_)
+      if (is_open(end)) ::close(end);
   }
   PlacedText(const PlacedText&) = delete;
   PlacedText& operator=(const PlacedText&) = delete;
 
   TextThread& data() { return *reinterpret_cast<TextThread*>(memory_ + kPage); }
+
+  /// Makes the sockets and adds the pending call.
+  void connect() {
+    reinterpret_cast<void (*)(TextThread*)>(memory_ + connect_offset())(&data());
+    std::ranges::copy(data().ends, ends_.begin());
+  }
 
   int call() { return reinterpret_cast<int (*)(TextThread*)>(memory_)(&data()); }
 
@@ -87,38 +108,75 @@ class PlacedText {
     return ::mincore(memory_, kPage, &resident) == 0;
   }
 
-  bool is_open() const { return ::fcntl(descriptor_, F_GETFD) >= 0; }
+  int open_ends() const { return static_cast<int>(std::ranges::count_if(ends_, is_open)); }
+  const std::array<int, 2>& ends() const { return ends_; }
 
  private:
-  int descriptor_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  static bool is_open(int descriptor) { return ::fcntl(descriptor, F_GETFD) >= 0; }
+
+  std::array<int, 2> ends_{-1, -1};
   char* memory_ = nullptr;
 };
 
 }  // namespace
 
+TEST_CASE("one function makes the sockets, completes the text and adds the pending call") {
+  PlacedText placed("          ,          ,");
+  placed.connect();
+  REQUIRE(placed.data().error == 0);
+  REQUIRE(placed.open_ends() == 2);
+  for (const int end : placed.ends()) CHECK(::fcntl(end, F_GETFD) == FD_CLOEXEC);
+  char byte = 'x';
+  CHECK(::write(placed.ends()[0], &byte, 1) == 1);
+  CHECK(::read(placed.ends()[1], &byte, 1) == 1);
+  REQUIRE(asked.pending != nullptr);
+  CHECK(asked.pending(asked.argument) == 0);
+  REQUIRE(asked.function != nullptr);
+  asked.function(asked.argument);
+  CHECK(asked.text == fmt::format("{:>10},{:>10},", placed.ends()[0], placed.ends()[1]));
+  CHECK_FALSE(placed.is_mapped());
+  CHECK(placed.open_ends() == 2);
+}
+
+TEST_CASE("without sockets there is no pending call") {
+  PlacedText placed("          ,          ,");
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const rlimit none{0, limit.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  placed.connect();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(placed.data().error == -EMFILE);
+  CHECK(asked.pending == nullptr);
+  CHECK(placed.is_mapped());
+}
+
 TEST_CASE("a pending call has a thread execute a text, which then leaves no memory") {
-  PlacedText placed("print(1)");
+  PlacedText placed("          ,          ,print(1)");
+  placed.connect();
   CHECK(placed.call() == 0);
   CHECK((placed.is_mapped() && placed.data().taken == 1 && asked.text.empty()));
   REQUIRE(asked.function != nullptr);
   asked.function(asked.argument);
-  CHECK(asked.text == "print(1)");
+  CHECK(asked.text.ends_with(",print(1)"));
   CHECK(asked.released == kGilState);
   CHECK_FALSE(placed.is_mapped());
-  CHECK(placed.is_open());
+  CHECK(placed.open_ends() == 2);
 }
 
 TEST_CASE("a pending call that was withdrawn only clears up") {
-  PlacedText placed("print(1)");
+  PlacedText placed("          ,          ,print(1)");
+  placed.connect();
   placed.data().withdrawn = 1;
   CHECK(placed.call() == 0);
   CHECK(asked.function == nullptr);
   CHECK_FALSE(placed.is_mapped());
-  CHECK(placed.is_open());
+  CHECK(placed.open_ends() == 2);
 }
 
-TEST_CASE("a pending call in a forked child, or where there is no thread, closes its socket") {
-  PlacedText placed("print(1)");
+TEST_CASE("a pending call in a forked child, or where there is no thread, closes its sockets") {
+  PlacedText placed("          ,          ,print(1)");
+  placed.connect();
   SECTION("a child") {
     placed.data().process += 1;
   }
@@ -128,5 +186,5 @@ TEST_CASE("a pending call in a forked child, or where there is no thread, closes
   CHECK(placed.call() == 0);
   CHECK(asked.text.empty());
   CHECK_FALSE(placed.is_mapped());
-  CHECK_FALSE(placed.is_open());
+  CHECK(placed.open_ends() == 0);
 }

@@ -1,5 +1,6 @@
 #include "tracer/calltree/collector.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -21,7 +22,7 @@ namespace {
 namespace r = recording;
 
 constexpr std::uint32_t kChunks = 4;
-constexpr std::uint64_t kArena = 64 * 1024;
+constexpr std::uint64_t kArena = 64UL * 1024;
 constexpr std::uint64_t kSize = r::kChunkSize + kArena + kChunks * r::kChunkSize;
 
 /// A shared region, written by hand in place of an agent.
@@ -69,7 +70,7 @@ class Region {
     char* const at = base_ + r::kChunkSize + header().arena_used;
     const r::SectionHeader head{kind, 0, bytes.size()};
     std::memcpy(at, &head, sizeof head);
-    std::memcpy(at + sizeof head, bytes.data(), bytes.size());
+    std::ranges::copy(bytes, at + sizeof head);
     header().arena_used += sizeof head + (bytes.size() + 7) / 8 * 8;
   }
   void python_function(const std::string& name) const {
@@ -143,7 +144,7 @@ TEST_CASE("a collector counts what chunks hold, and gives them back", "[collecto
     CHECK(collector.drain());
     CHECK(region.header().freed == freed + 1);
   }
-  CHECK(collector.progress().events == 20 * r::kEventsPerChunk);
+  CHECK(collector.progress().events == 20UL * r::kEventsPerChunk);
   collector.finish();
   const Trace trace = collector.take({});
   CHECK(calls_of(trace, "f") == 20 * (r::kEventsPerChunk - 1) / 2);

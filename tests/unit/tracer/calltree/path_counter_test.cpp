@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/ranges.h>
 
 #include "tests/unit/trace_builder.h"
 
@@ -38,10 +39,10 @@ std::vector<std::string> leaves(const Trace& trace) {
     const bool inner =
         std::ranges::any_of(trace.paths, [&](const TracePath& other) { return other.parent == i; });
     if (inner) continue;
-    std::string line;
+    std::vector<std::string> names;
     for (std::uint32_t at = i; at != kNone; at = trace.paths[at].parent)
-      line = name(trace.paths[at]) + (line.empty() ? "" : " > ") + line;
-    lines.push_back(line + " x" + std::to_string(trace.paths[i].calls));
+      names.insert(names.begin(), name(trace.paths[at]));
+    lines.push_back(fmt::format("{} x{}", fmt::join(names, " > "), trace.paths[i].calls));
   }
   return lines;
 }
@@ -231,7 +232,7 @@ TEST_CASE("a selection of ops keeps what they do and what leads there", "[path_c
     t.enter(other, mul, 900);
     t.enter(add, other, 800);  // Inside an op that is not selected.
   }
-  const auto selected = [&](TraceSelection selection) {
+  const auto selected = [&](const TraceSelection& selection) {
     Trace trace = t.trace;
     count_paths(trace, selection);
     return leaves(trace);
@@ -385,7 +386,7 @@ TEST_CASE("ops with frames of their own are selected by name", "[path_counter]")
     t.enter(kernel, boxed, 700);
     note(t.trace.threads[0], EventKind::op_end, 0, kNoSequence, at_place(904));
   }
-  const auto selected = [&](TraceSelection selection) {
+  const auto selected = [&](const TraceSelection& selection) {
     Trace trace = t.trace;
     count_paths(trace, selection);
     return leaves(trace);

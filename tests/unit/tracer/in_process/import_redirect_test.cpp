@@ -105,8 +105,10 @@ class Importing {
       return 0;
     };
     const auto* const relocations = reinterpret_cast<const ElfW(Rela)*>(value(DT_JMPREL));
+    const std::size_t count = relocations == nullptr ? 0 : value(DT_PLTRELSZ) / sizeof(ElfW(Rela));
     std::vector<IntFunction**> result;
-    for (std::size_t i = 0; i < value(DT_PLTRELSZ) / sizeof(ElfW(Rela)); ++i) {
+    result.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
       result.push_back(reinterpret_cast<IntFunction**>(map->l_addr + relocations[i].r_offset));
     }
     return result;

@@ -46,7 +46,7 @@ Trace example_trace() {
   };
   trace.threads = {thread, ThreadRecord{4712, {}, {}, 0}};
   trace.op_records = {"{}", R"({"op": "aten::add.Tensor"})", R"({"node": "AddBackward0"})"};
-  TracePath python{.kind = PathKind::python,
+  const TracePath python{.kind = PathKind::python,
                    .what = 0,
                    .line = 12,
                    .column = 5,
@@ -68,7 +68,7 @@ Trace example_trace() {
   call.ops_left_out = 1;
   call.activities = {{1, 3, 900, 200, 400}, {0, 1, 0, 0, 0}};
   call.activities_left_out = 5;
-  TracePath node{.kind = PathKind::node, .parent = 1, .what = 2, .caused_by = 1, .calls = 1};
+  const TracePath node{.kind = PathKind::node, .parent = 1, .what = 2, .caused_by = 1, .calls = 1};
   trace.paths = {python, call, node};
   std::uint64_t number = 0;
   for (const auto statistic : kCallTreeStatistics) trace.statistics.*statistic = ++number;

@@ -49,8 +49,9 @@ constexpr std::uint32_t kMaxCallers = 64;
 constexpr std::uint64_t kMaxFrame = 64ULL << 20;
 constexpr std::uint64_t kMaxStack = 1ULL << 30;
 
+// Reads from the thread's stack.
 std::uint64_t read_word(std::uint64_t address) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  // NOLINTNEXTLINE(performance-no-int-to-ptr,clang-analyzer-core.NullDereference)
   return *reinterpret_cast<const std::uint64_t*>(address);
 }
 
@@ -64,7 +65,7 @@ std::uint64_t stack_end_above(std::uint64_t slot) {
   if (slot < main_stack_end && main_stack_end - slot < kMaxStack) {
     return main_stack_end;
   }
-  std::uint64_t control_block = 0;
+  std::uint64_t control_block = 0;  // NOLINT(misc-const-correctness): The assembly stores it.
   asm("movq %%fs:0, %0" : "=r"(control_block));
   return slot < control_block && control_block - slot < kMaxStack ? control_block : 0;
 }

@@ -3,6 +3,7 @@
 #include <link.h>
 #include <unwind.h>
 
+// NOLINTBEGIN(bugprone-reserved-identifier)
 // Defined by the linker: the address range of the agent itself.
 extern "C" __attribute__((visibility("hidden"))) const ElfW(Ehdr) __ehdr_start;
 extern "C" __attribute__((visibility("hidden"))) const char _end;

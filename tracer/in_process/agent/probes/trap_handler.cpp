@@ -65,6 +65,7 @@ void on_trap(int signal, siginfo_t* information, void* context) {
     const std::uint64_t slot = find_trap(entry);
     if (slot != 0) {
       // The probe was removed after this thread hit it: execute the restored instruction.
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
       const bool placed = *reinterpret_cast<const volatile std::uint8_t*>(entry) == kTrap;
       rip = static_cast<greg_t>(placed ? slot : entry);
       return;

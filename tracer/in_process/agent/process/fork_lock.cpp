@@ -24,7 +24,7 @@ void wait_for_when_forking(const LoadedModule& module, std::uint64_t address) {
   void* const pin = dlopen(module.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   if (pin != nullptr) {
     dlclose(pin);
-    mutex = reinterpret_cast<pthread_mutex_t*>(place);
+    mutex = reinterpret_cast<pthread_mutex_t*>(place);  // NOLINT(performance-no-int-to-ptr)
   }
 }
 

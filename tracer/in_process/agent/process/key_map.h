@@ -63,7 +63,6 @@ class KeyMap {
 
  private:
   using Table = PageArray<Entry>;
-  static constexpr std::uint64_t kSmallest = 4096;
 
   static std::uint64_t first_place(const Table& table, std::uint64_t key) {
     return (key * 0x9E37'79B9'7F4A'7C15ULL) >> 20 & (table.count - 1);
@@ -87,6 +86,7 @@ class KeyMap {
     if ((size_ + 1) * 2 <= table_.count) {
       return true;
     }
+    constexpr std::uint64_t kSmallest = 4096;
     Table larger;
     if (!larger.allocate(table_.count == 0 ? kSmallest : table_.count * 2)) {
       return false;
