@@ -68,3 +68,19 @@ def test_killed_at_any_moment(optrace, python, tmp_path):
             target.wait_for_lines(1)
             assert len(target.lines()) > lines
         end(target, undisturbed)
+
+
+NOBODY_TAKES_IT = """
+import os, pathlib, socket, sys
+text = pathlib.Path(sys.argv[1]).read_text()
+before = os.listdir("/proc/self/fd")
+ours, other = socket.socketpair()
+exec(text, {"descriptor": ours.detach(), "other_end": other.detach()})
+assert os.listdir("/proc/self/fd") == before
+"""
+
+
+def test_killed_before_it_takes_its_socket(python, repository, run_program):
+    ended = run_program([python, "-c", NOBODY_TAKES_IT,
+                         repository / "tracer/in_process/python/attach.py"])
+    assert (ended.returncode, ended.stderr) == (0, "")
