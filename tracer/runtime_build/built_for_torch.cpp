@@ -3,18 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <system_error>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "platform/descriptor.h"
 #include "platform/error.h"
 #include "platform/file_trust.h"
+#include "platform/interrupt.h"
 #include "platform/whole_file.h"
 #include "tracer/runtime_build/build_inputs.h"
 #include "tracer/runtime_build/cached_folder.h"
@@ -119,6 +124,35 @@ std::size_t compilers_at_once() {
   return std::clamp(std::thread::hardware_concurrency(), 2U, 4U);
 }
 
+/// A lock on a folder of the cache, which a process holds while it builds for it.
+class BuildLock {
+ public:
+  explicit BuildLock(const std::filesystem::path& folder)
+      : folder_(folder.empty() ? -1 : ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+
+  /// Takes the lock. Returns false if another process holds it; true, too, where there are no
+  /// locks.
+  bool take() const {
+    return !folder_ || ::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  }
+
+  /// Waits until no other process holds the lock, and leaves it free, so that those that waited
+  /// don't wait for each other. Gives up after a while: a process may be stopped.
+  void wait() const {
+    constexpr std::chrono::minutes kPatience{5};
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!take()) {
+      if (std::chrono::steady_clock::now() > end) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      InterruptGuard::throw_if_interrupted();
+    }
+    ::flock(folder_.get(), LOCK_UN);
+  }
+
+ private:
+  const Descriptor folder_;
+};
+
 /// One build, with one compiler.
 class Build {
  public:
@@ -135,6 +169,8 @@ class Build {
     if (!libraries) return std::nullopt;
     return BuiltLibraries{.libraries = std::move(*libraries)};
   }
+
+  const std::filesystem::path& cache() const { return cache_; }
 
   BuiltLibraries make() {
     folder_ = std::make_shared<const PrivateFolder>();
@@ -305,6 +341,12 @@ BuiltLibraries find_or_build(const BuildDescription& description, const BuildPro
   if (description.obstacle)
     if (const std::string why = description.obstacle(); !why.empty())
       return without_libraries(description, why);
+  const BuildLock lock(build.cache());
+  if (!lock.take()) {
+    progress(fmt::format("waiting for another optrace that is {}", description.progress));
+    lock.wait();
+    if (auto built = build.cached()) return *std::move(built);
+  }
   progress(description.progress);
   return build.make();
 }

@@ -85,7 +85,8 @@ struct BuildDescription {
 /// Returns the libraries from the user's cache if they are there, and all that they depend on is
 /// unchanged: the description, the compiler, and the contents of all files that the compiler read.
 /// Otherwise builds them with the user's C++ compiler ($CXX, else g++, c++ or clang++) and caches
-/// them, unless users other than the command's own and root could have changed an input. If they
+/// them, unless users other than the command's own and root could have changed an input. If another
+/// process is building for the same cache folder, it waits for that one first. If they
 /// can't be built, `missing` has the reason. Throws Error(interrupted) after a signal, if an
 /// InterruptGuard lives.
 BuiltLibraries find_or_build(const BuildDescription& description, const BuildProgress& progress);

@@ -2,12 +2,18 @@
 // limits of the compiler.
 #include "tracer/runtime_build/built_for_torch.h"
 
+#include <atomic>
 #include <iterator>
+#include <thread>
+#include <vector>
 
 #include <catch2/catch.hpp>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "platform/descriptor.h"
 #include "platform/file_trust.h"
 #include "platform/private_folder.h"
 #include "tests/unit/environment_variable.h"
@@ -66,6 +72,46 @@ struct Packages {
   PrivateFolder folder;
   test::EnvironmentVariable cache_folder{"OPTRACE_CACHE_DIR", (folder.path() / "cache").string()};
 };
+
+TEST_CASE("several at once build a library once") {
+  const Packages packages;
+  const BuildDescription description = packages.description();
+  std::atomic<int> built = 0, waited = 0, found = 0;
+  std::vector<std::thread> builders;
+  builders.reserve(4);
+  for (int i = 0; i < 4; ++i) {
+    builders.emplace_back([&] {
+      const auto libraries = find_or_build(description, [&](std::string_view progress) {
+        ++(progress == "building" ? built : waited);
+      });
+      found += libraries.libraries.size() == 1 && !libraries.folder ? 1 : 0;
+    });
+  }
+  for (std::thread& builder : builders) builder.join();
+  CHECK(found == 4);
+  CHECK(built == 1);
+  CHECK(waited <= 3);
+  int files = 0;
+  for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator(packages.cache()))
+    ++files;
+  CHECK(files == 1);
+}
+
+TEST_CASE("who waited for a build that failed builds itself") {
+  const Packages packages;
+  BuildDescription description = packages.description();
+  std::filesystem::create_directories(packages.cache());
+  const Descriptor other(::open(packages.cache().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  REQUIRE(::flock(other.get(), LOCK_EX) == 0);
+  std::vector<std::string> progress;
+  const auto built = find_or_build(description, [&](std::string_view what) {
+    progress.emplace_back(what);
+    ::flock(other.get(), LOCK_UN);
+  });
+  CHECK(built.libraries.size() == 1);
+  CHECK(progress ==
+        std::vector<std::string>{"waiting for another optrace that is building", "building"});
+}
 
 TEST_CASE("a library is used again while all that it was built from is the same") {
   const Packages packages;
