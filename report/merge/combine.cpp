@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
+#include "report/model/process_names.h"
 #include "report/model/shortfalls.h"
 
 namespace optrace {
@@ -27,10 +29,46 @@ constexpr std::uint32_t kNoNode = 0xFFFFFFFF;
 constexpr const char* kTelling[] = {"step",           "python_name", "cpu_capability",
                                     "implementation", "tail_call",   "entered_before_recording"};
 
+/// Indexes of reports that were added in ascending order. Consecutive ones take no more memory than
+/// one.
+class Takers {
+ public:
+  explicit Takers(std::uint32_t taker) : runs_{{taker, taker}} {}
+
+  void add(std::uint32_t taker) {
+    if (runs_.back().last == taker) return;
+    ++count_;
+    if (runs_.back().last + 1 == taker)
+      runs_.back().last = taker;
+    else
+      runs_.push_back({taker, taker});
+  }
+
+  std::uint32_t count() const { return count_; }
+
+  std::vector<std::uint32_t> list() const {
+    std::vector<std::uint32_t> all;
+    all.reserve(count_);
+    for (const Run& run : runs_)
+      for (std::uint32_t taker = run.first; taker <= run.last; ++taker) all.push_back(taker);
+    return all;
+  }
+
+  bool operator==(const Takers&) const = default;
+
+ private:
+  struct Run {
+    std::uint32_t first, last;  ///< [first, last]
+    bool operator==(const Run&) const = default;
+  };
+  std::vector<Run> runs_;
+  std::uint32_t count_ = 1;
+};
+
 /// A frame without its children, and the reports that contain it.
 struct Node {
   Frame frame;
-  std::vector<std::uint32_t> takers;  ///< Indexes of the reports, ascending.
+  Takers takers;
   std::vector<std::uint32_t> children;
   std::uint32_t parent = kNoNode;
 };
@@ -61,59 +99,72 @@ std::string shown(const Frame& frame) {
   return frame.op && frame.layer == Layer::dispatcher ? *frame.op : frame.name;
 }
 
-class Combination {
- public:
-  explicit Combination(std::vector<Report> reports) : reports_(std::move(reports)) {}
+}  // namespace
 
-  Report run() {
-    for (std::uint32_t taker = 0; taker < reports_.size(); ++taker) describe(taker);
-    for (std::uint32_t taker = 0; taker < reports_.size(); ++taker) {
-      add(taker, std::move(reports_[taker].roots));
+class Combination::State {
+ public:
+  void add(Report report) {
+    if (count_ == 0) {
+      describe(report);
+      sum_ = std::move(report);
+      count_ = 1;
+      return;
     }
-    Report sum = add_up();
-    sum.meta["differences"] = differences();
-    sum.roots = make_frames();
-    return sum;
+    require_same_torch(report);
+    if (count_ == 1) add_frames(std::exchange(sum_.roots, {}));
+    describe(report);
+    ++count_;
+    add_frames(std::exchange(report.roots, {}));
+    add_up(report);
   }
 
-  Report run_apart() {
-    for (std::uint32_t taker = 0; taker < reports_.size(); ++taker) describe(taker);
-    std::vector<Frame> roots;
-    for (Report& report : reports_) std::ranges::move(report.roots, std::back_inserter(roots));
-    Report sum = add_up();
-    sum.roots = std::move(roots);
-    return sum;
+  void add_apart(Report report) {
+    if (count_ > 0) require_same_torch(report);
+    describe(report);
+    if (count_++ == 0) {
+      sum_ = std::move(report);
+      return;
+    }
+    std::ranges::move(report.roots, std::back_inserter(sum_.roots));
+    add_up(report);
+  }
+
+  Report take() {
+    if (count_ < 2) return std::move(sum_);
+    sum_.meta["differences"] = differences();
+    sum_.roots = make_frames();
+    return take_apart();
+  }
+
+  Report take_apart() {
+    if (count_ > 1) sum_.processes = std::move(processes_);
+    return std::move(sum_);
   }
 
  private:
-  /// Combines all but the frames.
-  Report add_up() {
-    Report sum = std::move(reports_.front());
-    for (std::size_t i = 1; i < reports_.size(); ++i) {
-      sum.threads += reports_[i].threads;
-      for (const Shortfall& shortfall : reports_[i].shortfalls)
-        add_shortfall(sum.shortfalls, shortfall);
-      for (const auto member : kCallTreeStatistics) {
-        sum.statistics.*member += reports_[i].statistics.*member;
-      }
-      add_warnings(sum.meta, reports_[i].meta);
-    }
-    sum.processes = processes_;
-    return sum;
+  /// Adds all but the frames.
+  void add_up(const Report& report) {
+    sum_.threads += report.threads;
+    for (const Shortfall& shortfall : report.shortfalls) add_shortfall(sum_.shortfalls, shortfall);
+    for (const auto member : kCallTreeStatistics)
+      sum_.statistics.*member += report.statistics.*member;
+    add_warnings(sum_.meta, report.meta);
   }
 
-  /// Records the rank and process id of a report. Throws Error(usage) if its torch differs from the
-  /// first's.
-  void describe(std::uint32_t taker) {
-    const Report& report = reports_[taker];
+  /// Throws Error(usage) if a report's torch differs from the first's.
+  void require_same_torch(const Report& report) const {
     for (const char* const key : {"version", "git_version"}) {
-      if (report.torch.value(key, Json()) == reports_.front().torch.value(key, Json())) continue;
+      if (report.torch.value(key, Json()) == sum_.torch.value(key, Json())) continue;
       throw Error(ExitStatus::usage,
                   fmt::format("the traces are of different versions of torch: {} and {}",
-                              reports_.front().torch.value("version", Json()).dump(),
+                              sum_.torch.value("version", Json()).dump(),
                               report.torch.value("version", Json()).dump()),
                   "Give the traces of one job.");
     }
+  }
+
+  /// Records the rank and process id of a report.
+  void describe(const Report& report) {
     Json process = Json::object();
     if (report.meta.is_object()) process = report.meta.value("process", Json::object());
     const auto number = [&process](const char* key) {
@@ -125,11 +176,11 @@ class Combination {
     processes_.push_back({{"id", id}, {"rank", rank}});
     all_have_ranks_ = all_have_ranks_ && !rank.is_null();
     ranks_.push_back(rank);
-    ids_.push_back(id.is_null() ? Json(taker) : id);
+    ids_.push_back(id.is_null() ? Json(count_) : id);
   }
 
   /// Adds a report's frames, parents first, without recursion: the tree may have any depth.
-  void add(std::uint32_t taker, std::vector<Frame> roots) {
+  void add_frames(std::vector<Frame> roots) {
     struct Level {
       std::vector<Frame> frames;
       std::size_t next;
@@ -147,25 +198,26 @@ class Combination {
       Frame& frame = level.frames[level.next++];
       std::vector<Frame> children = std::move(frame.children);
       frame.children.clear();
-      const std::uint32_t node = add(taker, std::move(frame), level.parent, level.place);
+      const std::uint32_t node = add_frame(std::move(frame), level.parent, level.place);
       open.push_back({std::move(children), 0, node, 0});
     }
   }
 
-  std::uint32_t add(std::uint32_t taker, Frame frame, std::uint32_t parent, std::size_t& place) {
+  std::uint32_t add_frame(Frame frame, std::uint32_t parent, std::size_t& place) {
+    const auto taker = static_cast<std::uint32_t>(processes_.size()) - 1;
     std::vector<std::uint32_t>& siblings = parent == kNoNode ? roots_ : nodes_[parent].children;
     const auto [at, added] =
         known_.try_emplace(key_of(parent, frame), static_cast<std::uint32_t>(nodes_.size()));
     const std::uint32_t index = at->second;
     if (added) {
       siblings.insert(siblings.begin() + static_cast<std::ptrdiff_t>(place++), index);
-      nodes_.push_back({std::move(frame), {taker}, {}, parent});
+      nodes_.push_back({std::move(frame), Takers(taker), {}, parent});
       return index;
     }
     const auto where = std::find(siblings.begin(), siblings.end(), index) - siblings.begin();
     place = std::max(place, static_cast<std::size_t>(where) + 1);
     Node& node = nodes_[index];
-    if (node.takers.back() != taker) node.takers.push_back(taker);
+    node.takers.add(taker);
     node.frame.calls += frame.calls;
     return index;
   }
@@ -196,16 +248,12 @@ class Combination {
     std::map<std::vector<std::uint32_t>, std::pair<std::size_t, std::uint32_t>> groups;
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = nodes_[i];
-      if (node.takers.size() == reports_.size()) continue;
+      if (node.takers.count() == count_) continue;
       if (node.parent != kNoNode && nodes_[node.parent].takers == node.takers) continue;
-      ++groups.try_emplace(node.takers, 0, i).first->second.first;
+      ++groups.try_emplace(node.takers.list(), 0, i).first->second.first;
     }
     Json sentences = Json::array();
     for (const auto& [takers, place] : groups) {
-      std::string who;
-      for (const Json& name : names(takers)) {
-        who += (who.empty() ? "" : ", ") + name.dump();
-      }
       const Node& node = nodes_[place.second];
       std::string where = shown(node.frame);
       if (node.parent != kNoNode) where += " under " + shown(nodes_[node.parent].frame);
@@ -215,7 +263,7 @@ class Combination {
           takers.size() == 1 ? ""
           : all_have_ranks_  ? "s"
                              : "es",
-          who, where,
+          process_names(names(takers)), where,
           more == 0 ? "" : fmt::format(", and {} more {}", more, more == 1 ? "path" : "paths")));
     }
     return sentences;
@@ -227,9 +275,9 @@ class Combination {
     // it is moved.
     for (std::size_t i = nodes_.size(); i-- > 0;) {
       Node& node = nodes_[i];
-      if (node.takers.size() != reports_.size()) {
+      if (node.takers.count() != count_) {
         if (!node.frame.detail.is_object()) node.frame.detail = Json::object();
-        node.frame.detail[all_have_ranks_ ? "ranks" : "processes"] = names(node.takers);
+        node.frame.detail[all_have_ranks_ ? "ranks" : "processes"] = names(node.takers.list());
       }
       for (const std::uint32_t child : node.children) {
         node.frame.children.push_back(std::move(nodes_[child].frame));
@@ -240,7 +288,8 @@ class Combination {
     return result;
   }
 
-  std::vector<Report> reports_;
+  Report sum_;  ///< The first report, and the sums; its frames as long as it is the only one.
+  std::uint32_t count_ = 0;
   bool all_have_ranks_ = true;
   Json processes_ = Json::array();
   std::vector<Json> ranks_, ids_;
@@ -249,16 +298,27 @@ class Combination {
   std::unordered_map<std::string, std::uint32_t> known_;
 };
 
-}  // namespace
+Combination::Combination() : state_(std::make_unique<State>()) {}
+Combination::~Combination() = default;
+
+void Combination::add(Report report) {
+  state_->add(std::move(report));
+}
+
+Report Combination::take() {
+  return state_->take();
+}
 
 Report combine(std::vector<Report> reports) {
-  if (reports.size() == 1) return std::move(reports.front());
-  return Combination(std::move(reports)).run();
+  Combination combination;
+  for (Report& report : reports) combination.add(std::move(report));
+  return combination.take();
 }
 
 Report join(std::vector<Report> reports) {
-  if (reports.size() == 1) return std::move(reports.front());
-  return Combination(std::move(reports)).run_apart();
+  Combination::State state;
+  for (Report& report : reports) state.add_apart(std::move(report));
+  return state.take_apart();
 }
 
 }  // namespace optrace

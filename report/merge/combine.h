@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "report/model/report.h"
@@ -14,7 +15,28 @@ namespace optrace {
 /// reports are of different torches.
 Report combine(std::vector<Report> reports);
 
-/// Same, but keeps the frames of each process separate, with all of their detail.
+/// Combines reports like combine(), one after another. Its memory grows with the number of distinct
+/// paths, not with that of the reports.
+class Combination {
+ public:
+  Combination();
+  ~Combination();
+  Combination(const Combination&) = delete;
+  Combination& operator=(const Combination&) = delete;
+
+  /// Adds a report. Throws Error(usage) if its torch is not that of the first one.
+  void add(Report report);
+
+  /// Returns the combined report, once.
+  Report take();
+
+ private:
+  friend Report join(std::vector<Report> reports);
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+/// Same as combine(), but keeps the frames of each process separate, with all of their detail.
 Report join(std::vector<Report> reports);
 
 }  // namespace optrace

@@ -14,6 +14,7 @@
 #include "report/model/call_detail.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
+#include "report/model/process_names.h"
 #include "report/model/symbol_name.h"
 
 namespace optrace {
@@ -39,10 +40,7 @@ std::string takers(const Frame& frame, const Frame* parent) {
     if (parent != nullptr && parent->detail.is_object() &&
         parent->detail.value(key, nlohmann::json()) == names)
       return {};
-    std::string text;
-    for (const nlohmann::json& name : names)
-      text += fmt::format("{}{}", text.empty() ? "" : ", ", name.dump());
-    return fmt::format("{} {} only", names.size() == 1 ? one : several, text);
+    return fmt::format("{} {} only", names.size() == 1 ? one : several, process_names(names));
   }
   return {};
 }

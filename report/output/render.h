@@ -1,9 +1,9 @@
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "indexer/store/index_store.h"
+#include "report/model/report.h"
 #include "report/output/report_text.h"
 #include "tracer/trace/trace.h"
 
@@ -16,9 +16,7 @@ enum class ReportFormat { text, json };
 std::string render(const Trace& trace, const Index* index, ReportFormat format,
                    const ReportTextOptions& options);
 
-/// Same for one or more traces of the processes of one job, as one report (combine()). Also throws
-/// Error(usage) if they are of different torches.
-std::string render(std::span<const Trace> traces, const Index* index, ReportFormat format,
-                   const ReportTextOptions& options);
+/// Returns a report in a format.
+std::string render(const Report& report, ReportFormat format, const ReportTextOptions& options);
 
 }  // namespace optrace

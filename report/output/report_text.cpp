@@ -13,6 +13,7 @@
 
 #include "platform/printable_text.h"
 #include "report/model/json_fields.h"
+#include "report/model/process_names.h"
 #include "report/model/shortfalls.h"
 #include "report/model/symbol_name.h"
 #include "report/output/failures.h"
@@ -121,21 +122,21 @@ class ReportTextWriter {
 
   // Prints the processes of a job, and the paths that only some of them took.
   void processes() {
-    std::string ranks;
-    std::string ids;
+    nlohmann::json ranks = nlohmann::json::array();
+    nlohmann::json ids = nlohmann::json::array();
     for (const nlohmann::json& process : report_.processes) {
-      const auto add = [&](std::string& all, const char* key) {
+      const auto add = [&](nlohmann::json& all, const char* key) {
         const nlohmann::json name =
             process.is_object() ? process.value(key, nlohmann::json()) : nlohmann::json();
-        if (name.is_number()) all += fmt::format("{}{}", all.empty() ? "" : ", ", name.dump());
+        if (name.is_number()) all.push_back(name);
       };
       add(ranks, "rank");
       add(ids, "id");
     }
     if (!ranks.empty())
-      field("ranks", ranks);
+      field("ranks", process_names(ranks));
     else if (!ids.empty())
-      field("processes", ids);
+      field("processes", process_names(ids));
     if (!report_.meta.is_object()) return;
     for (const nlohmann::json& difference :
          report_.meta.value("differences", nlohmann::json::array()))

@@ -15,6 +15,8 @@
 #include "platform/output_file.h"
 #include "platform/printable_text.h"
 #include "platform/whole_file.h"
+#include "report/merge/combine.h"
+#include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "src/commands/command.h"
 #include "src/options/common_options.h"
@@ -23,13 +25,48 @@
 namespace optrace {
 namespace {
 
-std::string rendered(std::span<const Trace> traces, const Index* index,
-                     const OutputOptions& options, const OutputTarget& target) {
+std::string rendered(const Report& report, const OutputOptions& options,
+                     const OutputTarget& target) {
   ReportTextOptions tree = options.tree;
   tree.width = target.width;
   tree.style = style_for(options.colour, target);
-  return render(traces, index, options.format, tree);
+  return render(report, options.format, tree);
 }
+
+void write_report(const Report& report, const OutputOptions& options, ReportStream stream) {
+  if (options.file.empty() && stream == ReportStream::output) {
+    write_standard_output(rendered(report, options, standard_output()));
+    return;
+  }
+  if (options.file.empty()) {
+    write_standard_error(rendered(report, options, standard_error()));
+    return;
+  }
+  write_file(options.file, printable_output(rendered(report, options, {})));
+}
+
+/// Makes the report of a job from the traces of its processes, one after another.
+class JobReport {
+ public:
+  /// Finds the index of the first trace's torch, and writes warnings about it.
+  JobReport(const Trace& first, const OutputOptions& options)
+      : selection_{.all = options.tree.all, .times = options.tree.times} {
+    std::vector<std::string> warnings;
+    index_ = find_index_of(first, &warnings);
+    for (const std::string& warning : warnings) write_message(warning);
+  }
+
+  void add(const Trace& trace) {
+    combination_.add(merge(trace, index_ ? &*index_ : nullptr, selection_));
+  }
+
+  Report take() { return combination_.take(); }
+
+ private:
+  const MergeOptions selection_;
+  std::optional<Index> index_;
+  Combination combination_;
+};
 
 }  // namespace
 
@@ -77,20 +114,9 @@ void require_trace_file(const std::string& file, bool timeline, const OutputOpti
 
 void write_report(std::span<const Trace> traces, const OutputOptions& options,
                   ReportStream stream) {
-  std::vector<std::string> warnings;
-  const Trace& first = traces.front();
-  const std::optional<Index> index = find_index_of(first, &warnings);
-  for (const std::string& warning : warnings) write_message(warning);
-  const Index* const source = index ? &*index : nullptr;
-  if (options.file.empty() && stream == ReportStream::output) {
-    write_standard_output(rendered(traces, source, options, standard_output()));
-    return;
-  }
-  if (options.file.empty()) {
-    write_standard_error(rendered(traces, source, options, standard_error()));
-    return;
-  }
-  write_file(options.file, printable_output(rendered(traces, source, options, {})));
+  JobReport job(traces.front(), options);
+  for (const Trace& trace : traces) job.add(trace);
+  write_report(job.take(), options, stream);
 }
 
 void add_report_command(CLI::App& app) {
@@ -117,10 +143,13 @@ void add_report_command(CLI::App& app) {
   add_output_options(*command, options->output);
   command->callback([options] {
     require_output(options->output);
-    std::vector<Trace> traces;
-    for (const std::string& file : options->traces)
-      traces.push_back(read_trace(file, TraceParts::without_events));
-    write_report(traces, options->output);
+    std::optional<JobReport> job;
+    for (const std::string& file : options->traces) {
+      const Trace trace = read_trace(file, TraceParts::without_events);
+      if (!job) job.emplace(trace, options->output);
+      job->add(trace);
+    }
+    write_report(job->take(), options->output, ReportStream::output);
   });
 }
 
