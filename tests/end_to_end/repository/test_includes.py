@@ -1,0 +1,57 @@
+"""The folders of the C++ sources depend on each other one way, as docs/design.md describes it."""
+import collections
+import pathlib
+import re
+
+import pytest
+
+# A folder includes no headers of those to its right.
+LAYERS = ("platform", "tracer", "indexer", "report", "src", "python")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+/[^"/]+)"', re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def included(repository):
+    """Folder of the sources -> {folder of a header that it includes: a file that does}."""
+    folders = collections.defaultdict(dict)
+    for layer in LAYERS:
+        for file in sorted((repository / layer).rglob("*")):
+            if file.suffix not in (".cpp", ".h"):
+                continue
+            folder = str(file.parent.relative_to(repository))
+            for header in INCLUDE.findall(file.read_text()):
+                other = str(pathlib.PurePosixPath(header).parent)
+                if other != folder and (repository / header).exists():
+                    folders[folder].setdefault(other, file.name)
+    return folders
+
+
+def test_no_folder_includes_headers_of_a_higher_one(included):
+    upwards = [(folder, other, file) for folder, others in included.items()
+               for other, file in others.items()
+               if LAYERS.index(folder.split("/")[0]) < LAYERS.index(other.split("/")[0])]
+    assert upwards == []
+
+
+def test_folders_have_no_cycle(included):
+    finished = set()
+
+    def search(folder, path):
+        assert folder not in path, " -> ".join([*path[path.index(folder):], folder])
+        if folder in finished:
+            return
+        for other in included.get(folder, ()):
+            search(other, [*path, folder])
+        finished.add(folder)
+
+    for folder in list(included):
+        search(folder, [])
+    assert len(finished) > 30
+
+
+def test_folders_are_in_the_table_of_the_design(included, repository):
+    design = (repository / "docs/design.md").read_text()
+    named = set(re.findall(r"^\| `([\w/]+)/` \|", design, re.MULTILINE))
+    missing = [folder for folder in included
+               if not any(folder == name or folder.startswith(f"{name}/") for name in named)]
+    assert missing == []
