@@ -185,7 +185,7 @@ MatchedFrames FrameMatcher::match(const std::vector<Frame>& first, const std::ve
   MatchedSide& b = result.second;
   std::vector<std::uint32_t> open_a = start(a, first);
   std::vector<std::uint32_t> open_b = start(b, second);
-  pair_by(a, open_a, b, open_b, [this](const Frame& frame, std::uint64_t key) {
+  pair_by(a, open_a, b, open_b, [](const Frame& frame, std::uint64_t key) {
     return frame.layer == Layer::device ? fmt::format("{} {}", key, frame.name)
                                         : fmt::format("{}", key);
   });

@@ -94,6 +94,7 @@ struct Collector::State {
   Reader& reader_of(const recording::ChunkHeader& header);
   bool next_event(Reader& reader, bool last, recording::Event& event);
   void give_back(std::uint32_t chunk);
+  bool waits_for_module(const recording::Event& raw);
   bool read_event(const recording::Event& raw, Event& event);
   void keep(std::uint32_t thread, const Event& event);
   void count_op(std::uint32_t record);
@@ -124,6 +125,10 @@ struct Collector::State {
   std::vector<std::filesystem::path> plans_to_place;
   std::uint32_t plans_asked = 0;
   std::uint32_t modules_told = 0;  // The agent's last value.
+  // The agent's modules_put when the arena was last read, and since when an event has waited for a
+  // module of which there was no section then.
+  std::uint32_t modules_read = 0;
+  std::optional<std::chrono::steady_clock::time_point> waits_since;
   // The number of listed modules that were planned, or present from the start.
   std::optional<std::size_t> modules_known;
   std::set<std::string> plans_of_loaded;
@@ -134,6 +139,8 @@ struct Collector::State {
 void Collector::State::read_arena() {
   // Read first: the sections of these modules are then complete.
   const std::uint32_t told = load_shared(region.header().modules_told);
+  const std::uint32_t put = load_shared(region.header().modules_put);
+  if (put != std::exchange(modules_read, put)) waits_since.reset();
   // If true, the sections that the agent writes at the start are complete; the modules are the
   // last.
   const bool begun =
@@ -310,6 +317,24 @@ bool Collector::State::next_event(Reader& reader, bool last, recording::Event& e
   return false;
 }
 
+// Returns true if an event refers to a module that is being loaded, of which the agent will write a
+// section soon.
+bool Collector::State::waits_for_module(const recording::Event& raw) {
+  constexpr std::chrono::seconds kPatience{2};
+  if (load_shared(region.header().modules_met) == modules_read || of_python(raw)) return false;
+  const auto is_unknown = [&](std::uint64_t address) {
+    return address != 0 && texts.modules.at(address - 1) == nullptr;
+  };
+  const bool of_caller = recording::is_caller(raw.id);
+  if (!of_caller && raw.id >= recording::kFirstPythonEvent) return false;
+  if (!is_unknown(raw.return_address) &&
+      !(of_caller && is_unknown(recording::address_in_caller(raw.id, raw.line))))
+    return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (!waits_since) waits_since = now;
+  return now - *waits_since < kPatience;
+}
+
 // Converts a recorded event. Returns false if it is invalid.
 bool Collector::State::read_event(const recording::Event& raw, Event& event) {
   event = {};
@@ -356,6 +381,8 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     std::uint64_t time = 0;
     std::uint64_t due = 0;
   };
+  std::uint64_t end = until;
+  std::uint64_t now = until == kEverything ? kEverything : clock.nanoseconds(until);
   const auto resolve = [&](Pending& pending) {
     Event event;
     if (!read_event(pending.raw, event)) return false;
@@ -365,7 +392,12 @@ bool Collector::State::read(std::uint64_t until, bool last) {
   const auto fetch = [&](Pending& pending) {
     pending.event.reset();
     while (next_event(*pending.reader, last, pending.raw)) {
-      if (pending.raw.ticks > until) return false;
+      if (pending.raw.ticks > end) return false;
+      if (!last && waits_for_module(pending.raw)) {
+        end = pending.raw.ticks;  // Later events of other threads wait, too.
+        now = clock.nanoseconds(end);
+        return false;
+      }
       pending.due = pending.time = clock.nanoseconds(pending.raw.ticks);
       const bool wanted = pending.raw.ticks >= clock.start_ticks();
       if (wanted && !options.timeline && !counter.may_wait(pending.reader->index)) return true;
@@ -400,7 +432,6 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     Pending next{.reader = &reader};
     if (fetch(next)) pending.push_back(next);
   }
-  const std::uint64_t now = until == kEverything ? kEverything : clock.nanoseconds(until);
   while (!pending.empty()) {
     std::size_t first = 0;
     std::uint64_t second = kEverything;

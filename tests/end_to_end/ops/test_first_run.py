@@ -156,9 +156,11 @@ def difference(first, later):
     lines += [f"  {before[path]} -> {after[path]}  " + " > ".join(path[-3:])
               for path in found[:most]]
     if not found:
+        others = [f"{key}: {first.get(key)} or {later.get(key)}"[:600]
+                  for key in sorted(set(first) | set(later))
+                  if key != "roots" and first.get(key) != later.get(key)]
         lines.append("  the same ways, with other details, or in another order: " +
-                     next(detail_difference(first["roots"], later["roots"]),
-                          "other than the frames"))
+                     next(detail_difference(first["roots"], later["roots"]), "; ".join(others)))
     return "\n".join(lines)
 
 

@@ -150,6 +150,8 @@ PROGRAMS = {
         def other():
             while not done.wait(0.01): during()
         waiting = threading.Thread(target=other)
+        with profile(activities=[ProfilerActivity.CPU]):
+            during()  # PyTorch numbers threads when it first asks for their numbers.
         waiting.start()
         for _ in range(3):  # The first one imports much, and PyTorch may forget its names.
             with profile(activities=[ProfilerActivity.CPU], with_stack=True) as profiled:

@@ -45,6 +45,36 @@ def script(tmp_path):
     return write
 
 
+SLOW_MODULE = """
+    #include <Python.h>
+    static PyModuleDef definition{PyModuleDef_HEAD_INIT, "slow_module"};
+    PyMODINIT_FUNC PyInit_slow_module() {
+      PyRun_SimpleString("import time, torch\\n"
+                         "torch.ones(2).sin()\\n"
+                         "time.sleep(0.3)\\n"
+                         "torch.ones(2).cos()\\n");
+      return PyModule_Create(&definition);
+    }
+"""
+
+
+def test_a_module_that_calls_torch_while_it_is_loaded(traced, optrace, python, script, run_program,
+                                                      tmp_path):
+    """Events of its calls are read before the agent can describe the module."""
+    source = script(SLOW_MODULE, "slow_module.cpp")
+    include = run_program([python, "-c",
+                           "import sysconfig; print(sysconfig.get_path('include'))"]).stdout
+    built = run_program(["g++", "-shared", "-fPIC", "-w", "-I", include.strip(), source, "-o",
+                         "slow_module.so"], cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    result = traced(script("import torch, slow_module\n"))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.report["shortfalls"] == []
+    everything = optrace("report", "--all", result.trace).stdout
+    assert everything.count("PyInit_slow_module") == 1
+    assert "aten::sin" in everything and "aten::cos" in everything
+
+
 def calls_of(report, op):
     """Returns how often an op was called through its own entry."""
     return sum(frame["calls"] for frame in frames(report)

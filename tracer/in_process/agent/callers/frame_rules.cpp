@@ -5,6 +5,7 @@
 #include "tracer/in_process/agent/callers/frame_modules.h"
 #include "tracer/in_process/agent/process/pages.h"
 #include "tracer/in_process/agent/process/system_calls.h"
+#include "tracer/in_process/agent/recording/region.h"
 
 extern "C" {
 /// Calls look_up_frame_module with the vector registers saved, because they hold arguments of the
@@ -519,6 +520,7 @@ bool find_frame_rule(std::uint64_t address, FrameRule& rule) {
       return false;
     }
     module = &loaded;
+    note_met_module();
   }
   const std::uint64_t at = find_entry(*module, address);
   if (at == 0 || at < module->first || at >= module->last) {

@@ -366,8 +366,10 @@ void put_modules(Region& region) {
 }
 
 bool put_new_modules(Region& region) {
+  const std::uint32_t met = __atomic_load_n(&region.header->modules_met, __ATOMIC_ACQUIRE);
   NewModules search{&region};
   dl_iterate_phdr(put_if_new, &search);
+  __atomic_store_n(&region.header->modules_put, met, __ATOMIC_RELEASE);
   modules_put = {search.count, search.unloaded};
   return search.any_of_torch;
 }

@@ -142,6 +142,13 @@ Region* current_region() {
   return __atomic_load_n(&current, __ATOMIC_SEQ_CST);
 }
 
+void note_met_module() {
+  const Region* const region = current_region();
+  if (region != nullptr) {
+    __atomic_fetch_add(&region->header->modules_met, 1, __ATOMIC_RELEASE);
+  }
+}
+
 bool use_private_region() {
   Region& region = private_region;
   // After a fork, the memory is all zeros.

@@ -51,6 +51,9 @@ inline recording::Event* events_of(recording::ChunkHeader* header) {
 /// Returns the region that recordings are written to, or null before the first one.
 Region* current_region();
 
+/// Notes that the next event may refer to a module that was loaded since put_new_modules().
+void note_met_module();
+
 /// Makes the agent's own region the current one. Returns false if memory can't be allocated.
 bool use_private_region();
 
