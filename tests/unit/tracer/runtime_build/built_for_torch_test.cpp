@@ -99,7 +99,7 @@ TEST_CASE("several at once build a library once") {
 
 TEST_CASE("who waited for a build that failed builds itself") {
   const Packages packages;
-  BuildDescription description = packages.description();
+  const BuildDescription description = packages.description();
   std::filesystem::create_directories(packages.cache());
   const Descriptor other(::open(packages.cache().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   REQUIRE(::flock(other.get(), LOCK_EX) == 0);
