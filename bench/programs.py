@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM",
                         help=f"one of {', '.join(PROGRAMS)}; the default is all")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if unknown := set(options.programs) - PROGRAMS.keys():
         parser.error(f"no such program: {', '.join(sorted(unknown))}; there are "
                      f"{', '.join(PROGRAMS)}")
