@@ -4,7 +4,7 @@ PYTHON ?= python3
 export PYTHON
 JOBS ?= $(shell nproc)
 
-# ccache, where it is installed, serves later rebuilds.
+# ccache, where it is installed, serves later rebuilds and the test of `pip install`.
 export CCACHE_DIR ?= $(CURDIR)/.setup/ccache
 export CCACHE_NOHASHDIR = 1
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset

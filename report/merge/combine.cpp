@@ -104,29 +104,17 @@ std::string shown(const Frame& frame) {
 class Combination::State {
  public:
   void add(Report report) {
-    if (count_ == 0) {
-      describe(report);
-      sum_ = std::move(report);
-      count_ = 1;
-      return;
-    }
     require_same_torch(report);
-    if (count_ == 1) add_frames(std::exchange(sum_.roots, {}));
-    describe(report);
-    ++count_;
-    add_frames(std::exchange(report.roots, {}));
-    add_up(report);
+    // A report that stays the only one keeps its frames.
+    if (count_ == 1) add_frames(0, std::exchange(sum_.roots, {}));
+    if (count_ > 0) add_frames(count_, std::exchange(report.roots, {}));
+    add_up(std::move(report));
   }
 
   void add_apart(Report report) {
-    if (count_ > 0) require_same_torch(report);
-    describe(report);
-    if (count_++ == 0) {
-      sum_ = std::move(report);
-      return;
-    }
-    std::ranges::move(report.roots, std::back_inserter(sum_.roots));
-    add_up(report);
+    require_same_torch(report);
+    if (count_ > 0) std::ranges::move(report.roots, std::back_inserter(sum_.roots));
+    add_up(std::move(report));
   }
 
   Report take() {
@@ -142,8 +130,13 @@ class Combination::State {
   }
 
  private:
-  /// Adds all but the frames.
-  void add_up(const Report& report) {
+  /// Adds all but the frames; keeps those of the first report.
+  void add_up(Report report) {
+    describe(report);
+    if (count_++ == 0) {
+      sum_ = std::move(report);
+      return;
+    }
     sum_.threads += report.threads;
     for (const Shortfall& shortfall : report.shortfalls) add_shortfall(sum_.shortfalls, shortfall);
     for (const auto member : kCallTreeStatistics)
@@ -153,6 +146,7 @@ class Combination::State {
 
   /// Throws Error(usage) if a report's torch differs from the first's.
   void require_same_torch(const Report& report) const {
+    if (count_ == 0) return;
     for (const char* const key : {"version", "git_version"}) {
       if (report.torch.value(key, Json()) == sum_.torch.value(key, Json())) continue;
       throw Error(ExitStatus::usage,
@@ -180,7 +174,7 @@ class Combination::State {
   }
 
   /// Adds a report's frames, parents first, without recursion: the tree may have any depth.
-  void add_frames(std::vector<Frame> roots) {
+  void add_frames(std::uint32_t taker, std::vector<Frame> roots) {
     struct Level {
       std::vector<Frame> frames;
       std::size_t next;
@@ -198,13 +192,13 @@ class Combination::State {
       Frame& frame = level.frames[level.next++];
       std::vector<Frame> children = std::move(frame.children);
       frame.children.clear();
-      const std::uint32_t node = add_frame(std::move(frame), level.parent, level.place);
+      const std::uint32_t node = add_frame(taker, std::move(frame), level.parent, level.place);
       open.push_back({std::move(children), 0, node, 0});
     }
   }
 
-  std::uint32_t add_frame(Frame frame, std::uint32_t parent, std::size_t& place) {
-    const auto taker = static_cast<std::uint32_t>(processes_.size()) - 1;
+  std::uint32_t add_frame(std::uint32_t taker, Frame frame, std::uint32_t parent,
+                          std::size_t& place) {
     std::vector<std::uint32_t>& siblings = parent == kNoNode ? roots_ : nodes_[parent].children;
     const auto [at, added] =
         known_.try_emplace(key_of(parent, frame), static_cast<std::uint32_t>(nodes_.size()));

@@ -1,6 +1,6 @@
 """`optrace source` on real PyTorch source: kept work, fetching, indexing on demand; and on a real
 C++ extension. The module has its own folders for the cache and the indexes. The PyTorch source
-declares few ops, because its preparation takes the longer, the more there are.
+declares few ops, because the time to prepare it grows with their number.
 """
 import json
 import os
