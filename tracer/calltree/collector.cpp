@@ -321,12 +321,12 @@ bool Collector::State::next_event(Reader& reader, bool last, recording::Event& e
 // section soon.
 bool Collector::State::waits_for_module(const recording::Event& raw) {
   constexpr std::chrono::seconds kPatience{2};
-  if (load_shared(region.header().modules_met) == modules_read || of_python(raw)) return false;
+  if (load_shared(region.header().modules_met) == modules_read) return false;
+  const bool of_caller = recording::is_caller(raw.id);
+  if (!of_caller && raw.id >= recording::kFirstPythonEvent) return false;
   const auto is_unknown = [&](std::uint64_t address) {
     return address != 0 && texts.modules.at(address - 1) == nullptr;
   };
-  const bool of_caller = recording::is_caller(raw.id);
-  if (!of_caller && raw.id >= recording::kFirstPythonEvent) return false;
   if (!is_unknown(raw.return_address) &&
       !(of_caller && is_unknown(recording::address_in_caller(raw.id, raw.line))))
     return false;

@@ -210,7 +210,7 @@ struct RegionHeader {
   // this, so that none of their functions runs without its probe.
   std::uint32_t modules_seen;
   // Agent: incremented before an event that may refer to a module without a section, and the value
-  // up to which those modules have sections. A module calls Python, say, while it is being loaded.
+  // up to which those modules have sections. A module may call Python while it is being loaded.
   std::uint32_t modules_met, modules_put;
   // Agent: number of times that a thread's Python events had stopped because its profile function
   // was removed; kNoPythonEvents if the profile hook could not be used at all.
