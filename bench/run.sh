@@ -14,6 +14,8 @@ printf '\n== A program under optrace, against torch.profiler\n'
 "$python" bench/tracing.py build
 printf '\n== Whole programs under optrace run, against the programs alone\n'
 "$python" bench/programs.py build
+printf '\n== A step outside of a window, against the same step without optrace\n'
+"$python" bench/window.py build
 printf '\n== Attaching to a running process, beside py-spy dump and memray attach\n'
 setup/install-packages.sh bench/packages.txt
 "$python" -m pip install --quiet --disable-pip-version-check --upgrade --target build/bench-tools \

@@ -9,7 +9,7 @@ docs/python.md is the reference.
 """
 import os as _os
 
-__all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", "trace"]
+__all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", "step", "trace"]
 
 
 def __getattr__(name):
@@ -23,6 +23,10 @@ def __getattr__(name):
     if name == "listen":
         from ._listen import listen
         return listen
+    if name == "step":
+        from ._step import step
+        globals()[name] = step
+        return step
     try:
         from . import _optrace
     except ImportError as error:

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Literal, TypedDict
 
-__all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", "trace"]
+__all__ = ["Check", "Error", "Frame", "Trace", "__version__", "listen", "load", "step", "trace"]
 
 __version__: str
 
@@ -110,6 +110,9 @@ def trace(
     buffer_bytes: int = 33554432,
     memory_bytes: int = 1073741824,
 ) -> Trace: ...
+def step() -> None:
+    """Marks the end of a step of the program for `optrace run --from-step`; else does nothing."""
+
 def listen() -> str:
     """Lets `optrace attach` trace this process without ptrace until it ends. Returns the path of
     the socket."""

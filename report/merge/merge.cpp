@@ -39,6 +39,17 @@ nlohmann::json describe_dry_run(const nlohmann::json& dry_run) {
           {"devices", count_at(dry_run, "devices")}};
 }
 
+// Returns the steps that were to be recorded; null if all were.
+nlohmann::json describe_steps(const nlohmann::json& steps) {
+  if (count_at(steps, "first") == 0) return {};
+  nlohmann::json described = {{"first", count_at(steps, "first")},
+                              {"count", count_at(steps, "count")},
+                              {"ended_after", nlohmann::json()}};
+  if (const auto end = steps.find("ended_after"); end != steps.end() && end->is_number_unsigned())
+    described["ended_after"] = *end;
+  return described;
+}
+
 // Returns the report without its frames.
 Report describe_recording(const Trace& trace) {
   Report report;
@@ -47,6 +58,7 @@ Report describe_recording(const Trace& trace) {
   report.device = text_at(trace.meta, "device");
   if (report.device != "cuda") report.device = "cpu";
   report.dry_run = describe_dry_run(object_at(trace.meta, "dry_run"));
+  report.steps = describe_steps(object_at(trace.meta, "steps"));
   for (const ThreadRecord& thread : trace.threads)
     if (thread.id != 0) ++report.threads;
   report.statistics = trace.statistics;

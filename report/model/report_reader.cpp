@@ -191,6 +191,7 @@ WrittenReport parse_report(std::string_view text) {
   if (Json torch = object_in(json, "torch"); !torch.is_null()) report.torch = std::move(torch);
   report.device = text_or_empty(json, "device");
   report.dry_run = object_in(json, "dry_run");
+  report.steps = object_in(json, "steps");
   report.processes = structure_in(json, "processes", Json::value_t::array, "a list");
   if (const Json source = object_in(json, "source"); !source.is_null()) {
     report.source_version = text_or_empty(source, "version");

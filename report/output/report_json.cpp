@@ -51,6 +51,10 @@ class JsonWriter {
       text_ += ",\n \"processes\": ";
       value(report.processes);
     }
+    if (!report.steps.is_null()) {
+      text_ += ",\n \"steps\": ";
+      value(report.steps);
+    }
     text_ += ",\n \"shortfalls\": ";
     value(shortfalls_json(report.shortfalls));
     text_ += ",\n \"roots\": [";

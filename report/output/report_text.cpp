@@ -73,6 +73,7 @@ class ReportTextWriter {
                                report_.device, python()));
     inputs();
     processes();
+    steps();
     dry_run();
     field("source", source());
     for (const std::string& warning : warnings())
@@ -107,6 +108,21 @@ class ReportTextWriter {
             fmt::format("{}{}{} {}", printable(text_at(input, "name")),
                         text_at(input, "name").empty() ? "" : "  ", shape, dtype));
     }
+  }
+
+  // Prints the steps of the program that were recorded.
+  void steps() {
+    const std::uint64_t first = count_at(report_.steps, "first");
+    if (first == 0) return;
+    const std::uint64_t count = count_at(report_.steps, "count");
+    const std::uint64_t last = count == 0 ? 0 : first - 1 + count;
+    std::string text = last == 0       ? fmt::format("from {} on", first)
+                       : last == first ? fmt::format("{}", first)
+                                       : fmt::format("{} to {}", first, last);
+    const std::uint64_t end = count_at(report_.steps, "ended_after");
+    if (end != 0 && (last == 0 || end < last))
+      text += fmt::format("; the program ended after step {}", end);
+    field("steps", text);
   }
 
   void dry_run() {

@@ -1,5 +1,6 @@
 #include "src/commands/run_command.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -45,6 +46,7 @@ struct RunOptions {
   std::string probes = "jump";
   std::string python;
   MemoryOptions memory;
+  WindowOptions window;
 };
 
 /// Returns the number of `arguments` before the program. The program begins with the first argument
@@ -126,7 +128,9 @@ void check(RunOptions& options) {
     throw Error(ExitStatus::usage, fmt::format("no such file: {}", program[0]),
                 "Give the path of a Python program; for a module, use optrace run -m MODULE.");
   }
-  require_selection(options.request.collector.selection);
+  TraceSelection& selection = options.request.collector.selection;
+  options.request.window = take_window(options.window, selection);
+  require_selection(selection);
   require_trace_file(options.trace_file, options.request.collector.timeline, options.output);
 }
 
@@ -136,13 +140,43 @@ bool crashed(int wait_status) {
          !std::set{SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM}.contains(WTERMSIG(wait_status));
 }
 
-constexpr const char* kNoTorch = "the program never imported torch, so there is nothing to report";
-
 /// Returns the remedy if the program itself did nothing that could be traced.
 std::string look_at_children(const RunOptions& options, const ProgramResult& result) {
   if (options.request.children || !result.had_children) return {};
   return "It started other processes, which were not traced: optrace run --children ... traces "
          "them too.";
+}
+
+/// Returns "1 step" or "2 steps".
+std::string counted_steps(std::uint64_t steps) {
+  return fmt::format("{} step{}", steps, steps == 1 ? "" : "s");
+}
+
+/// Explains why no process has a trace, although none failed.
+Error why_nothing(const RunOptions& options, const ProgramResult& result) {
+  const std::string children = look_at_children(options, result);
+  if (result.unreached.empty()) {
+    return {ExitStatus::failed, "the program never imported torch, so there is nothing to report",
+            children};
+  }
+  const auto most = std::ranges::max_element(result.unreached, {}, &UnreachedWindow::steps);
+  const std::string begin =
+      fmt::format("the program ended before step {}", options.request.window->first);
+  if (!most->steps) {
+    return {ExitStatus::failed, begin + ", so there is nothing to report",
+            children.empty() ? "Give --from-step a smaller number." : children};
+  }
+  if (*most->steps == 0) {
+    return {ExitStatus::failed,
+            begin + ": no optimizer of torch.optim stepped, and optrace.step() was not called",
+            children.empty() ? "Call optrace.step() at the end of each step of the program, or "
+                               "trace it without --from-step."
+                             : children};
+  }
+  return {ExitStatus::failed,
+          fmt::format("{}, so there is nothing to report; it made {}", begin,
+                      counted_steps(*most->steps)),
+          fmt::format("Give --from-step a number up to {}.", *most->steps)};
 }
 
 /// Reports what was requested and did not happen.
@@ -163,7 +197,8 @@ void say_what_is_missing(const RunOptions& options, const ProgramResult& result)
                               describe_wait_status(result.wait_status)));
   }
   if (result.processes.empty()) {
-    write_message(kNoTorch, look_at_children(options, result));
+    const Error nothing = why_nothing(options, result);
+    write_message(nothing.what(), nothing.remedy());
     return;
   }
   if (ops != 0 || warn_of_empty_selection(options.request.collector.selection)) return;
@@ -321,7 +356,7 @@ void add_program_options(CLI::App& command, RunOptions& options) {
   command.add_option("--skip", collector.selection.skip, "Skip the first N calls of ops")
       ->check(whole_number(0))
       ->type_name("N");
-  add_count_option(command, collector.selection);
+  add_window_options(command, options.window);
   add_memory_options(command, options.memory);
   add_dry_run_options(command, options.dry_run);
   command.add_flag("--children", options.request.children,
@@ -357,6 +392,7 @@ std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
       "The program is SCRIPT, -m MODULE or -c CODE, as for python; its own arguments follow:\n"
       "  optrace run train.py --epochs 1\n"
       "  optrace run --ops 'aten::conv*' --count 10 -m my_package.train\n"
+      "  optrace run --from-step 100 --count 2 train.py\n"
       "  optrace run --trace t.trace -o report.txt -c 'import torch; torch.ones(3).sum()'\n"
       "  optrace run --children --trace job.trace -m torch.distributed.run --nproc-per-node 2 "
       "job.py\n"
@@ -389,9 +425,9 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
   check(options);
   ProgramResult result = run_traced(options, choose_python(options.python));
   if (result.processes.empty() && exit_status_of(result) == 0) {
-    const std::string remedy = look_at_children(options, result);
-    throw Error(ExitStatus::failed, fmt::format("`{}`: {}", fmt::join(words, " "), kNoTorch),
-                remedy.empty() ? "Give a program that calls torch." : remedy);
+    const Error nothing = why_nothing(options, result);
+    throw Error(ExitStatus::failed, fmt::format("`{}`: {}", fmt::join(words, " "), nothing.what()),
+                nothing.remedy().empty() ? "Give a program that calls torch." : nothing.remedy());
   }
   say_what_is_missing(options, result);
   if (const int status = exit_status_of(result); status != 0) {

@@ -27,6 +27,39 @@ void add_count_option(CLI::App& command, TraceSelection& selection) {
       ->type_name("N");
 }
 
+void add_window_options(CLI::App& command, WindowOptions& window) {
+  command
+      .add_option("--from-step", window.from_step,
+                  "Record from step N on (1 is the first) and place no probes\nbefore; a step ends "
+                  "where the optimizer has stepped, or\nwhere the program calls optrace.step()")
+      ->check(whole_number(1))
+      ->type_name("N");
+  command
+      .add_option(
+          "--count", window.count,
+          "Record N calls of ops, then stop tracing; with --from-step,\nrecord N steps, then "
+          "remove the probes")
+      ->check(whole_number(1))
+      ->type_name("N");
+}
+
+std::optional<StepWindow> take_window(const WindowOptions& window, TraceSelection& selection) {
+  if (window.from_step == 0) {
+    selection.count = window.count;
+    return std::nullopt;
+  }
+  if (selection.skip != 0) {
+    throw Error(ExitStatus::usage, "--skip counts calls of ops, --from-step counts steps",
+                "Give only one of them.");
+  }
+  constexpr std::uint64_t kMax = 1'000'000'000'000;
+  if (window.from_step > kMax || window.count > kMax) {
+    throw Error(ExitStatus::usage, "no program makes that many steps",
+                "Give --from-step and --count smaller numbers.");
+  }
+  return StepWindow{.first = window.from_step, .count = window.count};
+}
+
 void require_selection(const TraceSelection& selection) {
   constexpr std::size_t kMaxLength = 1000;
   if (selection.ops.size() > kMaxLength) {

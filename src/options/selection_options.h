@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include <CLI/App.hpp>
 
 #include "tracer/calltree/path_counter.h"
+#include "tracer/launch/program_tracer.h"
 
 namespace optrace {
 
@@ -11,6 +15,19 @@ void add_ops_option(CLI::App& command, TraceSelection& selection);
 
 /// Adds --count N, the number of calls of ops to record. `selection` must outlive `command`.
 void add_count_option(CLI::App& command, TraceSelection& selection);
+
+/// The part of a program to trace.
+struct WindowOptions {
+  std::uint64_t from_step = 0;  ///< 0: not given.
+  std::uint64_t count = 0;      ///< Of steps with `from_step`, else of calls of ops. 0: all.
+};
+
+/// Adds --from-step N and --count N. `window` must outlive `command`.
+void add_window_options(CLI::App& command, WindowOptions& window);
+
+/// Returns the steps to trace; without --from-step, puts --count into `selection`. Throws
+/// Error(usage) for options that exclude each other.
+std::optional<StepWindow> take_window(const WindowOptions& window, TraceSelection& selection);
 
 /// Throws Error(usage) for a selection that nothing can match.
 void require_selection(const TraceSelection& selection);

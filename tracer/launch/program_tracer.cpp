@@ -99,6 +99,12 @@ std::string command_line(const ProgramRequest& request) {
   return line;
 }
 
+std::optional<std::uint64_t> steps_in(const Json& message) {
+  const auto found = message.find(key::kSteps);
+  if (found == message.end() || !found->is_number_unsigned()) return std::nullopt;
+  return found->get<std::uint64_t>();
+}
+
 std::optional<std::uint64_t> rank_in(const Json& message) {
   const auto found = message.find(key::kRank);
   if (found == message.end() || !found->is_string()) return std::nullopt;
@@ -130,8 +136,10 @@ class ProcessFamily {
 
   /// Takes the first message of a process of the family: it ends, or it was forked.
   void hear(ProgramConnection connection, Json message) {
+    const pid_t process = connection.process();
+    const bool known = has(process);
     const std::lock_guard lock(mutex_);
-    if (message[key::kMessage] == message::kProgram) forked_.push_back(connection.process());
+    if (message[key::kMessage] == message::kProgram && !known) forked_.push_back(process);
     heard_.emplace_back(std::move(connection), std::move(message));
     woken_.notify_one();
   }
@@ -148,6 +156,12 @@ class ProcessFamily {
 
   /// Returns the results. Call after close().
   std::vector<TracedProcess> take() { return std::move(done_); }
+
+  /// Returns the process that ended before its window, if any. Call after close().
+  std::optional<UnreachedWindow> unreached() const {
+    if (!waits_) return std::nullopt;
+    return UnreachedWindow{.is_main = first_ == program_, .steps = steps_};
+  }
 
   void add_to(ProgramProgress& sum) const {
     const std::lock_guard lock(mutex_);
@@ -168,6 +182,7 @@ class ProcessFamily {
     std::optional<std::uint64_t> rank;
     ProcessWatch watch;
     std::unique_ptr<Collector> collector;  ///< Null until the process shares its memory.
+    std::optional<std::uint64_t> steps;    ///< The steps that it has completed, once it says so.
     Json meta;
   };
 
@@ -189,7 +204,7 @@ class ProcessFamily {
       }
       for (auto& [from, message] : heard) {
         if (message[key::kMessage] == message::kEnded)
-          farewell(from);
+          farewell(from, message);
         else
           admit(std::move(from), std::move(message), false);
       }
@@ -200,14 +215,18 @@ class ProcessFamily {
 
   /// Makes a process record. A process that can't be traced continues without tracing.
   void admit(ProgramConnection connection, Json greeting, bool first) {
+    if (!first && meta_.is_null()) return;  // Its family can't be traced.
     auto member = std::make_unique<Member>(connection, rank_in(greeting));
     guarded(*member, [&] {
       const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
-      if (first && !instruct(connection, greeting, *member, region)) return;
-      if (!first) {
-        connection.send({{key::kOrder, order::kRecord}}, {&region, 1});
-        member->meta = meta_;
-      }
+      if (first && !prepare(connection, greeting)) return;
+      waits_ = first && request_.window && request_.window->first > 1;
+      if (waits_) return;  // The process connects again when its window begins.
+      member->meta = meta_;
+      // A forked process has the probes of its parent, unless the parent's are to be removed.
+      connection.send(
+          first || request_.window ? orders_.record() : Json{{key::kOrder, order::kRecord}},
+          {&region, 1});
       receive_recording(connection, member->meta);
       member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
       connection.send({{key::kOrder, order::kStart}});
@@ -215,10 +234,9 @@ class ProcessFamily {
     if (member->collector) members_.push_back(std::move(member));
   }
 
-  /// Plans while the process still imports torch, then sends what to place. Returns false if torch
-  /// could not be imported: there is nothing to trace then, and this is no error of optrace.
-  bool instruct(ProgramConnection& connection, const Json& greeting, Member& member,
-                const Descriptor& region) {
+  /// Plans while the process still imports torch. Returns false if torch could not be imported:
+  /// there is nothing to trace then, and this is no error of optrace.
+  bool prepare(ProgramConnection& connection, const Json& greeting) {
     std::exception_ptr failure;
     try {
       orders_.plan(greeting);
@@ -232,18 +250,20 @@ class ProcessFamily {
       return false;
     }
     if (failure) std::rethrow_exception(failure);
-    member.meta = meta_ = orders_.meta(std::move(imported), command_line(request_));
-    connection.send(orders_.record(), {&region, 1});
+    meta_ = orders_.meta(std::move(imported), command_line(request_));
     return true;
   }
 
-  /// Handles an orderly end, in which the process still answers.
-  void farewell(ProgramConnection& connection) {
+  /// Handles an orderly end of the process or of its window, in which the process still answers.
+  void farewell(ProgramConnection& connection, const Json& message) {
     const pid_t process = connection.process();
+    const std::optional<std::uint64_t> steps = steps_in(message);
+    if (process == first_) steps_ = steps;
     const auto found = std::find_if(members_.begin(), members_.end(),
                                     [process](const auto& one) { return one->id == process; });
     if (found == members_.end()) return;
     Member& member = **found;
+    member.steps = steps;
     guarded(member, [&] {
       member.collector->finish();
       try {
@@ -289,6 +309,10 @@ class ProcessFamily {
     add(finished_, process.counted);
     member.meta["process"] = {{"id", static_cast<std::uint64_t>(member.id)}};
     if (member.rank) member.meta["process"]["rank"] = *member.rank;
+    if (request_.window) {
+      member.meta["steps"] = {{"first", request_.window->first}, {"count", request_.window->count}};
+      if (member.steps) member.meta["steps"]["ended_after"] = *member.steps;
+    }
     process.trace = member.collector->take(std::move(member.meta));
     keep_names_that_occur(*process.trace);
     if (request_.dry_run) describe_dry_run(*request_.dry_run, *process.trace);
@@ -344,7 +368,9 @@ class ProcessFamily {
   PrivateFolder scratch_;
   ProbeSession session_{scratch_.path()};
   TracingOrders orders_{session_, request_.probes, request_.dry_run ? &*request_.dry_run : nullptr};
-  Json meta_;
+  Json meta_;                           // Null until there are plans and torch is imported.
+  bool waits_ = false;                  // True until a window begins.
+  std::optional<std::uint64_t> steps_;  // The steps that first_ has completed, once it says so.
   std::vector<std::unique_ptr<Member>> members_;
   CollectorProgress finished_;
   bool busy_ = false;
@@ -398,17 +424,18 @@ class TracedProgram {
     return sum;
   }
 
-  std::vector<TracedProcess> finish() {
-    std::vector<TracedProcess> all = std::move(failed_);
+  void finish(ProgramResult& result) {
+    std::vector<TracedProcess>& all = result.processes;
+    all = std::move(failed_);
     for (const auto& family : families_) {
       family->close();
       for (TracedProcess& process : family->take()) all.push_back(std::move(process));
+      if (const auto unreached = family->unreached()) result.unreached.push_back(*unreached);
     }
     // The order in which several processes connected is arbitrary.
     std::ranges::stable_sort(all, {}, [](const TracedProcess& one) {
       return std::tuple(!one.is_main, one.rank, one.id);
     });
-    return all;
   }
 
  private:
@@ -463,6 +490,10 @@ ChildProcess::Options how_to_start(const ProgramRequest& request,
   }
   options.environment.emplace_back("PYTHONPATH", std::move(path));
   if (request.children) options.environment.emplace_back("OPTRACE_RUN_CHILDREN", "1");
+  if (request.window) {
+    options.environment.emplace_back(
+        "OPTRACE_RUN_STEPS", fmt::format("{} {}", request.window->first, request.window->count));
+  }
   if (request.dry_run) {
     for (auto& variable : request.dry_run->environment())
       options.environment.push_back(std::move(variable));
@@ -508,7 +539,7 @@ ProgramResult run_program(const ProgramRequest& request,
   result.had_children = waited_for_children(child.id());
   result.wait_status = child.wait();
   program.listen();  // Connections of the last moment.
-  result.processes = program.finish();
+  program.finish(result);
   return result;
 }
 

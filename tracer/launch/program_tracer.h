@@ -19,6 +19,13 @@
 
 namespace optrace {
 
+/// The steps of a program to trace. A step ends where the program's optimizer has stepped, or where
+/// the program calls optrace.step(); the next step then begins.
+struct StepWindow {
+  std::uint64_t first = 1;  ///< The first step has number 1.
+  std::uint64_t count = 0;  ///< 0: all.
+};
+
 /// A whole program to run under the tracer.
 struct ProgramRequest {
   std::filesystem::path python;
@@ -26,6 +33,8 @@ struct ProgramRequest {
   std::vector<std::string> arguments;
   bool children = false;  ///< Also trace the processes that it starts.
   ProbeMode probes = ProbeMode::jump;
+  /// Each process records these of its steps, and has no probes before and afterwards.
+  std::optional<StepWindow> window;
   std::optional<DryRun> dry_run;              ///< The program sees an emulated GPU.
   CollectorOptions collector;                 ///< For each process.
   std::uint64_t target_bytes = kTargetBytes;  ///< Bytes that tracing may take in each process.
@@ -43,10 +52,17 @@ struct TracedProcess {
   std::string problem, remedy;
 };
 
+/// A process that imported torch and ended before the window.
+struct UnreachedWindow {
+  bool is_main = false;
+  std::optional<std::uint64_t> steps;  ///< The steps that it completed; nullopt if unknown.
+};
+
 struct ProgramResult {
   int wait_status = 0;                   ///< The program's, from waitpid.
   bool had_children = false;             ///< True if it waited for processes that it had started.
   std::vector<TracedProcess> processes;  ///< The main one first, then by rank and id.
+  std::vector<UnreachedWindow> unreached;
 };
 
 /// Parses $RANK; returns nullopt if it is not a number.
@@ -60,9 +76,9 @@ struct ProgramProgress {
 
 /// Runs the program with our standard streams and in our process group, as if it had been started
 /// in our place: it receives the signals that are sent to us (SignalForwarder) and ignores those
-/// that we ignore. Tracing begins once the program has imported torch. Calls `progress` once a
-/// second. If tracing fails, the program continues, and TracedProcess::problem has the reason.
-/// Throws Error(usage or failed) only if the program can't be started.
+/// that we ignore. Tracing begins once the program has imported torch, or with the window. Calls
+/// `progress` once a second. If tracing fails, the program continues, and TracedProcess::problem
+/// has the reason. Throws Error(usage or failed) only if the program can't be started.
 ProgramResult run_program(const ProgramRequest& request,
                           const std::function<void(const ProgramProgress&)>& progress);
 

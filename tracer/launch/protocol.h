@@ -20,7 +20,7 @@ inline constexpr const char* kStarted = "started";      ///< Recording has begun
 inline constexpr const char* kStopped = "stopped";      ///< Recording has ended.
 inline constexpr const char* kTables = "tables";        ///< The dispatch tables.
 inline constexpr const char* kLeft = "left";    ///< Nothing of optrace is left in the process.
-inline constexpr const char* kEnded = "ended";  ///< The program ends.
+inline constexpr const char* kEnded = "ended";  ///< The program or its window ends.
 }  // namespace message
 
 /// The kinds of messages from the command: values of key::kOrder.
@@ -77,6 +77,8 @@ inline constexpr const char* kPatience = "patience";
 // message::kRecording and message::kStarted.
 inline constexpr const char* kWarnings = "warnings";
 inline constexpr const char* kPythonFrames = "python_frames";
+// message::kEnded: the number of completed steps, if they are counted.
+inline constexpr const char* kSteps = "steps";
 // order::kDescribe and order::kTables, and the answers.
 inline constexpr const char* kOps = "ops";
 inline constexpr const char* kMeta = "meta";

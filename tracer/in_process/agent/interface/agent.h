@@ -136,9 +136,9 @@ OPTRACE_AGENT_EXPORT int optrace_agent_python(int on);
 OPTRACE_AGENT_EXPORT int optrace_agent_python_missing(void);
 
 /// Records the Python functions that are live on the calling thread as call events, outermost
-/// first, except those that run inside an import. The stack pointer of each event is 0, except that
-/// of the running function. The caller does not need the GIL. Returns 0, -ENODATA when not
-/// recording, or -ENOSYS.
+/// first, except those that run inside an import and those of the tracer. The stack pointer of each
+/// event is 0, except that of the running function. The caller does not need the GIL. Returns 0,
+/// -ENODATA when not recording, or -ENOSYS.
 OPTRACE_AGENT_EXPORT int optrace_agent_python_frames(void);
 
 /// Removes all probes and restores redirected imports, so that the text is unmodified again.

@@ -281,10 +281,11 @@ int record_live_python() {
   }
   constexpr int kMaxFrames = 256;
   static constexpr char kImporting[] = "<frozen importlib";
+  static constexpr char kTracer[] = "/optrace_target/";
   void* frames[kMaxFrames];  // Innermost first; new references.
   std::uint32_t functions[kMaxFrames];
   int count = 0;
-  int outside = 0;  // Number of frames inside the outermost import.
+  int outside = 0;  // Number of frames inside the outermost import or of the tracer.
   const GilHeld gil;
   {
     const Unrecorded unrecorded;
@@ -299,8 +300,9 @@ int record_live_python() {
       NameBuffer file;
       append_text(python, field_of_code(python, code.get(), "co_filename"), file);
       ++count;
-      if (file.size() >= sizeof(kImporting) - 1 &&
-          std::memcmp(file.data(), kImporting, sizeof(kImporting) - 1) == 0) {
+      if ((file.size() >= sizeof(kImporting) - 1 &&
+           std::memcmp(file.data(), kImporting, sizeof(kImporting) - 1) == 0) ||
+          memmem(file.data(), file.size(), kTracer, sizeof(kTracer) - 1) != nullptr) {
         outside = count;
       }
     }

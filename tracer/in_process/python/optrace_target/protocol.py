@@ -80,6 +80,8 @@ class Key:
     # Message.RECORDING and Message.STARTED.
     WARNINGS = "warnings"
     PYTHON_FRAMES = "python_frames"
+    # Message.ENDED: the number of completed steps, if they are counted.
+    STEPS = "steps"
     # Order.DESCRIBE and Order.TABLES, and the answers.
     OPS = "ops"
     META = "meta"

@@ -12,15 +12,17 @@ import sys
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _ADDRESS = "OPTRACE_RUN"  # Address of the command's socket.
 _CHILDREN = "OPTRACE_RUN_CHILDREN"  # If set, child processes are traced as well.
+_STEPS = "OPTRACE_RUN_STEPS"  # The first step to record and the number of steps, if requested.
 _PATH_BEFORE = "OPTRACE_RUN_PYTHONPATH"  # Original value of PYTHONPATH, if it was set.
 
 
 class _Finder:
     """Notifies the tracer when torch has been imported. Finds no module itself."""
 
-    def __init__(self, address, children):
+    def __init__(self, address, children, window):
         self._address = address
         self._children = children
+        self._window = window
         self._process = os.getpid()
         self._program = None
         self._starting = False
@@ -78,6 +80,7 @@ class _Finder:
         self._starting = True
         try:
             self._program = _load_tracer().begin(self._address, self._children,
+                                                 self._window,
                                                  os.path.dirname(spec.origin))
         except Exception:  # The program must continue in spite of any error of the tracer.
             self._program = None
@@ -150,6 +153,7 @@ def _main():
     if not address:  # A process that inherited only the path.
         return
     children = _CHILDREN in os.environ
+    steps = os.environ.get(_STEPS)
     if not children:
         before = os.environ.pop(_PATH_BEFORE, None)
         if before is None:
@@ -157,7 +161,9 @@ def _main():
         else:
             os.environ["PYTHONPATH"] = before
         del os.environ[_ADDRESS]
-    sys.meta_path.insert(0, _Finder(address, children))
+        os.environ.pop(_STEPS, None)
+    window = tuple(int(number) for number in steps.split()) if steps else None
+    sys.meta_path.insert(0, _Finder(address, children, window))
 
 
 _main()
