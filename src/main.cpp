@@ -69,6 +69,7 @@ int run(int argument_count, char** arguments) {
   optrace::add_explain_command(app);
   optrace::add_layers_command(app);
   optrace::add_report_command(app);
+  optrace::add_merge_command(app);
   optrace::add_compare_command(app);
   optrace::add_check_command(app);
   optrace::add_source_command(app);

@@ -59,6 +59,7 @@ class FrameBuilder {
         functions_(from.functions),
         python_links_(from.python_links),
         times_(from.times),
+        processes_(from.processes),
         paths_(paths),
         torch_folder_(text_at(trace_.meta, "torch_folder")),
         dispatch_(trace_),
@@ -81,6 +82,8 @@ class FrameBuilder {
       const std::uint32_t step = is_root ? kNone : steps[path.parent];
       frames[i] = make_frame(path, is_root ? nullptr : &frames[path.parent],
                              step == kNone ? nullptr : &frames[step], launched[i]);
+      if (processes_ != nullptr)
+        processes_->describe(path, i, is_root ? nullptr : &frames[path.parent], frames[i]);
       steps[i] = frames[i].op && frames[i].layer == Layer::dispatcher ? i : step;
     }
     return assemble(frames, launched);
@@ -377,6 +380,7 @@ class FrameBuilder {
   TracedFunctions& functions_;
   const SourceLink& python_links_;
   const bool times_;
+  FrameProcesses* const processes_;
   const std::vector<ReportPath>& paths_;
   const std::string torch_folder_;
   const DispatchDetails dispatch_;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "indexer/store/index_store.h"
+#include "report/merge/frame_processes.h"
 #include "report/merge/report_path.h"
 #include "report/merge/traced_functions.h"
 #include "report/model/call_detail.h"
@@ -19,7 +20,8 @@ struct FrameSources {
   TracedFunctions& functions;
   const CallDetails& calls;
   SourceLink python_links;
-  bool times = false;  ///< Frames have the duration of their paths.
+  bool times = false;                   ///< Frames have the duration of their paths.
+  FrameProcesses* processes = nullptr;  ///< Of a merged trace.
 };
 
 /// Returns the frames of the paths, the children of each in the order of their first calls. Throws

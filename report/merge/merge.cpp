@@ -1,5 +1,6 @@
 #include "report/merge/merge.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -7,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "report/merge/frame_builder.h"
+#include "report/merge/frame_processes.h"
+#include "report/merge/merged_processes.h"
 #include "report/merge/path_selection.h"
 #include "report/merge/report_path.h"
 #include "report/merge/traced_functions.h"
@@ -83,14 +86,27 @@ Report merge(const Trace& trace, const Index* index, const MergeOptions& options
   }
   TracedFunctions functions(trace, index, std::move(native_links));
   const CallDetails calls(trace);
+  // A merged trace of a single process is like any other.
+  std::optional<FrameProcesses> processes;
+  if (std::optional<MergedProcesses> merged = read_merged_processes(trace)) {
+    report.threads = 0;
+    for (const MergedProcess& process : merged->processes) report.threads += process.threads;
+    if (merged->processes.size() > 1) processes.emplace(trace, std::move(*merged));
+    report.meta.erase("merged");
+  }
   const ReportPathSet paths = select_paths(trace, functions, calls, options.all);
   report.roots = build_frames({.trace = trace,
                                .index = index,
                                .functions = functions,
                                .calls = calls,
                                .python_links = SourceLink(git_version, version),
-                               .times = options.times},
+                               .times = options.times,
+                               .processes = processes ? &*processes : nullptr},
                               paths);
+  if (processes) {
+    report.processes = processes->processes();
+    report.meta["differences"] = processes->differences();
+  }
   return report;
 }
 

@@ -523,6 +523,12 @@ std::string DispatchDetails::op_name(std::uint32_t record) const {
   return call == nullptr ? std::string() : call->op;
 }
 
+std::optional<std::uint64_t> DispatchDetails::only_key_set(const ArgumentTally& tally) const {
+  const bool first = state_->names.plausible(tally.first);
+  if (first == state_->names.plausible(tally.second)) return std::nullopt;
+  return first ? tally.first : tally.second;
+}
+
 std::string dispatch_note(const nlohmann::json& detail) {
   constexpr std::size_t kMaxKeys = 5;
   const std::string chosen = text_in(detail, "dispatch_key");

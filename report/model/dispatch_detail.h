@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,10 @@ class DispatchDetails {
   /// Returns the op (`aten::add.Tensor`) or custom autograd function whose call this op record
   /// describes, or an empty string if it describes none.
   std::string op_name(std::uint32_t record) const;
+
+  /// Returns the DispatchKeySet among the first two arguments of a redispatch, if only one of them
+  /// can be one.
+  std::optional<std::uint64_t> only_key_set(const ArgumentTally& tally) const;
 
  private:
   struct State;

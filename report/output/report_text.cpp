@@ -154,9 +154,13 @@ class ReportTextWriter {
     else if (!ids.empty())
       field("processes", process_names(ids));
     if (!report_.meta.is_object()) return;
+    constexpr std::size_t kMax = 16;  // Of a job in which every rank differs, the tree has all.
+    std::size_t count = 0;
     for (const nlohmann::json& difference :
          report_.meta.value("differences", nlohmann::json::array()))
-      if (difference.is_string()) field("", printable(difference.get<std::string>()));
+      if (difference.is_string() && ++count <= kMax)
+        field("", printable(difference.get<std::string>()));
+    if (count > kMax) field("", fmt::format("and {} more differences", count - kMax));
   }
 
   std::string source() const {

@@ -12,6 +12,9 @@ namespace optrace {
 /// `optrace report TRACE`: renders a saved trace.
 void add_report_command(CLI::App& app);
 
+/// `optrace merge TRACE...`: merges traces into one.
+void add_merge_command(CLI::App& app);
+
 /// `optrace check TRACE --expect RULES`: checks what ran against rules.
 void add_check_command(CLI::App& app);
 

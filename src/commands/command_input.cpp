@@ -11,25 +11,35 @@
 
 #include "platform/error.h"
 #include "platform/printable_text.h"
-#include "report/merge/combine.h"
+#include "report/merge/join.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/saved_report.h"
+#include "src/commands/job_traces.h"
 #include "src/commands/traced_command.h"
 
 namespace optrace {
 namespace {
 
-using PutTogether = Report (*)(std::vector<Report>);
+/// Makes one tree of the traces of several processes.
+CommandInput merged_input(std::vector<Trace> traces) {
+  CommandInput input{{}, std::move(traces)};
+  const std::optional<Index> index = find_index_of(input.traces.front(), nullptr);
+  input.report = input.traces.size() == 1
+                     ? merge(input.traces.front(), index ? &*index : nullptr, {})
+                     : merge(merge_traces(input.traces), index ? &*index : nullptr, {});
+  return input;
+}
 
-CommandInput merged_input(std::vector<Trace> traces, PutTogether put_together) {
+/// Keeps the trees of several processes apart.
+CommandInput joined_input(std::vector<Trace> traces) {
   CommandInput input{{}, std::move(traces)};
   const std::optional<Index> index = find_index_of(input.traces.front(), nullptr);
   std::vector<Report> reports;
   reports.reserve(input.traces.size());
   for (const Trace& trace : input.traces)
     reports.push_back(merge(trace, index ? &*index : nullptr, {}));
-  input.report = put_together(std::move(reports));
+  input.report = join(std::move(reports));
   return input;
 }
 
@@ -69,21 +79,21 @@ CommandInput read_input_file(const std::string& file) {
   if (is_report_file(file)) return {read_report(file), {}};
   std::vector<Trace> traces;
   traces.push_back(read_trace(file, TraceParts::without_events));
-  return merged_input(std::move(traces), combine);
+  return merged_input(std::move(traces));
 }
 
 CommandInput read_input(const std::string& text) {
-  return names_file(text) ? read_input_file(text) : merged_input(trace_command(text), combine);
+  return names_file(text) ? read_input_file(text) : merged_input(trace_command(text));
 }
 
 CommandInput read_input_to_check(const std::string& text) {
-  if (!names_file(text)) return merged_input(trace_command(text), join);
+  if (!names_file(text)) return joined_input(trace_command(text));
   if (is_report_file(text)) return {read_report(text), {}};
   std::vector<Trace> traces;
   traces.push_back(read_trace(text, TraceParts::without_events));
   for (const std::filesystem::path& other : traces_beside(text, traces.front().meta))
     traces.push_back(read_trace(other, TraceParts::without_events));
-  return merged_input(std::move(traces), join);
+  return joined_input(std::move(traces));
 }
 
 }  // namespace optrace

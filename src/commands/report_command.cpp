@@ -12,13 +12,14 @@
 #include <fmt/format.h>
 
 #include "platform/error.h"
+#include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "platform/printable_text.h"
 #include "platform/whole_file.h"
-#include "report/merge/combine.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "src/commands/command.h"
+#include "src/commands/job_traces.h"
 #include "src/options/common_options.h"
 #include "src/terminal/standard_output.h"
 
@@ -45,28 +46,14 @@ void write_report(const Report& report, const OutputOptions& options, ReportStre
   write_file(options.file, printable_output(rendered(report, options, {})));
 }
 
-/// Makes the report of a job from the traces of its processes, one after another.
-class JobReport {
- public:
-  /// Finds the index of the first trace's torch, and writes warnings about it.
-  JobReport(const Trace& first, const OutputOptions& options)
-      : selection_{.all = options.tree.all, .times = options.tree.times} {
-    std::vector<std::string> warnings;
-    index_ = find_index_of(first, &warnings);
-    for (const std::string& warning : warnings) write_message(warning);
-  }
-
-  void add(const Trace& trace) {
-    combination_.add(merge(trace, index_ ? &*index_ : nullptr, selection_));
-  }
-
-  Report take() { return combination_.take(); }
-
- private:
-  const MergeOptions selection_;
-  std::optional<Index> index_;
-  Combination combination_;
-};
+/// Returns the report of a trace. Writes warnings about the index.
+Report report_of(const Trace& trace, const OutputOptions& options) {
+  std::vector<std::string> warnings;
+  const std::optional<Index> index = find_index_of(trace, &warnings);
+  for (const std::string& warning : warnings) write_message(warning);
+  return merge(trace, index ? &*index : nullptr,
+               {.all = options.tree.all, .times = options.tree.times});
+}
 
 }  // namespace
 
@@ -114,9 +101,9 @@ void require_trace_file(const std::string& file, bool timeline, const OutputOpti
 
 void write_report(std::span<const Trace> traces, const OutputOptions& options,
                   ReportStream stream) {
-  JobReport job(traces.front(), options);
-  for (const Trace& trace : traces) job.add(trace);
-  write_report(job.take(), options, stream);
+  const Report report = traces.size() == 1 ? report_of(traces.front(), options)
+                                           : report_of(merge_traces(traces), options);
+  write_report(report, options, stream);
 }
 
 void add_report_command(CLI::App& app) {
@@ -135,21 +122,19 @@ void add_report_command(CLI::App& app) {
       "  optrace report job.rank0.trace job.rank1.trace     processes of one job, with their "
       "differences");
   command
-      ->add_option(
-          "TRACE", options->traces,
-          "Files written by --trace FILE: of one call or program, or of\nthe processes of one job")
+      ->add_option("TRACE", options->traces,
+                   "Files written by --trace FILE or by `optrace merge`: of one call\nor program, "
+                   "or of the processes of one job")
       ->required()
       ->type_name("");
   add_output_options(*command, options->output);
   command->callback([options] {
     require_output(options->output);
-    std::optional<JobReport> job;
-    for (const std::string& file : options->traces) {
-      const Trace trace = read_trace(file, TraceParts::without_events);
-      if (!job) job.emplace(trace, options->output);
-      job->add(trace);
-    }
-    write_report(job->take(), options->output, ReportStream::output);
+    const InterruptGuard guard;
+    const std::vector<std::string>& files = options->traces;
+    const Trace trace = files.size() == 1 ? read_trace(files[0], TraceParts::without_events)
+                                          : merge_trace_files(files);
+    write_report(report_of(trace, options->output), options->output, ReportStream::output);
   });
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 // Commands that trace nothing.
 constexpr auto kOtherCommands = std::to_array<std::string_view>(
-    {"locate", "explain", "layers", "report", "compare", "source", "check", "attach"});
+    {"locate", "explain", "layers", "report", "merge", "compare", "source", "check", "attach"});
 
 /// Redirects standard output to standard error during its lifetime.
 class OutputToError {

@@ -1,11 +1,14 @@
-// Trace files, and the reports that are made from them. An input consists of the sections'
-// contents, each preceded by its size. They are compressed and given a correct checksum here, so
-// that the fuzzer gets past the checksum.
+// Trace files, their merging, and the reports that are made from them. An input consists of the
+// sections' contents, each preceded by its size. They are compressed and given a correct checksum
+// here, so that the fuzzer gets past the checksum.
 #include "tracer/trace/trace.h"
+
+#include <cstdlib>
 
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "report/merge/trace_merge.h"
 #include "report/output/render.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tracer/trace/trace_format.h"
@@ -48,6 +51,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const ReportFormat format = all ? ReportFormat::json : ReportFormat::text;
       fuzz::use_text(render(trace, nullptr, format, options));
     }
+    TraceMerge merge;
+    merge.add(trace);
+    Trace merged = merge.take();
+    TraceMerge again;
+    again.add(merged);
+    // Further merging has no effect, and the result can be read.
+    if (again.take().paths.size() != merged.paths.size()) std::abort();
+    fuzz::use_text(render(merged, nullptr, ReportFormat::json, {}));
   });
   return 0;
 }

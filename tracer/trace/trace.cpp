@@ -52,6 +52,11 @@ class SectionReader {
   }
 
   std::uint64_t number() {
+    if (!bytes_.empty() && std::to_integer<std::uint8_t>(bytes_.front()) < 0x80) {
+      const auto value = std::to_integer<std::uint64_t>(bytes_.front());  // As most numbers.
+      bytes_ = bytes_.subspan(1);
+      return value;
+    }
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       if (bytes_.empty()) fail("it ends too early");
@@ -597,6 +602,12 @@ void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count)
 }
 
 Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
+  Trace trace;
+  read_trace(path, parts, trace);
+  return trace;
+}
+
+void read_trace(const std::filesystem::path& path, TraceParts parts, Trace& trace) {
   const MappedFile file(path, MappedFile::Trust::none);  // The file may be rewritten meanwhile.
   std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
@@ -618,7 +629,7 @@ Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
     refuse(path, "it is corrupt: sections are missing", kRecordAgain);
   }
 
-  Trace trace;
+  trace.threads.clear();
   std::uint64_t decoded_bytes = 0;
   for (std::uint32_t position = 0; position < header.section_count; ++position) {
     const auto section = take<SectionHeader>(bytes, path);
@@ -684,7 +695,6 @@ Trace read_trace(const std::filesystem::path& path, TraceParts parts) {
     refuse(path, "it is corrupt: its paths repeat more text than a trace of its size has",
            kRecordAgain);
   }
-  return trace;
 }
 
 void write_trace(const Trace& trace, const std::filesystem::path& path) {

@@ -244,6 +244,9 @@ enum class TraceParts : std::uint8_t {
 /// version.
 Trace read_trace(const std::filesystem::path& path, TraceParts parts = TraceParts::all);
 
+/// Same, into a trace that was read before or is empty, whose memory is used again.
+void read_trace(const std::filesystem::path& path, TraceParts parts, Trace& trace);
+
 /// Writes the whole file or nothing (OutputFile). The file is compressed; docs/trace-format.md
 /// describes its format.
 void write_trace(const Trace& trace, const std::filesystem::path& path);

@@ -109,6 +109,15 @@ def test_a_dry_run(output):
     assert "4 of 4 rules passed" in output("dry_run.sh")
 
 
+def test_a_cluster(examples, environment, output, run, python, run_program):
+    if run_program([python, "-c", "import ray"]).returncode != 0:
+        pytest.skip(f"{python} has no ray; install it with `make setup`")
+    environment.update(RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
+    assert "ranks       0, 1\n" in output("merge_with_ray.py")
+    merged = run("optrace merge step.rank*.trace -o together.trace; cmp step.trace together.trace")
+    assert merged.returncode == 0, merged.stdout + merged.stderr
+
+
 def test_a_process_that_listens(examples, environment, run):
     command, = commands_of(examples / "listening_worker.py")
     with subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *shlex.split(command)], cwd=examples,

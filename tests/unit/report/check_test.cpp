@@ -18,7 +18,7 @@
 #include "platform/private_folder.h"
 #include "report/check/check_output.h"
 #include "report/compare/baseline.h"
-#include "report/merge/combine.h"
+#include "report/merge/join.h"
 #include "report/merge/merge.h"
 #include "report/output/report_json.h"
 

@@ -1,0 +1,205 @@
+#include "report/merge/frame_processes.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "report/model/process_names.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// Ranks and process ids that the frames of a report list in total. A list of 1,023 ranks in each of
+// 10,000 frames has fewer.
+constexpr std::size_t kMaxNames = std::size_t{1} << 24U;
+
+Json or_null(const std::optional<std::uint64_t>& value) {
+  return value ? Json(*value) : Json();
+}
+
+// Returns the name of a frame for use in a sentence.
+std::string shown(const Frame& frame) {
+  return frame.op && frame.layer == Layer::dispatcher ? *frame.op : frame.name;
+}
+
+std::string place_of(const Frame& frame, const Frame* parent) {
+  return parent == nullptr ? shown(frame)
+                           : fmt::format("{} under {}", shown(frame), shown(*parent));
+}
+
+std::string times(std::uint64_t count) {
+  return count == 1 ? "once" : count == 2 ? "twice" : fmt::format("{} times", count);
+}
+
+bool is_exact(const CallPattern& pattern) {
+  return std::ranges::all_of(pattern, [](const CallGroup& one) { return one.least == one.most; });
+}
+
+// Returns the place of the largest group, the first one of equally large ones.
+std::size_t usual_group(const CallPattern& pattern, const CallPatterns& patterns) {
+  const auto largest = std::ranges::max_element(
+      pattern, {}, [&](const CallGroup& group) { return count_of(patterns.set(group.processes)); });
+  return static_cast<std::size_t>(largest - pattern.begin());
+}
+
+}  // namespace
+
+FrameProcesses::FrameProcesses(const Trace& trace, MergedProcesses merged)
+    : trace_(trace), merged_(std::move(merged)), names_left_(kMaxNames) {
+  for (const MergedProcess& process : merged_.processes)
+    all_have_ranks_ = all_have_ranks_ && process.rank;
+  all_ = merged_.patterns.add_set({{0, static_cast<std::uint32_t>(merged_.processes.size() - 1)}});
+}
+
+Json FrameProcesses::processes() const {
+  Json list = Json::array();
+  for (const MergedProcess& process : merged_.processes)
+    list.push_back({{"id", or_null(process.id)}, {"rank", or_null(process.rank)}});
+  return list;
+}
+
+Json FrameProcesses::name_of(std::uint32_t process) const {
+  const MergedProcess& named = merged_.processes[process];
+  if (all_have_ranks_) return *named.rank;
+  return named.id ? *named.id : process;
+}
+
+Json FrameProcesses::names(const ProcessSet& processes) const {
+  Json list = Json::array();
+  for (const ProcessRun& run : processes)
+    for (std::uint32_t process = run.first; process <= run.last; ++process)
+      list.push_back(name_of(process));
+  return list;
+}
+
+std::string FrameProcesses::named(const ProcessSet& processes) const {
+  const bool one = count_of(processes) == 1;
+  return fmt::format("{} {}",
+                     all_have_ranks_ ? (one ? "rank" : "ranks") : (one ? "process" : "processes"),
+                     process_names(names(processes)));
+}
+
+bool FrameProcesses::may_list(const ProcessSet& processes) {
+  const std::uint64_t count = count_of(processes);
+  if (count > names_left_) return false;
+  names_left_ -= count;
+  return true;
+}
+
+// Returns the pattern of a frame's calls, or kNone if it is not known or the same for all
+// processes.
+std::uint32_t FrameProcesses::pattern_of(const ReportPath& path, const Frame& frame,
+                                         std::uint32_t& takers) {
+  CallPatterns& patterns = merged_.patterns;
+  std::uint64_t calls = 0;
+  std::uint32_t pattern = kNone;
+  takers = patterns.add_set({});
+  const auto add = [&](std::uint32_t traced) {
+    const std::uint32_t added = merged_.pattern_of[traced];
+    calls += trace_.paths[traced].calls;
+    takers = patterns.unite(takers, patterns.takers(added));
+    pattern = pattern == kNone ? added : patterns.sum(pattern, added);
+  };
+  add(path.traced);
+  for (const std::uint32_t traced : path.also) add(traced);
+  // Calls that have a frame of their own were taken off.
+  if (calls != frame.calls || pattern == kNone) return kNone;
+  const CallPattern& groups = patterns[pattern];
+  return groups.size() == 1 && is_exact(groups) ? kNone : pattern;
+}
+
+std::vector<ProcessSet> FrameProcesses::unusual(std::uint32_t pattern) const {
+  std::vector<ProcessSet> sets;
+  const CallPattern& groups = merged_.patterns[pattern];
+  if (!is_exact(groups)) return sets;
+  const std::size_t usual = usual_group(groups, merged_.patterns);
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    if (i != usual) sets.push_back(merged_.patterns.set(groups[i].processes));
+  return sets;
+}
+
+void FrameProcesses::describe_calls(std::uint32_t pattern, Json& detail) {
+  const CallPattern& groups = merged_.patterns[pattern];
+  Json list = Json::array();
+  if (!is_exact(groups)) {
+    list.push_back({{"least", groups[0].least}, {"most", groups[0].most}});
+  } else {
+    const std::size_t usual = usual_group(groups, merged_.patterns);
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (i == usual) continue;
+      const ProcessSet& processes = merged_.patterns.set(groups[i].processes);
+      if (!may_list(processes)) return;
+      list.push_back({{"calls", groups[i].least},
+                      {all_have_ranks_ ? "ranks" : "processes", names(processes)}});
+    }
+  }
+  detail[all_have_ranks_ ? "calls_by_rank" : "calls_by_process"] = std::move(list);
+}
+
+// Returns the rest of a sentence: `rank 17 took it 12 times, the others 10 times`.
+std::string FrameProcesses::frequencies(std::uint32_t pattern) const {
+  const CallPattern& groups = merged_.patterns[pattern];
+  if (!is_exact(groups))
+    return fmt::format("each took it {} to {} times", groups[0].least, groups[0].most);
+  const std::size_t usual = usual_group(groups, merged_.patterns);
+  std::string text;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (i == usual) continue;
+    text += fmt::format("{} {}{}, ", named(merged_.patterns.set(groups[i].processes)),
+                        text.empty() ? "took it " : "", times(groups[i].least));
+  }
+  return text + fmt::format("the others {}", times(groups[usual].least));
+}
+
+void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const Frame* parent,
+                              Frame& frame) {
+  PathProcesses found;
+  found.pattern = pattern_of(path, frame, found.takers);
+  paths_.resize(index);
+  paths_.push_back(found);
+  const auto object = [&]() -> Json& {
+    if (!frame.detail.is_object()) frame.detail = Json::object();
+    return frame.detail;
+  };
+  const PathProcesses* const above = path.parent == kNone ? nullptr : &paths_[path.parent];
+  const auto note = [](Difference& difference, bool is_new, auto&& what) {
+    if (is_new)
+      difference.what = what();
+    else
+      ++difference.more;
+  };
+  if (found.takers != all_) {
+    const ProcessSet& takers = merged_.patterns.set(found.takers);
+    if (may_list(takers)) object()[all_have_ranks_ ? "ranks" : "processes"] = names(takers);
+    if (above == nullptr || above->takers != found.takers) {
+      const auto [at, added] = taken_by_.try_emplace(takers);
+      note(at->second, added, [&] { return place_of(frame, parent); });
+    }
+  }
+  if (found.pattern == kNone) return;
+  describe_calls(found.pattern, object());
+  std::vector<ProcessSet> others = unusual(found.pattern);
+  if (above != nullptr && above->pattern != kNone && unusual(above->pattern) == others) return;
+  const auto [at, added] = uneven_.try_emplace(std::move(others));
+  note(at->second, added,
+       [&] { return fmt::format("{}: {}", place_of(frame, parent), frequencies(found.pattern)); });
+}
+
+Json FrameProcesses::differences() const {
+  const auto more = [](const Difference& difference, const char* what) {
+    return difference.more == 0 ? ""
+                                : fmt::format("{} {} more {}", what, difference.more,
+                                              difference.more == 1 ? "path" : "paths");
+  };
+  Json sentences = Json::array();
+  for (const auto& [takers, difference] : taken_by_)
+    sentences.push_back(fmt::format("only {} took {}{}", named(takers), difference.what,
+                                    more(difference, ", and")));
+  for (const auto& [others, difference] : uneven_)
+    sentences.push_back(difference.what + more(difference, "; they also differ in"));
+  return sentences;
+}
+
+}  // namespace optrace
