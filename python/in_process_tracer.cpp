@@ -360,7 +360,7 @@ void InProcessTracer::start(const InProcessOptions& options) {
         [&] { return round.op_records ? state.recorder->start() : state.agent->start(); });
     // Records the Python frames around the block before the thread is paused, since nothing is
     // recorded of a paused thread. If this fails, only the names of parents are missing.
-    if (started >= 0 && round.python_frames) state.agent->python_frames();
+    if (started >= 0 && round.python_frames && options.outer_frames) state.agent->python_frames();
     const std::uint32_t paused = state.agent->pause_thread();
     check("recording", started);
     round.recording = true;

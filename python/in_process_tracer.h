@@ -25,6 +25,7 @@ struct InProcessOptions {
   CollectorOptions collector;
   bool op_records = true;
   bool python_frames = true;
+  bool outer_frames = true;  ///< Whether to record the Python functions that already run.
   std::uint64_t buffer_bytes = std::uint64_t{32} << 20;
 };
 

@@ -164,7 +164,7 @@ void require_size(std::string_view name, std::uint64_t bytes, std::string_view u
 std::unique_ptr<PythonTrace> make_trace(const std::optional<std::string>& ops,
                                         const std::optional<std::string>& from_module,
                                         std::uint64_t skip, std::uint64_t count, bool timeline,
-                                        bool op_records, bool python_frames,
+                                        bool op_records, bool python_frames, bool outer_frames,
                                         std::uint64_t buffer_bytes, std::uint64_t memory_bytes) {
   require_size("buffer_bytes", buffer_bytes, "32 << 20");
   require_size("memory_bytes", memory_bytes, "1 << 30");
@@ -174,6 +174,7 @@ std::unique_ptr<PythonTrace> make_trace(const std::optional<std::string>& ops,
   options.collector.timeline = timeline;
   options.op_records = op_records;
   options.python_frames = python_frames;
+  options.outer_frames = outer_frames;
   options.buffer_bytes = buffer_bytes;
   return std::make_unique<PythonTrace>(std::move(options));
 }
@@ -304,7 +305,7 @@ PYBIND11_MODULE(_optrace, module) {
   module.def("trace", &optrace::make_trace, py::kw_only(), py::arg("ops") = py::none(),
              py::arg("from_module") = py::none(), py::arg("skip") = 0, py::arg("count") = 0,
              py::arg("timeline") = false, py::arg("op_records") = true,
-             py::arg("python_frames") = true,
+             py::arg("python_frames") = true, py::arg("outer_frames") = true,
              py::arg("buffer_bytes") = optrace::InProcessOptions{}.buffer_bytes,
              py::arg("memory_bytes") = std::uint64_t{optrace::MemoryBudget::kDefault});
   // For the pytest plugin, which checks rules before it runs the test that they apply to.

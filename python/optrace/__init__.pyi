@@ -107,6 +107,7 @@ def trace(
     timeline: bool = False,
     op_records: bool = True,
     python_frames: bool = True,
+    outer_frames: bool = True,
     buffer_bytes: int = 33554432,
     memory_bytes: int = 1073741824,
 ) -> Trace: ...

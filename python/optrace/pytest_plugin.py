@@ -122,7 +122,7 @@ class _TracedFunction:
 def _start():
     __tracebackhide__ = True
     try:
-        trace = _module().trace()
+        trace = _module().trace(outer_frames=False)  # Those are pytest's.
         trace.start()
     except Error as error:
         _refuse(str(error))

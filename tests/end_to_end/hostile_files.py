@@ -66,7 +66,7 @@ def trace(meta=b"{}", modules=(), functions=(), python_functions=(), paths=(), o
     for position, content in enumerate(sections):
         stored = compressed(content)
         body += struct.pack("<IIQQ", min(position + 1, 7), 0, len(stored), len(content)) + stored
-    return b"OPTRACE\0" + struct.pack("<IIQ", 4, len(sections), xxh3(body)) + body
+    return b"OPTRACE\0" + struct.pack("<IIQ", 5, len(sections), xxh3(body)) + body
 
 
 def xxh3(content):

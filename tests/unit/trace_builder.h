@@ -41,6 +41,13 @@ class TraceBuilder {
                                        .return_address = return_address});
     return static_cast<std::uint32_t>(trace.threads[0].events.size() - 1);
   }
+  /// Adds the event of a caller without a probe; the arguments are those of enter().
+  std::uint32_t called_by(std::uint32_t what, std::uint32_t caller, std::uint64_t slot,
+                          std::uint64_t site = 0) {
+    const std::uint32_t index = enter(what, caller, slot, site);
+    trace.threads[0].events[index].kind = EventKind::caller;
+    return index;
+  }
   std::uint32_t python_event(EventKind kind, std::uint32_t what, std::uint64_t slot,
                              std::uint32_t line = 0) {
     trace.threads[0].events.push_back(

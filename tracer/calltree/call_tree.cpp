@@ -209,6 +209,9 @@ std::uint32_t CallTreeRules::add(const Event& event) {
   switch (event.kind) {
     case EventKind::python_call:
       return add_python_call(event);
+    case EventKind::python_ran:
+      leave_native_frames();
+      return kNone;
     case EventKind::python_return:
       end_python_call(event);
       return kNone;
@@ -332,7 +335,13 @@ std::uint32_t CallTreeRules::add_python_call(const Event& event) {
   }
   frame.height = frame.in_loop ? loop : state_.native.size();
   frame.node = nodes_.add(node, &event);
-  if (frame.in_loop) state_.native[loop - 1].innermost_python = frame.node;
+  if (frame.in_loop) {
+    // The loop runs, whatever has run outside of it since it was seen last.
+    LiveFrame& host = state_.native[loop - 1];
+    host.innermost_python = frame.node;
+    host.doubtful = host.left = false;
+    state_.asserted = loop;
+  }
   python.push_back(frame);
   return frame.node;
 }
@@ -469,18 +478,24 @@ std::size_t CallTreeRules::find_asserted(const Event& event) const {
     if (frame.stack_pointer > event.stack_pointer) break;
     if (frame.stack_pointer == event.stack_pointer && frame.function == what &&
         frame.return_address == event.return_address)
-      return frame.doubtful ? 0 : i;
+      return frame.doubtful || frame.python_ended ? 0 : i;
   }
   return 0;
 }
 
 std::uint32_t CallTreeRules::add_caller(const Event& event) {
-  if (event.return_address == 0) pop_to(initial_height());
-  const bool outermost = state_.native.size() == initial_height();
+  if (event.return_address == 0) state_.at_beginning = true;
+  const bool outermost = state_.at_beginning || state_.native.size() == initial_height();
   if (outermost && (event.return_address == 0 || functions_.begins_threads(event.what)))
     return kNone;
   if (functions_.is_agent(event.what)) return kNone;
+  // A walk may begin outside of the frame that was known last.
+  if (state_.asserted != 0 &&
+      (state_.asserted > state_.native.size() ||
+       state_.native[state_.asserted - 1].stack_pointer <= event.stack_pointer))
+    state_.asserted = 0;
   if (const std::size_t height = find_asserted(event); height != 0) {
+    state_.at_beginning = false;
     state_.asserted = height;
     return state_.native[height - 1].node;
   }
@@ -531,6 +546,8 @@ std::uint32_t CallTreeRules::enter(const Event& event) {
       while (!native.empty() && native.back().stack_pointer == slot) pop();
     }
   }
+  // A call from where the thread begins, which only initial frames precede.
+  if (std::exchange(state_.at_beginning, false) && !tail_call) pop_to(initial_height());
   if (tail_call) state_.asserted = 0;
   const bool has_parent = tail_call || take_asserted(event) || find_caller(event);
 
@@ -555,6 +572,13 @@ bool CallTreeRules::find_caller(const Event& event) {
   const std::uint32_t caller = event.caller == kNone ? kNone : functions_.identity(event.caller);
   if (caller == kNone || (!functions_.probed(caller) && live_count(caller) == 0))
     return take_innermost(caller);
+  if (functions_.is_evaluation_loop(caller) && !functions_.probed(caller)) {
+    // The agent records every loop that has begun since, so this is the one that was running.
+    if (const std::size_t loop = running_loop(); loop != 0) {
+      pop_to(loop);
+      return true;
+    }
+  }
   std::vector<LiveFrame>& native = state_.native;
   const std::size_t live = live_count(caller);
   if (live == 0) {
@@ -689,6 +713,7 @@ void check_event(const Trace& trace, const Event& event, std::size_t index, std:
         refuse(index, thread, "Python function", event.what, trace.python_functions.size());
       return;
     case EventKind::arguments:
+    case EventKind::python_ran:
       return;
     default:
       if (event.what != 0 && event.what >= trace.op_records.size())

@@ -219,6 +219,8 @@ class CallTreeRules {
     std::uint32_t outer_line = 0;  ///< Line of that Python frame.
     /// native[asserted - 1] is the frame of the last caller event; 0 if there was none.
     std::uint64_t asserted = 0;
+    /// The last event was a caller in which the thread begins: the next one is called from there.
+    bool at_beginning = false;
     bool operator==(const State&) const = default;
   };
 

@@ -84,7 +84,7 @@ struct Collector::State {
     return options;
   }
 
-  bool read(std::uint64_t until, bool last);
+  bool read(std::uint64_t until, bool last, std::uint64_t most);
   void read_arena();
   void plan_for_loaded(std::uint32_t told);
   void read_section(SectionKind kind, std::span<const std::byte> bytes);
@@ -367,13 +367,13 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
   return true;
 }
 
-bool Collector::State::read(std::uint64_t until, bool last) {
+bool Collector::State::read(std::uint64_t until, bool last, std::uint64_t most) {
   find_chunks();
   read_arena();  // After find_chunks(): sections are written before the events that refer to them.
   open_readers();
   clock.measure(load_shared(region.header().stop_ticks),
                 load_shared(region.header().stop_nanoseconds));
-  bool any = false;
+  const std::uint64_t before = events;
   struct Pending {
     Reader* reader = nullptr;
     recording::Event raw{};
@@ -424,7 +424,6 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     }
     last_time = std::max(last_time, pending.time);
     ++events;
-    any = true;
   };
   std::vector<Pending> pending;
   for (auto& [key, reader] : readers) {
@@ -432,7 +431,7 @@ bool Collector::State::read(std::uint64_t until, bool last) {
     Pending next{.reader = &reader};
     if (fetch(next)) pending.push_back(next);
   }
-  while (!pending.empty()) {
+  while (!pending.empty() && events - before < most) {
     std::size_t first = 0;
     std::uint64_t second = kEverything;
     for (std::size_t i = 1; i < pending.size(); ++i) {
@@ -450,10 +449,10 @@ bool Collector::State::read(std::uint64_t until, bool last) {
       add(next);
       ++next.reader->at;
       more = fetch(next);
-    } while (more && next.due <= second && next.due <= now);
+    } while (more && next.due <= second && next.due <= now && events - before < most);
     if (!more) pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(first));
   }
-  return any;
+  return events != before;
 }
 
 // Adds an event to the timeline. The timeline ends when there is no room; later events are counted.
@@ -496,17 +495,27 @@ Collector::Collector(int region, ProbeSession& session, CollectorOptions options
 
 Collector::~Collector() = default;
 
-bool Collector::drain() {
-  std::atomic_ref(state_->region.header().heartbeat).fetch_add(1);
-  const bool any = state_->read(ticks_now(), false);
+bool Collector::drain(std::uint64_t most) {
+  beat();
+  const bool any = state_->read(ticks_now(), false, most);
   state_->ask();
   return any;
+}
+
+void Collector::beat() {
+  std::atomic_ref(state_->region.header().heartbeat).fetch_add(1);
+}
+
+bool Collector::is_awaited() const {
+  const recording::RegionHeader& shared = state_->region.header();
+  return load_shared(shared.waiting) != 0 ||
+         load_shared(shared.modules_told) != load_shared(shared.modules_seen);
 }
 
 void Collector::finish() {
   if (std::exchange(state_->finished, true)) return;
   const std::uint64_t stop = load_shared(state_->region.header().stop_ticks);
-  state_->read(stop == 0 ? kEverything : stop, true);
+  state_->read(stop == 0 ? kEverything : stop, true, kEverything);
 }
 
 CollectorProgress Collector::progress() const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,9 +56,16 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  /// Reads the available events. Returns true if there were any. Asks the agent to stop once the
-  /// selection is complete.
-  bool drain();
+  /// Reads the available events, at most about `most`. Returns true if there were any. Asks the
+  /// agent to stop once the selection is complete.
+  bool drain(std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
+
+  /// Signals to the process that its reader is alive. Safe beside the other functions.
+  void beat();
+
+  /// Returns true if a thread of the process waits until events are read, or until plans are made
+  /// for modules that it has loaded. Safe beside the other functions.
+  bool is_awaited() const;
 
   /// Reads the remaining events. Events written later are not read.
   void finish();

@@ -34,7 +34,7 @@ std::uint64_t hash_of(const CallTreeRules::State& state) {
     mix(frame.place);
     mix(frame.line);
   }
-  mix(state.asserted);
+  mix(state.asserted * 2 + (state.at_beginning ? 1 : 0));
   return hash;
 }
 

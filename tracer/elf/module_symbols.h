@@ -95,6 +95,16 @@ class ModuleSymbols {
     }
   }
 
+  /// Calls `visit(NativeFunction)` for each named function and each `.cold` part, aliases included,
+  /// in the file's order.
+  template <typename Visit>
+  void for_each_piece(Visit visit) const {
+    for (std::size_t index = 0; index < symbol_count_; ++index) {
+      const Symbol entry = symbol(index);
+      if (is_function(entry)) visit(NativeFunction{entry.value, entry.size, name(entry)});
+    }
+  }
+
   /// The file names of the libraries that this file needs (DT_NEEDED).
   std::vector<std::string_view> needed() const;
 

@@ -1,6 +1,7 @@
 #include "tracer/launch/program_tracer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -20,6 +21,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -53,6 +55,9 @@ constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
 constexpr milliseconds kDrainPause{2};
 // The region has room for many times the events of this time.
 constexpr milliseconds kBusyPause{1};
+// Number of events that are read at a time with the lowest priority. Another thread may wait for
+// the end of such a batch.
+constexpr std::uint64_t kBatch = 4096;
 
 /// Detects the end of a process, whoever its parent is.
 class ProcessWatch {
@@ -184,9 +189,37 @@ class ProcessFamily {
     std::unique_ptr<Collector> collector;  ///< Null until the process shares its memory.
     std::optional<std::uint64_t> steps;    ///< The steps that it has completed, once it says so.
     Json meta;
+    std::exception_ptr failure;        ///< Why the background thread can't read its events.
+    std::atomic<bool> failed = false;  ///< True once `failure` is set.
   };
 
+  /// Reads events with the lowest priority, so that the program has the processors as long as there
+  /// is room for its events.
+  void read_in_background(const std::stop_token& stop) {
+    constexpr int kLowestPriority = 19;
+    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowestPriority);
+    while (!stop.stop_requested()) {
+      bool any = false;
+      for (std::size_t i = 0;; ++i) {
+        const std::lock_guard lock(members_mutex_);
+        if (i >= members_.size()) break;
+        Member& member = *members_[i];
+        // Others than the reader wait for what takes long, and should not wait for this thread.
+        if (member.failed || member.collector->is_awaited()) continue;
+        try {
+          any = member.collector->drain(kBatch) || any;
+        } catch (...) {
+          member.failure = std::current_exception();
+          member.failed = true;
+        }
+      }
+      if (!any) std::this_thread::sleep_for(kDrainPause);
+    }
+  }
+
   void run(ProgramConnection connection, Json greeting) {
+    const std::jthread background(
+        [this](const std::stop_token& stop) { read_in_background(stop); });
     admit(std::move(connection), std::move(greeting), true);
     while (true) {
       std::vector<std::pair<ProgramConnection, Json>> heard;
@@ -228,9 +261,13 @@ class ProcessFamily {
           first || request_.window ? orders_.record() : Json{{key::kOrder, order::kRecord}},
           {&region, 1});
       receive_recording(connection, member->meta);
-      member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
+      {
+        const std::lock_guard lock(members_mutex_);
+        member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
+      }
       connection.send({{key::kOrder, order::kStart}});
     });
+    const std::lock_guard lock(members_mutex_);
     if (member->collector) members_.push_back(std::move(member));
   }
 
@@ -256,6 +293,7 @@ class ProcessFamily {
 
   /// Handles an orderly end of the process or of its window, in which the process still answers.
   void farewell(ProgramConnection& connection, const Json& message) {
+    const std::lock_guard lock(members_mutex_);
     const pid_t process = connection.process();
     const std::optional<std::uint64_t> steps = steps_in(message);
     if (process == first_) steps_ = steps;
@@ -278,25 +316,36 @@ class ProcessFamily {
     members_.erase(found);
   }
 
+  /// Reads the events of processes that have ended or wait for room, and leaves the others to the
+  /// background thread.
   void drain(bool closing) {
     bool any = false;
     for (std::size_t i = 0; i < members_.size();) {
       Member& member = *members_[i];
-      bool over = true;
+      member.collector->beat();
+      // Check first: everything recorded before the end can then be read.
+      bool over = member.watch.ended() || closing;
+      if (!over && !member.failed && !member.collector->is_awaited()) {
+        ++i;
+        continue;
+      }
+      const std::lock_guard lock(members_mutex_);
+      over = over || member.failed;
       guarded(member, [&] {
-        // Check first: everything recorded before the end can then be read.
-        over = member.watch.ended() || closing;
+        if (member.failure) std::rethrow_exception(member.failure);
         any = member.collector->drain() || any;
         if (!over) return;
         member.collector->finish();
         conclude(member);
       });
-      if (over)
+      if (over || !member.collector)
         members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(i));
       else
         ++i;
     }
     busy_ = any;
+    const std::unique_lock reading(members_mutex_, std::try_to_lock);
+    if (!reading) return;  // The next time will do.
     CollectorProgress sum = finished_;
     for (const auto& member : members_) add(sum, member->collector->progress());
     const std::lock_guard lock(mutex_);
@@ -363,6 +412,10 @@ class ProcessFamily {
   std::vector<std::pair<ProgramConnection, Json>> heard_;
   CollectorProgress counted_;
   bool closing_ = false;
+
+  // Guards the collectors of the members, which thread_ and the background thread use. Only thread_
+  // adds and removes members.
+  std::mutex members_mutex_;
 
   // Used only by thread_ until it has ended.
   PrivateFolder scratch_;

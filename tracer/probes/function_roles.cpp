@@ -53,10 +53,14 @@ void add_step(std::string_view symbol, FunctionRole& role) {
 
 }  // namespace
 
+bool is_evaluation_loop(std::string_view symbol) {
+  // Profile-guided builds have clones: `_PyEval_EvalFrameDefault.localalias`, `.constprop.0`.
+  return symbol.substr(0, symbol.find('.')) == kEvaluationLoop;
+}
+
 FunctionRole role_of(std::string_view symbol) {
   FunctionRole role;
-  // Profile-guided builds have clones: `_PyEval_EvalFrameDefault.localalias`, `.constprop.0`.
-  role.evaluation_loop = symbol.substr(0, symbol.find('.')) == kEvaluationLoop;
+  role.evaluation_loop = is_evaluation_loop(symbol);
   role.runs_nodes =
       std::ranges::any_of(kNodeRunners, [&](auto runner) { return symbol.starts_with(runner); });
   const bool gnu_region = symbol.starts_with(kGnuRegion) && symbol != kGnuRegionEnd;

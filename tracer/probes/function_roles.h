@@ -26,6 +26,9 @@ struct FunctionRole {
   std::string_view op;
 };
 
+/// Returns true for CPython's evaluation loop and the parts that the compiler split off from it.
+bool is_evaluation_loop(std::string_view symbol);
+
 FunctionRole role_of(std::string_view symbol);
 
 /// The role of a function in the call of an op.

@@ -281,6 +281,9 @@ std::string ProbePlanner::bytes(const std::filesystem::path& module_path) const 
   header.fixup_count = static_cast<std::uint32_t>(fixups_.size());
   header.code_size = static_cast<std::uint32_t>(code_.size());
   header.fork_lock = fork_lock_;
+  for (std::size_t i = 0; i < std::min(evaluation_loop_.size(), std::size(header.evaluation_loop));
+       ++i)
+    header.evaluation_loop[i] = evaluation_loop_[i];
   const std::string path = module_path.string();
   header.path_size = static_cast<std::uint32_t>(path.size());
 
@@ -329,6 +332,8 @@ bool ProbePlan::parse() {
   bytes = bytes.subspan(fixup_bytes.size());
   if (!probes_.empty()) std::memcpy(probes_.data(), probe_bytes.data(), probe_bytes.size());
   if (!fixups_.empty()) std::memcpy(fixups_.data(), fixup_bytes.data(), fixup_bytes.size());
+  has_evaluation_loop_ = std::ranges::any_of(
+      header.evaluation_loop, [](const plan::Piece& piece) { return piece.last > piece.first; });
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   code_ = text.substr(0, header.code_size);
   module_path_ = text.substr(header.code_size);

@@ -31,6 +31,12 @@ class ProbePlanner {
   /// Makes forks wait for a mutex of the module; 0: none.
   void set_fork_lock(std::uint64_t address) { fork_lock_ = address; }
 
+  /// Describes the evaluation loop to the agent, which gives it no probe. Pieces beyond
+  /// plan::kMaxLoopPieces are dropped.
+  void set_evaluation_loop(std::vector<plan::Piece> pieces) {
+    evaluation_loop_ = std::move(pieces);
+  }
+
   std::size_t probe_count() const noexcept { return probes_.size(); }
 
   /// Returns the plan's bytes, for a module that the process has loaded as `module_path`.
@@ -48,6 +54,7 @@ class ProbePlanner {
   std::vector<plan::Fixup> fixups_;
   std::string code_;
   std::uint64_t fork_lock_ = 0;
+  std::vector<plan::Piece> evaluation_loop_;
 };
 
 /// A validated plan file: its checksum and sizes are correct, and every probe's code and fixups lie
@@ -61,6 +68,8 @@ class ProbePlan {
   const std::string& build_id() const noexcept { return build_id_; }
   const std::string& module_path() const noexcept { return module_path_; }
   const std::vector<plan::Probe>& probes() const noexcept { return probes_; }
+  /// True if there is nothing to place: no probe and no evaluation loop.
+  bool is_empty() const noexcept { return probes_.empty() && !has_evaluation_loop_; }
   std::span<const plan::Fixup> fixups(const plan::Probe& probe) const;
   std::string_view code(const plan::Probe& probe) const;
 
@@ -74,6 +83,7 @@ class ProbePlan {
   std::vector<plan::Probe> probes_;
   std::vector<plan::Fixup> fixups_;
   std::string_view code_;
+  bool has_evaluation_loop_ = false;
 };
 
 }  // namespace optrace

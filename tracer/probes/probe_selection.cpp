@@ -75,10 +75,8 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::directly, "torch::autograd", ""},
     {Kind::function, "THP", ""},
 
-    // Functions that the call tree depends on: CPython's evaluation loop, the boxed entries into
-    // ops, the functions that open OpenMP regions as GCC and clang compile them, and those that
-    // their threads run.
-    {Kind::c_function, "_PyEval_EvalFrameDefault", ""},
+    // Functions that the call tree depends on: the boxed entries into ops, the functions that open
+    // OpenMP regions as GCC and clang compile them, and those that their threads run.
     {Kind::scope, "c10::Dispatcher", "callBoxed"},
     {Kind::scope, "c10::Dispatcher", "redispatchBoxed"},
     {Kind::c_function, "GOMP_parallel", ""},
@@ -246,6 +244,18 @@ bool is_destructor(std::string_view symbol) {
   return symbol.ends_with("D0Ev") || symbol.ends_with("D1Ev") || symbol.ends_with("D2Ev");
 }
 
+/// Parts of the names of functions that the rules select, that lead nowhere, and that others call
+/// so often that their probes would take most of the time: conversions of Python objects, settings
+/// of a thread that each autograd node saves and restores, the types of an op's inputs one by one,
+/// and the rows of a normalization.
+constexpr std::array<std::string_view, 6> kNoSteps = {
+    "THPUtils_",     "8autocast18set_autocast_dtype", "8autocast18get_autocast_dtype",
+    "FuncTorchTLSE", "24update_result_type_state",    "RowwiseMoments"};
+
+bool is_no_step(std::string_view symbol) {
+  return std::ranges::any_of(kNoSteps, [&](auto part) { return symbol.find(part) != symbol.npos; });
+}
+
 /// Matches a C name against a pattern, in which `?` is one of s, d, c, z, `@` is a capital letter,
 /// and a final `$` is the end.
 bool matches_c_name(std::string_view symbol, std::string_view pattern) {
@@ -294,7 +304,10 @@ std::optional<std::size_t> selecting_rule(std::string_view symbol) {
   const auto name = parse(symbol);
   const auto& rules = compiled_rules();
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (matches(rules[i], symbol, name)) return i;
+    if (matches(rules[i], symbol, name)) {
+      if (is_no_step(symbol)) return std::nullopt;
+      return i;
+    }
   }
   return std::nullopt;
 }
@@ -330,6 +343,15 @@ std::optional<std::uint64_t> fork_lock_of(const ModuleSymbols& module) {
   const auto manager = module.find_object(kManager);
   if (!manager || manager->size != kMutex + sizeof(pthread_mutex_t)) return std::nullopt;
   return manager->address + kMutex;
+}
+
+std::vector<plan::Piece> evaluation_loop_of(const ModuleSymbols& module) {
+  std::vector<plan::Piece> pieces;
+  module.for_each_piece([&](const NativeFunction& piece) {
+    if (is_evaluation_loop(piece.symbol) && piece.size != 0)
+      pieces.push_back({piece.address, piece.address + piece.size});
+  });
+  return pieces;
 }
 
 std::string stripped_warning(const ModuleSymbols& module) {

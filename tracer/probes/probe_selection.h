@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "tracer/elf/module_symbols.h"
+#include "tracer/in_process/agent/interface/plan_format.h"
 
 namespace optrace {
 
 /// Incremented with every change to the table of selected functions. Plans that were cached under
 /// another version are made again.
-constexpr std::uint32_t kSelectionVersion = 12;
+constexpr std::uint32_t kSelectionVersion = 13;
 
 /// Returns the index of the rule that selects a function with this (mangled or C) name, if any.
 std::optional<std::size_t> selecting_rule(std::string_view symbol);
@@ -35,6 +36,10 @@ std::vector<std::uint64_t> select_functions(const ModuleSymbols& module);
 /// which happens when ops are recorded. A child that is forked at that moment would wait for it
 /// forever.
 std::optional<std::uint64_t> fork_lock_of(const ModuleSymbols& module);
+
+/// Returns the code (as linked) of CPython's evaluation loop and of its split-off parts; none if
+/// the module does not contain it.
+std::vector<plan::Piece> evaluation_loop_of(const ModuleSymbols& module);
 
 /// Returns a sentence for the user if the module is one of torch's own libraries and stripped; else
 /// empty.

@@ -167,6 +167,7 @@ std::filesystem::path ProbeSession::State::initial_plan(const ModuleSymbols& mod
   ProbePlanner planner(module, branch_targets_of(module));
   for (const std::uint64_t address : select_functions(module)) planner.add(address);
   planner.set_fork_lock(fork_lock_of(module).value_or(0));
+  planner.set_evaluation_loop(evaluation_loop_of(module));
   const std::string bytes = planner.bytes(module.path());
   if (!keep || module.was_cut() || !try_write_file(path, bytes)) {
     path = scratch_file("initial");
@@ -203,7 +204,7 @@ std::vector<std::filesystem::path> ProbeSession::initial_plans(
   std::vector<std::filesystem::path> plans;
   const auto add = [&](const std::filesystem::path& plan) {
     const auto made = state_->plans.find(plan.string());
-    if (made != state_->plans.end() && !made->second.probes().empty()) plans.push_back(plan);
+    if (made != state_->plans.end() && !made->second.is_empty()) plans.push_back(plan);
   };
   std::set<std::string> done;
   std::vector<std::filesystem::path> beside;

@@ -179,7 +179,7 @@ bool RecordedTexts::read(SectionKind kind, std::span<const std::byte> bytes) {
 
 bool of_python(const recording::Event& raw) {
   return (raw.id >= recording::kFirstPythonEvent && raw.id <= recording::kBuiltinReturn) ||
-         raw.id == recording::kPythonPosition;
+         raw.id == recording::kPythonPosition || raw.id == recording::kPythonRan;
 }
 
 Event python_event(const recording::Event& raw, PythonPositions& positions) {
@@ -193,8 +193,7 @@ Event python_event(const recording::Event& raw, PythonPositions& positions) {
 }
 
 bool lacks_position(const recording::Event& raw) {
-  return raw.line != 0 && (raw.id == recording::kBuiltinCall ||
-                           (raw.id == recording::kPythonCall && raw.stack_pointer != 0));
+  return raw.line != 0 && raw.id == recording::kBuiltinCall;
 }
 
 std::string positions_warning() {
@@ -245,7 +244,7 @@ void Recording::check_events() const {
       const recording::Event event = thread.events[i];
       if (recording::is_caller(event.id)) continue;
       if (event.id > recording::kLastKind) fail("an event is of an unknown kind");
-      if (event.id > recording::kBuiltinReturn && event.id != recording::kPythonPosition) {
+      if (event.id >= recording::kFirstPythonEvent && !of_python(event)) {
         if (event.id != recording::kArguments && event.line != 0 &&
             event.line >= texts_.op_records.size()) {
           fail("an event names an unknown op record");

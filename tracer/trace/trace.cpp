@@ -211,6 +211,7 @@ std::size_t named_by(EventKind kind, const Trace& trace) {
     case EventKind::builtin_return:
       return trace.python_functions.size();
     case EventKind::python_position:
+    case EventKind::python_ran:
       return std::max<std::size_t>(trace.python_functions.size(), 1);
     default:
       return std::max<std::size_t>(trace.op_records.size(), 1);

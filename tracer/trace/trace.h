@@ -80,10 +80,13 @@ enum class EventKind : std::uint8_t {
   /// The innermost Python frame has moved. `what` is its function, `line` its line. With line 0,
   /// both are unknown.
   python_position = 13,
+  /// Python code has run since the thread's last event, of which nothing was recorded. `what` is 0,
+  /// `stack_pointer` as in python_call.
+  python_ran = 14,
   /// A function without a probe that is on the stack and led to the next function_entry. `what` is
   /// that function; other fields as in function_entry. Where a thread begins, `caller` is kNone and
   /// `return_address` is 0.
-  caller = 14,
+  caller = 15,
 };
 
 /// Returns true for kinds whose `line` is a source line.

@@ -16,7 +16,7 @@ namespace optrace::trace_format {
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'C', 'E', '\0'};
 
 /// Incremented with every change to the layout. A reader supports one version.
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 /// The checksum protects the file against accidental damage, not against manipulation.
 struct FileHeader {

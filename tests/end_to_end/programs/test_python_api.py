@@ -225,6 +225,25 @@ def test_selection(program):
     assert said[3:] == [["error", "error", "passed"], "error", False]
 
 
+def test_frames_outside_of_the_block(program):
+    said = program("""
+        import json, optrace, torch
+        x = torch.ones(4)
+
+        def inside(trace):
+            x.add(1)
+
+        def outside(**options):
+            with optrace.trace(**options) as t:
+                inside(t)
+            return t.to_json()
+
+        print(json.dumps([outside(), outside(outer_frames=False)]))
+        """)
+    roots = [[frame["name"] for frame in report["roots"]] for report in said]
+    assert roots == [["__main__.<module>"], ["__main__.inside"]]
+
+
 def test_errors_say_what_to_do(program, tmp_path):
     (tmp_path / "no.trace").write_text("nonsense")
     said = program("""

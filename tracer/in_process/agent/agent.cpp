@@ -294,6 +294,11 @@ int patch_in(PlacedPlan& plan, Jumps jumps) {
   if (plan.view.header->fork_lock != 0) {
     wait_for_when_forking(plan.module, plan.view.header->fork_lock);
   }
+  for (const plan::Piece& piece : plan.view.header->evaluation_loop) {
+    if (piece.last > piece.first) {
+      add_evaluation_loop(plan.module.bias + piece.first, plan.module.bias + piece.last);
+    }
+  }
   describe_if_recording(plan);
   return static_cast<int>(plan.placed_count);
 }

@@ -376,6 +376,53 @@ TEST_CASE("Python frames are placed by their order where no evaluation loop is p
   CHECK(shown(t.trace, tree, second) == "THPVariable_relu < outer");
 }
 
+TEST_CASE("an evaluation loop without a probe is the caller that was recorded", "[call_tree]") {
+  TraceBuilder t;
+  const auto loop = t.function("_PyEval_EvalFrameDefault", false);
+  const auto start = t.function("start_thread_main"), slot = t.function("slot_tp_call", false);
+  const auto binding = t.function("THPVariable_relu"), kernel = t.function("relu_kernel");
+  const auto outer = t.python("outer"), inner = t.python("inner"), method = t.python("method");
+
+  t.enter(start, kNone, 3000);
+  t.called_by(loop, start, 2000);
+  t.python_event(EventKind::python_call, outer, 1900, 1);
+  t.python_event(EventKind::python_call, inner, 1900, 2);  // The same loop.
+  const auto in_inner = t.enter(binding, loop, 1890);
+  const auto below = t.enter(kernel, binding, 1800);
+  t.python_event(EventKind::python_return, inner, 1900);
+  const auto in_outer = t.enter(binding, loop, 1890);
+  std::vector<std::uint32_t> in_method, nested;
+  for (int i = 0; i < 2; ++i) {  // C code calls Python twice: two loops in the same place.
+    t.called_by(slot, loop, 1895);
+    nested.push_back(t.called_by(loop, slot, 1800));
+    t.python_event(EventKind::python_call, method, 1700, 3);
+    in_method.push_back(t.enter(binding, loop, 1690));
+    t.python_event(EventKind::python_return, method, 1700);
+  }
+  // The inner loop has ended, so this is the outer one's.
+  const auto after = t.enter(binding, loop, 1690, 1);
+  t.python_event(EventKind::python_ran, 0, 1900);
+  const auto last = t.enter(binding, slot, 1500);
+
+  const CallTree tree = tree_of(t);
+  CHECK(shown(t.trace, tree, below) ==
+        "relu_kernel < THPVariable_relu < inner < outer < _PyEval_EvalFrameDefault < "
+        "start_thread_main");
+  CHECK(shown(t.trace, tree, in_inner).starts_with("THPVariable_relu < inner < outer < "));
+  CHECK(shown(t.trace, tree, in_outer) ==
+        "THPVariable_relu < outer < _PyEval_EvalFrameDefault < start_thread_main");
+  for (const std::uint32_t event : in_method)
+    CHECK(shown(t.trace, tree, event) ==
+          "THPVariable_relu < method < _PyEval_EvalFrameDefault < slot_tp_call < outer < "
+          "_PyEval_EvalFrameDefault < start_thread_main");
+  CHECK(tree.node_of_event(nested[0]) != tree.node_of_event(nested[1]));
+  CHECK(shown(t.trace, tree, after) ==
+        "THPVariable_relu < outer < _PyEval_EvalFrameDefault < start_thread_main");
+  // Python has run outside of everything below the loop.
+  CHECK(shown(t.trace, tree, last) ==
+        "THPVariable_relu < outer < _PyEval_EvalFrameDefault < start_thread_main");
+}
+
 TEST_CASE("returns of Python frames that were never seen to start are counted, not believed",
           "[call_tree]") {
   TraceBuilder t;

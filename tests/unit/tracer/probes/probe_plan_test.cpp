@@ -12,6 +12,7 @@
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
 #include "tracer/elf/branch_targets.h"
+#include "tracer/probes/function_roles.h"
 #include "tracer/probes/probe_selection.h"
 
 using namespace optrace;
@@ -471,4 +472,18 @@ TEST_CASE("nearly every function of the wheel that is worth it can have a jump")
   const ProbePlan plan = written(planner, module, folder.path() / "python.plan");
   const auto traps = std::ranges::count(plan.probes(), plan::Patch::trap_only, &plan::Probe::patch);
   CHECK(traps < 10);
+}
+
+TEST_CASE("the interpreter has no probes, and neither has what leads nowhere",
+          "[probe_selection]") {
+  for (const char* symbol :
+       {"_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold",
+        "_ZN2at8autocast18set_autocast_dtypeEN3c1010DeviceTypeENS1_10ScalarTypeE",
+        "_ZN2at6native24update_result_type_stateERKNS_6TensorERKNS0_15ResultTypeStateE",
+        "_ZN2at9functorch15setFuncTorchTLSERKSt10shared_ptrIKNS0_16FuncTorchTLSBaseEE"})
+    CHECK_FALSE(selecting_rule(symbol));
+  CHECK(selecting_rule(
+      "_ZN2at8autocast11cached_castEN3c1010ScalarTypeERKNS_6TensorENS1_10DeviceTypeE"));
+  CHECK(is_evaluation_loop("_PyEval_EvalFrameDefault.cold"));
+  CHECK_FALSE(is_evaluation_loop("_PyEval_EvalFrame"));
 }

@@ -221,11 +221,6 @@ TEST_CASE("a recording becomes a trace with names, callers and jumps") {
   CHECK(name(thread.initial_stack[1].function) == kMorePlumbing);
   CHECK(trace.functions.at(thread.initial_stack[1].function).source_file == "relu.cpp");
 
-  // The call's line came from the interpreter, so positions can't be read in this Python.
-  REQUIRE(trace.meta["warnings"].size() == 1);
-  CHECK(trace.meta["warnings"][0].get<std::string>().starts_with(
-      "Operators and other implicit calls"));
-
   REQUIRE(thread.events.size() == 8);
   CHECK(thread.events[0].kind == EventKind::python_call);
   CHECK(thread.events[0].line == 40);
@@ -485,4 +480,11 @@ TEST_CASE("a spoiled recording gives an error or a trace, never a crash") {
   }
   CHECK(refused > kRounds / 4);
   CHECK(refused < kRounds);
+}
+
+TEST_CASE("only a builtin's own line shows that positions can't be read") {
+  CHECK(lacks_position({recording::kBuiltinCall, 40, 0x7ffd80, 1, 1100}));
+  CHECK_FALSE(lacks_position({recording::kBuiltinCall, 0, 0x7ffd80, 1, 1100}));
+  // A function that was live when recording began always has its caller's line.
+  CHECK_FALSE(lacks_position({recording::kPythonCall, 40, 0x7ffd80, 1, 1100}));
 }

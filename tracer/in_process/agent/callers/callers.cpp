@@ -10,6 +10,8 @@
 #include "tracer/in_process/agent/callers/frame_rules.h"
 #include "tracer/in_process/agent/probes/trap_table.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
+#include "tracer/in_process/agent/recording/python_calls.h"
+#include "tracer/in_process/agent/recording/python_functions.h"
 
 extern "C" {
 /// Hash table of return addresses in functions with a probe; the hash uses their low 32 bits. The
@@ -28,11 +30,21 @@ std::uint64_t place_of_return(std::uint64_t address) {
   return (address ^ address >> 16) & (kProbedReturns - 1);
 }
 
+// What a frame on the stack belongs to.
+enum class FrameKind : std::uint32_t {
+  other,
+  probed,
+  loop,  // The evaluation loop, which has no probe.
+};
+
 // Cached rule for a return address.
 struct Site {
   std::uint64_t address;  // 0: free; with kBusy: being filled.
   FrameRule rule;
+  // The FrameKind, with the version of the probes for which it holds above; accessed atomically.
+  std::uint32_t kind;
 };
+constexpr std::uint32_t kKinds = 4;
 constexpr std::uint64_t kBusy = std::uint64_t{1} << 63;
 constexpr std::uint64_t kSites = 1 << 16;
 constexpr std::uint64_t kMaxProbes = 32;  // For one address in the table.
@@ -42,12 +54,35 @@ bool recorded = true;
 bool any_noted = false;  // True if optrace_agent_probed_returns has entries.
 std::uint64_t main_stack_end = 0;
 
-// Maximum number of consecutive frames without a probe; a longer chain is cut off.
+// Maximum number of consecutive frames without a probe on a thread that runs no Python; a longer
+// chain is cut off.
 constexpr std::uint32_t kMaxCallers = 64;
+// Maximum number of frames between the profile function and the loop that called it.
+constexpr std::uint32_t kMaxHookFrames = LoopPath::kMaxFrames + 1;
+// Maximum number of interpreter-internal frames between two frames of Python code.
+constexpr int kMaxHops = 4;
 // Sanity limits: the largest frame, and the greatest distance from a stack address to the end of
 // its stack.
 constexpr std::uint64_t kMaxFrame = 64ULL << 20;
 constexpr std::uint64_t kMaxStack = 1ULL << 30;
+
+// Code of the evaluation loop.
+struct Loop {
+  std::uint64_t first, last;
+};
+constexpr std::uint32_t kMaxLoops = 8;
+Loop loops[kMaxLoops];
+std::uint32_t loop_count = 0;  // Accessed atomically.
+
+bool is_in_loop(std::uint64_t address) {
+  const std::uint32_t count = __atomic_load_n(&loop_count, __ATOMIC_ACQUIRE);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (address >= loops[i].first && address < loops[i].last) {
+      return true;
+    }
+  }
+  return false;
+}
 
 // Reads from the thread's stack.
 std::uint64_t read_word(std::uint64_t address) {
@@ -70,14 +105,39 @@ std::uint64_t stack_end_above(std::uint64_t slot) {
   return slot < control_block && control_block - slot < kMaxStack ? control_block : 0;
 }
 
-FrameRule rule_at(std::uint64_t return_address) {
+FrameKind kind_of(std::uint64_t return_address, const FrameRule& rule) {
+  if (rule.function != 0 && find_trap(rule.function) != 0) {
+    return FrameKind::probed;
+  }
+  return is_in_loop(return_address - 1) ? FrameKind::loop : FrameKind::other;
+}
+
+struct KnownFrame {
+  FrameRule rule;
+  FrameKind kind = FrameKind::other;
+};
+
+KnownFrame known_frame_of(Site& site, std::uint64_t return_address) {
+  const std::uint32_t version = traps_version();
+  const std::uint32_t cached = __atomic_load_n(&site.kind, __ATOMIC_RELAXED);
+  if (cached / kKinds == version % (UINT32_MAX / kKinds)) {
+    return {site.rule, static_cast<FrameKind>(cached % kKinds)};
+  }
+  const FrameKind kind = kind_of(return_address, site.rule);
+  __atomic_store_n(&site.kind,
+                   version % (UINT32_MAX / kKinds) * kKinds + static_cast<std::uint32_t>(kind),
+                   __ATOMIC_RELAXED);
+  return {site.rule, kind};
+}
+
+KnownFrame frame_at(std::uint64_t return_address) {
   std::uint64_t place = hash_of(return_address);
   Site* free_site = nullptr;
   for (std::uint64_t i = 0; i < kMaxProbes; ++i, ++place) {
     Site& site = sites[place & (kSites - 1)];
     const std::uint64_t found = __atomic_load_n(&site.address, __ATOMIC_ACQUIRE);
     if (found == return_address) {
-      return site.rule;
+      return known_frame_of(site, return_address);
     }
     if (found == 0) {
       free_site = &site;
@@ -92,9 +152,10 @@ FrameRule rule_at(std::uint64_t return_address) {
       __atomic_compare_exchange_n(&free_site->address, &nobody, kBusy, false, __ATOMIC_ACQUIRE,
                                   __ATOMIC_RELAXED)) {
     free_site->rule = rule;
+    free_site->kind = 0;  // Of no version.
     __atomic_store_n(&free_site->address, return_address, __ATOMIC_RELEASE);
   }
-  return rule;
+  return {rule, kind_of(return_address, rule)};
 }
 
 // Frame of a function that waits for the call that returns to `return_address`.
@@ -103,13 +164,6 @@ struct Frame {
   std::uint64_t frame_pointer;
   bool frame_pointer_known;
   std::uint64_t return_address;
-};
-
-// A caller without a probe.
-struct Caller {
-  std::uint64_t inside;          // Return address inside this caller.
-  std::uint64_t slot;            // Address of this caller's own return slot.
-  std::uint64_t return_address;  // Value of that slot; 0: no caller.
 };
 
 // Returns the canonical frame address, or 0.
@@ -163,39 +217,286 @@ void restore_frame_pointer(Frame& frame, const FrameRule& rule, std::uint64_t fr
   frame.frame_pointer = sound ? read_word(from) : 0;
 }
 
-// Fills `callers`, innermost first. Returns their number.
-std::uint32_t find_callers(std::uint64_t slot, std::uint64_t frame_pointer,
-                           Caller (&callers)[kMaxCallers]) {
+// The callers without a probe, innermost first, up to the next function with a probe or up to the
+// loop that is known to run.
+struct Callers {
+  CallerFrame* frames;
+  std::uint32_t capacity;
+  std::uint32_t count = 0;
+  std::uint32_t loops = 0;       // Number of evaluation loops among them.
+  bool in_running_loop = false;  // They are inside the loop that is known to run.
+};
+
+void find_callers(std::uint64_t slot, std::uint64_t frame_pointer, std::uint64_t running_loop,
+                  Callers& callers) {
   const std::uint64_t end = stack_end_above(slot);
   Frame frame{slot + 8, frame_pointer, true, read_word(slot)};
-  std::uint32_t count = 0;
-  while (count < kMaxCallers) {
-    const FrameRule rule = rule_at(frame.return_address);
-    if (rule.function != 0 && find_trap(rule.function) != 0) {
-      if (count == 0) {
+  while (callers.count < callers.capacity) {
+    const KnownFrame known = frame_at(frame.return_address);
+    const FrameRule& rule = known.rule;
+    if (known.kind == FrameKind::probed) {
+      if (callers.count == 0) {
         __atomic_store_n(&any_noted, true, __ATOMIC_RELAXED);
         __atomic_store_n(&optrace_agent_probed_returns[place_of_return(frame.return_address)],
                          frame.return_address, __ATOMIC_RELAXED);
       }
       break;
     }
+    CallerFrame& caller = callers.frames[callers.count];
+    caller.is_loop = known.kind == FrameKind::loop;
     if (rule.base == FrameBase::outermost) {
-      callers[count++] = {frame.return_address, frame.stack_pointer, 0};
+      caller.inside = frame.return_address;
+      caller.slot = frame.stack_pointer;
+      caller.return_address = 0;
+      ++callers.count;
       break;
     }
     const std::uint64_t frame_address = end == 0 ? 0 : address_of_frame(frame, rule, end);
     if (frame_address == 0) {
       break;
     }
+    if (caller.is_loop && frame_address - 8 == running_loop) {
+      callers.in_running_loop = true;
+      break;
+    }
     restore_frame_pointer(frame, rule, frame_address, end);
-    callers[count] = {frame.return_address, frame_address - 8, read_word(frame_address - 8)};
+    caller.inside = frame.return_address;
+    caller.slot = frame_address - 8;
+    caller.return_address = read_word(frame_address - 8);
+    callers.loops += caller.is_loop ? 1 : 0;
     frame.stack_pointer = frame_address;
-    frame.return_address = callers[count++].return_address;
+    frame.return_address = caller.return_address;
+    ++callers.count;
     if (frame.return_address == 0) {
       break;
     }
   }
-  return count;
+}
+
+void record_caller(std::uint32_t round, const CallerFrame& caller) {
+  put_event(round, recording::kCaller | static_cast<std::uint32_t>(caller.inside >> 32),
+            static_cast<std::uint32_t>(caller.inside), caller.slot, caller.return_address, ticks());
+}
+
+// Returns the innermost frame of Python if the calling thread runs Python code, which it does only
+// while it has the GIL; else 0.
+std::uint64_t innermost_python_frame() {
+  const PythonFrames& frames = probed_frames();
+  const ThreadBuffer& buffer = thread_buffer();
+  if (!__atomic_load_n(&frames.usable, __ATOMIC_ACQUIRE) || buffer.current_python == nullptr) {
+    return 0;
+  }
+  const std::uint64_t thread = *buffer.current_python;
+  if (thread == 0 || thread != buffer.python_thread) {
+    return 0;
+  }
+  if (frames.thread_id != 0) {
+    std::uint64_t own = 0;  // NOLINT(misc-const-correctness): asm writes it.
+    asm("movq %%fs:16, %0" : "=r"(own));
+    if (read_word(thread + frames.thread_id) != own) {
+      return 0;
+    }
+  }
+  const std::uint64_t at = read_word(thread + frames.frame);
+  return frames.through == 0 || at == 0 ? at : read_word(at + frames.through - 1);
+}
+
+std::uint64_t code_of(std::uint64_t frame) {
+  constexpr std::uint64_t kTag = 7;
+  return read_word(frame + probed_frames().code) & ~kTag;
+}
+
+// Records the current instruction of the nearest frame, from this one outwards, that runs a known
+// function. The frame is owned by this thread until the function that it calls has returned. The
+// thread has the GIL, so the known functions don't change.
+void record_position(std::uint32_t round, std::uint64_t frame) {
+  const PythonFrames& frames = probed_frames();
+  std::uint32_t function = kNoFunction;
+  for (int hops = 0; frame != 0 && hops < kMaxHops; ++hops) {
+    function = known_function(code_of(frame), kIsCode);
+    if (function != kNoFunction) {
+      break;
+    }
+    frame = read_word(frame + frames.previous);
+  }
+  if (frame == 0 || function == kNoFunction || function == kMergedFunction) {
+    return;
+  }
+  const std::uint64_t instruction = read_word(frame + frames.instruction);
+  ThreadBuffer& buffer = thread_buffer();
+  if (buffer.round == round && buffer.noted_frame == frame &&
+      buffer.noted_instruction == instruction) {
+    return;
+  }
+  const std::uint32_t offset =
+      frames.first_instruction != 0
+          ? static_cast<std::uint32_t>(instruction - code_of(frame) - frames.first_instruction)
+          : static_cast<std::uint32_t>(instruction) * frames.unit;
+  put_event(round, recording::kPythonPosition, offset, 0, function, ticks());
+  if (buffer.round == round) {
+    buffer.noted_frame = frame;
+    buffer.noted_instruction = instruction;
+  }
+}
+
+// Marks a thread's stack as being read, so that a signal handler that hits a probe leaves it alone.
+class StackUse {
+ public:
+  explicit StackUse(PythonStack& stack) : stack_(stack) {
+    stack_.in_use = true;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
+  ~StackUse() {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    stack_.in_use = false;
+  }
+  StackUse(const StackUse&) = delete;
+  StackUse& operator=(const StackUse&) = delete;
+
+ private:
+  PythonStack& stack_;
+};
+
+// Records that Python has run, if it has since the thread's last event.
+void record_ran(std::uint32_t round, PythonStack& stack) {
+  if (stack.ran != 0 && stack.ran_before == thread_buffer().cursor) {
+    put_event(round, recording::kPythonRan, 0, stack.ran, 0, stack.ran_ticks);
+  }
+  stack.ran = 0;
+}
+
+// Writes the events of one flush: callers without a probe, outermost first, and between them the
+// pending Python calls, each inside the loop that runs it.
+class PythonMerge {
+ public:
+  PythonMerge(std::uint32_t round, PythonStack& stack, const Callers& callers)
+      : round_(round), stack_(stack), callers_(callers), left_(callers.count) {}
+
+  void record() {
+    const std::uint64_t innermost = innermost_python_frame();
+    record_ran(round_, stack_);
+    while (stack_.recorded < stack_.size) {
+      record_call(stack_.calls[stack_.recorded], innermost != 0);
+    }
+    // A loop without a pending call runs a function that was live before the recording.
+    std::uint32_t inside = left_;
+    while (inside > 0 && !callers_.frames[inside - 1].is_loop) {
+      --inside;
+    }
+    std::uint32_t last_loop = 0;
+    while (last_loop < left_ && !callers_.frames[last_loop].is_loop) {
+      ++last_loop;
+    }
+    if (inside > 0 && last_loop < left_) {
+      record_callers_to(last_loop);
+      stack_.running_loop = callers_.frames[last_loop].slot;
+    }
+    if (innermost != 0 && (callers_.in_running_loop || callers_.loops != 0)) {
+      record_position(round_, innermost);
+    }
+  }
+
+  // Records the callers inside the innermost loop.
+  void record_rest() { record_callers_to(0); }
+
+ private:
+  // Records the callers down to this one.
+  void record_callers_to(std::uint32_t index) {
+    while (left_ > index) {
+      record_caller(round_, callers_.frames[--left_]);
+    }
+  }
+
+  void record_call(const PythonCall& call, bool has_gil) {
+    if (call.frame != 0 && has_gil) {
+      record_position(round_,
+                      call.builtin ? call.frame : read_word(call.frame + probed_frames().previous));
+    }
+    if (call.loop != 0 && call.loop != stack_.running_loop) {
+      for (std::uint32_t i = left_; i-- > 0;) {
+        if (callers_.frames[i].is_loop && callers_.frames[i].slot == call.loop) {
+          record_callers_to(i);
+          break;
+        }
+      }
+      stack_.running_loop = call.loop;
+    }
+    ++stack_.recorded;
+    put_event(round_, call.builtin ? recording::kBuiltinCall : recording::kPythonCall, call.line,
+              call.hook, call.function, call.ticks);
+    if (!call.builtin) {
+      thread_buffer().noted_frame = 0;  // The new frame may have the address of the last noted one.
+    }
+  }
+
+  std::uint32_t round_;
+  PythonStack& stack_;
+  const Callers& callers_;
+  std::uint32_t left_;  // Callers that have not been recorded.
+};
+
+// Returns the return slot of the loop whose call returns to the address in `slot`, or 0.
+std::uint64_t slot_of_loop(const Frame& frame, const FrameRule& rule, std::uint64_t end) {
+  const std::uint64_t frame_address = address_of_frame(frame, rule, end);
+  return frame_address == 0 ? 0 : frame_address - 8;
+}
+
+std::uint64_t follow(const LoopPath& path, std::uint64_t slot) {
+  for (std::uint32_t i = 0; i < path.count; ++i) {
+    if (read_word(slot + path.offsets[i]) != path.returns[i]) {
+      return 0;
+    }
+  }
+  const std::uint64_t at = slot + path.offsets[path.count];
+  const std::uint64_t inside = read_word(at);
+  const KnownFrame known = frame_at(inside);
+  if (known.kind != FrameKind::loop || known.rule.base != FrameBase::stack_pointer) {
+    return 0;
+  }
+  return slot_of_loop({at + 8, 0, false, inside}, known.rule, stack_end_above(slot));
+}
+
+// Finds the loop by unwinding, and keeps the path if only stack pointers lead there.
+std::uint64_t loop_around(std::uint64_t slot, std::uint64_t frame_pointer) {
+  const PythonStack* const stack = thread_buffer().python;
+  const std::uint64_t first = read_word(slot);
+  LoopPath* const kept =
+      stack == nullptr
+          ? nullptr
+          : &thread_buffer().python->paths[hash_of(first) & (PythonStack::kLoopPaths - 1)];
+  if (kept != nullptr && kept->first == first) {
+    if (const std::uint64_t loop = follow(*kept, slot); loop != 0) {
+      return loop;
+    }
+  }
+  LoopPath path{};
+  bool keeps = true;
+  const std::uint64_t end = stack_end_above(slot);
+  Frame frame{slot + 8, frame_pointer, true, first};
+  std::uint64_t at = slot;
+  for (std::uint32_t i = 0; i < kMaxHookFrames && end != 0; ++i) {
+    const KnownFrame known = frame_at(frame.return_address);
+    path.offsets[i] = static_cast<std::uint32_t>(at - slot);
+    if (known.kind == FrameKind::loop) {
+      path.first = first;
+      path.count = i;
+      if (keeps && kept != nullptr) {
+        *kept = path;
+      }
+      return slot_of_loop(frame, known.rule, end);
+    }
+    keeps = keeps && known.rule.base == FrameBase::stack_pointer;
+    const std::uint64_t frame_address = address_of_frame(frame, known.rule, end);
+    if (frame_address == 0 || i == LoopPath::kMaxFrames) {
+      return 0;
+    }
+    path.returns[i] = frame.return_address;
+    restore_frame_pointer(frame, known.rule, frame_address, end);
+    at = frame_address - 8;
+    frame.stack_pointer = frame_address;
+    frame.return_address = read_word(at);
+  }
+  return 0;
 }
 
 std::uint64_t* allocate(std::uint64_t bytes) {
@@ -219,6 +520,19 @@ bool make_caller_tables() {
   return sites != nullptr && optrace_agent_probed_returns != nullptr;
 }
 
+void add_evaluation_loop(std::uint64_t first, std::uint64_t last) {
+  for (std::uint32_t i = 0; i < loop_count; ++i) {
+    if (loops[i].first == first && loops[i].last == last) {
+      return;
+    }
+  }
+  if (loop_count < kMaxLoops) {
+    loops[loop_count] = {first, last};
+    __atomic_store_n(&loop_count, loop_count + 1, __ATOMIC_RELEASE);
+    change_traps_version();
+  }
+}
+
 void record_callers(bool on) {
   recorded = on;
 }
@@ -239,14 +553,47 @@ void forget_callers() {
 void optrace_agent_note_callers(std::uint64_t slot, std::uint64_t frame_pointer,
                                 std::uint32_t round) {
   using namespace optrace::agent;
-  if (!recorded) {
+  const ThreadBuffer& buffer = thread_buffer();
+  if (!recorded || buffer.round == kUnrecorded) {
     return;
   }
-  Caller callers[kMaxCallers];
-  for (std::uint32_t i = find_callers(slot, frame_pointer, callers); i-- > 0;) {
-    const Caller& caller = callers[i];
-    record_event(round,
-                 optrace::recording::kCaller | static_cast<std::uint32_t>(caller.inside >> 32),
-                 static_cast<std::uint32_t>(caller.inside), caller.slot, caller.return_address);
+  PythonStack* const stack = buffer.python;
+  if (stack == nullptr || stack->round != round || stack->in_use) {
+    CallerFrame frames[kMaxCallers];
+    Callers callers{frames, kMaxCallers};
+    find_callers(slot, frame_pointer, 0, callers);
+    while (callers.count > 0) {
+      record_caller(round, frames[--callers.count]);
+    }
+    return;
   }
+  const StackUse use(*stack);
+  Callers callers{stack->callers, PythonStack::kMaxCallers};
+  find_callers(slot, frame_pointer, stack->running_loop, callers);
+  PythonMerge merge(round, *stack, callers);
+  merge.record();
+  merge.record_rest();
+}
+
+void optrace_agent_record_python(std::uint64_t slot, std::uint64_t frame_pointer,
+                                 std::uint32_t round) {
+  using namespace optrace::agent;
+  PythonStack* const stack = thread_buffer().python;
+  if (thread_buffer().round == kUnrecorded || stack == nullptr || stack->round != round ||
+      stack->in_use) {
+    return;
+  }
+  const StackUse use(*stack);
+  if (stack->size == stack->recorded) {
+    record_ran(round, *stack);
+    return;
+  }
+  Callers callers{stack->callers, recorded ? PythonStack::kMaxCallers : 0};
+  find_callers(slot, frame_pointer, stack->running_loop, callers);
+  PythonMerge(round, *stack, callers).record();
+}
+
+std::uint64_t optrace_agent_loop_around(std::uint64_t slot, std::uint64_t frame_pointer) {
+  using namespace optrace::agent;
+  return loop_around(slot, frame_pointer);
 }

@@ -14,6 +14,9 @@ namespace optrace::agent {
 /// allocated.
 bool make_caller_tables();
 
+/// Adds code (run-time addresses) of CPython's evaluation loop, whose frames run Python functions.
+void add_evaluation_loop(std::uint64_t first, std::uint64_t last);
+
 /// Turns the recording of callers on or off. It is on initially.
 void record_callers(bool on);
 

@@ -15,8 +15,15 @@
 namespace optrace::plan {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'P', 'L', 'A', 'N', '\0'};
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 constexpr std::uint32_t kMaxBuildIdLength = 32;  // In bytes; a SHA-1 build-id has 20.
+
+// A piece of a function's code, as linked. `first` and `last` are 0 if there is none.
+struct Piece {
+  std::uint64_t first;
+  std::uint64_t last;  // After its last byte.
+};
+constexpr std::uint32_t kMaxLoopPieces = 4;
 
 struct Header {
   char magic[8];
@@ -32,6 +39,9 @@ struct Header {
   // Address, as linked, of a pthread_mutex_t of the module that no thread may hold while the
   // process forks; 0: none.
   std::uint64_t fork_lock;
+  // The code of CPython's evaluation loop, if the module contains it: the function and its
+  // split-off parts. It has no probe, but the agent recognizes its frames.
+  Piece evaluation_loop[kMaxLoopPieces];
   std::uint64_t checksum;  // XXH3_64bits of everything after the header.
 };
 
@@ -73,6 +83,6 @@ struct Fixup {
   std::uint32_t reserved;
 };
 
-static_assert(sizeof(Header) == 80 && sizeof(Probe) == 32 && sizeof(Fixup) == 16);
+static_assert(sizeof(Header) == 144 && sizeof(Probe) == 32 && sizeof(Fixup) == 16);
 
 }  // namespace optrace::plan

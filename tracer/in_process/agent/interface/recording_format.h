@@ -18,7 +18,7 @@
 namespace optrace::recording {
 
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'W', '\0', '\0'};
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 struct Header {
   char magic[8];
@@ -102,6 +102,8 @@ struct OpRecord {
 // An `id` below kFirstPythonEvent is that of a probe. The values from there on are the other kinds
 // of event.
 constexpr std::uint32_t kFirstPythonEvent = 0xF0000000;
+// The calls of Python functions and builtins are recorded once something inside them is, with the
+// time at which they began; a call in which nothing is recorded has no events.
 constexpr std::uint32_t kPythonCall = kFirstPythonEvent + 0;
 constexpr std::uint32_t kPythonReturn = kFirstPythonEvent + 1;
 constexpr std::uint32_t kBuiltinCall = kFirstPythonEvent + 2;
@@ -140,7 +142,10 @@ constexpr std::uint32_t kDeviceActivity = kFirstPythonEvent + 11;
 // is that instruction's offset in bytes, `return_address` the id of the function. The event
 // precedes the calls made from there and is not repeated while the frame stays at that instruction.
 constexpr std::uint32_t kPythonPosition = kFirstPythonEvent + 12;
-constexpr std::uint32_t kLastKind = kPythonPosition;
+// Python code has run since the last event, of which nothing was recorded. Only `stack_pointer` has
+// a meaning, as in kPythonCall.
+constexpr std::uint32_t kPythonRan = kFirstPythonEvent + 13;
+constexpr std::uint32_t kLastKind = kPythonRan;
 // A function without a probe on the call path to the next probe hit. It was on the stack at that
 // moment; its own callers of this kind precede it. The low 16 bits of the id and `line` are the two
 // halves of a return address inside the caller. `stack_pointer` is the address of the caller's
@@ -171,7 +176,7 @@ static_assert(sizeof(Header) == 48 && sizeof(SectionHeader) == 16 && sizeof(Even
 // accessed atomically.
 
 constexpr char kRegionMagic[8] = {'O', 'P', 'T', 'R', 'E', 'G', '\0', '\0'};
-constexpr std::uint32_t kRegionVersion = 3;
+constexpr std::uint32_t kRegionVersion = 4;
 constexpr std::uint32_t kMaxPlanPathLength = 4096;
 constexpr std::uint32_t kNoPythonEvents = 0x80000000;
 

@@ -28,6 +28,7 @@ constexpr int kMaxTables = 40;  // Each has twice the size of the last.
 Table tables[kMaxTables];
 int table_count = 0;
 std::atomic<const Table*> current = nullptr;
+std::atomic<std::uint32_t> version = 1;
 
 std::uint64_t first_place(std::uint64_t entry, std::uint64_t capacity) {
   return (entry * 0x9E37'79B9'7F4A'7C15ULL) >> 20 & (capacity - 1);
@@ -97,10 +98,20 @@ bool reserve_traps(std::uint64_t count) {
 
 void add_trap(std::uint64_t entry, std::uint64_t slot) {
   insert(tables[table_count - 1], entry, slot);
+  change_traps_version();
+}
+
+void change_traps_version() {
+  version.fetch_add(1, std::memory_order_release);
+}
+
+std::uint32_t traps_version() {
+  return version.load(std::memory_order_acquire);
 }
 
 void forget_traps() {
   current.store(nullptr, std::memory_order_release);
+  change_traps_version();
   while (table_count > 0) {
     tables[--table_count].traps.release();
     tables[table_count].used = 0;

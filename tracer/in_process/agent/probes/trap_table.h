@@ -14,6 +14,12 @@ void add_trap(std::uint64_t entry, std::uint64_t slot);
 /// Returns the slot of the int3 at `entry`, or 0. Takes no lock, so handlers may call it.
 std::uint64_t find_trap(std::uint64_t entry);
 
+/// Returns a number that changes when entries are added or removed.
+std::uint32_t traps_version();
+
+/// Changes traps_version(), after a change that makes other data about functions out of date.
+void change_traps_version();
+
 /// Removes all entries. Call only while no other thread can be in the handler.
 void forget_traps();
 

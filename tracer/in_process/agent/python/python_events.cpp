@@ -12,6 +12,7 @@
 #include "tracer/in_process/agent/python/python_names.h"
 #include "tracer/in_process/agent/python/python_profilers.h"
 #include "tracer/in_process/agent/recording/event_buffer.h"
+#include "tracer/in_process/agent/recording/python_calls.h"
 #include "tracer/in_process/agent/recording/python_functions.h"
 #include "tracer/in_process/agent/recording/reader_requests.h"
 
@@ -95,8 +96,14 @@ std::uint32_t check_of(const MethodDefinition* definition) {
   return hash == kIsCode ? kIsCode + 1 : hash;
 }
 
+bool is_builtin(void* function) {
+  return function != nullptr &&
+         (python.type(function) == python.function_type ||
+          python.is_subtype(python.type(function), python.function_type) != 0);
+}
+
 std::uint32_t id_of_builtin(void* function) {
-  if (function == nullptr || python.is_subtype(python.type(function), python.function_type) == 0) {
+  if (!is_builtin(function)) {
     return kNoFunction;
   }
   MethodDefinition* const definition = definition_of(python, function);
@@ -118,32 +125,15 @@ std::uint32_t line_of_caller(void* frame) {
   return line_of(back.get());
 }
 
-// Returns the nearest frame, starting at this one and going outwards, that runs a known function.
-// Returns 0 if there is none within kMaxHops frames.
-std::uint64_t nearest_known(std::uint64_t frame) {
+// Returns true if this frame, or one close outside of it, runs a known function.
+bool is_near_known(std::uint64_t frame) {
   for (int hops = 0; frame != 0 && hops < kMaxHops; ++hops) {
     if (known_function(code_of_frame(frame), kIsCode) != kNoFunction) {
-      return frame;
+      return true;
     }
     frame = calling_frame(frame);
   }
-  return 0;
-}
-
-// Returns the frame that makes the call of this event, or 0. The thread's frames must be readable.
-std::uint64_t frame_that_calls(void* frame, bool builtin) {
-  const std::uint64_t from = builtin ? innermost_frame() : calling_frame(innermost_frame());
-  if (from == 0) {
-    return 0;
-  }
-  if (const std::uint64_t nearest = nearest_known(from); nearest != 0) {
-    return nearest;
-  }
-  // The caller may have been live before recording began.
-  const PythonReference back(python, builtin ? nullptr : python.frame_back(frame));
-  void* const caller = builtin ? frame : back.get();
-  return caller != nullptr && id_of_python_function(caller) != kNoFunction ? nearest_known(from)
-                                                                           : 0;
+  return false;
 }
 
 // Regains threads and reports their number; the missed events are lost.
@@ -194,6 +184,104 @@ bool loads_libraries(void* function) {
          (std::strcmp(name, "create_dynamic") == 0 || std::strcmp(name, "dlopen") == 0);
 }
 
+// Does what the functions of a builtin that has returned may require.
+void follow_builtin(void* function) {
+  if (starts_threads(function)) {
+    look_at_younger_threads();  // The new thread waits for the GIL, which this thread holds.
+  } else if (loads_libraries(function)) {
+    listen_to_new_libraries();
+    tell_loaded_modules();
+  }
+}
+
+// The function, and its frame or that of its caller if frames can be read.
+struct BegunCall {
+  std::uint32_t function = kNoFunction;
+  std::uint32_t line = 0;
+  std::uint64_t frame = 0;
+};
+
+// The Python functions called here may have probes, but are not called by the program.
+BegunCall describe_call(void* frame, bool builtin, void* argument, bool is_first) {
+  const Unrecorded guard;
+  BegunCall call;
+  call.function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
+  if (!enter_python_frames(python, frame)) {
+    call.line = builtin ? line_of(frame) : line_of_caller(frame);
+    return call;
+  }
+  call.frame = innermost_frame();
+  if (is_first && call.frame != 0 &&
+      !is_near_known(builtin ? call.frame : calling_frame(call.frame))) {
+    // The caller was live before recording began.
+    const PythonReference back(python, builtin ? nullptr : python.frame_back(frame));
+    void* const caller = builtin ? frame : back.get();
+    if (caller != nullptr) {
+      id_of_python_function(caller);
+    }
+  }
+  return call;
+}
+
+// Same for the usual case of a known function, for which Python need not be called. Returns a call
+// without a function if this is not the case.
+BegunCall recall_call(bool builtin, void* argument) {
+  BegunCall call;
+  call.frame = current_frame_of_thread();
+  if (call.frame == 0) {
+    return call;
+  }
+  if (!builtin) {
+    call.function = known_function(code_of_frame(call.frame), kIsCode);
+  } else if (argument != nullptr && python.type(argument) == python.function_type) {
+    const MethodDefinition* const definition = definition_of(python, argument);
+    call.function = known_function(address_of(definition), check_of(definition));
+  }
+  return call;
+}
+
+void begin_call(std::uint32_t round, void* frame, bool builtin, void* argument,
+                std::uint64_t hook) {
+  const PythonStack* const stack = python_stack(round);
+  const bool is_first = stack == nullptr || stack->size == 0;
+  BegunCall call;
+  if (!is_first) {
+    call = recall_call(builtin, argument);
+  }
+  if (call.function == kNoFunction) {
+    call = describe_call(frame, builtin, argument, is_first);
+  }
+  if (call.function == kNoFunction) {
+    return;
+  }
+  PythonCall begun{};
+  begun.object = builtin ? argument : frame;
+  begun.hook = hook;
+  begun.frame = call.frame;
+  begun.ticks = ticks();
+  begun.function = call.function;
+  begun.line = call.line;
+  begun.builtin = builtin;
+  // The hook's frame begins with its caller's rbp and its return slot.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  begin_python_call(round, begun, hook + sizeof(void*), *reinterpret_cast<std::uint64_t*>(hook));
+}
+
+// Ends a call that is not among the thread's calls. If it is known, it began before the recording
+// or found no room.
+void end_unknown_call(std::uint32_t round, void* frame, bool builtin, void* argument,
+                      std::uint64_t hook) {
+  std::uint32_t function = kNoFunction;
+  {
+    const Unrecorded guard;
+    function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
+  }
+  if (function != kNoFunction) {
+    put_event(round, builtin ? recording::kBuiltinReturn : recording::kPythonReturn, 0, hook,
+              function, ticks());
+  }
+}
+
 // Implements ProfileListener.
 void record_profile_event(void* frame, int event, void* argument, std::uint64_t stack_pointer) {
   const std::uint32_t round = running_round();
@@ -208,47 +296,16 @@ void record_profile_event(void* frame, int event, void* argument, std::uint64_t 
   if (!builtin && event != kCall && event != kReturn) {
     return;
   }
-  std::uint32_t function = kNoFunction;
-  std::uint32_t line = 0;
-  std::uint64_t calling = 0;
-  {
-    // The Python functions called here may have probes, but are not called by the program.
-    const Unrecorded guard;
-    function = builtin ? id_of_builtin(argument) : id_of_python_function(frame);
-    if (event == kCall || event == kBuiltinCall) {
-      if (enter_python_frames(python, frame)) {
-        calling = frame_that_calls(frame, builtin);
-      } else {
-        line = builtin ? line_of(frame) : line_of_caller(frame);
-      }
-    } else if (event == kBuiltinReturn && function != kNoFunction && starts_threads(argument)) {
-      look_at_younger_threads();  // The new thread waits for the GIL, which this thread holds.
-    } else if (event == kBuiltinReturn && function != kNoFunction && loads_libraries(argument)) {
-      listen_to_new_libraries();
-      tell_loaded_modules();
-    }
-  }
-  if (calling != 0) {
-    note_python_position(round, calling);
-  } else if (event == kCall) {
-    thread_buffer().noted_frame = 0;  // The new frame may have the address of the last noted one.
-  }
-  if (function == kNoFunction) {
+  if (event == kCall || event == kBuiltinCall) {
+    begin_call(round, frame, builtin, argument, stack_pointer);
     return;
   }
-  switch (event) {
-    case kCall:
-      record_event(round, recording::kPythonCall, line, stack_pointer, function);
-      break;
-    case kReturn:
-      record_event(round, recording::kPythonReturn, line, stack_pointer, function);
-      break;
-    case kBuiltinCall:
-      record_event(round, recording::kBuiltinCall, line, stack_pointer, function);
-      break;
-    default:
-      record_event(round, recording::kBuiltinReturn, line, stack_pointer, function);
-      break;
+  if (event == kBuiltinReturn && is_builtin(argument)) {
+    const Unrecorded guard;
+    follow_builtin(argument);
+  }
+  if (!end_python_call(round, builtin ? argument : frame, stack_pointer)) {
+    end_unknown_call(round, frame, builtin, argument, stack_pointer);
   }
 }
 
@@ -308,6 +365,7 @@ int record_live_python() {
     }
     python.drop_reference(frame);
   }
+  forget_pending_python(round);
   for (int i = count; i-- > outside;) {
     std::uint32_t line = 0;
     if (i + 1 < count) {
@@ -319,6 +377,12 @@ int record_live_python() {
       // the others on the stack are unknown, so their stack pointer is 0.
       const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
       record_event(round, recording::kPythonCall, line, i == 0 ? here : 0, functions[i]);
+      PythonCall live{};
+      live.object = frames[i];
+      live.hook = here;
+      live.ticks = ticks();
+      live.function = functions[i];
+      add_live_python_call(round, live);
     }
   }
   const Unrecorded unrecorded;

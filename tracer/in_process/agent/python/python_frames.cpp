@@ -75,8 +75,7 @@ bool read_carefully(std::uint64_t address, std::uint64_t& word) {
 }
 
 struct Interpreter {
-  std::uint64_t inside;  // An address in its code.
-  LoadedModule::Text text;
+  std::uint64_t inside;                                 // An address in its code.
   std::uint64_t thread_local_block, thread_local_size;  // Those of the calling thread.
   bool known;
 };
@@ -84,11 +83,9 @@ struct Interpreter {
 int look_for_interpreter(dl_phdr_info* info, std::size_t size, void* wanted) {
   auto& interpreter = *static_cast<Interpreter*>(wanted);
   const LoadedModule module = describe_module(*info);
-  const LoadedModule::Text* const text = module.text_around(interpreter.inside, 1);
-  if (text == nullptr) {
+  if (module.text_around(interpreter.inside, 1) == nullptr) {
     return 0;
   }
-  interpreter.text = *text;
   interpreter.known = true;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (info->dlpi_phdr[i].p_type == PT_TLS && size >= sizeof(*info)) {
@@ -212,10 +209,9 @@ bool find_frames(const PythonInterface& python, void* frame) {
 
 // Makes the layout available to probes.
 void publish() {
-  const std::uint64_t size = found.text_size;
-  found.text_size = 0;
+  found.usable = false;
   probed_frames() = found;
-  __atomic_store_n(&probed_frames().text_size, size, __ATOMIC_RELEASE);
+  __atomic_store_n(&probed_frames().usable, true, __ATOMIC_RELEASE);
 }
 
 }  // namespace
@@ -237,8 +233,6 @@ void prepare_python_frames(const PythonInterface& python) {
   if (layout == nullptr || !interpreter.known || !find_current(python, interpreter)) {
     return;
   }
-  found.text_start = interpreter.text.first;
-  found.text_size = interpreter.text.last - interpreter.text.first;
   state = State::prepared;
 }
 
@@ -275,6 +269,14 @@ bool enter_python_frames(const PythonInterface& python, void* frame) {
     buffer.current_python = reinterpret_cast<const std::uint64_t*>(word);
   }
   return buffer.current_python != nullptr;
+}
+
+std::uint64_t current_frame_of_thread() {
+  const ThreadBuffer& buffer = thread_buffer();
+  const bool entered =
+      buffer.current_python != nullptr && *buffer.current_python == buffer.python_thread &&
+      (found.thread_id == 0 || word_at(buffer.python_thread + found.thread_id) == thread_pointer());
+  return entered ? innermost_frame() : 0;
 }
 
 std::uint64_t innermost_frame() {

@@ -19,6 +19,10 @@ void prepare_python_frames(const PythonInterface& python);
 /// time. Call with the GIL held.
 bool enter_python_frames(const PythonInterface& python, void* frame);
 
+/// Returns the thread's innermost frame, without calling Python; 0 if enter_python_frames() has not
+/// returned true for the running thread state.
+std::uint64_t current_frame_of_thread();
+
 /// These require that enter_python_frames() returned true for the thread. They return its innermost
 /// frame, the frame that called `frame` (0: none), and the code object that `frame` runs.
 std::uint64_t innermost_frame();

@@ -10,9 +10,8 @@
 #include <sys/syscall.h>
 
 #include "tracer/in_process/agent/process/system_calls.h"
-#include "tracer/in_process/agent/recording/python_functions.h"
+#include "tracer/in_process/agent/recording/python_calls.h"
 
-using optrace::agent::PythonFrames;
 using optrace::agent::Switch;
 using optrace::agent::ThreadBuffer;
 using optrace::recording::ChunkHeader;
@@ -27,10 +26,7 @@ extern "C" {
 __attribute__((visibility("hidden"),
                tls_model("initial-exec"))) __thread ThreadBuffer optrace_agent_thread_buffer;
 __attribute__((visibility("hidden"))) Switch* optrace_agent_switch = nullptr;
-__attribute__((visibility("hidden"))) PythonFrames optrace_agent_frames = {};
 __attribute__((visibility("hidden"), used)) Event* optrace_agent_refill(std::uint32_t round);
-__attribute__((visibility("hidden"), used)) void optrace_agent_note_position(
-    std::uint32_t round, std::uint64_t frame, std::uint64_t instruction);
 }
 
 // The record routine. A slot (probe_slots.cpp) has skipped the red zone, pushed the probe's id and
@@ -52,18 +48,7 @@ static_assert(offsetof(ThreadBuffer, cursor) == 0 && offsetof(ThreadBuffer, roun
 static_assert(offsetof(Event, id) == 0 && offsetof(Event, line) == 4 &&
               offsetof(Event, stack_pointer) == 8 && offsetof(Event, return_address) == 16 &&
               offsetof(Event, ticks) == 24);
-// For a function called by the interpreter, the position of the innermost Python frame is recorded
-// first. A comparison of the return address selects this path; it is not taken for other callers.
-// The frame is read only if the thread's own state is the current one, which means that the thread
-// holds the GIL.
 static_assert(optrace::recording::kArguments == 0xF0000008);
-static_assert(offsetof(ThreadBuffer, current_python) == 32 &&
-              offsetof(ThreadBuffer, python_thread) == 40 &&
-              offsetof(ThreadBuffer, noted_frame) == 48 &&
-              offsetof(ThreadBuffer, noted_instruction) == 56);
-static_assert(offsetof(PythonFrames, text_start) == 0 && offsetof(PythonFrames, text_size) == 8 &&
-              offsetof(PythonFrames, thread_id) == 16 && offsetof(PythonFrames, frame) == 24 &&
-              offsetof(PythonFrames, through) == 32 && offsetof(PythonFrames, instruction) == 40);
 // Same, followed by kArguments, for the probes whose plan requests it.
 asm(R"(
   # Calls a function with what a probed function may need saved; rcx stays, rax is the result.
@@ -86,56 +71,6 @@ asm(R"(
   popq %r8
   popq %rsi
   popq %rcx
-  .endm
-
-  # Notes where Python is, if the interpreter calls; the recording's number is in ecx.
-  .macro optrace_python_position
-  movq 184(%rsp), %rax
-  subq optrace_agent_frames(%rip), %rax
-  cmpq optrace_agent_frames+8(%rip), %rax
-  jb .Lpython\@
-.Lnoted\@:
-  .subsection 1
-.Lpython\@:
-  movq optrace_agent_thread_buffer@gottpoff(%rip), %rdi
-  movq %fs:32(%rdi), %rax
-  testq %rax, %rax
-  jz .Lnoted\@
-  movq (%rax), %rax
-  cmpq %fs:40(%rdi), %rax
-  jne .Lnoted\@
-  movq optrace_agent_frames+16(%rip), %rdx
-  testq %rdx, %rdx
-  jz .Lown_thread\@
-  movq (%rax,%rdx), %rdx
-  cmpq %fs:16, %rdx
-  jne .Lnoted\@
-.Lown_thread\@:
-  movq optrace_agent_frames+24(%rip), %rdx
-  movq (%rax,%rdx), %rax
-  movq optrace_agent_frames+32(%rip), %rdx
-  testq %rdx, %rdx
-  jz .Lframe\@
-  movq -1(%rax,%rdx), %rax
-.Lframe\@:
-  testq %rax, %rax
-  jz .Lnoted\@
-  movq optrace_agent_frames+40(%rip), %rdx
-  movq (%rax,%rdx), %rdx
-  cmpq %fs:56(%rdi), %rdx
-  jne .Lmoved\@
-  cmpq %fs:48(%rdi), %rax
-  jne .Lmoved\@
-  cmpl %ecx, %fs:8(%rdi)
-  je .Lnoted\@
-.Lmoved\@:
-  movl %ecx, %edi
-  pushq %rsi
-  movq %rax, %rsi
-  optrace_call optrace_agent_note_position
-  popq %rsi
-  jmp .Lnoted\@
-  .subsection 0
   .endm
 
   # Takes the next slot of the thread's chunk into rax; the recording's number is in ecx.
@@ -181,7 +116,6 @@ asm(R"(
   pushq %rax
   pushq %rdx
   pushq %rdi
-  optrace_python_position
   movq 184(%rsp), %rax
   movq %rax, %rdx
   shrq $16, %rdx
@@ -265,6 +199,7 @@ enum class GaveUp : std::uint32_t {
 };
 
 std::uint32_t last_round = 0;
+PythonFrames frames = {};
 
 struct Timespec {
   std::int64_t seconds;
@@ -276,10 +211,6 @@ std::uint64_t now() {
   system_call(SYS_clock_gettime, kMonotonic, address_of(&time));
   return static_cast<std::uint64_t>(time.seconds) * kSecond +
          static_cast<std::uint64_t>(time.nanoseconds);
-}
-
-std::uint64_t word_at(std::uint64_t address) {
-  return *reinterpret_cast<const std::uint64_t*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 template <typename T>
@@ -574,7 +505,7 @@ ThreadBuffer& thread_buffer() {
 }
 
 PythonFrames& probed_frames() {
-  return optrace_agent_frames;
+  return frames;
 }
 
 std::uint32_t pause_thread() {
@@ -597,17 +528,14 @@ Event* take_slot(std::uint32_t round) {
   return slot != nullptr ? slot : optrace_agent_refill(round);
 }
 
-void note_python_position(std::uint32_t round, std::uint64_t frame) {
-  const std::uint64_t instruction = word_at(frame + optrace_agent_frames.instruction);
-  const ThreadBuffer& buffer = optrace_agent_thread_buffer;
-  if (buffer.round != round || buffer.noted_frame != frame ||
-      buffer.noted_instruction != instruction) {
-    optrace_agent_note_position(round, frame, instruction);
-  }
-}
-
 void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
                   std::uint64_t stack_pointer, std::uint64_t return_address) {
+  record_pending_python(round);
+  put_event(round, kind, line, stack_pointer, return_address, ticks());
+}
+
+void put_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
+               std::uint64_t stack_pointer, std::uint64_t return_address, std::uint64_t ticks) {
   Event* const slot = take_slot(round);
   if (slot != nullptr) {
     slot->id = kind;
@@ -615,7 +543,7 @@ void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
     slot->stack_pointer = stack_pointer;
     slot->return_address = return_address;
     // Written last: a slot without a time is not an event.
-    __atomic_store_n(&slot->ticks, ticks(), __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->ticks, ticks, __ATOMIC_RELEASE);
   }
 }
 
@@ -648,32 +576,4 @@ Event* optrace_agent_refill(std::uint32_t round) {
     count_lost(region, buffer);
   }
   return slot;
-}
-
-// The frame stays valid and owned by this thread until the function that it calls has returned. The
-// thread has the GIL, so the known functions don't change.
-void optrace_agent_note_position(std::uint32_t round, std::uint64_t frame,
-                                 std::uint64_t instruction) {
-  using namespace optrace::agent;
-  constexpr std::uint64_t kTag = 7;
-  const PythonFrames& frames = optrace_agent_frames;
-  if (optrace_agent_thread_buffer.round == kUnrecorded) {
-    return;
-  }
-  const std::uint64_t code = word_at(frame + frames.code) & ~kTag;
-  const std::uint32_t function = known_function(code, kIsCode);
-  const bool has_positions = function != kNoFunction && function != kMergedFunction;
-  Event* const slot = has_positions ? take_slot(round) : nullptr;
-  if (slot == nullptr) {
-    return;
-  }
-  slot->id = optrace::recording::kPythonPosition;
-  slot->line = frames.first_instruction != 0
-                   ? static_cast<std::uint32_t>(instruction - code - frames.first_instruction)
-                   : static_cast<std::uint32_t>(instruction) * frames.unit;
-  slot->stack_pointer = 0;
-  slot->return_address = function;
-  __atomic_store_n(&slot->ticks, ticks(), __ATOMIC_RELEASE);
-  optrace_agent_thread_buffer.noted_frame = frame;
-  optrace_agent_thread_buffer.noted_instruction = instruction;
 }

@@ -15,6 +15,8 @@ namespace optrace::agent {
 /// Value of a thread's round while its events are not recorded; see Unrecorded.
 constexpr std::uint32_t kUnrecorded = 0xFFFFFFFF;
 
+struct PythonStack;
+
 /// State of one thread, accessed by that thread only. It is small, because a library that is loaded
 /// late gets only the rest of the static TLS block.
 struct ThreadBuffer {
@@ -32,15 +34,14 @@ struct ThreadBuffer {
   std::uint64_t noted_frame;  ///< Frame of the recording's last kPythonPosition; 0: none.
   /// Instruction of the recording's last kPythonPosition; 0: none.
   std::uint64_t noted_instruction;
+  PythonStack* python;  ///< Its Python calls (python_calls.h); null: none yet.
 };
 
 /// Layouts with which a probe finds the current instruction of Python. They are those of the
 /// interpreter's internal structures. They are determined, and compared with the results of the
-/// interpreter's public functions, before `text_size` is set.
+/// interpreter's public functions, before `usable` is set.
 struct PythonFrames {
-  /// Start of the interpreter's code. Only functions called from there need a position.
-  std::uint64_t text_start;
-  std::uint64_t text_size;  ///< Size of that code in bytes; 0: frames can't be read (yet).
+  bool usable;  ///< False: frames can't be read (yet).
   /// Offset of pthread_self() in a thread state; 0: no need to compare.
   std::uint64_t thread_id;
   /// Offset in a thread state of its innermost frame, or of a pointer through which the frame is
@@ -112,12 +113,13 @@ PythonFrames& probed_frames();
 /// there is no room.
 recording::Event* take_slot(std::uint32_t round);
 
-/// Records an event other than a probe hit.
+/// Records an event other than a probe hit, after the thread's pending Python calls.
 void record_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
                   std::uint64_t stack_pointer, std::uint64_t return_address);
 
-/// Records kPythonPosition for a frame of the calling thread, unless it equals the last one.
-void note_python_position(std::uint32_t round, std::uint64_t frame);
+/// Same, without pending calls, for an event that happened at `ticks`.
+void put_event(std::uint32_t round, std::uint32_t kind, std::uint32_t line,
+               std::uint64_t stack_pointer, std::uint64_t return_address, std::uint64_t ticks);
 
 inline std::uint64_t ticks() {
   std::uint32_t low = 0;   // NOLINT(misc-const-correctness): asm writes it.
