@@ -2,8 +2,8 @@
 
     programs.py BUILD_FOLDER [--rounds N] [PROGRAM...]
 
-PROGRAM is a key of PROGRAMS below; the default is all. Each round runs a program alone and under
-optrace, in turn. The first run of each kind warms up and is not counted. Prints medians of wall
+PROGRAM is a key of PROGRAMS below; the default is all. Each round runs a program alone, under
+optrace, and if it has steps also under torch.profiler with stacks, in turn. The first run of each kind warms up and is not counted. Prints medians of wall
 time and CPU time (user and system, with all child processes), the medians of their ratios in the
 same round, and the size of the trace. A program that prints a number prints the milliseconds of a
 step.
@@ -27,14 +27,19 @@ class Program:
     file: str
     # With an empty folder for the caches of torch.compile in each run.
     compiles_cold: bool = False
+    # Also under torch.profiler with stacks.
+    profiled: bool = False
 
 
 PROGRAMS = {
-    "gpt": Program("gpt_training.py"),
+    "gpt": Program("gpt_training.py", profiled=True),
     "compile-cold": Program("compiled_function.py", compiles_cold=True),
     "compile-warm": Program("compiled_function.py"),
     "dynamo-import": Program("dynamo_import.py"),
 }
+
+
+WAYS = ("alone", "torch.profiler", "optrace run")
 
 
 @dataclasses.dataclass
@@ -52,35 +57,38 @@ def run_once(command, environment):
     return Run(wall, processor, float(ended.stdout or 0))
 
 
-def run_program(program, optrace, scratch):
-    """Runs a program alone, or with the command `optrace`; returns a Run."""
+def run_program(program, way, scratch, optrace):
+    """Runs a program in one of WAYS; returns a Run."""
     file = str(FOLDER / program.file)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         caches = folder if program.compiles_cold else os.path.join(scratch, "warm")
-        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": caches}
-        if optrace is None:
-            return run_once([sys.executable, file], environment)
-        return run_once([optrace, "run", "--python", sys.executable, "--trace",
-                         os.path.join(scratch, "trace"), "-o", os.path.join(folder, "report"),
-                         file], environment)
+        command = {
+            "alone": [sys.executable, file],
+            "torch.profiler": [sys.executable, str(FOLDER / "profiled.py"), file],
+            "optrace run": [optrace, "run", "--python", sys.executable, "--trace",
+                            os.path.join(scratch, "trace"), "-o", os.path.join(folder, "report"),
+                            file],
+        }[way]
+        return run_once(command, {**os.environ, "TORCHINDUCTOR_CACHE_DIR": caches})
 
 
 def measure(name, program, optrace, rounds):
+    ways = [way for way in WAYS if way != "torch.profiler" or program.profiled]
     with tempfile.TemporaryDirectory() as scratch:
-        for command in (None, optrace):
-            run_program(program, command, scratch)
-        pairs = [(run_program(program, None, scratch), run_program(program, optrace, scratch))
-                 for _ in range(rounds)]
+        turns = [{way: run_program(program, way, scratch, optrace) for way in ways}
+                 for _ in range(rounds + 1)][1:]
         size = os.path.getsize(os.path.join(scratch, "trace"))
     print(f"{name} ({program.file}), {rounds} rounds, medians")
     for what, unit in (("wall", "s"), ("processor", "s"), ("step", "ms")):
-        alone = [getattr(run, what) for run, _ in pairs]
-        traced = [getattr(run, what) for _, run in pairs]
+        alone = [getattr(runs["alone"], what) for runs in turns]
         if not any(alone):
             continue
-        ratio = statistics.median([b / a for a, b in zip(alone, traced)])
-        print(f"  {what:<10} alone {statistics.median(alone):8.2f} {unit:<2}  optrace run "
-              f"{statistics.median(traced):8.2f} {unit:<2}  {ratio:6.2f} x")
+        text = f"  {what:<10} alone {statistics.median(alone):8.2f} {unit:<2}"
+        for way in ways[1:]:
+            times = [getattr(runs[way], what) for runs in turns]
+            ratio = statistics.median([b / a for a, b in zip(alone, times)])
+            text += f"  {way} {statistics.median(times):8.2f} {unit:<2} {ratio:6.2f} x"
+        print(text)
     print(f"  trace      {size / 1e3:.0f} kB", flush=True)
 
 

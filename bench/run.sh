@@ -14,6 +14,10 @@ printf '\n== A program under optrace, against torch.profiler\n'
 "$python" bench/tracing.py build
 printf '\n== Whole programs under optrace run, against the programs alone\n'
 "$python" bench/programs.py build
+printf '\n== The tests of a file of PyTorch under optrace run, against the tests alone\n'
+make --no-print-directory pytorch-tests-venv
+"$python" -B tests/pytorch_tests/run_pytorch_tests.py --python .venv-pytorch-tests/bin/python \
+  --source "$(setup/fetch-source.sh)" nn/test_convolution
 printf '\n== A step outside of a window, against the same step without optrace\n'
 "$python" bench/window.py build
 printf '\n== Attaching to a running process, beside py-spy dump and memray attach\n'

@@ -170,6 +170,12 @@ constexpr auto kRows = std::to_array<Row>({
     {"*", "at::*::set_output_raw_strided", Layer::kernel, kLeading},
     {"*", "at::*::maybe_get_output", Layer::kernel, kLeading},
 
+    // What torch.compile generates for a CPU (torch/_inductor/codegen/cpp.py, and cpp_pybinding in
+    // torch/_inductor/codecache.py).
+    {"*", "kernel", Layer::kernel, kAlways},
+    {"*", "cpp_fused_*", Layer::kernel, kAlways},
+    {"*", "kernel_py", Layer::binding, kLeading},
+
     // Kernels: functions that are registered for an op and a dispatch key, and their parts.
     {"*", "at::native::*", Layer::kernel, kAlways},
     {"*", "at::(anonymous namespace)::*", Layer::kernel, kAlways},

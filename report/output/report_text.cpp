@@ -196,10 +196,11 @@ class ReportTextWriter {
       std::string below;   // Printed before the names of its children.
       std::size_t depth;
       std::size_t forks;
+      bool dispatched;  // Whether the dispatcher called it.
     };
     std::vector<Pending> pending;
     for (auto root = report_.roots.rbegin(); root != report_.roots.rend(); ++root)
-      pending.push_back({&*root, nullptr, "", "", 1, 0});
+      pending.push_back({&*root, nullptr, "", "", 1, 0, false});
     std::optional<std::uint64_t> thread;
     const bool name_threads =
         report_.roots.size() > 1 &&
@@ -219,12 +220,16 @@ class ReportTextWriter {
       lines.push_back(frame_line(frame, at.parent, report_, options_.why));
       lines.back().branch = at.branch;
       lines.back().below = at.below;
-      count(frame, at.parent, at.depth);
+      count(frame, at.dispatched, at.depth);
+      const bool dispatches =
+          !text_at(frame.detail, "step").empty() ||
+          (at.dispatched && frame.layer == Layer::dispatcher);  // Wrapper templates of kernels.
       const bool fork = frame.children.size() > 1;
       const bool indent = fork && at.forks < kMaxForkDepth;
       for (std::size_t i = frame.children.size(); i-- > 0;) {
         const bool last = i + 1 == frame.children.size();
-        Pending child{&frame.children[i], &frame, at.below, at.below, at.depth + 1, at.forks + 1};
+        Pending child{&frame.children[i], &frame,       at.below,  at.below,
+                      at.depth + 1,       at.forks + 1, dispatches};
         if (indent) {
           child.branch += last ? "└─ " : "├─ ";
           child.below += last ? "   " : "│  ";
@@ -238,11 +243,10 @@ class ReportTextWriter {
     line("");
   }
 
-  void count(const Frame& frame, const Frame* parent, std::size_t depth) {
+  void count(const Frame& frame, bool dispatched, std::size_t depth) {
     depth_ = std::max(depth_, depth);
     const std::string step = text_at(frame.detail, "step");
     if (step == "call") ops_ += frame.calls;
-    const bool dispatched = parent != nullptr && !text_at(parent->detail, "step").empty();
     if (dispatched && frame.layer == Layer::kernel) kernels_ += frame.calls;
     const bool innermost =
         std::none_of(frame.children.begin(), frame.children.end(),

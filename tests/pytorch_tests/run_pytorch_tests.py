@@ -32,6 +32,7 @@ AGAIN = 3  # How often a test that differs is run again.
 class Ran:
     outcomes: dict  # Test -> passed, failed, skipped or error.
     seconds: float
+    processor: float  # Seconds of CPU time, with its child processes.
     memory: int  # The highest peak memory of one of its processes, in bytes.
     status: int
     said: str
@@ -66,7 +67,7 @@ class Suite:
         return names
 
     def _call(self, command):
-        """Returns the output, the exit status, and a process's highest peak memory in bytes."""
+        """Returns the output, the exit status, and what the processes used."""
         with open(f"{self._scratch}/said", "w+b") as said:
             process = subprocess.Popen(
                 command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said,
@@ -76,7 +77,7 @@ class Suite:
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             said.seek(0)
-            return said.read().decode(errors="replace"), process.returncode, usage.ru_maxrss * 1024
+            return said.read().decode(errors="replace"), process.returncode, usage
 
     def run(self, file, names, traced):
         names_file = pathlib.Path(self._scratch) / "names"
@@ -90,8 +91,9 @@ class Suite:
             command = [self.optrace, "run", "--python", self.python,
                        "--format", "json", "-o", f"{self._scratch}/report.json", *words]
         began = time.monotonic()
-        said, status, memory = self._call(command)
-        return Ran(outcomes_in(results, file), time.monotonic() - began, memory, status, said)
+        said, status, usage = self._call(command)
+        return Ran(outcomes_in(results, file), time.monotonic() - began,
+                   usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, status, said)
 
 
 def outcomes_in(results, file):
@@ -127,6 +129,7 @@ def compare(suite, file, every):
             "passed": sum(outcome == "passed" for outcome in alone.outcomes.values()),
             "different": {name: pair for name, pair in different.items() if name not in unsteady},
             "unsteady": sorted(unsteady), "seconds": [alone.seconds, traced.seconds],
+            "processor": [alone.processor, traced.processor],
             "memory": [alone.memory, traced.memory],
             "status": [alone.status, traced.status],
             "said": "" if alone.outcomes and traced.outcomes else (alone if not alone.outcomes
@@ -134,11 +137,13 @@ def compare(suite, file, every):
 
 
 def line_of(row):
-    time_ratio, memory_ratio = (row[what][1] / row[what][0] for what in ("seconds", "memory"))
+    time_ratio, processor_ratio, memory_ratio = (
+        row[what][1] / row[what][0] for what in ("seconds", "processor", "memory"))
     return (f"{row['file']:28} {row['tests']:6} {row['passed']:6} passed "
             f"{len(row['different']):4} differ {len(row['unsteady']):3} unsteady "
             f"{row['seconds'][0]:7.1f} s, {row['memory'][0] / 1e6:6.0f} MB; "
-            f"traced {time_ratio:5.2f} times the time, {memory_ratio:5.2f} times the memory")
+            f"traced {time_ratio:5.2f} times the time, {processor_ratio:5.2f} times the CPU time, "
+            f"{memory_ratio:5.2f} times the memory")
 
 
 def main():

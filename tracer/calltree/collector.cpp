@@ -411,12 +411,9 @@ bool Collector::State::read(std::uint64_t until, bool last, std::uint64_t most) 
   };
   const auto add = [&](Pending& pending) {
     const recording::Event& raw = pending.raw;
-    const EventKey key{raw.id, raw.line, raw.stack_pointer, raw.return_address};
+    const EventKey key = key_of(raw);
     const std::uint32_t thread = pending.reader->index;
-    const bool repeats =
-        (raw.id < recording::kFirstPythonEvent || of_python(raw) || recording::is_caller(raw.id)) &&
-        !options.timeline;
-    if (!repeats || !counter.add_known(thread, key, pending.time)) {
+    if (options.timeline || !may_be_known(raw) || !counter.add_known(thread, key, pending.time)) {
       if (!pending.event && !resolve(pending)) return;
       counter.add(thread, *pending.event, key);
       if (pending.event->kind == EventKind::op_begin) count_op(pending.event->what);
@@ -424,6 +421,18 @@ bool Collector::State::read(std::uint64_t until, bool last, std::uint64_t most) 
     }
     last_time = std::max(last_time, pending.time);
     ++events;
+  };
+  // Most events are known: adds those that follow and are not later than `latest`.
+  const auto add_known = [&](Reader& reader, std::uint64_t latest) {
+    if (options.timeline || reader.chunks.empty()) return;
+    const std::span slots(region.events(reader.chunks.begin()->second), recording::kEventsPerChunk);
+    const std::size_t added =
+        counter.add_known(reader.index, slots.subspan(reader.at), clock, latest);
+    if (added == 0) return;
+    const std::uint64_t ticks = load_shared(slots[reader.at + added - 1].ticks);
+    last_time = std::max(last_time, clock.nanoseconds(ticks));
+    reader.at += static_cast<std::uint32_t>(added);
+    events += added;
   };
   std::vector<Pending> pending;
   for (auto& [key, reader] : readers) {
@@ -448,6 +457,7 @@ bool Collector::State::read(std::uint64_t until, bool last, std::uint64_t most) 
     do {
       add(next);
       ++next.reader->at;
+      add_known(*next.reader, std::min(second, now));
       more = fetch(next);
     } while (more && next.due <= second && next.due <= now && events - before < most);
     if (!more) pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(first));

@@ -69,6 +69,11 @@ bool PathCounter::add_known(std::uint32_t thread, const EventKey& key, std::uint
   return state_->threads[thread]->add_known(key, time);
 }
 
+std::size_t PathCounter::add_known(std::uint32_t thread, std::span<const recording::Event> events,
+                                   const TickClock& clock, std::uint64_t until) {
+  return state_->threads[thread]->add_known(events, clock, until);
+}
+
 bool PathCounter::may_wait(std::uint32_t thread) const {
   return state_->threads[thread]->is_at_start();  // Only a worker starts with a region's body.
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "tracer/calltree/memory_budget.h"
 #include "tracer/calltree/op_selection.h"
 #include "tracer/calltree/path_functions.h"
+#include "tracer/calltree/tick_clock.h"
 #include "tracer/calltree/transition_cache.h"
+#include "tracer/trace/recording.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -46,6 +49,11 @@ class PathCounter {
   /// Repeats the cached outcome for this key in the current state, without an Event. Returns
   /// false if there is none. Only for function entries, callers and Python events.
   bool add_known(std::uint32_t thread, const EventKey& key, std::uint64_t time);
+
+  /// Same for the next events of a thread, which another process may be writing. Returns their
+  /// number: ends at the first that is empty, after the time `until`, or without a cached outcome.
+  std::size_t add_known(std::uint32_t thread, std::span<const recording::Event> events,
+                        const TickClock& clock, std::uint64_t until);
 
   /// Returns how long (in nanoseconds) an event should wait for events of other threads: a worker
   /// may enter a parallel region before the thread that opened it does.

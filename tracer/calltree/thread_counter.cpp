@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <iterator>
 
+#include "tracer/calltree/shared_region.h"
 #include "tracer/probes/function_roles.h"
 
 namespace optrace {
@@ -212,6 +214,20 @@ bool ThreadCounter::repeat(const TransitionKey& transition, std::uint64_t time) 
   if (remembered->rules != 0) count_again(remembered->rules, rules_.statistics());
   move_to(*remembered, time);
   return true;
+}
+
+std::size_t ThreadCounter::add_known(std::span<const recording::Event> events,
+                                     const TickClock& clock, std::uint64_t until) {
+  std::size_t count = 0;
+  for (; count < events.size(); ++count) {
+    const std::uint64_t ticks = load_shared(events[count].ticks);
+    if (ticks == 0 || ticks < clock.start_ticks()) break;
+    const std::uint64_t time = clock.nanoseconds(ticks);
+    recording::Event event;  // A copy, which can't change after it was checked.
+    std::memcpy(&event, &events[count], sizeof event);
+    if (time > until || !may_be_known(event) || !add_known(key_of(event), time)) break;
+  }
+  return count;
 }
 
 // Applies an event: its cached outcome if there is one, else the rules.

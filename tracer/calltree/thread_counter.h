@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,8 +18,10 @@
 #include "tracer/calltree/parallel_regions.h"
 #include "tracer/calltree/path_functions.h"
 #include "tracer/calltree/recent_map.h"
+#include "tracer/calltree/tick_clock.h"
 #include "tracer/calltree/transition_cache.h"
 #include "tracer/calltree/tree_states.h"
+#include "tracer/trace/recording.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -73,6 +76,8 @@ class ThreadCounter : private CallTreeRules::Nodes {
     if (key.stack_pointer != 0) near_ = key.stack_pointer;
     return !call_on_its_way_ && !body_on_its_way_ && repeat({now_, key}, time);
   }
+  std::size_t add_known(std::span<const recording::Event> events, const TickClock& clock,
+                        std::uint64_t until);
 
   /// Ends all live calls.
   void finish(std::uint64_t time);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tracer/trace/recording.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -17,6 +18,16 @@ struct EventKey {
   std::uint64_t return_address = 0;
   bool operator==(const EventKey&) const = default;
 };
+
+inline EventKey key_of(const recording::Event& raw) {
+  return {raw.id, raw.line, raw.stack_pointer, raw.return_address};
+}
+
+/// Returns true if an event of this kind is identified by its key: function entries, callers and
+/// Python events.
+inline bool may_be_known(const recording::Event& raw) {
+  return raw.id < recording::kFirstPythonEvent || of_python(raw) || recording::is_caller(raw.id);
+}
 
 /// A state and an event in it. Equal keys have equal outcomes.
 struct TransitionKey {

@@ -245,12 +245,22 @@ bool is_destructor(std::string_view symbol) {
 }
 
 /// Parts of the names of functions that the rules select, that lead nowhere, and that others call
-/// so often that their probes would take most of the time: conversions of Python objects, settings
-/// of a thread that each autograd node saves and restores, the types of an op's inputs one by one,
-/// and the rows of a normalization.
-constexpr std::array<std::string_view, 6> kNoSteps = {
-    "THPUtils_",     "8autocast18set_autocast_dtype", "8autocast18get_autocast_dtype",
-    "FuncTorchTLSE", "24update_result_type_state",    "RowwiseMoments"};
+/// so often that their probes would take most of the time.
+constexpr auto kNoSteps = std::to_array<std::string_view>({
+    "THPUtils_",  // Conversions of Python objects.
+    // Settings of a thread, which each autograd node saves and restores, and of the process.
+    "8autocast18set_autocast_dtype", "8autocast18get_autocast_dtype", "FuncTorchTLSE",
+    "13globalContextEv", "14get_thread_numEv", "15get_num_threadsEv",
+    "27getStepCallbacksUnlessEmpty", "14RecordFunctionC",
+    // What is done with the inputs of an op, one by one.
+    "12VariableType6unpack", "21checked_cast_variable", "15isFwGradDefined",
+    "24update_result_type_state", "16original_options", "20has_internal_overlap",
+    "18get_overlap_status",
+    "6TensoraSE",  // at::Tensor::operator=
+    // The choice of a kernel's CPU capability, which is part of the chosen kernel's name.
+    "16DispatchStubImpl", "18get_cpu_capability",
+    "RowwiseMoments",  // Each row of a normalization.
+});
 
 bool is_no_step(std::string_view symbol) {
   return std::ranges::any_of(kNoSteps, [&](auto part) { return symbol.find(part) != symbol.npos; });

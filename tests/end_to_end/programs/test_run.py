@@ -58,6 +58,25 @@ SLOW_MODULE = """
 """
 
 
+def test_a_kernel_that_torch_compile_generates(traced, script, tmp_path):
+    """Its library is compiled and loaded while the program runs."""
+    program = script("""
+        import torch
+
+        @torch.compile
+        def fused(x):
+            return torch.relu(x + 1).exp()
+
+        for _ in range(2):
+            fused(torch.ones(64))
+        """)
+    ran = traced(program, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "caches")})
+    assert ran.returncode == 0, ran.stderr
+    kernels = [frame for frame in frames(ran.report) if frame["name"] == "kernel"]
+    assert [(frame["layer"], frame["calls"]) for frame in kernels] == [("kernel", 2)]
+    assert kernels[0]["library"].endswith(".so") and "torch" not in kernels[0]["library"]
+
+
 def test_a_module_that_calls_torch_while_it_is_loaded(traced, optrace, python, script, run_program,
                                                       tmp_path):
     """Events of its calls are read before the agent can describe the module."""

@@ -444,6 +444,8 @@ TEST_CASE("layers follow from a table of names", "[merge]") {
   CHECK(place("torch::autograd::generated::ConvolutionBackward0::apply", "").layer ==
         Layer::autograd);
   CHECK(place("torch::autograd::THPVariable_add", "libtorch_python.so").layer == Layer::binding);
+  CHECK(place("kernel", "generated.so").layer == Layer::kernel);
+  CHECK(place("kernel", "generated.so").shown == Shown::always);
   for (const std::string_view binding :
        {"TypeError_to_NotImplemented_<&torch::autograd::THPVariable_add>", "dispatch_to",
         "initNNFunctions", "gatherTorchFunctions_0", "generated::THPAddBackward0_alpha_getter",

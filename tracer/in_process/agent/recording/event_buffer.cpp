@@ -316,10 +316,9 @@ ChunkHeader* take_chunk(Region& region, std::uint32_t thread, std::uint64_t& ord
     header->thread = thread;
     return header;
   }
-  const std::uint64_t from = __atomic_load_n(&region.taken, __ATOMIC_RELAXED);
+  // The first free chunk: memory that was used not long ago is still in the processor's caches.
   for (std::uint32_t i = 0; i < region.capacity; ++i) {
-    ChunkHeader* const header =
-        region.chunk(static_cast<std::uint32_t>((from + i) % region.capacity));
+    ChunkHeader* const header = region.chunk(i);
     const Owner owner = owner_of(header);
     if (owner.state == number_of(ChunkState::free) &&
         change_owner(header, owner, {number_of(ChunkState::owned), thread})) {
@@ -330,10 +329,19 @@ ChunkHeader* take_chunk(Region& region, std::uint32_t thread, std::uint64_t& ord
   return nullptr;
 }
 
-// Allocates the chunk's memory in advance. Returns false if the system has none; writing to the
-// chunk would then kill the process.
-bool populate(const ChunkHeader* header) {
+// Allocates the chunk's memory in advance, once. Returns false if the system has none; writing to
+// the chunk would then kill the process.
+bool populate(Region& region, const ChunkHeader* header) {
+  const std::uint64_t index = (address_of(header) - region.chunks) / kChunkSize;
+  std::uint64_t populated = __atomic_load_n(&region.populated, __ATOMIC_ACQUIRE);
+  if (index < populated) {
+    return true;
+  }
   const long result = system_call(SYS_madvise, address_of(header), kChunkSize, kPopulateWrite);
+  if (result == 0 && index == populated) {
+    __atomic_compare_exchange_n(&region.populated, &populated, index + 1, false, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+  }
   return result == 0 || result == kInvalid;
 }
 
@@ -348,7 +356,7 @@ Event* change_chunk(Region& region, ThreadBuffer& buffer, std::uint32_t round) {
   if (header == nullptr) {
     return nullptr;
   }
-  if (running_round() != round || !populate(header)) {
+  if (running_round() != round || !populate(region, header)) {
     let_go(header, thread, ChunkState::free);
     return nullptr;
   }
@@ -463,7 +471,7 @@ std::uint32_t next_round() {
 void begin_round() {
   Region& region = *current_region();
   give_up(region, GaveUp::no, 0, 0);
-  populate(region.chunk(0));
+  populate(region, region.chunk(0));
   __atomic_store_n(&optrace_agent_switch->round, last_round, __ATOMIC_RELEASE);
 }
 

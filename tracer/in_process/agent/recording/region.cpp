@@ -223,6 +223,7 @@ void clear_region(Region& region) {
   const std::uint64_t used = std::min(page_ceiling(region.arena_used), region.arena_size);
   madvise(as_memory(region.arena), used, MADV_DONTNEED);
   __atomic_store_n(&region.taken, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&region.populated, 0, __ATOMIC_RELEASE);
   __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&region.arena_used, 0, __ATOMIC_RELEASE);
   region.header->arena_used = 0;

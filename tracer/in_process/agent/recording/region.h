@@ -27,6 +27,8 @@ struct Region {
   std::uint64_t arena_used = 0;
   /// Number of chunks taken by all recordings in it; `order` of the next one.
   std::uint64_t taken = 0;
+  /// Number of chunks at the beginning whose memory has been allocated.
+  std::uint64_t populated = 0;
   std::uint64_t lost = 0;  ///< Lost events of this recording.
   // Values of `freed` and `heartbeat` when a thread stopped waiting for a chunk. Until they change,
   // no thread waits again.
