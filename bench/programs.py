@@ -3,10 +3,10 @@
     programs.py BUILD_FOLDER [--rounds N] [PROGRAM...]
 
 PROGRAM is a key of PROGRAMS below; the default is all. Each round runs a program alone, under
-optrace, and if it has steps also under torch.profiler with stacks, in turn. The first run of each kind warms up and is not counted. Prints medians of wall
-time and CPU time (user and system, with all child processes), the medians of their ratios in the
-same round, and the size of the trace. A program that prints a number prints the milliseconds of a
-step.
+optrace, and if it has steps also under torch.profiler with stacks, in turn. The first run of each
+kind warms up and is not counted. Prints medians of wall time and CPU time (user and system, with
+all child processes), the medians of their ratios in the same round, and the size of the trace. A
+program that prints a number prints the milliseconds of a step.
 """
 import argparse
 import dataclasses

@@ -24,8 +24,8 @@ def traces(optrace, python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     files = [folder / f"job.rank{rank}.trace" for rank in range(3)]
     for rank in range(3):
-        result = optrace("run", "--python", python, "--trace", folder / "job.trace", "-o", folder / "report", "-c",
-                         PROGRAM, environment={"RANK": rank})
+        result = optrace("run", "--python", python, "--trace", folder / "job.trace",
+                         "-o", folder / "report", "-c", PROGRAM, environment={"RANK": rank})
         assert result.returncode == 0, result.stderr
     return files
 
