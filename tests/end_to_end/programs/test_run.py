@@ -70,7 +70,7 @@ def test_a_kernel_that_torch_compile_generates(traced, script, tmp_path):
         for _ in range(2):
             fused(torch.ones(64))
         """)
-    ran = traced(program, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "caches")})
+    ran = traced(program, environment={"TORCHINDUCTOR_CACHE_DIR": tmp_path / "caches"})
     assert ran.returncode == 0, ran.stderr
     kernels = [frame for frame in frames(ran.report) if frame["name"] == "kernel"]
     assert [(frame["layer"], frame["calls"]) for frame in kernels] == [("kernel", 2)]
