@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "indexer/store/index_store.h"
@@ -9,7 +10,14 @@
 
 namespace optrace {
 
-enum class ReportFormat { text, json };
+enum class ReportFormat { text, json, csv, folded, speedscope, dot, mermaid };
+
+/// The names of the formats for the user, in the order of the enum.
+inline constexpr std::array<const char*, 7> kReportFormats = {
+    "text", "json", "csv", "folded", "speedscope", "dot", "mermaid"};
+
+/// Returns true if the report must have times (MergeOptions::times).
+bool needs_times(ReportFormat format);
 
 /// Returns the report of `trace` in a format. `index` may be null. Throws Error(usage) if the trace
 /// or the index is corrupt.

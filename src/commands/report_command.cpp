@@ -1,5 +1,6 @@
 #include "src/commands/report_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -51,8 +52,9 @@ Report report_of(const Trace& trace, const OutputOptions& options) {
   std::vector<std::string> warnings;
   const std::optional<Index> index = find_index_of(trace, &warnings);
   for (const std::string& warning : warnings) write_message(warning);
-  return merge(trace, index ? &*index : nullptr,
-               {.all = options.tree.all, .times = options.tree.times});
+  return merge(
+      trace, index ? &*index : nullptr,
+      {.all = options.tree.all, .times = options.tree.times || needs_times(options.format)});
 }
 
 }  // namespace
@@ -61,10 +63,12 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_option_function<std::string>(
          "--format",
          [&options](const std::string& name) {
-           options.format = name == "json" ? ReportFormat::json : ReportFormat::text;
+           const auto* const found = std::ranges::find(kReportFormats, name);
+           options.format = static_cast<ReportFormat>(found - kReportFormats.begin());
          },
-         "text or json (schema optrace.report/1)")
-      ->check(one_of({"text", "json"}))
+         "text, json (schema optrace.report/1), csv (the ops),\nfolded or speedscope (flame "
+         "graphs), dot or mermaid\n(the calls as a graph)")
+      ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
       ->type_name("FORMAT")
       ->default_str("text");
   app.add_option("-o,--output", options.file, "Write to a file instead of standard output")

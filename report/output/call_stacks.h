@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "report/model/report.h"
+
+namespace optrace {
+
+// The formats of flame graph viewers. Each stack has a weight: the nanoseconds in its innermost
+// frame without those in the frames that it calls. `report` must have times (MergeOptions::times).
+// Device work has a weight of its own, if a device measured it. The weight of frames with more than
+// 512 others above them belongs to the innermost of these.
+
+/// Returns one line for each stack, `outermost;…;innermost 1234`, as inferno and flamegraph.pl read
+/// it. In names, `;` becomes `,`.
+std::string to_folded(const Report& report);
+
+/// Returns a file for https://www.speedscope.app, valid under its published schema: a sampled
+/// profile for each thread.
+std::string to_speedscope(const Report& report);
+
+}  // namespace optrace

@@ -1,0 +1,144 @@
+#include "report/output/path_graph.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "platform/printable_text.h"
+#include "report/model/json_fields.h"
+#include "report/model/symbol_name.h"
+
+namespace optrace {
+namespace {
+
+struct GraphNode {
+  Layer layer = Layer::runtime;
+  std::string name;
+  std::string place;  // `file:line`; empty if unknown.
+};
+
+struct PathGraph {
+  std::vector<GraphNode> nodes;
+  // Number of calls by caller and callee, in the order of first calls.
+  std::vector<std::pair<std::pair<std::size_t, std::size_t>, std::uint64_t>> edges;
+};
+
+// Dark enough for black text on them in both light and dark pages.
+constexpr std::array<std::string_view, 8> kColours = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
+                                                      "#fce5cd", "#d9d2e9", "#d0e0e3", "#eeeeee"};
+
+GraphNode node_of(const Frame& frame) {
+  GraphNode node{frame.layer, short_name(frame.name), {}};
+  if (const std::string step = text_at(frame.detail, "step"); frame.op && !step.empty())
+    node.name = fmt::format("{} {}", *frame.op, step);
+  if (frame.source && !frame.source->file.empty())
+    node.place = fmt::format("{}:{}", frame.source->file, frame.source->line);
+  return node;
+}
+
+// Walks without recursion: a tree may be as deep as the traced program's recursion.
+PathGraph graph_of(const Report& report) {
+  PathGraph graph;
+  std::map<std::tuple<Layer, std::string, std::string>, std::size_t> nodes;
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> edges;
+  constexpr auto kNoCaller = static_cast<std::size_t>(-1);
+  std::vector<std::pair<const Frame*, std::size_t>> pending;
+  for (auto root = report.roots.rbegin(); root != report.roots.rend(); ++root)
+    pending.emplace_back(&*root, kNoCaller);
+  while (!pending.empty()) {
+    const auto [frame, caller] = pending.back();
+    pending.pop_back();
+    GraphNode described = node_of(*frame);
+    const auto [node, is_new] =
+        nodes.try_emplace({described.layer, described.name, described.place}, graph.nodes.size());
+    if (is_new) graph.nodes.push_back(std::move(described));
+    if (caller != kNoCaller) {
+      const std::pair ends(caller, node->second);
+      const auto [edge, is_first] = edges.try_emplace(ends, graph.edges.size());
+      if (is_first) graph.edges.emplace_back(ends, 0);
+      graph.edges[edge->second].second += frame->calls;
+    }
+    for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
+      pending.emplace_back(&*child, node->second);
+  }
+  return graph;
+}
+
+// Returns the content of a quoted string of DOT, in which `\` begins an escape.
+std::string dot_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : printable(text)) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+// Returns the content of a quoted string of Mermaid, in which HTML and Markdown have a meaning.
+std::string mermaid_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : printable(text)) {
+    const bool plain = static_cast<unsigned char>(c) >= 0x80 || (c >= '0' && c <= '9') ||
+                       (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                       std::string_view(" .:/,_-()").find(c) != std::string_view::npos;
+    if (plain)
+      escaped += c;
+    else
+      escaped += fmt::format("#{};", static_cast<int>(c));
+  }
+  return escaped;
+}
+
+std::string times(std::uint64_t calls) {
+  return calls == 1 ? "" : fmt::format("×{}", calls);
+}
+
+}  // namespace
+
+std::string to_dot(const Report& report) {
+  const PathGraph graph = graph_of(report);
+  std::string text =
+      "digraph calls {\n"
+      "  node [shape=box, style=filled, fontname=\"monospace\"];\n";
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    text += fmt::format("  n{} [label=\"{}{}{}\", fillcolor=\"{}\", tooltip=\"{}\"];\n", i,
+                        dot_text(node.name), node.place.empty() ? "" : "\\n", dot_text(node.place),
+                        kColours[static_cast<std::size_t>(node.layer)], name_of(node.layer));
+  }
+  for (const auto& [ends, calls] : graph.edges) {
+    text += fmt::format("  n{} -> n{}", ends.first, ends.second);
+    text += calls == 1 ? ";\n" : fmt::format(" [label=\"{}\"];\n", times(calls));
+  }
+  return text + "}\n";
+}
+
+std::string to_mermaid(const Report& report) {
+  const PathGraph graph = graph_of(report);
+  std::string text = "flowchart TD\n";
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    text += fmt::format("  n{}[\"{}{}{}\"]:::{}\n", i, mermaid_text(node.name),
+                        node.place.empty() ? "" : "<br>", mermaid_text(node.place),
+                        name_of(node.layer));
+  }
+  for (const auto& [ends, calls] : graph.edges) {
+    text += calls == 1
+                ? fmt::format("  n{} --> n{}\n", ends.first, ends.second)
+                : fmt::format("  n{} -->|\"{}\"| n{}\n", ends.first, times(calls), ends.second);
+  }
+  for (std::size_t layer = 0; layer < kColours.size(); ++layer) {
+    text += fmt::format("  classDef {} fill:{},color:#000\n", name_of(static_cast<Layer>(layer)),
+                        kColours[layer]);
+  }
+  return text;
+}
+
+}  // namespace optrace

@@ -1,0 +1,124 @@
+// The formats that other tools open.
+
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "report/output/call_stacks.h"
+#include "report/output/op_table.h"
+#include "report/output/path_graph.h"
+
+using Catch::Contains;
+using optrace::Frame;
+using optrace::FrameSource;
+using optrace::Layer;
+using optrace::Report;
+
+namespace {
+
+Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
+  Frame made;
+  made.layer = layer;
+  made.name = name;
+  made.thread = 7;
+  made.detail = {{"time", {{"total", total}}}};
+  return made;
+}
+
+Frame op_call(const std::string& op, std::uint64_t total) {
+  Frame made = frame(Layer::dispatcher, "at::_ops::call", total);
+  made.op = op;
+  made.detail["step"] = "call";
+  return made;
+}
+
+// main -> add (100 ns) -> add (30 ns) -> kernel (10 ns), and main -> mul (50 ns).
+Report sample() {
+  Report report;
+  Frame inner = op_call("aten::add", 30);
+  inner.children.push_back(frame(Layer::kernel, "at::native::add", 10));
+  Frame outer = op_call("aten::add", 100);
+  outer.calls = 2;
+  outer.children.push_back(std::move(inner));
+  Frame main = frame(Layer::python, "__main__.<module>", 200);
+  main.source = FrameSource{"train.py", 3, {}, ""};
+  main.children.push_back(std::move(outer));
+  main.children.push_back(op_call("aten::mul", 50));
+  report.roots.push_back(std::move(main));
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("folded stacks have the time of their innermost frame", "[export]") {
+  CHECK(to_folded(sample()) ==
+        "__main__.<module> 50\n"
+        "__main__.<module>;aten::add (call) 70\n"
+        "__main__.<module>;aten::add (call);aten::add (call) 20\n"
+        "__main__.<module>;aten::add (call);aten::add (call);at::native::add 10\n"
+        "__main__.<module>;aten::mul (call) 50\n");
+}
+
+TEST_CASE("a folded stack is one line of its parts", "[export]") {
+  Report report;
+  report.roots.push_back(frame(Layer::python, "a;b\nc", 4));
+  CHECK(to_folded(report) == "a,b\\x0ac 4\n");
+}
+
+TEST_CASE("a deep recursion is cut off", "[export]") {
+  constexpr std::uint64_t kDepth = 600;
+  Frame inner = frame(Layer::python, "f", 1);
+  for (std::uint64_t i = 1; i < kDepth; ++i) {
+    Frame outer = frame(Layer::python, "f", i + 1);
+    outer.children.push_back(std::move(inner));
+    inner = std::move(outer);
+  }
+  Report report;
+  report.roots.push_back(std::move(inner));
+  const auto file = nlohmann::json::parse(to_speedscope(report));
+  const auto& profile = file.at("profiles").at(0);
+  CHECK(profile.at("endValue") == kDepth);
+  CHECK(profile.at("samples").size() == kDepth);
+  CHECK(profile.at("samples").back().size() == 512);
+}
+
+TEST_CASE("speedscope's file has a sample for each folded line", "[export]") {
+  const auto file = nlohmann::json::parse(to_speedscope(sample()));
+  const auto& profile = file.at("profiles").at(0);
+  CHECK(profile.at("name") == "thread 7");
+  CHECK(profile.at("endValue") == 200);
+  CHECK(profile.at("weights") == nlohmann::json({50, 70, 20, 10, 50}));
+  CHECK(profile.at("samples") == nlohmann::json({{0}, {0, 1}, {0, 1, 1}, {0, 1, 1, 2}, {0, 3}}));
+  CHECK(file.at("shared").at("frames").at(0) ==
+        nlohmann::json({{"name", "__main__.<module>"}, {"file", "train.py"}, {"line", 3}}));
+}
+
+TEST_CASE("an op's time has each moment once", "[export]") {
+  CHECK(to_csv(sample()) ==
+        "op,calls,total_ns,own_ns\n"
+        "aten::add,3,100,100\n"
+        "aten::mul,1,50,50\n");
+}
+
+TEST_CASE("a field of CSV is quoted, and no formula", "[export]") {
+  Report report;
+  report.roots.push_back(op_call("=1,\"2\"", 1));
+  CHECK_THAT(to_csv(report), Contains("\"'=1,\"\"2\"\"\",1,1,1\n"));
+}
+
+TEST_CASE("a graph has each function once, and its calls", "[export]") {
+  const std::string dot = to_dot(sample());
+  CHECK_THAT(dot, Contains("n0 [label=\"__main__.<module>\\ntrain.py:3\""));
+  CHECK_THAT(dot, Contains("  n0 -> n1 [label=\"×2\"];\n"));
+  CHECK_THAT(dot, Contains("  n1 -> n1;\n"));
+  CHECK_THAT(dot, !Contains("n4"));
+  CHECK_THAT(to_mermaid(sample()), Contains("  n0 -->|\"×2\"| n1\n"));
+}
+
+TEST_CASE("names can't end a label of a graph", "[export]") {
+  Report report;
+  report.roots.push_back(frame(Layer::python, "a\"];\\ `b", 1));
+  CHECK_THAT(to_dot(report), Contains("label=\"a\\\"];\\\\ `b\""));
+  CHECK_THAT(to_mermaid(report), Contains("[\"a#34;#93;#59;#92; #96;b\"]"));
+}
