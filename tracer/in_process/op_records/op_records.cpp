@@ -131,6 +131,7 @@ class Table {
     const std::lock_guard<std::mutex> lock(mutex_);
     ids_.clear();
     text_size_ = 0;
+    full_ = false;
     for (auto& [name, callee] : callees_) callee->records = 0;
   }
 
@@ -141,13 +142,16 @@ class Table {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = ids_.find(fingerprint);
     if (found != ids_.end()) return found->second;
-    if (ids_.size() >= kMaxRecords) return 0;
+    // Once a record found no room, the others are not even written.
+    if (full_ || ids_.size() >= kMaxRecords) return 0;
     JsonText json;
     write(json);
     const std::string& text = json.text();
-    if (text_size_ + text.size() > kMaxText) return 0;
+    full_ = text_size_ + text.size() > kMaxText;
+    if (full_) return 0;
     const std::uint32_t id = agent.new_record();
-    if (agent.keep_record(id, text.data(), text.size()) != 0) return 0;
+    full_ = agent.keep_record(id, text.data(), text.size()) != 0;
+    if (full_) return 0;
     ids_.emplace(fingerprint, id);
     text_size_ += text.size();
     if (callee != nullptr) callee->records.fetch_add(1, std::memory_order_relaxed);
@@ -210,6 +214,7 @@ class Table {
   std::mutex mutex_;
   std::unordered_map<Fingerprint, std::uint32_t, FingerprintHash> ids_;
   std::size_t text_size_ = 0;
+  bool full_ = false;
   std::unordered_map<const char*, Callee*> ops_;        // By the address of the schema's name.
   std::unordered_map<std::string, Callee*> functions_;  // Functions without a schema, by name.
   std::unordered_map<std::string, std::unique_ptr<Callee>> callees_;
