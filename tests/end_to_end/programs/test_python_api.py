@@ -236,7 +236,7 @@ def test_frames_outside_of_the_block(program):
         def outside(**options):
             with optrace.trace(**options) as t:
                 inside(t)
-            return t.to_json()
+            return json.loads(t.to_json())
 
         print(json.dumps([outside(), outside(outer_frames=False)]))
         """)
