@@ -26,9 +26,9 @@ using namespace trace_format;
 
 static_assert(std::endian::native == std::endian::little);
 
-// Level 3 halves a trace's events at about 300 MB/s. Higher levels are slower and save only a few
-// percent more.
-constexpr int kCompressionLevel = 3;
+// The trace of a program with 3.3 MB of records takes 320 kB at level 3, 281 kB at level 6 (in 16
+// ms) and 273 kB at level 9 (in 38 ms).
+constexpr int kCompressionLevel = 6;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason,
                          const char* remedy) {
