@@ -24,6 +24,7 @@
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
 #include "report/model/symbol_name.h"
+#include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
@@ -283,26 +284,19 @@ class Check {
         tallies_[i].found = std::max(tallies_[i].found, names_.recorded_calls(meanings_[i]));
   }
 
-  /// Without recursion: trees may be deeper than the call stack allows.
   void walk() {
-    std::vector<std::pair<const Frame*, std::size_t>> pending;  // (frame, frames above it)
-    for (auto root = report_.roots.rbegin(); root != report_.roots.rend(); ++root)
-      pending.emplace_back(&*root, 0);
     Path path;
-    while (!pending.empty()) {
-      const auto [frame, above] = pending.back();
-      pending.pop_back();
+    walk_frames(report_.roots, std::size_t{0}, [&](const Frame& frame, std::size_t above) {
       path.resize(above);
-      path.push_back(frame);
+      path.push_back(&frame);
       own_.resize(above);
       own_.push_back(own_place(path));
       python_.resize(above);
       python_.push_back(above == 0 ? std::string_view() : inside_of(*path[above - 1]));
-      note_records(*frame);
+      note_records(frame);
       for (std::size_t i = 0; i < rules_.size(); ++i) note(i, path);
-      for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
-        pending.emplace_back(&*child, path.size());
-    }
+      return path.size();
+    });
   }
 
   /// Returns the innermost Python function at a frame, for which `python_` has the last entry.

@@ -62,8 +62,8 @@ Json FrameProcesses::processes() const {
 
 Json FrameProcesses::name_of(std::uint32_t process) const {
   const MergedProcess& named = merged_.processes[process];
-  if (all_have_ranks_) return *named.rank;
-  return named.id ? *named.id : process;
+  if (all_have_ranks_ && named.rank) return *named.rank;
+  return named.id.value_or(process);
 }
 
 Json FrameProcesses::names(const ProcessSet& processes) const {

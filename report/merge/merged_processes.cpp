@@ -214,7 +214,7 @@ nlohmann::json merged_processes_json(MergedProcesses& merged, const std::vector<
                          {"id", or_null(process.id)},
                          {"digest", fmt::format("{:016x}", process.digest)},
                          {"threads", process.threads}});
-  EvenPatterns even(merged.patterns, merged.processes.size());
+  const EvenPatterns even(merged.patterns, merged.processes.size());
   std::vector<std::uint32_t> takers;
   takers.reserve(paths.size());
   std::unordered_map<std::uint32_t, std::uint32_t> places;

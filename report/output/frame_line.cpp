@@ -16,6 +16,7 @@
 #include "report/model/json_fields.h"
 #include "report/model/process_names.h"
 #include "report/model/symbol_name.h"
+#include "report/output/frame_name.h"
 
 namespace optrace {
 namespace {
@@ -56,8 +57,7 @@ std::string readable_time(std::uint64_t nanoseconds) {
 
 // Returns `12 µs`, or `1.2 ms (3 to 40 µs)` for several calls.
 std::string time_taken(const Frame& frame) {
-  if (!frame.detail.is_object() || !frame.detail.contains("time")) return {};
-  const nlohmann::json& time = frame.detail["time"];
+  const nlohmann::json& time = object_at(frame.detail, "time");
   const std::uint64_t total = count_at(time, "total");
   if (total == 0) return {};
   if (frame.calls < 2) return readable_time(total);
@@ -74,32 +74,12 @@ void note(FrameLine& line, const std::string& more) {
 
 }  // namespace
 
-std::string short_python_name(const std::string& name) {
-  std::size_t at = 0;
-  for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', at)) {
-    const std::string_view rest = std::string_view(name).substr(dot + 1);
-    // Modules are lower-case; a class ends the module's name.
-    const bool more = rest.find('.') != std::string_view::npos;
-    const bool at_class = name[at] >= 'A' && name[at] <= 'Z';
-    if (at_class) break;
-    if (!more && name[at] == '_' && at != 0 && name.compare(at, 2, "__") == 0) break;
-    at = dot + 1;
-  }
-  return name.substr(at);
-}
-
 FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& report, bool why) {
   FrameLine line;
   line.layer = frame.layer;
   const std::string step = text_at(frame.detail, "step");
-  if (!step.empty()) {
-    line.name = printable(frame.op.value_or(frame.name));
-    line.note = step;
-  } else if (frame.layer == Layer::python) {
-    line.name = printable(short_python_name(frame.name));
-  } else {
-    line.name = printable(short_name(frame.name));
-  }
+  line.name = frame_name(frame);
+  line.note = step;
   note(line, text_at(frame.detail, "python_name"));
   if (!text_at(frame.detail, "backward_of").empty()) note(line, "backward");
   if (const std::string capability = text_at(frame.detail, "cpu_capability");

@@ -25,7 +25,4 @@ struct FrameLine {
 /// explain the dispatcher's choice.
 FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& report, bool why);
 
-/// Returns `Conv2d.forward` for `torch.nn.modules.conv.Conv2d.forward`; the file shows the rest.
-std::string short_python_name(const std::string& name);
-
 }  // namespace optrace

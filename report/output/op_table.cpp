@@ -1,6 +1,7 @@
 #include "report/output/op_table.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,7 +12,9 @@
 #include <fmt/format.h>
 
 #include "platform/printable_text.h"
+#include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
+#include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
@@ -31,36 +34,23 @@ std::string csv_field(std::string_view text) {
   return quoted + '"';
 }
 
-// Walks without recursion: a tree may be as deep as the traced program's recursion.
 std::map<std::string, OpRow> rows_of(const Report& report) {
   std::map<std::string, OpRow> rows;
-  struct Pending {
-    const Frame* frame;
-    OpRow* around;  // Of the innermost op call around it.
-    OpRow* ending;  // Set when the frame's children are done.
-  };
-  std::vector<Pending> pending;
-  for (const Frame& root : report.roots) pending.push_back({&root, nullptr, nullptr});
-  while (!pending.empty()) {
-    const auto [frame, around, ending] = pending.back();
-    pending.pop_back();
-    if (ending != nullptr) {
-      --ending->open;
-      continue;
-    }
-    OpRow* inside = around;
-    if (frame->op && text_at(frame->detail, "step") == "call") {
-      const std::uint64_t took = count_at(object_at(frame->detail, "time"), "total");
-      inside = &rows[*frame->op];
-      inside->calls += frame->calls;
-      inside->own += took;
-      if (around != nullptr) around->own -= std::min(around->own, took);
-      // A call inside one of the same op is part of its time.
-      if (inside->open++ == 0) inside->total += took;
-      pending.push_back({frame, nullptr, inside});
-    }
-    for (const Frame& child : frame->children) pending.push_back({&child, inside, nullptr});
-  }
+  std::vector<OpRow*> around;  // Of the op calls around the current frame, outermost first.
+  walk_frames(report.roots, std::size_t{0}, [&](const Frame& frame, std::size_t calls_around) {
+    for (; around.size() > calls_around; around.pop_back()) --around.back()->open;
+    const std::string op = frame.op.value_or("");
+    if (op.empty() || text_at(frame.detail, "step") != "call") return around.size();
+    const std::uint64_t took = total_time(frame);
+    OpRow& row = rows[op];
+    row.calls += frame.calls;
+    row.own += took;
+    if (!around.empty()) around.back()->own -= std::min(around.back()->own, took);
+    // A call inside one of the same op is part of its time.
+    if (row.open++ == 0) row.total += took;
+    around.push_back(&row);
+    return around.size();
+  });
   return rows;
 }
 
@@ -69,6 +59,7 @@ std::map<std::string, OpRow> rows_of(const Report& report) {
 std::string to_csv(const Report& report) {
   const std::map<std::string, OpRow> rows = rows_of(report);
   std::vector<const std::pair<const std::string, OpRow>*> order;
+  order.reserve(rows.size());
   for (const auto& row : rows) order.push_back(&row);
   std::ranges::stable_sort(order, std::greater{}, [](const auto* row) { return row->second.own; });
   std::string text = "op,calls,total_ns,own_ns\n";

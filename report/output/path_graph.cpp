@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "platform/printable_text.h"
-#include "report/model/json_fields.h"
-#include "report/model/symbol_name.h"
+#include "report/model/walk_frames.h"
+#include "report/output/frame_name.h"
 
 namespace optrace {
 namespace {
@@ -30,32 +30,24 @@ struct PathGraph {
   std::vector<std::pair<std::pair<std::size_t, std::size_t>, std::uint64_t>> edges;
 };
 
-// Dark enough for black text on them in both light and dark pages.
+// Light enough for black text on them.
 constexpr std::array<std::string_view, 8> kColours = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
                                                       "#fce5cd", "#d9d2e9", "#d0e0e3", "#eeeeee"};
 
 GraphNode node_of(const Frame& frame) {
-  GraphNode node{frame.layer, short_name(frame.name), {}};
-  if (const std::string step = text_at(frame.detail, "step"); frame.op && !step.empty())
-    node.name = fmt::format("{} {}", *frame.op, step);
+  GraphNode node{frame.layer, frame_label(frame), {}};
   if (frame.source && !frame.source->file.empty())
     node.place = fmt::format("{}:{}", frame.source->file, frame.source->line);
   return node;
 }
 
-// Walks without recursion: a tree may be as deep as the traced program's recursion.
 PathGraph graph_of(const Report& report) {
   PathGraph graph;
   std::map<std::tuple<Layer, std::string, std::string>, std::size_t> nodes;
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> edges;
   constexpr auto kNoCaller = static_cast<std::size_t>(-1);
-  std::vector<std::pair<const Frame*, std::size_t>> pending;
-  for (auto root = report.roots.rbegin(); root != report.roots.rend(); ++root)
-    pending.emplace_back(&*root, kNoCaller);
-  while (!pending.empty()) {
-    const auto [frame, caller] = pending.back();
-    pending.pop_back();
-    GraphNode described = node_of(*frame);
+  walk_frames(report.roots, kNoCaller, [&](const Frame& frame, std::size_t caller) {
+    GraphNode described = node_of(frame);
     const auto [node, is_new] =
         nodes.try_emplace({described.layer, described.name, described.place}, graph.nodes.size());
     if (is_new) graph.nodes.push_back(std::move(described));
@@ -63,11 +55,10 @@ PathGraph graph_of(const Report& report) {
       const std::pair ends(caller, node->second);
       const auto [edge, is_first] = edges.try_emplace(ends, graph.edges.size());
       if (is_first) graph.edges.emplace_back(ends, 0);
-      graph.edges[edge->second].second += frame->calls;
+      graph.edges[edge->second].second += frame.calls;
     }
-    for (auto child = frame->children.rbegin(); child != frame->children.rend(); ++child)
-      pending.emplace_back(&*child, node->second);
-  }
+    return node->second;
+  });
   return graph;
 }
 

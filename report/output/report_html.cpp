@@ -10,7 +10,7 @@
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
-#include "report/model/symbol_name.h"
+#include "report/output/frame_name.h"
 #include "report/output/markup_text.h"
 
 namespace optrace {
@@ -113,11 +113,8 @@ class HtmlWriter {
 
   std::string line(const Frame& frame, const Frame* parent) const {
     const std::string step = text_at(frame.detail, "step");
-    const std::string name = !step.empty()                  ? frame.op.value_or(frame.name)
-                             : frame.layer == Layer::python ? frame.name
-                                                            : short_name(frame.name);
-    std::string made =
-        fmt::format("<span class=\"l\">{}</span>{}", name_of(frame.layer), markup_text(name));
+    std::string made = fmt::format("<span class=\"l\">{}</span>{}", name_of(frame.layer),
+                                   markup_text(frame_name(frame)));
     const auto note = [&made](const std::string& said) {
       if (!said.empty()) made += fmt::format("<span class=\"n\">{}</span>", markup_text(said));
     };

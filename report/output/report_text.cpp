@@ -18,6 +18,7 @@
 #include "report/model/symbol_name.h"
 #include "report/output/failures.h"
 #include "report/output/frame_line.h"
+#include "report/output/frame_name.h"
 #include "report/output/line_layout.h"
 #include "report/output/suggested_commands.h"
 
@@ -286,10 +287,7 @@ class ReportTextWriter {
   // torch/nn/modules/linear.py:125`.
   std::string place_of(const std::vector<const Frame*>& path, std::size_t at) const {
     const Frame& frame = *path[at];
-    std::string text =
-        printable(frame.layer == Layer::python ? short_python_name(frame.name)
-                  : frame.op && !text_at(frame.detail, "step").empty() ? *frame.op
-                                                                       : short_name(frame.name));
+    std::string text = frame_name(frame);
     if (!frame.source || frame.source->file.empty()) return text;
     const std::optional<FrameSource>& next = path[at + 1]->source;
     const std::uint32_t line_number =

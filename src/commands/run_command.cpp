@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -159,14 +160,15 @@ Error why_nothing(const RunOptions& options, const ProgramResult& result) {
     return {ExitStatus::failed, "the program never imported torch, so there is nothing to report",
             children};
   }
-  const auto most = std::ranges::max_element(result.unreached, {}, &UnreachedWindow::steps);
-  const std::string begin =
-      fmt::format("the program ended before step {}", options.request.window->first);
-  if (!most->steps) {
+  const std::uint64_t first = options.request.window ? options.request.window->first : 1;
+  const std::string begin = fmt::format("the program ended before step {}", first);
+  const std::optional<std::uint64_t> most =
+      std::ranges::max_element(result.unreached, {}, &UnreachedWindow::steps)->steps;
+  if (!most) {
     return {ExitStatus::failed, begin + ", so there is nothing to report",
             children.empty() ? "Give --from-step a smaller number." : children};
   }
-  if (*most->steps == 0) {
+  if (*most == 0) {
     return {ExitStatus::failed,
             begin + ": no optimizer of torch.optim stepped, and optrace.step() was not called",
             children.empty() ? "Call optrace.step() at the end of each step of the program, or "
@@ -174,9 +176,8 @@ Error why_nothing(const RunOptions& options, const ProgramResult& result) {
                              : children};
   }
   return {ExitStatus::failed,
-          fmt::format("{}, so there is nothing to report; it made {}", begin,
-                      counted_steps(*most->steps)),
-          fmt::format("Give --from-step a number up to {}.", *most->steps)};
+          fmt::format("{}, so there is nothing to report; it made {}", begin, counted_steps(*most)),
+          fmt::format("Give --from-step a number up to {}.", *most)};
 }
 
 /// Reports what was requested and did not happen.

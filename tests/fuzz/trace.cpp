@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     TraceMerge merge;
     merge.add(trace);
-    Trace merged = merge.take();
+    const Trace merged = merge.take();
     TraceMerge again;
     again.add(merged);
     // Further merging has no effect, and the result can be read.

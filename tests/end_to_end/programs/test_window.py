@@ -2,7 +2,6 @@
 optrace is in the program.
 """
 import json
-import os
 import pathlib
 import textwrap
 
@@ -177,8 +176,14 @@ def test_a_program_without_an_optimizer(window):
     assert "the program ended before step 2, so there is nothing to report" in killed.stderr
 
 
-def test_a_program_marks_its_steps_itself(window, script, build, monkeypatch):
+@pytest.fixture
+def package(build, monkeypatch):
+    """Lets programs import optrace."""
     monkeypatch.setenv("PYTHONPATH", str(build / "python"))
+
+
+@pytest.mark.usefixtures("package")
+def test_a_program_marks_its_steps_itself(window, script):
     result = window(["--from-step", "2", "--count", "2"], script("""
         import optrace
         trainer, x = Trainer(), torch.ones(3)
@@ -194,8 +199,8 @@ def test_a_program_marks_its_steps_itself(window, script, build, monkeypatch):
     assert calls(result.report)["aten::addmm"] == 8
 
 
-def test_the_first_mark_decides(window, script, build, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(build / "python"))
+@pytest.mark.usefixtures("package")
+def test_the_first_mark_decides(window, script):
     result = window(["--from-step", "2", "--count", "1"], script("""
         import optrace
         trainer, x = Trainer(), torch.ones(3)
@@ -328,7 +333,8 @@ def test_a_check_of_a_window(optrace, python, script, tmp_path):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_blocks_of_the_python_package(python, build, script, run_program, tmp_path):
+@pytest.mark.usefixtures("package")
+def test_blocks_of_the_python_package(python, script, run_program, tmp_path):
     name = script("""
         import optrace
         trainer = Trainer()
@@ -347,8 +353,7 @@ def test_blocks_of_the_python_package(python, build, script, run_program, tmp_pa
             assert "aten::addmm" in t.report()
         print([sorted(one) for one in found])
     """)
-    result = run_program([python, name], cwd=tmp_path,
-                         env={**os.environ, "PYTHONPATH": str(build / "python")})
+    result = run_program([python, name], cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     inside = ["imports", "probes"]
     assert eval(result.stdout) == [[]] + [inside, []] * 3

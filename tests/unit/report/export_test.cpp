@@ -53,11 +53,11 @@ Report sample() {
 
 TEST_CASE("folded stacks have the time of their innermost frame", "[export]") {
   CHECK(to_folded(sample()) ==
-        "__main__.<module> 50\n"
-        "__main__.<module>;aten::add (call) 70\n"
-        "__main__.<module>;aten::add (call);aten::add (call) 20\n"
-        "__main__.<module>;aten::add (call);aten::add (call);at::native::add 10\n"
-        "__main__.<module>;aten::mul (call) 50\n");
+        "<module> 50\n"
+        "<module>;aten::add (call) 70\n"
+        "<module>;aten::add (call);aten::add (call) 20\n"
+        "<module>;aten::add (call);aten::add (call);at::native::add 10\n"
+        "<module>;aten::mul (call) 50\n");
 }
 
 TEST_CASE("a folded stack is one line of its parts", "[export]") {
@@ -91,7 +91,7 @@ TEST_CASE("speedscope's file has a sample for each folded line", "[export]") {
   CHECK(profile.at("weights") == nlohmann::json({50, 70, 20, 10, 50}));
   CHECK(profile.at("samples") == nlohmann::json({{0}, {0, 1}, {0, 1, 1}, {0, 1, 1, 2}, {0, 3}}));
   CHECK(file.at("shared").at("frames").at(0) ==
-        nlohmann::json({{"name", "__main__.<module>"}, {"file", "train.py"}, {"line", 3}}));
+        nlohmann::json({{"name", "<module>"}, {"file", "train.py"}, {"line", 3}}));
 }
 
 TEST_CASE("an op's time has each moment once", "[export]") {
@@ -109,7 +109,7 @@ TEST_CASE("a field of CSV is quoted, and no formula", "[export]") {
 
 TEST_CASE("a graph has each function once, and its calls", "[export]") {
   const std::string dot = to_dot(sample());
-  CHECK_THAT(dot, Contains("n0 [label=\"__main__.<module>\\ntrain.py:3\""));
+  CHECK_THAT(dot, Contains("n0 [label=\"<module>\\ntrain.py:3\""));
   CHECK_THAT(dot, Contains("  n0 -> n1 [label=\"×2\"];\n"));
   CHECK_THAT(dot, Contains("  n1 -> n1;\n"));
   CHECK_THAT(dot, !Contains("n4"));

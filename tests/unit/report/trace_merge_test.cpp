@@ -87,10 +87,13 @@ std::string bytes_of(const Trace& trace) {
 }  // namespace
 
 TEST_CASE("traces can be merged in any order and grouping", "[trace_merge]") {
+  constexpr std::uint64_t kRanks = 24;
   std::vector<Trace> traces;
-  for (std::uint64_t rank = 0; rank < 24; ++rank)
+  traces.reserve(kRanks);
+  for (std::uint64_t rank = 0; rank < kRanks; ++rank)
     traces.push_back(trace_of(rank, 10 + rank % 7, rank % 5 == 3 ? "extra" : ""));
   std::vector<const Trace*> all;
+  all.reserve(kRanks);
   for (const Trace& trace : traces) all.push_back(&trace);
   const std::string expected = bytes_of(merged(all));
   std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): The same in each run.

@@ -379,17 +379,13 @@ class PythonMerge {
       record_call(stack_.calls[stack_.recorded], innermost != 0);
     }
     // A loop without a pending call runs a function that was live before the recording.
-    std::uint32_t inside = left_;
-    while (inside > 0 && !callers_.frames[inside - 1].is_loop) {
-      --inside;
+    std::uint32_t innermost_loop = 0;
+    while (innermost_loop < left_ && !callers_.frames[innermost_loop].is_loop) {
+      ++innermost_loop;
     }
-    std::uint32_t last_loop = 0;
-    while (last_loop < left_ && !callers_.frames[last_loop].is_loop) {
-      ++last_loop;
-    }
-    if (inside > 0 && last_loop < left_) {
-      record_callers_to(last_loop);
-      stack_.running_loop = callers_.frames[last_loop].slot;
+    if (innermost_loop < left_) {
+      record_callers_to(innermost_loop);
+      stack_.running_loop = callers_.frames[innermost_loop].slot;
     }
     if (innermost != 0 && (callers_.in_running_loop || callers_.loops != 0)) {
       record_position(round_, innermost);

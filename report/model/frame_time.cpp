@@ -1,0 +1,20 @@
+#include "report/model/frame_time.h"
+
+#include "report/model/json_fields.h"
+
+namespace optrace {
+
+std::uint64_t total_time(const Frame& frame) {
+  return count_at(object_at(frame.detail, "time"), "total");
+}
+
+std::uint64_t own_time(const Frame& frame) {
+  if (frame.layer == Layer::device)
+    return count_at(object_at(frame.detail, "duration_ns"), "total");
+  std::uint64_t inside = 0;
+  for (const Frame& child : frame.children) inside += total_time(child);
+  const std::uint64_t total = total_time(frame);
+  return total > inside ? total - inside : 0;
+}
+
+}  // namespace optrace
