@@ -24,20 +24,20 @@ namespace {
 // The size of the output grows with the square of a recursion's depth.
 constexpr std::size_t kMaxDepth = 512;
 
-// Calls visit(root, stack, weight) for each frame with a weight. `root` is the outermost frame of
-// its stack, which holds what describe(frame) returned for each frame, outermost first. A frame
-// below kMaxDepth has the stack of the frame at that depth.
+// Calls visit(thread, stack, weight) for each frame with a weight. `thread` is that of the
+// outermost frame. `stack` holds what describe(frame) returned for each frame, outermost first. A
+// frame below kMaxDepth has the stack of the frame at that depth.
 template <class Describe, class Visit>
 void for_each_stack(const Report& report, const Describe& describe, const Visit& visit) {
-  const Frame* root = nullptr;
+  std::uint64_t thread = 0;
   std::vector<decltype(describe(std::declval<const Frame&>()))> stack;
   walk_frames(report.roots, std::size_t{0}, [&](const Frame& frame, std::size_t above) {
-    if (above == 0) root = &frame;
+    if (above == 0) thread = frame.thread;
     if (above < kMaxDepth) {
       stack.resize(above);
       stack.push_back(describe(frame));
     }
-    if (const std::uint64_t weight = own_time(frame); weight != 0) visit(*root, stack, weight);
+    if (const std::uint64_t weight = own_time(frame); weight != 0) visit(thread, stack, weight);
     return stack.size();
   });
 }
@@ -52,7 +52,7 @@ std::string to_folded(const Report& report) {
     return name;
   };
   for_each_stack(report, describe,
-                 [&](const Frame&, const std::vector<std::string>& stack, std::uint64_t weight) {
+                 [&](std::uint64_t, const std::vector<std::string>& stack, std::uint64_t weight) {
                    text += fmt::format("{} {}\n", fmt::join(stack, ";"), weight);
                  });
   return text;
@@ -82,8 +82,8 @@ std::string to_speedscope(const Report& report) {
   std::map<std::uint64_t, Profile> profiles;  // By thread.
   for_each_stack(
       report, index_of,
-      [&](const Frame& root, const std::vector<std::size_t>& stack, std::uint64_t weight) {
-        Profile& profile = profiles[root.thread];
+      [&](std::uint64_t thread, const std::vector<std::size_t>& stack, std::uint64_t weight) {
+        Profile& profile = profiles[thread];
         profile.samples.push_back(stack);
         profile.weights.push_back(weight);
         profile.total += weight;
