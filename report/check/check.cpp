@@ -22,6 +22,7 @@
 #include "report/model/call_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
+#include "report/model/own_code.h"
 #include "report/model/shortfalls.h"
 #include "report/model/symbol_name.h"
 #include "report/model/walk_frames.h"
@@ -290,7 +291,7 @@ class Check {
       path.resize(above);
       path.push_back(&frame);
       own_.resize(above);
-      own_.push_back(own_place(path));
+      own_.push_back(own_place(path, above == 0 ? kNoneOwn : own_.back()));
       python_.resize(above);
       python_.push_back(above == 0 ? std::string_view() : inside_of(*path[above - 1]));
       note_records(frame);
@@ -343,42 +344,12 @@ class Check {
     note_place(tally, path, more);
   }
 
-  /// Returns the position in the path of the innermost Python frame of the program itself, for the
-  /// last entry of `own_`. If there is none, of a package other than torch.
-  std::size_t own_place(const Path& path) const {
-    const Frame& frame = *path.back();
-    const std::size_t above = path.size() - 1;
-    const std::size_t before = above == 0 ? kNoneOwn : own_.back();
-    const bool better = is_own(frame) &&
-                        (before == kNoneOwn || !is_installed(frame) || is_installed(*path[before]));
-    return better ? above : before;
-  }
-
-  /// Returns true for a Python frame outside of torch.
-  static bool is_own(const Frame& frame) {
-    return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
-           frame.source->line != 0 && !frame.source->file.starts_with("torch/");
-  }
-
-  /// Returns true for code of the interpreter's library or of an installed package.
-  static bool is_installed(const Frame& frame) {
-    return frame.source && (frame.source->file.starts_with('<') ||
-                            frame.source->file.find("/lib/python3") != std::string::npos);
-  }
-
-  /// Returns null if the path has no such frame, or the frame no source.
-  static const FrameSource* source_at(const Path& path, std::size_t at) {
-    if (at >= path.size()) return nullptr;
-    const Frame& frame = *path[at];
-    return frame.source ? &*frame.source : nullptr;
-  }
-
   void note_place(Tally& tally, const Path& path, std::uint64_t count) const {
     const std::size_t at = own_.back();
     const FrameSource* const source = at == kNoneOwn ? nullptr : source_at(path, at);
     if (source == nullptr) return;
     const FrameSource* const next = source_at(path, at + 1);
-    const std::uint32_t line = next != nullptr && next->call_line ? *next->call_line : source->line;
+    const std::uint32_t line = calling_line(path, at);
     const std::optional<CallRange> range = next != nullptr ? next->call_range : std::nullopt;
     const auto [known, is_new] =
         tally.known_places.try_emplace({source->file, line}, tally.places.size());
@@ -645,7 +616,6 @@ class Check {
   const std::vector<Rule>& rules_;
   const CheckOptions& options_;
   std::vector<Tally> tallies_;
-  static constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
   std::vector<std::size_t> own_;          // For each frame of the path: see own_place().
   std::vector<NameMeaning> meanings_;     // For each rule.
   std::vector<std::string_view> python_;  // For each frame of the path: the Python function above.

@@ -8,11 +8,16 @@ std::uint64_t total_time(const Frame& frame) {
   return count_at(object_at(frame.detail, "time"), "total");
 }
 
+bool is_backward(const Frame& frame) {
+  return !text_at(frame.detail, "backward_of").empty();
+}
+
 std::uint64_t own_time(const Frame& frame) {
   if (frame.layer == Layer::device)
     return count_at(object_at(frame.detail, "duration_ns"), "total");
   std::uint64_t inside = 0;
-  for (const Frame& child : frame.children) inside += total_time(child);
+  for (const Frame& child : frame.children)
+    if (!is_backward(child)) inside += total_time(child);
   const std::uint64_t total = total_time(frame);
   return total > inside ? total - inside : 0;
 }

@@ -13,10 +13,10 @@
 
 #include "platform/json_writer.h"
 #include "platform/printable_text.h"
+#include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
-#include "report/output/frame_name.h"
 
 namespace optrace {
 namespace {

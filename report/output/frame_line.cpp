@@ -13,10 +13,12 @@
 #include "platform/printable_text.h"
 #include "report/model/call_detail.h"
 #include "report/model/dispatch_detail.h"
+#include "report/model/frame_name.h"
+#include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/model/process_names.h"
 #include "report/model/symbol_name.h"
-#include "report/output/frame_name.h"
+#include "report/output/readable_numbers.h"
 
 namespace optrace {
 namespace {
@@ -46,15 +48,6 @@ std::string takers(const Frame& frame, const Frame* parent) {
   return {};
 }
 
-std::string readable_time(std::uint64_t nanoseconds) {
-  constexpr std::array<std::pair<double, std::string_view>, 3> kUnits{
-      {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}}};
-  for (const auto& [size, unit] : kUnits)
-    if (static_cast<double>(nanoseconds) >= size)
-      return fmt::format("{:.3g} {}", static_cast<double>(nanoseconds) / size, unit);
-  return fmt::format("{} ns", nanoseconds);
-}
-
 // Returns `12 µs`, or `1.2 ms (3 to 40 µs)` for several calls.
 std::string time_taken(const Frame& frame) {
   const nlohmann::json& time = object_at(frame.detail, "time");
@@ -81,7 +74,7 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
   line.name = frame_name(frame);
   line.note = step;
   note(line, text_at(frame.detail, "python_name"));
-  if (!text_at(frame.detail, "backward_of").empty()) note(line, "backward");
+  if (is_backward(frame)) note(line, "backward");
   if (const std::string capability = text_at(frame.detail, "cpu_capability");
       line.name.find(capability) == std::string::npos)
     note(line, capability);

@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "platform/printable_text.h"
+#include "report/model/frame_name.h"
 #include "report/model/walk_frames.h"
-#include "report/output/frame_name.h"
 
 namespace optrace {
 namespace {

@@ -6,12 +6,13 @@
 #include "report/output/path_graph.h"
 #include "report/output/report_json.h"
 #include "report/output/report_text.h"
+#include "report/output/summary_text.h"
 
 namespace optrace {
 
 bool needs_times(ReportFormat format) {
-  return format == ReportFormat::csv || format == ReportFormat::folded ||
-         format == ReportFormat::speedscope;
+  return format == ReportFormat::summary || format == ReportFormat::csv ||
+         format == ReportFormat::folded || format == ReportFormat::speedscope;
 }
 
 std::string render(const Trace& trace, const Index* index, ReportFormat format,
@@ -25,6 +26,8 @@ std::string render(const Report& report, ReportFormat format, const ReportTextOp
   switch (format) {
     case ReportFormat::text:
       return to_text(report, options);
+    case ReportFormat::summary:
+      return to_summary(report, options);
     case ReportFormat::json:
       return to_json(report);
     case ReportFormat::csv:

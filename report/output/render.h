@@ -10,11 +10,11 @@
 
 namespace optrace {
 
-enum class ReportFormat { text, json, csv, folded, speedscope, dot, mermaid };
+enum class ReportFormat { text, summary, json, csv, folded, speedscope, dot, mermaid };
 
 /// The names of the formats for the user, in the order of the enum.
-inline constexpr std::array<const char*, 7> kReportFormats = {
-    "text", "json", "csv", "folded", "speedscope", "dot", "mermaid"};
+inline constexpr std::array<const char*, 8> kReportFormats = {
+    "text", "summary", "json", "csv", "folded", "speedscope", "dot", "mermaid"};
 
 /// Returns true if the report must have times (MergeOptions::times).
 bool needs_times(ReportFormat format);

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
-#include "report/output/frame_name.h"
 #include "report/output/markup_text.h"
 
 namespace optrace {

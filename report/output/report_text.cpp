@@ -12,22 +12,17 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/printable_text.h"
+#include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/process_names.h"
-#include "report/model/shortfalls.h"
 #include "report/model/symbol_name.h"
 #include "report/output/failures.h"
 #include "report/output/frame_line.h"
-#include "report/output/frame_name.h"
 #include "report/output/line_layout.h"
+#include "report/output/report_header.h"
 #include "report/output/suggested_commands.h"
 
 namespace optrace {
 namespace {
-
-constexpr std::string_view kDim = "2";
-constexpr std::string_view kBold = "1";
-constexpr std::string_view kWarning = "33";
 
 constexpr std::size_t kMaxForkDepth = 20;  // Forks below are not indented further.
 
@@ -42,7 +37,8 @@ class ReportTextWriter {
       : report_(report), options_(options) {}
 
   std::string write() {
-    header();
+    text_ += report_header(report_, options_);
+    legend();
     tree();
     failed();
     summary();
@@ -59,132 +55,15 @@ class ReportTextWriter {
     text_ += '\n';
   }
   void field(std::string_view name, std::string_view content) {
-    line(fmt::format("{}{}", paint(padded(name, kLabelColumns), kDim), content));
+    line(field_line(name, content, options_.style));
   }
 
-  void header() {
-    const std::string call = text_at(report_.meta, "call");
-    const std::string op = text_at(report_.meta, "op");
-    line(paint(printable(call.empty() ? op.empty() ? "optrace report" : op : call), kBold));
-    std::string torch = printable(text_at(report_.torch, "version"));
-    if (torch.empty()) torch = "of unknown version";
-    const std::string git = printable(text_at(report_.torch, "git_version"));
-    field("torch", fmt::format("{}{} on {}{}", torch,
-                               git.empty() ? "" : fmt::format(" (git {})", git.substr(0, 8)),
-                               report_.device, python()));
-    inputs();
-    processes();
-    steps();
-    dry_run();
-    field("source", source());
-    for (const std::string& warning : warnings())
-      field("warning", paint(printable(warning), kWarning));
-    line("");
+  void legend() {
     line(
         paint("Each frame is called by the one above it; ├─ and └─ are calls of one frame.", kDim));
     line(paint("×N: called N times in total, and so are the frames below it that have no count.",
                kDim));
     line("");
-  }
-
-  std::string python() const {
-    const std::string version = printable(text_at(report_.meta, "python"));
-    return version.empty() ? "" : fmt::format(", Python {}", version);
-  }
-
-  void inputs() {
-    if (!report_.meta.is_object() || !report_.meta.contains("inputs")) return;
-    const nlohmann::json& inputs = report_.meta["inputs"];
-    if (!inputs.is_array()) return;
-    for (const nlohmann::json& input : inputs) {
-      std::string shape;
-      if (input.is_object() && input.contains("shape") && input["shape"].is_array()) {
-        for (const nlohmann::json& size : input["shape"])
-          shape += fmt::format("{}{}", shape.empty() ? "" : "×", printable(size.dump()));
-        if (shape.empty()) shape = "scalar";
-      }
-      std::string dtype = printable(text_at(input, "dtype"));
-      if (dtype.starts_with("torch.")) dtype.erase(0, 6);
-      field(&input == &inputs.front() ? "input" : "",
-            fmt::format("{}{}{} {}", printable(text_at(input, "name")),
-                        text_at(input, "name").empty() ? "" : "  ", shape, dtype));
-    }
-  }
-
-  // Prints the steps of the program that were recorded.
-  void steps() {
-    const std::uint64_t first = count_at(report_.steps, "first");
-    if (first == 0) return;
-    const std::uint64_t count = count_at(report_.steps, "count");
-    const std::uint64_t last = count == 0 ? 0 : first - 1 + count;
-    std::string text = last == 0       ? fmt::format("from {} on", first)
-                       : last == first ? fmt::format("{}", first)
-                                       : fmt::format("{} to {}", first, last);
-    const std::uint64_t end = count_at(report_.steps, "ended_after");
-    if (end != 0 && (last == 0 || end < last))
-      text += fmt::format("; the program ended after step {}", end);
-    field("steps", text);
-  }
-
-  void dry_run() {
-    if (!report_.dry_run.is_object()) return;
-    const std::uint64_t devices = count_at(report_.dry_run, "devices");
-    field("dry run",
-          fmt::format("no GPU was used: PyTorch's own CUDA code ran against an emulated {}{} ({}); "
-                      "values, times and the effects of kernels are unknown",
-                      devices > 1 ? fmt::format("{} × ", devices) : "",
-                      printable(text_at(report_.dry_run, "gpu_model")),
-                      printable(text_at(report_.dry_run, "arch"))));
-  }
-
-  // Prints the processes of a job, and the paths that only some of them took.
-  void processes() {
-    nlohmann::json ranks = nlohmann::json::array();
-    nlohmann::json ids = nlohmann::json::array();
-    for (const nlohmann::json& process : report_.processes) {
-      const auto add = [&](nlohmann::json& all, const char* key) {
-        const nlohmann::json name =
-            process.is_object() ? process.value(key, nlohmann::json()) : nlohmann::json();
-        if (name.is_number()) all.push_back(name);
-      };
-      add(ranks, "rank");
-      add(ids, "id");
-    }
-    if (!ranks.empty())
-      field("ranks", process_names(ranks));
-    else if (!ids.empty())
-      field("processes", process_names(ids));
-    if (!report_.meta.is_object()) return;
-    constexpr std::size_t kMax = 16;  // Of a job in which every rank differs, the tree has all.
-    std::size_t count = 0;
-    for (const nlohmann::json& difference :
-         report_.meta.value("differences", nlohmann::json::array()))
-      if (difference.is_string() && ++count <= kMax)
-        field("", printable(difference.get<std::string>()));
-    if (count > kMax) field("", fmt::format("and {} more differences", count - kMax));
-  }
-
-  std::string source() const {
-    if (report_.source_version.empty())
-      return "no index of PyTorch's source: native frames have no lines "
-             "(optrace source add DIR creates one)";
-    const std::string version = printable(report_.source_version);
-    if (report_.source_exact)
-      return fmt::format("line numbers: PyTorch {}, the commit that was traced", version);
-    return fmt::format(
-        "line numbers of native frames: PyTorch {}, not the traced version; approximate, marked ~",
-        version);
-  }
-
-  std::vector<std::string> warnings() const {
-    std::vector<std::string> warnings;
-    if (report_.meta.is_object() && report_.meta.contains("warnings") &&
-        report_.meta["warnings"].is_array())
-      for (const nlohmann::json& warning : report_.meta["warnings"])
-        if (warning.is_string()) warnings.push_back(warning.get<std::string>());
-    for (std::string& warning : shortfall_warnings(report_.shortfalls))
-      warnings.push_back(std::move(warning));
-    return warnings;
   }
 
   // Walks the frames without recursion: a tree may be as deep as the traced program's recursion.

@@ -66,8 +66,8 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
            const auto* const found = std::ranges::find(kReportFormats, name);
            options.format = static_cast<ReportFormat>(found - kReportFormats.begin());
          },
-         "text, json (schema optrace.report/1), csv (the ops),\nfolded or speedscope (flame "
-         "graphs), dot or mermaid\n(the calls as a graph)")
+         "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
+         "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as a\ngraph)")
       ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
       ->type_name("FORMAT")
       ->default_str("text");

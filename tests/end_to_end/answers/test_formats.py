@@ -54,6 +54,32 @@ def test_the_ops_as_a_table(rendered):
     assert all(int(row["own_ns"]) <= int(row["total_ns"]) for row in rows)
 
 
+TRAINING = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    loss = model(torch.ones(4, 8)).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_summary_fits_on_a_screen(optrace, python, tmp_path):
+    (tmp_path / "train.py").write_text(TRAINING)
+    result = optrace("run", "--python", python, "--format", "summary", "-o", "summary.txt",
+                     "train.py", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    lines = (tmp_path / "summary.txt").read_text().splitlines()
+    assert len(lines) <= 60
+    # The model's line also has the time of the derivatives, which backward() computes.
+    for place, op in (("train.py:6 ", "aten::linear"), ("train.py:6 ", "AddmmBackward0"),
+                      ("train.py:7 ", "aten::ones_like"), ("train.py:8 ", "aten::add_")):
+        assert any(f"  {place}<module>" in line and op in line for line in lines), (place, lines)
+    assert any(" aten::addmm  sgemm_  float32 " in line for line in lines)
+    assert any("BLAS/LAPACK  sgemm_" in line for line in lines)
+
+
 def test_graphviz_draws_the_calls(rendered):
     drawn = subprocess.run(["dot", "-Tplain"], input=rendered("dot"), capture_output=True,
                            text=True, check=True)

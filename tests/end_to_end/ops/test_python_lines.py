@@ -54,6 +54,10 @@ def raises(x):
     try: x @ torch.ones(5)
     except RuntimeError: x - 2  # sub.Tensor: x - 2
     finally: x * 4  # mul.Tensor: x * 4
+# PyTorch runs the op of record_function without the GIL.
+def without_gil(x):
+    with torch.autograd.profiler.record_function(""):
+        x ** 2  # pow.Tensor_Scalar: x ** 2
 for i in range(2):
     operators(x, y)
     comprehended(y)
@@ -62,6 +66,7 @@ for i in range(2):
     Thing(y).doubled
     Thing(y).missing
     raises(y)
+    without_gil(y)  # pow.Tensor_Scalar: without_gil(y)
 '''
 OUTER = "import torch\n\n\nimport inner\ntorch.ones(2) + 1\n"
 INNER = "import torch\ntorch.ones(2) - 1\n"
@@ -139,7 +144,8 @@ def test_only_lines_that_call_are_named(roots):
     called = {line for line, op in calls(roots)}
     own = {number for number, line in enumerate(PROGRAM.splitlines(), 1)
            if re.search(r"torch\.ones|operators\(x, y\)$|comprehended\(y\)|in generator|"
-                        r"asyncio.run|Thing\(y\)\.|raises\(y\)|^import outer|torch.no_grad", line)}
+                        r"asyncio.run|Thing\(y\)\.|raises\(y\)|^import outer|torch.no_grad|"
+                        r"record_function", line)}
     assert called <= lines | own
 
 

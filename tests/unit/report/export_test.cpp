@@ -8,12 +8,14 @@
 #include "report/output/call_stacks.h"
 #include "report/output/op_table.h"
 #include "report/output/path_graph.h"
+#include "report/output/summary_text.h"
 
 using Catch::Contains;
 using optrace::Frame;
 using optrace::FrameSource;
 using optrace::Layer;
 using optrace::Report;
+using optrace::ReportTextOptions;
 
 namespace {
 
@@ -99,6 +101,45 @@ TEST_CASE("an op's time has each moment once", "[export]") {
         "op,calls,total_ns,own_ns\n"
         "aten::add,3,100,100\n"
         "aten::mul,1,50,50\n");
+}
+
+TEST_CASE("an autograd node's time is not the op's", "[export]") {
+  Frame node = frame(Layer::autograd, "MulBackward0", 40);
+  node.detail["backward_of"] = "aten::mul";
+  node.children.push_back(op_call("aten::mul", 30));
+  Report report = sample();
+  report.roots.front().children.back().children.push_back(std::move(node));
+  CHECK(to_csv(report) ==
+        "op,calls,total_ns,own_ns\n"
+        "aten::add,3,100,100\n"
+        "aten::mul,2,80,80\n");
+  CHECK_THAT(to_folded(report), Contains("<module>;aten::mul (call) 50\n"));
+}
+
+TEST_CASE("a summary has the lines, the ops and the libraries", "[export]") {
+  Report report = sample();
+  Frame& mul = report.roots.front().children.back();
+  mul.source = FrameSource{"", 0, 8, ""};
+  mul.detail["arguments"] = {
+      {{"name", "self"}, {"value", {{"tensor", {{"dtype", "float32"}, {"shape", {4, 8}}}}}}},
+      {{"name", "other"},
+       {"value", {{"tensor", {{"dtype", "int64"}, {"shape", nlohmann::json::array()}}}}}}};
+  Frame library = frame(Layer::library, "sgemm_", 20);
+  library.detail["library"] = "BLAS";
+  mul.children.push_back(std::move(library));
+  const std::string text = to_summary(report, {});
+  CHECK_THAT(text, Contains("150 ns in 3 calls of ops and autograd nodes"));
+  CHECK_THAT(text, Contains("  100 ns 66.7 %         2  train.py:3 <module>  aten::add\n"));
+  CHECK_THAT(text, Contains("   50 ns 33.3 %         1  train.py:8 <module>  aten::mul\n"));
+  CHECK_THAT(text, Contains("aten::mul  sgemm_  float32 4×8, int64 scalar\n"));
+  CHECK_THAT(text, Contains("   20 ns 13.3 %         1  BLAS  sgemm_\n"));
+  ReportTextOptions narrow;
+  narrow.width = 40;
+  CHECK_THAT(to_summary(report, narrow), Contains("  100 ns 66.7 %         2  train.py:3 <…\n"));
+}
+
+TEST_CASE("a summary of nothing", "[export]") {
+  CHECK_THAT(to_summary(Report{}, {}), Contains("No op ran.\n"));
 }
 
 TEST_CASE("a field of CSV is quoted, and no formula", "[export]") {

@@ -376,7 +376,7 @@ class PythonMerge {
     const std::uint64_t innermost = innermost_python_frame();
     record_ran(round_, stack_);
     while (stack_.recorded < stack_.size) {
-      record_call(stack_.calls[stack_.recorded], innermost != 0);
+      record_call(stack_.calls[stack_.recorded]);
     }
     // A loop without a pending call runs a function that was live before the recording.
     std::uint32_t innermost_loop = 0;
@@ -403,8 +403,10 @@ class PythonMerge {
     }
   }
 
-  void record_call(const PythonCall& call, bool has_gil) {
-    if (call.frame != 0 && has_gil) {
+  // The frame of a call that has not returned does not change, so it can be read without the GIL,
+  // which ops that C++ code calls may have released.
+  void record_call(const PythonCall& call) {
+    if (call.frame != 0) {
       record_position(round_,
                       call.builtin ? call.frame : read_word(call.frame + probed_frames().previous));
     }

@@ -1,4 +1,4 @@
-#include "report/output/frame_name.h"
+#include "report/model/frame_name.h"
 
 #include <cstddef>
 #include <string_view>

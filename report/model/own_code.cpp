@@ -1,0 +1,40 @@
+#include "report/model/own_code.h"
+
+namespace optrace {
+namespace {
+
+// Returns true for a Python frame outside of torch.
+bool is_own(const Frame& frame) {
+  return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
+         frame.source->line != 0 && !frame.source->file.starts_with("torch/");
+}
+
+// Returns true for code of the interpreter's library or of an installed package.
+bool is_installed(const Frame& frame) {
+  return frame.source && (frame.source->file.starts_with('<') ||
+                          frame.source->file.find("/lib/python3") != std::string::npos);
+}
+
+}  // namespace
+
+std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above) {
+  const Frame& frame = *path.back();
+  const bool better =
+      is_own(frame) && (above == kNoneOwn || !is_installed(frame) || is_installed(*path[above]));
+  return better ? path.size() - 1 : above;
+}
+
+const FrameSource* source_at(const std::vector<const Frame*>& path, std::size_t at) {
+  if (at >= path.size()) return nullptr;
+  const Frame& frame = *path[at];
+  return frame.source ? &*frame.source : nullptr;
+}
+
+std::uint32_t calling_line(const std::vector<const Frame*>& path, std::size_t at) {
+  const FrameSource* const source = source_at(path, at);
+  const FrameSource* const next = source_at(path, at + 1);
+  if (next != nullptr && next->call_line) return *next->call_line;
+  return source == nullptr ? 0 : source->line;
+}
+
+}  // namespace optrace

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "report/model/report.h"
+
+namespace optrace {
+
+/// Result of own_place() for a path without such a frame.
+inline constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
+
+/// Returns the position in a path, outermost frame first, of the innermost Python frame of the
+/// program itself. If there is none, of an installed package other than torch. `above` is the
+/// result for the path without its last frame; kNoneOwn for a root.
+std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above);
+
+/// Returns the source of a frame of the path, or null if it has none or `at` is after the end.
+const FrameSource* source_at(const std::vector<const Frame*>& path, std::size_t at);
+
+/// Returns the line of a frame with a source that calls the next frame of the path. If it is
+/// unknown, returns the line of the definition.
+std::uint32_t calling_line(const std::vector<const Frame*>& path, std::size_t at);
+
+}  // namespace optrace

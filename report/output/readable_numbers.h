@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace optrace {
+
+/// Returns `12 µs`, with three digits.
+std::string readable_time(std::uint64_t nanoseconds);
+
+/// Returns `12,345`.
+std::string readable_count(std::uint64_t count);
+
+/// Returns `1.5 MiB`, with three digits.
+std::string readable_size(std::uint64_t bytes);
+
+}  // namespace optrace

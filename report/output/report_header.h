@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "report/model/report.h"
+#include "report/output/report_text.h"
+
+namespace optrace {
+
+/// SGR codes, for TerminalStyle::paint().
+inline constexpr std::string_view kDim = "2";
+inline constexpr std::string_view kBold = "1";
+inline constexpr std::string_view kWarning = "33";
+
+/// Returns a line without its end: a name in the column of labels, and a value.
+std::string field_line(std::string_view name, std::string_view content, const TerminalStyle& style);
+
+/// Returns what was traced, and warnings, with an empty line at the end.
+std::string report_header(const Report& report, const ReportTextOptions& options);
+
+}  // namespace optrace

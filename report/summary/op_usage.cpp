@@ -1,0 +1,138 @@
+#include "report/summary/op_usage.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "report/model/frame_name.h"
+#include "report/model/frame_time.h"
+#include "report/model/json_fields.h"
+#include "report/model/walk_frames.h"
+
+namespace optrace {
+namespace {
+
+// Adds a tensor to a list of inputs: its shape, after its dtype if that of the input before
+// differs.
+void add_tensor(const nlohmann::json& tensor, std::string& dtype, std::string& text) {
+  if (!text.empty()) text += ", ";
+  if (const std::string own = text_at(tensor, "dtype"); own != dtype) {
+    text += own + ' ';
+    dtype = own;
+  }
+  const auto shape = tensor.find("shape");
+  if (shape == tensor.end() || !shape->is_array()) {
+    text += "?";
+    return;
+  }
+  if (shape->empty()) text += "scalar";
+  for (const nlohmann::json& size : *shape)
+    text += fmt::format("{}{}", &size == &shape->front() ? "" : "×", size.dump());
+}
+
+// Returns the tensors among an op's arguments: `float32 8×64×128, 128`.
+std::string inputs_of(const nlohmann::json& call) {
+  std::string text, dtype;
+  const auto arguments = call.find("arguments");
+  if (arguments == call.end() || !arguments->is_array()) return text;
+  const auto add = [&](const nlohmann::json& value) {
+    if (const nlohmann::json& tensor = object_at(value, "tensor"); !tensor.empty())
+      add_tensor(tensor, dtype, text);
+  };
+  for (const nlohmann::json& argument : *arguments) {
+    if (!argument.is_object()) continue;
+    const auto value = argument.find("value");
+    if (value == argument.end()) continue;
+    if (value->is_array())
+      for (const nlohmann::json& element : *value) add(element);
+    else
+      add(*value);
+  }
+  return text;
+}
+
+void add_inputs(const Frame& frame, OpUsage& usage) {
+  if (!frame.detail.is_object()) return;
+  const auto variants = frame.detail.find("variants");
+  if (variants == frame.detail.end() || !variants->is_array()) {
+    if (const std::string inputs = inputs_of(frame.detail); !inputs.empty())
+      usage.inputs[inputs] += frame.calls;
+    return;
+  }
+  for (const nlohmann::json& variant : *variants) {
+    if (!variant.is_object()) continue;
+    if (const std::string inputs = inputs_of(variant); !inputs.empty())
+      usage.inputs[inputs] += count_at(variant, "calls");
+  }
+}
+
+bool is_work(Layer layer) {
+  return layer == Layer::kernel || layer == Layer::library || layer == Layer::device;
+}
+
+}  // namespace
+
+std::vector<OpUsage> op_usage(const Report& report) {
+  // A call of an op, or an autograd node: its ops run later than those around it.
+  struct Open {
+    OpUsage* usage;      // Null for a node.
+    bool inside_itself;  // True inside another call of the same op.
+  };
+  std::map<std::string, OpUsage> ops;
+  std::vector<Open> around;                          // The current frame, outermost first.
+  std::vector<std::set<const OpUsage*>> running(1);  // The ops that run, for each node around.
+  const auto close = [&] {
+    const Open ended = around.back();
+    around.pop_back();
+    if (ended.usage == nullptr)
+      running.pop_back();
+    else if (!ended.inside_itself)
+      running.back().erase(ended.usage);
+  };
+  walk_frames(report.roots, std::size_t{0}, [&](const Frame& frame, std::size_t open_around) {
+    while (around.size() > open_around) close();
+    if (is_backward(frame)) {
+      around.push_back({nullptr, false});
+      running.emplace_back();
+    }
+    OpUsage* const caller = around.empty() ? nullptr : around.back().usage;
+    const std::string op = frame.op.value_or("");
+    if (op.empty() || text_at(frame.detail, "step") != "call") {
+      if (is_work(frame.layer) && caller != nullptr)
+        caller->work[frame_name(frame)] += own_time(frame);
+      return around.size();
+    }
+    const std::uint64_t took = total_time(frame);
+    OpUsage& usage = ops[op];
+    usage.calls += frame.calls;
+    usage.own += took;
+    if (caller != nullptr) caller->own -= std::min(caller->own, took);
+    const bool is_outermost = running.back().insert(&usage).second;
+    if (is_outermost) usage.total += took;
+    add_inputs(frame, usage);
+    around.push_back({&usage, !is_outermost});
+    return around.size();
+  });
+  std::vector<OpUsage> all;
+  all.reserve(ops.size());
+  for (auto& [op, usage] : ops) {
+    usage.op = op;
+    all.push_back(std::move(usage));
+  }
+  std::ranges::stable_sort(all, std::greater{}, &OpUsage::own);
+  return all;
+}
+
+std::string most_of(const std::map<std::string, std::uint64_t>& counts) {
+  const auto most =
+      std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
+  return most == counts.end() ? "" : most->first;
+}
+
+}  // namespace optrace
