@@ -67,7 +67,8 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
            options.format = static_cast<ReportFormat>(found - kReportFormats.begin());
          },
          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
-         "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as a\ngraph)")
+         "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as "
+         "a\ngraph)")
       ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
       ->type_name("FORMAT")
       ->default_str("text");
