@@ -20,6 +20,7 @@
 #include "report/locate/wheel_symbols.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
+#include "report/model/name_patterns.h"
 #include "report/model/symbol_name.h"
 #include "tracer/probes/probe_selection.h"
 
@@ -67,18 +68,6 @@ std::string with_one_capability(std::string_view pattern) {
     folded += "::";
     pattern.remove_prefix(end + 2);
   }
-}
-
-/// Returns `at::native::f` for `at::native::f<int>`.
-std::string without_templates(std::string_view name) {
-  std::string kept;
-  std::size_t depth = 0;
-  for (const char c : name) {
-    if (c == '<') ++depth;
-    if (depth == 0) kept += c;
-    if (c == '>' && depth > 0) --depth;
-  }
-  return kept;
 }
 
 bool names_symbol(std::string_view pattern, const std::vector<std::string_view>& words,
@@ -182,29 +171,6 @@ std::string_view library_of(std::string_view pattern) {
 }
 
 }  // namespace
-
-bool names_function(std::string_view pattern, std::string_view qualified_name) {
-  if (matches_glob(qualified_name, pattern)) return true;
-  if (qualified_name.find('<') != std::string_view::npos &&
-      matches_glob(without_templates(qualified_name), pattern))
-    return true;
-  return qualified_name.find("::") != std::string_view::npos &&
-         matches_glob(short_name(qualified_name), pattern);
-}
-
-bool names_op(std::string_view pattern, std::string_view op) {
-  // Python calls the overload without a name `default`.
-  const std::size_t dot = op.find('.');
-  const std::string_view whole = op.substr(0, dot);
-  const std::string full =
-      dot == std::string_view::npos ? std::string(op) + ".default" : std::string(op);
-  const std::size_t scope = whole.find("::");
-  const std::size_t base = scope == std::string_view::npos ? 0 : scope + 2;
-  return std::ranges::any_of(
-      std::array{op, whole, std::string_view(full)}, [&](std::string_view name) {
-        return matches_glob(name, pattern) || matches_glob(name.substr(base), pattern);
-      });
-}
 
 bool NameMeaning::names(std::string_view function) const {
   return std::ranges::any_of(

@@ -163,7 +163,8 @@ class MergedMeta {
 
   Json take() {
     Json meta = first_.is_object() ? std::move(first_) : Json::object();
-    for (const char* const key : {"process", "other_traces", "merged", "shortfalls", "warnings"})
+    for (const char* const key :
+         {"process", "recording", "other_traces", "merged", "shortfalls", "warnings"})
       meta.erase(key);
     for (const char* const kind : kFlags) meta.erase(kind);
     for (auto& [key, table] : tables_) {

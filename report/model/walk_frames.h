@@ -10,12 +10,13 @@ namespace optrace {
 
 /// Calls visit(frame, above) for each frame, parents first and in call order. `above` is what visit
 /// returned for the frame's parent; `outermost` for a root. Walks without recursion: a tree may be
-/// as deep as the traced program's recursion.
-template <class Above, class Visit>
-void walk_frames(const std::vector<Frame>& roots, const Above& outermost, const Visit& visit) {
-  std::vector<std::pair<const Frame*, Above>> pending;
-  const auto add = [&pending](const std::vector<Frame>& frames, const Above& above) {
-    for (const Frame& frame : std::views::reverse(frames)) pending.emplace_back(&frame, above);
+/// as deep as the traced program's recursion. `roots` is a vector of frames; visit may change a
+/// frame, but not move it.
+template <class Frames, class Above, class Visit>
+void walk_frames(Frames& roots, const Above& outermost, const Visit& visit) {
+  std::vector<std::pair<decltype(roots.data()), Above>> pending;
+  const auto add = [&pending](auto& frames, const Above& above) {
+    for (auto& frame : std::views::reverse(frames)) pending.emplace_back(&frame, above);
   };
   add(roots, outermost);
   while (!pending.empty()) {

@@ -13,6 +13,7 @@
 #include "report/model/process_names.h"
 #include "report/model/shortfalls.h"
 #include "report/output/line_layout.h"
+#include "report/output/readable_numbers.h"
 
 namespace optrace {
 namespace {
@@ -34,7 +35,10 @@ class HeaderWriter {
                                report_.device, python()));
     inputs();
     processes();
+    recording();
     steps();
+    if (const std::string shown = printable(text_at(report_.meta, "shown")); !shown.empty())
+      field("shown", shown);
     dry_run();
     field("source", source());
     for (const std::string& warning : warnings())
@@ -66,6 +70,21 @@ class HeaderWriter {
             fmt::format("{}{}{} {}", printable(text_at(input, "name")),
                         text_at(input, "name").empty() ? "" : "  ", shape, dtype));
     }
+  }
+
+  // Prints how long a program was recorded, and what that took.
+  void recording() {
+    const nlohmann::json& recording = object_at(report_.meta, "recording");
+    const std::uint64_t duration = count_at(recording, "duration_ns");
+    if (duration == 0) return;
+    const std::uint64_t events = count_at(recording, "events");
+    const std::uint64_t used = count_at(recording, "command_cpu_ns");
+    field("recorded", fmt::format("{}, {} event{}{}", readable_time(duration),
+                                  readable_count(events), events == 1 ? "" : "s",
+                                  used == 0 ? ""
+                                            : fmt::format("; optrace's own process used {} of "
+                                                          "processor time",
+                                                          readable_time(used))));
   }
 
   // Prints the steps of the program that were recorded.

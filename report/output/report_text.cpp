@@ -187,14 +187,7 @@ class ReportTextWriter {
                      report_.threads > 1 ? fmt::format(", {} threads", report_.threads) : ""));
   }
 
-  void next() {
-    const std::vector<SuggestedCommand> commands = suggested_commands(report_, options_);
-    std::size_t width = 0;
-    for (const SuggestedCommand& one : commands) width = std::max(width, one.command.size());
-    for (const SuggestedCommand& one : commands)
-      field(&one == &commands.front() ? "try" : "",
-            fmt::format("{}  {}", padded(one.command, width), paint(one.purpose, kDim)));
-  }
+  void next() { text_ += suggestion_lines(suggested_commands(report_, options_), options_.style); }
 
   const Report& report_;
   const ReportTextOptions& options_;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "report/model/report.h"
 #include "report/output/terminal_text.h"
@@ -19,6 +21,9 @@ struct ReportTextOptions {
   /// The user typed the options in the trace's metadata, so all of them may be suggested again.
   /// From a file of unknown origin, only words that are safe to paste are used.
   bool own_trace = false;
+  /// The files with the traces that the report is made of, for suggested commands. Empty if there
+  /// are none.
+  std::vector<std::filesystem::path> trace_files;
 };
 
 /// Returns the report as a tree for people: the traced call, the frames, a summary, and suggested

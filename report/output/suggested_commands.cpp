@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +11,8 @@
 #include "platform/child_process.h"
 #include "platform/printable_text.h"
 #include "report/model/json_fields.h"
+#include "report/output/line_layout.h"
+#include "report/output/report_header.h"
 
 namespace optrace {
 namespace {
@@ -62,6 +66,39 @@ std::vector<SuggestedCommand> suggested_commands(const Report& report,
                         "with wrapper templates and the interpreter's frames"});
   commands.push_back({fmt::format("{}{} --format json -o FILE", same, times), "for programs"});
   return commands;
+}
+
+std::vector<SuggestedCommand> commands_for_traces(const ReportTextOptions& options,
+                                                  const std::string& op) {
+  if (options.trace_files.empty()) return {};
+  std::string files;
+  for (const std::filesystem::path& file : options.trace_files)
+    files += " " + printable(shell_word(file.string()));
+  const std::string report = "optrace report" + files;
+  std::vector<SuggestedCommand> commands;
+  if (!op.empty()) {
+    commands.push_back(
+        {fmt::format("{} --format text --under {}", report, printable(shell_word(op))),
+         "the calls of an op"});
+  }
+  commands.push_back({report + " --format text", "all calls"});
+  if (options.trace_files.size() == 1)
+    commands.push_back({fmt::format("optrace compare{} OTHER", files), "against another trace"});
+  return commands;
+}
+
+std::string suggestion_lines(std::span<const SuggestedCommand> commands,
+                             const TerminalStyle& style) {
+  std::size_t width = 0;
+  for (const SuggestedCommand& one : commands) width = std::max(width, one.command.size());
+  std::string lines;
+  for (const SuggestedCommand& one : commands) {
+    lines += field_line(
+        &one == &commands.front() ? "try" : "",
+        fmt::format("{}  {}", padded(one.command, width), style.paint(one.purpose, kDim)), style);
+    lines += '\n';
+  }
+  return lines;
 }
 
 }  // namespace optrace

@@ -14,6 +14,7 @@
 #include "platform/printable_text.h"
 #include "report/output/readable_numbers.h"
 #include "report/output/report_header.h"
+#include "report/output/suggested_commands.h"
 #include "report/summary/library_usage.h"
 #include "report/summary/op_usage.h"
 #include "report/summary/own_lines.h"
@@ -48,8 +49,11 @@ class SummaryWriter {
                      calls == 1 ? "1 call" : readable_count(calls) + " calls"));
     line("");
     own_code(lines);
-    ops();
+    const std::vector<OpUsage> all_ops = op_usage(report_);
+    ops(all_ops);
     libraries();
+    text_ += suggestion_lines(commands_for_traces(options_, all_ops.empty() ? "" : all_ops[0].op),
+                              options_.style);
     return std::move(text_);
   }
 
@@ -131,8 +135,7 @@ class SummaryWriter {
     return text;
   }
 
-  void ops() {
-    const std::vector<OpUsage> all = op_usage(report_);
+  void ops(const std::vector<OpUsage>& all) {
     heading("in ops, not counting ops inside; what did the work; inputs");
     const std::size_t shown = std::min(all.size(), kMaxOps);
     for (const OpUsage& usage : std::span(all).first(shown)) {

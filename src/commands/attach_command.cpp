@@ -11,6 +11,7 @@
 #include "platform/json_writer.h"
 #include "platform/output_file.h"
 #include "src/commands/command.h"
+#include "src/commands/kept_traces.h"
 #include "src/commands/report_command.h"
 #include "src/options/common_options.h"
 #include "src/options/selection_options.h"
@@ -54,6 +55,18 @@ CLI::Validator seconds() {
           ""};
 }
 
+/// Writes the trace to the cache, and tells the user where it is. Without a cache, it is not kept.
+void keep_trace(const Trace& trace, AttachOptions& options) {
+  try {
+    const auto file = kept_trace_file(fmt::format("process-{}", options.request.process));
+    write_trace(trace, file);
+    announce_kept_traces({&file, 1});
+    options.trace_file = file;
+  } catch (const Error& error) {
+    write_message(fmt::format("the trace is not kept: {}", error.what()), error.remedy());
+  }
+}
+
 void run(AttachOptions& options) {
   AttachRequest& request = options.request;
   request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
@@ -61,7 +74,7 @@ void run(AttachOptions& options) {
   if (options.duration > 0) request.duration = std::chrono::duration<double>(options.duration);
   request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
   require_selection(request.collector.selection);
-  require_trace_file(options.trace_file, request.collector.timeline, options.output);
+  require_other_file(options.trace_file, options.output);
   if (!options.trace_file.empty()) const OutputFile trial(options.trace_file);
   if (options.json_lines)
     require_standard_output();
@@ -82,7 +95,12 @@ void run(AttachOptions& options) {
   }
   if (!result.ended.empty()) write_message(result.ended);
   if (selected_ops == 0) warn_of_empty_selection(request.collector.selection);
-  if (!options.trace_file.empty()) write_trace(result.trace, options.trace_file);
+  note_processor_time(result.trace.meta);
+  if (options.trace_file.empty())
+    keep_trace(result.trace, options);
+  else
+    write_trace(result.trace, options.trace_file);
+  if (!options.trace_file.empty()) options.output.tree.trace_files = {options.trace_file};
   if (!options.json_lines || !options.output.file.empty())
     write_report({&result.trace, 1}, options.output);
 }
@@ -91,6 +109,7 @@ void run(AttachOptions& options) {
 
 void add_attach_command(CLI::App& app) {
   const auto options = std::make_shared<AttachOptions>();
+  options->output.usual_format = ReportFormat::summary;
   CLI::App* const command =
       app.add_subcommand("attach", "Trace a running Python process, then leave it as it was");
   command->footer(
@@ -128,7 +147,10 @@ void add_attach_command(CLI::App& app) {
                     "which -o still writes");
   command->add_flag("--timeline", collector.timeline,
                     "Keep every call in the trace, not only counts");
-  command->add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
+  command
+      ->add_option("--trace", options->trace_file,
+                   "Save the trace for `optrace report`. Default: the cache, which\nkeeps those of "
+                   "the last 20 programs")
       ->type_name("FILE");
   add_output_options(*command, options->output);
   command->callback([options] { run(*options); });

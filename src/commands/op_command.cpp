@@ -216,7 +216,12 @@ void run_op(OpOptions& options, CLI::App& app) {
   const PythonChoice python = choose_python(options.python);
   require_output(options.output);
   require_writable(options.trace_file);
-  require_trace_file(options.trace_file, options.timeline, options.output);
+  require_other_file(options.trace_file, options.output);
+  if (options.timeline && options.trace_file.empty()) {
+    throw Error(ExitStatus::usage,
+                "--timeline keeps every call in the trace, and no trace is saved",
+                "Also name a file with --trace FILE.");
+  }
   const InterruptGuard guard;
   const Trace trace = trace_op(options, python);
   if (!options.trace_file.empty()) write_trace(trace, options.trace_file);

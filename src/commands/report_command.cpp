@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,6 +20,7 @@
 #include "platform/whole_file.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
+#include "report/model/json_fields.h"
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
 #include "src/options/common_options.h"
@@ -32,7 +34,7 @@ std::string rendered(const Report& report, const OutputOptions& options,
   ReportTextOptions tree = options.tree;
   tree.width = target.width;
   tree.style = style_for(options.colour, target);
-  return render(report, options.format, tree);
+  return render(report, options.format(), tree);
 }
 
 void write_report(const Report& report, const OutputOptions& options, ReportStream stream) {
@@ -52,9 +54,39 @@ Report report_of(const Trace& trace, const OutputOptions& options) {
   std::vector<std::string> warnings;
   const std::optional<Index> index = find_index_of(trace, &warnings);
   for (const std::string& warning : warnings) write_message(warning);
-  return merge(
-      trace, index ? &*index : nullptr,
-      {.all = options.tree.all, .times = options.tree.times || needs_times(options.format)});
+  const bool times =
+      options.tree.times || needs_times(options.format()) || options.selection.needs_times();
+  Report report =
+      merge(trace, index ? &*index : nullptr, {.all = options.tree.all, .times = times});
+  select_frames(report, options.selection);
+  return report;
+}
+
+/// Adds the options that show a part of the report.
+void add_frame_selection_options(CLI::App& app, FrameSelection& selection) {
+  app.add_option("--under", selection.under,
+                 "Only calls of WHAT, and what is below them: an op (aten::mm), a\nfunction "
+                 "(Block.forward) or a line of Python code (train.py:17);\n* matches any "
+                 "characters. May be repeated")
+      ->allow_extra_args(false)
+      ->type_name("WHAT");
+  app.add_option("--ops", selection.ops,
+                 "Only ops of this name, and what they call; * matches any\ncharacters")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
+  app.add_option("--depth", selection.depth, "Only N levels of the selected calls")
+      ->check(whole_number(1))
+      ->type_name("N");
+  app.add_option("--top", selection.top, "Only the N frames with the most time of their own")
+      ->check(whole_number(1))
+      ->type_name("N");
+  app.add_option("--min-time", selection.min_time,
+                 "Only frames that took this long, in all calls: 50us, 1ms, 2s")
+      ->transform(CLI::AsNumberWithUnit(
+          std::map<std::string, std::uint64_t>{
+              {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}},
+          CLI::AsNumberWithUnit::UNIT_REQUIRED))
+      ->type_name("TIME");
 }
 
 }  // namespace
@@ -64,14 +96,14 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
          "--format",
          [&options](const std::string& name) {
            const auto* const found = std::ranges::find(kReportFormats, name);
-           options.format = static_cast<ReportFormat>(found - kReportFormats.begin());
+           options.asked_format = static_cast<ReportFormat>(found - kReportFormats.begin());
          },
          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
          "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as "
          "a\ngraph)")
       ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
       ->type_name("FORMAT")
-      ->default_str("text");
+      ->default_str(kReportFormats[static_cast<std::size_t>(options.usual_format)]);
   app.add_option("-o,--output", options.file, "Write to a file instead of standard output")
       ->type_name("FILE");
   app.add_flag("--all", options.tree.all,
@@ -92,15 +124,10 @@ void require_output(const OutputOptions& options) {
     const OutputFile trial(options.file);
 }
 
-void require_trace_file(const std::string& file, bool timeline, const OutputOptions& options) {
+void require_other_file(const std::string& file, const OutputOptions& options) {
   if (!file.empty() && file == options.file) {
     throw Error(ExitStatus::usage, fmt::format("{} can't hold both the trace and the report", file),
                 "Give --trace and -o different files.");
-  }
-  if (timeline && file.empty()) {
-    throw Error(ExitStatus::usage,
-                "--timeline keeps every call in the trace, and no trace is saved",
-                "Also name a file with --trace FILE.");
   }
 }
 
@@ -132,13 +159,17 @@ void add_report_command(CLI::App& app) {
                    "or of the processes of one job")
       ->required()
       ->type_name("");
+  add_frame_selection_options(*command, options->output.selection);
   add_output_options(*command, options->output);
+  command->get_option("--format")->default_str("text for an op, summary for a program");
   command->callback([options] {
     require_output(options->output);
     const InterruptGuard guard;
     const std::vector<std::string>& files = options->traces;
     const Trace trace = files.size() == 1 ? read_trace(files[0], TraceParts::without_events)
                                           : merge_trace_files(files);
+    if (text_at(trace.meta, "op").empty()) options->output.usual_format = ReportFormat::summary;
+    options->output.tree.trace_files = {files.begin(), files.end()};
     write_report(report_of(trace, options->output), options->output, ReportStream::output);
   });
 }

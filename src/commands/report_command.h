@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -8,6 +9,7 @@
 
 #include "report/output/render.h"
 #include "report/output/report_text.h"
+#include "report/selection/frame_selection.h"
 #include "src/terminal/terminal.h"
 #include "tracer/trace/trace.h"
 
@@ -15,10 +17,18 @@ namespace optrace {
 
 /// The user's output options, the same for every command that writes a report.
 struct OutputOptions {
-  ReportFormat format = ReportFormat::text;
-  std::filesystem::path file;  ///< Empty: standard output.
-  ReportTextOptions tree;      ///< Style and width are set for the target, when it is known.
+  std::optional<ReportFormat> asked_format;        ///< The value of --format.
+  ReportFormat usual_format = ReportFormat::text;  ///< Without --format.
+  std::filesystem::path file;                      ///< Empty: standard output.
+  FrameSelection selection;                        ///< Of `optrace report`.
+  ReportTextOptions tree;  ///< Style and width are set for the target, when it is known.
   ColourChoice colour = ColourChoice::automatic;
+
+  /// Returns the format to write. Options that only the tree has ask for the tree.
+  ReportFormat format() const {
+    const bool as_tree = tree.all || tree.why || tree.times;
+    return asked_format.value_or(as_tree ? ReportFormat::text : usual_format);
+  }
 };
 
 /// Adds --format, -o, --all, --why, --times and --colour, the options of every command that writes
@@ -29,9 +39,8 @@ void add_output_options(CLI::App& app, OutputOptions& options);
 /// takes long.
 void require_output(const OutputOptions& options);
 
-/// Throws Error(usage) if `file`, the value of --trace, is also the report's file, or if it is
-/// missing although a timeline is to be kept.
-void require_trace_file(const std::string& file, bool timeline, const OutputOptions& options);
+/// Throws Error(usage) if `file`, the value of --trace, is also the report's file.
+void require_other_file(const std::string& file, const OutputOptions& options);
 
 /// The stream for a report without a file.
 enum class ReportStream { output, error };

@@ -28,6 +28,7 @@
 #include "platform/progress_display.h"
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
+#include "src/commands/kept_traces.h"
 #include "src/commands/report_command.h"
 #include "src/options/common_options.h"
 #include "src/options/dry_run_options.h"
@@ -132,7 +133,7 @@ void check(RunOptions& options) {
   TraceSelection& selection = options.request.collector.selection;
   options.request.window = take_window(options.window, selection);
   require_selection(selection);
-  require_trace_file(options.trace_file, options.request.collector.timeline, options.output);
+  require_other_file(options.trace_file, options.output);
 }
 
 /// Returns true if the process was ended by a signal that is not a request to terminate.
@@ -265,36 +266,66 @@ void note_what_is_missing(const RunOptions& options, ProgramResult& result,
   Trace* const trace = main_trace(result);
   if (trace == nullptr) return;
   nlohmann::json& meta = trace->meta;
+  note_processor_time(meta);
   if (!options.request.children && result.had_children) meta["untraced_children"] = true;
   if (const int status = exit_status_of(result); status != 0) meta["exit_status"] = status;
   for (std::size_t i = 0; i < files.size(); ++i)
     if (!result.processes[i].is_main) meta["other_traces"].push_back(files[i].filename().string());
 }
 
+/// Returns the name of the program for people: `train` for train.py.
+std::string program_name(const std::vector<std::string>& arguments) {
+  if (arguments[0] == "-m") return arguments[1];
+  return arguments[0] == "-c" ? "code" : std::filesystem::path(arguments[0]).stem().string();
+}
+
+/// Returns the files for the traces of the processes, in their order. Without --trace, they are in
+/// the cache; none if that is not possible.
+std::vector<std::filesystem::path> trace_files(const RunOptions& options,
+                                               const ProgramResult& result) {
+  std::vector<std::filesystem::path> written;
+  if (result.processes.empty()) return written;
+  try {
+    TraceFiles files(options.trace_file.empty()
+                         ? kept_trace_file(program_name(options.request.arguments))
+                         : std::filesystem::path(options.trace_file));
+    for (const TracedProcess& process : result.processes) written.push_back(files.of(process));
+  } catch (const Error& error) {
+    write_message(fmt::format("the trace is not kept: {}", error.what()), error.remedy());
+  }
+  return written;
+}
+
+/// Names the files with the traces that the user did not name.
+void announce(const RunOptions& options, const ProgramResult& result,
+              const std::vector<std::filesystem::path>& files) {
+  if (options.trace_file.empty()) {
+    announce_kept_traces(files);
+    return;
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i] != options.trace_file) {
+      write_message(fmt::format("the trace of process {} is in {}", result.processes[i].id,
+                                files[i].string()));
+    }
+  }
+}
+
 /// Writes the traces and the report. Returns `failed` if one of them could not be written.
-ExitStatus report(RunOptions& options, ProgramResult& result, TraceFiles& files) {
+ExitStatus report(RunOptions& options, ProgramResult& result) {
   Steps steps;
   note_untraced(result);
   std::erase_if(result.processes, std::not_fn(has_news));
-  std::vector<std::filesystem::path> written;
-  if (!options.trace_file.empty())
-    for (const TracedProcess& process : result.processes) written.push_back(files.of(process));
-  note_what_is_missing(options, result, written);
+  const std::vector<std::filesystem::path> files = trace_files(options, result);
+  note_what_is_missing(options, result, files);
   std::vector<Trace> traces;
-  for (std::size_t i = 0; i < result.processes.size(); ++i) {
-    TracedProcess& process = result.processes[i];
-    if (!process.trace) continue;
-    Trace& trace = *process.trace;
-    if (!options.trace_file.empty()) {
-      steps.take([&] {
-        const std::filesystem::path& file = written[i];
-        write_trace(trace, file);
-        if (file != options.trace_file) {
-          write_message(fmt::format("the trace of process {} is in {}", process.id, file.string()));
-        }
-      });
-    }
-    traces.push_back(std::move(trace));
+  for (TracedProcess& process : result.processes) traces.push_back(std::move(*process.trace));
+  if (!files.empty()) {
+    steps.take([&] {
+      for (std::size_t i = 0; i < files.size(); ++i) write_trace(traces[i], files[i]);
+      announce(options, result, files);
+      options.output.tree.trace_files = files;
+    });
   }
   if (!traces.empty())
     steps.take([&] { write_report(traces, options.output, ReportStream::error); });
@@ -331,8 +362,8 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   check(options);
   const PythonChoice python = choose_python(options.python);
   const std::optional<std::uint64_t> rank = own_rank();
-  TraceFiles files(options.trace_file);
-  if (!options.trace_file.empty()) const OutputFile trial(files.for_us(rank));
+  if (!options.trace_file.empty())
+    const OutputFile trial(TraceFiles(options.trace_file).for_us(rank));
   if (!options.output.file.empty()) {
     options.output.file = TraceFiles(options.output.file).for_us(rank);
     const OutputFile trial(options.output.file);
@@ -340,7 +371,7 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   ProgramResult result = run_traced(options, python);
   say_what_is_missing(options, result);
   const InterruptGuard guard;
-  const ExitStatus reported = report(options, result, files);
+  const ExitStatus reported = report(options, result);
   // The failure of the program takes precedence.
   const int status = exit_status_of(result);
   throw CLI::RuntimeError(status != 0 ? status : static_cast<int>(reported));
@@ -387,6 +418,7 @@ std::size_t take_program(const CLI::App& command, std::span<char* const> argumen
 
 std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
   const auto options = std::make_shared<RunOptions>();
+  options->output.usual_format = ReportFormat::summary;
   CLI::App* const command =
       app.add_subcommand("run", "Run a Python program and trace its use of torch");
   command->footer(
@@ -406,7 +438,8 @@ std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
   command
       ->add_option("--trace", options->trace_file,
                    "Save the trace for `optrace report`; that of a child goes to\nNAME.PID.EXT, "
-                   "that of a torchrun rank to NAME.rankN.EXT")
+                   "that of a torchrun rank to NAME.rankN.EXT.\nDefault: the cache, which keeps "
+                   "those of the last 20 programs")
       ->type_name("FILE");
   add_output_options(*command, options->output);
   command->callback([options] { run(*options); });

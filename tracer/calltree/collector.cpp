@@ -122,6 +122,9 @@ struct Collector::State {
   std::vector<std::uint64_t> op_calls;  // By op record.
   std::uint64_t events = 0;
   std::uint64_t last_time = 0;
+  // Of the monotonic clock, in nanoseconds.
+  std::uint64_t started = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   std::vector<std::filesystem::path> plans_to_place;
   std::uint32_t plans_asked = 0;
   std::uint32_t modules_told = 0;  // The agent's last value.
@@ -572,6 +575,8 @@ Trace Collector::take(nlohmann::json meta) {
   const std::uint64_t lost = load_shared(state.region.header().lost);
   if (lost != 0) trace.threads.emplace_back().lost = lost;
   if (!meta.is_object()) meta = nlohmann::json::object();
+  meta["recording"] = {{"duration_ns", state.last_time - std::min(state.last_time, state.started)},
+                       {"events", progress().events}};
   std::uint64_t placed = 0, failed = 0;
   for (const auto& [index, at] : state.ranges) {
     recording::ProbeRange range{};

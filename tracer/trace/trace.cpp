@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <span>
@@ -594,6 +595,13 @@ class BodyWriter {
 };
 
 }  // namespace
+
+void note_processor_time(nlohmann::json& meta) {
+  constexpr std::uint64_t kNanosecondsPerTick = 1'000'000'000 / CLOCKS_PER_SEC;
+  const std::clock_t used = std::clock();
+  if (used > 0)
+    meta["recording"]["command_cpu_ns"] = static_cast<std::uint64_t>(used) * kNanosecondsPerTick;
+}
 
 void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count) {
   nlohmann::json& all = meta["shortfalls"];

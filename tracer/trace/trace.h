@@ -232,6 +232,9 @@ struct Trace {
   CallTreeStatistics statistics;        ///< Accuracy of the paths.
 };
 
+/// Adds the processor time that this process has used to meta["recording"].
+void note_processor_time(nlohmann::json& meta);
+
 /// Adds `count` to meta["shortfalls"][kind]: data that the trace lacks and that verdicts must take
 /// into account. The kinds are listed in report/model/shortfalls.cpp.
 void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count = 1);
