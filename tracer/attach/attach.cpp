@@ -75,8 +75,13 @@ std::string quoted(const std::string& text) {
 /// Makes a running interpreter start a thread for attach.py, and connects to it.
 class Injection {
  public:
-  Injection(const RunningProcess& process, const AttachTarget& target)
-      : target_(target), process_(process), code_(find_calling_code(process)) {}
+  /// Waits up to `patience` for a thread that can call the interpreter.
+  Injection(const RunningProcess& process, const AttachTarget& target,
+            std::chrono::milliseconds patience)
+      : target_(target),
+        process_(process),
+        code_(find_calling_code(process)),
+        patience_(patience) {}
 
   /// Leaves nothing in the process if its interpreter has not made the pending call yet.
   ~Injection() {
@@ -91,7 +96,7 @@ class Injection {
   Injection& operator=(const Injection&) = delete;
 
   ProgramConnection gain() {
-    StoppedThread thread(target_.process, code_);
+    StoppedThread thread(target_.process, code_, patience_);
     put_text(thread);
     thread.call(page_ + connect_offset(), {data()});
     TextThread placed;
@@ -157,7 +162,7 @@ class Injection {
 
   // A pending call can't be removed: this one only cleans up when it is made.
   void withdraw() {
-    StoppedThread thread(target_.process, code_);
+    StoppedThread thread(target_.process, code_, patience_);
     constexpr std::uint64_t kYes = 1;
     TextThread placed;
     write(data() + offsetof(TextThread, withdrawn), std::as_bytes(std::span(&kYes, 1)));
@@ -196,6 +201,7 @@ class Injection {
   const AttachTarget& target_;
   const RunningProcess& process_;
   const CallingCode code_;
+  const std::chrono::milliseconds patience_;
   /// In the process: text_thread_code(), then the TextThread and the text.
   std::uint64_t page_ = 0;
   bool taken_ = false;
@@ -277,7 +283,7 @@ class Attachment {
       wait_for_answer(
           "The process accepts connections, but its Python does not run: a call holds the GIL.");
     } else {
-      Injection injection(process_, target_);
+      Injection injection(process_, target_, request_.timeout);
       connection_ = std::make_unique<ProgramConnection>(injection.gain());
       connection_->send(sources());
       wait_for_answer("It sleeps, waits, or is in a long call.");

@@ -125,9 +125,9 @@ CallingCode find_calling_code(const RunningProcess& process) {
   return found;
 }
 
-StoppedThread::StoppedThread(pid_t process, CallingCode code)
+StoppedThread::StoppedThread(pid_t process, CallingCode code, std::chrono::milliseconds patience)
     : process_(process), code_(std::move(code)) {
-  const auto end = Clock::now() + std::chrono::milliseconds(kStopMilliseconds);
+  const auto end = Clock::now() + patience;
   do {
     const std::vector<pid_t> threads = threads_of(process);
     for (const bool any_code : {false, true}) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <ctime>
@@ -20,6 +21,8 @@ namespace {
 
 /// The exit status of a child that was not disturbed.
 constexpr int kUndisturbed = 7;
+/// The time for a child to reach a point at which it can be stopped.
+constexpr std::chrono::milliseconds kPatience{500};
 
 /// A forked child that exits with the result of `body`.
 class Child {
@@ -101,7 +104,7 @@ std::uint64_t address_of(void (*function)(int)) {
 TEST_CASE("a stopped thread makes system calls, and its own goes on") {
   Child child(sleep_once);
   {
-    StoppedThread thread(child.id(), child.code());
+    StoppedThread thread(child.id(), child.code(), kPatience);
     CHECK(thread.system_call(SYS_getpid, {}) == child.id());
     CHECK(thread.system_call(SYS_close, {100'000}) == -EBADF);
     std::array<int, 2> ends{};
@@ -118,7 +121,7 @@ TEST_CASE("a stopped thread makes system calls, and its own goes on") {
 TEST_CASE("a stopped thread calls a function") {
   Child child(wait_for_call);
   {
-    StoppedThread thread(child.id(), child.code());
+    StoppedThread thread(child.id(), child.code(), kPatience);
     thread.call(address_of(note_call), {5});
   }
   CHECK(child.wait() == kUndisturbed);
@@ -128,7 +131,7 @@ TEST_CASE("a thread that computes can be stopped, again and again, and computes 
   Child child(compute);
   const CallingCode code = child.code();
   for (int i = 0; i < 20; ++i) {
-    StoppedThread thread(child.id(), code);
+    StoppedThread thread(child.id(), code, kPatience);
     CHECK(thread.system_call(SYS_gettid, {}) == child.id());
   }
   CHECK(child.wait() == kUndisturbed);
@@ -150,7 +153,7 @@ TEST_CASE("signals that come meanwhile come later") {
   const CallingCode code = child.code();
   for (int i = 0; i < 5; ++i) {
     {
-      StoppedThread thread(child.id(), code);
+      StoppedThread thread(child.id(), code, kPatience);
       ::kill(child.id(), SIGUSR1);
       CHECK(thread.system_call(SYS_getpid, {}) == child.id());
     }
@@ -163,7 +166,7 @@ TEST_CASE("signals that come meanwhile come later") {
 TEST_CASE("a thread finds back by itself when the one that stopped it is killed") {
   Child child(wait_for_call);
   Child tracer([&child] {
-    StoppedThread thread(child.id(), child.code());
+    StoppedThread thread(child.id(), child.code(), kPatience);
     thread.call(reinterpret_cast<std::uint64_t>(&take_long), {});
     return 0;
   });
@@ -177,7 +180,7 @@ TEST_CASE("a call that fails or does not return leaves the thread as it was") {
   SECTION("it fails") {
     Child child(sleep_once);
     {
-      StoppedThread thread(child.id(), child.code());
+      StoppedThread thread(child.id(), child.code(), kPatience);
       CHECK_THROWS_AS(thread.call(16, {}), Error);
     }
     CHECK(child.wait() == kUndisturbed);
@@ -188,7 +191,7 @@ TEST_CASE("a call that fails or does not return leaves the thread as it was") {
       return ::nanosleep(&pause, nullptr) == 0 ? kUndisturbed : errno;
     });
     {
-      StoppedThread thread(child.id(), child.code());
+      StoppedThread thread(child.id(), child.code(), kPatience);
       CHECK_THROWS_AS(thread.call(reinterpret_cast<std::uint64_t>(&::pause), {}), Error);
     }
     CHECK(child.wait() == kUndisturbed);
@@ -199,7 +202,7 @@ TEST_CASE("what can't be stopped says why") {
   using Catch::Contains;
   const auto refusal = [](pid_t process, const CallingCode& code) -> std::string {
     try {
-      const StoppedThread thread(process, code);
+      const StoppedThread thread(process, code, kPatience);
     } catch (const Error& error) {
       return error.what();
     }
