@@ -23,7 +23,7 @@ struct ReportTextOptions {
   bool own_trace = false;
   /// The files with the traces that the report is made of, for suggested commands. Empty if there
   /// are none.
-  std::vector<std::filesystem::path> trace_files;
+  std::vector<std::filesystem::path> trace_files{};
 };
 
 /// Returns the report as a tree for people: the traced call, the frames, a summary, and suggested

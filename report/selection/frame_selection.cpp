@@ -55,7 +55,7 @@ bool is_at(const Frame& frame, const Frame* parent, const Place& place) {
 
 bool is_named(const Frame& frame, const std::string& pattern) {
   return (frame.op && names_op(pattern, *frame.op)) || names_function(pattern, frame.name) ||
-         matches_glob(frame_name(frame), pattern);
+         matches_glob(frame_name(frame), pattern) || matches_glob(frame.name, "*::" + pattern);
 }
 
 // A value of --under.
@@ -123,7 +123,8 @@ class Pruner {
                              [this](std::size_t i) { return nodes_[i].own; });
     for (std::size_t i = 0; i < order.size(); ++i) {
       Node& node = nodes_[order[i]];
-      node.kept = node.selected = i < count && node.own != 0;
+      node.kept = i < count && node.own != 0;
+      if (!node.kept) node.own = 0;
     }
     remove_others([](const Node&) { return false; });
   }
