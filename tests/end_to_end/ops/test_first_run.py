@@ -87,7 +87,7 @@ def test_the_first_run_is_as_true_as_later_ones(optrace, python, build, run_prog
     check_names_what_ran(optrace, tmp_path / "0.json")
     if name not in WITH_CHILDREN:
         # Newly loaded libraries make calls while only the dynamic linker has them in its list.
-        text = optrace("report", tmp_path / "0.trace")
+        text = optrace("report", tmp_path / "0.trace", "--format", "text")
         assert text.returncode == 0, text.stderr
         assert "had to be inferred" not in text.stdout
 

@@ -49,7 +49,7 @@ def recorded(optrace, python, tmp_path_factory):
         script = folder / f"{name}.py"
         script.write_text(program)
         result = optrace("run", "--python", python, *options, "--trace", folder / f"{name}.trace",
-                         "-o", folder / f"{name}.txt", script, timeout=300)
+                         "--format", "text", "-o", folder / f"{name}.txt", script, timeout=300)
         assert result.returncode == 0, result.stderr
         report = folder / f"{name}.json"
         trace = folder / f"{name}.trace"

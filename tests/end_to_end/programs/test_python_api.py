@@ -115,7 +115,7 @@ def test_a_saved_trace_is_what_the_command_reads(program, optrace, tmp_path):
     rendered = optrace("report", file, "--format", "json")
     assert rendered.returncode == 0, rendered.stderr
     assert rendered.stdout == said[0]
-    assert optrace("report", file).stdout == said[1]
+    assert optrace("report", file, "--format", "text").stdout == said[1]
 
 
 RESULTS = """

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from kept_traces import PLACE, without_place
 from report_frames import frames
 
 USAGE = 2
@@ -101,7 +102,8 @@ def calls_of(report, op):
 
 
 def the_only_complaint(result):
-    lines = [line for line in result.stderr.splitlines() if line.startswith("optrace: ")]
+    said = without_place(result.stderr)
+    lines = [line for line in said.splitlines() if line.startswith("optrace: ")]
     assert len(lines) == 1, result.stderr
     return lines[0]
 
@@ -369,7 +371,6 @@ WRONG = {
     "--probes": (["--probes", "magic", "-c", "1"], "--probes"),
     "--python": (["--python", "/nowhere/python", "-c", "1"], "/nowhere/python"),
     "--from-module": (["--from-module", ".x", "-c", "1"], "'.x'"),
-    "--timeline": (["--timeline", "-c", "1"], "--timeline"),
     "--trace in no folder": (["--trace", "/nowhere/x", "-c", "1"], "/nowhere"),
     "-o in no folder": (["-o", "/nowhere/x", "-c", "1"], "/nowhere"),
     "one file for two": (["-o", "x", "--trace", "x", "-c", "1"], "can't hold both"),
@@ -499,7 +500,7 @@ def test_ranks_of_a_job(traced, optrace, python, script, tmp_path, validate, ins
     assert sorted(result.stdout.splitlines()) == [f"rank {rank}: [1.0, 1.0, 1.0, 1.0]"
                                                   for rank in (0, 1)]
     traces = [tmp_path / f"run.rank{rank}.trace" for rank in (0, 1)]
-    shown = optrace("report", *traces)
+    shown = optrace("report", *traces, "--format", "text")
     assert shown.returncode == 0, shown.stderr
     assert "ranks       0, 1\n" in shown.stdout
     only, = [line for line in shown.stdout.splitlines() if line.strip().startswith("only rank 1 ")]
@@ -554,7 +555,7 @@ def test_a_signal_to_optrace_reaches_the_program(optrace, python, script, tmp_pa
         assert process.stdout.readline() == f"got {int(signal.SIGUSR1)}\n"
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
-    assert (output, errors, process.returncode) == (f"got {number}\n", "", 9)
+    assert (output, without_place(errors), process.returncode) == (f"got {number}\n", "", 9)
     assert "aten::sin" in (tmp_path / "report").read_text()
 
 
@@ -602,7 +603,8 @@ def test_ctrl_c_at_a_terminal(optrace, python, script, tmp_path):
     output += read_to_end(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert "interrupts: 1" in output
-    assert "\r\x1b[Koptrace: " in output and output.rstrip("\r\n").endswith("\r\x1b[K")
+    # The live line is erased before the place of the trace.
+    assert "\r\x1b[Koptrace: the trace is in " in output and output.endswith(".trace\r\n")
     assert "aten::sin" in (tmp_path / "report").read_text()
 
 
