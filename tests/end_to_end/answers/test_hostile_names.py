@@ -294,8 +294,7 @@ def test_names_of_a_program(optrace, run_program, python, build, repository, val
     file = os.fsdecode(b"/\xff\x80/") + NAME.replace("\x00", "") + ".py"
     (tmp_path / "program.py").write_text(f"NAME = {ascii(NAME)}\nFILE = {ascii(file)}\n" + PROGRAM)
     result = optrace("run", "--python", python, "--trace", "made.trace", "--format", "text", "-o",
-                     "tree.txt",
-                     "program.py", cwd=tmp_path)
+                     "tree.txt", "program.py", cwd=tmp_path)
     assert result.returncode == PASSED, result.stderr
     assert_harmless(result.stderr)
     tree = (tmp_path / "tree.txt").read_text(encoding="utf-8")

@@ -55,8 +55,8 @@ def test_order_and_grouping_have_no_effect(merge, traces):
     assert merge(merge(c), merge(a), merge(b)).read_bytes() == expected
 
 
-@pytest.mark.parametrize("options", [["--format", "text"], ["--all", "--times"], ["--why"], ["--format", "json"]],
-                         ids=" ".join)
+@pytest.mark.parametrize("options", [["--format", "text"], ["--all", "--times"], ["--why"],
+                                     ["--format", "json"]], ids=" ".join)
 def test_the_report_is_that_of_the_traces(optrace, merge, traces, options):
     of_traces = optrace("report", *traces, *options)
     of_merged = optrace("report", merge(*reversed(traces)), *options)

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from kept_traces import PLACE, without_place
+from kept_traces import without_place
 from report_frames import frames
 
 USAGE = 2
