@@ -62,6 +62,20 @@ Report report_of(const Trace& trace, const OutputOptions& options) {
   return report;
 }
 
+const std::map<std::string, std::uint64_t> kTimeUnits = {
+    {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
+
+/// Returns a validator for a whole number with one of kTimeUnits.
+CLI::Validator time_with_unit() {
+  return {[](const std::string& text) {
+            const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+            if (digits != 0 && kTimeUnits.contains(text.substr(digits))) return std::string();
+            return fmt::format("{} is not a time; give a whole number and ns, us, ms or s: 50us",
+                               text);
+          },
+          ""};
+}
+
 /// Adds the options that show a part of the report.
 void add_frame_selection_options(CLI::App& app, FrameSelection& selection) {
   app.add_option("--under", selection.under,
@@ -82,10 +96,9 @@ void add_frame_selection_options(CLI::App& app, FrameSelection& selection) {
       ->type_name("N");
   app.add_option("--min-time", selection.min_time,
                  "Only frames that took this long, in all calls: 50us, 1ms, 2s")
-      ->transform(CLI::AsNumberWithUnit(
-          std::map<std::string, std::uint64_t>{
-              {"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}},
-          CLI::AsNumberWithUnit::UNIT_REQUIRED))
+      ->transform(
+          CLI::AsNumberWithUnit(kTimeUnits, CLI::AsNumberWithUnit::UNIT_REQUIRED).description(""))
+      ->transform(time_with_unit())
       ->type_name("TIME");
 }
 
@@ -151,6 +164,7 @@ void add_report_command(CLI::App& app) {
       "  optrace report conv2d.trace               show it\n"
       "  optrace report conv2d.trace --all         with the frames that are folded away\n"
       "  optrace report conv2d.trace --format json -o conv2d.json\n"
+      "  optrace report train.trace --under train.py:17 --format text     what a line calls\n"
       "  optrace report job.rank0.trace job.rank1.trace     processes of one job, with their "
       "differences");
   command

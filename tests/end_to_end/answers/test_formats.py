@@ -125,7 +125,8 @@ def test_a_part_of_a_program_is_shown_in_every_format(optrace, python, tmp_path)
     for options, complaint in ((["--under", "train.py:99"], "nothing in the trace matches"),
                                (["--ops", "nosuch"], "nothing in the trace matches"),
                                (["--depth", "0"], "--depth"), (["--top", "many"], "--top"),
-                               (["--min-time", "5"], "--min-time")):
+                               (["--min-time", "5"], "5 is not a time"),
+                               (["--min-time", "99999999999999999999s"], "--min-time")):
         refused = optrace("report", tmp_path / "t.trace", *options)
         assert refused.returncode == USAGE and complaint in refused.stderr, refused.stderr
         assert refused.stdout == ""
