@@ -21,6 +21,7 @@
 #include "platform/printable_text.h"
 #include "src/commands/command.h"
 #include "src/commands/run_command.h"
+#include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 
 namespace {
@@ -80,7 +81,7 @@ int run(int argument_count, char** arguments) {
   } catch (const CLI::Success& asked) {  // --help, --version
     std::ostringstream text;
     app.exit(asked, text, text);
-    optrace::write_standard_output(text.str());
+    optrace::write_answer(text.str());
   } catch (const CLI::RuntimeError& ended) {  // A program that was run has ended.
     return ended.get_exit_code();
   } catch (const CLI::ParseError& wrong) {

@@ -118,7 +118,7 @@ void add_check_command(CLI::App& app) {
       ->type_name("FORMAT")
       ->capture_default_str();
   add_output_file_option(*command, options->file);
-  add_colour_option(*command, options->colour);
+  add_terminal_options(*command, options->colour);
   command->callback([options] { run(*options); });
 }
 

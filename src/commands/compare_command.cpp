@@ -106,7 +106,7 @@ void run(const CompareCommandOptions& options) {
   const Report second =
       read_input(options.baseline.empty() ? options.second : options.first).report;
   const Comparison comparison = compare(first, second, {.all = options.all});
-  output.write(text_of(options, first, second, comparison));
+  output.write_whole(text_of(options, first, second, comparison));
   if (options.update && !comparison.differences.empty()) write_baseline(second, options.baseline);
   output.commit();
   if (options.update) {
@@ -155,7 +155,7 @@ void add_compare_command(CLI::App& app) {
   command->add_flag("--all", options->all,
                     "For different builds of PyTorch, also list the functions\nbetween the steps");
   add_output_file_option(*command, options->file);
-  add_colour_option(*command, options->colour);
+  add_terminal_options(*command, options->colour);
   command->callback([options] { run(*options); });
 }
 

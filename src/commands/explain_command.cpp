@@ -109,7 +109,8 @@ void explain_one(const ExplainOptions& options) {
   text.all = options.all;
   text.style = style_for(options.colour, target);
   const ExplanationSource source = explanation_source(choice);
-  output.write(options.json ? to_json(explanation, source) : to_text(explanation, source, text));
+  output.write_whole(options.json ? to_json(explanation, source)
+                                  : to_text(explanation, source, text));
   output.commit();
 }
 
@@ -176,7 +177,7 @@ void add_explain_command(CLI::App& app) {
       ->default_str("text");
   add_output_file_option(*command, options->file);
   command->add_flag("--all", options->all, "Show every dispatch key and every call path");
-  add_colour_option(*command, options->colour);
+  add_terminal_options(*command, options->colour);
   command
       ->add_option("--python", options->python,
                    "The Python that has torch. Default: $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the one "

@@ -48,13 +48,13 @@ void show_layers(const LayersOptions& options) {
     std::erase_if(layers, [&](const LayerSurvey& one) { return one.layer->id != options.layer; });
   const LocateSource source = source_of(choice);
   if (options.format == "json") {
-    output.write(to_json(layers, source));
+    output.write_whole(to_json(layers, source));
   } else {
     const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};
     LocateTextOptions text;
     text.width = target.width;
     text.style = style_for(options.colour, target);
-    output.write(to_text(layers, source, text));
+    output.write_whole(to_text(layers, source, text));
   }
   output.commit();
 }
@@ -78,7 +78,7 @@ void add_layers_command(CLI::App& app) {
       ->capture_default_str();
   add_output_file_option(*command, options->output);
   command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
-  add_colour_option(*command, options->colour);
+  add_terminal_options(*command, options->colour);
   command->callback([options] { show_layers(*options); });
 }
 

@@ -214,7 +214,7 @@ void locate_one(const LocateCommandOptions& options) {
   }
   const LocateSource source = source_of(choice);
   if (options.format == "json") {
-    output.write(to_json(result, source));
+    output.write_whole(to_json(result, source));
   } else {
     LocateTextOptions text;
     text.all = options.answers.all;
@@ -223,7 +223,7 @@ void locate_one(const LocateCommandOptions& options) {
       text.width = target.width;
       text.style = style_for(options.colour, target);
     }
-    output.write(to_text(result, source, text));
+    output.write_whole(to_text(result, source, text));
   }
   output.commit();
 }
@@ -302,7 +302,7 @@ void add_locate_command(CLI::App& app) {
                     "Show all answers, including generated out variants and all\ncallers");
   command->add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
   command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
-  add_colour_option(*command, options->colour);
+  add_terminal_options(*command, options->colour);
   command->callback([options] {
     if (options->name == "-")
       locate_lines(*options);

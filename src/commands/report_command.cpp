@@ -24,6 +24,7 @@
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
 #include "src/options/common_options.h"
+#include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 
 namespace optrace {
@@ -39,7 +40,7 @@ std::string rendered(const Report& report, const OutputOptions& options,
 
 void write_report(const Report& report, const OutputOptions& options, ReportStream stream) {
   if (options.file.empty() && stream == ReportStream::output) {
-    write_standard_output(rendered(report, options, standard_output()));
+    write_answer(rendered(report, options, standard_output()));
     return;
   }
   if (options.file.empty()) {
@@ -127,7 +128,7 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_flag(
       "--times", options.tree.times,
       "Show how long each path took: the total, and the shortest\nand longest of several calls");
-  add_colour_option(app, options.colour);
+  add_terminal_options(app, options.colour);
 }
 
 void require_output(const OutputOptions& options) {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "src/terminal/pager.h"
+
 namespace optrace {
 
 CLI::Validator one_of(const std::set<std::string>& choices) {
@@ -52,7 +54,7 @@ void add_output_file_option(CLI::App& command, std::string& file) {
       ->type_name("FILE");
 }
 
-void add_colour_option(CLI::App& command, ColourChoice& colour) {
+void add_terminal_options(CLI::App& command, ColourChoice& colour) {
   command
       .add_option_function<std::string>(
           "--colour,--color",
@@ -65,6 +67,9 @@ void add_colour_option(CLI::App& command, ColourChoice& colour) {
       ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->default_str("auto");
+  command.add_flag_callback("--no-pager", disable_pager,
+                            "Don't show long output on a terminal with $OPTRACE_PAGER,\n$PAGER or "
+                            "less");
 }
 
 }  // namespace optrace

@@ -1,6 +1,7 @@
 #include "src/terminal/command_output.h"
 
 #include "platform/printable_text.h"
+#include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 
 namespace optrace {
@@ -16,6 +17,13 @@ bool CommandOutput::write(std::string_view text) {
   if (!file_) return write_standard_output(text);
   file_->write(printable_output(text));
   return true;
+}
+
+void CommandOutput::write_whole(std::string_view text) {
+  if (file_)
+    write(text);
+  else
+    write_answer(text);
 }
 
 void CommandOutput::write_commands(std::string_view text) {

@@ -18,6 +18,10 @@ class CommandOutput {
   /// Returns false once the reader has gone. Throws Error(failed).
   bool write(std::string_view text);
 
+  /// Same as write(), for an answer that is written at once. On a terminal, a long one goes through
+  /// the pager.
+  void write_whole(std::string_view text);
+
   /// Same as write(), for text with commands to a CI runner (standard_output.h).
   void write_commands(std::string_view text);
 
