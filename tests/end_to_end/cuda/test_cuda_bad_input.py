@@ -115,8 +115,8 @@ def failing(optrace, python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("failing")
     script = folder / "program.py"
     script.write_text(PROGRAM)
-    result = optrace("run", "--dry-run", "--python", python, "--trace", folder / "trace", "-o",
-                     folder / "tree", script, timeout=300)
+    result = optrace("run", "--dry-run", "--python", python, "--trace", folder / "trace",
+                     "--format", "text", "-o", folder / "tree", script, timeout=300)
     assert result.returncode == 0, result.stderr
     assert result.stdout == "True\nFalse\n"
     rendered = optrace("report", folder / "trace", "--format", "json")

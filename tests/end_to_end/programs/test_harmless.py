@@ -187,8 +187,8 @@ def same(optrace, run_program, tmp_path):
         variables = {**os.environ, **environment}
         alone = run_program([python, program], env=variables)
         report = tmp_path / "report"
-        under = optrace("run", "--python", python, "-o", report, *options, program,
-                        environment=environment)
+        under = optrace("run", "--python", python, "--format", "text", "-o", report, *options,
+                        program, environment=environment)
         assert alone.returncode == 0, alone.stderr
         assert under.returncode == 0, under.stderr
         assert under.stdout.splitlines() == alone.stdout.splitlines()
