@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 
+#include "report/findings/findings.h"
 #include "report/model/report.h"
 #include "report/output/terminal_text.h"
 
@@ -19,6 +20,7 @@ struct ReportTextOptions {
   /// The user typed the options in the trace's metadata, so all of them may be suggested again.
   /// From a file of unknown origin, only words that are safe to paste are used.
   bool own_trace = false;
+  FindingOptions findings;  ///< Of the summary.
 };
 
 /// Returns the report as a tree for people: the traced call, the frames, a summary, and suggested

@@ -21,7 +21,7 @@ struct OutputOptions {
   ColourChoice colour = ColourChoice::automatic;
 };
 
-/// Adds --format, -o, --all, --why, --times and --colour, the options of every command that writes
+/// Adds --format, -o, --all, --why, --times, --ignore and --colour, the options of every command that writes
 /// a report. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
 
