@@ -73,6 +73,7 @@ int run(int argument_count, char** arguments) {
   optrace::add_merge_command(app);
   optrace::add_compare_command(app);
   optrace::add_check_command(app);
+  optrace::add_findings_command(app);
   optrace::add_source_command(app);
   const std::size_t own = optrace::add_run_command(
       app, {arguments, static_cast<std::size_t>(std::max(argument_count, 0))});

@@ -14,7 +14,7 @@
 #include "indexer/store/symbol_key.h"
 #include "platform/error.h"
 #include "platform/glob.h"
-#include "report/check/device_copies.h"
+#include "report/findings/device_copies.h"
 #include "report/locate/locate.h"
 #include "report/locate/op_spelling.h"
 #include "report/locate/wheel_symbols.h"

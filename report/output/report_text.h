@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "report/findings/findings.h"
 #include "report/model/report.h"
 #include "report/output/terminal_text.h"
 
@@ -21,6 +22,7 @@ struct ReportTextOptions {
   /// The user typed the options in the trace's metadata, so all of them may be suggested again.
   /// From a file of unknown origin, only words that are safe to paste are used.
   bool own_trace = false;
+  FindingOptions findings{};  ///< Of the summary.
   /// The files with the traces that the report is made of, for suggested commands. Empty if there
   /// are none.
   std::vector<std::filesystem::path> trace_files{};

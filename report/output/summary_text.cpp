@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "platform/printable_text.h"
+#include "report/findings/findings.h"
 #include "report/output/readable_numbers.h"
 #include "report/output/report_header.h"
 #include "report/output/suggested_commands.h"
@@ -24,6 +25,7 @@ namespace {
 
 // Numbers of rows. With headings and the header, about 60 lines.
 constexpr std::size_t kMaxLines = 10;
+constexpr std::size_t kMaxFindings = 10;
 constexpr std::size_t kMaxOps = 15;
 constexpr std::size_t kMaxFunctions = 6;
 constexpr std::size_t kMaxOpsOfLine = 3;
@@ -49,6 +51,7 @@ class SummaryWriter {
                      calls == 1 ? "1 call" : readable_count(calls) + " calls"));
     line("");
     own_code(lines);
+    findings();
     const std::vector<OpUsage> all_ops = op_usage(report_);
     ops(all_ops);
     libraries();
@@ -112,11 +115,12 @@ class SummaryWriter {
   }
 
   // Returns the end of a path that no other file among the lines has.
-  static std::string_view short_file(std::string_view file, const std::vector<OwnLine>& lines) {
+  template <class Place>
+  static std::string_view short_file(std::string_view file, const std::vector<Place>& lines) {
     for (std::size_t slash = file.rfind('/'); slash != std::string_view::npos && slash != 0;
          slash = file.rfind('/', slash - 1)) {
       const std::string_view end = file.substr(slash);
-      if (std::ranges::none_of(lines, [&](const OwnLine& other) {
+      if (std::ranges::none_of(lines, [&](const Place& other) {
             return other.file != file && (other.file.ends_with(end) || other.file == end.substr(1));
           }))
         return end.substr(1);
@@ -133,6 +137,18 @@ class SummaryWriter {
       text += fmt::format("{}{}", i == 0 ? "" : ", ", ops[i].first);
     if (ops.size() > kMaxOpsOfLine) text += fmt::format(" and {} more", ops.size() - kMaxOpsOfLine);
     return text;
+  }
+
+  void findings() {
+    const std::vector<Finding> all = find(report_, options_.findings);
+    if (all.empty()) return;
+    heading("in findings: what makes the program slow");
+    const std::size_t shown = std::min(all.size(), kMaxFindings);
+    for (const Finding& one : std::span(all).first(shown))
+      row(one.cost_ns, one.calls,
+          fmt::format("{}:{} {}: {}", short_file(one.file, all), one.line, one.rule->name,
+                      one.message));
+    more(shown, all.size(), "findings");
   }
 
   void ops(const std::vector<OpUsage>& all) {

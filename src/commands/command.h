@@ -18,6 +18,9 @@ void add_merge_command(CLI::App& app);
 /// `optrace check TRACE --expect RULES`: checks what ran against rules.
 void add_check_command(CLI::App& app);
 
+/// `optrace findings [TRACE...]`: shows what makes a program slow, or lists the rules.
+void add_findings_command(CLI::App& app);
+
 /// `optrace compare A B`: shows the differences between two traces or reports.
 void add_compare_command(CLI::App& app);
 

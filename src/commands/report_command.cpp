@@ -24,6 +24,7 @@
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
 #include "src/options/common_options.h"
+#include "src/options/finding_options.h"
 #include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
 
@@ -128,6 +129,7 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_flag(
       "--times", options.tree.times,
       "Show how long each path took: the total, and the shortest\nand longest of several calls");
+  add_ignore_option(app, options.tree.findings);
   add_terminal_options(app, options.colour);
 }
 

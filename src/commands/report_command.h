@@ -31,7 +31,7 @@ struct OutputOptions {
   }
 };
 
-/// Adds --format, -o, --all, --why, --times and --colour, the options of every command that writes
+/// Adds --format, -o, --all, --why, --times, --ignore and --colour, the options of every command that writes
 /// a report. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
 

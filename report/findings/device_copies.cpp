@@ -1,4 +1,4 @@
-#include "report/check/device_copies.h"
+#include "report/findings/device_copies.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "report/check/graph_breaks.h"
+#include "report/findings/graph_breaks.h"
 
 #include <cstddef>
 #include <limits>

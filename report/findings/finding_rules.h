@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "report/findings/graph_breaks.h"
+#include "report/model/report.h"
+
+namespace optrace {
+
+/// A frame with the frames above it, as a rule examines it.
+struct FrameInContext {
+  std::span<const Frame* const> way;  ///< The frames above it, outermost first, and itself.
+  std::size_t own = 0;                ///< Position of the program's own frame: see own_place().
+  bool in_op = false;                 ///< It is below an op's call or an autograd node.
+  const GraphBreaks& breaks;          ///< Of the whole report.
+
+  const Frame& frame() const { return *way.back(); }
+  /// The frames below the program's own one.
+  std::span<const Frame* const> below_own() const { return way.subspan(own + 1); }
+};
+
+/// What a rule found in one frame.
+struct Sighting {
+  std::string what;  ///< Continues a sentence that begins with the function's name.
+  std::uint64_t calls = 0;
+};
+
+/// A rule, described in docs/findings.md. All rules are in one table, in finding_rules.cpp.
+struct FindingRule {
+  std::string_view name;  ///< `implicit-copy`
+  std::string_view title;
+  std::string_view why;     ///< Why it matters: a sentence.
+  std::string_view remedy;  ///< What to do: a sentence.
+  /// Number of calls from one line below which nothing is reported.
+  std::uint64_t least_calls = 1;
+  /// Returns what the rule finds in a frame.
+  std::optional<Sighting> (*look)(const FrameInContext& at) = nullptr;
+};
+
+std::span<const FindingRule> finding_rules();
+
+}  // namespace optrace

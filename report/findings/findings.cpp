@@ -1,0 +1,135 @@
+#include "report/findings/findings.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "report/findings/device_copies.h"
+#include "report/model/frame_name.h"
+#include "report/model/frame_time.h"
+#include "report/model/own_code.h"
+#include "report/model/walk_frames.h"
+
+namespace optrace {
+namespace {
+
+// Compiles a function: ops below are tried out, not run. torch/_dynamo/convert_frame.py.
+constexpr std::string_view kCompiler = "torch._dynamo.convert_frame.";
+
+struct Above {
+  std::size_t depth = 0;
+  std::size_t own = kNoneOwn;  // See own_place().
+  bool in_op = false;
+  bool left_out = false;
+  std::uint64_t found_by = 0;  // A bit for each rule that found a frame above.
+};
+
+// Returns true for a module of torch that is imported, and for the compiler of torch.compile.
+bool is_left_out(const Frame& frame) {
+  return frame.layer == Layer::python &&
+         (frame.name.starts_with(kCompiler) ||
+          (frame.name.starts_with("torch.") && frame.name.ends_with(".<module>")));
+}
+
+// Orders findings of a report; the rule is its position in the table.
+using Place = std::tuple<std::size_t, std::string, std::uint32_t, std::string>;
+
+struct Group {
+  Finding finding;
+  std::map<const Frame*, std::uint64_t> functions;  // The program's frames, with their calls.
+};
+
+class Search {
+ public:
+  Search(const Report& report, const FindingOptions& options)
+      : report_(report), options_(options), breaks_(find_graph_breaks(report)) {}
+
+  std::vector<Finding> run() {
+    walk_frames(report_.roots, Above{},
+                [this](const Frame& frame, const Above& above) { return visit(frame, above); });
+    std::vector<Finding> findings;
+    for (auto& [place, group] : groups_)
+      if (group.finding.calls >= group.finding.rule->least_calls)
+        findings.push_back(worded(std::get<3>(place), std::move(group)));
+    std::ranges::stable_sort(findings, std::greater{},
+                             [](const Finding& one) { return std::pair(one.cost_ns, one.calls); });
+    return findings;
+  }
+
+ private:
+  Above visit(const Frame& frame, Above at) {
+    way_.resize(at.depth);
+    way_.push_back(&frame);
+    at.depth = way_.size();
+    at.own = own_place(way_, at.own);
+    at.left_out = at.left_out || is_left_out(frame);
+    if (at.own != kNoneOwn && !at.left_out) look(at);
+    at.in_op = at.in_op || is_op_call(frame) || is_backward(frame);
+    return at;
+  }
+
+  void look(Above& at) {
+    const FrameInContext context{.way = way_, .own = at.own, .in_op = at.in_op, .breaks = breaks_};
+    const std::span<const FindingRule> rules = finding_rules();
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      const std::uint64_t bit = std::uint64_t{1} << i;
+      if ((at.found_by & bit) != 0 || options_.ignored.contains(rules[i].name)) continue;
+      const std::optional<Sighting> sighting = rules[i].look(context);
+      if (!sighting || sighting->calls == 0) continue;
+      at.found_by |= bit;
+      note(i, at.own, *sighting);
+    }
+  }
+
+  void note(std::size_t rule, std::size_t own, const Sighting& sighting) {
+    const Frame& function = *way_[own];
+    const std::string& file = function.source->file;
+    const std::uint32_t line = calling_line(way_, own);
+    Group& group = groups_[{rule, file, line, sighting.what}];
+    Finding& finding = group.finding;
+    if (finding.rule == nullptr) {
+      finding.rule = &finding_rules()[rule];
+      finding.file = file;
+      finding.line = line;
+      finding.function = frame_name(function);
+      finding.evidence.assign(way_.begin() + static_cast<std::ptrdiff_t>(own) + 1, way_.end());
+      if (finding.evidence.empty()) finding.evidence.push_back(&function);
+    }
+    finding.calls += sighting.calls;
+    finding.cost_ns += total_time(*way_.back());
+    group.functions.emplace(&function, function.calls);
+  }
+
+  static Finding worded(const std::string& what, Group group) {
+    std::uint64_t function_calls = 0;
+    for (const auto& [frame, calls] : group.functions) function_calls += calls;
+    Finding finding = std::move(group.finding);
+    const std::uint64_t calls = finding.calls;
+    finding.message = fmt::format("`{}` {}", finding.function, what);
+    if (calls > 1) finding.message += fmt::format(", {} times", calls);
+    if (calls > function_calls && function_calls > 0)
+      finding.message +=
+          fmt::format(" in {} call{} of it", function_calls, function_calls == 1 ? "" : "s");
+    finding.message += ".";
+    return finding;
+  }
+
+  const Report& report_;
+  const FindingOptions& options_;
+  GraphBreaks breaks_;
+  std::vector<const Frame*> way_;
+  std::map<Place, Group> groups_;
+};
+
+}  // namespace
+
+std::vector<Finding> find(const Report& report, const FindingOptions& options) {
+  return Search(report, options).run();
+}
+
+}  // namespace optrace

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "report/findings/finding_rules.h"
+#include "report/model/report.h"
+
+namespace optrace {
+
+/// Something that a rule found at a line of the program's own Python code.
+struct Finding {
+  const FindingRule* rule = nullptr;
+  std::string message;  ///< A sentence.
+  std::string file;
+  std::uint32_t line = 0;
+  std::string function;       ///< The program's function with the line.
+  std::uint64_t cost_ns = 0;  ///< Time below the found frames; 0 if the report has no times.
+  std::uint64_t calls = 0;
+  /// The first of the found frames, with those between it and the program's function.
+  std::vector<const Frame*> evidence;
+};
+
+struct FindingOptions {
+  std::set<std::string, std::less<>> ignored;  ///< Names of rules that are not applied.
+};
+
+/// Returns the findings in a report, the most expensive first; without times, those with the most
+/// calls. They point into the report. Imports, and the work of torch.compile's compiler, are not
+/// examined.
+std::vector<Finding> find(const Report& report, const FindingOptions& options = {});
+
+}  // namespace optrace

@@ -1,0 +1,82 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "platform/interrupt.h"
+#include "report/merge/merge.h"
+#include "report/merge/trace_index.h"
+#include "report/output/findings_output.h"
+#include "src/commands/command.h"
+#include "src/commands/job_traces.h"
+#include "src/options/common_options.h"
+#include "src/options/finding_options.h"
+#include "src/terminal/command_output.h"
+#include "src/terminal/standard_output.h"
+#include "src/terminal/terminal.h"
+
+namespace optrace {
+namespace {
+
+struct FindingsCommandOptions {
+  std::vector<std::string> traces;
+  std::string format = "text";
+  std::string file;
+  ColourChoice colour = ColourChoice::automatic;
+  FindingOptions findings;
+};
+
+Report report_with_times(const std::vector<std::string>& files) {
+  const Trace trace = files.size() == 1 ? read_trace(files[0], TraceParts::without_events)
+                                        : merge_trace_files(files);
+  const std::optional<Index> index = find_index_of(trace, nullptr);
+  return merge(trace, index ? &*index : nullptr, {.times = true});
+}
+
+std::string answer(const FindingsCommandOptions& options) {
+  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
+  const TerminalStyle style = style_for(options.colour, target);
+  const bool json = options.format == "json";
+  if (options.traces.empty()) return json ? rules_json() : rules_text(style);
+  const Report report = report_with_times(options.traces);
+  const std::vector<Finding> findings = find(report, options.findings);
+  return json ? to_json(findings) : to_text(findings, style);
+}
+
+void run(const FindingsCommandOptions& options) {
+  CommandOutput output(options.file);
+  const InterruptGuard guard;
+  output.write_whole(answer(options));
+  output.commit();
+}
+
+}  // namespace
+
+void add_findings_command(CLI::App& app) {
+  const auto options = std::make_shared<FindingsCommandOptions>();
+  CLI::App* const command =
+      app.add_subcommand("findings", "Show what makes a program slow, by line, or list the rules");
+  command->footer(
+      "Examples:\n"
+      "  optrace findings                 the rules\n"
+      "  optrace run --trace t.trace train.py\n"
+      "  optrace findings t.trace         what they find, the most expensive first\n"
+      "  optrace findings t.trace --ignore layout-copy --format json");
+  command
+      ->add_option("TRACE", options->traces,
+                   "Files written by --trace FILE or by `optrace merge`;\nnone: list the rules")
+      ->type_name("");
+  command->add_option("--format", options->format, "text or json (schema optrace.findings/1)")
+      ->check(one_of({"text", "json"}))
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  add_ignore_option(*command, options->findings);
+  add_output_file_option(*command, options->file);
+  add_terminal_options(*command, options->colour);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace optrace
