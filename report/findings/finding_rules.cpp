@@ -126,19 +126,6 @@ Found format_copy(const Frame& frame) {
   });
 }
 
-Found onednn_reorder(const Frame& frame) {
-  if (!frame.detail.is_object()) return std::nullopt;
-  const auto calls = frame.detail.find("calls");
-  if (calls == frame.detail.end() || !calls->is_array()) return std::nullopt;
-  Found found;
-  for (const Json& call : *calls) {
-    if (text_at(call, "library") != "oneDNN" || text_at(call, "call") != "reorder") continue;
-    if (!found) found = Sighting{"makes oneDNN reorder a tensor in memory", 0};
-    found->calls += count_at(call, "calls");
-  }
-  return found;
-}
-
 // Returns true below Tensor.to(), with which a program selects the memory format of its input.
 bool selects_format(const FrameInContext& at) {
   return std::ranges::any_of(at.below_own(), [](const Frame* frame) {
@@ -148,8 +135,9 @@ bool selects_format(const FrameInContext& at) {
 
 Found layout_copy(const FrameInContext& at) {
   const Frame& frame = at.frame();
-  if (!is_call_of(frame, "aten::copy_")) return onednn_reorder(frame);
-  return converts_module(at) || selects_format(at) ? std::nullopt : format_copy(frame);
+  if (!is_call_of(frame, "aten::copy_") || converts_module(at) || selects_format(at))
+    return std::nullopt;
+  return format_copy(frame);
 }
 
 // Ops and kernels that stand in where no fast kernel fits.
@@ -255,16 +243,15 @@ Found for_loop_optimizer(const FrameInContext& at) {
 
 constexpr auto kRules = std::to_array<FindingRule>({
     {"implicit-copy", "copies between devices that the program did not ask for",
-     "Each copy makes the host wait for the device.",
+     "Each copy crosses the bus, and most of them make the host wait.",
      "Create the tensor on the device, or move it there once, before the loop.", 1, implicit_copy},
     {"host-wait", "the host waits for the device",
      "While the host waits, it queues no work, and the device runs dry.",
      "Keep the value on the device, or read it once every many steps.", 2, host_wait},
     {"layout-copy", "copies that only change the order of a tensor in memory",
      "Each copy reads and writes the whole tensor and computes nothing.",
-     "Keep one memory format throughout: move the model and its input to channels_last once. "
-     "For inference on the CPU, torch.compile can reorder the weights in advance (freezing).",
-     2, layout_copy},
+     "Keep one memory format throughout: move the model and its input to channels_last once.", 2,
+     layout_copy},
     {"slow-kernel", "kernels that stand in where no fast one fits",
      "A fallback can be many times slower than the library's or the fused kernel.",
      "Use a dtype, layout and arguments that the fast kernel supports; `optrace explain OP` shows "

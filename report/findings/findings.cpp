@@ -101,7 +101,8 @@ class Search {
       if (finding.evidence.empty()) finding.evidence.push_back(&function);
     }
     finding.calls += sighting.calls;
-    finding.cost_ns += total_time(*way_.back());
+    // The times of a dry run are not those of a GPU.
+    if (!report_.dry_run.is_object()) finding.cost_ns += total_time(*way_.back());
     group.functions.emplace(&function, function.calls);
   }
 

@@ -17,7 +17,7 @@ struct Finding {
   std::string file;
   std::uint32_t line = 0;
   std::string function;       ///< The program's function with the line.
-  std::uint64_t cost_ns = 0;  ///< Time below the found frames; 0 if the report has no times.
+  std::uint64_t cost_ns = 0;  ///< Time below the found frames; 0 in a dry run and without times.
   std::uint64_t calls = 0;
   /// The first of the found frames, with those between it and the program's function.
   std::vector<const Frame*> evidence;

@@ -1,4 +1,10 @@
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "report/model/frame_name.h"
 #include "report/output/findings_output.h"
@@ -8,16 +14,19 @@
 namespace optrace {
 namespace {
 
-// Returns the names of the evidence, outermost first, without repetitions.
+// Returns the names of the evidence, outermost first, without repetitions. Of a long path, the ends
+// are shown.
 std::string path_of(const Finding& finding) {
-  std::string path, last;
-  for (const Frame* const frame : finding.evidence) {
-    const std::string name = frame_name(*frame);
-    if (name == last) continue;
-    path += fmt::format("{}{}", path.empty() ? "" : " > ", name);
-    last = name;
+  constexpr std::size_t kEnd = 3;
+  std::vector<std::string> names;
+  for (const Frame* const frame : finding.evidence)
+    if (std::string name = frame_name(*frame); names.empty() || names.back() != name)
+      names.push_back(std::move(name));
+  if (names.size() > 2 * kEnd) {
+    names[kEnd] = "...";
+    names.erase(names.begin() + kEnd + 1, names.end() - kEnd);
   }
-  return path;
+  return fmt::format("{}", fmt::join(names, " > "));
 }
 
 }  // namespace

@@ -319,7 +319,9 @@ ExitStatus report(RunOptions& options, ProgramResult& result) {
   const std::vector<std::filesystem::path> files = trace_files(options, result);
   note_what_is_missing(options, result, files);
   std::vector<Trace> traces;
-  for (TracedProcess& process : result.processes) traces.push_back(std::move(*process.trace));
+  traces.reserve(result.processes.size());
+  for (TracedProcess& process : result.processes)
+    if (process.trace) traces.push_back(std::move(*process.trace));
   if (!files.empty()) {
     steps.take([&] {
       for (std::size_t i = 0; i < files.size(); ++i) write_trace(traces[i], files[i]);

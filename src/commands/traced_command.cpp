@@ -16,8 +16,9 @@ namespace optrace {
 namespace {
 
 // Commands that trace nothing.
-constexpr auto kOtherCommands = std::to_array<std::string_view>(
-    {"locate", "explain", "layers", "report", "merge", "compare", "source", "check", "attach"});
+constexpr auto kOtherCommands =
+    std::to_array<std::string_view>({"locate", "explain", "layers", "report", "merge", "compare",
+                                     "source", "check", "findings", "attach"});
 
 /// Redirects standard output to standard error during its lifetime.
 class OutputToError {

@@ -1,0 +1,87 @@
+"""`optrace findings`: each rule finds its program, at its line, and nothing else."""
+import collections
+import json
+import re
+import shutil
+
+import pytest
+
+USAGE = 2
+RULES = {"implicit-copy", "host-wait", "layout-copy", "slow-kernel", "tiny-ops", "graph-break",
+         "for-loop-optimizer"}
+
+
+@pytest.fixture(scope="module")
+def traced(optrace, python, repository, tmp_path_factory):
+    """traced(name, *options) -> the trace of tests/programs/NAME.py, which is in its folder."""
+    folder = tmp_path_factory.mktemp("findings")
+
+    def trace(name, *options):
+        file = folder / f"{name}.trace"
+        program = folder / f"{name}.py"
+        if not file.exists():
+            shutil.copy(repository / f"tests/programs/{name}.py", program)
+            result = optrace("run", "--python", python, *options, "--trace", file, "-o",
+                             folder / f"{name}.txt", program, timeout=300)
+            assert result.returncode == 0, result.stderr
+        return file
+
+    return trace
+
+
+def expected_in(program):
+    """Returns the lines with their rules, as the comments of the program tell."""
+    lines = program.read_text().splitlines()
+    return {(number, comment[1]) for number, line in enumerate(lines, 1)
+            if (comment := re.search(r"  # ([a-z-]+)$", line))}
+
+
+@pytest.mark.parametrize("name, options", [("slow_on_cpu", []), ("slow_on_cuda", ["--dry-run"])])
+def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name, options):
+    trace = traced(name, *options)
+    result = optrace("findings", trace, "--format", "json")
+    assert (result.returncode, result.stderr) == (0, "")
+    answer = json.loads(result.stdout)
+    validate(answer, "findings")
+    program = trace.with_suffix(".py")
+    assert {finding["file"] for finding in answer["findings"]} == {str(program)}
+    found = {(finding["line"], finding["rule"]) for finding in answer["findings"]}
+    assert found == expected_in(program)
+    costs = [finding["cost_ns"] for finding in answer["findings"]]
+    assert costs == sorted(costs, reverse=True)
+    assert all(costs) if not options else not any(costs)  # Those of a dry run are unknown.
+    assert all(finding["evidence"] for finding in answer["findings"])
+
+
+def test_the_text_has_the_same_findings(optrace, traced):
+    trace = traced("slow_on_cpu")
+    text = optrace("findings", trace).stdout
+    found = collections.Counter(re.findall(r"^([a-z-]+)  \S+\.py:(\d+)  [\d.]+ \S*s$", text,
+                                           re.MULTILINE))
+    assert {(int(line), rule) for rule, line in found} == expected_in(trace.with_suffix(".py"))
+    assert "`little` calls ops on tensors of at most 256 elements, 1200 times in 1 call" in text
+    assert f"{sum(found.values())} findings\n" in text
+    summary = optrace("report", trace).stdout
+    for rule, line in found:
+        assert f"slow_on_cpu.py:{line} {rule}: " in summary
+
+
+def test_rules_are_listed_and_switched_off(optrace, traced):
+    listed = json.loads(optrace("findings", "--format", "json").stdout)
+    assert {rule["name"] for rule in listed["rules"]} == RULES
+    text = optrace("findings").stdout
+    assert all(f"{rule}: " in text for rule in RULES)
+    trace = traced("slow_on_cpu")
+    some = optrace("findings", trace, "--ignore", "slow-kernel", "--ignore", "layout-copy").stdout
+    assert "tiny-ops  " in some and "slow-kernel" not in some and "layout-copy" not in some
+    summary = optrace("report", trace, "--ignore", "tiny-ops").stdout
+    assert " slow-kernel: " in summary and " tiny-ops: " not in summary
+    for arguments in (["findings", trace], ["report", trace]):
+        refused = optrace(*arguments, "--ignore", "slow-kernl")
+        assert refused.returncode == USAGE and "Did you mean slow-kernel?" in refused.stderr
+    assert optrace("findings", "/nowhere").returncode == USAGE
+
+
+def test_every_rule_is_documented(repository):
+    text = (repository / "docs/findings.md").read_text()
+    assert set(re.findall(r"^## ([a-z-]+)$", text, re.MULTILINE)) == RULES

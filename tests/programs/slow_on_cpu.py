@@ -1,0 +1,69 @@
+"""Programs for the rules of `optrace findings`. A comment names what is found at its line; nothing is
+found at any other line."""
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def convolutions():
+    image, weight = torch.ones(2, 6, 6, 6), torch.ones(2, 6, 3, 3)
+    F.conv2d(image.double(), weight.double())  # slow-kernel
+    F.conv2d(image, weight)
+
+
+def attention():
+    query = torch.ones(1, 2, 8, 16, requires_grad=True)
+    mask = torch.zeros(8, 8, requires_grad=True)
+    F.scaled_dot_product_attention(query, query, query, attn_mask=mask)  # slow-kernel
+    F.scaled_dot_product_attention(query.detach(), query.detach(), query.detach())
+
+
+def batches():
+    rows = torch.ones(3, 4)
+    torch.vmap(torch.histc)(rows)  # slow-kernel
+    torch.vmap(torch.sin)(rows)
+
+
+def layouts():
+    planar = nn.Conv2d(4, 4, 3)
+    striped = nn.Conv2d(4, 4, 3).to(memory_format=torch.channels_last)
+    image = torch.ones(2, 4, 8, 8).to(memory_format=torch.channels_last)
+    for _ in range(3):
+        planar(image)  # layout-copy
+        found = striped(image)
+        found.contiguous()  # layout-copy
+        found.contiguous(memory_format=torch.channels_last)
+        found.clone()
+
+
+def little(values):
+    total = torch.zeros(())
+    for index in range(600):
+        total = total + values[index % 4, 0]  # tiny-ops
+    for index in range(100):
+        total = total + values[index % 4, 0]
+    for index in range(600):
+        values.sum().add(1)
+    return total
+
+
+def optimizers():
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
+    looped = torch.optim.AdamW(model.parameters())
+    fused = torch.optim.AdamW(model.parameters(), fused=True)
+    without_fused = torch.optim.Rprop(model.parameters())
+    alone = torch.optim.SGD([model[0].weight], lr=0.1)
+    for _ in range(3):
+        model(torch.ones(2, 32)).sum().backward()
+        looped.step()  # for-loop-optimizer
+        fused.step()
+        without_fused.step()
+        alone.step()
+
+
+convolutions()
+attention()
+batches()
+layouts()
+little(torch.ones(32, 32))
+optimizers()
