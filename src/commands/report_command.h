@@ -31,8 +31,8 @@ struct OutputOptions {
   }
 };
 
-/// Adds --format, -o, --all, --why, --times, --ignore and --colour, the options of every command that writes
-/// a report. `options` must outlive `app`.
+/// Adds --format, -o, --all, --why, --times, --ignore and --colour, the options of every command
+/// that writes a report. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
 
 /// Throws Error(usage) if the output in `options` can't be written. To be called before work that

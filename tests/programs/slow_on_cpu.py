@@ -1,5 +1,5 @@
-"""Programs for the rules of `optrace findings`. A comment names what is found at its line; nothing is
-found at any other line."""
+"""Programs for the rules of `optrace findings`. A comment names what is found at its line; nothing
+is found at any other line."""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -42,7 +42,7 @@ def little(values):
         total = total + values[index % 4, 0]  # tiny-ops
     for index in range(100):
         total = total + values[index % 4, 0]
-    for index in range(600):
+    for _ in range(600):
         values.sum().add(1)
     return total
 

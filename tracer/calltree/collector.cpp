@@ -576,7 +576,7 @@ Trace Collector::take(nlohmann::json meta) {
   if (lost != 0) trace.threads.emplace_back().lost = lost;
   if (!meta.is_object()) meta = nlohmann::json::object();
   meta["recording"] = {{"duration_ns", state.last_time - std::min(state.last_time, state.started)},
-                       {"events", progress().events}};
+                       {"events", state.events}};
   std::uint64_t placed = 0, failed = 0;
   for (const auto& [index, at] : state.ranges) {
     recording::ProbeRange range{};

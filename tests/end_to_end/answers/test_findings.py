@@ -13,7 +13,7 @@ RULES = {"implicit-copy", "host-wait", "layout-copy", "slow-kernel", "tiny-ops",
 
 @pytest.fixture(scope="module")
 def traced(optrace, python, repository, tmp_path_factory):
-    """traced(name, *options) -> the trace of tests/programs/NAME.py, which is in its folder."""
+    """traced(name, *options) -> the trace of a program in tests/programs, which is beside it."""
     folder = tmp_path_factory.mktemp("findings")
 
     def trace(name, *options):
