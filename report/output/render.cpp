@@ -5,6 +5,7 @@
 #include "report/output/op_table.h"
 #include "report/output/path_graph.h"
 #include "report/output/report_json.h"
+#include "report/output/report_sqlite.h"
 #include "report/output/report_text.h"
 #include "report/output/summary_text.h"
 
@@ -12,7 +13,12 @@ namespace optrace {
 
 bool needs_times(ReportFormat format) {
   return format == ReportFormat::summary || format == ReportFormat::csv ||
-         format == ReportFormat::folded || format == ReportFormat::speedscope;
+         format == ReportFormat::folded || format == ReportFormat::speedscope ||
+         format == ReportFormat::sqlite;
+}
+
+bool is_binary(ReportFormat format) {
+  return format == ReportFormat::sqlite;
 }
 
 std::string render(const Trace& trace, const Index* index, ReportFormat format,
@@ -40,6 +46,8 @@ std::string render(const Report& report, ReportFormat format, const ReportTextOp
       return to_dot(report);
     case ReportFormat::mermaid:
       return to_mermaid(report);
+    case ReportFormat::sqlite:
+      return to_sqlite(report);
   }
   return {};
 }

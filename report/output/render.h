@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <string>
 
 #include "indexer/store/index_store.h"
@@ -10,14 +11,21 @@
 
 namespace optrace {
 
-enum class ReportFormat { text, summary, json, csv, folded, speedscope, dot, mermaid };
+enum class ReportFormat { text, summary, json, csv, folded, speedscope, dot, mermaid, sqlite };
 
 /// The names of the formats for the user, in the order of the enum.
-inline constexpr std::array<const char*, 8> kReportFormats = {
-    "text", "summary", "json", "csv", "folded", "speedscope", "dot", "mermaid"};
+inline constexpr std::array<const char*, 9> kReportFormats = {
+    "text", "summary", "json", "csv", "folded", "speedscope", "dot", "mermaid", "sqlite"};
+
+inline const char* name_of(ReportFormat format) {
+  return kReportFormats[static_cast<std::size_t>(format)];
+}
 
 /// Returns true if the report must have times (MergeOptions::times).
 bool needs_times(ReportFormat format);
+
+/// Returns true if the format is not text.
+bool is_binary(ReportFormat format);
 
 /// Returns the report of `trace` in a format. `index` may be null. Throws Error(usage) if the trace
 /// or the index is corrupt.

@@ -39,7 +39,19 @@ std::string rendered(const Report& report, const OutputOptions& options,
   return render(report, options.format(), tree);
 }
 
+void write_binary(const Report& report, const OutputOptions& options) {
+  const std::string bytes = render(report, options.format(), options.tree);
+  if (options.file.empty())
+    write_bytes(bytes);
+  else
+    write_file(options.file, bytes);
+}
+
 void write_report(const Report& report, const OutputOptions& options, ReportStream stream) {
+  if (is_binary(options.format())) {
+    write_binary(report, options);
+    return;
+  }
   if (options.file.empty() && stream == ReportStream::output) {
     write_answer(rendered(report, options, standard_output()));
     return;
@@ -49,6 +61,17 @@ void write_report(const Report& report, const OutputOptions& options, ReportStre
     return;
   }
   write_file(options.file, printable_output(rendered(report, options, {})));
+}
+
+/// Throws Error(usage) if the report would be written to a stream that must not have its format.
+void require_format(const OutputOptions& options, ReportStream stream) {
+  if (!options.file.empty() || !is_binary(options.format())) return;
+  if (stream == ReportStream::output && !standard_output().terminal) return;
+  throw Error(
+      ExitStatus::usage,
+      fmt::format("--format {} is not text, so it is not written to {}", name_of(options.format()),
+                  stream == ReportStream::output ? "a terminal" : "standard error"),
+      "Name a file with -o FILE.");
 }
 
 /// Returns the report of a trace. Writes warnings about the index.
@@ -115,7 +138,7 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
          },
          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
          "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as "
-         "a\ngraph)")
+         "a\ngraph), sqlite (a database for queries of your own)")
       ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
       ->type_name("FORMAT")
       ->default_str(kReportFormats[static_cast<std::size_t>(options.usual_format)]);
@@ -133,11 +156,12 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   add_terminal_options(app, options.colour);
 }
 
-void require_output(const OutputOptions& options) {
-  if (options.file.empty())
-    require_standard_output();
-  else
+void require_output(const OutputOptions& options, ReportStream stream) {
+  require_format(options, stream);
+  if (!options.file.empty())
     const OutputFile trial(options.file);
+  else if (stream == ReportStream::output)
+    require_standard_output();
 }
 
 void require_other_file(const std::string& file, const OutputOptions& options) {

@@ -35,15 +35,15 @@ struct OutputOptions {
 /// that writes a report. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
 
+/// The stream for a report without a file.
+enum class ReportStream { output, error };
+
 /// Throws Error(usage) if the output in `options` can't be written. To be called before work that
 /// takes long.
-void require_output(const OutputOptions& options);
+void require_output(const OutputOptions& options, ReportStream stream = ReportStream::output);
 
 /// Throws Error(usage) if `file`, the value of --trace, is also the report's file.
 void require_other_file(const std::string& file, const OutputOptions& options);
-
-/// The stream for a report without a file.
-enum class ReportStream { output, error };
 
 /// Renders the traces of a call, or of the processes of a job, as one report, with source lines
 /// from the index that best matches their torch. Writes it to the file in `options`, which appears

@@ -366,10 +366,9 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   const std::optional<std::uint64_t> rank = own_rank();
   if (!options.trace_file.empty())
     const OutputFile trial(TraceFiles(options.trace_file).for_us(rank));
-  if (!options.output.file.empty()) {
+  if (!options.output.file.empty())
     options.output.file = TraceFiles(options.output.file).for_us(rank);
-    const OutputFile trial(options.output.file);
-  }
+  require_output(options.output, ReportStream::error);
   ProgramResult result = run_traced(options, python);
   say_what_is_missing(options, result);
   const InterruptGuard guard;

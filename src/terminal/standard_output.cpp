@@ -46,8 +46,12 @@ bool write_standard_output(std::string_view text) {
 }
 
 bool write_commands(std::string_view text) {
+  return write_bytes(text);
+}
+
+bool write_bytes(std::string_view bytes) {
   require_standard_output();
-  return write_stream(STDOUT_FILENO, "standard output", text);
+  return write_stream(STDOUT_FILENO, "standard output", bytes);
 }
 
 bool write_standard_error(std::string_view text) {

@@ -20,6 +20,10 @@ bool write_standard_error(std::string_view text);
 /// have been made harmless before.
 bool write_commands(std::string_view text);
 
+/// Same for standard output, for the bytes of a format that is not text, which must not go to a
+/// terminal.
+bool write_bytes(std::string_view bytes);
+
 /// Writes `optrace: what` to standard error, and the remedy, if any, on the next line. Ignores
 /// write errors.
 void write_message(std::string_view what, std::string_view remedy = {});
