@@ -88,7 +88,8 @@ class Search {
 
   void note(std::size_t rule, std::size_t own, const Sighting& sighting) {
     const Frame& function = *way_[own];
-    const std::string& file = function.source->file;
+    const FrameSource* const source = source_at(way_, own);
+    const std::string file = source == nullptr ? "" : source->file;
     const std::uint32_t line = calling_line(way_, own);
     Group& group = groups_[{rule, file, line, sighting.what}];
     Finding& finding = group.finding;
