@@ -40,7 +40,7 @@ def on_a_terminal(optrace, python):
             elif waiting:
                 os.write(terminal, waiting.pop(0))
         else:
-            raise AssertionError(f"it does not end: {output[-500:]}")
+            raise AssertionError(f"it does not end: {output[-500:]!r}")
         os.close(terminal)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         return status, output.decode().replace("\r\n", "\n")
