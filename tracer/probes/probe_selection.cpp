@@ -245,20 +245,43 @@ bool is_destructor(std::string_view symbol) {
 }
 
 /// Parts of the names of functions that the rules select, that lead nowhere, and that others call
-/// so often that their probes would take most of the time.
+/// so often that their probes would take most of the time. One that leads somewhere after all, such
+/// as a hook, is found on the stack.
 constexpr auto kNoSteps = std::to_array<std::string_view>({
-    "THPUtils_",  // Conversions of Python objects.
+    // Conversions of Python objects, and the Python object of a tensor.
+    "THPUtils_", "THPVariable_Wrap", "THPVariable_NewWithVar", "THPVariable_subclass_",
+    "THPDevice_New",
     // Settings of a thread, which each autograd node saves and restores, and of the process.
     "8autocast18set_autocast_dtype", "8autocast18get_autocast_dtype", "FuncTorchTLSE",
-    "13globalContextEv", "14get_thread_numEv", "15get_num_threadsEv",
-    "27getStepCallbacksUnlessEmpty", "14RecordFunctionC",
+    "13globalContextEv", "14get_thread_numEv", "15get_num_threadsEv", "18in_parallel_regionEv",
+    "16getStepCallbacks", "27getStepCallbacksUnlessEmpty", "14RecordFunctionC",
+    "24get_record_function_tls_", "24set_record_function_tls_", "14getAcceleratorEb",
     // What is done with the inputs of an op, one by one.
     "12VariableType6unpack", "21checked_cast_variable", "15isFwGradDefined",
     "24update_result_type_state", "16original_options", "20has_internal_overlap",
-    "18get_overlap_status",
+    "18get_overlap_status", "26assert_no_internal_overlap", "25assert_no_partial_overlap",
+    "17assert_no_overlap", "13check_inplaceE", "21compute_requires_gradI", "18collect_next_edgesI",
+    "15gatherFunctionsE", "19flatten_tensor_args", "32throw_error_for_complex_autograd",
+    "21check_input_variables", "20infer_size_dimvector", "27inferExpandGeometry",
+    "29inferExpandGeometry_dimvector", "18dim_list_to_bitset",
     "6TensoraSE",  // at::Tensor::operator=
+    // The outputs of a structured kernel.
+    "16maybe_get_output", "18set_output_stridedE", "22set_output_raw_stridedE",
+    // What autograd notes about a tensor, and the parts of its nodes.
+    "12AutogradMetaC", "22DifferentiableViewMetaC", "8ViewInfoC", "13InputMetadataC",
+    "13SavedVariable", "7as_viewE", "33make_variable_differentiable_view", "11set_historyE",
+    "25materialize_autograd_meta", "17set_gradient_edge", "8autograd4NodeC", "10deleteNodeE",
+    "17TraceableFunctionC", "17release_variablesE", "4Node6streamEv",
+    // The engine's bookkeeping for each node.
+    "14GraphTaskGuardC", "9NodeGuardC", "32get_current_graph_task_exec_info",
+    "26task_should_compute_output", "21call_tensor_pre_hooks", "11ready_queueE",
+    "8autograd10set_deviceE", "17get_python_engine", "18get_default_engine", "17get_default_hooks",
+    "32get_default_saved_variable_hooks",
     // The choice of a kernel's CPU capability, which is part of the chosen kernel's name.
     "16DispatchStubImpl", "18get_cpu_capability",
+    // oneDNN's tensors and engine, and what the processor supports.
+    "5ideep6tensorC", "5ideep6tensor4initE", "6tensor8get_descE", "6engine10cpu_engine",
+    "21has_bf16_type_support",
     "RowwiseMoments",  // Each row of a normalization.
 });
 
