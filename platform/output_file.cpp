@@ -14,6 +14,8 @@
 namespace optrace {
 namespace {
 
+constexpr std::size_t kMostCollected = 1 << 16;  // Bytes.
+
 constexpr const char* kRemedy = "Name a file in an existing folder that you may write to.";
 
 Error cannot_write(const std::filesystem::path& path, int error_number) {
@@ -57,24 +59,41 @@ void OutputFile::open_in_place() {
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
+  write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+void OutputFile::write(std::string_view text) {
+  if (collected_.size() + text.size() >= kMostCollected) {
+    write_collected();
+    if (text.size() >= kMostCollected) {
+      write_now(text);
+      return;
+    }
+  }
+  collected_ += text;
+}
+
+void OutputFile::write_collected() {
+  write_now(collected_);
+  collected_.clear();
+}
+
+void OutputFile::write_now(std::string_view text) {
   if (descriptor_ < 0) open_in_place();
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor_, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       throw Error(ExitStatus::failed,
                   fmt::format("writing {} failed: {}", path_.string(), describe_errno(errno)),
                   "Free some space, or name a file on another disk.");
     }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
-void OutputFile::write(std::string_view text) {
-  write(std::as_bytes(std::span(text)));
-}
-
 void OutputFile::commit() {
+  write_collected();
   const bool closed = descriptor_ < 0 || ::close(std::exchange(descriptor_, -1)) == 0;
   const bool in_place = temporary_.empty();
   if (!closed || (!in_place && ::rename(temporary_.c_str(), path_.c_str()) != 0)) {

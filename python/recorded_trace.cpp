@@ -6,6 +6,7 @@
 
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
+#include "platform/output_sink.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
@@ -50,11 +51,11 @@ std::vector<CheckResult> RecordedTrace::check(const std::vector<Rule>& rules,
 std::string RecordedTrace::text(bool all) {
   ReportTextOptions options;
   options.all = all;
-  return to_text(*report(all), options);
+  return written([&](OutputSink& sink) { to_text(*report(all), options, sink); });
 }
 
 std::string RecordedTrace::json(bool all) {
-  return to_json(*report(all));
+  return written([&](OutputSink& sink) { to_json(*report(all), sink); });
 }
 
 std::string RecordedTrace::html() {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,87 +26,104 @@ namespace {
 // The size of the output grows with the square of a recursion's depth.
 constexpr std::size_t kMaxDepth = 512;
 
-// Calls visit(thread, stack, weight) for each frame with a weight. `thread` is that of the
-// outermost frame. `stack` holds what describe(frame) returned for each frame, outermost first. A
-// frame below kMaxDepth has the stack of the frame at that depth.
-template <class Describe, class Visit>
-void for_each_stack(const Report& report, const Describe& describe, const Visit& visit) {
-  std::uint64_t thread = 0;
+// Calls visit(stack, weight) for each frame with a weight. `stack` holds what describe(frame)
+// returned for each frame, outermost first. A frame below kMaxDepth has the stack of the frame at
+// that depth.
+template <class Frames, class Describe, class Visit>
+void for_each_stack(const Frames& roots, const Describe& describe, const Visit& visit) {
   std::vector<decltype(describe(std::declval<const Frame&>()))> stack;
-  walk_frames(report.roots, std::size_t{0}, [&](const Frame& frame, std::size_t above) {
-    if (above == 0) thread = frame.thread;
+  walk_frames(roots, std::size_t{0}, [&](const Frame& frame, std::size_t above) {
     if (above < kMaxDepth) {
       stack.resize(above);
       stack.push_back(describe(frame));
     }
-    if (const std::uint64_t weight = own_time(frame); weight != 0) visit(thread, stack, weight);
+    if (const std::uint64_t weight = own_time(frame); weight != 0) visit(stack, weight);
     return stack.size();
   });
 }
 
+// The frames of speedscope's file, each once, and their numbers.
+class SpeedscopeFrames {
+ public:
+  std::size_t number_of(const Frame& frame) {
+    const std::string file = frame.source ? valid_utf8(frame.source->file) : "";
+    const std::uint32_t line = frame.source ? frame.source->line : 0;
+    const auto [place, is_new] =
+        numbers_.try_emplace({frame_label(frame), file, line}, places_.size());
+    if (is_new) places_.push_back(&place->first);
+    return place->second;
+  }
+
+  void write(OutputSink& sink) const {
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const auto& [name, file, line] = *places_[i];
+      nlohmann::ordered_json described = {{"name", name}};
+      if (!file.empty()) described["file"] = file;
+      if (line != 0) described["line"] = line;
+      sink.print("{}\n{}", i == 0 ? "" : ",", write_json(described));
+    }
+  }
+
+ private:
+  using Place = std::tuple<std::string, std::string, std::uint32_t>;
+  std::map<Place, std::size_t> numbers_;
+  std::vector<const Place*> places_;
+};
+
+// Writes a sampled profile of the frames of one thread, a sample in each line.
+void write_sampled(const std::vector<const Frame*>& roots, std::uint64_t thread,
+                   SpeedscopeFrames& frames, OutputSink& sink) {
+  sink.print(
+      R"({{"type":"sampled","name":"thread {}","unit":"nanoseconds","startValue":0,"samples":[)",
+      thread);
+  std::vector<std::uint64_t> weights;
+  const auto number_of = [&](const Frame& frame) { return frames.number_of(frame); };
+  for (const Frame* const root : roots) {
+    for_each_stack(std::span(root, 1), number_of,
+                   [&](const std::vector<std::size_t>& stack, std::uint64_t weight) {
+                     sink.print("{}\n[{}]", weights.empty() ? "" : ",", fmt::join(stack, ","));
+                     weights.push_back(weight);
+                   });
+  }
+  sink.print("],\n\"weights\":[");
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    sink.print("{}{}", i == 0 ? "" : ",\n", weights[i]);
+    total += weights[i];
+  }
+  sink.print("],\n\"endValue\":{}}}", total);
+}
+
 }  // namespace
 
-std::string to_folded(const Report& report) {
-  std::string text;
+void to_folded(const Report& report, OutputSink& sink) {
   const auto describe = [](const Frame& frame) {
     std::string name = frame_label(frame);
     std::ranges::replace(name, ';', ',');
     return name;
   };
-  for_each_stack(report, describe,
-                 [&](std::uint64_t, const std::vector<std::string>& stack, std::uint64_t weight) {
-                   text += fmt::format("{} {}\n", fmt::join(stack, ";"), weight);
+  for_each_stack(report.roots, describe,
+                 [&](const std::vector<std::string>& stack, std::uint64_t weight) {
+                   sink.print("{} {}\n", fmt::join(stack, ";"), weight);
                  });
-  return text;
 }
 
-std::string to_speedscope(const Report& report) {
-  using Json = nlohmann::ordered_json;
-  struct Profile {
-    std::uint64_t total = 0;
-    Json samples = Json::array(), weights = Json::array();
-  };
-  Json frames = Json::array();
-  std::map<std::tuple<std::string, std::string, std::uint32_t>, std::size_t> places;
-  const auto index_of = [&](const Frame& frame) {
-    const std::string file = frame.source ? valid_utf8(frame.source->file) : "";
-    const std::uint32_t line = frame.source ? frame.source->line : 0;
-    const auto [place, is_new] =
-        places.try_emplace({frame_label(frame), file, line}, frames.size());
-    if (is_new) {
-      Json described = {{"name", std::get<0>(place->first)}};
-      if (!file.empty()) described["file"] = file;
-      if (line != 0) described["line"] = line;
-      frames.push_back(std::move(described));
-    }
-    return place->second;
-  };
-  std::map<std::uint64_t, Profile> profiles;  // By thread.
-  for_each_stack(
-      report, index_of,
-      [&](std::uint64_t thread, const std::vector<std::size_t>& stack, std::uint64_t weight) {
-        Profile& profile = profiles[thread];
-        profile.samples.push_back(stack);
-        profile.weights.push_back(weight);
-        profile.total += weight;
-      });
-  Json all = Json::array();
-  for (auto& [thread, profile] : profiles) {
-    all.push_back({{"type", "sampled"},
-                   {"name", fmt::format("thread {}", thread)},
-                   {"unit", "nanoseconds"},
-                   {"startValue", 0},
-                   {"endValue", profile.total},
-                   {"samples", std::move(profile.samples)},
-                   {"weights", std::move(profile.weights)}});
+void to_speedscope(const Report& report, OutputSink& sink) {
+  sink.print(R"({{"$schema":"https://www.speedscope.app/file-format-schema.json","name":{},)"
+             R"("activeProfileIndex":0,"exporter":"optrace",)"
+             "\n\"profiles\":[",
+             write_json(nlohmann::json(valid_utf8(text_at(report.meta, "call")))));
+  std::map<std::uint64_t, std::vector<const Frame*>> threads;
+  for (const Frame& root : report.roots) threads[root.thread].push_back(&root);
+  SpeedscopeFrames frames;
+  bool first = true;
+  for (const auto& [thread, roots] : threads) {
+    sink.write(std::exchange(first, false) ? "\n" : ",\n");
+    write_sampled(roots, thread, frames, sink);
   }
-  return write_json(Json{{"$schema", "https://www.speedscope.app/file-format-schema.json"},
-                         {"name", valid_utf8(text_at(report.meta, "call"))},
-                         {"activeProfileIndex", 0},
-                         {"exporter", "optrace"},
-                         {"shared", {{"frames", std::move(frames)}}},
-                         {"profiles", std::move(all)}}) +
-         "\n";
+  sink.write("],\n\"shared\":{\"frames\":[");
+  frames.write(sink);
+  sink.write("]}}\n");
 }
 
 }  // namespace optrace

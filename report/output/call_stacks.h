@@ -1,7 +1,6 @@
 #pragma once
 
-#include <string>
-
+#include "platform/output_sink.h"
 #include "report/model/report.h"
 
 namespace optrace {
@@ -11,12 +10,12 @@ namespace optrace {
 // Device work has a weight of its own, if a device measured it. The weight of frames with more than
 // 512 others above them belongs to the innermost of these.
 
-/// Returns one line for each stack, `outermost;…;innermost 1234`, as inferno and flamegraph.pl read
+/// Writes one line for each stack, `outermost;…;innermost 1234`, as inferno and flamegraph.pl read
 /// it. In names, `;` becomes `,`.
-std::string to_folded(const Report& report);
+void to_folded(const Report& report, OutputSink& sink);
 
-/// Returns a file for https://www.speedscope.app, valid under its published schema: a sampled
+/// Writes a file for https://www.speedscope.app, valid under its published schema: a sampled
 /// profile for each thread.
-std::string to_speedscope(const Report& report);
+void to_speedscope(const Report& report, OutputSink& sink);
 
 }  // namespace optrace

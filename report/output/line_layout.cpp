@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -48,12 +49,12 @@ std::string shorten_location(const std::string& location, std::size_t width) {
 // Writes lines in aligned columns.
 class LineWriter {
  public:
-  LineWriter(const TerminalStyle& style, std::size_t width) : style_(style), width_(width) {}
+  LineWriter(const TerminalStyle& style, std::size_t width, OutputSink& sink)
+      : style_(style), width_(width), sink_(sink) {}
 
-  std::string write(const std::vector<FrameLine>& lines) {
+  void write(const std::vector<FrameLine>& lines) {
     const Columns fit = fit_columns(lines);
     for (const FrameLine& it : lines) write(it, fit);
-    return std::move(text_);
   }
 
  private:
@@ -61,8 +62,8 @@ class LineWriter {
     return style_.paint(text, sgr);
   }
   void line(std::string_view content) {
-    text_ += content;
-    text_ += '\n';
+    sink_.write(content);
+    sink_.write("\n");
   }
 
   // The columns in which the texts after the names start. If `shorten` is true, names and locations
@@ -167,14 +168,14 @@ class LineWriter {
 
   const TerminalStyle& style_;
   const std::size_t width_;
-  std::string text_;
+  OutputSink& sink_;
 };
 
 }  // namespace
 
-std::string lay_out(const std::vector<FrameLine>& lines, const TerminalStyle& style,
-                    std::size_t width) {
-  return LineWriter(style, width).write(lines);
+void lay_out(const std::vector<FrameLine>& lines, const TerminalStyle& style, std::size_t width,
+             OutputSink& sink) {
+  LineWriter(style, width, sink).write(lines);
 }
 
 }  // namespace optrace

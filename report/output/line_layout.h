@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
+#include "platform/output_sink.h"
 #include "report/output/frame_line.h"
 #include "report/output/terminal_text.h"
 
@@ -12,8 +12,8 @@ namespace optrace {
 /// Columns of the labels at the beginning of every line: a layer's name, or a field's.
 inline constexpr std::size_t kLabelColumns = 12;
 
-/// Returns the lines as text, with their parts aligned. `width` as in ReportTextOptions.
-std::string lay_out(const std::vector<FrameLine>& lines, const TerminalStyle& style,
-                    std::size_t width);
+/// Writes the lines as text, with their parts aligned. `width` as in ReportTextOptions.
+void lay_out(const std::vector<FrameLine>& lines, const TerminalStyle& style, std::size_t width,
+             OutputSink& sink);
 
 }  // namespace optrace

@@ -1,8 +1,7 @@
 #include "report/output/op_table.h"
 
+#include <string>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include "platform/printable_text.h"
 #include "report/summary/op_usage.h"
@@ -22,11 +21,10 @@ std::string csv_field(std::string_view text) {
 
 }  // namespace
 
-std::string to_csv(const Report& report) {
-  std::string text = "op,calls,total_ns,own_ns\n";
+void to_csv(const Report& report, OutputSink& sink) {
+  sink.write("op,calls,total_ns,own_ns\n");
   for (const OpUsage& usage : op_usage(report))
-    text += fmt::format("{},{},{},{}\n", csv_field(usage.op), usage.calls, usage.total, usage.own);
-  return text;
+    sink.print("{},{},{},{}\n", csv_field(usage.op), usage.calls, usage.total, usage.own);
 }
 
 }  // namespace optrace

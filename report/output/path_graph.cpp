@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -93,43 +94,42 @@ std::string times(std::uint64_t calls) {
 
 }  // namespace
 
-std::string to_dot(const Report& report) {
+void to_dot(const Report& report, OutputSink& sink) {
   const PathGraph graph = graph_of(report);
-  std::string text =
+  sink.write(
       "digraph calls {\n"
-      "  node [shape=box, style=filled, fontname=\"monospace\"];\n";
+      "  node [shape=box, style=filled, fontname=\"monospace\"];\n");
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
-    text += fmt::format("  n{} [label=\"{}{}{}\", fillcolor=\"{}\", tooltip=\"{}\"];\n", i,
-                        dot_text(node.name), node.place.empty() ? "" : "\\n", dot_text(node.place),
-                        kColours[static_cast<std::size_t>(node.layer)], name_of(node.layer));
+    sink.print("  n{} [label=\"{}{}{}\", fillcolor=\"{}\", tooltip=\"{}\"];\n", i,
+               dot_text(node.name), node.place.empty() ? "" : "\\n", dot_text(node.place),
+               kColours[static_cast<std::size_t>(node.layer)], name_of(node.layer));
   }
   for (const auto& [ends, calls] : graph.edges) {
-    text += fmt::format("  n{} -> n{}", ends.first, ends.second);
-    text += calls == 1 ? ";\n" : fmt::format(" [label=\"{}\"];\n", times(calls));
+    sink.print("  n{} -> n{}", ends.first, ends.second);
+    sink.write(calls == 1 ? ";\n" : fmt::format(" [label=\"{}\"];\n", times(calls)));
   }
-  return text + "}\n";
+  sink.write("}\n");
 }
 
-std::string to_mermaid(const Report& report) {
+void to_mermaid(const Report& report, OutputSink& sink) {
   const PathGraph graph = graph_of(report);
-  std::string text = "flowchart TD\n";
+  sink.write("flowchart TD\n");
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
-    text += fmt::format("  n{}[\"{}{}{}\"]:::{}\n", i, mermaid_text(node.name),
-                        node.place.empty() ? "" : "<br>", mermaid_text(node.place),
-                        name_of(node.layer));
+    sink.print("  n{}[\"{}{}{}\"]:::{}\n", i, mermaid_text(node.name),
+               node.place.empty() ? "" : "<br>", mermaid_text(node.place), name_of(node.layer));
   }
   for (const auto& [ends, calls] : graph.edges) {
-    text += calls == 1
-                ? fmt::format("  n{} --> n{}\n", ends.first, ends.second)
-                : fmt::format("  n{} -->|\"{}\"| n{}\n", ends.first, times(calls), ends.second);
+    if (calls == 1)
+      sink.print("  n{} --> n{}\n", ends.first, ends.second);
+    else
+      sink.print("  n{} -->|\"{}\"| n{}\n", ends.first, times(calls), ends.second);
   }
   for (std::size_t layer = 0; layer < kColours.size(); ++layer) {
-    text += fmt::format("  classDef {} fill:{},color:#000\n", name_of(static_cast<Layer>(layer)),
-                        kColours[layer]);
+    sink.print("  classDef {} fill:{},color:#000\n", name_of(static_cast<Layer>(layer)),
+               kColours[layer]);
   }
-  return text;
 }
 
 }  // namespace optrace

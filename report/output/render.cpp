@@ -21,35 +21,43 @@ bool is_binary(ReportFormat format) {
   return format == ReportFormat::sqlite;
 }
 
-std::string render(const Trace& trace, const Index* index, ReportFormat format,
-                   const ReportTextOptions& options) {
-  return render(
-      merge(trace, index, {.all = options.all, .times = options.times || needs_times(format)}),
-      format, options);
+void render(const Trace& trace, const Index* index, ReportFormat format,
+            const ReportTextOptions& options, OutputSink& sink) {
+  render(merge(trace, index, {.all = options.all, .times = options.times || needs_times(format)}),
+         format, options, sink);
 }
 
-std::string render(const Report& report, ReportFormat format, const ReportTextOptions& options) {
+void render(const Report& report, ReportFormat format, const ReportTextOptions& options,
+            OutputSink& sink) {
   switch (format) {
     case ReportFormat::text:
-      return to_text(report, options);
+      to_text(report, options, sink);
+      break;
     case ReportFormat::summary:
-      return to_summary(report, options);
+      to_summary(report, options, sink);
+      break;
     case ReportFormat::json:
-      return to_json(report);
+      to_json(report, sink);
+      break;
     case ReportFormat::csv:
-      return to_csv(report);
+      to_csv(report, sink);
+      break;
     case ReportFormat::folded:
-      return to_folded(report);
+      to_folded(report, sink);
+      break;
     case ReportFormat::speedscope:
-      return to_speedscope(report);
+      to_speedscope(report, sink);
+      break;
     case ReportFormat::dot:
-      return to_dot(report);
+      to_dot(report, sink);
+      break;
     case ReportFormat::mermaid:
-      return to_mermaid(report);
+      to_mermaid(report, sink);
+      break;
     case ReportFormat::sqlite:
-      return to_sqlite(report);
+      to_sqlite(report, sink);
+      break;
   }
-  return {};
 }
 
 }  // namespace optrace

@@ -2,9 +2,9 @@
 
 #include <array>
 #include <cstddef>
-#include <string>
 
 #include "indexer/store/index_store.h"
+#include "platform/output_sink.h"
 #include "report/model/report.h"
 #include "report/output/report_text.h"
 #include "tracer/trace/trace.h"
@@ -27,12 +27,13 @@ bool needs_times(ReportFormat format);
 /// Returns true if the format is not text.
 bool is_binary(ReportFormat format);
 
-/// Returns the report of `trace` in a format. `index` may be null. Throws Error(usage) if the trace
+/// Writes the report of `trace` in a format. `index` may be null. Throws Error(usage) if the trace
 /// or the index is corrupt.
-std::string render(const Trace& trace, const Index* index, ReportFormat format,
-                   const ReportTextOptions& options);
+void render(const Trace& trace, const Index* index, ReportFormat format,
+            const ReportTextOptions& options, OutputSink& sink);
 
-/// Returns a report in a format.
-std::string render(const Report& report, ReportFormat format, const ReportTextOptions& options);
+/// Writes a report in a format.
+void render(const Report& report, ReportFormat format, const ReportTextOptions& options,
+            OutputSink& sink);
 
 }  // namespace optrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,7 +24,9 @@ constexpr std::size_t kMaxIndentationDepth = 60;
 
 class JsonWriter {
  public:
-  std::string write(const Report& report) {
+  explicit JsonWriter(OutputSink& sink) : sink_(sink) {}
+
+  void write(const Report& report) {
     text_ += "{\"schema\": ";
     string(kSchema);
     text_ += ",\n \"torch\": {";
@@ -60,10 +63,15 @@ class JsonWriter {
     text_ += ",\n \"roots\": [";
     frames(report.roots);
     text_ += "]}\n";
-    return std::move(text_);
+    flush();
   }
 
  private:
+  void flush() {
+    sink_.write(text_);
+    text_.clear();
+  }
+
   void value(const nlohmann::json& json) { text_ += write_json(json); }
   void string(std::string_view text) { value(nlohmann::json(text)); }
 
@@ -109,6 +117,7 @@ class JsonWriter {
     key("calls", frame.calls);
     key("detail", frame.detail);
     text_ += ", \"children\": [";
+    flush();
   }
 
   void frames(const std::vector<Frame>& roots) {
@@ -133,7 +142,8 @@ class JsonWriter {
     std::size_t next;
   };
 
-  std::string text_;
+  OutputSink& sink_;
+  std::string text_;  // Not yet written.
   std::vector<Level> open_;
 };
 
@@ -145,8 +155,8 @@ nlohmann::json call_range_json(const std::optional<CallRange>& range) {
       {"column", range->column}, {"end_line", range->end_line}, {"end_column", range->end_column}};
 }
 
-std::string to_json(const Report& report) {
-  return JsonWriter().write(report);
+void to_json(const Report& report, OutputSink& sink) {
+  JsonWriter(sink).write(report);
 }
 
 }  // namespace optrace

@@ -174,7 +174,7 @@ std::vector<PlacedFrame> placed_frames(const Report& report) {
 
 class DatabaseWriter {
  public:
-  std::string write(const Report& report) {
+  void write(const Report& report, OutputSink& sink) {
     add_properties(report);
     add_ops(report);
     const std::vector<PlacedFrame> placed = placed_frames(report);
@@ -183,7 +183,7 @@ class DatabaseWriter {
       add_calls(number(id), *placed[id].frame);
     }
     database_.execute(kIndexes);
-    return database_.bytes();
+    database_.write_to(sink);
   }
 
  private:
@@ -339,8 +339,8 @@ class DatabaseWriter {
 
 }  // namespace
 
-std::string to_sqlite(const Report& report) {
-  return DatabaseWriter().write(report);
+void to_sqlite(const Report& report, OutputSink& sink) {
+  DatabaseWriter().write(report, sink);
 }
 
 }  // namespace optrace

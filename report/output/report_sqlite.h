@@ -1,14 +1,13 @@
 #pragma once
 
-#include <string>
-
+#include "platform/output_sink.h"
 #include "report/model/report.h"
 
 namespace optrace {
 
-/// Returns the bytes of a SQLite database with the report's frames, ops, tensors and library calls.
+/// Writes the bytes of a SQLite database with the report's frames, ops, tensors and library calls.
 /// docs/sqlite-format.md describes its tables. `report` must have times (MergeOptions::times).
 /// Throws Error(failed) if there is too little memory.
-std::string to_sqlite(const Report& report);
+void to_sqlite(const Report& report, OutputSink& sink);
 
 }  // namespace optrace

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,17 +34,16 @@ std::string plural(std::uint64_t count, std::string_view one, std::string_view m
 // Writes a report for people: a header, the tree, failed calls, a summary and suggested commands.
 class ReportTextWriter {
  public:
-  ReportTextWriter(const Report& report, const ReportTextOptions& options)
-      : report_(report), options_(options) {}
+  ReportTextWriter(const Report& report, const ReportTextOptions& options, OutputSink& sink)
+      : report_(report), options_(options), sink_(sink) {}
 
-  std::string write() {
-    text_ += report_header(report_, options_);
+  void write() {
+    sink_.write(report_header(report_, options_));
     legend();
     tree();
     failed();
     summary();
     next();
-    return std::move(text_);
   }
 
  private:
@@ -51,8 +51,8 @@ class ReportTextWriter {
     return options_.style.paint(text, sgr);
   }
   void line(std::string_view content) {
-    text_ += content;
-    text_ += '\n';
+    sink_.write(content);
+    sink_.write("\n");
   }
   void field(std::string_view name, std::string_view content) {
     line(field_line(name, content, options_.style));
@@ -119,7 +119,7 @@ class ReportTextWriter {
         pending.push_back(std::move(child));
       }
     }
-    text_ += lay_out(lines, options_.style, options_.width);
+    lay_out(lines, options_.style, options_.width, sink_);
     line("");
   }
 
@@ -187,11 +187,13 @@ class ReportTextWriter {
                      report_.threads > 1 ? fmt::format(", {} threads", report_.threads) : ""));
   }
 
-  void next() { text_ += suggestion_lines(suggested_commands(report_, options_), options_.style); }
+  void next() {
+    sink_.write(suggestion_lines(suggested_commands(report_, options_), options_.style));
+  }
 
   const Report& report_;
   const ReportTextOptions& options_;
-  std::string text_;
+  OutputSink& sink_;
   std::uint64_t ops_ = 0;
   std::uint64_t kernels_ = 0;
   std::uint64_t library_calls_ = 0;
@@ -201,8 +203,8 @@ class ReportTextWriter {
 
 }  // namespace
 
-std::string to_text(const Report& report, const ReportTextOptions& options) {
-  return ReportTextWriter(report, options).write();
+void to_text(const Report& report, const ReportTextOptions& options, OutputSink& sink) {
+  ReportTextWriter(report, options, sink).write();
 }
 
 }  // namespace optrace

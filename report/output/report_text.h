@@ -2,9 +2,9 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <string>
 #include <vector>
 
+#include "platform/output_sink.h"
 #include "report/findings/findings.h"
 #include "report/model/report.h"
 #include "report/output/terminal_text.h"
@@ -28,8 +28,8 @@ struct ReportTextOptions {
   std::vector<std::filesystem::path> trace_files{};
 };
 
-/// Returns the report as a tree for people: the traced call, the frames, a summary, and suggested
+/// Writes the report as a tree for people: the traced call, the frames, a summary, and suggested
 /// commands.
-std::string to_text(const Report& report, const ReportTextOptions& options);
+void to_text(const Report& report, const ReportTextOptions& options, OutputSink& sink);
 
 }  // namespace optrace

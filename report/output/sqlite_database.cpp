@@ -30,12 +30,12 @@ void SqliteDatabase::execute(const char* sql) {
   require(sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK);
 }
 
-std::string SqliteDatabase::bytes() const {
+void SqliteDatabase::write_to(OutputSink& sink) const {
   sqlite3_int64 size = 0;
   const std::unique_ptr<unsigned char, decltype(&sqlite3_free)> content(
       sqlite3_serialize(database_.get(), "main", &size, 0), &sqlite3_free);
   require(content != nullptr);
-  return {reinterpret_cast<const char*>(content.get()), static_cast<std::size_t>(size)};
+  sink.write({reinterpret_cast<const char*>(content.get()), static_cast<std::size_t>(size)});
 }
 
 void SqliteInsert::Finalize::operator()(sqlite3_stmt* statement) const {

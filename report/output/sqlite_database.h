@@ -6,6 +6,8 @@
 #include <string>
 #include <variant>
 
+#include "platform/output_sink.h"
+
 struct sqlite3;
 struct sqlite3_stmt;
 
@@ -23,8 +25,8 @@ class SqliteDatabase {
   /// Executes statements. `sql` must be a constant: values belong into an SqliteInsert.
   void execute(const char* sql);
 
-  /// Returns the bytes of the database's file.
-  std::string bytes() const;
+  /// Writes the bytes of the database's file.
+  void write_to(OutputSink& sink) const;
 
  private:
   friend class SqliteInsert;

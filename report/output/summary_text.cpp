@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,10 +33,11 @@ constexpr std::size_t kMaxOpsOfLine = 3;
 
 class SummaryWriter {
  public:
-  SummaryWriter(const Report& report, const ReportTextOptions& options)
-      : options_(options), text_(report_header(report, options)), report_(report) {}
+  SummaryWriter(const Report& report, const ReportTextOptions& options, OutputSink& sink)
+      : options_(options), sink_(sink), report_(report) {}
 
-  std::string write() {
+  void write() {
+    sink_.write(report_header(report_, options_));
     const std::vector<OwnLine> lines = own_lines(report_);
     std::uint64_t calls = 0;
     for (const OwnLine& line : lines) {
@@ -44,7 +46,7 @@ class SummaryWriter {
     }
     if (calls == 0) {
       line("No op ran.");
-      return std::move(text_);
+      return;
     }
     line(fmt::format("{} in {} of ops and autograd nodes, not counting those inside of others",
                      readable_time(total_),
@@ -55,15 +57,14 @@ class SummaryWriter {
     const std::vector<OpUsage> all_ops = op_usage(report_);
     ops(all_ops);
     libraries();
-    text_ += suggestion_lines(commands_for_traces(options_, all_ops.empty() ? "" : all_ops[0].op),
-                              options_.style);
-    return std::move(text_);
+    sink_.write(suggestion_lines(
+        commands_for_traces(options_, all_ops.empty() ? "" : all_ops[0].op), options_.style));
   }
 
  private:
   void line(std::string_view content) {
-    text_ += content;
-    text_ += '\n';
+    sink_.write(content);
+    sink_.write("\n");
   }
 
   void heading(std::string_view what) {
@@ -189,15 +190,15 @@ class SummaryWriter {
   }
 
   const ReportTextOptions& options_;
-  std::string text_;
+  OutputSink& sink_;
   const Report& report_;
   std::uint64_t total_ = 0;  // Nanoseconds in ops.
 };
 
 }  // namespace
 
-std::string to_summary(const Report& report, const ReportTextOptions& options) {
-  return SummaryWriter(report, options).write();
+void to_summary(const Report& report, const ReportTextOptions& options, OutputSink& sink) {
+  SummaryWriter(report, options, sink).write();
 }
 
 }  // namespace optrace

@@ -15,7 +15,6 @@
 
 #include "platform/error.h"
 #include "platform/output_file.h"
-#include "platform/whole_file.h"
 #include "report/compare/baseline.h"
 #include "report/compare/compare.h"
 #include "report/compare/comparison_output.h"
@@ -82,7 +81,9 @@ void write_baseline(const Report& report, const std::string& file) {
                             sentence_of(*lacks)),
                 std::string(kind_of(*lacks).remedy));
   }
-  write_file(file, to_json(for_baseline(report)));
+  OutputFile output(file);
+  to_json(for_baseline(report), output);
+  output.commit();
 }
 
 void run(const CompareCommandOptions& options) {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/Config.hpp>
@@ -16,8 +18,8 @@
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
+#include "platform/output_sink.h"
 #include "platform/printable_text.h"
-#include "platform/whole_file.h"
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
@@ -26,41 +28,66 @@
 #include "src/options/common_options.h"
 #include "src/options/finding_options.h"
 #include "src/terminal/pager.h"
+#include "src/terminal/printable_sink.h"
 #include "src/terminal/standard_output.h"
 
 namespace optrace {
 namespace {
 
-std::string rendered(const Report& report, const OutputOptions& options,
-                     const OutputTarget& target) {
+/// Writes the bytes of a format that is not text to standard output.
+class StandardOutputSink : public OutputSink {
+ public:
+  void write(std::string_view bytes) override { wanted_ = wanted_ && write_bytes(bytes); }
+
+ private:
+  bool wanted_ = true;  // False once the reader has gone.
+};
+
+void render_for(const OutputTarget& target, const Report& report, const OutputOptions& options,
+                OutputSink& sink) {
   ReportTextOptions tree = options.tree;
   tree.width = target.width;
   tree.style = style_for(options.colour, target);
-  return render(report, options.format(), tree);
+  render(report, options.format(), tree, sink);
 }
 
 void write_binary(const Report& report, const OutputOptions& options) {
-  const std::string bytes = render(report, options.format(), options.tree);
-  if (options.file.empty())
-    write_bytes(bytes);
-  else
-    write_file(options.file, bytes);
+  if (options.file.empty()) {
+    StandardOutputSink sink;
+    render(report, options.format(), options.tree, sink);
+    return;
+  }
+  OutputFile file(options.file);
+  render(report, options.format(), options.tree, file);
+  file.commit();
+}
+
+/// Writes text to a destination piece by piece.
+void write_text(const OutputTarget& target, const Report& report, const OutputOptions& options,
+                PrintableSink::Destination destination) {
+  PrintableSink sink(std::move(destination));
+  render_for(target, report, options, sink);
+  sink.finish();
 }
 
 void write_report(const Report& report, const OutputOptions& options, ReportStream stream) {
   if (is_binary(options.format())) {
     write_binary(report, options);
-    return;
+  } else if (!options.file.empty()) {
+    OutputFile file(options.file);
+    write_text({}, report, options, [&file](std::string_view text) {
+      file.write(text);
+      return true;
+    });
+    file.commit();
+  } else if (stream == ReportStream::error) {
+    write_text(standard_error(), report, options, write_standard_error);
+  } else if (const OutputTarget target = standard_output(); target.terminal) {
+    // Whether it goes through the pager depends on its length.
+    write_answer(written([&](OutputSink& sink) { render_for(target, report, options, sink); }));
+  } else {
+    write_text(target, report, options, write_standard_output);
   }
-  if (options.file.empty() && stream == ReportStream::output) {
-    write_answer(rendered(report, options, standard_output()));
-    return;
-  }
-  if (options.file.empty()) {
-    write_standard_error(rendered(report, options, standard_error()));
-    return;
-  }
-  write_file(options.file, printable_output(rendered(report, options, {})));
 }
 
 /// Throws Error(usage) if the report would be written to a stream that must not have its format.

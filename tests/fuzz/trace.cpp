@@ -49,8 +49,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto format = static_cast<ReportFormat>(i);
       ReportTextOptions options;
       options.all = options.times = options.why = format != ReportFormat::text;
-      const std::string written = render(trace, nullptr, format, options);
-      if (!is_binary(format)) fuzz::use_text(written);
+      const std::string text =
+          written([&](OutputSink& sink) { render(trace, nullptr, format, options, sink); });
+      if (!is_binary(format)) fuzz::use_text(text);
     }
     TraceMerge merge;
     merge.add(trace);
@@ -59,7 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     again.add(merged);
     // Further merging has no effect, and the result can be read.
     if (again.take().paths.size() != merged.paths.size()) std::abort();
-    fuzz::use_text(render(merged, nullptr, ReportFormat::json, {}));
+    fuzz::use_text(
+        written([&](OutputSink& sink) { render(merged, nullptr, ReportFormat::json, {}, sink); }));
   });
   return 0;
 }

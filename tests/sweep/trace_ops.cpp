@@ -22,7 +22,7 @@
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
-#include "platform/whole_file.h"
+#include "platform/output_file.h"
 #include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "report/output/report_json.h"
@@ -115,7 +115,9 @@ int run(const char* python) {
       for (const char* key : {"repeatable", "equal"}) line[key] = comparison.value(key, false);
       const Report report = merge(trace, index ? &*index : nullptr, {});
       if (line.contains("report")) {
-        write_file(line["report"].get<std::string>(), to_json(report));
+        OutputFile file(line["report"].get<std::string>());
+        to_json(report, file);
+        file.commit();
       }
       add_way(report, line);
       say(line);

@@ -59,7 +59,7 @@ void trace_all(const std::filesystem::path& python, const std::filesystem::path&
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const Trace trace = tracer.trace(calls[i]);
     OutputFile file(folder / fmt::format("{}.json", i));
-    file.write(to_json(merge(trace, nullptr, {.all = true})));
+    to_json(merge(trace, nullptr, {.all = true}), file);
     file.commit();
     const PathSums sums = compare_path_sums(trace);
     const nlohmann::json line = {{"case", cases[i]},

@@ -10,7 +10,7 @@
 #include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "report/output/failures.h"
-#include "report/output/report_text.h"
+#include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
 
 using namespace optrace;

@@ -20,7 +20,7 @@
 #include "report/compare/baseline.h"
 #include "report/merge/join.h"
 #include "report/merge/merge.h"
-#include "report/output/report_json.h"
+#include "tests/unit/report/written_report.h"
 
 using namespace optrace;
 using Status = CheckResult::Status;

@@ -13,7 +13,7 @@
 #include "report/compare/baseline.h"
 #include "report/compare/comparison_output.h"
 #include "report/model/saved_report.h"
-#include "report/output/report_json.h"
+#include "tests/unit/report/written_report.h"
 
 using namespace optrace;
 using Kind = Difference::Kind;

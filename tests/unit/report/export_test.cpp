@@ -5,10 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "report/output/call_stacks.h"
-#include "report/output/op_table.h"
-#include "report/output/path_graph.h"
-#include "report/output/summary_text.h"
+#include "tests/unit/report/written_report.h"
 
 using Catch::Contains;
 using optrace::Frame;

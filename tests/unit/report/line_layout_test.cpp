@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/unit/report/written_report.h"
+
 using namespace optrace;
 
 namespace {

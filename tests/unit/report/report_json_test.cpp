@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/model/report.h"
+#include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
 
 using nlohmann::json;

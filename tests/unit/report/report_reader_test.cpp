@@ -17,8 +17,7 @@
 #include "report/compare/compare.h"
 #include "report/compare/comparison_output.h"
 #include "report/output/report_html.h"
-#include "report/output/report_json.h"
-#include "report/output/report_text.h"
+#include "tests/unit/report/written_report.h"
 
 using namespace optrace;
 using nlohmann::json;

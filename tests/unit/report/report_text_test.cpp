@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "report/model/report.h"
-#include "report/output/render.h"
 #include "report/output/terminal_text.h"
+#include "tests/unit/report/written_report.h"
 #include "tests/unit/trace_builder.h"
 
 using Catch::Contains;
