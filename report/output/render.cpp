@@ -2,6 +2,7 @@
 
 #include "report/merge/merge.h"
 #include "report/output/call_stacks.h"
+#include "report/output/html_page.h"
 #include "report/output/op_table.h"
 #include "report/output/path_graph.h"
 #include "report/output/report_json.h"
@@ -14,11 +15,11 @@ namespace optrace {
 bool needs_times(ReportFormat format) {
   return format == ReportFormat::summary || format == ReportFormat::csv ||
          format == ReportFormat::folded || format == ReportFormat::speedscope ||
-         format == ReportFormat::sqlite;
+         format == ReportFormat::sqlite || format == ReportFormat::html;
 }
 
 bool is_binary(ReportFormat format) {
-  return format == ReportFormat::sqlite;
+  return format == ReportFormat::sqlite || format == ReportFormat::html;
 }
 
 std::string render(const Trace& trace, const Index* index, ReportFormat format,
@@ -48,6 +49,8 @@ std::string render(const Report& report, ReportFormat format, const ReportTextOp
       return to_mermaid(report);
     case ReportFormat::sqlite:
       return to_sqlite(report);
+    case ReportFormat::html:
+      return to_html_page(report, options.page, options.findings);
   }
   return {};
 }

@@ -1,0 +1,156 @@
+#include "report/output/html_page.h"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "platform/printable_text.h"
+#include "report/model/report_reader.h"
+#include "report/output/html_page_parts.h"
+#include "report/output/page_json.h"
+#include "report/output/page_tables.h"
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Writes the page's data, an object, member by member.
+class PayloadWriter {
+ public:
+  explicit PayloadWriter(const TextSink& sink) : out_(sink) {
+    out_.write(R"({"schema":"optrace.page/1")");
+  }
+
+  void member(std::string_view key, const Json& value) {
+    begin(key);
+    out_.write(page_json(value));
+  }
+
+  void excerpts(PageFrames& frames) {
+    begin("excerpts");
+    Json list = Json::array();
+    for (const Excerpt& excerpt : frames.excerpts.all())
+      list.push_back({{"file", frames.texts.number_of(excerpt.file)},
+                      {"first", excerpt.first},
+                      {"lines", excerpt.lines}});
+    out_.write(page_json(list));
+  }
+
+  void frames(PageFrames& frames) {
+    begin("frames");
+    write_frames(frames, out_);
+    Json names = Json::array();
+    for (const std::uint64_t thread : frames.threads)
+      names.push_back(fmt::format("thread {}", thread));
+    member("threads", frames.threads);
+    member("thread_names", names);
+    excerpts(frames);
+    texts("strings", frames.texts,
+          [](const std::string& text) { return page_json(printable(text)); });
+    texts("details", frames.details,
+          [](const std::string& json) { return json.empty() ? "null" : json; });
+  }
+
+  void finish() {
+    out_.write("}");
+    out_.finish();
+  }
+
+ private:
+  void begin(std::string_view key) { out_.write(fmt::format(",\"{}\":", key)); }
+
+  template <class Written>
+  void texts(std::string_view key, const PageTexts& texts, const Written& written) {
+    begin(key);
+    out_.write("[");
+    for (const std::string* const text : texts.all()) {
+      if (text != texts.all().front()) out_.write(",");
+      out_.write(written(*text));
+    }
+    out_.write("]");
+  }
+
+  CompressedText out_;
+};
+
+Json layer_names() {
+  Json names = Json::array();
+  for (int layer = 0; layer <= static_cast<int>(Layer::runtime); ++layer)
+    names.push_back(name_of(static_cast<Layer>(layer)));
+  return names;
+}
+
+/// Writes the members that each page has.
+void write_common(const Report& report, PageFrames& frames, const PageOptions& options,
+                  PayloadWriter& payload) {
+  payload.member("header", page_header(report));
+  payload.member("exact", report.source_exact);
+  payload.member("layers", layer_names());
+  payload.member("processes", report.processes.is_array() ? report.processes : Json::array());
+  payload.member("summary", page_summary(report));
+  payload.member("op_facts",
+                 options.index ? page_op_facts(frames.rows, *options.index) : Json::object());
+  if (options.excerpts) {
+    need_excerpts(frames);
+    frames.excerpts.read(options.sources);
+  }
+  payload.frames(frames);
+}
+
+/// Writes a page around what `write_payload` writes.
+template <class WritePayload>
+void write_page(const TextSink& sink, const WritePayload& write_payload) {
+  sink(fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>optrace</title>\n<style>",
+      page_script_hash(), page_style_hash()));
+  sink(page_style());
+  sink("</style>\n</head>\n<body>\n<script type=\"application/octet-stream\" id=\"payload\">");
+  write_payload();
+  sink("</script>\n<script type=\"module\">");
+  for (const std::string_view script : page_scripts()) sink(script);
+  sink("</script>\n</body>\n</html>\n");
+}
+
+}  // namespace
+
+void write_html_page(const Report& report, const PageOptions& options,
+                     const FindingOptions& findings, const TextSink& sink) {
+  write_page(sink, [&] {
+    PageFrames frames(report);
+    frames.rows = page_rows(report);
+    PayloadWriter payload(sink);
+    payload.member("mode", "report");
+    payload.member("findings", page_findings(report, frames.rows, findings));
+    write_common(report, frames, options, payload);
+    payload.finish();
+  });
+}
+
+std::string to_html_page(const Report& report, const PageOptions& options,
+                         const FindingOptions& findings) {
+  std::string page;
+  write_html_page(report, options, findings, [&page](std::string_view piece) { page += piece; });
+  return page;
+}
+
+void write_comparison_page(const Report& first, std::vector<PageRow> rows, const Json& comparison,
+                           const PageOptions& options, const TextSink& sink) {
+  write_page(sink, [&] {
+    PageFrames frames(first);
+    frames.rows = std::move(rows);
+    PayloadWriter payload(sink);
+    payload.member("mode", "compare");
+    payload.member("findings", Json::array());
+    payload.member("comparison", comparison);
+    write_common(first, frames, options, payload);
+    payload.finish();
+  });
+}
+
+}  // namespace optrace
