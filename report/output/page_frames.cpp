@@ -2,12 +2,14 @@
 
 #include <array>
 #include <charconv>
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "report/model/call_detail.h"
+#include "report/model/dispatch_detail.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
@@ -69,78 +71,105 @@ std::uint64_t number_of_thread(std::uint64_t thread, PageFrames& page) {
   return at->second;
 }
 
-std::uint64_t time_at(const Frame& frame, const char* key) {
-  return count_at(object_at(frame.detail, "time"), key);
+// Returns true if the detail has nothing besides what has a column of its own, as most have.
+bool is_plain(const Frame& frame) {
+  const Json& detail = frame.detail;
+  return !detail.is_object() || detail.empty() ||
+         (detail.size() == 1 && detail.begin().key() == "time");
 }
+
+/// A row with what is found only once for several columns.
+struct Row : PageRow {
+  explicit Row(const PageRow& row)
+      : PageRow(row),
+        source(source_of(row.frame)),
+        call_line(source.call_line.value_or(0)),
+        time(object_at(row.frame->detail, "time")),
+        plain(is_plain(*row.frame)) {}
+
+  const FrameSource& source;
+  std::uint32_t call_line;
+  const Json& time;
+  bool plain;
+};
 
 struct Column {
   std::string_view name;
-  std::uint64_t (*value)(const PageRow& row, PageFrames& page);
+  std::uint64_t (*value)(const Row& row, PageFrames& page);
 };
+
+std::uint64_t number_of(const std::optional<std::string>& text, PageFrames& page) {
+  return text ? page.texts.number_of(*text) : 0;
+}
 
 // In docs/html-page.md.
 constexpr auto kColumns = std::to_array<Column>({
-    {"up", [](const PageRow& row, PageFrames&) -> std::uint64_t { return row.up; }},
+    {"up", [](const Row& row, PageFrames&) -> std::uint64_t { return row.up; }},
     {"layer",
-     [](const PageRow& row, PageFrames&) { return static_cast<std::uint64_t>(row.frame->layer); }},
-    {"label", [](const PageRow& row,
-                 PageFrames& page) { return page.texts.number_of(frame_name(*row.frame)); }},
+     [](const Row& row, PageFrames&) { return static_cast<std::uint64_t>(row.frame->layer); }},
+    {"label",
+     [](const Row& row, PageFrames& page) { return page.texts.number_of(frame_name(*row.frame)); }},
     {"note",
-     [](const PageRow& row, PageFrames& page) {
+     [](const Row& row, PageFrames& page) -> std::uint64_t {
+       if (row.plain) return 0;
        return page.texts.number_of(frame_note(*row.frame, row.parent, page.report));
      }},
-    {"why", [](const PageRow& row,
-               PageFrames& page) { return page.texts.number_of(call_note(row.frame->detail)); }},
+    {"why",
+     [](const Row& row, PageFrames& page) -> std::uint64_t {
+       return row.plain ? 0 : page.texts.number_of(call_note(row.frame->detail));
+     }},
+    {"choice",
+     [](const Row& row, PageFrames& page) -> std::uint64_t {
+       const bool is_step = !row.plain && row.frame->layer == Layer::dispatcher;
+       return is_step ? page.texts.number_of(dispatch_note(row.frame->detail)) : 0;
+     }},
     {"name",
-     [](const PageRow& row, PageFrames& page) { return page.texts.number_of(row.frame->name); }},
-    {"symbol",
-     [](const PageRow& row, PageFrames& page) {
-       return page.texts.number_of(row.frame->symbol.value_or(""));
-     }},
+     [](const Row& row, PageFrames& page) { return page.texts.number_of(row.frame->name); }},
+    {"symbol", [](const Row& row, PageFrames& page) { return number_of(row.frame->symbol, page); }},
     {"library",
-     [](const PageRow& row, PageFrames& page) {
-       return page.texts.number_of(row.frame->library.value_or(""));
-     }},
-    {"op", [](const PageRow& row,
-              PageFrames& page) { return page.texts.number_of(row.frame->op.value_or("")); }},
-    {"file", [](const PageRow& row,
-                PageFrames& page) { return page.texts.number_of(source_of(row.frame).file); }},
-    {"line",
-     [](const PageRow& row, PageFrames&) -> std::uint64_t { return source_of(row.frame).line; }},
-    {"call_line",
-     [](const PageRow& row, PageFrames&) -> std::uint64_t { return call_line(*row.frame); }},
-    {"url", [](const PageRow& row,
-               PageFrames& page) { return page.texts.number_of(link_of(source_of(row.frame))); }},
+     [](const Row& row, PageFrames& page) { return number_of(row.frame->library, page); }},
+    {"op", [](const Row& row, PageFrames& page) { return number_of(row.frame->op, page); }},
+    {"file",
+     [](const Row& row, PageFrames& page) { return page.texts.number_of(row.source.file); }},
+    {"line", [](const Row& row, PageFrames&) -> std::uint64_t { return row.source.line; }},
+    {"call_line", [](const Row& row, PageFrames&) -> std::uint64_t { return row.call_line; }},
+    {"url",
+     [](const Row& row, PageFrames& page) { return page.texts.number_of(link_of(row.source)); }},
     {"excerpt",
-     [](const PageRow& row, PageFrames& page) {
-       const FrameSource& source = source_of(row.frame);
-       return page.excerpts.number_of(source.file, source.line);
+     [](const Row& row, PageFrames& page) {
+       return page.excerpts.number_of(row.source.file, row.source.line);
      }},
     {"call_excerpt",
-     [](const PageRow& row, PageFrames& page) {
-       return page.excerpts.number_of(source_of(row.parent).file, call_line(*row.frame));
+     [](const Row& row, PageFrames& page) {
+       return page.excerpts.number_of(source_of(row.parent).file, row.call_line);
      }},
     {"own_code",
-     [](const PageRow& row, PageFrames&) -> std::uint64_t {
+     [](const Row& row, PageFrames&) -> std::uint64_t {
        return is_program_code(*row.frame) ? 1 : 0;
      }},
-    {"thread", [](const PageRow& row,
-                  PageFrames& page) { return number_of_thread(row.frame->thread, page); }},
+    {"thread",
+     [](const Row& row, PageFrames& page) { return number_of_thread(row.frame->thread, page); }},
     {"ranks",
-     [](const PageRow& row, PageFrames& page) { return page.texts.number_of(takers(*row.frame)); }},
-    {"calls", [](const PageRow& row, PageFrames&) { return row.frame->calls; }},
-    {"time", [](const PageRow& row, PageFrames&) { return total_time(*row.frame); }},
-    {"own_time", [](const PageRow& row, PageFrames&) { return own_time(*row.frame); }},
-    {"shortest", [](const PageRow& row, PageFrames&) { return time_at(*row.frame, "shortest"); }},
-    {"longest", [](const PageRow& row, PageFrames&) { return time_at(*row.frame, "longest"); }},
-    {"detail", [](const PageRow& row,
-                  PageFrames& page) { return page.details.number_of(rest_of(row.frame->detail)); }},
-    {"side", [](const PageRow& row, PageFrames&) { return static_cast<std::uint64_t>(row.side); }},
+     [](const Row& row, PageFrames& page)
+         -> std::uint64_t { return row.plain ? 0 : page.texts.number_of(takers(*row.frame)); }},
+    {"calls", [](const Row& row, PageFrames&) { return row.frame->calls; }},
+    {"time", [](const Row& row, PageFrames&) { return count_at(row.time, "total"); }},
+    {"own_time", [](const Row& row, PageFrames&) { return own_time(*row.frame); }},
+    {"shortest", [](const Row& row, PageFrames&) { return count_at(row.time, "shortest"); }},
+    {"longest", [](const Row& row, PageFrames&) { return count_at(row.time, "longest"); }},
+    {"detail",
+     [](const Row& row, PageFrames& page) -> std::
+                                              uint64_t {
+                                                return row.plain ? 0
+                                                                 : page.details.number_of(
+                                                                       rest_of(row.frame->detail));
+                                              }},
+    {"side", [](const Row& row, PageFrames&) { return static_cast<std::uint64_t>(row.side); }},
     {"calls_b",
-     [](const PageRow& row,
+     [](const Row& row,
         PageFrames&) -> std::uint64_t { return row.second == nullptr ? 0 : row.second->calls; }},
     {"time_b",
-     [](const PageRow& row, PageFrames&)
+     [](const Row& row, PageFrames&)
          -> std::uint64_t { return row.second == nullptr ? 0 : total_time(*row.second); }},
 });
 
@@ -150,19 +179,16 @@ void append(std::string& text, std::uint64_t value) {
               std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
 }
 
-void write_column(const Column& column, PageFrames& page, CompressedText& out) {
-  std::string text;
-  bool any = false;
-  for (const PageRow& row : page.rows) {
-    const std::uint64_t value = column.value(row, page);
-    any = any || value != 0;
-    append(text, value);
-    text += ',';
-  }
-  if (!text.empty()) text.pop_back();
-  out.write(fmt::format("{}\"{}\":[", &column == kColumns.data() ? "" : ",", column.name));
-  if (any) out.write(text);
-  out.write("]");
+/// A column as it is made, row by row.
+struct ColumnText {
+  std::string values;
+  bool any = false;  ///< A value is not 0.
+};
+
+void add(ColumnText& column, std::uint64_t value) {
+  column.any = column.any || value != 0;
+  if (!column.values.empty()) column.values += ',';
+  append(column.values, value);
 }
 
 }  // namespace
@@ -190,8 +216,18 @@ void need_excerpts(PageFrames& frames) {
 }
 
 void write_frames(PageFrames& frames, CompressedText& out) {
-  out.write("{");
-  for (const Column& column : kColumns) write_column(column, frames, out);
+  std::array<ColumnText, kColumns.size()> columns;
+  for (const PageRow& page_row : frames.rows) {
+    const Row row(page_row);
+    for (std::size_t i = 0; i < kColumns.size(); ++i)
+      add(columns[i], kColumns[i].value(row, frames));
+  }
+  for (std::size_t i = 0; i < kColumns.size(); ++i) {
+    out.write(fmt::format("{}\"{}\":[", i == 0 ? "{" : ",", kColumns[i].name));
+    if (columns[i].any) out.write(columns[i].values);
+    out.write("]");
+    columns[i] = {};
+  }
   out.write("}");
 }
 
