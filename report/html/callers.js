@@ -1,6 +1,6 @@
 // The tree from the other end: functions by their own cost, and below each what called it.
-import { Shape } from './tree.js';
-import { Frames } from './payload.js';
+import { Shape } from "./tree.js";
+import { Frames } from "./payload.js";
 
 /**
  * A function, or a caller of it, with all paths on which it is.
@@ -33,7 +33,7 @@ export class Callers {
    */
   group(members, shown, above) {
     const {frames, shape, own} = this;
-    const labels = frames.column('label');
+    const labels = frames.column("label");
     /** @type {Map<number, CallerNode & {best: number}>} */
     const groups = new Map();
     members.forEach((member, number) => {
@@ -43,7 +43,7 @@ export class Callers {
       const key = labels[row] * 16 + frames.layer[row];
       let node = groups.get(key);
       if (node === undefined) {
-        node = {label: frames.text('label', row), layer: frames.layerName(row), value: 0, row,
+        node = {label: frames.text("label", row), layer: frames.layerName(row), value: 0, row,
                 level: above === null ? 0 : above.level + 1, above, members: [], callers: null,
                 best: 0};
         groups.set(key, node);

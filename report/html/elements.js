@@ -17,8 +17,8 @@ export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? '' : String(value));
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
   }
   element.append(...present(children));
   return element;
@@ -47,8 +47,8 @@ export function fill(element, ...children) {
  * @param {string} text
  */
 export function outwardLink(address, text) {
-  if (!address.startsWith('https://')) return make('span', {}, text);
-  return make('a', {href: address, target: '_blank', rel: 'noopener noreferrer'}, text);
+  if (!address.startsWith("https://")) return make("span", {}, text);
+  return make("a", {href: address, target: "_blank", rel: "noopener noreferrer"}, text);
 }
 
 /**
@@ -58,8 +58,8 @@ export function outwardLink(address, text) {
  * @param {(value: string) => void} changed
  */
 export function makeSelect(label, options, changed) {
-  const select = make('select', {'aria-label': label}, ...options);
-  select.addEventListener('change', () => changed(select.value));
+  const select = make("select", {"aria-label": label}, ...options);
+  select.addEventListener("change", () => changed(select.value));
   return select;
 }
 
@@ -70,13 +70,13 @@ export function makeSelect(label, options, changed) {
  * @param {(on: boolean) => void} changed
  */
 export function makeToggle(text, attributes, changed) {
-  const button = make('button', {type: 'button', ...attributes}, text);
-  button.addEventListener('click', () => {
-    const on = button.getAttribute('aria-pressed') !== 'true';
-    button.setAttribute('aria-pressed', String(on));
+  const button = make("button", {type: "button", ...attributes}, text);
+  button.addEventListener("click", () => {
+    const on = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(on));
     changed(on);
   });
-  if (!button.hasAttribute('aria-pressed')) button.setAttribute('aria-pressed', 'false');
+  if (!button.hasAttribute("aria-pressed")) button.setAttribute("aria-pressed", "false");
   return button;
 }
 
@@ -87,7 +87,7 @@ export function makeToggle(text, attributes, changed) {
  * @param {number | null} row
  * @param {string} query
  */
-export function fragment(view, row = null, query = '') {
-  const frame = row === null ? '' : `/${row}`;
-  return `#${view}${frame}${query === '' ? '' : `?find=${encodeURIComponent(query)}`}`;
+export function fragment(view, row = null, query = "") {
+  const frame = row === null ? "" : `/${row}`;
+  return `#${view}${frame}${query === "" ? "" : `?find=${encodeURIComponent(query)}`}`;
 }

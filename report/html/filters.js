@@ -1,7 +1,7 @@
 // Filters: which frames are in the tree and in the flame graph.
-import { Frames } from './payload.js';
-import { fill, make, makeSelect, makeToggle } from './elements.js';
-import { readableCount } from './format.js';
+import { Frames } from "./payload.js";
+import { fill, make, makeSelect, makeToggle } from "./elements.js";
+import { readableCount } from "./format.js";
 
 /** @typedef {{name: string, count: number}} Choice */
 
@@ -12,9 +12,9 @@ import { readableCount } from './format.js';
  * @param {number} row
  */
 function moduleClass(frames, row) {
-  const label = frames.text('label', row);
-  if (!label.endsWith('.forward') || frames.parent[row] < 0) return '';
-  return /\b_?call_impl$/.test(frames.text('label', frames.parent[row])) ? label.slice(0, -8) : '';
+  const label = frames.text("label", row);
+  if (!label.endsWith(".forward") || frames.parent[row] < 0) return "";
+  return /\b_?call_impl$/.test(frames.text("label", frames.parent[row])) ? label.slice(0, -8) : "";
 }
 
 /**
@@ -23,8 +23,8 @@ function moduleClass(frames, row) {
  * @param {number} wanted
  */
 export function containsRank(ranks, wanted) {
-  return ranks === '' || ranks.split(',').some((part) => {
-    const [first, last] = part.trim().split(' to ').map(Number);
+  return ranks === "" || ranks.split(",").some((part) => {
+    const [first, last] = part.trim().split(" to ").map(Number);
     return first <= wanted && wanted <= (last ?? first);
   });
 }
@@ -39,7 +39,7 @@ function choices(frames, nameOf) {
   const counts = new Map();
   for (let row = 0; row < frames.count; ++row) {
     const name = nameOf(row);
-    if (name !== '') counts.set(name, (counts.get(name) ?? 0) + 1);
+    if (name !== "") counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   return [...counts].map(([name, count]) => ({name, count}))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -52,17 +52,17 @@ export class Filters {
    * @type {Set<number>}
    */
   hiddenLayers = new Set();
-  op = '';
+  op = "";
   /** `c:`, `f:` or `l:` for a class, a file or a library, and its name. */
-  module = '';
+  module = "";
   thread = -1;
   rank = -1;
   ownCode = false;
   differences = false;
-  resetButton = make('button', {
-    type: 'button', class: 'quiet', hidden: true, onclick: () => this.reset(),
-  }, 'Reset filters');
-  element = make('div', {class: 'filters', role: 'group', 'aria-label': 'Filters'});
+  resetButton = make("button", {
+    type: "button", class: "quiet", hidden: true, onclick: () => this.reset(),
+  }, "Reset filters");
+  element = make("div", {class: "filters", role: "group", "aria-label": "Filters"});
 
   /**
    * @param {Frames} frames
@@ -76,7 +76,7 @@ export class Filters {
 
   reset() {
     this.hiddenLayers.clear();
-    this.op = this.module = '';
+    this.op = this.module = "";
     this.thread = this.rank = -1;
     this.ownCode = this.differences = false;
     this.show();
@@ -85,7 +85,7 @@ export class Filters {
 
   /** True if some frames are left out. */
   get active() {
-    return this.hiddenLayers.size > 0 || this.op !== '' || this.module !== '' ||
+    return this.hiddenLayers.size > 0 || this.op !== "" || this.module !== "" ||
       this.thread >= 0 || this.rank >= 0 || this.ownCode || this.differences;
   }
 
@@ -102,24 +102,24 @@ export class Filters {
     const require = (passes) => {
       for (let row = 0; row < frames.count; ++row) if (kept[row] && !passes(row)) kept[row] = 0;
     };
-    if (this.op !== '') this.keepPathsTo(kept, this.rowsOfOp());
-    if (this.module !== '') this.keepPathsTo(kept, this.rowsOfModule());
+    if (this.op !== "") this.keepPathsTo(kept, this.rowsOfOp());
+    if (this.module !== "") this.keepPathsTo(kept, this.rowsOfModule());
     if (this.differences) this.keepDifferences(kept);
     if (this.thread >= 0) {
-      const threads = frames.column('thread');
+      const threads = frames.column("thread");
       require((row) => threads[row] === this.thread);
     }
-    if (this.rank >= 0) require((row) => containsRank(frames.text('ranks', row), this.rank));
+    if (this.rank >= 0) require((row) => containsRank(frames.text("ranks", row), this.rank));
     if (this.hiddenLayers.size > 0) require((row) => !this.hiddenLayers.has(frames.layer[row]));
     if (this.ownCode) {
-      const own = frames.column('own_code');
+      const own = frames.column("own_code");
       require((row) => own[row] === 1);
     }
     return kept;
   }
 
   rowsOfOp() {
-    const ops = this.frames.column('op');
+    const ops = this.frames.column("op");
     const op = this.frames.strings.indexOf(this.op);
     return (/** @type {number} */ row) => ops[row] === op;
   }
@@ -127,8 +127,8 @@ export class Filters {
   rowsOfModule() {
     const {frames} = this;
     const [kind, name] = [this.module.slice(0, 1), this.module.slice(2)];
-    if (kind === 'c') return (/** @type {number} */ row) => moduleClass(frames, row) === name;
-    const column = frames.column(kind === 'l' ? 'library' : 'file');
+    if (kind === "c") return (/** @type {number} */ row) => moduleClass(frames, row) === name;
+    const column = frames.column(kind === "l" ? "library" : "file");
     const text = frames.strings.indexOf(name);
     return (/** @type {number} */ row) => column[row] === text;
   }
@@ -156,7 +156,7 @@ export class Filters {
 
   /** @param {Uint8Array} kept */
   keepDifferences(kept) {
-    const side = this.frames.column('side');
+    const side = this.frames.column("side");
     const wanted = new Uint8Array(this.frames.count);
     for (let row = this.frames.count - 1; row >= 0; --row) {
       if (side[row] !== 0) wanted[row] = 1;
@@ -167,24 +167,24 @@ export class Filters {
 
   show() {
     const {frames} = this;
-    const own = frames.column('own_code').includes(1) && makeToggle(
-      'own code only', {title: "Only the program's own Python functions"},
+    const own = frames.column("own_code").includes(1) && makeToggle(
+      "own code only", {title: "Only the program's own Python functions"},
       (on) => { this.ownCode = on; this.apply(); });
     const differences = frames.compares && makeToggle(
-      'differences only', {title: 'Only frames that differ, and those that lead to them'},
+      "differences only", {title: "Only frames that differ, and those that lead to them"},
       (on) => { this.differences = on; this.apply(); });
     fill(this.element, this.layerButtons(), differences || null, own || null, this.opSelect(),
          this.moduleSelect(), this.threadSelect(), this.rankSelect(), this.resetButton);
   }
 
   layerButtons() {
-    const group = make('span', {class: 'layers', role: 'group', 'aria-label': 'Layers'});
+    const group = make("span", {class: "layers", role: "group", "aria-label": "Layers"});
     const present = new Set(this.frames.layer);
     this.frames.payload.layers.forEach((name, number) => {
       if (!present.has(number)) return;
       const title = `Show or leave out frames of the layer ${name}`;
       group.append(makeToggle(name, {
-        title, 'aria-pressed': 'true', class: `layer layer-${name}`,
+        title, "aria-pressed": "true", class: `layer layer-${name}`,
       }, (on) => {
         if (on) this.hiddenLayers.delete(number);
         else this.hiddenLayers.add(number);
@@ -195,38 +195,38 @@ export class Filters {
   }
 
   opSelect() {
-    const ops = choices(this.frames, (row) => this.frames.text('op', row));
-    return this.select('op', 'all ops', optionsOf(ops), (value) => { this.op = value; });
+    const ops = choices(this.frames, (row) => this.frames.text("op", row));
+    return this.select("op", "all ops", optionsOf(ops), (value) => { this.op = value; });
   }
 
   moduleSelect() {
     const {frames} = this;
     const classes = choices(frames, (row) => moduleClass(frames, row));
-    const files = choices(frames, (row) => (frames.layerName(row) === 'python' ?
-      frames.text('file', row) : ''));
-    const libraries = choices(frames, (row) => frames.text('library', row));
+    const files = choices(frames, (row) => (frames.layerName(row) === "python" ?
+      frames.text("file", row) : ""));
+    const libraries = choices(frames, (row) => frames.text("library", row));
     const groups = [
-      make('optgroup', {label: 'nn.Module'}, ...optionsOf(classes, 'c:')),
-      make('optgroup', {label: 'Python file'}, ...optionsOf(files, 'f:')),
-      make('optgroup', {label: 'shared library'}, ...optionsOf(libraries, 'l:')),
+      make("optgroup", {label: "nn.Module"}, ...optionsOf(classes, "c:")),
+      make("optgroup", {label: "Python file"}, ...optionsOf(files, "f:")),
+      make("optgroup", {label: "shared library"}, ...optionsOf(libraries, "l:")),
     ].filter((group) => group.children.length > 0);
-    return this.select('module', 'all modules', groups, (value) => { this.module = value; });
+    return this.select("module", "all modules", groups, (value) => { this.module = value; });
   }
 
   threadSelect() {
     const names = this.frames.payload.thread_names ?? [];
-    const options = names.map((name, number) => make('option', {value: number}, name));
+    const options = names.map((name, number) => make("option", {value: number}, name));
     if (options.length < 2) return null;
-    return this.select('thread', 'all threads', options,
-                       (value) => { this.thread = value === '' ? -1 : Number(value); });
+    return this.select("thread", "all threads", options,
+                       (value) => { this.thread = value === "" ? -1 : Number(value); });
   }
 
   rankSelect() {
     const options = (this.frames.payload.processes ?? []).map(({id, rank}) => make(
-      'option', {value: rank ?? id}, rank === null ? `process ${id}` : `rank ${rank}`));
+      "option", {value: rank ?? id}, rank === null ? `process ${id}` : `rank ${rank}`));
     if (options.length < 2) return null;
-    return this.select('rank', 'all ranks', options,
-                       (value) => { this.rank = value === '' ? -1 : Number(value); });
+    return this.select("rank", "all ranks", options,
+                       (value) => { this.rank = value === "" ? -1 : Number(value); });
   }
 
   /**
@@ -237,7 +237,7 @@ export class Filters {
    */
   select(label, all, options, set) {
     if (options.length === 0) return null;
-    return makeSelect(label, [make('option', {value: ''}, all), ...options], (value) => {
+    return makeSelect(label, [make("option", {value: ""}, all), ...options], (value) => {
       set(value);
       this.apply();
     });
@@ -248,7 +248,7 @@ export class Filters {
  * @param {Choice[]} list
  * @param {string} prefix
  */
-function optionsOf(list, prefix = '') {
+function optionsOf(list, prefix = "") {
   return list.map(({name, count}) => make(
-    'option', {value: prefix + name}, `${name} (${readableCount(count)})`));
+    "option", {value: prefix + name}, `${name} (${readableCount(count)})`));
 }

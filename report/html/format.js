@@ -10,9 +10,9 @@ function threeDigits(value, unit) {
  * @param {number} nanoseconds
  */
 export function readableTime(nanoseconds) {
-  if (nanoseconds >= 1e9) return threeDigits(nanoseconds / 1e9, 's');
-  if (nanoseconds >= 1e6) return threeDigits(nanoseconds / 1e6, 'ms');
-  if (nanoseconds >= 1e3) return threeDigits(nanoseconds / 1e3, 'µs');
+  if (nanoseconds >= 1e9) return threeDigits(nanoseconds / 1e9, "s");
+  if (nanoseconds >= 1e6) return threeDigits(nanoseconds / 1e6, "ms");
+  if (nanoseconds >= 1e3) return threeDigits(nanoseconds / 1e3, "µs");
   return `${Math.round(nanoseconds)} ns`;
 }
 
@@ -21,7 +21,16 @@ export function readableTime(nanoseconds) {
  * @param {number} count
  */
 export function readableCount(count) {
-  return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ',');
+  return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/**
+ * Returns `1 call`, `12 calls`.
+ * @param {number} count
+ * @param {string} noun
+ */
+export function counted(count, noun) {
+  return `${readableCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /**
@@ -29,7 +38,7 @@ export function readableCount(count) {
  * @param {number} bytes
  */
 export function readableSize(bytes) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let at = 0;
   for (; bytes >= 1024 && at + 1 < units.length; ++at) bytes /= 1024;
   return at === 0 ? `${bytes} B` : threeDigits(bytes, units[at]);
@@ -41,9 +50,9 @@ export function readableSize(bytes) {
  * @param {number} whole
  */
 export function readablePart(part, whole) {
-  if (whole <= 0 || part <= 0) return '';
+  if (whole <= 0 || part <= 0) return "";
   const percent = 100 * part / whole;
-  return percent < 0.1 ? '<0.1 %' : `${Number(percent.toPrecision(percent < 10 ? 2 : 3))} %`;
+  return percent < 0.1 ? "<0.1 %" : `${Number(percent.toPrecision(percent < 10 ? 2 : 3))} %`;
 }
 
 /**
@@ -52,10 +61,10 @@ export function readablePart(part, whole) {
  * @param {number} after
  */
 export function readableChange(before, after) {
-  if (before <= 0 || after <= 0 || before === after) return '';
+  if (before <= 0 || after <= 0 || before === after) return "";
   const percent = 100 * (after - before) / before;
   const text = Math.abs(percent) < 10 ? percent.toFixed(1) : percent.toFixed(0);
-  return Number(text) === 0 ? '' : `${percent > 0 ? '+' : ''}${text.replace('-', '−')} %`;
+  return Number(text) === 0 ? "" : `${percent > 0 ? "+" : ""}${text.replace("-", "−")} %`;
 }
 
 /**
@@ -65,8 +74,8 @@ export function readableChange(before, after) {
  */
 export function shortPath(path, length) {
   if (path.length <= length) return path;
-  const parts = path.split('/');
-  let text = parts.pop() ?? '';
+  const parts = path.split("/");
+  let text = parts.pop() ?? "";
   if (text.length + 2 > length) return `…${text.slice(1 - length)}`;
   while (parts.length > 0 && text.length + parts[parts.length - 1].length + 3 <= length)
     text = `${parts.pop()}/${text}`;

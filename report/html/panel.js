@@ -1,10 +1,11 @@
 // The panel of the selected frame.
-import { Frames } from './payload.js';
-import { fill, fragment, make, outwardLink } from './elements.js';
-import { readableChange, readableCount, readablePart, readableTime, shortPath } from './format.js';
-import { callTable, keyList, otherFacts, requests, terms, variantTable } from './details.js';
-import { valueText } from './details.js';
-import { kSides } from './tree_view.js';
+import { Frames } from "./payload.js";
+import { fill, fragment, make, outwardLink } from "./elements.js";
+import { counted, readableChange, readableCount, readablePart } from "./format.js";
+import { readableTime, shortPath } from "./format.js";
+import { callTable, keyList, otherFacts, requests, terms, variantTable } from "./details.js";
+import { valueText } from "./details.js";
+import { kSides } from "./tree_line.js";
 
 const kLinesAround = 5;  // Lines of source above and below the marked one.
 
@@ -18,8 +19,8 @@ export class Panel {
     this.view = view;
     this.whole = 0;
     for (let row = 0; row < frames.count; row = frames.end[row]) this.whole += frames.time[row];
-    this.content = make('div', {class: 'content'});
-    this.element = make('aside', {class: 'panel', tabindex: '-1', 'aria-label': 'Selected frame'},
+    this.content = make("div", {class: "content"});
+    this.element = make("aside", {class: "panel", tabindex: "-1", "aria-label": "Selected frame"},
                         this.content);
     this.show(-1);
   }
@@ -28,23 +29,23 @@ export class Panel {
   show(row) {
     this.element.scrollTop = 0;
     if (row < 0) {
-      const facts = this.frames.payload.header.filter(([label]) => label !== '');
+      const facts = this.frames.payload.header.filter(([label]) => label !== "");
       fill(this.content, terms(facts),
-           make('p', {class: 'empty'}, 'Select a frame for its source, arguments and dispatch. ' +
-                'Press ? for the keys.'));
+           make("p", {class: "empty"}, "Select a frame for its source, arguments and dispatch. " +
+                "Press ? for the keys."));
       return;
     }
     const detail = this.frames.detail(row);
     fill(this.content, this.head(row), this.numbers(row), this.changes(row),
-         ...section('Source', this.source(row)),
-         ...section('Op', this.op(row, detail)),
-         ...section('Dispatch', this.dispatch(row, detail)),
-         ...section('Arguments and results', callTable(detail)),
-         ...section('Kinds of calls', variantTable(detail)),
-         ...section('Library calls', ...requests(detail, 'calls')),
-         ...section('Launches', ...requests(detail, 'launches')),
-         ...section('Details', otherFacts(detail)),
-         ...section('Symbol', this.symbol(row)),
+         ...section("Source", this.source(row)),
+         ...section("Op", this.op(row, detail)),
+         ...section("Dispatch", this.dispatch(detail)),
+         ...section("Arguments and results", callTable(detail)),
+         ...section("Kinds of calls", variantTable(detail)),
+         ...section("Calls", this.why(row), ...requests(detail, "calls")),
+         ...section("Launches", ...requests(detail, "launches")),
+         ...section("Details", otherFacts(detail)),
+         ...section("Symbol", this.symbol(row)),
          this.path(row));
   }
 
@@ -52,51 +53,51 @@ export class Panel {
   head(row) {
     const {frames} = this;
     const layer = frames.layerName(row);
-    const name = frames.text('name', row), label = frames.text('label', row);
-    return make('header', {},
-                make('p', {class: 'top'},
-                     make('span', {class: `tag layer-${layer}`}, layer),
-                     make('span', {class: 'note'}, frames.text('note', row)),
-                     make('a', {
-                       href: fragment(this.view(), row), class: 'permalink',
-                       title: 'The address of this frame: copy it from the address bar or this link',
+    const name = frames.text("name", row), label = frames.text("label", row);
+    return make("header", {},
+                make("p", {class: "top"},
+                     make("span", {class: `tag layer-${layer}`}, layer),
+                     make("span", {class: "note"}, frames.text("note", row)),
+                     make("a", {
+                       href: fragment(this.view(), row), class: "permalink",
+                       title: "A link to this frame",
                      }, `frame ${row}`)),
-                make('h2', {}, label),
-                name === label ? null : make('p', {class: 'full-name'}, name));
+                make("h2", {}, label),
+                name === label ? null : make("p", {class: "full-name"}, name));
   }
 
   /** @param {number} row */
   numbers(row) {
     const {frames} = this;
-    const time = frames.number('time', row);
+    const time = frames.number("time", row);
     if (frames.compares) return this.comparedNumbers(row);
-    const shortest = frames.number('shortest', row), longest = frames.number('longest', row);
-    const calls = frames.number('calls', row);
+    const shortest = frames.number("shortest", row), longest = frames.number("longest", row);
+    const calls = frames.number("calls", row);
     const names = frames.payload.thread_names ?? [];
     return terms([
-      ['calls', readableCount(calls)],
-      ['time', time === 0 ? null :
+      ["calls", readableCount(calls)],
+      ["time", time === 0 ? null :
         `${readableTime(time)}${bracketed(readablePart(time, this.whole))}`],
-      ['own time', frames.hasTimes ? readableTime(frames.number('own_time', row)) : null],
-      ['a call', calls > 1 && longest > 0 ?
+      ["own time", frames.hasTimes ? readableTime(frames.number("own_time", row)) : null],
+      ["a call", calls > 1 && longest > 0 ?
         `${readableTime(shortest)} to ${readableTime(longest)}` : null],
-      ['thread', names.length > 1 ? names[frames.number('thread', row)] : null],
-      ['ranks', frames.text('ranks', row)],
+      ["thread", names.length > 1 ? names[frames.number("thread", row)] : null],
+      ["ranks", frames.text("ranks", row)],
     ]);
   }
 
   /** @param {number} row */
   comparedNumbers(row) {
     const {frames} = this;
-    const time = frames.number('time', row), timeB = frames.number('time_b', row);
-    const side = frames.number('side', row);
+    const time = frames.number("time", row), timeB = frames.number("time_b", row);
+    const side = frames.number("side", row);
     /** @param {number} a @param {number} b @param {(value: number) => string} format */
     const both = (a, b, format) => (side === 1 ? format(a) : side === 2 ? format(b) :
       `${format(a)} → ${format(b)}${bracketed(readableChange(a, b))}`);
     return terms([
-      ['', kSides[side]?.text ?? null],
-      ['calls', both(frames.number('calls', row), frames.number('calls_b', row), readableCount)],
-      ['time', time + timeB > 0 ? both(time, timeB, readableTime) : null],
+      ["", kSides[side]?.text ?? null],
+      ["calls", both(frames.number("calls", row), frames.number("calls_b", row), readableCount)],
+      ["time", time + timeB > 0 ? both(time, timeB, readableTime) : null],
     ]);
   }
 
@@ -105,28 +106,28 @@ export class Panel {
     const comparison = this.frames.payload.comparison;
     const list = [...comparison?.changes ?? [], ...comparison?.not_known ?? []]
       .filter((change) => change.row === row);
-    return list.length === 0 ? null : make('ul', {class: 'changes'},
-                                           ...list.map((change) => make('li', {}, changeText(change))));
+    const items = list.map((change) => make("li", {}, changeText(change)));
+    return items.length === 0 ? null : make("ul", {class: "changes"}, ...items);
   }
 
   /** @param {number} row */
   source(row) {
     const {frames} = this;
     const parts = [];
-    if (frames.text('file', row) !== '')
-      parts.push(make('p', {class: 'where'}, 'defined at ',
+    if (frames.text("file", row) !== "")
+      parts.push(make("p", {class: "where"}, "defined at ",
                       outwardLink(frames.link(row), frames.place(row))));
-    parts.push(this.excerpt(frames.number('excerpt', row), frames.number('line', row)));
-    const line = frames.number('call_line', row), parent = frames.parent[row];
+    parts.push(this.excerpt(frames.number("excerpt", row), frames.number("line", row)));
+    const line = frames.number("call_line", row), parent = frames.parent[row];
     if (line > 0 && parent >= 0) {
-      const exact = frames.payload.exact || frames.layerName(parent) === 'python';
-      const place = `${frames.text('file', parent)}:${exact ? '' : '~'}${line}`;
-      parts.push(make('p', {class: 'where'}, 'called at ',
+      const exact = frames.payload.exact || frames.layerName(parent) === "python";
+      const place = `${frames.text("file", parent)}:${exact ? "" : "~"}${line}`;
+      parts.push(make("p", {class: "where"}, "called at ",
                       outwardLink(frames.link(parent, line), place)));
-      parts.push(this.excerpt(frames.number('call_excerpt', row), line));
+      parts.push(this.excerpt(frames.number("call_excerpt", row), line));
     }
     const present = parts.filter((part) => part !== null);
-    return present.length === 0 ? null : make('div', {}, ...present);
+    return present.length === 0 ? null : make("div", {}, ...present);
   }
 
   /** @param {number} number @param {number} line */
@@ -135,58 +136,67 @@ export class Panel {
     if (excerpt === undefined) return null;
     const first = Math.max(excerpt.first, line - kLinesAround);
     const end = Math.min(excerpt.first + excerpt.lines.length, line + kLinesAround + 1);
-    const code = make('code', {});
+    const lines = withoutIndentation(excerpt.lines.slice(first - excerpt.first,
+                                                         end - excerpt.first));
+    const code = make("code", {});
     for (let at = first; at < end; ++at) {
-      const text = excerpt.lines[at - excerpt.first];
-      const element = make(at === line ? 'mark' : 'span', {class: 'code-line'},
-                           make('span', {class: 'number'}, String(at)), `${text}\n`);
+      const text = lines[at - first];
+      const element = make(at === line ? "mark" : "span", {class: "code-line"},
+                           make("span", {class: "number"}, String(at)), `${text}\n`);
       code.append(element);
     }
-    return make('pre', {class: 'excerpt', tabindex: '0', 'aria-label': 'Source lines'}, code);
+    return make("pre", {class: "excerpt", tabindex: "0", "aria-label": "Source lines"}, code);
   }
 
   /** @param {number} row @param {any} detail */
   op(row, detail) {
-    const op = this.frames.text('op', row);
+    const op = this.frames.text("op", row);
     const layer = this.frames.layerName(row);
-    if (op === '' || (layer !== 'dispatcher' && layer !== 'autograd')) return null;
+    if (op === "" || (layer !== "dispatcher" && layer !== "autograd")) return null;
     const facts = this.frames.payload.op_facts[op] ?? {};
     const schema = facts.schema ?? detail.schema;
-    return make('div', {},
-                schema ? make('pre', {class: 'signature'}, wrapSignature(schema)) : null,
+    return make("div", {},
+                schema ? make("pre", {class: "signature"}, wrapSignature(schema)) : null,
                 terms([
-                  ['declared at', facts.file ? `${shortPath(facts.file, 40)}:${facts.line}` : null],
-                  ['tags', (facts.tags ?? []).join(', ')],
-                  ['structured', facts.structured ? 'yes' : null],
-                  ['all calls', make('a', {href: fragment('tree', null, `op:${op}`)}, `find ${op}`)],
+                  ["declared at", facts.file ? `${shortPath(facts.file, 40)}:${facts.line}` : null],
+                  ["tags", (facts.tags ?? []).join(", ")],
+                  ["structured", facts.structured ? "yes" : null],
+                  ["all calls", findOp(op)],
                 ]),
                 ...(facts.derivatives ?? []).map(derivative));
   }
 
-  /** @param {number} row @param {any} detail */
-  dispatch(row, detail) {
-    const why = this.frames.text('why', row);
+  /**
+   * Returns the line that the tree shows of the requests of the frame.
+   * @param {number} row
+   */
+  why(row) {
+    const why = this.frames.text("why", row);
+    return why === "" ? null : make("p", {class: "why"}, why);
+  }
+
+  /** @param {any} detail */
+  dispatch(detail) {
     const keys = keyList(detail);
     const list = terms([
-      ['chosen key', detail.dispatch_key],
-      ['kernel', detail.kernel],
-      ['registered at', detail.registered_at],
-      ['through', detail.dispatch && detail.dispatch !== 'kernel' ? detail.dispatch : null],
-      ['keys', keys],
-      ['from thread state', listText(detail.included)],
-      ['excluded', listText(detail.excluded)],
-      ['fallthrough', listText(detail.fallthrough)],
+      ["chosen key", detail.dispatch_key],
+      ["kernel", detail.kernel],
+      ["registered at", detail.registered_at],
+      ["through", detail.dispatch && detail.dispatch !== "kernel" ? detail.dispatch : null],
+      ["keys", keys],
+      ["from thread state", listText(detail.included)],
+      ["excluded", listText(detail.excluded)],
+      ["fallthrough", listText(detail.fallthrough)],
     ]);
-    if (list.children.length === 0 && why === '') return null;
-    return make('div', {}, why === '' ? null : make('p', {class: 'why'}, why), list);
+    return list.children.length === 0 ? null : list;
   }
 
   /** @param {number} row */
   symbol(row) {
-    const symbol = this.frames.text('symbol', row);
-    if (symbol === '') return null;
-    return make('div', {}, make('p', {class: 'symbol'}, symbol),
-                make('p', {class: 'note'}, this.frames.text('library', row)));
+    const symbol = this.frames.text("symbol", row);
+    if (symbol === "") return null;
+    return make("div", {}, make("p", {class: "symbol"}, symbol),
+                make("p", {class: "note"}, this.frames.text("library", row)));
   }
 
   /** @param {number} row */
@@ -194,10 +204,10 @@ export class Panel {
     const {frames} = this;
     const rows = frames.above(row);
     if (rows.length === 0) return null;
-    return make('details', {class: 'path-above'},
-                make('summary', {}, `Path: ${readableCount(rows.length)} frames above`),
-                make('ol', {}, ...rows.map((above) => make('li', {}, make(
-                  'a', {href: fragment(this.view(), above)}, frames.text('label', above))))));
+    return make("details", {class: "path-above"},
+                make("summary", {}, `Path: ${counted(rows.length, "frame")} above`),
+                make("ol", {}, ...rows.map((above) => make("li", {}, make(
+                  "a", {href: fragment(this.view(), above)}, frames.text("label", above))))));
   }
 }
 
@@ -207,17 +217,32 @@ export class Panel {
  */
 function section(title, ...content) {
   const present = content.filter((part) => part !== null);
-  return present.length === 0 ? [] : [make('h3', {}, title), ...present];
+  return present.length === 0 ? [] : [make("h3", {}, title), ...present];
+}
+
+/**
+ * Removes the blanks that all lines begin with.
+ * @param {string[]} lines
+ */
+function withoutIndentation(lines) {
+  const indented = lines.filter((line) => line.trim() !== "");
+  const least = Math.min(...indented.map((line) => line.length - line.trimStart().length));
+  return lines.map((line) => line.slice(Number.isFinite(least) ? least : 0));
+}
+
+/** @param {string} op */
+function findOp(op) {
+  return make("a", {href: fragment("tree", null, `op:${op}`)}, `find ${op}`);
 }
 
 /** @param {string} text */
 function bracketed(text) {
-  return text === '' ? '' : ` (${text})`;
+  return text === "" ? "" : ` (${text})`;
 }
 
 /** @param {any} list */
 function listText(list) {
-  return Array.isArray(list) && list.length > 0 ? list.join(', ') : null;
+  return Array.isArray(list) && list.length > 0 ? list.join(", ") : null;
 }
 
 /**
@@ -226,28 +251,28 @@ function listText(list) {
  */
 function wrapSignature(schema) {
   if (schema.length < 60) return schema;
-  const open = schema.indexOf('('), close = schema.lastIndexOf(') ->');
+  const open = schema.indexOf("("), close = schema.lastIndexOf(") ->");
   if (open < 0 || close < open) return schema;
   const list = schema.slice(open + 1, close).split(/, (?![^([]*[)\]])/);
-  return `${schema.slice(0, open)}(\n  ${list.join(',\n  ')}\n${schema.slice(close)}`;
+  return `${schema.slice(0, open)}(\n  ${list.join(",\n  ")}\n${schema.slice(close)}`;
 }
 
 /** @param {import('./payload.js').Derivative} one */
 function derivative(one) {
   const lines = (one.formulas ?? []).map(
-    ({arguments: names, formula}) => `${names.join(', ')}: ${formula}`);
-  return make('div', {class: 'derivative'},
-              make('p', {class: 'note'}, `derivative: ${one.node} (derivatives.yaml:${one.line})`),
-              lines.length === 0 ? null : make('pre', {class: 'signature'}, lines.join('\n')));
+    ({arguments: names, formula}) => `${names.join(", ")}: ${formula}`);
+  return make("div", {class: "derivative"},
+              make("p", {class: "note"}, `derivative: ${one.node} (derivatives.yaml:${one.line})`),
+              lines.length === 0 ? null : make("pre", {class: "signature"}, lines.join("\n")));
 }
 
 /** @param {import('./payload.js').Change} change */
 export function changeText(change) {
-  const reaches = change.reaches ? `, reaches ${[change.reaches].flat().map(valueText).join(', ')}` :
-    '';
-  const frames = `${readableCount(change.frames ?? 0)} ${change.frames === 1 ? 'frame' : 'frames'}`;
-  if (change.kind === 'vanished') return `only in A: ${frames}${reaches}`;
-  if (change.kind === 'appeared') return `only in B: ${frames}${reaches}`;
-  const what = change.kind === 'count' ? 'calls' : valueText(change.what).replaceAll('_', ' ');
+  const reached = [change.reaches ?? []].flat().map(valueText).join(", ");
+  const reaches = reached === "" ? "" : `, reaches ${reached}`;
+  const frames = counted(change.frames ?? 0, "frame");
+  if (change.kind === "vanished") return `only in A: ${frames}${reaches}`;
+  if (change.kind === "appeared") return `only in B: ${frames}${reaches}`;
+  const what = change.kind === "count" ? "calls" : valueText(change.what).replaceAll("_", " ");
   return `${what}: ${valueText(change.before)} → ${valueText(change.after)}`;
 }

@@ -1,5 +1,5 @@
 // The page's data. docs/html-page.md describes the format.
-import { shortPath } from './format.js';
+import { shortPath } from "./format.js";
 
 /**
  * @typedef {{op: string, calls: number, time: number, own_time: number, work: string,
@@ -50,16 +50,16 @@ function fromBase64(text) {
  * @returns {Promise<Payload>}
  */
 export async function readPayload(element) {
-  const bytes = fromBase64((element.textContent ?? '').trim());
-  element.textContent = '';
+  const bytes = fromBase64((element.textContent ?? "").trim());
+  element.textContent = "";
   const Decompression = /** @type {any} */ (globalThis).DecompressionStream;
-  const stream = new Blob([bytes]).stream().pipeThrough(new Decompression('gzip'));
+  const stream = new Blob([bytes]).stream().pipeThrough(new Decompression("gzip"));
   return new Response(stream).json();
 }
 
 // Columns whose numbers may be larger than 32 bits.
-const kWideColumns = new Set(['calls', 'time', 'own_time', 'shortest', 'longest', 'calls_b',
-                              'time_b']);
+const kWideColumns = new Set(["calls", "time", "own_time", "shortest", "longest", "calls_b",
+                              "time_b"]);
 
 /** The frames of a report: columns of numbers with one entry for each frame, in preorder. */
 export class Frames {
@@ -75,20 +75,20 @@ export class Frames {
       this.columns.set(name, numbers.length === 0 ? new Kind(this.count) : Kind.from(numbers));
     }
     this.hasTimes = payload.frames.time.length > 0 || (payload.frames.time_b ?? []).length > 0;
-    this.compares = payload.mode === 'compare';
+    this.compares = payload.mode === "compare";
     /** Row of the parent; -1 for a root. */
     this.parent = new Int32Array(this.count);
     /** Row after the last frame below. */
     this.end = new Int32Array(this.count);
     this.setStructure();
-    this.layer = this.column('layer');
-    this.calls = this.column('calls');
-    this.time = this.column('time');
+    this.layer = this.column("layer");
+    this.calls = this.column("calls");
+    this.time = this.column("time");
     payload.frames = {};  // The columns have the numbers now.
   }
 
   setStructure() {
-    const up = this.column('up');
+    const up = this.column("up");
     for (let row = 0; row < this.count; ++row)
       this.parent[row] = up[row] === 0 ? -1 : row - up[row];
     for (let row = this.count - 1; row >= 0; --row) {
@@ -113,17 +113,17 @@ export class Frames {
 
   /** @param {string} name @param {number} row */
   text(name, row) {
-    return this.strings[this.number(name, row)] ?? '';
+    return this.strings[this.number(name, row)] ?? "";
   }
 
   /** @param {number} row */
   layerName(row) {
-    return this.payload.layers[this.layer[row]] ?? '';
+    return this.payload.layers[this.layer[row]] ?? "";
   }
 
   /** @param {number} row */
   detail(row) {
-    return this.payload.details[this.number('detail', row)] ?? {};
+    return this.payload.details[this.number("detail", row)] ?? {};
   }
 
   /**
@@ -132,8 +132,8 @@ export class Frames {
    * @param {number} length of the text at most.
    */
   place(row, length = Infinity) {
-    const file = this.text('file', row);
-    if (file === '') return '';
+    const file = this.text("file", row);
+    if (file === "") return "";
     const line = `:${this.lineText(row)}`;
     return shortPath(file, length - line.length) + line;
   }
@@ -143,8 +143,8 @@ export class Frames {
    * @param {number} row
    */
   lineText(row) {
-    const exact = this.payload.exact || this.layerName(row) === 'python';
-    return `${exact ? '' : '~'}${this.number('line', row)}`;
+    const exact = this.payload.exact || this.layerName(row) === "python";
+    return `${exact ? "" : "~"}${this.number("line", row)}`;
   }
 
   /**
@@ -152,9 +152,9 @@ export class Frames {
    * @param {number} row
    * @param {number} line
    */
-  link(row, line = this.number('line', row)) {
-    const url = this.text('url', row);
-    return url.startsWith('https://') ? `${url}#L${line}` : '';
+  link(row, line = this.number("line", row)) {
+    const url = this.text("url", row);
+    return url.startsWith("https://") ? `${url}#L${line}` : "";
   }
 
   /**

@@ -1,13 +1,13 @@
 // Search in names, ops and files.
-import { readableCount } from './format.js';
-import { Frames } from './payload.js';
+import { readableCount } from "./format.js";
+import { Frames } from "./payload.js";
 
 /** The columns that a search without a field looks at. */
-const kSearched = ['label', 'note', 'why', 'name', 'op', 'file', 'library'];
+const kSearched = ["label", "note", "why", "name", "op", "file", "library"];
 
 /** @param {string} text */
 function escapePattern(text) {
-  return text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }
 
 /**
@@ -16,7 +16,7 @@ function escapePattern(text) {
  * @param {boolean} isPattern
  */
 export function textPattern(text, isPattern) {
-  return new RegExp(isPattern ? text : escapePattern(text), 'i');
+  return new RegExp(isPattern ? text : escapePattern(text), "i");
 }
 
 /**
@@ -49,12 +49,12 @@ function rowsWithText(frames, columns, matches) {
  * @param {string} place `train.py:17`
  */
 function rowsAtLine(frames, place) {
-  const at = place.lastIndexOf(':');
+  const at = place.lastIndexOf(":");
   const file = frames.strings.indexOf(place.slice(0, at));
   const line = Number(place.slice(at + 1));
-  const files = frames.column('file');
-  const callLines = frames.column('call_line');
-  const lines = frames.column('line');
+  const files = frames.column("file");
+  const callLines = frames.column("call_line");
+  const lines = frames.column("line");
   const called = [], defined = [];
   for (let row = 0; row < frames.count; ++row) {
     const parent = frames.parent[row];
@@ -69,8 +69,8 @@ function rowsAtLine(frames, place) {
  * @param {string} op
  */
 function rowsOfOp(frames, op) {
-  return rowsWithText(frames, ['op'], (text) => text === op)
-    .filter((row) => frames.layerName(row) === 'dispatcher');
+  return rowsWithText(frames, ["op"], (text) => text === op)
+    .filter((row) => frames.layerName(row) === "dispatcher");
 }
 
 /**
@@ -78,11 +78,11 @@ function rowsOfOp(frames, op) {
  * @param {string} name
  */
 function rowsNamed(frames, name) {
-  return rowsWithText(frames, ['label', 'name'], (text) => text === name);
+  return rowsWithText(frames, ["label", "name"], (text) => text === name);
 }
 
 /** @type {Record<string, (frames: Frames, value: string) => number[]>} */
-const kFields = {'op:': rowsOfOp, 'line:': rowsAtLine, 'function:': rowsNamed};
+const kFields = {"op:": rowsOfOp, "line:": rowsAtLine, "function:": rowsNamed};
 
 /**
  * Returns the rows that a query finds, in the order of the tree. A query is a part of a text,
@@ -92,7 +92,7 @@ const kFields = {'op:': rowsOfOp, 'line:': rowsAtLine, 'function:': rowsNamed};
  * @param {boolean} isPattern
  */
 export function findRows(frames, query, isPattern) {
-  if (query === '') return [];
+  if (query === "") return [];
   for (const [field, find] of Object.entries(kFields))
     if (query.startsWith(field)) return find(frames, query.slice(field.length));
   const pattern = textPattern(query, isPattern);
@@ -104,9 +104,9 @@ export class Search {
   /** @param {Frames} frames */
   constructor(frames) {
     this.frames = frames;
-    this.query = '';
+    this.query = "";
     this.isPattern = false;
-    this.error = '';
+    this.error = "";
     /** @type {number[]} */
     this.found = [];
     /**
@@ -124,7 +124,7 @@ export class Search {
   run(query, isPattern, isKept) {
     this.query = query;
     this.isPattern = isPattern;
-    this.error = '';
+    this.error = "";
     try {
       this.found = findRows(this.frames, query, isPattern);
     } catch (error) {
@@ -169,18 +169,18 @@ export class Search {
    * @param {number} row
    */
   summary(row) {
-    if (this.error !== '') return 'not a valid pattern';
-    if (this.query === '') return '';
+    if (this.error !== "") return "not a valid pattern";
+    if (this.query === "") return "";
     const left = this.found.length - this.rows.length;
-    const hidden = left === 0 ? '' : `, ${readableCount(left)} filtered out`;
+    const hidden = left === 0 ? "" : `, ${readableCount(left)} filtered out`;
     const count = readableCount(this.rows.length);
-    const at = this.has(row) ? `${readableCount(this.rows.indexOf(row) + 1)} of ` : '';
+    const at = this.has(row) ? `${readableCount(this.rows.indexOf(row) + 1)} of ` : "";
     return this.rows.length === 0 ? `nothing found${hidden}` : `${at}${count} found${hidden}`;
   }
 
   /** The pattern to mark in a name; null if there is none. */
   mark() {
-    if (this.query === '' || this.error !== '') return null;
+    if (this.query === "" || this.error !== "") return null;
     if (Object.keys(kFields).some((field) => this.query.startsWith(field))) return null;
     return textPattern(this.query, this.isPattern);
   }

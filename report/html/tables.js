@@ -1,6 +1,6 @@
 // Sortable tables of ops, kernels, library calls and lines.
-import { fill, fragment, make } from './elements.js';
-import { readableCount, readableSize, readableTime, shortPath } from './format.js';
+import { fill, fragment, make } from "./elements.js";
+import { readableCount, readableSize, readableTime, shortPath } from "./format.js";
 
 /**
  * @template Row
@@ -27,23 +27,23 @@ export class SortableTable {
     this.sortedBy = -1;
     this.descending = false;
     this.heads = columns.map((column, number) => this.head(column, number));
-    this.body = make('tbody');
-    this.element = make('table', {class: 'data'}, make('caption', {}, caption),
-                        make('thead', {}, make('tr', {}, ...this.heads)), this.body);
+    this.body = make("tbody");
+    this.element = make("table", {class: "data"}, make("caption", {}, caption),
+                        make("thead", {}, make("tr", {}, ...this.heads)), this.body);
     this.show();
   }
 
   /** @param {TableColumn<Row>} column @param {number} number */
   head(column, number) {
-    const text = make('span', {}, column.title);
+    const text = make("span", {}, column.title);
     const content = this.limit > 0 ? text :
-      make('button', {type: 'button', onclick: () => this.sort(number)}, text);
-    return make('th', {scope: 'col', class: this.isNumeric(column) ? 'number' : null}, content);
+      make("button", {type: "button", onclick: () => this.sort(number)}, text);
+    return make("th", {scope: "col", class: this.isNumeric(column) ? "number" : null}, content);
   }
 
   /** @param {TableColumn<Row>} column */
   isNumeric(column) {
-    return this.rows.length > 0 && typeof column.value(this.rows[0]) === 'number';
+    return this.rows.length > 0 && typeof column.value(this.rows[0]) === "number";
   }
 
   /** @param {number} number of the column; once more for the other direction. */
@@ -57,8 +57,9 @@ export class SortableTable {
       return this.descending ? -order : order;
     });
     this.heads.forEach((head, at) => {
-      if (at === number) head.setAttribute('aria-sort', this.descending ? 'descending' : 'ascending');
-      else head.removeAttribute('aria-sort');
+      const order = this.descending ? "descending" : "ascending";
+      if (at === number) head.setAttribute("aria-sort", order);
+      else head.removeAttribute("aria-sort");
     });
     this.show();
   }
@@ -67,7 +68,7 @@ export class SortableTable {
     const shown = this.limit > 0 ? this.rows.slice(0, this.limit) : this.rows;
     const largest = this.columns.map((column) => (column.bar ?
       Math.max(...this.rows.map((row) => Number(column.value(row))), 1) : 0));
-    fill(this.body, ...shown.map((row) => make('tr', {}, ...this.columns.map(
+    fill(this.body, ...shown.map((row) => make("tr", {}, ...this.columns.map(
       (column, number) => this.cell(column, row, largest[number])))));
   }
 
@@ -75,12 +76,12 @@ export class SortableTable {
   cell(column, row, largest) {
     const value = column.value(row);
     const text = column.text ? column.text(row) : String(value);
-    const classes = [typeof value === 'number' ? 'number' : '', column.name ? 'name' : ''];
-    const cell = make('td', {
-      class: classes.join(' ').trim() || null, title: column.hint?.(row) ?? null,
-    }, column.link ? make('a', {href: column.link(row)}, text) : text);
+    const classes = [typeof value === "number" ? "number" : "", column.name ? "name" : ""];
+    const cell = make("td", {
+      class: classes.join(" ").trim() || null, title: column.hint?.(row) ?? null,
+    }, column.link ? make("a", {href: column.link(row)}, text) : text);
     if (column.bar && Number(value) > 0) {
-      const bar = make('i', {class: 'bar'});
+      const bar = make("i", {class: "bar"});
       bar.style.width = `${100 * Number(value) / largest}%`;
       cell.prepend(bar);
     }
@@ -95,7 +96,7 @@ export class SortableTable {
  * @returns {TableColumn<Row>}
  */
 function callsColumn() {
-  return {title: 'calls', value: (row) => row.calls, text: (row) => readableCount(row.calls)};
+  return {title: "calls", value: (row) => row.calls, text: (row) => readableCount(row.calls)};
 }
 
 /**
@@ -106,7 +107,7 @@ function callsColumn() {
  */
 function timeColumn(title, value) {
   return {title, value, bar: true,
-          text: (row) => (value(row) === 0 ? '' : readableTime(value(row)))};
+          text: (row) => (value(row) === 0 ? "" : readableTime(value(row)))};
 }
 
 /**
@@ -116,15 +117,15 @@ function timeColumn(title, value) {
 export function opTable(payload, limit = 0) {
   /** @type {TableColumn<import('./payload.js').OpUsage>[]} */
   const columns = [
-    {title: 'op', name: true, value: (row) => row.op,
-     link: (row) => fragment('tree', null, `op:${row.op}`)},
-    callsColumn(), timeColumn('own time', (row) => row.own_time),
-    timeColumn('time', (row) => row.time),
-    {title: 'work done by', name: true, value: (row) => row.work, hint: (row) => row.work},
-    {title: 'inputs', value: (row) => row.inputs, hint: (row) => row.inputs,
-     text: (row) => row.inputs + (row.kinds > 1 ? ` and ${row.kinds - 1} more` : '')},
+    {title: "op", name: true, value: (row) => row.op,
+     link: (row) => fragment("tree", null, `op:${row.op}`)},
+    callsColumn(), timeColumn("own time", (row) => row.own_time),
+    timeColumn("time", (row) => row.time),
+    {title: "work done by", name: true, value: (row) => row.work, hint: (row) => row.work},
+    {title: "inputs", value: (row) => row.inputs, hint: (row) => row.inputs,
+     text: (row) => row.inputs + (row.kinds > 1 ? ` and ${row.kinds - 1} more` : "")},
   ];
-  return new SortableTable('Ops', columns, payload.summary.ops ?? [], limit);
+  return new SortableTable("Ops", columns, payload.summary.ops ?? [], limit);
 }
 
 /**
@@ -135,12 +136,12 @@ export function opTable(payload, limit = 0) {
 export function functionTable(caption, functions, limit = 0) {
   /** @type {TableColumn<import('./payload.js').FunctionUsage>[]} */
   const columns = [
-    {title: 'function', name: true, value: (row) => row.name, hint: (row) => row.name,
-     link: (row) => fragment('tree', null, `function:${row.name}`)},
-    callsColumn(), timeColumn('time', (row) => row.time),
+    {title: "function", name: true, value: (row) => row.name, hint: (row) => row.name,
+     link: (row) => fragment("tree", null, `function:${row.name}`)},
+    callsColumn(), timeColumn("time", (row) => row.time),
   ];
-  if (functions.some((one) => one.library !== ''))
-    columns.splice(1, 0, {title: 'library', value: (row) => row.library});
+  if (functions.some((one) => one.library !== ""))
+    columns.splice(1, 0, {title: "library", value: (row) => row.library});
   return new SortableTable(caption, columns, functions, limit);
 }
 
@@ -151,33 +152,34 @@ export function functionTable(caption, functions, limit = 0) {
 export function lineTable(payload, limit = 0) {
   /** @type {TableColumn<import('./payload.js').OwnLine>[]} */
   const columns = [
-    {title: 'line', name: true, value: (row) => `${row.file}:${row.line}`,
-     text: (row) => (row.file === '' ? 'no line of the program' :
+    {title: "line", name: true, value: (row) => `${row.file}:${row.line}`,
+     text: (row) => (row.file === "" ? "no line of the program" :
        `${shortPath(row.file, 40)}:${row.line}`),
      hint: (row) => `${row.file}:${row.line}`,
-     link: (row) => fragment('tree', null, row.file === '' ? '' : `line:${row.file}:${row.line}`)},
-    {title: 'in', name: true, value: (row) => row.function},
-    callsColumn(), timeColumn('time', (row) => row.time),
-    {title: 'ops', value: (row) => mainOps(row.ops), hint: (row) => Object.keys(row.ops).join(', ')},
+     link: (row) => fragment("tree", null, row.file === "" ? "" : `line:${row.file}:${row.line}`)},
+    {title: "in", name: true, value: (row) => row.function},
+    callsColumn(), timeColumn("time", (row) => row.time),
+    {title: "ops", value: (row) => mainOps(row.ops),
+     hint: (row) => Object.keys(row.ops).join(", ")},
   ];
-  return new SortableTable('Lines of the program', columns, payload.summary.lines ?? [], limit);
+  return new SortableTable("Lines of the program", columns, payload.summary.lines ?? [], limit);
 }
 
 /** @param {Record<string, number>} ops */
 function mainOps(ops) {
   const names = Object.entries(ops).sort((a, b) => b[1] - a[1])
-    .map(([name]) => name.replace(/^aten::/, ''));
-  return names.slice(0, 3).join(', ') + (names.length > 3 ? ` and ${names.length - 3} more` : '');
+    .map(([name]) => name.replace(/^aten::/, ""));
+  return names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : "");
 }
 
 /** @param {Payload} payload */
 export function copyTable(payload) {
   /** @type {TableColumn<import('./payload.js').CopyUsage>[]} */
   const columns = [
-    {title: 'direction', value: (row) => row.direction}, callsColumn(),
-    {title: 'bytes', value: (row) => row.bytes, text: (row) => readableSize(row.bytes)},
+    {title: "direction", value: (row) => row.direction}, callsColumn(),
+    {title: "bytes", value: (row) => row.bytes, text: (row) => readableSize(row.bytes)},
   ];
-  return new SortableTable('Memory copied', columns, payload.summary.copies ?? []);
+  return new SortableTable("Memory copied", columns, payload.summary.copies ?? []);
 }
 
 /**
@@ -188,20 +190,20 @@ export function copyTable(payload) {
 export function allTables(payload) {
   const {summary} = payload;
   return [
-    {name: 'ops', title: 'Ops', rows: (summary.ops ?? []).length,
+    {name: "ops", title: "Ops", rows: (summary.ops ?? []).length,
      make: () => opTable(payload).element},
-    {name: 'libraries', title: 'Library calls', rows: (summary.libraries ?? []).length,
-     make: () => functionTable('Library calls', summary.libraries).element},
-    {name: 'kernels', title: 'Device kernels', rows: (summary.kernels ?? []).length,
-     make: () => functionTable('Device kernels', summary.kernels).element},
-    {name: 'copies', title: 'Memory copied', rows: (summary.copies ?? []).length,
+    {name: "libraries", title: "Library calls", rows: (summary.libraries ?? []).length,
+     make: () => functionTable("Library calls", summary.libraries).element},
+    {name: "kernels", title: "Device kernels", rows: (summary.kernels ?? []).length,
+     make: () => functionTable("Device kernels", summary.kernels).element},
+    {name: "copies", title: "Memory copied", rows: (summary.copies ?? []).length,
      make: () => copyTable(payload).element},
-    {name: 'lines', title: 'Lines of the program', rows: ownLines(payload).length,
+    {name: "lines", title: "Lines of the program", rows: ownLines(payload).length,
      make: () => lineTable(payload).element},
   ].filter((table) => table.rows > 0);
 }
 
 /** @param {Payload} payload */
 export function ownLines(payload) {
-  return (payload.summary.lines ?? []).filter((line) => line.file !== '');
+  return (payload.summary.lines ?? []).filter((line) => line.file !== "");
 }

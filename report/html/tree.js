@@ -1,7 +1,7 @@
 // The tree of frames, without its elements: which frames there are, and which are unfolded.
-import { Frames } from './payload.js';
+import { Frames } from "./payload.js";
 
-/** The frames that the filters leave, as a tree of its own. Its members are numbered in preorder. */
+/** The frames that the filters leave, as a tree of its own, numbered in preorder. */
 export class Shape {
   /**
    * @param {Frames} frames
