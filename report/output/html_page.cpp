@@ -1,13 +1,15 @@
 #include "report/output/html_page.h"
 
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "indexer/store/index_catalogue.h"
 #include "platform/printable_text.h"
-#include "report/model/report_reader.h"
+#include "report/model/json_fields.h"
 #include "report/output/html_page_parts.h"
 #include "report/output/page_json.h"
 #include "report/output/page_tables.h"
@@ -100,6 +102,16 @@ void write_common(const Report& report, PageFrames& frames, const PageOptions& o
   payload.frames(frames);
 }
 
+// Appends a character of an attribute's value. It stands in double quotes.
+void append_attribute(std::string& text, char c) {
+  if (c == '&')
+    text += "&amp;";
+  else if (c == '"')
+    text += "&quot;";
+  else
+    text += c;
+}
+
 /// Writes a page around what `write_payload` writes.
 template <class WritePayload>
 void write_page(const TextSink& sink, const WritePayload& write_payload) {
@@ -119,6 +131,16 @@ void write_page(const TextSink& sink, const WritePayload& write_payload) {
 
 }  // namespace
 
+PageOptions page_options_of(const Report& report) {
+  PageOptions options;
+  if (std::optional<Index> index =
+          find_index(text_at(report.torch, "version"), text_at(report.torch, "git_version")))
+    options.index = std::make_shared<const Index>(std::move(*index));
+  if (const std::string torch = text_at(report.meta, "torch_folder"); torch.starts_with('/'))
+    options.sources.copies = copies_in_wheel(torch);
+  return options;
+}
+
 void write_html_page(const Report& report, const PageOptions& options,
                      const FindingOptions& findings, const TextSink& sink) {
   write_page(sink, [&] {
@@ -137,6 +159,16 @@ std::string to_html_page(const Report& report, const PageOptions& options,
   std::string page;
   write_html_page(report, options, findings, [&page](std::string_view piece) { page += piece; });
   return page;
+}
+
+std::string to_notebook_frame(const Report& report, const PageOptions& options) {
+  std::string frame =
+      "<iframe title=\"optrace\" sandbox=\"allow-scripts\" "
+      "style=\"width:100%;height:640px;border:1px solid #8888\" srcdoc=\"";
+  write_html_page(report, options, {}, [&frame](std::string_view piece) {
+    for (const char c : piece) append_attribute(frame, c);
+  });
+  return frame += "\"></iframe>";
 }
 
 void write_comparison_page(const Report& first, std::vector<PageRow> rows, const Json& comparison,

@@ -27,9 +27,17 @@ struct PageOptions {
 void write_html_page(const Report& report, const PageOptions& options,
                      const FindingOptions& findings, const TextSink& sink);
 
-/// Same, as one text.
+/// Returns the index that fits a report, and the files of the wheel that was traced, if they are on
+/// this machine.
+PageOptions page_options_of(const Report& report);
+
+/// Same as write_html_page(), as one text.
 std::string to_html_page(const Report& report, const PageOptions& options,
                          const FindingOptions& findings);
+
+/// Returns the page as an HTML fragment for a notebook: a frame that can run the page's script, but
+/// can't reach the notebook.
+std::string to_notebook_frame(const Report& report, const PageOptions& options);
 
 /// Same as write_html_page(), for the tree of a comparison. The head and the summary are those of
 /// the first report. `comparison` has the keys of docs/html-page.md.

@@ -4,13 +4,10 @@
 #include <iterator>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "indexer/sources/source_tree.h"
 #include "indexer/sources/work_folder.h"
-#include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
-#include "report/model/json_fields.h"
 
 namespace optrace {
 namespace {
@@ -45,13 +42,8 @@ SourceCopies indexed_trees(std::string_view version) {
 
 PageOptions page_options(const Report& report, const std::vector<std::filesystem::path>& traces,
                          bool excerpts) {
-  PageOptions page;
+  PageOptions page = page_options_of(report);
   page.excerpts = excerpts;
-  if (std::optional<Index> index =
-          find_index(text_at(report.torch, "version"), text_at(report.torch, "git_version")))
-    page.index = std::make_shared<const Index>(std::move(*index));
-  if (const std::string torch = text_at(report.meta, "torch_folder"); torch.starts_with('/'))
-    page.sources.copies = copies_in_wheel(torch);
   std::ranges::move(indexed_trees(report.source_version), std::back_inserter(page.sources.copies));
   page.sources.traced_before = last_written(traces);
   return page;
