@@ -102,14 +102,18 @@ void write_common(const Report& report, PageFrames& frames, const PageOptions& o
   payload.frames(frames);
 }
 
-// Appends a character of an attribute's value. It stands in double quotes.
-void append_attribute(std::string& text, char c) {
-  if (c == '&')
-    text += "&amp;";
-  else if (c == '"')
-    text += "&quot;";
-  else
-    text += c;
+// Appends bytes of a data URL. What base64 consists of stays.
+void append_encoded(std::string& url, std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '+' || c == '/' || c == '=';
+    if (is_plain)
+      url += c;
+    else
+      url.append({'%', kDigits[byte >> 4U], kDigits[byte & 15U]});
+  }
 }
 
 /// Writes a page around what `write_payload` writes.
@@ -162,12 +166,13 @@ std::string to_html_page(const Report& report, const PageOptions& options,
 }
 
 std::string to_notebook_frame(const Report& report, const PageOptions& options) {
+  // In a frame with a srcdoc, links to fragments would lead to the notebook.
   std::string frame =
       "<iframe title=\"optrace\" sandbox=\"allow-scripts\" "
-      "style=\"width:100%;height:640px;border:1px solid #8888\" srcdoc=\"";
-  write_html_page(report, options, {}, [&frame](std::string_view piece) {
-    for (const char c : piece) append_attribute(frame, c);
-  });
+      "style=\"width:100%;height:640px;border:1px solid #8888\" "
+      "src=\"data:text/html;charset=utf-8,";
+  write_html_page(report, options, {},
+                  [&frame](std::string_view piece) { append_encoded(frame, piece); });
   return frame += "\"></iframe>";
 }
 

@@ -1,9 +1,9 @@
 """The data of the interactive page: docs/html-page.md."""
 import base64
 import gzip
-import html
 import json
 import re
+import urllib.parse
 
 
 def page_data(page):
@@ -14,10 +14,10 @@ def page_data(page):
 
 def page_in_frame(fragment):
     """The page in the frame that a notebook gets."""
-    found = re.fullmatch(r'<iframe [^>]*? sandbox="allow-scripts" [^>]*? srcdoc="([^"]*)"></iframe>',
-                         fragment)
+    found = re.fullmatch(r'<iframe [^>]*? sandbox="allow-scripts" [^>]*? '
+                         r'src="data:text/html;charset=utf-8,([A-Za-z0-9%+/=]*)"></iframe>', fragment)
     assert found, fragment[:300]
-    return html.unescape(found[1])
+    return urllib.parse.unquote(found[1])
 
 
 def column_texts(data, column):

@@ -205,13 +205,17 @@ TEST_CASE("no text of a report is markup", "[page]") {
 TEST_CASE("a notebook gets the page in a sandboxed frame", "[page]") {
   const std::string frame = to_notebook_frame(sample("train.py"), {});
   CHECK_THAT(frame, Contains("sandbox=\"allow-scripts\""));
-  const std::size_t begin = frame.find("srcdoc=\"") + 8;
-  std::string page = frame.substr(begin, frame.find('"', begin) - begin);
-  CHECK(frame.substr(begin + page.size()) == "\"></iframe>");
-  for (const auto& [escape, c] : {std::pair{"&quot;", "\""}, {"&amp;", "&"}})
-    for (std::size_t at = page.find(escape); at != std::string::npos;
-         at = page.find(escape, at + 1))
-      page.replace(at, std::string_view(escape).size(), c);
+  constexpr std::string_view kBegin = "src=\"data:text/html;charset=utf-8,";
+  REQUIRE(frame.find(kBegin) != std::string::npos);
+  const std::string url = frame.substr(frame.find(kBegin) + kBegin.size());
+  const std::size_t end = url.find('"');
+  CHECK(url.substr(end) == "\"></iframe>");
+  std::string page;
+  for (std::size_t at = 0; at < end; ++at) {
+    const bool escaped = url[at] == '%';
+    page += escaped ? static_cast<char>(std::stoi(url.substr(at + 1, 2), nullptr, 16)) : url[at];
+    at += escaped ? 2 : 0;
+  }
   CHECK(page == to_html_page(sample("train.py"), {}, {}));
 }
 
