@@ -45,6 +45,37 @@ function choices(frames, nameOf) {
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
+/**
+ * @param {Uint8Array} kept
+ * @param {(row: number) => boolean} passes
+ */
+function keepRows(kept, passes) {
+  for (let row = 0; row < kept.length; ++row) if (kept[row] && !passes(row)) kept[row] = 0;
+}
+
+/**
+ * Keeps the rows that match, and those below them.
+ * @param {Frames} frames
+ * @param {Uint8Array} kept
+ * @param {(row: number) => boolean} matches
+ */
+function keepSubtrees(frames, kept, matches) {
+  for (let row = 0; row < frames.count;) {
+    if (matches(row)) row = frames.end[row];
+    else kept[row++] = 0;
+  }
+}
+
+/**
+ * Adds the rows that lead to kept ones.
+ * @param {Frames} frames
+ * @param {Uint8Array} kept
+ */
+function keepAbove(frames, kept) {
+  for (let row = frames.count - 1; row >= 0; --row)
+    if (kept[row] && frames.parent[row] >= 0) kept[frames.parent[row]] = 1;
+}
+
 /** The state of the filters, and their elements. */
 export class Filters {
   /**
@@ -98,23 +129,16 @@ export class Filters {
   kept() {
     const {frames} = this;
     const kept = new Uint8Array(frames.count).fill(1);
-    /** @param {(row: number) => boolean} passes */
-    const require = (passes) => {
-      for (let row = 0; row < frames.count; ++row) if (kept[row] && !passes(row)) kept[row] = 0;
-    };
-    if (this.op !== "") this.keepPathsTo(kept, this.rowsOfOp());
-    if (this.module !== "") this.keepPathsTo(kept, this.rowsOfModule());
-    if (this.differences) this.keepDifferences(kept);
-    if (this.thread >= 0) {
-      const threads = frames.column("thread");
-      require((row) => threads[row] === this.thread);
-    }
-    if (this.rank >= 0) require((row) => containsRank(frames.text("ranks", row), this.rank));
-    if (this.hiddenLayers.size > 0) require((row) => !this.hiddenLayers.has(frames.layer[row]));
-    if (this.ownCode) {
-      const own = frames.column("own_code");
-      require((row) => own[row] === 1);
-    }
+    if (this.op !== "") keepSubtrees(frames, kept, this.rowsOfOp());
+    if (this.module !== "") keepSubtrees(frames, kept, this.rowsOfModule());
+    const sides = frames.column("side");
+    if (this.differences) keepRows(kept, (row) => sides[row] !== 0);
+    keepAbove(frames, kept);
+    const threads = frames.column("thread"), own = frames.column("own_code");
+    if (this.thread >= 0) keepRows(kept, (row) => threads[row] === this.thread);
+    if (this.rank >= 0) keepRows(kept, (row) => containsRank(frames.text("ranks", row), this.rank));
+    keepRows(kept, (row) => !this.hiddenLayers.has(frames.layer[row]));
+    if (this.ownCode) keepRows(kept, (row) => own[row] === 1);
     return kept;
   }
 
@@ -131,38 +155,6 @@ export class Filters {
     const column = frames.column(kind === "l" ? "library" : "file");
     const text = frames.strings.indexOf(name);
     return (/** @type {number} */ row) => column[row] === text;
-  }
-
-  /**
-   * Keeps the rows that match, with those above and below them.
-   * @param {Uint8Array} kept
-   * @param {(row: number) => boolean} matches
-   */
-  keepPathsTo(kept, matches) {
-    const {frames} = this;
-    const wanted = new Uint8Array(frames.count);
-    for (let row = 0; row < frames.count;) {
-      if (!matches(row)) {
-        ++row;
-        continue;
-      }
-      wanted.fill(1, row, frames.end[row]);
-      for (let at = frames.parent[row]; at >= 0 && !wanted[at]; at = frames.parent[at])
-        wanted[at] = 1;
-      row = frames.end[row];
-    }
-    for (let row = 0; row < frames.count; ++row) kept[row] &= wanted[row];
-  }
-
-  /** @param {Uint8Array} kept */
-  keepDifferences(kept) {
-    const side = this.frames.column("side");
-    const wanted = new Uint8Array(this.frames.count);
-    for (let row = this.frames.count - 1; row >= 0; --row) {
-      if (side[row] !== 0) wanted[row] = 1;
-      if (wanted[row] && this.frames.parent[row] >= 0) wanted[this.frames.parent[row]] = 1;
-    }
-    for (let row = 0; row < this.frames.count; ++row) kept[row] &= wanted[row];
   }
 
   show() {

@@ -39,7 +39,7 @@ export class Panel {
     fill(this.content, this.head(row), this.numbers(row), this.changes(row),
          ...section("Source", this.source(row)),
          ...section("Op", this.op(row, detail)),
-         ...section("Dispatch", this.dispatch(detail)),
+         ...section("Dispatch", this.dispatch(row, detail)),
          ...section("Arguments and results", callTable(detail)),
          ...section("Kinds of calls", variantTable(detail)),
          ...section("Calls", this.why(row), ...requests(detail, "calls")),
@@ -175,10 +175,11 @@ export class Panel {
     return why === "" ? null : make("p", {class: "why"}, why);
   }
 
-  /** @param {any} detail */
-  dispatch(detail) {
+  /** @param {number} row @param {any} detail */
+  dispatch(row, detail) {
     const keys = keyList(detail);
     const list = terms([
+      ["why", this.frames.text("choice", row)],
       ["chosen key", detail.dispatch_key],
       ["kernel", detail.kernel],
       ["registered at", detail.registered_at],

@@ -218,9 +218,8 @@ export class TreeView {
   move(lines) {
     const {shown} = this.tree;
     if (shown.length === 0) return;
-    const line = this.tree.line(this.selected);
-    const next = line < 0 ? 0 : Math.min(Math.max(line + lines, 0), shown.length - 1);
-    this.user.select(this.tree.rowAt(next));
+    const line = Math.max(this.tree.line(this.selected), lines > 0 ? -1 : 0);
+    this.user.select(this.tree.rowAt(Math.min(Math.max(line + lines, 0), shown.length - 1)));
   }
 
   /** Selects the frame above, below or beside the selected one. */
