@@ -200,15 +200,18 @@ export class Panel {
                 make("p", {class: "note"}, this.frames.text("library", row)));
   }
 
-  /** @param {number} row */
+  /**
+   * Returns the frames above, which are listed when a reader opens the list: there may be thousands.
+   * @param {number} row
+   */
   path(row) {
-    const {frames} = this;
-    const rows = frames.above(row);
+    const rows = this.frames.above(row);
     if (rows.length === 0) return null;
-    return make("details", {class: "path-above"},
-                make("summary", {}, `Path: ${counted(rows.length, "frame")} above`),
-                make("ol", {}, ...rows.map((above) => make("li", {}, make(
-                  "a", {href: fragment(this.view(), above)}, frames.text("label", above))))));
+    const list = make("ol");
+    const open = () => fill(list, ...rows.map((above) => make("li", {}, make(
+      "a", {href: fragment(this.view(), above)}, this.frames.text("label", above)))));
+    return make("details", {class: "path-above", ontoggle: open},
+                make("summary", {}, `Path: ${counted(rows.length, "frame")} above`), list);
   }
 }
 

@@ -236,6 +236,33 @@ def test_filters_leave_frames_out(open_page, program):
     expect(page.locator(".tree-view .empty")).to_be_visible()
 
 
+def test_ranks_and_threads_are_filtered(open_page, conv2d, folder):
+    payload = page_data(conv2d.read_text())
+    rows = len(payload["frames"]["label"])
+    payload["processes"] = [{"id": 10 + rank, "rank": rank} for rank in range(8)]
+    payload["strings"] += ["1, 4 to 6", "0"]
+    ranks, only_first = len(payload["strings"]) - 2, len(payload["strings"]) - 1
+    payload["frames"]["ranks"] = [only_first if row >= rows - 5 else ranks if row >= rows - 9 else 0
+                                  for row in range(rows)]
+    payload["threads"], payload["thread_names"] = [7, 8], ["main", "worker"]
+    payload["frames"]["thread"] = [int(row < 3) for row in range(rows)]
+    file = folder / "ranks.html"
+    file.write_text(with_payload(conv2d.read_text(), payload))
+    page = open_page(file)
+    rank, thread = page.get_by_label("rank"), page.get_by_label("thread")
+    for chosen, last in (("0", rows - 1), ("1", rows - 6), ("5", rows - 6), ("7", rows - 10)):
+        rank.select_option(chosen)
+        page.get_by_role("tree").focus()
+        press(page, "End")
+        assert selected(page) == last
+    rank.select_option("")
+    thread.select_option(label="worker")
+    expect(page.get_by_role("treeitem")).to_have_count(3)
+    page.get_by_role("button", name="Reset filters").click()
+    press(page, "t", "End")
+    expect(item(page, rows - 1)).to_be_in_viewport()
+
+
 def test_the_flame_graph_zooms_and_follows_the_tree(open_page, conv2d):
     page = open_page(conv2d, "#flame")
     canvas, status = page.locator("canvas"), page.locator(".status")
