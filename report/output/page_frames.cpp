@@ -65,6 +65,32 @@ std::string rest_of(const Json& detail) {
   return text.empty() ? text : text + '}';
 }
 
+// Returns true if two details are the same but for what has columns of its own.
+bool is_same_rest(const Json& one, const Json& other) {
+  const auto next = [](auto at, const auto& end) {
+    while (at != end && has_column(at.key())) ++at;
+    return at;
+  };
+  auto a = next(one.begin(), one.end());
+  auto b = next(other.begin(), other.end());
+  while (a != one.end() && b != other.end()) {
+    if (a.key() != b.key() || *a != *b) return false;
+    a = next(++a, one.end());
+    b = next(++b, other.end());
+  }
+  return a == one.end() && b == other.end();
+}
+
+// Returns the number of a frame's detail. Mostly it is the same as in the last frame of that name,
+// and writing it takes longer than comparing it.
+std::uint64_t number_of_detail(const Frame& frame, PageFrames& page) {
+  auto& [last, number] = page.last_details[frame.name];
+  if (last == nullptr || !is_same_rest(*last, frame.detail))
+    number = page.details.number_of(rest_of(frame.detail));
+  last = &frame.detail;
+  return number;
+}
+
 std::uint64_t number_of_thread(std::uint64_t thread, PageFrames& page) {
   const auto [at, added] = page.thread_numbers.try_emplace(thread, page.threads.size());
   if (added) page.threads.push_back(thread);
@@ -158,12 +184,8 @@ constexpr auto kColumns = std::to_array<Column>({
     {"shortest", [](const Row& row, PageFrames&) { return count_at(row.time, "shortest"); }},
     {"longest", [](const Row& row, PageFrames&) { return count_at(row.time, "longest"); }},
     {"detail",
-     [](const Row& row, PageFrames& page) -> std::
-                                              uint64_t {
-                                                return row.plain ? 0
-                                                                 : page.details.number_of(
-                                                                       rest_of(row.frame->detail));
-                                              }},
+     [](const Row& row, PageFrames& page)
+         -> std::uint64_t { return row.plain ? 0 : number_of_detail(*row.frame, page); }},
     {"side", [](const Row& row, PageFrames&) { return static_cast<std::uint64_t>(row.side); }},
     {"calls_b",
      [](const Row& row,

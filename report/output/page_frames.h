@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "report/model/report.h"
 #include "report/output/compressed_text.h"
@@ -36,6 +39,9 @@ struct PageFrames {
   std::vector<PageRow> rows;
   PageTexts texts;
   PageTexts details;  ///< JSON texts.
+  /// By name of the frame: the detail of the last one, and its number.
+  std::unordered_map<std::string_view, std::pair<const nlohmann::json*, std::uint64_t>>
+      last_details;
   PageExcerpts excerpts;
   std::vector<std::uint64_t> threads;
   std::unordered_map<std::uint64_t, std::uint64_t> thread_numbers;
