@@ -217,7 +217,8 @@ std::vector<PageRow> compared_rows(const Report& first, const Report& second,
                     .parent = is_root ? nullptr : rows[visit.above].frame,
                     .up = is_root ? 0 : row - visit.above,
                     .side = side_of(node, changed),
-                    .second = node.second});
+                    .second = node.second,
+                    .sourced = node.first != nullptr || comparison.same_build});
     add_children(node, row);
   }
   return rows;

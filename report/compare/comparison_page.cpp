@@ -35,6 +35,12 @@ Json list_of(const std::vector<Difference>& differences, const RowNumbers& numbe
   return list;
 }
 
+// A report without an index, such as a baseline, has no native lines.
+bool has_exact_lines(const Report& first, const Report& second) {
+  return (first.source_exact || first.source_version.empty()) &&
+         (second.source_exact || second.source_version.empty());
+}
+
 }  // namespace
 
 void write_html_page(const Report& first, const Report& second, const Comparison& comparison,
@@ -42,7 +48,7 @@ void write_html_page(const Report& first, const Report& second, const Comparison
                      const PageOptions& page, const TextSink& sink) {
   std::vector<PageRow> rows = compared_rows(first, second, comparison, options);
   const RowNumbers numbers = numbers_of(rows);
-  const Json described = {
+  Json described = {
       {"first", labels.first},
       {"second", labels.second},
       {"header", page_header(second)},
@@ -54,7 +60,11 @@ void write_html_page(const Report& first, const Report& second, const Comparison
       {"emulated_reads", comparison.emulated_reads},
       {"changes", list_of(comparison.differences, numbers)},
       {"not_known", list_of(comparison.not_known, numbers)}};
-  write_comparison_page(first, std::move(rows), described, page, sink);
+  write_comparison_page({.first = first,
+                         .exact = has_exact_lines(first, second),
+                         .rows = std::move(rows),
+                         .comparison = std::move(described)},
+                        page, sink);
 }
 
 }  // namespace optrace

@@ -9,7 +9,7 @@
 namespace optrace {
 
 /// Writes a comparison of two reports with times as one interactive page: docs/html-page.md.
-/// `options` are those of the comparison, `page` those of the first report.
+/// `options` are those of the comparison, `page` has the sources of the first report.
 void write_html_page(const Report& first, const Report& second, const Comparison& comparison,
                      const ComparisonLabels& labels, const CompareOptions& options,
                      const PageOptions& page, const TextSink& sink);

@@ -86,10 +86,10 @@ Json layer_names() {
 }
 
 /// Writes the members that each page has.
-void write_common(const Report& report, PageFrames& frames, const PageOptions& options,
+void write_common(const Report& report, bool exact, PageFrames& frames, const PageOptions& options,
                   PayloadWriter& payload) {
   payload.member("header", page_header(report));
-  payload.member("exact", report.source_exact);
+  payload.member("exact", exact);
   payload.member("layers", layer_names());
   payload.member("processes", report.processes.is_array() ? report.processes : Json::array());
   payload.member("summary", page_summary(report));
@@ -153,7 +153,7 @@ void write_html_page(const Report& report, const PageOptions& options,
     PayloadWriter payload(sink);
     payload.member("mode", "report");
     payload.member("findings", page_findings(report, frames.rows, findings));
-    write_common(report, frames, options, payload);
+    write_common(report, report.source_exact, frames, options, payload);
     payload.finish();
   });
 }
@@ -176,16 +176,15 @@ std::string to_notebook_frame(const Report& report, const PageOptions& options) 
   return frame += "\"></iframe>";
 }
 
-void write_comparison_page(const Report& first, std::vector<PageRow> rows, const Json& comparison,
-                           const PageOptions& options, const TextSink& sink) {
+void write_comparison_page(ComparedPage page, const PageOptions& options, const TextSink& sink) {
   write_page(sink, [&] {
-    PageFrames frames(first);
-    frames.rows = std::move(rows);
+    PageFrames frames(page.first);
+    frames.rows = std::move(page.rows);
     PayloadWriter payload(sink);
     payload.member("mode", "compare");
     payload.member("findings", Json::array());
-    payload.member("comparison", comparison);
-    write_common(first, frames, options, payload);
+    payload.member("comparison", page.comparison);
+    write_common(page.first, page.exact, frames, options, payload);
     payload.finish();
   });
 }

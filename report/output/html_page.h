@@ -39,10 +39,15 @@ std::string to_html_page(const Report& report, const PageOptions& options,
 /// can't reach the notebook.
 std::string to_notebook_frame(const Report& report, const PageOptions& options);
 
-/// Same as write_html_page(), for the tree of a comparison. The head and the summary are those of
-/// the first report. `comparison` has the keys of docs/html-page.md.
-void write_comparison_page(const Report& first, std::vector<PageRow> rows,
-                           const nlohmann::json& comparison, const PageOptions& options,
-                           const TextSink& sink);
+/// The contents of a comparison's page.
+struct ComparedPage {
+  const Report& first;        ///< The head and the summary are its own.
+  bool exact = false;         ///< The lines of native frames are those of the traced torch.
+  std::vector<PageRow> rows;  ///< The tree.
+  nlohmann::json comparison;  ///< With the keys of docs/html-page.md.
+};
+
+/// Same as write_html_page(), for a comparison.
+void write_comparison_page(ComparedPage page, const PageOptions& options, const TextSink& sink);
 
 }  // namespace optrace

@@ -162,11 +162,12 @@ constexpr auto kColumns = std::to_array<Column>({
     {"url",
      [](const Row& row, PageFrames& page) { return page.texts.number_of(link_of(row.source)); }},
     {"excerpt",
-     [](const Row& row, PageFrames& page) {
-       return page.excerpts.number_of(row.source.file, row.source.line);
+     [](const Row& row, PageFrames& page) -> std::uint64_t {
+       return row.sourced ? page.excerpts.number_of(row.source.file, row.source.line) : 0;
      }},
     {"call_excerpt",
-     [](const Row& row, PageFrames& page) {
+     [](const Row& row, PageFrames& page) -> std::uint64_t {
+       if (!row.sourced) return 0;
        return page.excerpts.number_of(source_of(row.parent).file, row.call_line);
      }},
     {"own_code",
@@ -231,6 +232,7 @@ std::vector<PageRow> page_rows(const Report& report) {
 
 void need_excerpts(PageFrames& frames) {
   for (const PageRow& row : frames.rows) {
+    if (!row.sourced) continue;
     const FrameSource& source = source_of(row.frame);
     frames.excerpts.need(source.file, source.line);
     frames.excerpts.need(source_of(row.parent).file, call_line(*row.frame));

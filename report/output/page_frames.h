@@ -26,6 +26,7 @@ struct PageRow {
   std::size_t up = 0;  ///< Distance to the parent's row; 0 for a root.
   PageSide side = PageSide::both;
   const Frame* second = nullptr;  ///< The frame of the second report of a comparison, if any.
+  bool sourced = true;            ///< The page's sources are those of the frame's report.
 };
 
 /// Returns the frames of a report, each before those below it.

@@ -20,6 +20,7 @@
 #include "report/compare/compare.h"
 #include "report/compare/comparison_output.h"
 #include "report/compare/comparison_page.h"
+#include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 #include "report/output/report_json.h"
 #include "src/choices/page_choice.h"
@@ -75,9 +76,11 @@ std::string page_of(const CompareCommandOptions& options, const Report& first, c
   for (const std::string& input : {options.first, options.second})
     if (std::error_code ignored; std::filesystem::exists(input, ignored))
       traces.emplace_back(input);
+  // A baseline does not say which torch it is of.
+  const Report& sourced = text_at(first.meta, "torch_folder").empty() ? second : first;
   std::string page;
   write_html_page(first, second, comparison, labels_of(options), {.all = options.all},
-                  page_options(second, traces, options.source),
+                  page_options(sourced, traces, options.source),
                   [&page](std::string_view piece) { page += piece; });
   return page;
 }

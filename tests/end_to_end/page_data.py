@@ -14,8 +14,9 @@ def page_data(page):
 
 def page_in_frame(fragment):
     """The page in the frame that a notebook gets."""
-    found = re.fullmatch(r'<iframe [^>]*? sandbox="allow-scripts" [^>]*? '
-                         r'src="data:text/html;charset=utf-8,([A-Za-z0-9%+/=]*)"></iframe>', fragment)
+    found = re.fullmatch(
+        r'<iframe [^>]*? sandbox="allow-scripts" [^>]*? '
+        r'src="data:text/html;charset=utf-8,([A-Za-z0-9%+/=]*)"></iframe>', fragment)
     assert found, fragment[:300]
     return urllib.parse.unquote(found[1])
 
