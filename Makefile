@@ -28,7 +28,7 @@ help:
 	@echo 'make docs      the documentation as a site, build-docs/index.html'
 	@echo 'make diagram   draw docs/architecture.svg from docs/architecture.dot'
 	@echo 'make format    format the C++ sources'
-	@echo 'make lint      clang-format, clang-tidy, ruff, mypy and shellcheck over all files'
+	@echo 'make lint      clang-format, clang-tidy, tsc, ruff, mypy and shellcheck over all files'
 	@echo 'make clean     remove what was built (not the virtual environments)'
 
 packages:

@@ -11,7 +11,7 @@
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
 #include "report/model/saved_report.h"
-#include "report/output/report_html.h"
+#include "report/output/html_page.h"
 #include "report/output/report_json.h"
 #include "report/output/report_text.h"
 
@@ -38,6 +38,12 @@ std::shared_ptr<const Report> RecordedTrace::report(bool all) {
   return made;
 }
 
+std::shared_ptr<const Report> RecordedTrace::with_times() {
+  if (!trace_) return report(false);
+  const std::optional<Index> index = find_index_of(*trace_);
+  return std::make_shared<const Report>(merge(*trace_, index ? &*index : nullptr, {.times = true}));
+}
+
 std::vector<CheckResult> RecordedTrace::check(const std::vector<Rule>& rules,
                                               const CheckOptions& options) {
   const std::shared_ptr<const Report> made = report(false);
@@ -59,7 +65,8 @@ std::string RecordedTrace::json(bool all) {
 }
 
 std::string RecordedTrace::html() {
-  return to_html(*report(false));
+  const std::shared_ptr<const Report> shown = with_times();
+  return to_notebook_frame(*shown, page_options_of(*shown));
 }
 
 void RecordedTrace::save(const std::filesystem::path& file) const {

@@ -33,12 +33,16 @@ class RecordedTrace {
 
   std::string text(bool all);
   std::string json(bool all);
+  /// Returns the interactive page in a frame, for a notebook.
   std::string html();
 
   /// Writes a file for `optrace report`. Throws Error(usage) for a report that was loaded.
   void save(const std::filesystem::path& file) const;
 
  private:
+  // The report with times, if they were recorded.
+  std::shared_ptr<const Report> with_times();
+
   std::optional<Trace> trace_;  // Empty for a report that was loaded.
   std::mutex mutex_;
   std::shared_ptr<const Report> reports_[2];

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # lint.sh [BUILD [ARGUMENT...]]: checks every file that git tracks: the format of C++ (clang-format),
-# defects in C++ (clang-tidy), Python (ruff, mypy) and scripts (shellcheck). BUILD (default: build)
-# contains the compile commands; the ARGUMENTs are clang-tidy.py's. Prints only findings. Exceptions
-# are in .clang-tidy and pyproject.toml, or in the line that they are for.
+# defects in C++ (clang-tidy), the types of JavaScript (tsc), Python (ruff, mypy) and scripts
+# (shellcheck). BUILD (default: build) contains the compile commands; the ARGUMENTs are
+# clang-tidy.py's. Prints only findings. Exceptions are in .clang-tidy and pyproject.toml, or in the
+# line that they are for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -26,6 +27,7 @@ check clang-format clang-format-19 --dry-run --Werror "${cpp[@]}"
 mapfile -t scripts < <(git grep -lE '^#!.*\b(ba)?sh$')
 check shellcheck shellcheck "${scripts[@]}"
 
+check tsc tsc --project report/html/tsconfig.json
 check ruff .venv-lint/bin/ruff check --quiet .
 # tests/truth and tests/cuda_workloads both have a module `workloads`. A module and its stub are
 # checked in separate runs, because mypy takes one file for a module.

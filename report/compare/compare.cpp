@@ -75,13 +75,6 @@ bool has_flag(const Frame& frame, const char* key) {
   return frame.detail.is_object() && frame.detail.value(key, nlohmann::json()) == true;
 }
 
-/// Returns true if two reports are of the same build of PyTorch, in which the same code is inlined.
-bool is_same_build(const Report& first, const Report& second) {
-  for (const char* const key : {"git_version", "version"})
-    if (text_at(first.torch, key) != text_at(second.torch, key)) return false;
-  return true;
-}
-
 std::size_t count_emulated_reads(const Report& report) {
   if (report.dry_run.is_null()) return 0;
   std::size_t count = 0;
@@ -299,6 +292,7 @@ class Comparer {
   Difference& add(Difference::Kind kind, const Frame& frame, std::uint32_t path, bool not_known) {
     Difference& found = (not_known ? result_.not_known : result_.differences).emplace_back();
     found.kind = kind;
+    found.frame = &frame;
     found.layer = frame.layer;
     constexpr std::size_t kMaxDepth = 1000;  // The beginning of a longer path is left out.
     const std::string* previous_op = nullptr;
@@ -377,6 +371,12 @@ class Comparer {
 };
 
 }  // namespace
+
+bool is_same_build(const Report& first, const Report& second) {
+  for (const char* const key : {"git_version", "version"})
+    if (text_at(first.torch, key) != text_at(second.torch, key)) return false;
+  return true;
+}
 
 Comparison compare(const Report& first, const Report& second, const CompareOptions& options) {
   return Comparer(first, second, options).run();

@@ -10,6 +10,9 @@ struct CompareOptions {
   bool all = false;
 };
 
+/// Returns true if two reports are of the same build of PyTorch, in which the same code is inlined.
+bool is_same_build(const Report& first, const Report& second);
+
 /// Compares two reports, in the order of their trees. Frames are matched by layer and by op or name
 /// without template arguments, below frames that match; lines and addresses are ignored. The search
 /// continues below a frame without a match, so a step is also found below a function that is new,

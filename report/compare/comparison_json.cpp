@@ -1,8 +1,7 @@
-#include <string>
-#include <utility>
-#include <vector>
+#include "report/compare/comparison_json.h"
 
-#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "platform/json_writer.h"
 #include "report/compare/comparison_output.h"
@@ -22,27 +21,29 @@ Json describe(const Report& report) {
 
 Json list_of(const std::vector<Difference>& differences) {
   Json list = Json::array();
-  for (const Difference& difference : differences) {
-    Json one = {{"kind", name_of(difference.kind)},
-                {"layer", name_of(difference.layer)},
-                {"path", difference.path}};
-    if (difference.kind == Difference::Kind::changed) {
-      one["what"] = difference.what;
-      one["before"] = difference.before;
-      one["after"] = difference.after;
-    } else if (difference.kind == Difference::Kind::count) {
-      one["before"] = std::stoull(difference.before);
-      one["after"] = std::stoull(difference.after);
-    } else {
-      one["frames"] = difference.frames;
-      one["reaches"] = difference.reaches;
-    }
-    list.push_back(std::move(one));
-  }
+  for (const Difference& difference : differences) list.push_back(json_of(difference));
   return list;
 }
 
 }  // namespace
+
+Json json_of(const Difference& difference) {
+  Json one = {{"kind", name_of(difference.kind)},
+              {"layer", name_of(difference.layer)},
+              {"path", difference.path}};
+  if (difference.kind == Difference::Kind::changed) {
+    one["what"] = difference.what;
+    one["before"] = difference.before;
+    one["after"] = difference.after;
+  } else if (difference.kind == Difference::Kind::count) {
+    one["before"] = std::stoull(difference.before);
+    one["after"] = std::stoull(difference.after);
+  } else {
+    one["frames"] = difference.frames;
+    one["reaches"] = difference.reaches;
+  }
+  return one;
+}
 
 std::string to_json(const Report& first, const Report& second, const Comparison& comparison) {
   const Json json = {

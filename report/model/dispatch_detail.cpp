@@ -210,6 +210,12 @@ struct CallRecord {
   std::optional<std::uint64_t> key_set;
 };
 
+// Same as detail.update(more) for two objects, without copying values.
+void take_over(Json& detail, Json more) {
+  more.get_ref<Json::object_t&>().merge(detail.get_ref<Json::object_t&>());
+  detail = std::move(more);
+}
+
 }  // namespace
 
 struct DispatchDetails::State {
@@ -424,7 +430,7 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
     std::ranges::stable_sort(variants, {},
                              [&](const Variant& one) { return describe(one).dump(); });
   const Variant& most = *std::ranges::max_element(variants, {}, &Variant::calls);
-  detail.update(describe(most));
+  take_over(detail, describe(most));
   const Json results = record(most.results);
   if (results.contains("results")) detail["results"] = values(results, "results");
   if (variants.size() > 1) {
@@ -511,7 +517,7 @@ void DispatchDetails::add(nlohmann::json& detail, const Step& step) const {
   if (found.empty()) return;
   if (step.unboxed && text_in(found, "dispatch") == "boxed kernel") found["dispatch"] = "kernel";
   if (!detail.is_object()) detail = Json::object();
-  detail.update(found);
+  take_over(detail, std::move(found));
 }
 
 std::string DispatchDetails::node_name(std::uint32_t record) const {

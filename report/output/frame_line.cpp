@@ -60,32 +60,40 @@ std::string time_taken(const Frame& frame) {
                      readable_time(count_at(time, "longest")));
 }
 
-void note(FrameLine& line, const std::string& more) {
+void append(std::string& note, const std::string& more) {
   if (more.empty()) return;
-  if (!line.note.empty()) line.note += ", ";
-  line.note += printable(more);
+  if (!note.empty()) note += ", ";
+  note += printable(more);
 }
 
 }  // namespace
+
+std::string frame_note(const Frame& frame, const Frame* parent, const Report& report) {
+  std::string note = text_at(frame.detail, "step");
+  append(note, text_at(frame.detail, "python_name"));
+  if (is_backward(frame)) append(note, "backward");
+  if (const std::string capability = text_at(frame.detail, "cpu_capability");
+      frame_name(frame).find(capability) == std::string::npos)
+    append(note, capability);
+  append(note, short_name(text_at(frame.detail, "implementation")));
+  if (frame.detail.is_object() && frame.detail.contains("tail_call"))
+    append(note, "by a tail call");
+  if (const std::uint64_t threads = count_at(frame.detail, "threads");
+      threads >
+      (parent == nullptr ? 1 : std::max<std::uint64_t>(count_at(parent->detail, "threads"), 1)))
+    append(note, fmt::format("by {} threads", threads));
+  append(note, takers(frame, parent));
+  if (frame.detail.is_object() && frame.detail.contains("reads_device_memory"))
+    append(note, report.dry_run.is_null() ? "reads device memory" : "reads emulated values");
+  return note;
+}
 
 FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& report, bool why) {
   FrameLine line;
   line.layer = frame.layer;
   const std::string step = text_at(frame.detail, "step");
   line.name = frame_name(frame);
-  line.note = step;
-  note(line, text_at(frame.detail, "python_name"));
-  if (is_backward(frame)) note(line, "backward");
-  if (const std::string capability = text_at(frame.detail, "cpu_capability");
-      line.name.find(capability) == std::string::npos)
-    note(line, capability);
-  note(line, short_name(text_at(frame.detail, "implementation")));
-  if (frame.detail.is_object() && frame.detail.contains("tail_call")) note(line, "by a tail call");
-  if (const std::uint64_t threads = count_at(frame.detail, "threads");
-      threads >
-      (parent == nullptr ? 1 : std::max<std::uint64_t>(count_at(parent->detail, "threads"), 1)))
-    note(line, fmt::format("by {} threads", threads));
-  note(line, takers(frame, parent));
+  line.note = frame_note(frame, parent, report);
   if (frame.source) {
     const FrameSource& source = *frame.source;
     const bool exact = report.source_exact || frame.layer == Layer::python;
@@ -104,8 +112,6 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
     line.times += fmt::format("{}{}", line.times.empty() ? "" : "  ", took);
   if (why && !step.empty()) line.why = printable(dispatch_note(frame.detail));
   if (step.empty()) line.why = printable(call_note(frame.detail));
-  if (frame.detail.is_object() && frame.detail.contains("reads_device_memory"))
-    note(line, report.dry_run.is_null() ? "reads device memory" : "reads emulated values");
   return line;
 }
 

@@ -21,6 +21,9 @@ struct FrameLine {
   bool divider = false;  ///< Not a frame: names the thread of the following frames.
 };
 
+/// Returns what follows a frame's name: `call`, `AVX2`, `rank 1 only`. `parent` may be null.
+std::string frame_note(const Frame& frame, const Frame* parent, const Report& report);
+
 /// Returns the line of a frame without its line-drawing characters. `parent` may be null. `why`:
 /// explain the dispatcher's choice.
 FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& report, bool why);

@@ -2,6 +2,7 @@
 
 #include "report/merge/merge.h"
 #include "report/output/call_stacks.h"
+#include "report/output/html_page.h"
 #include "report/output/op_table.h"
 #include "report/output/path_graph.h"
 #include "report/output/report_json.h"
@@ -14,11 +15,11 @@ namespace optrace {
 bool needs_times(ReportFormat format) {
   return format == ReportFormat::summary || format == ReportFormat::csv ||
          format == ReportFormat::folded || format == ReportFormat::speedscope ||
-         format == ReportFormat::sqlite;
+         format == ReportFormat::sqlite || format == ReportFormat::html;
 }
 
 bool is_binary(ReportFormat format) {
-  return format == ReportFormat::sqlite;
+  return format == ReportFormat::sqlite || format == ReportFormat::html;
 }
 
 void render(const Trace& trace, const Index* index, ReportFormat format,
@@ -56,6 +57,9 @@ void render(const Report& report, ReportFormat format, const ReportTextOptions& 
       break;
     case ReportFormat::sqlite:
       to_sqlite(report, sink);
+      break;
+    case ReportFormat::html:
+      to_html_page(report, options.page, options.findings, sink);
       break;
   }
 }

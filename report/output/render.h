@@ -11,11 +11,22 @@
 
 namespace optrace {
 
-enum class ReportFormat { text, summary, json, csv, folded, speedscope, dot, mermaid, sqlite };
+enum class ReportFormat {
+  text,
+  summary,
+  json,
+  csv,
+  folded,
+  speedscope,
+  dot,
+  mermaid,
+  sqlite,
+  html
+};
 
 /// The names of the formats for the user, in the order of the enum.
-inline constexpr std::array<const char*, 9> kReportFormats = {
-    "text", "summary", "json", "csv", "folded", "speedscope", "dot", "mermaid", "sqlite"};
+inline constexpr std::array<const char*, 10> kReportFormats = {
+    "text", "summary", "json", "csv", "folded", "speedscope", "dot", "mermaid", "sqlite", "html"};
 
 inline const char* name_of(ReportFormat format) {
   return kReportFormats[static_cast<std::size_t>(format)];
@@ -24,7 +35,7 @@ inline const char* name_of(ReportFormat format) {
 /// Returns true if the report must have times (MergeOptions::times).
 bool needs_times(ReportFormat format);
 
-/// Returns true if the format is not text.
+/// Returns true if the format is for other programs than a terminal: a database, a page.
 bool is_binary(ReportFormat format);
 
 /// Writes the report of `trace` in a format. `index` may be null. Throws Error(usage) if the trace

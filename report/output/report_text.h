@@ -7,6 +7,7 @@
 #include "platform/output_sink.h"
 #include "report/findings/findings.h"
 #include "report/model/report.h"
+#include "report/output/html_page.h"
 #include "report/output/terminal_text.h"
 
 namespace optrace {
@@ -22,7 +23,8 @@ struct ReportTextOptions {
   /// The user typed the options in the trace's metadata, so all of them may be suggested again.
   /// From a file of unknown origin, only words that are safe to paste are used.
   bool own_trace = false;
-  FindingOptions findings{};  ///< Of the summary.
+  FindingOptions findings{};  ///< Of the summary and of the page.
+  PageOptions page{};         ///< Of the page.
   /// The files with the traces that the report is made of, for suggested commands. Empty if there
   /// are none.
   std::vector<std::filesystem::path> trace_files{};

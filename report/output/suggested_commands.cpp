@@ -82,6 +82,7 @@ std::vector<SuggestedCommand> commands_for_traces(const ReportTextOptions& optio
          "the calls of an op"});
   }
   commands.push_back({report + " --format text", "all calls"});
+  commands.push_back({report + " --format html -o report.html", "all of it in a browser"});
   commands.push_back({"optrace findings" + files, "what makes it slow, and what to do"});
   if (options.trace_files.size() == 1)
     commands.push_back({fmt::format("optrace compare{} OTHER", files), "against another trace"});

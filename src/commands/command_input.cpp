@@ -22,12 +22,13 @@ namespace optrace {
 namespace {
 
 /// Makes one tree of the traces of several processes.
-CommandInput merged_input(std::vector<Trace> traces) {
+CommandInput merged_input(std::vector<Trace> traces, bool times) {
   CommandInput input{{}, std::move(traces)};
   const std::optional<Index> index = find_index_of(input.traces.front(), nullptr);
+  const MergeOptions options{.times = times};
   input.report = input.traces.size() == 1
-                     ? merge(input.traces.front(), index ? &*index : nullptr, {})
-                     : merge(merge_traces(input.traces), index ? &*index : nullptr, {});
+                     ? merge(input.traces.front(), index ? &*index : nullptr, options)
+                     : merge(merge_traces(input.traces), index ? &*index : nullptr, options);
   return input;
 }
 
@@ -75,15 +76,15 @@ bool names_file(const std::string& input) {
 
 }  // namespace
 
-CommandInput read_input_file(const std::string& file) {
+CommandInput read_input_file(const std::string& file, bool times) {
   if (is_report_file(file)) return {read_report(file), {}};
   std::vector<Trace> traces;
   traces.push_back(read_trace(file, TraceParts::without_events));
-  return merged_input(std::move(traces));
+  return merged_input(std::move(traces), times);
 }
 
-CommandInput read_input(const std::string& text) {
-  return names_file(text) ? read_input_file(text) : merged_input(trace_command(text));
+CommandInput read_input(const std::string& text, bool times) {
+  return names_file(text) ? read_input_file(text, times) : merged_input(trace_command(text), times);
 }
 
 CommandInput read_input_to_check(const std::string& text) {

@@ -17,7 +17,8 @@ struct CommandInput {
 
 /// Reads a trace or a JSON report, or runs a command that is traced (traced_command.h): `conv2d
 /// --dtype float16`. Throws Error(usage) for any other text, and the exceptions of tracing.
-CommandInput read_input(const std::string& text);
+/// `times`: the report of a trace has times.
+CommandInput read_input(const std::string& text, bool times = false);
 
 /// Same as read_input, for checking against rules: keeps the frames of each process apart, and
 /// includes the other processes of the job whose traces are beside the given one (`optrace run
@@ -25,6 +26,6 @@ CommandInput read_input(const std::string& text);
 CommandInput read_input_to_check(const std::string& text);
 
 /// Reads a trace or a JSON report.
-CommandInput read_input_file(const std::string& file);
+CommandInput read_input_file(const std::string& file, bool times = false);
 
 }  // namespace optrace

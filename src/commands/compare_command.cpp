@@ -15,11 +15,15 @@
 
 #include "platform/error.h"
 #include "platform/output_file.h"
+#include "platform/output_sink.h"
 #include "report/compare/baseline.h"
 #include "report/compare/compare.h"
 #include "report/compare/comparison_output.h"
+#include "report/compare/comparison_page.h"
+#include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 #include "report/output/report_json.h"
+#include "src/choices/page_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/command_input.h"
 #include "src/options/common_options.h"
@@ -36,6 +40,7 @@ struct CompareCommandOptions {
   bool update = false;
   std::string format = "text";
   bool all = false;
+  bool source = true;  ///< The page shows lines of source files.
   std::string file;
   ColourChoice colour = ColourChoice::automatic;
 };
@@ -60,14 +65,38 @@ void require_inputs(const CompareCommandOptions& options) {
   }
 }
 
+ComparisonLabels labels_of(const CompareCommandOptions& options) {
+  return options.baseline.empty() ? ComparisonLabels{options.first, options.second}
+                                  : ComparisonLabels{options.baseline, options.first};
+}
+
+std::string page_of(const CompareCommandOptions& options, const Report& first, const Report& second,
+                    const Comparison& comparison) {
+  std::vector<std::filesystem::path> traces;
+  for (const std::string& input : {options.first, options.second})
+    if (std::error_code ignored; std::filesystem::exists(input, ignored))
+      traces.emplace_back(input);
+  // A baseline does not say which torch it is of.
+  const Report& sourced = text_at(first.meta, "torch_folder").empty() ? second : first;
+  return written([&](OutputSink& sink) {
+    to_html_page(first, second, comparison, labels_of(options), {.all = options.all},
+                 page_options(sourced, traces, options.source), sink);
+  });
+}
+
 std::string text_of(const CompareCommandOptions& options, const Report& first, const Report& second,
                     const Comparison& comparison) {
   if (options.format == "json") return to_json(first, second, comparison);
-  const ComparisonLabels labels = options.baseline.empty()
-                                      ? ComparisonLabels{options.first, options.second}
-                                      : ComparisonLabels{options.baseline, options.first};
+  const ComparisonLabels labels = labels_of(options);
+  if (options.format == "html") return page_of(options, first, second, comparison);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   return to_text(first, second, comparison, labels, style_for(options.colour, target));
+}
+
+void require_format(const CompareCommandOptions& options) {
+  if (options.format != "html" || !options.file.empty() || !standard_output().terminal) return;
+  throw Error(ExitStatus::usage, "--format html is for a file; it is not written to a terminal",
+              "Name a file with -o FILE.");
 }
 
 /// Refuses to write an incomplete baseline, which would make every later comparison inconclusive.
@@ -88,6 +117,7 @@ void write_baseline(const Report& report, const std::string& file) {
 
 void run(const CompareCommandOptions& options) {
   require_inputs(options);
+  require_format(options);
   CommandOutput output(options.file);
   std::error_code ignored;
   const bool is_new =
@@ -102,10 +132,11 @@ void run(const CompareCommandOptions& options) {
     write_message(fmt::format("{} was created", options.baseline));
     return;
   }
-  const Report first = options.baseline.empty() ? read_input(options.first).report
-                                                : read_input_file(options.baseline).report;
+  const bool times = options.format == "html";
+  const Report first = options.baseline.empty() ? read_input(options.first, times).report
+                                                : read_input_file(options.baseline, times).report;
   const Report second =
-      read_input(options.baseline.empty() ? options.second : options.first).report;
+      read_input(options.baseline.empty() ? options.second : options.first, times).report;
   const Comparison comparison = compare(first, second, {.all = options.all});
   output.write_whole(text_of(options, first, second, comparison));
   if (options.update && !comparison.differences.empty()) write_baseline(second, options.baseline);
@@ -134,6 +165,7 @@ void add_compare_command(CLI::App& app) {
       "  optrace compare 'conv2d --dry-run=sm_80' 'conv2d --dry-run=sm_90'\n"
       "  optrace compare 'run train.py' 'run --dry-run train.py --fast' --format json\n"
       "  optrace compare before.trace after.json -o differences.txt\n"
+      "  optrace compare before.trace after.trace --format html -o differences.html\n"
       "  optrace compare 'run train.py' --baseline train.json --update      create or update it\n"
       "  optrace compare 'run train.py' --baseline train.json               in CI\n"
       "Exit status: 0 if there is no difference or a baseline was updated, 1 if there is one, 2 if "
@@ -149,12 +181,17 @@ void add_compare_command(CLI::App& app) {
       ->type_name("FILE");
   command->add_flag("--update", options->update,
                     "Write the baseline if it differs or does not exist");
-  command->add_option("--format", options->format, "text or json (schema optrace.comparison/1)")
-      ->check(one_of({"text", "json"}))
+  command
+      ->add_option("--format", options->format,
+                   "text, json (schema optrace.comparison/1) or html (one interactive\npage)")
+      ->check(one_of({"text", "json", "html"}))
       ->type_name("FORMAT")
       ->capture_default_str();
   command->add_flag("--all", options->all,
                     "For different builds of PyTorch, also list the functions\nbetween the steps");
+  command->add_flag_callback(
+      "--no-source", [options] { options->source = false; },
+      "Leave the lines of source files out of the page (html)");
   add_output_file_option(*command, options->file);
   add_terminal_options(*command, options->colour);
   command->callback([options] { run(*options); });

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -18,8 +18,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "indexer/sources/source_tree.h"
-#include "indexer/sources/work_folder.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "report/locate/locate.h"
@@ -27,7 +25,9 @@
 #include "report/locate/locate_query.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
+#include "report/output/source_copies.h"
 #include "src/choices/index_choice.h"
+#include "src/choices/page_choice.h"
 #include "src/choices/python_inspection.h"
 #include "src/commands/command.h"
 #include "src/options/common_options.h"
@@ -92,61 +92,14 @@ std::optional<WheelSymbols> wheel_symbols(const IndexChoice& choice) {
   return WheelSymbols(choice.torch->folder / "lib");
 }
 
-// Returns the source trees of the index's version that were indexed here, and the code generated
-// for them.
-std::vector<std::filesystem::path> source_folders(const IndexChoice& choice) {
-  std::vector<std::filesystem::path> folders;
-  for (const KeptWork& work : list_kept_work()) {
-    try {
-      if (open_source_tree(work.tree).version != choice.index.torch_version()) continue;
-    } catch (const Error&) {
-      continue;  // No longer a PyTorch tree.
-    }
-    folders.push_back(work.tree);
-    folders.push_back(work.path / "generated");
-  }
-  return folders;
-}
-
 // Returns the file of an answer on this machine: the wheel's own file, else that of a source tree
 // that was indexed here. Empty if there is none.
 std::filesystem::path file_on_this_machine(const IndexChoice& choice, const Located& answer) {
   if (!answer.path.empty()) return answer.path;
-  std::vector<std::filesystem::path> candidates;
-  if (choice.torch) {
-    const std::filesystem::path site_packages = choice.torch->folder.parent_path();
-    const std::filesystem::path headers = choice.torch->folder / "include";
-    if (answer.file.ends_with(".py")) candidates.push_back(site_packages / answer.file);
-    // The places in a wheel of files of a source or build tree.
-    struct Copy {
-      std::string_view in_source;
-      std::filesystem::path in_wheel;
-    };
-    const auto copies = std::to_array<Copy>({
-        {"aten/src/ATen/native/native_functions.yaml",
-         site_packages / "torchgen/packaged/ATen/native/native_functions.yaml"},
-        {"tools/autograd/derivatives.yaml",
-         site_packages / "torchgen/packaged/autograd/derivatives.yaml"},
-        {"build/aten/src/", headers},
-        {"aten/src/", headers},
-        {"torch/csrc/", headers / "torch/csrc"},
-        {"c10/", headers / "c10"},
-    });
-    for (const Copy& copy : copies) {
-      if (!answer.file.starts_with(copy.in_source)) continue;
-      const std::string rest = answer.file.substr(copy.in_source.size());
-      candidates.push_back(rest.empty() ? copy.in_wheel : copy.in_wheel / rest);
-    }
-  }
-  const auto existing = [](const std::filesystem::path& candidate) {
-    std::error_code ignored;
-    return std::filesystem::is_regular_file(candidate, ignored);
-  };
-  for (const auto& candidate : candidates)
-    if (existing(candidate)) return candidate;
-  for (const auto& folder : source_folders(choice))
-    if (existing(folder / answer.file)) return folder / answer.file;
-  return {};
+  SourceCopies copies;
+  if (choice.torch) copies = copies_in_wheel(choice.torch->folder);
+  std::ranges::move(indexed_trees(choice.index.torch_version()), std::back_inserter(copies));
+  return find_copy(copies, answer.file);
 }
 
 void open_answer(const IndexChoice& choice, const LocateResult& result) {

@@ -23,6 +23,7 @@
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
+#include "src/choices/page_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
 #include "src/options/common_options.h"
@@ -52,13 +53,16 @@ void render_for(const OutputTarget& target, const Report& report, const OutputOp
 }
 
 void write_binary(const Report& report, const OutputOptions& options) {
+  ReportTextOptions tree = options.tree;
+  if (options.format() == ReportFormat::html)
+    tree.page = page_options(report, tree.trace_files, options.page_source);
   if (options.file.empty()) {
     StandardOutputSink sink;
-    render(report, options.format(), options.tree, sink);
+    render(report, options.format(), tree, sink);
     return;
   }
   OutputFile file(options.file);
-  render(report, options.format(), options.tree, file);
+  render(report, options.format(), tree, file);
   file.commit();
 }
 
@@ -96,7 +100,7 @@ void require_format(const OutputOptions& options, ReportStream stream) {
   if (stream == ReportStream::output && !standard_output().terminal) return;
   throw Error(
       ExitStatus::usage,
-      fmt::format("--format {} is not text, so it is not written to {}", name_of(options.format()),
+      fmt::format("--format {} is for a file; it is not written to {}", name_of(options.format()),
                   stream == ReportStream::output ? "a terminal" : "standard error"),
       "Name a file with -o FILE.");
 }
@@ -165,7 +169,7 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
          },
          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
          "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as "
-         "a\ngraph), sqlite (a database for queries of your own)")
+         "a\ngraph), sqlite (a database for queries of your own),\nhtml (one interactive page)")
       ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
       ->type_name("FORMAT")
       ->default_str(kReportFormats[static_cast<std::size_t>(options.usual_format)]);
@@ -179,6 +183,9 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_flag(
       "--times", options.tree.times,
       "Show how long each path took: the total, and the shortest\nand longest of several calls");
+  app.add_flag_callback(
+      "--no-source", [&options] { options.page_source = false; },
+      "Leave the lines of source files out of the page (html)");
   add_ignore_option(app, options.tree.findings);
   add_terminal_options(app, options.colour);
 }

@@ -21,7 +21,8 @@ struct OutputOptions {
   ReportFormat usual_format = ReportFormat::text;  ///< Without --format.
   std::filesystem::path file;                      ///< Empty: standard output.
   FrameSelection selection;                        ///< Of `optrace report`.
-  ReportTextOptions tree;  ///< Style and width are set for the target, when it is known.
+  ReportTextOptions tree;   ///< Style and width are set for the target, when it is known.
+  bool page_source = true;  ///< The page shows lines of source files.
   ColourChoice colour = ColourChoice::automatic;
 
   /// Returns the format to write. Options that only the tree has ask for the tree.
@@ -31,8 +32,8 @@ struct OutputOptions {
   }
 };
 
-/// Adds --format, -o, --all, --why, --times, --ignore and --colour, the options of every command
-/// that writes a report. `options` must outlive `app`.
+/// Adds --format, -o, --all, --why, --times, --no-source, --ignore and --colour, the options of
+/// every command that writes a report. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
 
 /// The stream for a report without a file.

@@ -16,7 +16,6 @@
 #include "report/check/check_output.h"
 #include "report/compare/compare.h"
 #include "report/compare/comparison_output.h"
-#include "report/output/report_html.h"
 #include "tests/unit/report/written_report.h"
 
 using namespace optrace;
@@ -87,7 +86,7 @@ void survive(const std::string& text) {
     CHECK(to_json(as_report(parse_report(again))) == again);
     for (const bool why : {false, true})
       CHECK(!to_text(report, {.style = {}, .width = 60, .all = false, .why = why}).empty());
-    CHECK(!to_html(report).empty());
+    CHECK(!to_html_page(report, {}, {}).empty());
     std::vector<Rule> rules;
     for (const char* const rule : {"calls aten::mm", "mm@cuda uses cublas", "no implicit copy",
                                    "no kernel of dtype float64", "launches <= 2", "no failure"})

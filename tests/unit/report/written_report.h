@@ -6,6 +6,7 @@
 
 #include "platform/output_sink.h"
 #include "report/output/call_stacks.h"
+#include "report/output/html_page.h"
 #include "report/output/line_layout.h"
 #include "report/output/op_table.h"
 #include "report/output/path_graph.h"
@@ -48,6 +49,11 @@ inline std::string to_dot(const Report& report) {
 
 inline std::string to_mermaid(const Report& report) {
   return written([&](OutputSink& sink) { to_mermaid(report, sink); });
+}
+
+inline std::string to_html_page(const Report& report, const PageOptions& options,
+                                const FindingOptions& findings) {
+  return written([&](OutputSink& sink) { to_html_page(report, options, findings, sink); });
 }
 
 inline std::string lay_out(const std::vector<FrameLine>& lines, const TerminalStyle& style,

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace optrace {
+
+/// Returns the JSON text of a value for a page. The characters that printable() makes visible are
+/// visible escapes in all its strings, tabs and line ends excepted.
+std::string page_json(const nlohmann::json& value);
+
+}  // namespace optrace
