@@ -17,6 +17,10 @@ bool is_installed(const Frame& frame) {
 
 }  // namespace
 
+bool is_program_code(const Frame& frame) {
+  return is_own(frame) && !is_installed(frame);
+}
+
 std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above) {
   const Frame& frame = *path.back();
   const bool better =

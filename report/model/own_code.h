@@ -8,6 +8,10 @@
 
 namespace optrace {
 
+/// Returns true for a Python function of the program itself: neither torch's nor that of another
+/// installed package.
+bool is_program_code(const Frame& frame);
+
 /// Result of own_place() for a path without such a frame.
 inline constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
 

@@ -144,7 +144,7 @@ class LineWriter {
     };
     if (!location.empty()) {
       align(fit.name);
-      row += style_.link(location, it.url);
+      row += style_.link(location, it.definition);
       taken = columns(location);
     } else if (!ends_with_name(it)) {
       const std::size_t behind_name = fit.name + 2;
@@ -153,7 +153,7 @@ class LineWriter {
     }
     if (!it.call.empty() || !it.times.empty()) {
       align(fit.location);
-      row += paint(it.call, kDim);
+      row += style_.link(paint(it.call, kDim), it.call_site);
       if (!it.times.empty()) {
         if (!it.call.empty()) row += "  ";
         row += paint(it.times, kBold);

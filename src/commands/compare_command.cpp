@@ -38,7 +38,7 @@ struct CompareCommandOptions {
   std::string format = "text";
   bool all = false;
   std::string file;
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
 };
 
 void require_inputs(const CompareCommandOptions& options) {
@@ -68,7 +68,7 @@ std::string text_of(const CompareCommandOptions& options, const Report& first, c
                                       ? ComparisonLabels{options.first, options.second}
                                       : ComparisonLabels{options.baseline, options.first};
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  return to_text(first, second, comparison, labels, style_for(options.colour, target));
+  return to_text(first, second, comparison, labels, style_for(options.terminal, target));
 }
 
 /// Refuses to write an incomplete baseline, which would make every later comparison inconclusive.
@@ -155,7 +155,7 @@ void add_compare_command(CLI::App& app) {
   command->add_flag("--all", options->all,
                     "For different builds of PyTorch, also list the functions\nbetween the steps");
   add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->colour);
+  add_terminal_options(*command, options->terminal);
   command->callback([options] { run(*options); });
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -18,8 +17,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "indexer/sources/source_tree.h"
-#include "indexer/sources/work_folder.h"
 #include "platform/error.h"
 #include "platform/interrupt.h"
 #include "report/locate/locate.h"
@@ -28,6 +25,7 @@
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
 #include "src/choices/index_choice.h"
+#include "src/choices/local_sources.h"
 #include "src/choices/python_inspection.h"
 #include "src/commands/command.h"
 #include "src/options/common_options.h"
@@ -50,7 +48,7 @@ struct LocateCommandOptions {
   std::string format = "text";
   std::string output;
   std::string python;
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
   LocateOptions answers;
   bool open = false;
 };
@@ -92,63 +90,6 @@ std::optional<WheelSymbols> wheel_symbols(const IndexChoice& choice) {
   return WheelSymbols(choice.torch->folder / "lib");
 }
 
-// Returns the source trees of the index's version that were indexed here, and the code generated
-// for them.
-std::vector<std::filesystem::path> source_folders(const IndexChoice& choice) {
-  std::vector<std::filesystem::path> folders;
-  for (const KeptWork& work : list_kept_work()) {
-    try {
-      if (open_source_tree(work.tree).version != choice.index.torch_version()) continue;
-    } catch (const Error&) {
-      continue;  // No longer a PyTorch tree.
-    }
-    folders.push_back(work.tree);
-    folders.push_back(work.path / "generated");
-  }
-  return folders;
-}
-
-// Returns the file of an answer on this machine: the wheel's own file, else that of a source tree
-// that was indexed here. Empty if there is none.
-std::filesystem::path file_on_this_machine(const IndexChoice& choice, const Located& answer) {
-  if (!answer.path.empty()) return answer.path;
-  std::vector<std::filesystem::path> candidates;
-  if (choice.torch) {
-    const std::filesystem::path site_packages = choice.torch->folder.parent_path();
-    const std::filesystem::path headers = choice.torch->folder / "include";
-    if (answer.file.ends_with(".py")) candidates.push_back(site_packages / answer.file);
-    // The places in a wheel of files of a source or build tree.
-    struct Copy {
-      std::string_view in_source;
-      std::filesystem::path in_wheel;
-    };
-    const auto copies = std::to_array<Copy>({
-        {"aten/src/ATen/native/native_functions.yaml",
-         site_packages / "torchgen/packaged/ATen/native/native_functions.yaml"},
-        {"tools/autograd/derivatives.yaml",
-         site_packages / "torchgen/packaged/autograd/derivatives.yaml"},
-        {"build/aten/src/", headers},
-        {"aten/src/", headers},
-        {"torch/csrc/", headers / "torch/csrc"},
-        {"c10/", headers / "c10"},
-    });
-    for (const Copy& copy : copies) {
-      if (!answer.file.starts_with(copy.in_source)) continue;
-      const std::string rest = answer.file.substr(copy.in_source.size());
-      candidates.push_back(rest.empty() ? copy.in_wheel : copy.in_wheel / rest);
-    }
-  }
-  const auto existing = [](const std::filesystem::path& candidate) {
-    std::error_code ignored;
-    return std::filesystem::is_regular_file(candidate, ignored);
-  };
-  for (const auto& candidate : candidates)
-    if (existing(candidate)) return candidate;
-  for (const auto& folder : source_folders(choice))
-    if (existing(folder / answer.file)) return folder / answer.file;
-  return {};
-}
-
 void open_answer(const IndexChoice& choice, const LocateResult& result) {
   const auto placed = std::find_if(result.answers.begin(), result.answers.end(),
                                    [](const Located& answer) { return !answer.file.empty(); });
@@ -157,7 +98,8 @@ void open_answer(const IndexChoice& choice, const LocateResult& result) {
                 fmt::format("the source file of {} is unknown", result.answers.front().name),
                 "Without --open, the known facts are shown.");
   }
-  const std::filesystem::path file = file_on_this_machine(choice, *placed);
+  const std::filesystem::path file =
+      LocalSources(choice).find(placed->path.empty() ? placed->file : placed->path);
   if (file.empty()) {
     throw Error(ExitStatus::usage,
                 fmt::format("{}:{} is not on this machine", placed->file, placed->line),
@@ -221,7 +163,7 @@ void locate_one(const LocateCommandOptions& options) {
     if (options.output.empty()) {
       const OutputTarget target = standard_output();
       text.width = target.width;
-      text.style = style_for(options.colour, target);
+      text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
     }
     output.write_whole(to_text(result, source, text));
   }
@@ -302,7 +244,7 @@ void add_locate_command(CLI::App& app) {
                     "Show all answers, including generated out variants and all\ncallers");
   command->add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
   command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
-  add_terminal_options(*command, options->colour);
+  add_terminal_options(*command, options->terminal);
   command->callback([options] {
     if (options->name == "-")
       locate_lines(*options);

@@ -21,6 +21,7 @@
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
+#include "src/choices/local_sources.h"
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
 #include "src/options/common_options.h"
@@ -35,7 +36,7 @@ std::string rendered(const Report& report, const OutputOptions& options,
                      const OutputTarget& target) {
   ReportTextOptions tree = options.tree;
   tree.width = target.width;
-  tree.style = style_for(options.colour, target);
+  tree.style = style_for(options.terminal, target, find_in(LocalSources(report)));
   return render(report, options.format(), tree);
 }
 
@@ -153,7 +154,7 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
       "--times", options.tree.times,
       "Show how long each path took: the total, and the shortest\nand longest of several calls");
   add_ignore_option(app, options.tree.findings);
-  add_terminal_options(app, options.colour);
+  add_terminal_options(app, options.terminal);
 }
 
 void require_output(const OutputOptions& options, ReportStream stream) {

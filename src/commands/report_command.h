@@ -22,7 +22,7 @@ struct OutputOptions {
   std::filesystem::path file;                      ///< Empty: standard output.
   FrameSelection selection;                        ///< Of `optrace report`.
   ReportTextOptions tree;  ///< Style and width are set for the target, when it is known.
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
 
   /// Returns the format to write. Options that only the tree has ask for the tree.
   ReportFormat format() const {
@@ -31,8 +31,8 @@ struct OutputOptions {
   }
 };
 
-/// Adds --format, -o, --all, --why, --times, --ignore and --colour, the options of every command
-/// that writes a report. `options` must outlive `app`.
+/// Adds --format, -o, --all, --why, --times, --ignore and the options for a terminal, which every
+/// command that writes a report has. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
 
 /// The stream for a report without a file.

@@ -54,19 +54,28 @@ void add_output_file_option(CLI::App& command, std::string& file) {
       ->type_name("FILE");
 }
 
-void add_terminal_options(CLI::App& command, ColourChoice& colour) {
+void add_terminal_options(CLI::App& command, TerminalOptions& options) {
   command
       .add_option_function<std::string>(
           "--colour,--color",
-          [&colour](const std::string& name) {
-            colour = name == "always"  ? ColourChoice::always
-                     : name == "never" ? ColourChoice::never
-                                       : ColourChoice::automatic;
+          [&options](const std::string& name) {
+            options.colour = name == "always"  ? ColourChoice::always
+                             : name == "never" ? ColourChoice::never
+                                               : ColourChoice::automatic;
           },
           "When to use colour: auto, always or never")
       ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->default_str("auto");
+  command
+      .add_option_function<std::string>(
+          "--hyperlink-format",
+          [&options](const std::string& format) { options.links = HyperlinkFormat(format); },
+          "Links to files on a terminal: none, file, vscode, ..., or a URL\nwith {path}, {line} "
+          "and {column}, as for ripgrep")
+      ->envname("OPTRACE_HYPERLINK_FORMAT")
+      ->type_name("FORMAT")
+      ->default_str("default");
   command.add_flag_callback("--no-pager", disable_pager,
                             "Don't show long output on a terminal with $OPTRACE_PAGER,\n$PAGER or "
                             "less");

@@ -40,8 +40,8 @@ void add_memory_options(CLI::App& command, MemoryOptions& options);
 /// must outlive `command`.
 void add_output_file_option(CLI::App& command, std::string& file);
 
-/// Adds the options for output on a terminal: --colour auto|always|never and --no-pager. `colour`
-/// must outlive `command`.
-void add_terminal_options(CLI::App& command, ColourChoice& colour);
+/// Adds the options for output on a terminal: --colour auto|always|never, --hyperlink-format FORMAT
+/// and --no-pager. `options` must outlive `command`.
+void add_terminal_options(CLI::App& command, TerminalOptions& options);
 
 }  // namespace optrace
