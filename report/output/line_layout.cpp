@@ -115,7 +115,7 @@ class LineWriter {
   }
 
   void write(const FrameLine& it, const Columns& fit) {
-    const std::string_view colour = kLayerColours[static_cast<std::size_t>(it.layer)];
+    const std::string_view colour = layer_colour(it.layer);
     std::string row = it.divider ? std::string(kLabelColumns, ' ')
                                  : paint(padded(name_of(it.layer), kLabelColumns), colour);
     row += paint(it.branch, kDim);
@@ -171,6 +171,10 @@ class LineWriter {
 };
 
 }  // namespace
+
+std::string_view layer_colour(Layer layer) {
+  return kLayerColours[static_cast<std::size_t>(layer)];
+}
 
 std::string lay_out(const std::vector<FrameLine>& lines, const TerminalStyle& style,
                     std::size_t width) {

@@ -23,6 +23,7 @@ struct OutputOptions {
   FrameSelection selection;                        ///< Of `optrace report`.
   ReportTextOptions tree;  ///< Style and width are set for the target, when it is known.
   TerminalOptions terminal;
+  bool interactive = false;  ///< -i: show the tree in the terminal.
 
   /// Returns the format to write. Options that only the tree has ask for the tree.
   ReportFormat format() const {
@@ -34,6 +35,10 @@ struct OutputOptions {
 /// Adds --format, -o, --all, --why, --times, --ignore and the options for a terminal, which every
 /// command that writes a report has. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
+
+/// Adds -i, --interactive, which add_output_options() leaves out: not every command has a terminal
+/// of its own. To be called after it. `options` must outlive `app`.
+void add_interactive_option(CLI::App& app, OutputOptions& options);
 
 /// The stream for a report without a file.
 enum class ReportStream { output, error };
