@@ -3,13 +3,32 @@
 #include <cstddef>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "src/terminal/pager.h"
 
 namespace optrace {
 
+// The name of one_of()'s validators starts with this; the choices follow, with a space before each.
+// CLI11 shows no names of validators.
+constexpr std::string_view kOneOf = "one of";
+
 CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
+  return CLI::IsMember(choices).description("").name(
+      fmt::format("{} {}", kOneOf, fmt::join(choices, " ")));
+}
+
+std::vector<std::string> choices_of(CLI::Option& option) {
+  for (int i = 0;; ++i) {
+    const CLI::Validator* validator = nullptr;
+    try {
+      validator = option.get_validator(i);
+    } catch (const CLI::OptionNotFound&) {
+      return {};
+    }
+    if (validator->get_name().starts_with(kOneOf))
+      return CLI::detail::split(validator->get_name().substr(kOneOf.size() + 1), ' ');
+  }
 }
 
 CLI::Validator whole_number(std::uint64_t least) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -15,8 +16,11 @@
 namespace optrace {
 
 /// Returns a validator for an option's value that does not repeat the choices in the help's column
-/// of types.
+/// of types. choices_of() finds them in an option that has it.
 CLI::Validator one_of(const std::set<std::string>& choices);
+
+/// Returns the values that one_of() allows an option; empty without it.
+std::vector<std::string> choices_of(CLI::Option& option);
 
 /// Returns a validator for whole numbers of at least `least`. CLI11's own conversion would accept
 /// -1 as the largest number.
