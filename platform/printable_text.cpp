@@ -77,7 +77,10 @@ std::size_t own_sequence(std::string_view text) {
                                         [](char c) { return c <= ' ' || c >= 0x7F; });
   const auto at = static_cast<std::size_t>(end - text.begin());
   const std::string_view url = text.substr(kLink.size(), at - kLink.size());
-  const bool good = url.empty() || url.starts_with("https://");
+  const std::size_t scheme =
+      url.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+  const bool good =
+      url.empty() || (scheme != std::string_view::npos && scheme != 0 && url[scheme] == ':');
   return good && text.substr(at).starts_with(kEnd) ? at + kEnd.size() : 0;
 }
 

@@ -29,7 +29,7 @@ std::string printable_start(std::string_view text, std::size_t limit);
 std::string printable_lines(std::string_view text);
 
 /// Same as printable_lines(), for a whole output of optrace, whose colours (SGR sequences) and
-/// links (OSC 8, to https) stay.
+/// links (OSC 8, to a URL with a scheme) stay.
 std::string printable_output(std::string_view text);
 
 /// Returns `text` with a visible escape for each byte that is not UTF-8, as in printable(), and all

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -75,8 +76,11 @@ int run(int argument_count, char** arguments) {
   optrace::add_check_command(app);
   optrace::add_findings_command(app);
   optrace::add_source_command(app);
-  const std::size_t own = optrace::add_run_command(
-      app, {arguments, static_cast<std::size_t>(std::max(argument_count, 0))});
+  optrace::add_completions_command(app);
+  const std::span<char* const> all(arguments,
+                                   static_cast<std::size_t>(std::max(argument_count, 0)));
+  const std::size_t own = optrace::add_run_command(app, all);
+  if (optrace::run_hidden_command(app, all)) return static_cast<int>(ExitStatus::done);
   try {
     app.parse(static_cast<int>(own), arguments);
   } catch (const CLI::Success& asked) {  // --help, --version

@@ -56,7 +56,7 @@ int try_lock(const std::filesystem::path& folder) {
   return file;
 }
 
-std::uint64_t size_of(const std::filesystem::path& folder) {
+std::uint64_t bytes_in(const std::filesystem::path& folder) {
   std::uint64_t size = 0;
   std::error_code error;
   for (std::filesystem::recursive_directory_iterator at(folder, error), end; !error && at != end;
@@ -68,6 +68,27 @@ std::uint64_t size_of(const std::filesystem::path& folder) {
     }
   }
   return size;
+}
+
+std::vector<KeptWork> all_work() {
+  std::vector<KeptWork> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(kept_work_folder(), error), end; !error && at != end;
+       at.increment(error)) {
+    std::ifstream about(at->path() / kAbout);
+    std::string tree;
+    std::string torch;
+    std::getline(about, tree);
+    std::getline(about, torch);
+    found.push_back({.path = at->path(), .tree = tree, .torch_folder = torch});
+  }
+  return found;
+}
+
+bool is_outdated(const KeptWork& work) {
+  std::error_code ignored;
+  return !std::filesystem::exists(work.tree, ignored) ||
+         !std::filesystem::exists(work.torch_folder, ignored);
 }
 
 }  // namespace
@@ -135,32 +156,25 @@ bool WorkFolder::make_once(const std::string& name, std::uint64_t key,
 }
 
 std::vector<KeptWork> list_kept_work() {
-  std::vector<KeptWork> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(kept_work_folder(), error), end; !error && at != end;
-       at.increment(error)) {
-    KeptWork work{.path = at->path(), .tree = {}, .torch_folder = {}};
-    std::ifstream about(at->path() / kAbout);
-    std::string tree;
-    std::string torch;
-    std::getline(about, tree);
-    std::getline(about, torch);
-    std::error_code ignored;
-    if (!std::filesystem::exists(tree, ignored) || !std::filesystem::exists(torch, ignored)) {
-      if (const int lock = try_lock(at->path()); lock >= 0) {
-        std::filesystem::remove_all(at->path(), ignored);
-        ::close(lock);
-      }
-      continue;
-    }
-    work.tree = tree;
-    work.torch_folder = torch;
-    work.size = size_of(at->path());
-    found.push_back(std::move(work));
-  }
-  std::sort(found.begin(), found.end(),
-            [](const auto& left, const auto& right) { return left.tree < right.tree; });
+  std::vector<KeptWork> found = all_work();
+  std::erase_if(found, [](const KeptWork& work) { return is_outdated(work); });
+  std::ranges::sort(found, {}, &KeptWork::tree);
   return found;
+}
+
+void remove_outdated_work() {
+  for (const KeptWork& work : all_work()) {
+    if (!is_outdated(work)) continue;
+    if (const int lock = try_lock(work.path); lock >= 0) {
+      std::error_code ignored;
+      std::filesystem::remove_all(work.path, ignored);
+      ::close(lock);
+    }
+  }
+}
+
+std::uint64_t size_of(const KeptWork& work) {
+  return bytes_in(work.path);
 }
 
 }  // namespace optrace

@@ -47,10 +47,15 @@ struct KeptWork {
   std::filesystem::path path;
   std::filesystem::path tree;
   std::filesystem::path torch_folder;
-  std::uint64_t size = 0;  ///< Bytes.
 };
 
-/// Returns the work folders sorted by tree. Removes those whose tree or torch no longer exists.
+/// Returns the work folders whose tree and torch exist, sorted by tree.
 std::vector<KeptWork> list_kept_work();
+
+/// Removes the work folders whose tree or torch no longer exists.
+void remove_outdated_work();
+
+/// Returns the size of a work folder in bytes.
+std::uint64_t size_of(const KeptWork& work);
 
 }  // namespace optrace

@@ -15,6 +15,23 @@ namespace {
 
 using Status = CheckResult::Status;
 
+// Same as place_of(), with a link.
+std::string linked_place(const CheckStep& step, const TerminalStyle& style) {
+  if (step.file.empty()) return {};
+  return "  " + style.link(printable(fmt::format("{}:{}", step.file, step.line)),
+                           {.file = step.file, .line = step.line});
+}
+
+// Returns the line of lines_of_places() about a place, with a link. `place` is null for a line
+// about others.
+std::string linked_line(const std::string& line, const CheckPlace* place,
+                        const TerminalStyle& style) {
+  const std::string shown = place == nullptr ? "" : fmt::format("{}:{}", place->file, place->line);
+  if (shown.empty() || !line.starts_with(shown)) return printable(line);
+  return style.link(printable(shown), {.file = place->file, .line = place->line}) +
+         printable(std::string_view(line).substr(shown.size()));
+}
+
 }  // namespace
 
 std::string to_text(const std::vector<CheckResult>& results, const TerminalStyle& style) {
@@ -38,14 +55,17 @@ std::string to_text(const std::vector<CheckResult>& results, const TerminalStyle
       const bool last = step == &result.path.back();
       text += indent +
               (step == nullptr ? "…"
-                               : style.paint(last ? "at " : "under ", "2") +
-                                     printable(step->name + place_of(*step))) +
+                               : style.paint(last ? "at " : "under ", "2") + printable(step->name) +
+                                     linked_place(*step, style)) +
               "\n";
     }
     constexpr std::size_t kMaxLines = 30;
     const std::vector<std::string> lines = lines_of_places(result, kMaxLines);
     if (!lines.empty()) text += indent + style.paint("by line:", "2") + "\n";
-    for (const std::string& line : lines) text += fmt::format("{}  {}\n", indent, printable(line));
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      text += fmt::format(
+          "{}  {}\n", indent,
+          linked_line(lines[i], i < result.places.size() ? &result.places[i] : nullptr, style));
   }
   const std::size_t failed = count(results, Status::failed);
   const std::size_t errors = count(results, Status::error);

@@ -96,7 +96,8 @@ class TextWriter {
     if (file.empty()) return {};
     const std::string text =
         fmt::format("{}:{}{}", printable(file), source_.exact ? "" : "~", number);
-    return options_.style.link(text, link_.of_native(file, number));
+    return options_.style.link(
+        text, {.file = std::string(file), .line = number, .url = link_.of_native(file, number)});
   }
   std::string place(const SourceLocation& location) const {
     return place(location.file, location.line);

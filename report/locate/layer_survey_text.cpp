@@ -101,7 +101,9 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
       if (door.located && !door.located->file.empty()) {
         const std::string location = fmt::format("{}{}:{}", source.exact ? "" : "~",
                                                  printable(door.located->file), door.located->line);
-        line += options.style.link(location, door.located->url);
+        line += options.style.link(
+            location,
+            {.file = door.located->file, .line = door.located->line, .url = door.located->url});
       }
       line.erase(line.find_last_not_of(' ') + 1);
       labelled(label, line);

@@ -26,7 +26,7 @@ struct Row {
   std::string label;
   std::string name;
   std::string location;
-  std::string url;
+  FilePlace place;
 };
 
 // Returns a kernel's keys (`CPU, CUDA`), a part's role (`called from`), or an answer's kind.
@@ -82,7 +82,9 @@ class TextWriter {
       row.location = fmt::format("{}{}:{}", source_.exact || !located.path.empty() ? "" : "~",
                                  printable(located.file), located.line);
     if (located.file.empty()) row.location = printable(located.library);
-    row.url = located.url;
+    row.place = {.file = located.path.empty() ? located.file : located.path,
+                 .line = located.line,
+                 .url = located.url};
     rows_.push_back(std::move(row));
     for (const Located& part : located.parts) {
       // Kernels of devices that this source lacks, such as MPS on Linux.
@@ -115,7 +117,7 @@ class TextWriter {
       line += options_.style.paint(name, row.level == 0 ? kBold : "");
       if (!row.location.empty()) {
         line.append(names > columns(name) ? names - columns(name) : 0, ' ');
-        line += "  " + options_.style.link(row.location, row.url);
+        line += "  " + options_.style.link(row.location, row.place);
       }
       text += line + '\n';
     }

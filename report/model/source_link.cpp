@@ -61,6 +61,11 @@ std::string SourceLink::of_python(std::string_view file, std::uint32_t line) con
   return file.starts_with("torch/") ? link(file, line) : std::string();
 }
 
+std::string url_of_line(const std::string& url, std::uint32_t line) {
+  const std::size_t end = url.rfind("#L");
+  return end == std::string::npos ? std::string() : fmt::format("{}#L{}", url.substr(0, end), line);
+}
+
 bool is_generated_source(std::string_view file) {
   return std::any_of(kGenerated.begin(), kGenerated.end(),
                      [&](std::string_view prefix) { return file.starts_with(prefix); });

@@ -26,6 +26,9 @@ class SourceLink {
   std::string revision_;
 };
 
+/// Returns the link to another line of the same file; empty if `url` has no line.
+std::string url_of_line(const std::string& url, std::uint32_t line);
+
 /// Returns true for a file that PyTorch's build generates. Neither the repository nor a fresh
 /// checkout contains it.
 bool is_generated_source(std::string_view file);

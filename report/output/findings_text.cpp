@@ -34,8 +34,9 @@ std::string path_of(const Finding& finding) {
 std::string to_text(const std::vector<Finding>& findings, const TerminalStyle& style) {
   std::string text;
   for (const Finding& finding : findings) {
-    text += fmt::format("{}  {}:{}{}\n", style.paint(finding.rule->name, kBold),
-                        printable(finding.file), finding.line,
+    const std::string place = fmt::format("{}:{}", printable(finding.file), finding.line);
+    text += fmt::format("{}  {}{}\n", style.paint(finding.rule->name, kBold),
+                        style.link(place, {.file = finding.file, .line = finding.line}),
                         finding.cost_ns == 0 ? "" : "  " + readable_time(finding.cost_ns));
     text += fmt::format("  {}\n  {} {}\n", printable(finding.message), finding.rule->why,
                         finding.rule->remedy);

@@ -17,6 +17,7 @@
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/model/process_names.h"
+#include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
 #include "report/output/readable_numbers.h"
 
@@ -99,12 +100,17 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
     const bool exact = report.source_exact || frame.layer == Layer::python;
     if (!source.file.empty())
       line.location = fmt::format("{}:{}{}", printable(source.file), exact ? "" : "~", source.line);
-    line.url = source.url;
+    line.definition = {.file = source.file, .line = source.line, .url = source.url};
     const bool call_exact =
         report.source_exact || (parent != nullptr && parent->layer == Layer::python);
     if (source.call_line)
       line.call = fmt::format("called at :{}{}{}", call_exact ? "" : "~", *source.call_line,
                               call_column(source, parent));
+    if (source.call_line && parent != nullptr && parent->source)
+      line.call_site = {.file = parent->source->file,
+                        .line = *source.call_line,
+                        .url = url_of_line(parent->source->url, *source.call_line),
+                        .column = source.call_range ? source.call_range->column : 0};
   }
   if (frame.calls != (parent == nullptr ? 1 : parent->calls))
     line.times = fmt::format("×{}", frame.calls);

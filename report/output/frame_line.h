@@ -3,6 +3,7 @@
 #include <string>
 
 #include "report/model/report.h"
+#include "report/output/file_links.h"
 
 namespace optrace {
 
@@ -13,8 +14,9 @@ struct FrameLine {
   std::string name;
   std::string note;      ///< After the name: `call`, `AVX2`.
   std::string location;  ///< Location of the definition.
-  std::string url;
+  FilePlace definition;  ///< What `location` shows.
   std::string call;      ///< `called at :549`
+  FilePlace call_site;   ///< What `call` shows.
   std::string times;     ///< `×12`
   std::string why;       ///< Printed on a line of its own, below.
   std::string below;     ///< Line-drawing characters before `why`.

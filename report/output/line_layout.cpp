@@ -116,7 +116,7 @@ class LineWriter {
   }
 
   void write(const FrameLine& it, const Columns& fit) {
-    const std::string_view colour = kLayerColours[static_cast<std::size_t>(it.layer)];
+    const std::string_view colour = layer_colour(it.layer);
     std::string row = it.divider ? std::string(kLabelColumns, ' ')
                                  : paint(padded(name_of(it.layer), kLabelColumns), colour);
     row += paint(it.branch, kDim);
@@ -145,7 +145,7 @@ class LineWriter {
     };
     if (!location.empty()) {
       align(fit.name);
-      row += style_.link(location, it.url);
+      row += style_.link(location, it.definition);
       taken = columns(location);
     } else if (!ends_with_name(it)) {
       const std::size_t behind_name = fit.name + 2;
@@ -154,7 +154,7 @@ class LineWriter {
     }
     if (!it.call.empty() || !it.times.empty()) {
       align(fit.location);
-      row += paint(it.call, kDim);
+      row += style_.link(paint(it.call, kDim), it.call_site);
       if (!it.times.empty()) {
         if (!it.call.empty()) row += "  ";
         row += paint(it.times, kBold);
@@ -172,6 +172,10 @@ class LineWriter {
 };
 
 }  // namespace
+
+std::string_view layer_colour(Layer layer) {
+  return kLayerColours[static_cast<std::size_t>(layer)];
+}
 
 void lay_out(const std::vector<FrameLine>& lines, const TerminalStyle& style, std::size_t width,
              OutputSink& sink) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "platform/output_sink.h"
@@ -11,6 +12,9 @@ namespace optrace {
 
 /// Columns of the labels at the beginning of every line: a layer's name, or a field's.
 inline constexpr std::size_t kLabelColumns = 12;
+
+/// Returns the SGR code of a layer's colour.
+std::string_view layer_colour(Layer layer);
 
 /// Writes the lines as text, with their parts aligned. `width` as in ReportTextOptions.
 void lay_out(const std::vector<FrameLine>& lines, const TerminalStyle& style, std::size_t width,

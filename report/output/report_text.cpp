@@ -15,6 +15,7 @@
 #include "platform/printable_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
+#include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
 #include "report/output/failures.h"
 #include "report/output/frame_line.h"
@@ -172,8 +173,12 @@ class ReportTextWriter {
     const std::uint32_t line_number =
         next && next->call_line ? *next->call_line : frame.source->line;
     const bool exact = report_.source_exact || frame.layer == Layer::python;
-    text += fmt::format("  {}:{}{}", printable(frame.source->file), exact ? "" : "~", line_number);
-    return text;
+    const std::string place =
+        fmt::format("{}:{}{}", printable(frame.source->file), exact ? "" : "~", line_number);
+    return text + "  " +
+           options_.style.link(place, {.file = frame.source->file,
+                                       .line = line_number,
+                                       .url = url_of_line(frame.source->url, line_number)});
   }
 
   void summary() {

@@ -72,8 +72,10 @@ class SummaryWriter {
         fitted(fmt::format("{:>8} {:>6} {:>9}  {}", "time", "", "calls", what)), kDim));
   }
 
-  // Writes a row. `rest` is cut off at the width of the terminal.
-  void row(std::uint64_t time, std::uint64_t calls, std::string_view rest) {
+  // Writes a row. `rest` is cut off at the width of the terminal. It may start with `shown`, the
+  // text of a place to link.
+  void row(std::uint64_t time, std::uint64_t calls, std::string_view rest,
+           std::string_view shown = {}, const FilePlace& place = {}) {
     const std::string share = total_ == 0
                                   ? ""
                                   : fmt::format("{:.1f} %", 100 * static_cast<double>(time) /
@@ -81,7 +83,12 @@ class SummaryWriter {
     const std::string shown_time = time == 0 ? "" : readable_time(time);
     std::string text = std::string(8 - std::min<std::size_t>(8, columns(shown_time)), ' ');
     text += fmt::format("{} {:>6} {:>9}  ", shown_time, share, readable_count(calls));
-    line(fitted(text + printable(rest)));
+    const std::size_t start = text.size();
+    text = fitted(text + printable(rest));
+    if (const std::string linked = printable(shown);
+        std::string_view(text).substr(std::min(start, text.size())).starts_with(linked))
+      text.replace(start, linked.size(), options_.style.link(linked, place));
+    line(text);
   }
 
   // Returns the beginning of a line that is too wide, with an ellipsis.
@@ -106,11 +113,15 @@ class SummaryWriter {
     const std::vector<OwnLine> shown(
         lines.begin(), lines.begin() + std::min<std::ptrdiff_t>(std::ssize(lines), kMaxLines));
     for (const OwnLine& one : shown) {
+      const bool known = !one.file.empty();
       const std::string place =
-          one.file.empty()
-              ? "no line of the program is known"
-              : fmt::format("{}:{} {}", short_file(one.file, shown), one.line, one.function);
-      row(one.total, one.calls, fmt::format("{}  {}", place, ops_of(one)));
+          known ? fmt::format("{}:{}", short_file(one.file, shown), one.line) : "";
+      row(one.total, one.calls,
+          fmt::format(
+              "{}  {}",
+              known ? fmt::format("{} {}", place, one.function) : "no line of the program is known",
+              ops_of(one)),
+          place, {.file = one.file, .line = one.line});
     }
     more(shown.size(), lines.size(), "lines");
   }
@@ -145,10 +156,11 @@ class SummaryWriter {
     if (all.empty()) return;
     heading("in findings: what makes the program slow");
     const std::size_t shown = std::min(all.size(), kMaxFindings);
-    for (const Finding& one : std::span(all).first(shown))
-      row(one.cost_ns, one.calls,
-          fmt::format("{}:{} {}: {}", short_file(one.file, all), one.line, one.rule->name,
-                      one.message));
+    for (const Finding& one : std::span(all).first(shown)) {
+      const std::string place = fmt::format("{}:{}", short_file(one.file, all), one.line);
+      row(one.cost_ns, one.calls, fmt::format("{} {}: {}", place, one.rule->name, one.message),
+          place, {.file = one.file, .line = one.line});
+    }
     more(shown, all.size(), "findings");
   }
 

@@ -23,10 +23,9 @@ std::string TerminalStyle::paint(std::string_view text, std::string_view sgr) co
   return fmt::format("\x1b[{}m{}\x1b[0m", sgr, text);
 }
 
-std::string TerminalStyle::link(std::string_view text, std::string_view url) const {
-  const bool safe = url.starts_with("https://") &&
-                    std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < 0x7F; });
-  if (!links || !safe || text.empty()) return std::string(text);
+std::string TerminalStyle::link(std::string_view text, const FilePlace& place) const {
+  const std::string url = links && !text.empty() ? links->url(place) : std::string();
+  if (url.empty()) return std::string(text);
   return fmt::format("\x1b]8;;{}\x1b\\{}\x1b]8;;\x1b\\", url, text);
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "platform/printable_text.h"
+#include "report/output/file_links.h"
 
 namespace optrace {
 
@@ -17,14 +19,13 @@ std::string padded(std::string_view text, std::size_t width);
 /// Text styles that the output supports.
 struct TerminalStyle {
   bool colour = false;
-  bool links = false;  ///< OSC 8 hyperlinks.
+  std::shared_ptr<const FileLinks> links{};  ///< Hyperlinks (OSC 8); null: none.
 
   /// Returns `text` in a colour, given by an SGR code such as "36" or "1;33". Unchanged if `sgr` is
   /// empty.
   std::string paint(std::string_view text, std::string_view sgr) const;
-  /// Returns `text`, linked to `url` if it is an https URL without spaces, control or non-ASCII
-  /// characters.
-  std::string link(std::string_view text, std::string_view url) const;
+  /// Returns `text`, linked to a place in a file if there is something to link to.
+  std::string link(std::string_view text, const FilePlace& place) const;
 };
 
 }  // namespace optrace

@@ -5,9 +5,7 @@
 #include <optional>
 #include <system_error>
 
-#include "indexer/sources/source_tree.h"
-#include "indexer/sources/work_folder.h"
-#include "platform/error.h"
+#include "src/choices/local_sources.h"
 
 namespace optrace {
 namespace {
@@ -25,20 +23,6 @@ std::optional<std::filesystem::file_time_type> last_written(
 }
 
 }  // namespace
-
-SourceCopies indexed_trees(std::string_view version) {
-  SourceCopies trees;
-  for (const KeptWork& work : list_kept_work()) {
-    try {
-      if (open_source_tree(work.tree).version != version) continue;
-    } catch (const Error&) {
-      continue;  // No longer a PyTorch tree.
-    }
-    trees.push_back({"", work.tree});
-    trees.push_back({"", work.path / "generated"});
-  }
-  return trees;
-}
 
 PageOptions page_options(const Report& report, const std::vector<std::filesystem::path>& traces,
                          bool excerpts) {

@@ -13,6 +13,7 @@
 #include "report/check/check.h"
 #include "report/check/check_output.h"
 #include "report/model/json_fields.h"
+#include "src/choices/local_sources.h"
 #include "src/commands/command.h"
 #include "src/commands/command_input.h"
 #include "src/options/common_options.h"
@@ -28,7 +29,7 @@ struct CheckCommandOptions {
   std::vector<std::string> expectations;
   std::string format = "text";
   std::string file;
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
   CheckOptions check;
 };
 
@@ -46,7 +47,7 @@ std::string render(const CheckCommandOptions& options, const Report& report,
   if (options.format == "sarif") return to_sarif(results);
   if (options.format == "github") return to_github(results);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  return to_text(results, style_for(options.colour, target));
+  return to_text(results, style_for(options.terminal, target, find_in(LocalSources(report))));
 }
 
 void run(const CheckCommandOptions& options) {
@@ -118,7 +119,7 @@ void add_check_command(CLI::App& app) {
       ->type_name("FORMAT")
       ->capture_default_str();
   add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->colour);
+  add_terminal_options(*command, options->terminal);
   command->callback([options] { run(*options); });
 }
 

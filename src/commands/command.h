@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include <CLI/App.hpp>
@@ -38,6 +39,14 @@ void add_explain_command(CLI::App& app);
 
 /// `optrace source add|fetch|list|coverage`: manages the indexes of PyTorch source.
 void add_source_command(CLI::App& app);
+
+/// `optrace completions SHELL`: prints a script that completes command lines.
+void add_completions_command(CLI::App& app);
+
+/// Runs `optrace __complete WORDS...`, which completion scripts call, and `optrace __describe`, of
+/// which the man page is made. They are not for users. `app` has all commands. Returns false for
+/// other arguments.
+bool run_hidden_command(CLI::App& app, std::span<char* const> arguments);
 
 /// `optrace OP`: adds the positional argument and options of the command itself, not a subcommand.
 void add_op_command(CLI::App& app);

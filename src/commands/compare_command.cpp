@@ -42,7 +42,7 @@ struct CompareCommandOptions {
   bool all = false;
   bool source = true;  ///< The page shows lines of source files.
   std::string file;
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
 };
 
 void require_inputs(const CompareCommandOptions& options) {
@@ -90,7 +90,7 @@ std::string text_of(const CompareCommandOptions& options, const Report& first, c
   const ComparisonLabels labels = labels_of(options);
   if (options.format == "html") return page_of(options, first, second, comparison);
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  return to_text(first, second, comparison, labels, style_for(options.colour, target));
+  return to_text(first, second, comparison, labels, style_for(options.terminal, target));
 }
 
 void require_format(const CompareCommandOptions& options) {
@@ -193,7 +193,7 @@ void add_compare_command(CLI::App& app) {
       "--no-source", [options] { options->source = false; },
       "Leave the lines of source files out of the page (html)");
   add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->colour);
+  add_terminal_options(*command, options->terminal);
   command->callback([options] { run(*options); });
 }
 

@@ -19,6 +19,7 @@
 #include "report/explain/explain_output.h"
 #include "report/model/source_link.h"
 #include "src/choices/index_choice.h"
+#include "src/choices/local_sources.h"
 #include "src/commands/command.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
@@ -39,7 +40,7 @@ struct ExplainOptions {
   std::string file;
   bool json = false;
   bool all = false;
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
 };
 
 std::string overload_names(const std::vector<std::string>& overloads) {
@@ -107,7 +108,7 @@ void explain_one(const ExplainOptions& options) {
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
   ExplainTextOptions text;
   text.all = options.all;
-  text.style = style_for(options.colour, target);
+  text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
   const ExplanationSource source = explanation_source(choice);
   output.write_whole(options.json ? to_json(explanation, source)
                                   : to_text(explanation, source, text));
@@ -177,7 +178,7 @@ void add_explain_command(CLI::App& app) {
       ->default_str("text");
   add_output_file_option(*command, options->file);
   command->add_flag("--all", options->all, "Show every dispatch key and every call path");
-  add_terminal_options(*command, options->colour);
+  add_terminal_options(*command, options->terminal);
   command
       ->add_option("--python", options->python,
                    "The Python that has torch. Default: $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the one "

@@ -10,6 +10,7 @@
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/output/findings_output.h"
+#include "src/choices/local_sources.h"
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
 #include "src/options/common_options.h"
@@ -25,7 +26,7 @@ struct FindingsCommandOptions {
   std::vector<std::string> traces;
   std::string format = "text";
   std::string file;
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
   FindingOptions findings;
 };
 
@@ -38,12 +39,14 @@ Report report_with_times(const std::vector<std::string>& files) {
 
 std::string answer(const FindingsCommandOptions& options) {
   const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  const TerminalStyle style = style_for(options.colour, target);
   const bool json = options.format == "json";
-  if (options.traces.empty()) return json ? rules_json() : rules_text(style);
+  if (options.traces.empty())
+    return json ? rules_json() : rules_text(style_for(options.terminal, target));
   const Report report = report_with_times(options.traces);
   const std::vector<Finding> findings = find(report, options.findings);
-  return json ? to_json(findings) : to_text(findings, style);
+  return json ? to_json(findings)
+              : to_text(findings,
+                        style_for(options.terminal, target, find_in(LocalSources(report))));
 }
 
 void run(const FindingsCommandOptions& options) {
@@ -75,7 +78,7 @@ void add_findings_command(CLI::App& app) {
       ->capture_default_str();
   add_ignore_option(*command, options->findings);
   add_output_file_option(*command, options->file);
-  add_terminal_options(*command, options->colour);
+  add_terminal_options(*command, options->terminal);
   command->callback([options] { run(*options); });
 }
 

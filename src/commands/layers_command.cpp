@@ -14,6 +14,7 @@
 #include "report/locate/layer_survey.h"
 #include "report/locate/layer_survey_output.h"
 #include "src/choices/index_choice.h"
+#include "src/choices/local_sources.h"
 #include "src/commands/command.h"
 #include "src/options/common_options.h"
 #include "src/terminal/command_output.h"
@@ -27,7 +28,7 @@ struct LayersOptions {
   std::string format = "text";
   std::string output;
   std::string python;
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
 };
 
 void require_layer(const std::string& id) {
@@ -53,7 +54,7 @@ void show_layers(const LayersOptions& options) {
     const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};
     LocateTextOptions text;
     text.width = target.width;
-    text.style = style_for(options.colour, target);
+    text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
     output.write_whole(to_text(layers, source, text));
   }
   output.commit();
@@ -78,7 +79,7 @@ void add_layers_command(CLI::App& app) {
       ->capture_default_str();
   add_output_file_option(*command, options->output);
   command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
-  add_terminal_options(*command, options->colour);
+  add_terminal_options(*command, options->terminal);
   command->callback([options] { show_layers(*options); });
 }
 

@@ -25,9 +25,8 @@
 #include "report/locate/locate_query.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
-#include "report/output/source_copies.h"
 #include "src/choices/index_choice.h"
-#include "src/choices/page_choice.h"
+#include "src/choices/local_sources.h"
 #include "src/choices/python_inspection.h"
 #include "src/commands/command.h"
 #include "src/options/common_options.h"
@@ -50,7 +49,7 @@ struct LocateCommandOptions {
   std::string format = "text";
   std::string output;
   std::string python;
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
   LocateOptions answers;
   bool open = false;
 };
@@ -92,16 +91,6 @@ std::optional<WheelSymbols> wheel_symbols(const IndexChoice& choice) {
   return WheelSymbols(choice.torch->folder / "lib");
 }
 
-// Returns the file of an answer on this machine: the wheel's own file, else that of a source tree
-// that was indexed here. Empty if there is none.
-std::filesystem::path file_on_this_machine(const IndexChoice& choice, const Located& answer) {
-  if (!answer.path.empty()) return answer.path;
-  SourceCopies copies;
-  if (choice.torch) copies = copies_in_wheel(choice.torch->folder);
-  std::ranges::move(indexed_trees(choice.index.torch_version()), std::back_inserter(copies));
-  return find_copy(copies, answer.file);
-}
-
 void open_answer(const IndexChoice& choice, const LocateResult& result) {
   const auto placed = std::find_if(result.answers.begin(), result.answers.end(),
                                    [](const Located& answer) { return !answer.file.empty(); });
@@ -110,7 +99,8 @@ void open_answer(const IndexChoice& choice, const LocateResult& result) {
                 fmt::format("the source file of {} is unknown", result.answers.front().name),
                 "Without --open, the known facts are shown.");
   }
-  const std::filesystem::path file = file_on_this_machine(choice, *placed);
+  const std::filesystem::path file =
+      LocalSources(choice).find(placed->path.empty() ? placed->file : placed->path);
   if (file.empty()) {
     throw Error(ExitStatus::usage,
                 fmt::format("{}:{} is not on this machine", placed->file, placed->line),
@@ -174,7 +164,7 @@ void locate_one(const LocateCommandOptions& options) {
     if (options.output.empty()) {
       const OutputTarget target = standard_output();
       text.width = target.width;
-      text.style = style_for(options.colour, target);
+      text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
     }
     output.write_whole(to_text(result, source, text));
   }
@@ -255,7 +245,7 @@ void add_locate_command(CLI::App& app) {
                     "Show all answers, including generated out variants and all\ncallers");
   command->add_flag("--open", options->open, "Open the definition in $VISUAL or $EDITOR");
   command->add_option("--python", options->python, "The Python that has torch")->type_name("PATH");
-  add_terminal_options(*command, options->colour);
+  add_terminal_options(*command, options->terminal);
   command->callback([options] {
     if (options->name == "-")
       locate_lines(*options);

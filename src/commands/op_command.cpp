@@ -280,6 +280,7 @@ void add_op_command(CLI::App& app) {
   const auto options = std::make_shared<OpOptions>();
   add_call_options(app, options);
   add_output_options(app, options->output);
+  add_interactive_option(app, options->output);
   app.add_option("--trace", options->trace_file, "Save the trace for `optrace report`")
       ->type_name("FILE");
   app.add_flag("--timeline", options->timeline, "Keep every call in the trace, not only counts");

@@ -23,6 +23,7 @@
 #include "report/merge/merge.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
+#include "src/choices/local_sources.h"
 #include "src/choices/page_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/job_traces.h"
@@ -31,6 +32,8 @@
 #include "src/terminal/pager.h"
 #include "src/terminal/printable_sink.h"
 #include "src/terminal/standard_output.h"
+#include "src/tree_browser/screen.h"
+#include "src/tree_browser/tree_browser.h"
 
 namespace optrace {
 namespace {
@@ -48,7 +51,7 @@ void render_for(const OutputTarget& target, const Report& report, const OutputOp
                 OutputSink& sink) {
   ReportTextOptions tree = options.tree;
   tree.width = target.width;
-  tree.style = style_for(options.colour, target);
+  tree.style = style_for(options.terminal, target, find_in(LocalSources(report)));
   render(report, options.format(), tree, sink);
 }
 
@@ -74,7 +77,16 @@ void write_text(const OutputTarget& target, const Report& report, const OutputOp
   sink.finish();
 }
 
+void browse_report(const Report& report, const OutputOptions& options) {
+  browse_tree(report, {.colour = style_for(options.terminal, standard_output()).colour,
+                       .find = find_in(LocalSources(report))});
+}
+
 void write_report(const Report& report, const OutputOptions& options, ReportStream stream) {
+  if (options.interactive) {
+    browse_report(report, options);
+    return;
+  }
   if (is_binary(options.format())) {
     write_binary(report, options);
   } else if (!options.file.empty()) {
@@ -105,13 +117,23 @@ void require_format(const OutputOptions& options, ReportStream stream) {
       "Name a file with -o FILE.");
 }
 
+/// Throws Error(usage) if -i can't be followed.
+void require_browser(const OutputOptions& options) {
+  if (options.asked_format || !options.file.empty())
+    throw Error(ExitStatus::usage,
+                fmt::format("-i shows the tree on the terminal, and {} asks for another output",
+                            options.asked_format ? "--format" : "-o"),
+                "Omit one of the two.");
+  require_terminal();
+}
+
 /// Returns the report of a trace. Writes warnings about the index.
 Report report_of(const Trace& trace, const OutputOptions& options) {
   std::vector<std::string> warnings;
   const std::optional<Index> index = find_index_of(trace, &warnings);
   for (const std::string& warning : warnings) write_message(warning);
-  const bool times =
-      options.tree.times || needs_times(options.format()) || options.selection.needs_times();
+  const bool times = options.interactive || options.tree.times || needs_times(options.format()) ||
+                     options.selection.needs_times();
   Report report =
       merge(trace, index ? &*index : nullptr, {.all = options.tree.all, .times = times});
   select_frames(report, options.selection);
@@ -187,10 +209,16 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
       "--no-source", [&options] { options.page_source = false; },
       "Leave the lines of source files out of the page (html)");
   add_ignore_option(app, options.tree.findings);
-  add_terminal_options(app, options.colour);
+  add_terminal_options(app, options.terminal);
+}
+
+void add_interactive_option(CLI::App& app, OutputOptions& options) {
+  app.add_flag("-i,--interactive", options.interactive,
+               "Show the tree in the terminal, to fold and to search; ? there\nshows the keys");
 }
 
 void require_output(const OutputOptions& options, ReportStream stream) {
+  if (options.interactive) require_browser(options);
   require_format(options, stream);
   if (!options.file.empty())
     const OutputFile trial(options.file);
@@ -224,6 +252,7 @@ void add_report_command(CLI::App& app) {
       "  optrace conv2d --trace conv2d.trace       save a trace\n"
       "  optrace report conv2d.trace               show it\n"
       "  optrace report conv2d.trace --all         with the frames that are folded away\n"
+      "  optrace report conv2d.trace -i            browse it in the terminal\n"
       "  optrace report conv2d.trace --format json -o conv2d.json\n"
       "  optrace report train.trace --under train.py:17 --format text     what a line calls\n"
       "  optrace report job.rank0.trace job.rank1.trace     processes of one job, with their "
@@ -237,6 +266,7 @@ void add_report_command(CLI::App& app) {
   add_frame_selection_options(*command, options->output.selection);
   add_output_options(*command, options->output);
   command->get_option("--format")->default_str("text for an op, summary for a program");
+  add_interactive_option(*command, options->output);
   command->callback([options] {
     require_output(options->output);
     const InterruptGuard guard;

@@ -23,7 +23,8 @@ struct OutputOptions {
   FrameSelection selection;                        ///< Of `optrace report`.
   ReportTextOptions tree;   ///< Style and width are set for the target, when it is known.
   bool page_source = true;  ///< The page shows lines of source files.
-  ColourChoice colour = ColourChoice::automatic;
+  TerminalOptions terminal;
+  bool interactive = false;  ///< -i: show the tree in the terminal.
 
   /// Returns the format to write. Options that only the tree has ask for the tree.
   ReportFormat format() const {
@@ -32,9 +33,13 @@ struct OutputOptions {
   }
 };
 
-/// Adds --format, -o, --all, --why, --times, --no-source, --ignore and --colour, the options of
-/// every command that writes a report. `options` must outlive `app`.
+/// Adds --format, -o, --all, --why, --times, --no-source, --ignore and the options for a terminal,
+/// which every command that writes a report has. `options` must outlive `app`.
 void add_output_options(CLI::App& app, OutputOptions& options);
+
+/// Adds -i, --interactive, which add_output_options() leaves out: not every command has a terminal
+/// of its own. To be called after it. `options` must outlive `app`.
+void add_interactive_option(CLI::App& app, OutputOptions& options);
 
 /// The stream for a report without a file.
 enum class ReportStream { output, error };

@@ -191,10 +191,11 @@ void list_sources(const std::string& python) {
     throw Error(ExitStatus::usage, "there is no index, so C++ frames have no line",
                 "`optrace source add DIR` creates one from a PyTorch source tree.");
   }
-  for (const auto& work : list_kept_work()) {
+  remove_outdated_work();
+  for (const KeptWork& work : list_kept_work()) {
     text += fmt::format(
         "kept work        {}; with it, only changed files of {} are indexed again\n{:<17}{}\n",
-        megabytes(work.size), printable(work.tree.string()), "  can be deleted",
+        megabytes(size_of(work)), printable(work.tree.string()), "  can be deleted",
         work.path.string());
   }
   write_standard_output(text);

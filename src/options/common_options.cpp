@@ -3,13 +3,32 @@
 #include <cstddef>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "src/terminal/pager.h"
 
 namespace optrace {
 
+// The name of one_of()'s validators starts with this; the choices follow, with a space before each.
+// CLI11 shows no names of validators.
+constexpr std::string_view kOneOf = "one of";
+
 CLI::Validator one_of(const std::set<std::string>& choices) {
-  return CLI::IsMember(choices).description("");
+  return CLI::IsMember(choices).description("").name(
+      fmt::format("{} {}", kOneOf, fmt::join(choices, " ")));
+}
+
+std::vector<std::string> choices_of(CLI::Option& option) {
+  for (int i = 0;; ++i) {
+    const CLI::Validator* validator = nullptr;
+    try {
+      validator = option.get_validator(i);
+    } catch (const CLI::OptionNotFound&) {
+      return {};
+    }
+    if (validator->get_name().starts_with(kOneOf))
+      return CLI::detail::split(validator->get_name().substr(kOneOf.size() + 1), ' ');
+  }
 }
 
 CLI::Validator whole_number(std::uint64_t least) {
@@ -54,19 +73,28 @@ void add_output_file_option(CLI::App& command, std::string& file) {
       ->type_name("FILE");
 }
 
-void add_terminal_options(CLI::App& command, ColourChoice& colour) {
+void add_terminal_options(CLI::App& command, TerminalOptions& options) {
   command
       .add_option_function<std::string>(
           "--colour,--color",
-          [&colour](const std::string& name) {
-            colour = name == "always"  ? ColourChoice::always
-                     : name == "never" ? ColourChoice::never
-                                       : ColourChoice::automatic;
+          [&options](const std::string& name) {
+            options.colour = name == "always"  ? ColourChoice::always
+                             : name == "never" ? ColourChoice::never
+                                               : ColourChoice::automatic;
           },
           "When to use colour: auto, always or never")
       ->check(one_of({"auto", "always", "never"}))
       ->type_name("WHEN")
       ->default_str("auto");
+  command
+      .add_option_function<std::string>(
+          "--hyperlink-format",
+          [&options](const std::string& format) { options.links = HyperlinkFormat(format); },
+          "Links to files on a terminal: none, file, vscode, ..., or a URL\nwith {path}, {line} "
+          "and {column}, as for ripgrep")
+      ->envname("OPTRACE_HYPERLINK_FORMAT")
+      ->type_name("FORMAT")
+      ->default_str("default");
   command.add_flag_callback("--no-pager", disable_pager,
                             "Don't show long output on a terminal with $OPTRACE_PAGER,\n$PAGER or "
                             "less");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -15,8 +16,11 @@
 namespace optrace {
 
 /// Returns a validator for an option's value that does not repeat the choices in the help's column
-/// of types.
+/// of types. choices_of() finds them in an option that has it.
 CLI::Validator one_of(const std::set<std::string>& choices);
+
+/// Returns the values that one_of() allows an option; empty without it.
+std::vector<std::string> choices_of(CLI::Option& option);
 
 /// Returns a validator for whole numbers of at least `least`. CLI11's own conversion would accept
 /// -1 as the largest number.
@@ -40,8 +44,8 @@ void add_memory_options(CLI::App& command, MemoryOptions& options);
 /// must outlive `command`.
 void add_output_file_option(CLI::App& command, std::string& file);
 
-/// Adds the options for output on a terminal: --colour auto|always|never and --no-pager. `colour`
-/// must outlive `command`.
-void add_terminal_options(CLI::App& command, ColourChoice& colour);
+/// Adds the options for output on a terminal: --colour auto|always|never, --hyperlink-format FORMAT
+/// and --no-pager. `options` must outlive `command`.
+void add_terminal_options(CLI::App& command, TerminalOptions& options);
 
 }  // namespace optrace

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -50,11 +52,14 @@ OutputTarget standard_error() {
   return describe(STDERR_FILENO);
 }
 
-TerminalStyle style_for(ColourChoice choice, const OutputTarget& target) {
+TerminalStyle style_for(const TerminalOptions& options, const OutputTarget& target,
+                        FileLinks::Find find) {
   TerminalStyle style;
-  style.colour = choice == ColourChoice::always ||
-                 (choice == ColourChoice::automatic && target.terminal && !target.no_colour);
-  style.links = style.colour && target.terminal;
+  style.colour =
+      options.colour == ColourChoice::always ||
+      (options.colour == ColourChoice::automatic && target.terminal && !target.no_colour);
+  if (style.colour && target.terminal)
+    style.links = std::make_shared<FileLinks>(options.links, std::move(find));
   return style;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "report/output/file_links.h"
 #include "report/output/terminal_text.h"
 
 namespace optrace {
@@ -12,6 +13,12 @@ enum class ColourChoice : std::uint8_t {
   automatic,  ///< Colours on a terminal, unless the environment asks for none.
   always,
   never,
+};
+
+/// The user's options for output on a terminal.
+struct TerminalOptions {
+  ColourChoice colour = ColourChoice::automatic;
+  HyperlinkFormat links{"default"};  ///< The value of --hyperlink-format.
 };
 
 /// Properties of the file or terminal that output is written to.
@@ -28,7 +35,8 @@ OutputTarget standard_output();
 /// Same for standard error.
 OutputTarget standard_error();
 
-/// Returns the style of text for a target.
-TerminalStyle style_for(ColourChoice choice, const OutputTarget& target);
+/// Returns the style of text for a target. `find` finds the files that links lead to.
+TerminalStyle style_for(const TerminalOptions& options, const OutputTarget& target,
+                        FileLinks::Find find = {});
 
 }  // namespace optrace

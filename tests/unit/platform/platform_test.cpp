@@ -132,8 +132,10 @@ TEST_CASE("text that would drive a terminal or a CI runner is shown as escapes")
         "\\x3a:a\n \t\\x3a:b ::c \\x23#[d\\x0d\ne\\x1b[1m");
   const std::string own = "\x1b[1;36mx\x1b[0m \x1b]8;;https://a/b\x1b\\y\x1b]8;;\x1b\\\n";
   CHECK(printable_output(own) == own);
-  CHECK(printable_output("\x1b[2J\x1b]8;;file:///x\x1b\\\x1b]0;t\x07") ==
-        "\\x1b[2J\\x1b]8;;file:///x\\x1b\\\\x1b]0;t\\x07");
+  CHECK(printable_output("\x1b[2J\x1b]8;;/no/scheme\x1b\\\x1b]0;t\x07") ==
+        "\\x1b[2J\\x1b]8;;/no/scheme\\x1b\\\\x1b]0;t\\x07");
+  const std::string editor = "\x1b]8;;vscode://file/a:1\x1b\\y\x1b]8;;\x1b\\\n";
+  CHECK(printable_output(editor) == editor);
   for (const std::string text : {"\xff::a\n::b##[\x1b[1m\xe2\x80\xae", "##[##[", "::::"}) {
     CHECK(printable(printable(text)) == printable(text));
     CHECK(printable_lines(printable_lines(text)) == printable_lines(text));

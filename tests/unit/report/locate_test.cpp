@@ -324,7 +324,7 @@ TEST_CASE("answers as text", "[locate]") {
   CHECK(to_text(locate("nn.Linear"), other, {}) ==
         "python class  torch.nn.modules.linear.Linear  ~torch/nn/modules/linear.py:50\n");
   LocateTextOptions links;
-  links.style = {.colour = true, .links = true};
+  links.style = {.colour = true, .links = std::make_shared<FileLinks>(HyperlinkFormat("default"))};
   CHECK(to_text(locate("nn.Linear"), exact, links)
             .find("https://github.com/pytorch/pytorch/blob/" + std::string(40, 'a') +
                   "/torch/nn/modules/linear.py#L50") != std::string::npos);

@@ -134,7 +134,7 @@ TEST_CASE("colours and links come only when asked for", "[report_text]") {
   const std::string coloured = to_text(sample(), options);
   CHECK_THAT(coloured, Contains("\x1b[36m"));
   CHECK(coloured.find("\x1b]8;;") == std::string::npos);
-  options.style.links = true;
+  options.style.links = std::make_shared<optrace::FileLinks>(optrace::HyperlinkFormat("default"));
   CHECK_THAT(to_text(sample(), options), Contains("\x1b]8;;https://github.com/x#L553\x1b\\"));
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[report_text]") {
   report.roots[0].source->url = "https://x/" + hostile;
   report.roots[0].detail = {{"implementation", hostile}, {"python_name", hostile}};
   ReportTextOptions options;
-  options.style.links = true;
+  options.style.links = std::make_shared<optrace::FileLinks>(optrace::HyperlinkFormat("default"));
   options.own_trace = true;
   const std::string text = to_text(report, options);
   CHECK(text.find('\x1b') == std::string::npos);

@@ -1,0 +1,80 @@
+#include "src/tree_browser/frame_details.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "platform/printable_text.h"
+#include "report/model/dispatch_detail.h"
+#include "report/model/frame_time.h"
+#include "report/model/json_fields.h"
+#include "report/output/frame_line.h"
+#include "report/output/readable_numbers.h"
+
+namespace optrace {
+namespace {
+
+class FactList {
+ public:
+  void add(std::string label, std::string_view value) {
+    if (!value.empty()) facts_.push_back({std::move(label), printable(value)});
+  }
+
+  // Adds a value of the JSON. Elements of a list get a line each.
+  void add_json(const std::string& key, const nlohmann::json& value) {
+    if (!value.is_array() || value.empty() || !value.front().is_structured()) {
+      add(key, text_of(value));
+      return;
+    }
+    bool first = true;
+    for (const nlohmann::json& element : value) {
+      add(first ? key : "", text_of(element));
+      first = false;
+    }
+  }
+
+  std::vector<FrameFact> take() { return std::move(facts_); }
+
+ private:
+  static std::string text_of(const nlohmann::json& value) {
+    if (value.is_string()) return value.get<std::string>();
+    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+
+  std::vector<FrameFact> facts_;
+};
+
+// Returns `3 in 56 µs, of which 7 µs in the frame itself`.
+std::string calls_of(const Frame& frame) {
+  std::string text = readable_count(frame.calls);
+  if (const std::uint64_t total = total_time(frame); total != 0)
+    text += fmt::format(" in {}, of which {} in the frame itself", readable_time(total),
+                        readable_time(own_time(frame)));
+  return text;
+}
+
+}  // namespace
+
+std::vector<FrameFact> frame_details(const Frame& frame, const Frame* parent,
+                                     const Report& report) {
+  const FrameLine line = frame_line(frame, parent, report, true);
+  FactList facts;
+  facts.add("name", frame.name);
+  facts.add("op", frame.op.value_or(""));
+  facts.add("layer", line.note.empty() ? std::string(name_of(frame.layer))
+                                       : fmt::format("{}  {}", name_of(frame.layer), line.note));
+  facts.add(text_at(frame.detail, "step").empty() ? "call" : "why", line.why);
+  facts.add("source", line.location);
+  if (!line.call.empty())
+    facts.add("called at", fmt::format("{}{}", line.call_site.file, line.call.substr(10)));
+  facts.add("calls", calls_of(frame));
+  facts.add("library", frame.library.value_or(""));
+  facts.add("symbol", frame.symbol.value_or(""));
+  if (frame.source) facts.add("url", frame.source->url);
+  if (frame.detail.is_object())
+    for (const auto& [key, value] : frame.detail.items()) facts.add_json(key, value);
+  return facts.take();
+}
+
+}  // namespace optrace

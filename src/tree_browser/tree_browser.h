@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "report/model/report.h"
+#include "report/output/file_links.h"
+
+namespace optrace {
+
+struct TreeBrowserOptions {
+  bool colour = true;
+  FileLinks::Find find{};  ///< Finds the files that the editor opens.
+};
+
+/// Shows a report as a tree in the terminal, until the user quits. Throws Error(usage) as Screen
+/// does, and Error(interrupted) after a signal if an InterruptGuard lives.
+void browse_tree(const Report& report, const TreeBrowserOptions& options);
+
+}  // namespace optrace
