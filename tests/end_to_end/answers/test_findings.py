@@ -58,6 +58,8 @@ def test_workers_that_fetch_nothing_are_found(optrace, traced):
     trace = traced("slow_in_workers", "--children")
     traces = [trace, *trace.parent.glob("slow_in_workers.*.trace")]
     assert len(traces) == 5
+    summary = optrace("report", *traces).stdout
+    assert f"optrace findings {trace} {trace.with_suffix('')}.*.trace  " in summary
     answer = json.loads(optrace("findings", *traces, "--format", "json").stdout)
     found = [(finding["line"], finding["rule"], finding["calls"])
              for finding in answer["findings"]]
@@ -95,6 +97,8 @@ def test_the_text_has_the_same_findings(optrace, traced):
     for rule, line in listed[:10]:
         assert f"slow_on_cpu.py:{line} {rule}: " in summary
     assert f" {len(listed) - 10} more findings\n" in summary
+    assert re.search(r"^allocated on cpu: [\d.]+ [KM]iB in [\d,]+ new tensors", summary, re.MULTILINE)
+    assert len(summary.splitlines()) <= 65
 
 
 def test_rules_are_listed_and_switched_off(optrace, traced):

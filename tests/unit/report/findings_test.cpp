@@ -167,7 +167,7 @@ TEST_CASE("graphs that no backward pass uses are found", "[findings]") {
   Frame node;
   node.layer = Layer::autograd;
   node.name = "AddmmBackward0";
-  node.detail = {{"step", "backward"}};
+  node.detail = {{"backward_of", "aten::linear"}};
   used.children.push_back(std::move(node));
   CHECK(rules_in(report_of(module_call(2, std::move(used)))).empty());
   // The program's functions in between do not hide the line of the loop.
