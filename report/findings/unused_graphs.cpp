@@ -19,7 +19,7 @@ struct Node {
   std::size_t parent;  // Index of an earlier node.
   bool in_op = false;
   std::uint64_t recording = 0;  // Calls of ops that record a graph, here and below.
-  bool used = false;            // A backward pass runs here or below.
+  bool used = false;            // A backward pass runs here or below, or may do so.
 };
 
 // Lists the frames, parents first, without recursion.
@@ -32,7 +32,8 @@ std::vector<Node> nodes_of(const Report& report) {
     pending.pop_back();
     if (is_setup(*frame)) continue;
     Node node{.frame = frame, .parent = parent};
-    node.used = is_backward(*frame);
+    // The node of a compiled function stands below no op.
+    node.used = is_backward(*frame) || is_compiled_call(*frame);
     node.in_op = parent != kNowhere && nodes[parent].in_op;
     if (!node.in_op && is_op_call(*frame)) {
       node.in_op = true;

@@ -170,6 +170,11 @@ TEST_CASE("graphs that no backward pass uses are found", "[findings]") {
   node.detail = {{"backward_of", "aten::linear"}};
   used.children.push_back(std::move(node));
   CHECK(rules_in(report_of(module_call(2, std::move(used)))).empty());
+  const char* const compiled = "torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn";
+  CHECK(rules_in(report_of(module_call(
+                     2, below(python_function(compiled, "torch/_dynamo/eval_frame.py", 2),
+                              recording_op(10)))))
+            .empty());
   // The program's functions in between do not hide the line of the loop.
   Frame forward = python_function("train.Net.forward", "/home/u/net.py", 2);
   const Report report = report_of(module_call(2, below(std::move(forward), recording_op(10))));
