@@ -5,7 +5,8 @@
 
 COMMAND is build/optrace by default. The Python to trace is chosen as for any other call of it.
 
-docs/conv2d.svg is made from the output of `optrace conv2d`. In the pages of SHOWN, a code block
+docs/conv2d.svg is made from the output of `optrace conv2d`, docs/layers.svg is that of `optrace
+layers --format svg`. In the pages of SHOWN, a code block
 that begins with `$ build/optrace` contains the output of that command. If the block has a line
 `...`, it contains only the header and the frames of the tree.
 """
@@ -27,6 +28,7 @@ from rich.text import Text
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 PICTURE = REPOSITORY / "docs/conv2d.svg"
+LAYERS = REPOSITORY / "docs/layers.svg"
 COLUMNS = 120
 CHARACTER_WIDTH = 12.2  # In rich's pictures.
 
@@ -95,6 +97,12 @@ def conv2d_svg(command, environment=None):
     console.print(text, no_wrap=True, overflow="ellipsis", highlight=False)
     return console.export_svg(title="", theme=SVG_EXPORT_THEME, code_format=TEMPLATE,
                               unique_id="conv2d")
+
+
+def layers_svg(command, environment=None):
+    """Returns the map of the layers."""
+    return subprocess.run([*command, "layers", "--format", "svg"], check=True, text=True,
+                          stdout=subprocess.PIPE, env={**os.environ, **(environment or {})}).stdout
 
 
 def page_with_fresh_output(page, command, environment=None):
@@ -174,6 +182,7 @@ def _is_below(line, column):
 def main():
     command = sys.argv[1:] or [str(REPOSITORY / "build/optrace")]
     PICTURE.write_text(conv2d_svg(command))
+    LAYERS.write_text(layers_svg(command))
     for page in SHOWN:
         text = page_with_fresh_output(page, command)
         (REPOSITORY / page).write_text(text)

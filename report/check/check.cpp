@@ -18,6 +18,7 @@
 #include "report/check/check_backends.h"
 #include "report/check/rule_doubt.h"
 #include "report/findings/device_copies.h"
+#include "report/findings/findings.h"
 #include "report/findings/graph_breaks.h"
 #include "report/model/call_detail.h"
 #include "report/model/json_fields.h"
@@ -221,6 +222,7 @@ struct Tally {
   std::optional<Path> first;
   std::vector<CheckPlace> places;  // In the order of first occurrence.
   std::map<std::pair<std::string_view, std::uint32_t>, std::size_t> known_places;
+  std::string first_finding;  // Only for `no_finding`.
   // Only for `uses`: calls that use the backend, calls that may use it, and libraries used instead.
   std::uint64_t good = 0;
   std::uint64_t doubtful = 0;
@@ -247,6 +249,7 @@ class Check {
   std::vector<CheckResult> run() {
     walk();
     count_what_is_not_shown();
+    count_findings();
     std::vector<CheckResult> results;
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       CheckResult& result = results.emplace_back();
@@ -283,6 +286,29 @@ class Check {
     for (std::size_t i = 0; i < rules_.size(); ++i)
       if (rules_[i].kind == Rule::Kind::calls)
         tallies_[i].found = std::max(tallies_[i].found, names_.recorded_calls(meanings_[i]));
+  }
+
+  void count_findings() {
+    const auto is_such = [](const Rule& rule) { return rule.kind == Rule::Kind::no_finding; };
+    if (std::ranges::none_of(rules_, is_such)) return;
+    for (const Finding& finding : find(report_))
+      for (std::size_t i = 0; i < rules_.size(); ++i)
+        if (is_such(rules_[i]) &&
+            (rules_[i].pattern.empty() || rules_[i].pattern == finding.rule->name))
+          note_finding(finding, tallies_[i]);
+  }
+
+  static void note_finding(const Finding& finding, Tally& tally) {
+    ++tally.found;
+    tally.places.push_back({.function = finding.function,
+                            .file = finding.file,
+                            .line = finding.line,
+                            .count = finding.calls});
+    if (tally.first) return;
+    tally.first = {finding.in_function};
+    for (const Frame* const frame : finding.evidence)
+      if (frame != finding.in_function) tally.first->push_back(frame);
+    tally.first_finding = fmt::format("{}: {}", finding.rule->name, finding.message);
   }
 
   void walk() {
@@ -333,6 +359,8 @@ class Check {
       case Rule::Kind::has_sources:
         more = lacks_source(frame) ? 1 : 0;
         break;
+      case Rule::Kind::no_finding:
+        return;
       case Rule::Kind::uses:
       case Rule::Kind::never_uses:
         note_use(rule, meaning, tally, path);
@@ -456,6 +484,13 @@ class Check {
         good = tally.found == 0;
         result.found = good ? "none" : fmt::format("{} of them", tally.found);
         break;
+      case Rule::Kind::no_finding:
+        good = tally.found == 0;
+        result.found = good               ? "none"
+                       : tally.found == 1 ? tally.first_finding
+                                          : fmt::format("{} findings; the first is {}", tally.found,
+                                                        tally.first_finding);
+        break;
       case Rule::Kind::uses:
       case Rule::Kind::never_uses: {
         const bool never = rule.kind == Rule::Kind::never_uses;
@@ -516,6 +551,10 @@ class Check {
         if (records_) return why_incomplete(rule, tally, remedy);
         remedy = "Trace on a machine with a C++ compiler, which op records need.";
         return "the report has no op arguments";
+      case Rule::Kind::no_finding:
+        if (records_) return {};
+        remedy = "Trace on a machine with a C++ compiler, which op records need.";
+        return "the report has no op arguments, which most findings need";
       case Rule::Kind::has_sources:
         if (!report_.source_version.empty()) return {};
         remedy = "Create an index of PyTorch's source: optrace source fetch.";

@@ -16,6 +16,7 @@
 #include "platform/mapped_file.h"
 #include "platform/printable_text.h"
 #include "report/check/check_backends.h"
+#include "report/check/finding_name.h"
 
 namespace optrace {
 namespace {
@@ -173,11 +174,24 @@ void take_uses(std::string_view sentence, const std::vector<std::string>& words,
   }
 }
 
+/// Parses `no finding [NAME]`.
+void take_no_finding(std::string_view sentence, const std::vector<std::string>& words, Rule& rule) {
+  if (words.size() > 3) throw refused(sentence, "the name of a finding is one word");
+  rule.kind = Rule::Kind::no_finding;
+  if (words.size() < 3) return;
+  rule.pattern = words[2];
+  require_finding_rule(rule.pattern);
+}
+
 /// Parses `no ...`.
 void take_none(std::string_view sentence, const std::vector<std::string>& words, Rule& rule) {
   const std::string what = join(words, 1, words.size());
   if (what == "frame without source") {
     rule.kind = Rule::Kind::has_sources;
+    return;
+  }
+  if (words.size() > 1 && words[1] == "finding") {
+    take_no_finding(sentence, words, rule);
     return;
   }
   constexpr std::string_view kOfDtype = "kernel of dtype ";

@@ -38,12 +38,13 @@ struct Rule {
     measure,      ///< The count of `measure` satisfies `relation`.
     no_dtype,     ///< No op works on tensors of `dtype`.
     has_sources,  ///< Every frame of PyTorch has a source.
+    no_finding,   ///< The rule `pattern` of `optrace findings` finds nothing; empty: no rule does.
   };
   Kind kind = Kind::measure;
   std::string text;     ///< The sentence.
   std::string name;     ///< Name of the rule; the sentence if none is given.
   std::string because;  ///< Reason for the rule; may be empty.
-  std::string pattern;  ///< Function, op or class; `*` matches any characters.
+  std::string pattern;  ///< Function, op or class; `*` matches any characters. Or a finding's rule.
   std::string device;   ///< Only for `uses`: `cpu` or `cuda`; empty: any.
   std::string backend, dtype;
   Measure measure = Measure::ops;

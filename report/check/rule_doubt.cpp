@@ -52,12 +52,13 @@ RuleDoubt without_python(const Rule& rule, const NameMeaning& meaning) {
   // returned.
   if (measures(rule, {Measure::implicit_copies, Measure::graph_breaks}))
     return {.more = true, .parts = true, .too_many = std::numeric_limits<std::uint64_t>::max()};
-  return {.more = rule.kind == Rule::Kind::has_sources ||
+  return {.more = rule.kind == Rule::Kind::has_sources || rule.kind == Rule::Kind::no_finding ||
                   (rule.kind == Rule::Kind::calls && may_be_python(meaning))};
 }
 
 RuleDoubt without_records(const Rule& rule, const NameMeaning& meaning) {
   return {.more = is_about_uses(rule) || rule.kind == Rule::Kind::no_dtype ||
+                  rule.kind == Rule::Kind::no_finding ||
                   (rule.kind == Rule::Kind::calls && may_be_op(meaning)) ||
                   measures(rule, {Measure::ops, Measure::kernels, Measure::library_calls,
                                   Measure::copies, Measure::implicit_copies, Measure::failures}),
@@ -140,6 +141,7 @@ bool can_turn(const RuleDoubt& doubt, const Rule& rule, std::uint64_t found, boo
       return doubt.too_many != 0 || ((doubt.more || doubt.parts) && good);
     case Rule::Kind::no_dtype:
     case Rule::Kind::has_sources:
+    case Rule::Kind::no_finding:
       return doubt.more && good;
     case Rule::Kind::calls:
     case Rule::Kind::measure:

@@ -4,6 +4,7 @@
 
 #include "platform/json_writer.h"
 #include "report/explain/explain_output.h"
+#include "report/explain/explain_wording.h"
 #include "report/model/symbol_name.h"
 
 namespace optrace {
@@ -148,7 +149,7 @@ class JsonWriter {
     for (const OpFacts::Formula& one : all)
       array.push_back({{"arguments", one.arguments},
                        {"text", one.text},
-                       {"source", place({kDerivatives, one.line})}});
+                       {"source", place({kDerivativesFile, one.line})}});
     return array;
   }
 
@@ -160,7 +161,7 @@ class JsonWriter {
                      {"source", place({one.location.file, op.line})}});
     return {{"key", one.facts.key},
             {"node", text_or_null(one.facts.node)},
-            {"entry", place({kDerivatives, one.facts.line})},
+            {"entry", place({kDerivativesFile, one.facts.line})},
             {"backward", formulas(one.facts.backward)},
             {"forward", formulas(one.facts.forward)},
             {"apply", place(one.location)},
@@ -188,8 +189,6 @@ class JsonWriter {
             {"detours", one.detours},
             {"steps", steps}};
   }
-
-  static constexpr std::string_view kDerivatives = "tools/autograd/derivatives.yaml";
 
   const Explanation& it_;
   const ExplanationSource& source_;

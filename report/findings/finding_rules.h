@@ -8,16 +8,23 @@
 #include <string_view>
 
 #include "report/findings/graph_breaks.h"
+#include "report/findings/unused_graphs.h"
 #include "report/model/report.h"
 
 namespace optrace {
+
+/// What rules need to know of the whole report.
+struct ReportFacts {
+  GraphBreaks breaks;
+  UnusedGraphs unused_graphs;
+};
 
 /// A frame with the frames above it, as a rule examines it.
 struct FrameInContext {
   std::span<const Frame* const> way;  ///< The frames above it, outermost first, and itself.
   std::size_t own = 0;                ///< Position of the program's own frame: see own_place().
   bool in_op = false;                 ///< It is below an op's call or an autograd node.
-  const GraphBreaks& breaks;          ///< Of the whole report.
+  const ReportFacts& facts;
 
   const Frame& frame() const { return *way.back(); }
   /// The frames below the program's own one.
@@ -28,6 +35,8 @@ struct FrameInContext {
 struct Sighting {
   std::string what;  ///< Continues a sentence that begins with the function's name.
   std::uint64_t calls = 0;
+  /// Nanoseconds, if it is not the time in the frame.
+  std::optional<std::uint64_t> cost = std::nullopt;
 };
 
 /// A rule, described in docs/findings.md. All rules are in one table, in finding_rules.cpp.

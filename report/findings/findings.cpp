@@ -18,9 +18,6 @@
 namespace optrace {
 namespace {
 
-// Compiles a function: ops below are tried out, not run. torch/_dynamo/convert_frame.py.
-constexpr std::string_view kCompiler = "torch._dynamo.convert_frame.";
-
 struct Above {
   std::size_t depth = 0;
   std::size_t own = kNoneOwn;  // See own_place().
@@ -28,13 +25,6 @@ struct Above {
   bool left_out = false;
   std::uint64_t found_by = 0;  // A bit for each rule that found a frame above.
 };
-
-// Returns true for a module of torch that is imported, and for the compiler of torch.compile.
-bool is_left_out(const Frame& frame) {
-  return frame.layer == Layer::python &&
-         (frame.name.starts_with(kCompiler) ||
-          (frame.name.starts_with("torch.") && frame.name.ends_with(".<module>")));
-}
 
 // Orders findings of a report; the rule is its position in the table.
 using Place = std::tuple<std::size_t, std::string, std::uint32_t, std::string>;
@@ -47,7 +37,9 @@ struct Group {
 class Search {
  public:
   Search(const Report& report, const FindingOptions& options)
-      : report_(report), options_(options), breaks_(find_graph_breaks(report)) {}
+      : report_(report),
+        options_(options),
+        facts_{find_graph_breaks(report), find_unused_graphs(report)} {}
 
   std::vector<Finding> run() {
     walk_frames(report_.roots, Above{},
@@ -67,14 +59,14 @@ class Search {
     way_.push_back(&frame);
     at.depth = way_.size();
     at.own = own_place(way_, at.own);
-    at.left_out = at.left_out || is_left_out(frame);
+    at.left_out = at.left_out || is_setup(frame);
     if (at.own != kNoneOwn && !at.left_out) look(at);
     at.in_op = at.in_op || is_op_call(frame) || is_backward(frame);
     return at;
   }
 
   void look(Above& at) {
-    const FrameInContext context{.way = way_, .own = at.own, .in_op = at.in_op, .breaks = breaks_};
+    const FrameInContext context{.way = way_, .own = at.own, .in_op = at.in_op, .facts = facts_};
     const std::span<const FindingRule> rules = finding_rules();
     for (std::size_t i = 0; i < rules.size(); ++i) {
       const std::uint64_t bit = std::uint64_t{1} << i;
@@ -97,14 +89,21 @@ class Search {
       finding.rule = &finding_rules()[rule];
       finding.file = file;
       finding.line = line;
-      finding.function = frame_name(function);
+      finding.function = function_name(function);
+      finding.in_function = &function;
       finding.evidence.assign(way_.begin() + static_cast<std::ptrdiff_t>(own) + 1, way_.end());
       if (finding.evidence.empty()) finding.evidence.push_back(&function);
     }
     finding.calls += sighting.calls;
     // The times of a dry run are not those of a GPU.
-    if (!report_.dry_run.is_object()) finding.cost_ns += total_time(*way_.back());
+    if (!report_.dry_run.is_object())
+      finding.cost_ns += sighting.cost ? *sighting.cost : total_time(*way_.back());
     group.functions.emplace(&function, function.calls);
+  }
+
+  // Returns the name in the program, for a function that continues after a graph break too.
+  static std::string function_name(const Frame& function) {
+    return is_resumed(function) ? function_before_break(function) : frame_name(function);
   }
 
   static Finding worded(const std::string& what, Group group) {
@@ -114,7 +113,8 @@ class Search {
     const std::uint64_t calls = finding.calls;
     finding.message = fmt::format("`{}` {}", finding.function, what);
     if (calls > 1) finding.message += fmt::format(", {} times", calls);
-    if (calls > function_calls && function_calls > 0)
+    const bool is_module = finding.function == "<module>";
+    if (calls > function_calls && function_calls > 0 && !is_module)
       finding.message +=
           fmt::format(" in {} call{} of it", function_calls, function_calls == 1 ? "" : "s");
     finding.message += ".";
@@ -123,7 +123,7 @@ class Search {
 
   const Report& report_;
   const FindingOptions& options_;
-  GraphBreaks breaks_;
+  ReportFacts facts_;
   std::vector<const Frame*> way_;
   std::map<Place, Group> groups_;
 };

@@ -16,8 +16,11 @@ struct Finding {
   std::string message;  ///< A sentence.
   std::string file;
   std::uint32_t line = 0;
-  std::string function;       ///< The program's function with the line.
-  std::uint64_t cost_ns = 0;  ///< Time below the found frames; 0 in a dry run and without times.
+  std::string function;                ///< The program's function with the line.
+  const Frame* in_function = nullptr;  ///< Its first frame.
+  /// Time in the found frames, or in the part of them that is the finding; 0 in a dry run, without
+  /// times, and if it is not known.
+  std::uint64_t cost_ns = 0;
   std::uint64_t calls = 0;
   /// The first of the found frames, with those between it and the program's function.
   std::vector<const Frame*> evidence;

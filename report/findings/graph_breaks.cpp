@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "platform/glob.h"
+#include "report/model/frame_name.h"
+#include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
 
@@ -105,6 +107,11 @@ void count_breaks(const Frame& compiled, GraphBreaks& found) {
   }
 }
 
+void add_compilation(const Frame& frame, Compilations& result) {
+  result.count += frame.calls;
+  result.time += total_time(frame);
+}
+
 }  // namespace
 
 GraphBreaks find_graph_breaks(const Report& report) {
@@ -115,7 +122,7 @@ GraphBreaks find_graph_breaks(const Report& report) {
   while (!pending.empty()) {
     const Frame& frame = *pending.back();
     pending.pop_back();
-    if (frame.layer == Layer::python && frame.name.starts_with(kCompiled)) {
+    if (is_compiled_call(frame)) {
       found.compiled = true;
       count_breaks(frame, found);
       continue;
@@ -123,6 +130,46 @@ GraphBreaks find_graph_breaks(const Report& report) {
     for (const Frame& child : frame.children) pending.push_back(&child);
   }
   return found;
+}
+
+bool is_compiled_call(const Frame& frame) {
+  return frame.layer == Layer::python && frame.name.starts_with(kCompiled);
+}
+
+Compilations compilations_of(const Frame& compiled) {
+  Compilations result;
+  std::vector<const Frame*> pending;
+  const auto add = [&](const Frame& frame) {
+    for (const Frame& child : frame.children) pending.push_back(&child);
+  };
+  add(compiled);
+  while (!pending.empty()) {
+    const Frame& frame = *pending.back();
+    pending.pop_back();
+    if (frame.layer != Layer::python)
+      add(frame);
+    else if (frame.name.starts_with(kCompiler))
+      add_compilation(frame, result);
+    else if (!frame.name.starts_with(kDynamo))
+      result.functions.insert(frame_name(frame));
+  }
+  return result;
+}
+
+bool is_resumed(const Frame& frame) {
+  return frame.layer == Layer::python && frame.name.find(kResumed) != std::string::npos;
+}
+
+std::string function_before_break(const Frame& resumed) {
+  std::string name = frame_name(resumed);
+  name.erase(0, name.find(kResumed) + kResumed.size());
+  return name.substr(0, name.rfind("_at_"));
+}
+
+bool is_setup(const Frame& frame) {
+  return frame.layer == Layer::python &&
+         (frame.name.starts_with(kCompiler) ||
+          (frame.name.starts_with("torch.") && frame.name.ends_with(".<module>")));
 }
 
 }  // namespace optrace

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <unordered_map>
 
 #include "report/model/report.h"
@@ -17,5 +19,28 @@ struct GraphBreaks {
 
 /// The keys point into the report.
 GraphBreaks find_graph_breaks(const Report& report);
+
+/// Returns true for the frame that torch.compile puts around a compiled function.
+bool is_compiled_call(const Frame& frame);
+
+/// The compilations of functions that a compiled call starts itself, not those that it calls.
+struct Compilations {
+  std::set<std::string> functions;  ///< Names of the functions that were compiled.
+  std::uint64_t count = 0;
+  std::uint64_t time = 0;  ///< Nanoseconds.
+};
+
+/// `compiled` is a frame for which is_compiled_call() is true.
+Compilations compilations_of(const Frame& compiled);
+
+/// Returns true for a function that continues after a graph break.
+bool is_resumed(const Frame& frame);
+
+/// Returns the name of the function that such a frame continues: `forward`.
+std::string function_before_break(const Frame& resumed);
+
+/// Returns true for a frame below which nothing is the program's work: a module of torch that is
+/// imported, and the compiler of torch.compile, which tries ops out.
+bool is_setup(const Frame& frame);
 
 }  // namespace optrace

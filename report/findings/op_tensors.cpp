@@ -68,6 +68,21 @@ bool has_arguments(const Json& call) {
   return call.is_object() && call.contains("arguments") && call["arguments"].is_array();
 }
 
+// Returns true if a result of the call is new or a view, and requires gradients.
+bool records_graph(const Json& call) {
+  const auto results = call.find("results");
+  if (results == call.end() || !results->is_array()) return false;
+  const auto records = [](const Json& value) {
+    const std::string relation = text_at(value, "relation");
+    const Json& tensor = object_at(value, "tensor");
+    return (relation == "fresh" || relation == "view") && tensor.contains("requires_grad") &&
+           tensor["requires_grad"] == true;
+  };
+  return std::ranges::any_of(*results, [&](const Json& result) {
+    return result.is_array() ? std::ranges::any_of(result, records) : records(result);
+  });
+}
+
 // Returns true if the dimensions, innermost first, lie in memory without gaps.
 bool is_dense(const OpTensor& tensor, const std::vector<std::size_t>& order) {
   std::uint64_t stride = 1;
@@ -106,6 +121,25 @@ std::uint64_t elements_of(const OpTensor& tensor) {
     elements = elements > kMost / size ? kMost : elements * size;
   }
   return elements;
+}
+
+std::uint64_t calls_recording_graph(const Frame& frame) {
+  return frame.detail.is_object() && records_graph(frame.detail) ? frame.calls : 0;
+}
+
+bool is_contiguous(const OpTensor& tensor) {
+  if (!tensor.known_shape || tensor.strides.size() != tensor.shape.size()) return false;
+  std::vector<std::size_t> order;
+  for (std::size_t i = tensor.shape.size(); i-- > 0;) order.push_back(i);
+  return is_dense(tensor, order);
+}
+
+bool is_permuted(const OpTensor& tensor) {
+  if (!tensor.known_shape || tensor.strides.size() != tensor.shape.size()) return false;
+  std::vector<std::size_t> order(tensor.shape.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return tensor.strides[i]; });
+  return is_dense(tensor, order) && !is_contiguous(tensor);
 }
 
 MemoryFormat memory_format(const OpTensor& tensor) {

@@ -35,6 +35,17 @@ const OpTensor* tensor_named(const OpCalls& call, std::string_view name);
 /// Returns the number of elements of a tensor with a known shape.
 std::uint64_t elements_of(const OpTensor& tensor);
 
+/// Returns the number of calls of an op whose results are new or views, and require gradients:
+/// those that add to autograd's graph.
+std::uint64_t calls_recording_graph(const Frame& frame);
+
+/// Returns true if the tensor's elements lie in memory without gaps, in the order of its
+/// dimensions.
+bool is_contiguous(const OpTensor& tensor);
+
+/// Returns true if they lie there without gaps in another order.
+bool is_permuted(const OpTensor& tensor);
+
 /// The order of an image's dimensions in memory.
 enum class MemoryFormat : std::uint8_t { contiguous, channels_last, other };
 

@@ -8,6 +8,7 @@
 
 #include "platform/printable_text.h"
 #include "report/locate/layer_survey_output.h"
+#include "report/locate/layer_wording.h"
 
 namespace optrace {
 namespace {
@@ -16,40 +17,8 @@ constexpr std::size_t kWidth = 100;  // Used if the output has no width.
 constexpr std::string_view kBold = "1";
 constexpr std::string_view kDim = "2";
 
-// Breaks `text` into lines of at most `width` columns, at spaces.
-std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
-  std::vector<std::string> lines(1);
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-    if (!lines.back().empty() && columns(lines.back()) + 1 + columns(word) > width)
-      lines.emplace_back();
-    if (!lines.back().empty()) lines.back() += ' ';
-    lines.back() += word;
-  }
-  return lines;
-}
-
-// Returns `12,345` for 12345.
-std::string grouped(std::size_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
-  return digits;
-}
-
-std::string title_of(std::string_view id) {
-  for (const MappedLayer& layer : layer_map())
-    if (layer.id == id) return std::string(layer.title);
-  return std::string(id);
-}
-
-std::string holdings(const LayerSurvey& survey) {
-  std::vector<std::string> parts;
-  if (survey.python_definitions != 0)
-    parts.push_back(grouped(survey.python_definitions) + " definitions in Python");
-  if (survey.definitions != 0) parts.push_back(grouped(survey.definitions) + " definitions in C++");
-  if (!survey.layer->ops_meant.empty())
-    parts.push_back(fmt::format("{} ops {}", grouped(survey.ops), survey.layer->ops_meant));
+std::string contents(const LayerSurvey& survey) {
+  const std::vector<std::string> parts = holdings(survey);
   return parts.empty() ? "nothing in this index" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -65,7 +34,7 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
   for (const LayerSurvey& survey : layers) {
     for (const auto& door : survey.doors) {
       names = std::max(names, columns(door.door->name));
-      targets = std::max(targets, columns(title_of(door.door->leads_to)));
+      targets = std::max(targets, columns(title_of_layer(door.door->leads_to)));
     }
   }
   std::string text;
@@ -84,19 +53,20 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
               std::string(kLabel - label.size(), ' ') + line + '\n';
     };
     std::string_view label = "folders";
-    for (const std::string& line :
-         wrapped(fmt::format("{}", fmt::join(layer.folders, ", ")), width)) {
+    std::vector<std::string> folders;
+    for (const std::string_view folder : layer.folders) folders.push_back(folder_pattern(folder));
+    for (const std::string& line : wrapped(fmt::format("{}", fmt::join(folders, ", ")), width)) {
       labelled(label, line);
       label = "";
     }
     label = "contains";
-    for (const std::string& line : wrapped(holdings(survey), width)) {
+    for (const std::string& line : wrapped(contents(survey), width)) {
       labelled(label, line);
       label = "";
     }
     label = survey.doors.size() == 1 ? "exit" : "exits";
     for (const auto& door : survey.doors) {
-      const std::string target = title_of(door.door->leads_to);
+      const std::string target = title_of_layer(door.door->leads_to);
       std::string line = fmt::format("{:<{}}  → {:<{}}  ", door.door->name, names, target, targets);
       if (door.located && !door.located->file.empty()) {
         const std::string location = fmt::format("{}{}:{}", source.exact ? "" : "~",

@@ -15,6 +15,7 @@
 #include "platform/printable_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/walk_frames.h"
+#include "report/output/dot_text.h"
 
 namespace optrace {
 namespace {
@@ -61,16 +62,6 @@ PathGraph graph_of(const Report& report) {
     return node->second;
   });
   return graph;
-}
-
-// Returns the content of a quoted string of DOT, in which `\` begins an escape.
-std::string dot_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : printable(text)) {
-    if (c == '"' || c == '\\') escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
 }
 
 // Returns the content of a quoted string of Mermaid, in which HTML and Markdown have a meaning.

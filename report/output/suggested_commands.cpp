@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <filesystem>
+#include <set>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -48,6 +51,37 @@ std::string same_command(const Report& report, bool own_trace) {
   return command;
 }
 
+/// Returns a pattern of the shell for exactly these files, those of a program's other processes:
+/// `train.*.trace` for `train.trace`. Empty if there is none.
+std::string pattern_for(const std::filesystem::path& first,
+                        std::set<std::filesystem::path> others) {
+  const std::string start = first.stem().string() + ".";
+  const std::string end = first.extension().string();
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           first.has_parent_path() ? first.parent_path() : ".", problem)) {
+    const std::string name = entry.path().filename().string();
+    const bool matches =
+        name.size() >= start.size() + end.size() && name.starts_with(start) && name.ends_with(end);
+    if (matches && others.erase(first.parent_path() / name) == 0) return {};
+  }
+  if (problem || !others.empty()) return {};
+  return shell_word((first.parent_path() / start).string()) + "*" + shell_word(end);
+}
+
+/// Returns the files as words of a command, each after a space.
+std::string words_for(const std::vector<std::filesystem::path>& files) {
+  constexpr std::size_t kMany = 3;
+  const auto word = [](const std::string& text) { return " " + printable(text); };
+  if (files.size() > kMany)
+    if (const std::string others = pattern_for(files[0], {files.begin() + 1, files.end()});
+        !others.empty())
+      return word(shell_word(files[0].string())) + word(others);
+  std::string words;
+  for (const std::filesystem::path& file : files) words += word(shell_word(file.string()));
+  return words;
+}
+
 }  // namespace
 
 std::vector<SuggestedCommand> suggested_commands(const Report& report,
@@ -71,9 +105,7 @@ std::vector<SuggestedCommand> suggested_commands(const Report& report,
 std::vector<SuggestedCommand> commands_for_traces(const ReportTextOptions& options,
                                                   const std::string& op) {
   if (options.trace_files.empty()) return {};
-  std::string files;
-  for (const std::filesystem::path& file : options.trace_files)
-    files += " " + printable(shell_word(file.string()));
+  const std::string files = words_for(options.trace_files);
   const std::string report = "optrace report" + files;
   std::vector<SuggestedCommand> commands;
   if (!op.empty()) {

@@ -18,6 +18,7 @@
 #include "report/output/report_header.h"
 #include "report/output/suggested_commands.h"
 #include "report/summary/library_usage.h"
+#include "report/summary/memory_usage.h"
 #include "report/summary/op_usage.h"
 #include "report/summary/own_lines.h"
 
@@ -25,10 +26,10 @@ namespace optrace {
 namespace {
 
 // Numbers of rows. With headings and the header, about 60 lines.
-constexpr std::size_t kMaxLines = 10;
+constexpr std::size_t kMaxLines = 8;
 constexpr std::size_t kMaxFindings = 10;
-constexpr std::size_t kMaxOps = 15;
-constexpr std::size_t kMaxFunctions = 6;
+constexpr std::size_t kMaxOps = 12;
+constexpr std::size_t kMaxFunctions = 4;
 constexpr std::size_t kMaxOpsOfLine = 3;
 
 class SummaryWriter {
@@ -76,7 +77,7 @@ class SummaryWriter {
   // text of a place to link.
   void row(std::uint64_t time, std::uint64_t calls, std::string_view rest,
            std::string_view shown = {}, const FilePlace& place = {}) {
-    const std::string share = total_ == 0
+    const std::string share = total_ == 0 || time == 0
                                   ? ""
                                   : fmt::format("{:.1f} %", 100 * static_cast<double>(time) /
                                                                 static_cast<double>(total_));
@@ -187,6 +188,12 @@ class SummaryWriter {
       line(fmt::format("copied {}: {} in {} {}", printable(copy.direction),
                        readable_size(copy.bytes), readable_count(copy.calls),
                        copy.calls == 1 ? "copy" : "copies"));
+    for (const auto& [device, created] : new_tensors(report_))
+      if (device != "meta")
+        line(fmt::format("allocated on {}: {} in {} new tensors, over the whole run",
+                         printable(device), readable_size(created.bytes),
+                         readable_count(created.count)));
+    line("");
   }
 
   void functions(const std::vector<FunctionUsage>& all, std::string_view what,

@@ -95,7 +95,7 @@ void add_check_command(CLI::App& app) {
       "Rules: calls NAME [<= N], never calls NAME, OP[@cpu|@cuda] [never] uses BACKEND,\n"
       "ops|kernels|launches|library calls|copies|synchronisations|... <= N, no graph break,\n"
       "no fallback to CPU, no implicit copy, no failure, no kernel of dtype T, no frame without "
-      "source.\n"
+      "source,\nno finding [NAME] (`optrace findings` lists them).\n"
       "Exit status: 0 if all rules hold, 1 if one does not, 2 if one can't be decided.");
   command
       ->add_option("TRACE", options->input,

@@ -38,7 +38,7 @@ struct ExplainOptions {
   std::string device;
   std::string python;
   std::string file;
-  bool json = false;
+  std::string format = "text";
   bool all = false;
   TerminalOptions terminal;
 };
@@ -94,6 +94,19 @@ ExplanationSource explanation_source(const IndexChoice& choice) {
   return source;
 }
 
+std::string rendered(const Explanation& explanation, const IndexChoice& choice,
+                     const ExplainOptions& options) {
+  const ExplanationSource source = explanation_source(choice);
+  if (options.format == "json") return to_json(explanation, source);
+  if (options.format == "html") return to_html(explanation, source);
+  if (options.format == "dot") return to_dot(explanation, source, options.all);
+  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
+  ExplainTextOptions text;
+  text.all = options.all;
+  text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
+  return to_text(explanation, source, text);
+}
+
 void explain_one(const ExplainOptions& options) {
   CommandOutput output(options.file);
   IndexChoice choice = choose_index(options.python);
@@ -105,17 +118,16 @@ void explain_one(const ExplainOptions& options) {
   const SourceIndexes index(choice.index, choice.projects);
   const SpelledOp spelled = find_op(index, options.op, options.overload);
   const Explanation explanation = explain(index, spelled, options.op, devices_of(options));
-  const OutputTarget target = options.file.empty() ? standard_output() : OutputTarget{};
-  ExplainTextOptions text;
-  text.all = options.all;
-  text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
-  const ExplanationSource source = explanation_source(choice);
-  output.write_whole(options.json ? to_json(explanation, source)
-                                  : to_text(explanation, source, text));
+  output.write_whole(rendered(explanation, choice, options));
   output.commit();
 }
 
 void explain_lines(const ExplainOptions& options) {
+  if (options.format == "html" || options.format == "dot")
+    throw Error(
+        ExitStatus::usage,
+        fmt::format("--format {} shows one op, not the names on standard input", options.format),
+        "For several ops there is JSON: `optrace explain -`.");
   const InterruptGuard guard;
   CommandOutput output(options.file);
   IndexChoice choice = choose_index(options.python);
@@ -148,7 +160,8 @@ void add_explain_command(CLI::App& app) {
       "  optrace explain Tensor.add_         any spelling works\n"
       "  optrace explain add --overload out  an overload other than the first\n"
       "  optrace explain mm --device cuda    only one device\n"
-      "  optrace explain linear --format json -o linear.json\n"
+      "  optrace explain linear --format html -o linear.html\n"
+      "  optrace explain gelu --format dot | dot -Tsvg > gelu.svg\n"
       "  optrace explain - < names > answers   one op per line in, one JSON object per line out");
   command
       ->add_option("OP", options->op,
@@ -170,12 +183,12 @@ void add_explain_command(CLI::App& app) {
           ""))
       ->type_name("DEVICE");
   command
-      ->add_option_function<std::string>(
-          "--format", [options](const std::string& name) { options->json = name == "json"; },
-          "text or json (schema optrace.explain/1)")
-      ->check(one_of({"text", "json"}))
+      ->add_option("--format", options->format,
+                   "text, html (a page), dot (a graph for Graphviz), or json\n(schema "
+                   "optrace.explain/1)")
+      ->check(one_of({"text", "json", "html", "dot"}))
       ->type_name("FORMAT")
-      ->default_str("text");
+      ->capture_default_str();
   add_output_file_option(*command, options->file);
   command->add_flag("--all", options->all, "Show every dispatch key and every call path");
   add_terminal_options(*command, options->terminal);

@@ -39,6 +39,19 @@ void require_layer(const std::string& id) {
               fmt::format("The layers are: {}.", fmt::join(ids, ", ")));
 }
 
+std::string rendered(const std::vector<LayerSurvey>& layers, const IndexChoice& choice,
+                     const LayersOptions& options) {
+  const LocateSource source = source_of(choice);
+  if (options.format == "json") return to_json(layers, source);
+  if (options.format == "svg") return to_svg(layers, source);
+  if (options.format == "html") return to_html(layers, source);
+  const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};
+  LocateTextOptions text;
+  text.width = target.width;
+  text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
+  return to_text(layers, source, text);
+}
+
 void show_layers(const LayersOptions& options) {
   require_layer(options.layer);
   CommandOutput output(options.output);
@@ -47,16 +60,7 @@ void show_layers(const LayersOptions& options) {
   std::vector<LayerSurvey> layers = survey_layers(choice.index);
   if (!options.layer.empty())
     std::erase_if(layers, [&](const LayerSurvey& one) { return one.layer->id != options.layer; });
-  const LocateSource source = source_of(choice);
-  if (options.format == "json") {
-    output.write_whole(to_json(layers, source));
-  } else {
-    const OutputTarget target = options.output.empty() ? standard_output() : OutputTarget{};
-    LocateTextOptions text;
-    text.width = target.width;
-    text.style = style_for(options.terminal, target, find_in(LocalSources(choice)));
-    output.write_whole(to_text(layers, source, text));
-  }
+  output.write_whole(rendered(layers, choice, options));
   output.commit();
 }
 
@@ -70,11 +74,16 @@ void add_layers_command(CLI::App& app) {
       "Examples:\n"
       "  optrace layers                   all layers, from torch.* down to CUDA\n"
       "  optrace layers dispatcher        one layer\n"
+      "  optrace layers --format svg -o layers.svg   a picture of the map\n"
       "  optrace layers --format json     for programs");
   command->add_option("LAYER", options->layer, "Only this layer: python, functional, nn, ...")
       ->type_name("");
-  command->add_option("--format", options->format, "text or json (schema optrace.layers/1)")
-      ->check(one_of({"text", "json"}))
+  command
+      ->add_option(
+          "--format", options->format,
+          "text, svg (a picture), html (a page with the\npicture and tables), or json (schema "
+          "optrace.layers/1)")
+      ->check(one_of({"text", "json", "svg", "html"}))
       ->type_name("FORMAT")
       ->capture_default_str();
   add_output_file_option(*command, options->output);

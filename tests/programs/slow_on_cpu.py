@@ -34,6 +34,11 @@ def layouts():
         found.contiguous()  # layout-copy
         found.contiguous(memory_format=torch.channels_last)
         found.clone()
+    square = torch.ones(64, 64)
+    for _ in range(3):
+        square.t().contiguous()  # layout-copy
+        square[:8, :8].t().contiguous()
+        square.t().t().contiguous()
 
 
 def little(values):
@@ -61,9 +66,57 @@ def optimizers():
         alone.step()
 
 
+def casts():
+    model, converted = nn.Linear(16, 16), nn.Linear(16, 16).bfloat16()
+    rows = torch.ones(2, 16)
+    for _ in range(3):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            model(rows).sum().backward()  # repeated-cast
+            converted(rows).sum().backward()
+
+
+def constants(rows):
+    for size in range(12):
+        rows + torch.arange(4)  # repeated-op
+        rows + torch.arange(size, size + 4)
+
+
+def unused_graphs():
+    model = nn.Sequential(*[nn.Linear(8, 8) for _ in range(6)])
+    rows = torch.ones(2, 8)
+    for _ in range(2):
+        model(rows).sum().backward()
+        model(rows)  # unused-graph
+        model(rows.detach()).detach().sum()  # unused-graph
+        with torch.no_grad():
+            model(rows)
+
+
+def compiled():
+    @torch.compile(backend="eager")
+    def broken(rows):
+        rows = rows + 1
+        torch._dynamo.graph_break()  # graph-break
+        return rows * 2
+
+    @torch.compile(backend="eager", dynamic=False)
+    def shaped(rows):
+        return rows + 1
+
+    for size in range(2, 6):
+        shaped(torch.ones(size))  # recompile
+        shaped(torch.ones(2))
+    for _ in range(3):
+        broken(torch.ones(2))
+
+
 convolutions()
 attention()
 batches()
 layouts()
 little(torch.ones(32, 32))
+casts()
+constants(torch.ones(4))
+unused_graphs()
 optimizers()
+compiled()

@@ -43,6 +43,17 @@ def fused():
         foreach.step()
 
 
+def writes():
+    rows, values = torch.zeros(8, 16, device="cuda"), torch.ones(3, 16, device="cuda")
+    index = torch.arange(3, device="cuda")
+    torch.use_deterministic_algorithms(True)
+    rows[index] = values  # slow-kernel
+    rows.index_put_((index,), values, accumulate=True)
+    torch.use_deterministic_algorithms(False)
+    rows[index] = values
+
+
 copies()
 waits()
+writes()
 fused()

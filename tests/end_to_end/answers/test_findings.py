@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 USAGE = 2
-RULES = {"implicit-copy", "host-wait", "layout-copy", "slow-kernel", "tiny-ops", "graph-break",
+RULES = {"implicit-copy", "host-wait", "layout-copy", "repeated-cast", "slow-kernel", "tiny-ops",
+         "repeated-op", "graph-break", "recompile", "unused-graph", "idle-worker",
          "for-loop-optimizer"}
 
 
@@ -53,17 +54,51 @@ def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name
     assert all(finding["evidence"] for finding in answer["findings"])
 
 
+def test_workers_that_fetch_nothing_are_found(optrace, traced):
+    trace = traced("slow_in_workers", "--children")
+    traces = [trace, *trace.parent.glob("slow_in_workers.*.trace")]
+    assert len(traces) == 5
+    summary = optrace("report", *traces).stdout
+    assert f"optrace findings {trace} {trace.with_suffix('')}.*.trace  " in summary
+    answer = json.loads(optrace("findings", *traces, "--format", "json").stdout)
+    found = [(finding["line"], finding["rule"], finding["calls"])
+             for finding in answer["findings"]]
+    assert found == [(line, rule, 1) for line, rule in expected_in(trace.with_suffix(".py"))]
+
+
+def test_check_takes_the_rules(optrace, traced):
+    trace = traced("slow_on_cpu")
+    lines = {rule: line for line, rule in expected_in(trace.with_suffix(".py"))}
+    for rule in ("unused-graph", "recompile", "repeated-op"):
+        result = optrace("check", trace, "--expect", f"no finding {rule}")
+        assert result.returncode == 1, result.stderr
+        assert f"{rule}: `" in result.stdout
+    passed = optrace("check", trace, "--expect", "no finding implicit-copy")
+    assert (passed.returncode, passed.stderr) == (0, "")
+    any_rule = optrace("check", trace, "--expect", "no finding", "--format", "sarif")
+    assert any_rule.returncode == 1
+    places = [place["physicalLocation"]["region"]["startLine"]
+              for result in json.loads(any_rule.stdout)["runs"][0]["results"]
+              for place in result["locations"]]
+    assert set(places) >= set(lines.values())
+    wrong = optrace("check", trace, "--expect", "no finding implicit-cpy")
+    assert wrong.returncode == USAGE and "Did you mean implicit-copy" in wrong.stderr
+
+
 def test_the_text_has_the_same_findings(optrace, traced):
     trace = traced("slow_on_cpu")
     text = optrace("findings", trace).stdout
-    found = collections.Counter(re.findall(r"^([a-z-]+)  \S+\.py:(\d+)  [\d.]+ \S*s$", text,
-                                           re.MULTILINE))
+    listed = re.findall(r"^([a-z-]+)  \S+\.py:(\d+)  [\d.]+ \S*s$", text, re.MULTILINE)
+    found = collections.Counter(listed)
     assert {(int(line), rule) for rule, line in found} == expected_in(trace.with_suffix(".py"))
     assert "`little` calls ops on tensors of at most 256 elements, 1200 times in 1 call" in text
     assert f"{sum(found.values())} findings\n" in text
     summary = optrace("report", trace).stdout
-    for rule, line in found:
+    for rule, line in listed[:10]:
         assert f"slow_on_cpu.py:{line} {rule}: " in summary
+    assert f" {len(listed) - 10} more findings\n" in summary
+    assert re.search(r"^allocated on cpu: [\d.]+ [KM]iB in [\d,]+ new tensors", summary, re.MULTILINE)
+    assert len(summary.splitlines()) <= 65
 
 
 def test_rules_are_listed_and_switched_off(optrace, traced):
@@ -74,8 +109,8 @@ def test_rules_are_listed_and_switched_off(optrace, traced):
     trace = traced("slow_on_cpu")
     some = optrace("findings", trace, "--ignore", "slow-kernel", "--ignore", "layout-copy").stdout
     assert "tiny-ops  " in some and "slow-kernel" not in some and "layout-copy" not in some
-    summary = optrace("report", trace, "--ignore", "tiny-ops").stdout
-    assert " slow-kernel: " in summary and " tiny-ops: " not in summary
+    summary = optrace("report", trace, "--ignore", "recompile").stdout
+    assert " slow-kernel: " in summary and " recompile: " not in summary
     for arguments in (["findings", trace], ["report", trace]):
         refused = optrace(*arguments, "--ignore", "slow-kernl")
         assert refused.returncode == USAGE and "Did you mean slow-kernel?" in refused.stderr

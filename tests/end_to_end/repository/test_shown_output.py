@@ -37,8 +37,14 @@ def test_picture_shows_what_conv2d_prints(optrace, environment):
         [without_python_version(line) for line in PICTURES.svg_lines(fresh)], RENEW
 
 
-def test_picture_requests_nothing_from_servers():
-    kept = PICTURES.PICTURE.read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
+def test_map_shows_the_layers_of_the_shipped_index(optrace, environment):
+    assert PICTURES.LAYERS.read_text() == PICTURES.layers_svg(optrace.command, environment), RENEW
+
+
+@pytest.mark.parametrize("picture", [PICTURES.PICTURE, PICTURES.LAYERS], ids=lambda one: one.stem)
+def test_picture_requests_nothing_from_servers(picture):
+    kept = picture.read_text().replace('xmlns="http://www.w3.org/2000/svg"', "")
+    kept = re.sub(r'<a href="https://github\.com/[^"]*">', "", kept)  # Links are not followed.
     assert not re.findall(r"https?:|@import|@font-face|url\((?!#)", kept)
 
 

@@ -1,10 +1,13 @@
 #include "report/findings/findings.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "platform/error.h"
+#include "report/check/check.h"
 #include "report/findings/op_tensors.h"
 
 using namespace optrace;
@@ -129,6 +132,126 @@ TEST_CASE("many ops on few elements are found, once for each line", "[findings]"
   outer.children.push_back(
       op_call("aten::t", 1000, {{{"name", "self"}, {"value", tensor("cpu", {1, 1}, {1, 1})}}}));
   CHECK(rules_in(report_of(std::move(outer))).empty());
+}
+
+namespace {
+
+// An op whose result is new and requires gradients.
+Frame recording_op(std::uint64_t calls) {
+  Frame frame = op_call("aten::linear", calls, Json::array());
+  Json result = tensor("cpu", {2, 2}, {2, 1});
+  result["tensor"]["requires_grad"] = true;
+  result["relation"] = "fresh";
+  frame.detail["results"] = Json::array({result});
+  return frame;
+}
+
+Frame below(Frame above, Frame frame) {
+  above.children.push_back(std::move(frame));
+  return above;
+}
+
+Frame module_call(std::uint64_t calls, Frame frame) {
+  return below(python_function("torch.nn.modules.module.Module._wrapped_call_impl",
+                               "torch/nn/modules/module.py", calls),
+               std::move(frame));
+}
+
+}  // namespace
+
+TEST_CASE("graphs that no backward pass uses are found", "[findings]") {
+  CHECK(rules_in(report_of(module_call(2, recording_op(10)))) == Names{"unused-graph"});
+  CHECK(rules_in(report_of(module_call(1, recording_op(10)))).empty());
+  CHECK(rules_in(report_of(module_call(2, recording_op(9)))).empty());
+  Frame used = recording_op(10);
+  Frame node;
+  node.layer = Layer::autograd;
+  node.name = "AddmmBackward0";
+  node.detail = {{"backward_of", "aten::linear"}};
+  used.children.push_back(std::move(node));
+  CHECK(rules_in(report_of(module_call(2, std::move(used)))).empty());
+  const char* const compiled = "torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn";
+  CHECK(rules_in(report_of(module_call(
+                     2, below(python_function(compiled, "torch/_dynamo/eval_frame.py", 2),
+                              recording_op(10)))))
+            .empty());
+  // The program's functions in between do not hide the line of the loop.
+  Frame forward = python_function("train.Net.forward", "/home/u/net.py", 2);
+  const Report report = report_of(module_call(2, below(std::move(forward), recording_op(10))));
+  const std::vector<Finding> found = find(report);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].file == "/home/u/train.py");
+}
+
+TEST_CASE("tensors that depend on numbers only are found if the numbers are the same",
+          "[findings]") {
+  const Json arguments = {{{"name", "end"}, {"value", 4}}};
+  CHECK(rules_in(report_of(op_call("aten::arange", 10, arguments))) == Names{"repeated-op"});
+  CHECK(rules_in(report_of(op_call("aten::arange", 9, arguments))).empty());
+  CHECK(rules_in(report_of(op_call("aten::rand", 10, arguments))).empty());
+  Frame varied = op_call("aten::arange", 12, arguments);
+  varied.detail["variants"] = Json::array({{{"calls", 6U}}, {{"calls", 6U}}});
+  CHECK(rules_in(report_of(std::move(varied))).empty());
+}
+
+TEST_CASE("workers that fetch nothing are found", "[findings]") {
+  const auto loop = [](const Json& workers, const Json& busy) {
+    Frame fetch = python_function("torch.utils.data._utils.fetch._MapDatasetFetcher.fetch",
+                                  "torch/utils/data/_utils/fetch.py");
+    if (!busy.is_null()) fetch.detail = {{"processes", busy}};
+    Frame frame = python_function("torch.utils.data._utils.worker._worker_loop",
+                                  "torch/utils/data/_utils/worker.py", workers.size());
+    frame.detail = {{"processes", workers}};
+    return report_of(below(std::move(frame), std::move(fetch)));
+  };
+  const Report idle = loop({1, 2, 3}, Json::array({1}));
+  REQUIRE(rules_in(idle) == Names{"idle-worker"});
+  CHECK(find(idle)[0].calls == 2);
+  CHECK(rules_in(loop({1, 2, 3}, {1, 2, 3})).empty());
+  CHECK(rules_in(loop({1, 2, 3}, Json())).empty());
+  CHECK(rules_in(loop({1, 2, 3}, Json::array())).empty());
+}
+
+TEST_CASE("compilations after the first are found", "[findings]") {
+  const auto compiled = [](std::uint64_t compilations) {
+    Frame call =
+        python_function("torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn",
+                        "torch/_dynamo/eval_frame.py", 9);
+    call.children.push_back(python_function("torch._dynamo.convert_frame.CatchErrorsWrapper",
+                                            "torch/_dynamo/convert_frame.py", compilations));
+    call.children.push_back(python_function("train.f", "/home/u/train.py", 9));
+    return report_of(std::move(call));
+  };
+  const Report three = compiled(3);
+  REQUIRE(rules_in(three) == Names{"recompile"});
+  CHECK(find(three)[0].calls == 2);
+  CHECK(rules_in(compiled(2)).empty());
+}
+
+TEST_CASE("writes that sort their indices are found in deterministic mode", "[findings]") {
+  const auto write = [](bool accumulate) {
+    Frame kernel;
+    kernel.layer = Layer::kernel;
+    kernel.name = "at::native::(anonymous namespace)::index_put_with_sort_kernel";
+    kernel.calls = 1;
+    return report_of(below(
+        op_call("aten::_index_put_impl_", 1, {{{"name", "accumulate"}, {"value", accumulate}}}),
+        std::move(kernel)));
+  };
+  CHECK(rules_in(write(false)) == Names{"slow-kernel"});
+  CHECK(rules_in(write(true)).empty());
+}
+
+TEST_CASE("`no finding` is a rule of check", "[findings][check]") {
+  const Report report = report_of(item("cuda:0", 12));
+  const auto status = [&](const char* rule) {
+    return status_of(check(report, KnownNames({}, nullptr), {parse_rule(rule)}));
+  };
+  CHECK(status("no finding") == CheckResult::Status::failed);
+  CHECK(status("no finding host-wait") == CheckResult::Status::failed);
+  CHECK(status("no finding tiny-ops") == CheckResult::Status::passed);
+  CHECK_THROWS_AS(parse_rule("no finding tiny-opps"), Error);
+  CHECK_THROWS_AS(parse_rule("no finding tiny-ops host-wait"), Error);
 }
 
 TEST_CASE("hostile details are no findings", "[findings]") {

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/explain/explain.h"
+
+namespace optrace {
+
+/// The file that derivatives are declared in; OpFacts has only lines of it.
+constexpr std::string_view kDerivativesFile = "tools/autograd/derivatives.yaml";
+
+/// Returns the source that lines refer to: `PyTorch 2.6.0, the commit of the installed torch`.
+std::string source_sentence(const ExplanationSource& source);
+
+/// Returns the op's names in Python: `torch.add`, `Tensor.add`.
+std::vector<std::string> python_names(const Explanation& explanation);
+
+/// Returns the other overloads, without their namespace: `add.out`.
+std::vector<std::string> other_overloads(const Explanation& explanation);
+
+/// Returns the name of a derivative's node with its key, if that is not the default:
+/// `MulBackward0 (AutogradNestedTensor)`.
+std::string node_name(const OpFacts::Derivative& derivative);
+
+}  // namespace optrace

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <array>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "platform/glob.h"
+#include "platform/printable_text.h"
+#include "report/findings/device_copies.h"
+#include "report/findings/rule_functions.h"
+#include "report/model/json_fields.h"
+
+// The rules about copies, and about waiting for them.
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// Ops for which the host needs a value that the device computes, and the argument with it.
+struct WaitingOp {
+  std::string_view op;
+  std::string_view argument;
+  std::string_view what;  // {} is the device.
+};
+constexpr auto kWaitingOps = std::to_array<WaitingOp>({
+    {"aten::_local_scalar_dense", "self", "reads a number from a tensor on {}"},
+    {"aten::nonzero", "self", "asks how many elements of a tensor on {} are not zero"},
+});
+
+// Returns true below Module.to(), Module.cpu() and the like, which convert each parameter once.
+bool converts_module(const FrameInContext& at) {
+  return std::ranges::any_of(at.below_own(), [](const Frame* frame) {
+    return frame->name == "torch.nn.modules.module.Module._apply";
+  });
+}
+
+Found waiting_copy(const Frame& frame) {
+  const Json& detail = frame.detail;
+  const auto arguments = detail.find("arguments");
+  const bool waits = arguments != detail.end() && arguments->is_array() &&
+                     std::ranges::any_of(*arguments, [](const Json& argument) {
+                       return text_at(argument, "name") == "non_blocking" &&
+                              argument.contains("value") && argument["value"] == false;
+                     });
+  if (!waits) return std::nullopt;
+  return describe_calls(frame, [](const OpCalls& call) -> std::string {
+    const OpTensor* const to = tensor_named(call, "self");
+    const OpTensor* const from = tensor_named(call, "src");
+    if (to == nullptr || from == nullptr || !is_host(to->device) || is_host(from->device))
+      return {};
+    return fmt::format("copies a tensor from {} to {}", printable(from->device), to->device);
+  });
+}
+
+bool is_synchronisation(const Frame& frame) {
+  return frame.layer == Layer::library && (matches_name_glob(frame.name, "cuda*Synchronize") ||
+                                           matches_name_glob(frame.name, "cu*Synchronize"));
+}
+
+std::string name_of(MemoryFormat format) {
+  return format == MemoryFormat::contiguous ? "contiguous" : "channels_last";
+}
+
+Found format_copy(const Frame& frame) {
+  return describe_calls(frame, [](const OpCalls& call) -> std::string {
+    const OpTensor* const to = tensor_named(call, "self");
+    const OpTensor* const from = tensor_named(call, "src");
+    if (to == nullptr || from == nullptr || to->device != from->device || to->dtype != from->dtype)
+      return {};
+    const MemoryFormat before = memory_format(*from), after = memory_format(*to);
+    if (before == MemoryFormat::other || after == MemoryFormat::other || before == after) return {};
+    return fmt::format("copies a tensor from the {} to the {} memory format", name_of(before),
+                       name_of(after));
+  });
+}
+
+// Returns true below Tensor.to(), with which a program selects the memory format of its input.
+bool selects_format(const FrameInContext& at) {
+  return std::ranges::any_of(at.below_own(), [](const Frame* frame) {
+    return text_at(frame->detail, "python_name") == "torch.Tensor.to";
+  });
+}
+
+// A copy that moves the elements of a tensor with at least this many is worth a remark.
+constexpr std::uint64_t kManyElements = 4096;
+
+Found order_copy(const Frame& frame) {
+  return describe_calls(frame, [](const OpCalls& call) -> std::string {
+    const OpTensor* const to = tensor_named(call, "self");
+    const OpTensor* const from = tensor_named(call, "src");
+    if (to == nullptr || from == nullptr || to->device != from->device ||
+        to->dtype != from->dtype || elements_of(*from) < kManyElements)
+      return {};
+    return is_permuted(*from) && is_contiguous(*to)
+               ? "copies a transposed tensor to make it contiguous"
+               : "";
+  });
+}
+
+// Functions of autocast that cast an argument. aten/src/ATen/autocast_mode.cpp.
+constexpr std::string_view kAutocast = "at::autocast::cached_cast";
+
+// Returns the call of the op whose arguments autocast casts; null if it casts none here.
+const Frame* autocast_op(const FrameInContext& at) {
+  const auto below = at.below_own();
+  const auto cast = std::ranges::find_if(
+      below, [](const Frame* frame) { return frame->name.starts_with(kAutocast); });
+  if (cast == below.end()) return nullptr;
+  const auto above = std::span(below.begin(), cast);
+  const auto op = std::find_if(above.rbegin(), above.rend(),
+                               [](const Frame* frame) { return is_op_call(*frame); });
+  return op == above.rend() ? nullptr : *op;
+}
+
+// Returns the shapes of the parameters that an op's calls have, by the usual names of arguments.
+std::set<std::vector<std::uint64_t>> shapes_of_parameters(const Frame& op) {
+  std::set<std::vector<std::uint64_t>> shapes;
+  for (const OpCalls& call : op_calls(op))
+    for (const std::string_view name : {"weight", "bias"})
+      if (const OpTensor* const tensor = tensor_named(call, name); tensor && tensor->known_shape)
+        shapes.insert(tensor->shape);
+  return shapes;
+}
+
+}  // namespace
+
+Found implicit_copy(const FrameInContext& at) {
+  if (!is_call_of(at.frame(), "aten::copy_") || implicit_copies(at.way) == 0) return std::nullopt;
+  return describe_calls(at.frame(), [](const OpCalls& call) -> std::string {
+    const OpTensor* const to = tensor_named(call, "self");
+    const OpTensor* const from = tensor_named(call, "src");
+    if (to == nullptr || from == nullptr || to->device == from->device) return {};
+    return fmt::format("copies a tensor from {} to {} without being asked to",
+                       printable(from->device), printable(to->device));
+  });
+}
+
+Found host_wait(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  if (is_call_of(frame, "aten::copy_"))
+    return converts_module(at) ? std::nullopt : waiting_copy(frame);
+  for (const WaitingOp& waiting : kWaitingOps)
+    if (is_call_of(frame, waiting.op))
+      return describe_calls(frame, [&](const OpCalls& call) -> std::string {
+        const OpTensor* const read = tensor_named(call, waiting.argument);
+        if (read == nullptr || read->device.empty() || is_host(read->device)) return {};
+        return fmt::format(fmt::runtime(waiting.what), printable(read->device));
+      });
+  // Ops that wait are covered above, or wait for copies to the device.
+  if (at.in_op || !is_synchronisation(frame)) return std::nullopt;
+  return Sighting{fmt::format("waits for the device ({})", printable(frame.name)), frame.calls};
+}
+
+Found layout_copy(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  if (!is_call_of(frame, "aten::copy_") || converts_module(at) || selects_format(at))
+    return std::nullopt;
+  Found found = format_copy(frame);
+  return found ? found : order_copy(frame);
+}
+
+Found repeated_cast(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  // What runs once below the program's line casts each parameter once.
+  if (!is_call_of(frame, "aten::_to_copy") || at.below_own().front()->calls < 2)
+    return std::nullopt;
+  const Frame* const op = autocast_op(at);
+  if (op == nullptr) return std::nullopt;
+  const auto shapes = shapes_of_parameters(*op);
+  return describe_calls(frame, [&](const OpCalls& call) -> std::string {
+    const OpTensor* const from = tensor_named(call, "self");
+    if (from == nullptr || from->dtype != "float32" || !shapes.contains(from->shape)) return {};
+    return fmt::format("makes autocast cast the parameters of {}",
+                       printable(op->op.value_or("an op")));
+  });
+}
+
+}  // namespace optrace

@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "platform/printable_text.h"
+#include "report/findings/device_copies.h"
+#include "report/findings/rule_functions.h"
+#include "report/model/json_fields.h"
+#include "report/model/walk_frames.h"
+
+// The rules about ops and their kernels.
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// Ops and kernels that stand in where no fast kernel fits.
+struct SlowKernel {
+  std::string_view name;
+  std::string_view what;
+};
+constexpr auto kSlowKernels = std::to_array<SlowKernel>({
+    {"aten::_slow_conv2d_forward", "runs a convolution without oneDNN or cuDNN"},
+    {"aten::slow_conv3d_forward", "runs a convolution without oneDNN or cuDNN"},
+    {"aten::slow_conv_dilated2d", "runs a convolution without oneDNN or cuDNN"},
+    {"aten::slow_conv_dilated3d", "runs a convolution without oneDNN or cuDNN"},
+    {"aten::slow_conv_transpose2d", "runs a convolution without oneDNN or cuDNN"},
+    {"aten::slow_conv_transpose3d", "runs a convolution without oneDNN or cuDNN"},
+    {"aten::_scaled_dot_product_attention_math", "computes attention without a fused kernel"},
+    {"at::native::cpu_fallback", "runs an op on the CPU because the device has no kernel for it"},
+    {"at::functorch::batchedTensorForLoopFallback",
+     "makes vmap run an op once for each element of the batch"},
+});
+
+// Launching an op takes longer than computing this many elements.
+constexpr std::uint64_t kTinyElements = 256;
+
+bool is_tiny(const OpTensor& tensor) {
+  return tensor.known_shape && elements_of(tensor) <= kTinyElements;
+}
+
+// Optimizers that have a fused implementation on the CPU. torch/optim of 2.6.
+constexpr auto kFusedOnCpu = std::to_array<std::string_view>({"adam", "adamw", "sgd", "adagrad"});
+constexpr auto kFloating =
+    std::to_array<std::string_view>({"float32", "float64", "float16", "bfloat16"});
+constexpr std::string_view kForLoop = "._single_tensor_";
+
+// Returns the device of the parameters that an optimizer's step updates one after another. Empty if
+// there is one parameter only, or if the step would not allow another implementation.
+std::string device_of_parameters(const Frame& step) {
+  std::string device;
+  bool other_works = true;
+  walk_frames(step.children, 0, [&](const Frame& frame, int) {
+    if (!is_op_call(frame)) return 0;
+    const auto gradient = frame.detail.find("grad_mode");
+    // The step is to be differentiated.
+    if (gradient != frame.detail.end() && *gradient == true) other_works = false;
+    for (const OpCalls& call : op_calls(frame))
+      for (const OpTensor& tensor : call.tensors) {
+        other_works = other_works && !tensor.sparse;
+        const bool floating = std::ranges::find(kFloating, tensor.dtype) != kFloating.end();
+        if (tensor.requires_grad && floating && frame.calls >= 2 * step.calls)
+          device = tensor.device;
+      }
+    return 0;
+  });
+  return other_works ? device : std::string();
+}
+
+bool in_optimizer(const FrameInContext& at) {
+  return std::ranges::any_of(at.below_own(), [](const Frame* frame) {
+    return frame->layer == Layer::python && frame->name.starts_with("torch.optim.");
+  });
+}
+
+// Writes to the places that indices name, one after another in a fixed order. CUDA needs it for
+// accumulate=True, and for all writes in deterministic mode. aten/src/ATen/native/cuda/Indexing.cu.
+constexpr std::string_view kSortingKernel = "index_put_with_sort_kernel";
+
+bool accumulates(const Frame& op) {
+  const auto arguments = op.detail.find("arguments");
+  return arguments != op.detail.end() && arguments->is_array() &&
+         std::ranges::any_of(*arguments, [](const Json& argument) {
+           return text_at(argument, "name") == "accumulate" && argument.contains("value") &&
+                  argument["value"] == true;
+         });
+}
+
+Found sorted_write(const FrameInContext& at) {
+  const auto op = std::find_if(at.way.rbegin(), at.way.rend(),
+                               [](const Frame* frame) { return is_op_call(*frame); });
+  if (op == at.way.rend() || accumulates(**op)) return std::nullopt;
+  return Sighting{"writes to indices in sorted order, because it must be deterministic",
+                  at.frame().calls};
+}
+
+// Ops whose result depends on numbers only.
+constexpr auto kConstants = std::to_array<std::string_view>(
+    {"aten::arange", "aten::arange.start", "aten::arange.start_step", "aten::eye", "aten::eye.m",
+     "aten::linspace", "aten::logspace", "aten::tril_indices", "aten::triu_indices",
+     "aten::hann_window", "aten::hamming_window", "aten::bartlett_window", "aten::blackman_window",
+     "aten::kaiser_window"});
+
+// Returns the calls with the most frequent arguments. An op without records has none.
+std::uint64_t most_equal_calls(const Frame& frame) {
+  if (!frame.detail.is_object() || !frame.detail.contains("arguments") ||
+      frame.detail.value("varies", false))
+    return 0;
+  const auto variants = frame.detail.find("variants");
+  if (variants == frame.detail.end() || !variants->is_array()) return frame.calls;
+  std::uint64_t most = 0;
+  for (const Json& variant : *variants) most = std::max(most, count_at(variant, "calls"));
+  return most;
+}
+
+}  // namespace
+
+Found slow_kernel(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  if (frame.name.find(kSortingKernel) != std::string::npos) return sorted_write(at);
+  const std::string_view name =
+      is_op_call(frame) ? std::string_view(frame.op ? *frame.op : frame.name) : frame.name;
+  const auto* const slow = std::ranges::find(kSlowKernels, name, &SlowKernel::name);
+  if (slow == kSlowKernels.end()) return std::nullopt;
+  const std::string which = frame.op.value_or(std::string(name));
+  return Sighting{fmt::format("{} ({})", slow->what, printable(which)), frame.calls};
+}
+
+Found tiny_ops(const FrameInContext& at) {
+  if (at.in_op || !is_op_call(at.frame())) return std::nullopt;
+  // A library's loop over parameters is not the program's.
+  if (in_optimizer(at)) return std::nullopt;
+  return describe_calls(at.frame(), [](const OpCalls& call) -> std::string {
+    if (call.tensors.empty() || !std::ranges::all_of(call.tensors, is_tiny)) return {};
+    return fmt::format("calls ops on tensors of at most {} elements", kTinyElements);
+  });
+}
+
+Found for_loop_optimizer(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  if (frame.layer != Layer::python || !frame.name.starts_with("torch.optim.")) return std::nullopt;
+  const std::size_t kind = frame.name.find(kForLoop);
+  if (kind == std::string::npos) return std::nullopt;
+  const std::string optimizer = frame.name.substr(kind + kForLoop.size());
+  const std::string device = device_of_parameters(frame);
+  const bool on_host = is_host(device);
+  if (on_host ? std::ranges::find(kFusedOnCpu, optimizer) == kFusedOnCpu.end()
+              : !device.starts_with("cuda"))
+    return std::nullopt;
+  return Sighting{
+      fmt::format("updates parameters on {} one after another ({}, which also has {})",
+                  printable(device), printable(optimizer), on_host ? "fused=True" : "foreach=True"),
+      frame.calls};
+}
+
+Found repeated_op(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  if (at.in_op || !is_op_call(frame) || !frame.op || in_optimizer(at)) return std::nullopt;
+  if (std::ranges::find(kConstants, *frame.op) == kConstants.end()) return std::nullopt;
+  return Sighting{fmt::format("computes the same tensor again ({})", printable(*frame.op)),
+                  most_equal_calls(frame)};
+}
+
+}  // namespace optrace

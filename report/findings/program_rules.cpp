@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "platform/printable_text.h"
+#include "report/findings/rule_functions.h"
+#include "report/model/frame_name.h"
+#include "report/model/frame_time.h"
+#include "report/model/walk_frames.h"
+
+// The rules about what runs around the ops: compiled functions, autograd's graph, processes.
+
+namespace optrace {
+namespace {
+
+using Json = nlohmann::json;
+
+// The number of calls of ops with a graph below which the graph is no cost.
+constexpr std::uint64_t kLeastGraphOps = 10;
+
+// torch/utils/data/_utils.
+constexpr std::string_view kWorker = "torch.utils.data._utils.worker._worker_loop";
+constexpr std::string_view kFetch = "torch.utils.data._utils.fetch.";
+
+// Adds the processes that took a frame's path, as a merged report lists them. Returns false for a
+// frame without a list.
+bool add_processes(const Frame& frame, std::set<std::string>& processes) {
+  for (const char* const key : {"processes", "ranks"}) {
+    const auto list = frame.detail.find(key);
+    if (list == frame.detail.end() || !list->is_array()) continue;
+    for (const Json& process : *list) processes.insert(process.dump());
+    return true;
+  }
+  return false;
+}
+
+// Returns the time in autograd's kernels themselves, which add nodes to the graph.
+std::uint64_t autograd_time(const Frame& frame) {
+  std::uint64_t time = 0;
+  walk_frames(frame.children, 0, [&](const Frame& one, int) {
+    if (one.layer == Layer::autograd) time += own_time(one);
+    return 0;
+  });
+  return time;
+}
+
+}  // namespace
+
+Found graph_break(const FrameInContext& at) {
+  const auto found = at.facts.breaks.at.find(&at.frame());
+  if (found == at.facts.breaks.at.end()) return std::nullopt;
+  if (is_resumed(at.frame()))
+    return Sighting{"breaks the graph of torch.compile here", found->second};
+  return Sighting{fmt::format("breaks the graph of torch.compile: `{}` runs uncompiled",
+                              frame_name(at.frame())),
+                  found->second};
+}
+
+Found recompile(const FrameInContext& at) {
+  if (!is_compiled_call(at.frame())) return std::nullopt;
+  const Compilations compilations = compilations_of(at.frame());
+  if (compilations.functions.empty() || compilations.count <= compilations.functions.size())
+    return std::nullopt;
+  return Sighting{fmt::format("makes torch.compile compile `{}` again",
+                              printable(*compilations.functions.begin())),
+                  compilations.count - compilations.functions.size(), compilations.time};
+}
+
+Found unused_graph(const FrameInContext& at) {
+  // At the first frame below the program's own.
+  if (at.own + 2 != at.way.size()) return std::nullopt;
+  const auto found = at.facts.unused_graphs.find(&at.frame());
+  if (found == at.facts.unused_graphs.end() || found->second < kLeastGraphOps) return std::nullopt;
+  return Sighting{"records autograd graphs that no backward pass uses", at.frame().calls,
+                  autograd_time(at.frame())};
+}
+
+Found idle_worker(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  if (frame.name != kWorker) return std::nullopt;
+  std::set<std::string> workers;
+  std::set<std::string> busy;
+  if (!add_processes(frame, workers)) return std::nullopt;
+  for (const Frame& child : frame.children)
+    if (child.name.starts_with(kFetch) && !add_processes(child, busy)) return std::nullopt;
+  // Without any, the workers' fetching may be what a trace can't see: a dataset without tensors.
+  if (busy.empty() || busy.size() >= workers.size()) return std::nullopt;
+  // The time of a worker is that of waiting.
+  return Sighting{"starts a DataLoader worker that fetches nothing", workers.size() - busy.size(),
+                  0};
+}
+
+}  // namespace optrace

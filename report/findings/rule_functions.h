@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "report/findings/finding_rules.h"
+#include "report/findings/op_tensors.h"
+
+namespace optrace {
+
+using Found = std::optional<Sighting>;
+
+// The rules; finding_rules.cpp has their table. copy_rules.cpp:
+Found implicit_copy(const FrameInContext& at);
+Found host_wait(const FrameInContext& at);
+Found layout_copy(const FrameInContext& at);
+Found repeated_cast(const FrameInContext& at);
+
+// kernel_rules.cpp:
+Found slow_kernel(const FrameInContext& at);
+Found tiny_ops(const FrameInContext& at);
+Found repeated_op(const FrameInContext& at);
+Found for_loop_optimizer(const FrameInContext& at);
+
+// program_rules.cpp:
+Found graph_break(const FrameInContext& at);
+Found recompile(const FrameInContext& at);
+Found unused_graph(const FrameInContext& at);
+Found idle_worker(const FrameInContext& at);
+
+/// Returns true for a frame that calls this op.
+bool is_call_of(const Frame& frame, std::string_view op);
+
+/// Returns true for the name of the CPU's device.
+bool is_host(std::string_view device);
+
+/// Returns the calls for which describe() returns a text, with the text of the first of them.
+template <class Describe>
+Found describe_calls(const Frame& frame, const Describe& describe) {
+  Found found;
+  for (const OpCalls& call : op_calls(frame)) {
+    std::string what = describe(call);
+    if (what.empty()) continue;
+    if (!found) found = Sighting{std::move(what), 0};
+    found->calls += call.calls;
+  }
+  return found;
+}
+
+}  // namespace optrace
