@@ -13,7 +13,7 @@ const kPadding = 4;
 /**
  * A drawn box. `node` is a number of the tree's shape, a node of the callers, or null for several.
  * @typedef {{x: number, y: number, width: number, row: number, value: number,
- *   node: number | import('./callers.js').CallerNode | null, label: string, layer: string,
+ *   node: number | import("./callers.js").CallerNode | null, label: string, layer: string,
  *   colour: string}} Box
  */
 
@@ -209,13 +209,13 @@ export class FlameView {
     const {callers} = this;
     if (callers === null) return;
     const zoomed = this.zoomed !== null && typeof this.zoomed === "object" ? this.zoomed : null;
-    /** @type {import('./callers.js').CallerNode[]} */
+    /** @type {import("./callers.js").CallerNode[]} */
     const above = [];
     for (let node = zoomed?.above ?? null; node !== null; node = node.above) above.unshift(node);
     const whole = zoomed === null ? callers.functions.reduce((sum, one) => sum + one.value, 0) :
       zoomed.value;
     const unit = width / Math.max(whole, 1e-9);
-    /** @param {import('./callers.js').CallerNode} node @param {number} x @param {number} size */
+    /** @param {import("./callers.js").CallerNode} node @param {number} x @param {number} size */
     const add = (node, x, size) => {
       this.levels = Math.max(this.levels, node.level + 1);
       this.boxes.push({x, y: node.level * kBoxHeight, width: size, row: node.row,
@@ -241,8 +241,8 @@ export class FlameView {
 
   /**
    * Adds one box for functions that are too narrow for a box each.
-   * @param {import('./callers.js').CallerNode[]} nodes
-   * @param {import('./callers.js').CallerNode} first of them.
+   * @param {import("./callers.js").CallerNode[]} nodes
+   * @param {import("./callers.js").CallerNode} first of them.
    * @param {number} x
    * @param {number} unit
    */

@@ -36,7 +36,7 @@ class Page {
   count = make("output", {class: "count", "aria-live": "polite"});
   help = makeHelp();
 
-  /** @param {import('./payload.js').Payload} payload */
+  /** @param {import("./payload.js").Payload} payload */
   constructor(payload) {
     this.payload = payload;
     this.frames = new Frames(payload);
@@ -59,7 +59,9 @@ class Page {
 
   /** Puts the elements into the document. */
   place() {
-    const title = this.payload.header.find(([label]) => label === "")?.[1] ?? "optrace";
+    const {header, comparison} = this.payload;
+    const title = comparison ? `${comparison.first} ↔ ${comparison.second}` :
+      header.find(([label]) => label === "")?.[1] ?? "optrace";
     document.title = `${title} · optrace`;
     const theme = make("button", {
       type: "button", class: "quiet", title: "Dark or light (d)", "aria-label": "Dark or light",

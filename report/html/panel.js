@@ -95,7 +95,7 @@ export class Panel {
     const both = (a, b, format) => (side === 1 ? format(a) : side === 2 ? format(b) :
       `${format(a)} → ${format(b)}${bracketed(readableChange(a, b))}`);
     return terms([
-      ["", kSides[side]?.text ?? null],
+      ["difference", kSides[side]?.text ?? null],
       ["calls", both(frames.number("calls", row), frames.number("calls_b", row), readableCount)],
       ["time", time + timeB > 0 ? both(time, timeB, readableTime) : null],
     ]);
@@ -261,7 +261,7 @@ function wrapSignature(schema) {
   return `${schema.slice(0, open)}(\n  ${list.join(",\n  ")}\n${schema.slice(close)}`;
 }
 
-/** @param {import('./payload.js').Derivative} one */
+/** @param {import("./payload.js").Derivative} one */
 function derivative(one) {
   const lines = (one.formulas ?? []).map(
     ({arguments: names, formula}) => `${names.join(", ")}: ${formula}`);
@@ -270,7 +270,7 @@ function derivative(one) {
               lines.length === 0 ? null : make("pre", {class: "signature"}, lines.join("\n")));
 }
 
-/** @param {import('./payload.js').Change} change */
+/** @param {import("./payload.js").Change} change */
 export function changeText(change) {
   const reached = [change.reaches ?? []].flat().map(valueText).join(", ");
   const reaches = reached === "" ? "" : `, reaches ${reached}`;

@@ -20,7 +20,8 @@ import { shortPath } from "./format.js";
  * @typedef {{file: number, first: number, lines: string[]}} Excerpt
  * @typedef {{kind: string, layer: string, path: string[], row?: number, what?: string,
  *   before?: any, after?: any, frames?: number, reaches?: any}} Change
- * @typedef {{first: string, second: string, same_build?: boolean, conclusive?: boolean,
+ * @typedef {{first: string, second: string, header: [string, string][], summary: Summary,
+ *   same_build?: boolean, conclusive?: boolean,
  *   changes: Change[], not_known: Change[]}} Comparison
  * @typedef {{schema: string, mode: string, header: [string, string][], exact: boolean,
  *   layers: string[], threads: number[], thread_names: string[],

@@ -9,30 +9,38 @@ const kShown = 10;  // Rows of each table.
 
 /** @param {Frames} frames */
 export function makeSummary(frames) {
-  const {payload} = frames;
-  const {summary} = payload;
-  return make("div", {class: "summary"}, facts(payload),
-              payload.comparison ? comparison(payload.comparison) : null,
-              (payload.findings ?? []).length > 0 ? findings(frames) : null,
-              ownLines(payload).length > 0 ? part(lineTable(payload, kShown), "lines") : null,
-              (summary.ops ?? []).length > 0 ? part(opTable(payload, kShown), "ops") : null,
+  const {summary, header, comparison: compared} = frames.payload;
+  if (compared) return make("div", {class: "summary"}, comparison(compared, header));
+  return make("div", {class: "summary"}, facts(header),
+              (frames.payload.findings ?? []).length > 0 ? findings(frames) : null,
+              ownLines(summary).length > 0 ? part(lineTable(summary, kShown), "lines") : null,
+              (summary.ops ?? []).length > 0 ? part(opTable(summary, kShown), "ops") : null,
               (summary.libraries ?? []).length > 0 ?
                 part(functionTable("Library calls", summary.libraries, kShown), "libraries") : null,
               (summary.kernels ?? []).length > 0 ?
                 part(functionTable("Device kernels", summary.kernels, kShown), "kernels") : null);
 }
 
-/** @param {import('./payload.js').Payload} payload */
-function facts(payload) {
+/** @param {[string, string][]} header */
+function facts(header) {
   const list = make("dl", {class: "terms facts"});
-  for (const [label, text] of payload.header)
+  for (const [label, text] of header)
     if (label !== "") list.append(make("dt", {}, label), make("dd", {}, text));
   return list;
 }
 
 /**
+ * @param {string} letter
+ * @param {string} name
+ * @param {[string, string][]} header
+ */
+function comparedReport(letter, name, header) {
+  return make("div", {}, make("h2", {}, `${letter}  ${name}`), facts(header));
+}
+
+/**
  * @template Row
- * @param {import('./tables.js').SortableTable<Row>} table
+ * @param {import("./tables.js").SortableTable<Row>} table
  * @param {string} name
  */
 function part(table, name) {
@@ -50,7 +58,7 @@ function findings(frames) {
 
 /**
  * @param {Frames} frames
- * @param {import('./payload.js').Finding} one
+ * @param {import("./payload.js").Finding} one
  */
 function finding(frames, one) {
   const place = `${shortPath(one.file, 50)}:${one.line}`;
@@ -73,17 +81,20 @@ function finding(frames, one) {
                   "a", {href: fragment("tree", row)}, frames.text("label", row))])));
 }
 
-/** @param {import('./payload.js').Comparison} found */
-function comparison(found) {
+/**
+ * @param {import("./payload.js").Comparison} found
+ * @param {[string, string][]} header of the first report.
+ */
+function comparison(found, header) {
   const notes = [];
   if (found.conclusive === false)
     notes.push("One of the two lacks a part of what ran, which may hide a difference.");
   if (found.same_build === false)
     notes.push("The builds of PyTorch differ, so only ops, kernels, library calls and the " +
                "program's own functions are compared.");
-  return make("section", {class: "comparison"}, make("h2", {}, "Comparison"),
-              make("dl", {class: "terms facts"}, make("dt", {}, "A"), make("dd", {}, found.first),
-                   make("dt", {}, "B"), make("dd", {}, found.second)),
+  return make("section", {class: "comparison"},
+              make("div", {class: "both"}, comparedReport("A", found.first, header),
+                   comparedReport("B", found.second, found.header ?? [])),
               ...notes.map((note) => make("p", {class: "note"}, note)),
               changeList("Differences", found.changes ?? [], "Nothing differs."),
               (found.not_known ?? []).length === 0 ? null :
@@ -92,7 +103,7 @@ function comparison(found) {
 
 /**
  * @param {string} title
- * @param {import('./payload.js').Change[]} changes
+ * @param {import("./payload.js").Change[]} changes
  * @param {string} none
  */
 function changeList(title, changes, none) {
@@ -103,6 +114,5 @@ function changeList(title, changes, none) {
     return make("li", {}, make("span", {class: `tag layer-${change.layer}`}, change.layer), link,
                 make("span", {class: "note"}, changeText(change)));
   }));
-  const count = changes.length === 0 ? none : list;
-  return make("div", {}, make("h3", {}, title), count);
+  return make("div", {}, make("h2", {}, title), changes.length === 0 ? none : list);
 }

@@ -89,7 +89,10 @@ export class SortableTable {
   }
 }
 
-/** @typedef {import('./payload.js').Payload} Payload */
+/**
+ * @typedef {import("./payload.js").Payload} Payload
+ * @typedef {import("./payload.js").Summary} Summary
+ */
 
 /**
  * @template {{calls: number}} Row
@@ -111,11 +114,11 @@ function timeColumn(title, value) {
 }
 
 /**
- * @param {Payload} payload
+ * @param {Summary} summary
  * @param {number} limit
  */
-export function opTable(payload, limit = 0) {
-  /** @type {TableColumn<import('./payload.js').OpUsage>[]} */
+export function opTable(summary, limit = 0) {
+  /** @type {TableColumn<import("./payload.js").OpUsage>[]} */
   const columns = [
     {title: "op", name: true, value: (row) => row.op,
      link: (row) => fragment("tree", null, `op:${row.op}`)},
@@ -125,16 +128,16 @@ export function opTable(payload, limit = 0) {
     {title: "inputs", value: (row) => row.inputs, hint: (row) => row.inputs,
      text: (row) => row.inputs + (row.kinds > 1 ? ` and ${row.kinds - 1} more` : "")},
   ];
-  return new SortableTable("Ops", columns, payload.summary.ops ?? [], limit);
+  return new SortableTable("Ops", columns, summary.ops ?? [], limit);
 }
 
 /**
  * @param {string} caption
- * @param {import('./payload.js').FunctionUsage[]} functions
+ * @param {import("./payload.js").FunctionUsage[]} functions
  * @param {number} limit
  */
 export function functionTable(caption, functions, limit = 0) {
-  /** @type {TableColumn<import('./payload.js').FunctionUsage>[]} */
+  /** @type {TableColumn<import("./payload.js").FunctionUsage>[]} */
   const columns = [
     {title: "function", name: true, value: (row) => row.name, hint: (row) => row.name,
      link: (row) => fragment("tree", null, `function:${row.name}`)},
@@ -146,11 +149,11 @@ export function functionTable(caption, functions, limit = 0) {
 }
 
 /**
- * @param {Payload} payload
+ * @param {Summary} summary
  * @param {number} limit
  */
-export function lineTable(payload, limit = 0) {
-  /** @type {TableColumn<import('./payload.js').OwnLine>[]} */
+export function lineTable(summary, limit = 0) {
+  /** @type {TableColumn<import("./payload.js").OwnLine>[]} */
   const columns = [
     {title: "line", name: true, value: (row) => `${row.file}:${row.line}`,
      text: (row) => (row.file === "" ? "no line of the program" :
@@ -162,7 +165,7 @@ export function lineTable(payload, limit = 0) {
     {title: "ops", value: (row) => mainOps(row.ops),
      hint: (row) => Object.keys(row.ops).join(", ")},
   ];
-  return new SortableTable("Lines of the program", columns, payload.summary.lines ?? [], limit);
+  return new SortableTable("Lines of the program", columns, summary.lines ?? [], limit);
 }
 
 /** @param {Record<string, number>} ops */
@@ -172,38 +175,50 @@ function mainOps(ops) {
   return names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${names.length - 3} more` : "");
 }
 
-/** @param {Payload} payload */
-export function copyTable(payload) {
-  /** @type {TableColumn<import('./payload.js').CopyUsage>[]} */
+/** @param {Summary} summary */
+export function copyTable(summary) {
+  /** @type {TableColumn<import("./payload.js").CopyUsage>[]} */
   const columns = [
     {title: "direction", value: (row) => row.direction}, callsColumn(),
     {title: "bytes", value: (row) => row.bytes, text: (row) => readableSize(row.bytes)},
   ];
-  return new SortableTable("Memory copied", columns, payload.summary.copies ?? []);
+  return new SortableTable("Memory copied", columns, summary.copies ?? []);
 }
 
 /**
- * Returns all tables that have rows, by name.
- * @param {Payload} payload
+ * Returns the tables that have rows, by name.
+ * @param {Summary} summary
+ * @param {string} suffix of the names.
+ * @param {string} of what the rows are of, for titles.
  * @returns {{name: string, title: string, rows: number, make: () => HTMLElement}[]}
  */
-export function allTables(payload) {
-  const {summary} = payload;
+function tablesOf(summary, suffix, of) {
   return [
     {name: "ops", title: "Ops", rows: (summary.ops ?? []).length,
-     make: () => opTable(payload).element},
+     make: () => opTable(summary).element},
     {name: "libraries", title: "Library calls", rows: (summary.libraries ?? []).length,
      make: () => functionTable("Library calls", summary.libraries).element},
     {name: "kernels", title: "Device kernels", rows: (summary.kernels ?? []).length,
      make: () => functionTable("Device kernels", summary.kernels).element},
     {name: "copies", title: "Memory copied", rows: (summary.copies ?? []).length,
-     make: () => copyTable(payload).element},
-    {name: "lines", title: "Lines of the program", rows: ownLines(payload).length,
-     make: () => lineTable(payload).element},
-  ].filter((table) => table.rows > 0);
+     make: () => copyTable(summary).element},
+    {name: "lines", title: "Lines of the program", rows: ownLines(summary).length,
+     make: () => lineTable(summary).element},
+  ].filter((table) => table.rows > 0)
+    .map((table) => ({...table, name: table.name + suffix, title: table.title + of}));
 }
 
-/** @param {Payload} payload */
-export function ownLines(payload) {
-  return (payload.summary.lines ?? []).filter((line) => line.file !== "");
+/**
+ * Returns all tables of the page; of a comparison, those of both reports.
+ * @param {Payload} payload
+ */
+export function allTables(payload) {
+  const {summary, comparison} = payload;
+  if (!comparison) return tablesOf(summary, "", "");
+  return [...tablesOf(summary, "_a", " of A"), ...tablesOf(comparison.summary, "_b", " of B")];
+}
+
+/** @param {Summary} summary */
+export function ownLines(summary) {
+  return (summary.lines ?? []).filter((line) => line.file !== "");
 }

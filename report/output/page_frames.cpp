@@ -33,8 +33,10 @@ std::uint32_t call_line(const Frame& frame) {
   return source_of(&frame).call_line.value_or(0);
 }
 
-// Returns the link without the line, which the page adds.
+// Returns the link without the line, which the page adds. A report's JSON may have any link; only
+// those to GitHub are shown.
 std::string link_of(const FrameSource& source) {
+  if (!source.url.starts_with("https://github.com/")) return {};
   const std::string line = fmt::format("#L{}", source.line);
   return source.url.ends_with(line) ? source.url.substr(0, source.url.size() - line.size())
                                     : source.url;

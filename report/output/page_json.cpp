@@ -39,9 +39,9 @@ Json visible_json(const Json& value) {
 }  // namespace
 
 std::string page_json(const Json& value) {
-  std::string text = write_json(value);
   // Only unsafe characters are escaped by number, so most values are written once.
-  return text.find("\\u") == std::string::npos ? text : write_json(visible_json(value));
+  if (std::string text = write_json(value); text.find("\\u") == std::string::npos) return text;
+  return write_json(visible_json(value));
 }
 
 }  // namespace optrace

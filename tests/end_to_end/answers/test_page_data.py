@@ -121,6 +121,30 @@ def test_a_program_that_changed_since_has_no_lines(optrace, program):
     assert not lines_at(data, "excerpt", column_texts(data, "label").index("step"))
 
 
+def test_lines_of_an_indexed_source_tree(optrace, data, program, torch_folder, tmp_path):
+    """The tree stands for one that `optrace source add` read: a folder in the cache names it."""
+    tree, work = tmp_path / "pytorch", tmp_path / "cache/optrace/source/work"
+    files = {file for file in column_texts(data, "file") if file.startswith("aten/src/ATen/native/")
+             and file.endswith(".cpp")}
+    for file in (*files, "aten/src/ATen/native/native_functions.yaml", "torchgen/gen.py",
+                 "tools/setup_helpers/generate_code.py", "c10/core/TensorImpl.h"):
+        (tree / file).parent.mkdir(parents=True, exist_ok=True)
+        (tree / file).write_text("".join(f"line {line} of {file}\n" for line in range(1, 9000)))
+    (tree / "version.txt").write_text("2.6.0\n")
+    work.mkdir(parents=True)
+    (work / "about").write_text(f"{tree}\n{torch_folder}\n")
+    result = optrace("report", "train.trace", "--format", "html", cwd=program,
+                     environment={"XDG_CACHE_HOME": tmp_path / "cache"})
+    shown = page_data(result.stdout)
+    rows = [row for row, file in enumerate(column_texts(shown, "file")) if file in files]
+    assert rows
+    for row in rows:
+        line = shown["frames"]["line"][row]
+        file = column_texts(shown, "file")[row]
+        assert lines_at(shown, "excerpt", row)[line] == f"line {line} of {file}"
+    assert not any(lines_at(data, "excerpt", row) for row in rows), "the wheel has no C++ files"
+
+
 def test_a_part_of_a_report(optrace, program):
     result = optrace("report", "train.trace", "--format", "html", "--under", "aten::relu",
                      cwd=program)

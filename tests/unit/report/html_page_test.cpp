@@ -213,6 +213,18 @@ TEST_CASE("no text of a report is markup", "[page]") {
   CHECK(detail[shown] == json({shown, {{shown, shown}}}));
 }
 
+TEST_CASE("links lead to GitHub only", "[page]") {
+  for (const auto& [url, shown] :
+       {std::pair{"https://github.com/pytorch/pytorch/blob/v2.6.0/a.py#L2",
+                  "https://github.com/pytorch/pytorch/blob/v2.6.0/a.py"},
+        {"https://github.com.example/#L2", ""},
+        {"javascript:alert(1)#L2", ""}}) {
+    Report report = sample("a.py");
+    report.roots.front().source->url = url;
+    CHECK(text_of(data_of(to_html_page(report, {}, {})), "url", 0) == shown);
+  }
+}
+
 TEST_CASE("a notebook gets the page in a sandboxed frame", "[page]") {
   const std::string frame = to_notebook_frame(sample("train.py"), {});
   CHECK_THAT(frame, Contains("sandbox=\"allow-scripts\""));
