@@ -36,6 +36,16 @@ void InterruptGuard::forget() noexcept {
   signal_came = 0;
 }
 
+IgnoredInterrupt::IgnoredInterrupt() {
+  struct sigaction ignore{};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGINT, &ignore, &previous_);
+}
+
+IgnoredInterrupt::~IgnoredInterrupt() {
+  ::sigaction(SIGINT, &previous_, nullptr);
+}
+
 void InterruptGuard::throw_if_interrupted() {
   if (interrupted()) {
     throw Error(ExitStatus::interrupted, "interrupted",

@@ -29,4 +29,17 @@ class InterruptGuard {
   struct sigaction previous_hangup_{};
 };
 
+/// Ignores SIGINT during its lifetime: Ctrl-C is for another program on the terminal, such as a
+/// pager or an editor. To be made after that program has started, since programs inherit it.
+class IgnoredInterrupt {
+ public:
+  IgnoredInterrupt();
+  ~IgnoredInterrupt();
+  IgnoredInterrupt(const IgnoredInterrupt&) = delete;
+  IgnoredInterrupt& operator=(const IgnoredInterrupt&) = delete;
+
+ private:
+  struct sigaction previous_{};
+};
+
 }  // namespace optrace

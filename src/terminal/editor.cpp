@@ -9,6 +9,7 @@
 
 #include "platform/child_process.h"
 #include "platform/error.h"
+#include "platform/interrupt.h"
 #include "platform/printable_text.h"
 #include "src/terminal/command_words.h"
 #include "src/terminal/standard_output.h"
@@ -100,6 +101,7 @@ void open_in_editor(const std::filesystem::path& file, std::uint32_t line) {
   options.arguments = command.arguments;
   options.own_process_group = false;  // It reads from the terminal.
   ChildProcess child(options);
+  const IgnoredInterrupt guard;
   if (const int status = child.wait(); status != 0) {
     throw Error(ExitStatus::failed,
                 fmt::format("{} ended with {}", printable(command.arguments[0]),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "platform/child_process.h"
 #include "platform/descriptor.h"
 #include "platform/error.h"
+#include "platform/interrupt.h"
 #include "platform/printable_text.h"
 #include "src/terminal/command_words.h"
 #include "src/terminal/standard_output.h"
@@ -34,22 +34,6 @@ std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
-
-/// Ignores SIGINT during its lifetime: Ctrl-C is for the pager, which has to restore the terminal.
-class IgnoredInterrupt {
- public:
-  IgnoredInterrupt() {
-    struct sigaction ignore{};
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGINT, &ignore, &previous_);
-  }
-  ~IgnoredInterrupt() { ::sigaction(SIGINT, &previous_, nullptr); }
-  IgnoredInterrupt(const IgnoredInterrupt&) = delete;
-  IgnoredInterrupt& operator=(const IgnoredInterrupt&) = delete;
-
- private:
-  struct sigaction previous_{};
-};
 
 struct Pipe {
   Descriptor read, write;

@@ -141,13 +141,16 @@ def test_without_colour_and_in_ascii(browse):
 def test_the_editor_opens_the_source_and_the_tree_comes_back(browse, tmp_path):
     editor = tmp_path / "my editor" / "vim"
     editor.parent.mkdir()
-    editor.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{tmp_path}/opened'\necho EDITING\n"
-                      f"[ -e '{tmp_path}/fail' ] && exit 7\nread line\n")
+    editor.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{tmp_path}/opened'\n"
+                      f"trap : INT\necho EDITING\n[ -e '{tmp_path}/fail' ] && exit 7\n"
+                      "until read line; do :; done\n")
     editor.chmod(0o755)
     with browse(EDITOR=f"'{editor}'", VISUAL=None) as terminal:
         terminal.wait_for(HINTS)
         terminal.type("jje")
         terminal.wait_for("EDITING")
+        terminal.type("\x03")  # For the editor.
+        terminal.wait_for("^C")
         terminal.type("\n")
         terminal.wait_for(lambda it: "Conv2d.forward" in (selected(it) or ""))
         line, file = (tmp_path / "opened").read_text().splitlines()
