@@ -76,7 +76,8 @@ std::string frame_note(const Frame& frame, const Frame* parent, const Report& re
       frame_name(frame).find(capability) == std::string::npos)
     append(note, capability);
   append(note, short_name(text_at(frame.detail, "implementation")));
-  if (frame.detail.is_object() && frame.detail.contains("tail_call")) append(note, "by a tail call");
+  if (frame.detail.is_object() && frame.detail.contains("tail_call"))
+    append(note, "by a tail call");
   if (const std::uint64_t threads = count_at(frame.detail, "threads");
       threads >
       (parent == nullptr ? 1 : std::max<std::uint64_t>(count_at(parent->detail, "threads"), 1)))
