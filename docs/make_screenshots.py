@@ -23,7 +23,8 @@ PICTURES = {
     "html-conv2d": ("conv2d", "#tree?find=op%3Aaten%3A%3Aconvolution", "light", []),
     "html-gpt": ("gpt", "#summary", "light", []),
     "html-gpt-flame": ("gpt", "#flame", "dark", ["ArrowDown", "ArrowDown"]),
-    "html-comparison": ("comparison", "#tree?find=function%3Aat%3A%3Anative%3A%3Athnn_conv2d", "light", []),
+    "html-comparison": ("comparison", "#tree?find=function%3Aat%3A%3Anative%3A%3Athnn_conv2d",
+                        "light", []),
 }
 
 

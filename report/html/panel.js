@@ -42,7 +42,7 @@ export class Panel {
          ...section("Dispatch", this.dispatch(row, detail)),
          ...section("Arguments and results", callTable(detail)),
          ...section("Kinds of calls", variantTable(detail)),
-         ...section("Calls", this.why(row), ...requests(detail, "calls")),
+         ...section("Calls", this.why(row, detail), ...requests(detail, "calls")),
          ...section("Launches", ...requests(detail, "launches")),
          ...section("Details", otherFacts(detail)),
          ...section("Symbol", this.symbol(row)),
@@ -78,7 +78,7 @@ export class Panel {
       ["calls", readableCount(calls)],
       ["time", time === 0 ? null :
         `${readableTime(time)}${bracketed(readablePart(time, this.whole))}`],
-      ["own time", frames.hasTimes ? readableTime(frames.number("own_time", row)) : null],
+      ["own time", time > 0 ? readableTime(frames.number("own_time", row)) : null],
       ["a call", calls > 1 && longest > 0 ?
         `${readableTime(shortest)} to ${readableTime(longest)}` : null],
       ["thread", names.length > 1 ? names[frames.number("thread", row)] : null],
@@ -167,12 +167,13 @@ export class Panel {
   }
 
   /**
-   * Returns the line that the tree shows of the requests of the frame.
+   * Returns the line that the tree shows of a frame's requests, if the details don't list them.
    * @param {number} row
+   * @param {any} detail
    */
-  why(row) {
+  why(row, detail) {
     const why = this.frames.text("why", row);
-    return why === "" ? null : make("p", {class: "why"}, why);
+    return why === "" || detail.calls || detail.launches ? null : make("p", {class: "why"}, why);
   }
 
   /** @param {number} row @param {any} detail */

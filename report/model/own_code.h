@@ -8,8 +8,8 @@
 
 namespace optrace {
 
-/// Returns true for a Python function of the program itself: neither torch's nor that of another
-/// installed package.
+/// Returns true for a Python frame of the program itself: neither torch's nor an installed
+/// package's.
 bool is_program_code(const Frame& frame);
 
 /// Result of own_place() for a path without such a frame.

@@ -275,7 +275,8 @@ void add_report_command(CLI::App& app) {
                                           : merge_trace_files(files);
     if (text_at(trace.meta, "op").empty()) options->output.usual_format = ReportFormat::summary;
     options->output.tree.trace_files = {files.begin(), files.end()};
-    // Never freed: the system does it at once, while half a million frames take a tenth of the time.
+    // Never freed: the system does it at once, while half a million frames take a tenth of the
+    // time.
     static const Report* const report = new Report(report_of(trace, options->output));
     write_report(*report, options->output, ReportStream::output);
   });

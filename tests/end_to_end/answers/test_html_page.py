@@ -169,7 +169,7 @@ def test_the_keyboard_moves_and_folds(open_page, conv2d):
     press(page, "ArrowLeft")
     assert selected(page) == 0
     press(page, "c")
-    assert page.get_by_role("treeitem", expanded=False).count() >= 1
+    expect(page.get_by_role("treeitem", expanded=False)).not_to_have_count(0)
     press(page, "e", "ArrowDown", "ArrowRight")
     assert selected(page) == 2
     press(page, "End", "Enter")

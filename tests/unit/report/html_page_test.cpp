@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -150,7 +152,7 @@ TEST_CASE("text is compressed and encoded in pieces", "[page]") {
     CHECK(encoded.size() % 4 == 0);
     if (size > 500'000) CHECK(sink.pieces > 3);
   }
-  CHECK(to_base64("") == "");
+  CHECK(to_base64("").empty());
   CHECK(to_base64("f") == "Zg==");
   CHECK(to_base64("fo") == "Zm8=");
   CHECK(to_base64("foo") == "Zm9v");
@@ -346,12 +348,12 @@ TEST_CASE("the trees of a comparison are one", "[page]") {
 
 TEST_CASE("a frame of the first report only stands above what it leads to", "[page]") {
   const auto report = [](bool between) {
-    Frame inner = frame(Layer::kernel, "at::native::inner", 1);
-    Frame middle = frame(Layer::kernel, "at::native::middle", 2);
     Report made;
     made.roots.push_back(frame(Layer::python, "__main__.main", 3));
-    if (between) middle.children.push_back(std::move(inner));
-    made.roots.front().children.push_back(std::move(between ? middle : inner));
+    std::vector<Frame>* above = &made.roots.front().children;
+    if (between)
+      above = &above->emplace_back(frame(Layer::kernel, "at::native::middle", 2)).children;
+    above->push_back(frame(Layer::kernel, "at::native::inner", 1));
     return made;
   };
   for (const bool first_has_it : {true, false}) {
