@@ -82,6 +82,7 @@ class FrameBuilder {
       const std::uint32_t step = is_root ? kNone : steps[path.parent];
       frames[i] = make_frame(path, is_root ? nullptr : &frames[path.parent],
                              step == kNone ? nullptr : &frames[step], launched[i]);
+      frames[i].number = frame_number(i);
       if (processes_ != nullptr)
         processes_->describe(path, i, is_root ? nullptr : &frames[path.parent], frames[i]);
       steps[i] = frames[i].op && frames[i].layer == Layer::dispatcher ? i : step;

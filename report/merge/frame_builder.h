@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "indexer/store/index_store.h"
@@ -23,6 +25,11 @@ struct FrameSources {
   bool times = false;                   ///< Frames have the duration of their paths.
   FrameProcesses* processes = nullptr;  ///< Of a merged trace.
 };
+
+/// Returns Frame::number of the frame of `paths[i]`.
+constexpr std::uint32_t frame_number(std::size_t i) {
+  return static_cast<std::uint32_t>(i) + 1;
+}
 
 /// Returns the frames of the paths, the children of each in the order of their first calls. Throws
 /// Error(usage) if the trace or the index is corrupt.

@@ -1,17 +1,22 @@
 #include "report/merge/merge.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "platform/error.h"
 #include "report/merge/frame_builder.h"
 #include "report/merge/frame_processes.h"
 #include "report/merge/merged_processes.h"
 #include "report/merge/path_selection.h"
 #include "report/merge/report_path.h"
+#include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
 #include "report/model/call_detail.h"
 #include "report/model/dispatch_detail.h"
@@ -69,9 +74,52 @@ Report describe_recording(const Trace& trace) {
   return report;
 }
 
-}  // namespace
+// Returns Frame::number for each path of the trace; 0 for a path without a frame.
+std::vector<std::uint32_t> numbers_of(const ReportPathSet& paths, std::size_t traced_paths) {
+  std::vector<std::uint32_t> numbers(traced_paths);
+  for (std::size_t i = 0; i < paths.paths().size(); ++i) {
+    const ReportPath& path = paths.paths()[i];
+    numbers[path.traced] = frame_number(i);
+    for (const std::uint32_t traced : path.also) numbers[traced] = frame_number(i);
+  }
+  return numbers;
+}
 
-Report merge(const Trace& trace, const Index* index, const MergeOptions& options) {
+// Returns where the functions of the frames begin.
+FunctionEntries entries_of(const ReportPathSet& paths, const Trace& trace) {
+  FunctionEntries made;
+  for (const TraceModule& module : trace.modules)
+    made.modules.push_back({module.path, module.build_id});
+  for (std::size_t i = 0; i < paths.paths().size(); ++i) {
+    const ReportPath& path = paths.paths()[i];
+    const std::uint32_t function = path.kind == PathKind::function ? path.what : path.boxed;
+    if (function == kNone || trace.functions[function].module == kNone) continue;
+    made.entries[frame_number(i)] = {trace.functions[function].module,
+                                     trace.functions[function].address};
+  }
+  return made;
+}
+
+// Returns the trace without events, with the paths of its timeline.
+Trace with_paths_of(const CountedTimeline& counted, const Trace& trace) {
+  Trace made;
+  made.meta = trace.meta;
+  made.modules = trace.modules;
+  made.functions = trace.functions;
+  made.python_functions = trace.python_functions;
+  made.op_records = trace.op_records;
+  made.paths = counted.paths;
+  made.statistics = counted.statistics;
+  for (const ThreadRecord& thread : trace.threads) {
+    made.threads.emplace_back().id = thread.id;
+    made.threads.back().lost = thread.lost;
+  }
+  return made;
+}
+
+// Makes the report of a trace's paths. `numbers` gets Frame::number for each of them.
+Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& options,
+                   std::vector<std::uint32_t>& numbers) {
   Report report = describe_recording(trace);
   const std::string version = text_at(report.torch, "version");
   const std::string git_version = text_at(report.torch, "git_version");
@@ -107,6 +155,26 @@ Report merge(const Trace& trace, const Index* index, const MergeOptions& options
     report.processes = processes->processes();
     report.meta["differences"] = processes->differences();
   }
+  if (options.timeline) numbers = numbers_of(paths, trace.paths.size());
+  if (options.entries) report.entries = entries_of(paths, trace);
+  return report;
+}
+
+}  // namespace
+
+Report merge(const Trace& trace, const Index* index, const MergeOptions& options) {
+  std::vector<std::uint32_t> numbers;
+  if (!options.timeline) return merge_paths(trace, index, options, numbers);
+  if (!has_timeline(trace)) {
+    throw Error(
+        ExitStatus::usage,
+        "the trace has no timeline: it has counts of calls, and not each call with its time",
+        "Record it again with --timeline, or write this format while recording: `optrace run "
+        "--format perfetto -o FILE`.");
+  }
+  const CountedTimeline counted = count_timeline(trace, selection_of(trace));
+  Report report = merge_paths(with_paths_of(counted, trace), index, options, numbers);
+  report.timeline = timeline_of(trace, counted, numbers);
   return report;
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
+#include "report/model/function_entries.h"
 #include "report/model/report_reader.h"
+#include "report/model/timeline.h"
 #include "tracer/trace/trace.h"
 
 namespace optrace {
@@ -13,8 +16,10 @@ namespace optrace {
 struct Report : WrittenReport {
   nlohmann::json meta;  ///< Metadata of the trace, for the header.
 
-  CallTreeStatistics statistics;  ///< Sums over all threads.
-  std::size_t threads = 0;        ///< Number of threads that recorded something.
+  CallTreeStatistics statistics;           ///< Sums over all threads.
+  std::size_t threads = 0;                 ///< Number of threads that recorded something.
+  std::optional<Timeline> timeline;        ///< If MergeOptions::timeline is set.
+  std::optional<FunctionEntries> entries;  ///< If MergeOptions::entries is set.
 };
 
 }  // namespace optrace

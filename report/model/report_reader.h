@@ -49,7 +49,8 @@ struct FrameSource {
 /// program's recursion, so code that walks or destroys them must not recurse.
 struct Frame {
   Layer layer = Layer::runtime;
-  std::string name;  ///< Qualified, without arguments.
+  std::uint32_t number = 0;  ///< Of optrace's own use; not in the JSON.
+  std::string name;          ///< Qualified, without arguments.
   std::optional<std::string> symbol;
   std::optional<std::string> library;
   std::optional<FrameSource> source;

@@ -21,7 +21,7 @@ enum class ShortfallEffect : std::uint8_t {
   device,    ///< Device activity is missing.
   places,    ///< All calls are counted, but some in the wrong place.
   callers,   ///< All calls are counted, but a few are slightly misplaced.
-  timeline,  ///< Only the timeline is affected, which no report shows.
+  timeline,  ///< Only the timeline is affected.
 };
 
 /// Describes a kind of shortfall. All kinds are in one table, in shortfalls.cpp.

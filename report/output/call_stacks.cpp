@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -94,6 +95,50 @@ void write_sampled(const std::vector<const Frame*>& roots, std::uint64_t thread,
   sink.print("],\n\"endValue\":{}}}", total);
 }
 
+// Writes the calls of one thread, each call's begin and end in a line of its own.
+void write_evented(const Timeline::Thread& thread, const std::vector<const Frame*>& by_number,
+                   SpeedscopeFrames& frames, OutputSink& sink) {
+  struct Open {
+    std::size_t frame;
+    std::uint64_t end;
+  };
+  std::vector<Open> open;
+  std::uint64_t last = 0;
+  bool first = true;
+  const auto event = [&](char type, std::size_t frame, std::uint64_t at) {
+    sink.print(R"({}{}{{"type":"{}","frame":{},"at":{}}})", std::exchange(first, false) ? "" : ",",
+               "\n", type, frame, at);
+    last = at;
+  };
+  const auto close_until = [&](std::uint64_t time) {
+    for (; !open.empty() && open.back().end <= time; open.pop_back())
+      event('C', open.back().frame, open.back().end);
+  };
+  sink.print(
+      R"({{"type":"evented","name":"thread {}","unit":"nanoseconds","startValue":0,"events":[)",
+      thread.id);
+  for (const Timeline::Call& call : thread.calls) {
+    if (call.frame >= by_number.size() || by_number[call.frame] == nullptr) continue;
+    close_until(call.start);
+    if (open.size() >= kMaxDepth) continue;
+    open.push_back({frames.number_of(*by_number[call.frame]), call.end});
+    event('O', open.back().frame, call.start);
+  }
+  close_until(std::numeric_limits<std::uint64_t>::max());
+  sink.print("],\n\"endValue\":{}}}", last);
+}
+
+// Returns the frames of a report by Frame::number.
+std::vector<const Frame*> frames_by_number(const Report& report) {
+  std::vector<const Frame*> frames;
+  walk_frames(report.roots, 0, [&](const Frame& frame, int) {
+    if (frame.number >= frames.size()) frames.resize(frame.number + std::size_t{1});
+    if (frame.number != 0) frames[frame.number] = &frame;
+    return 0;
+  });
+  return frames;
+}
+
 }  // namespace
 
 void to_folded(const Report& report, OutputSink& sink) {
@@ -113,13 +158,23 @@ void to_speedscope(const Report& report, OutputSink& sink) {
              R"("activeProfileIndex":0,"exporter":"optrace",)"
              "\n\"profiles\":[",
              write_json(nlohmann::json(valid_utf8(text_at(report.meta, "call")))));
-  std::map<std::uint64_t, std::vector<const Frame*>> threads;
-  for (const Frame& root : report.roots) threads[root.thread].push_back(&root);
   SpeedscopeFrames frames;
   bool first = true;
-  for (const auto& [thread, roots] : threads) {
-    sink.write(std::exchange(first, false) ? "\n" : ",\n");
-    write_sampled(roots, thread, frames, sink);
+  const auto next_profile = [&] { sink.write(std::exchange(first, false) ? "\n" : ",\n"); };
+  if (report.timeline) {
+    const std::vector<const Frame*> by_number = frames_by_number(report);
+    for (const Timeline::Thread& thread : report.timeline->threads) {
+      if (thread.calls.empty()) continue;
+      next_profile();
+      write_evented(thread, by_number, frames, sink);
+    }
+  } else {
+    std::map<std::uint64_t, std::vector<const Frame*>> threads;
+    for (const Frame& root : report.roots) threads[root.thread].push_back(&root);
+    for (const auto& [thread, roots] : threads) {
+      next_profile();
+      write_sampled(roots, thread, frames, sink);
+    }
   }
   sink.write("],\n\"shared\":{\"frames\":[");
   frames.write(sink);

@@ -14,8 +14,8 @@ namespace optrace {
 /// it. In names, `;` becomes `,`.
 void to_folded(const Report& report, OutputSink& sink);
 
-/// Writes a file for https://www.speedscope.app, valid under its published schema: a sampled
-/// profile for each thread.
+/// Writes a file for https://www.speedscope.app, valid under its published schema. It has a profile
+/// for each thread: an evented one of the calls if the report has a timeline, else a sampled one.
 void to_speedscope(const Report& report, OutputSink& sink);
 
 }  // namespace optrace

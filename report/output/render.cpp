@@ -1,10 +1,12 @@
 #include "report/output/render.h"
 
-#include "report/merge/merge.h"
+#include "report/merge/timeline.h"
 #include "report/output/call_stacks.h"
+#include "report/output/gdb_script.h"
 #include "report/output/html_page.h"
 #include "report/output/op_table.h"
 #include "report/output/path_graph.h"
+#include "report/output/perfetto.h"
 #include "report/output/report_json.h"
 #include "report/output/report_sqlite.h"
 #include "report/output/report_text.h"
@@ -12,10 +14,30 @@
 
 namespace optrace {
 
+namespace {
+
+// Returns true if the report must have times.
 bool needs_times(ReportFormat format) {
   return format == ReportFormat::summary || format == ReportFormat::csv ||
          format == ReportFormat::folded || format == ReportFormat::speedscope ||
          format == ReportFormat::sqlite || format == ReportFormat::html;
+}
+
+}  // namespace
+
+MergeOptions merge_options(ReportFormat format, const ReportTextOptions& options, bool timeline) {
+  return {.all = options.all,
+          .times = options.times || needs_times(format),
+          .timeline = needs_timeline(format) || (timeline && shows_timeline(format)),
+          .entries = format == ReportFormat::gdb};
+}
+
+bool shows_timeline(ReportFormat format) {
+  return needs_timeline(format) || format == ReportFormat::speedscope;
+}
+
+bool needs_timeline(ReportFormat format) {
+  return format == ReportFormat::perfetto;
 }
 
 bool is_binary(ReportFormat format) {
@@ -24,8 +46,8 @@ bool is_binary(ReportFormat format) {
 
 void render(const Trace& trace, const Index* index, ReportFormat format,
             const ReportTextOptions& options, OutputSink& sink) {
-  render(merge(trace, index, {.all = options.all, .times = options.times || needs_times(format)}),
-         format, options, sink);
+  render(merge(trace, index, merge_options(format, options, has_timeline(trace))), format, options,
+         sink);
 }
 
 void render(const Report& report, ReportFormat format, const ReportTextOptions& options,
@@ -60,6 +82,15 @@ void render(const Report& report, ReportFormat format, const ReportTextOptions& 
       break;
     case ReportFormat::html:
       to_html_page(report, options.page, options.findings, sink);
+      break;
+    case ReportFormat::perfetto: {
+      PerfettoWriter writer(sink);
+      writer.add(report);
+      writer.finish();
+      break;
+    }
+    case ReportFormat::gdb:
+      to_gdb(report, sink);
       break;
   }
 }

@@ -5,6 +5,7 @@
 
 #include "indexer/store/index_store.h"
 #include "platform/output_sink.h"
+#include "report/merge/merge.h"
 #include "report/model/report.h"
 #include "report/output/report_text.h"
 #include "tracer/trace/trace.h"
@@ -21,19 +22,29 @@ enum class ReportFormat {
   dot,
   mermaid,
   sqlite,
-  html
+  html,
+  perfetto,
+  gdb
 };
 
 /// The names of the formats for the user, in the order of the enum.
-inline constexpr std::array<const char*, 10> kReportFormats = {
-    "text", "summary", "json", "csv", "folded", "speedscope", "dot", "mermaid", "sqlite", "html"};
+inline constexpr std::array<const char*, 12> kReportFormats = {
+    "text", "summary", "json",   "csv",  "folded",   "speedscope",
+    "dot",  "mermaid", "sqlite", "html", "perfetto", "gdb"};
 
 inline const char* name_of(ReportFormat format) {
   return kReportFormats[static_cast<std::size_t>(format)];
 }
 
-/// Returns true if the report must have times (MergeOptions::times).
-bool needs_times(ReportFormat format);
+/// Returns the parts of the report that the format needs. `timeline`: the trace has one.
+MergeOptions merge_options(ReportFormat format, const ReportTextOptions& options, bool timeline);
+
+/// Returns true if the format shows the calls one by one, if the trace has them
+/// (MergeOptions::timeline).
+bool shows_timeline(ReportFormat format);
+
+/// Returns true if the format shows nothing else.
+bool needs_timeline(ReportFormat format);
 
 /// Returns true if the format is for other programs than a terminal: a database, a page.
 bool is_binary(ReportFormat format);

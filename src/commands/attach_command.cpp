@@ -73,6 +73,7 @@ void run(AttachOptions& options) {
   request.target_bytes = options.memory.target;
   if (options.duration > 0) request.duration = std::chrono::duration<double>(options.duration);
   request.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1000));
+  if (needs_timeline(options.output.format())) request.collector.timeline = true;
   require_selection(request.collector.selection);
   require_other_file(options.trace_file, options.output);
   if (!options.trace_file.empty()) const OutputFile trial(options.trace_file);

@@ -217,7 +217,8 @@ void run_op(OpOptions& options, CLI::App& app) {
   require_output(options.output);
   require_writable(options.trace_file);
   require_other_file(options.trace_file, options.output);
-  if (options.timeline && options.trace_file.empty()) {
+  if (needs_timeline(options.output.format())) options.timeline = true;
+  if (options.timeline && options.trace_file.empty() && !shows_timeline(options.output.format())) {
     throw Error(ExitStatus::usage,
                 "--timeline keeps every call in the trace, and no trace is saved",
                 "Also name a file with --trace FILE.");

@@ -1,7 +1,9 @@
 #include "src/commands/report_command.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,8 +23,11 @@
 #include "platform/output_sink.h"
 #include "platform/printable_text.h"
 #include "report/merge/merge.h"
+#include "report/merge/timeline.h"
 #include "report/merge/trace_index.h"
 #include "report/model/json_fields.h"
+#include "report/model/shortfalls.h"
+#include "report/output/perfetto.h"
 #include "src/choices/local_sources.h"
 #include "src/choices/page_choice.h"
 #include "src/commands/command.h"
@@ -47,34 +52,46 @@ class StandardOutputSink : public OutputSink {
   bool wanted_ = true;  // False once the reader has gone.
 };
 
-void render_for(const OutputTarget& target, const Report& report, const OutputOptions& options,
-                OutputSink& sink) {
-  ReportTextOptions tree = options.tree;
-  tree.width = target.width;
-  tree.style = style_for(options.terminal, target, find_in(LocalSources(report)));
-  render(report, options.format(), tree, sink);
-}
+/// Writes a format to a sink. The target is the terminal or file that gets it.
+using Render = std::function<void(const OutputTarget& target, OutputSink& sink)>;
 
-void write_binary(const Report& report, const OutputOptions& options) {
-  ReportTextOptions tree = options.tree;
-  if (options.format() == ReportFormat::html)
-    tree.page = page_options(report, tree.trace_files, options.page_source);
+void write_binary(const OutputOptions& options, const Render& render_to) {
   if (options.file.empty()) {
     StandardOutputSink sink;
-    render(report, options.format(), tree, sink);
+    render_to({}, sink);
     return;
   }
   OutputFile file(options.file);
-  render(report, options.format(), tree, file);
+  render_to({}, file);
   file.commit();
 }
 
 /// Writes text to a destination piece by piece.
-void write_text(const OutputTarget& target, const Report& report, const OutputOptions& options,
+void write_text(const OutputTarget& target, const Render& render_to,
                 PrintableSink::Destination destination) {
   PrintableSink sink(std::move(destination));
-  render_for(target, report, options, sink);
+  render_to(target, sink);
   sink.finish();
+}
+
+void write_format(const OutputOptions& options, ReportStream stream, const Render& render_to) {
+  if (is_binary(options.format())) {
+    write_binary(options, render_to);
+  } else if (!options.file.empty()) {
+    OutputFile file(options.file);
+    write_text({}, render_to, [&file](std::string_view text) {
+      file.write(text);
+      return true;
+    });
+    file.commit();
+  } else if (stream == ReportStream::error) {
+    write_text(standard_error(), render_to, write_standard_error);
+  } else if (const OutputTarget target = standard_output(); target.terminal) {
+    // Whether it goes through the pager depends on its length.
+    write_answer(written([&](OutputSink& sink) { render_to(target, sink); }));
+  } else {
+    write_text(target, render_to, write_standard_output);
+  }
 }
 
 void browse_report(const Report& report, const OutputOptions& options) {
@@ -87,23 +104,14 @@ void write_report(const Report& report, const OutputOptions& options, ReportStre
     browse_report(report, options);
     return;
   }
-  if (is_binary(options.format())) {
-    write_binary(report, options);
-  } else if (!options.file.empty()) {
-    OutputFile file(options.file);
-    write_text({}, report, options, [&file](std::string_view text) {
-      file.write(text);
-      return true;
-    });
-    file.commit();
-  } else if (stream == ReportStream::error) {
-    write_text(standard_error(), report, options, write_standard_error);
-  } else if (const OutputTarget target = standard_output(); target.terminal) {
-    // Whether it goes through the pager depends on its length.
-    write_answer(written([&](OutputSink& sink) { render_for(target, report, options, sink); }));
-  } else {
-    write_text(target, report, options, write_standard_output);
-  }
+  ReportTextOptions tree = options.tree;
+  if (options.format() == ReportFormat::html)
+    tree.page = page_options(report, tree.trace_files, options.page_source);
+  write_format(options, stream, [&](const OutputTarget& target, OutputSink& sink) {
+    tree.width = target.width;
+    tree.style = style_for(options.terminal, target, find_in(LocalSources(report)));
+    render(report, options.format(), tree, sink);
+  });
 }
 
 /// Throws Error(usage) if the report would be written to a stream that must not have its format.
@@ -127,17 +135,38 @@ void require_browser(const OutputOptions& options) {
   require_terminal();
 }
 
+/// Tells the user if a timeline lacks the last events.
+void warn_of_timeline_end(const Report& report) {
+  for (const Shortfall& shortfall : report.shortfalls)
+    if (kind_of(shortfall).effect == ShortfallEffect::timeline)
+      write_message(sentence_of(shortfall), std::string(kind_of(shortfall).remedy));
+}
+
 /// Returns the report of a trace. Writes warnings about the index.
 Report report_of(const Trace& trace, const OutputOptions& options) {
   std::vector<std::string> warnings;
   const std::optional<Index> index = find_index_of(trace, &warnings);
   for (const std::string& warning : warnings) write_message(warning);
-  const bool times = options.interactive || options.tree.times || needs_times(options.format()) ||
-                     options.selection.needs_times();
-  Report report =
-      merge(trace, index ? &*index : nullptr, {.all = options.tree.all, .times = times});
+  MergeOptions parts = merge_options(options.format(), options.tree, has_timeline(trace));
+  parts.times = parts.times || options.interactive || options.selection.needs_times();
+  Report report = merge(trace, index ? &*index : nullptr, parts);
   select_frames(report, options.selection);
+  if (report.timeline) warn_of_timeline_end(report);
   return report;
+}
+
+/// Writes the timelines of several processes. `take_trace(i)` returns the trace of each.
+template <class TakeTrace>
+void write_timelines(std::size_t count, const TakeTrace& take_trace, const OutputOptions& options,
+                     ReportStream stream) {
+  write_format(options, stream, [&](const OutputTarget&, OutputSink& sink) {
+    PerfettoWriter writer(sink);
+    for (std::size_t i = 0; i < count; ++i) {
+      InterruptGuard::throw_if_interrupted();
+      writer.add(report_of(take_trace(i), options));
+    }
+    writer.finish();
+  });
 }
 
 const std::map<std::string, std::uint64_t> kTimeUnits = {
@@ -191,7 +220,8 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
          },
          "text (the tree), summary (one screen about a program),\njson (schema optrace.report/1), "
          "csv (the ops), folded or\nspeedscope (flame graphs), dot or mermaid (the calls as "
-         "a\ngraph), sqlite (a database for queries of your own),\nhtml (one interactive page)")
+         "a\ngraph), sqlite (a database for queries of your own),\nhtml (one interactive page), "
+         "perfetto (each call on a time\naxis), gdb (breakpoints on each step)")
       ->check(one_of({kReportFormats.begin(), kReportFormats.end()}))
       ->type_name("FORMAT")
       ->default_str(kReportFormats[static_cast<std::size_t>(options.usual_format)]);
@@ -235,6 +265,11 @@ void require_other_file(const std::string& file, const OutputOptions& options) {
 
 void write_report(std::span<const Trace> traces, const OutputOptions& options,
                   ReportStream stream) {
+  if (needs_timeline(options.format())) {
+    const auto take = [&](std::size_t i) -> const Trace& { return traces[i]; };
+    write_timelines(traces.size(), take, options, stream);
+    return;
+  }
   const Report report = traces.size() == 1 ? report_of(traces.front(), options)
                                            : report_of(merge_traces(traces), options);
   write_report(report, options, stream);
@@ -271,8 +306,14 @@ void add_report_command(CLI::App& app) {
     require_output(options->output);
     const InterruptGuard guard;
     const std::vector<std::string>& files = options->traces;
-    const Trace trace = files.size() == 1 ? read_trace(files[0], TraceParts::without_events)
-                                          : merge_trace_files(files);
+    if (const auto format = options->output.asked_format; format && needs_timeline(*format)) {
+      const auto take = [&](std::size_t i) { return read_trace(files[i]); };
+      write_timelines(files.size(), take, options->output, ReportStream::output);
+      return;
+    }
+    const TraceParts parts =
+        shows_timeline(options->output.format()) ? TraceParts::all : TraceParts::without_events;
+    const Trace trace = files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
     if (text_at(trace.meta, "op").empty()) options->output.usual_format = ReportFormat::summary;
     options->output.tree.trace_files = {files.begin(), files.end()};
     // Never freed: the system does it at once, while half a million frames take a tenth of the

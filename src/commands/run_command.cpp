@@ -369,6 +369,7 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   if (!options.output.file.empty())
     options.output.file = TraceFiles(options.output.file).for_us(rank);
   require_output(options.output, ReportStream::error);
+  if (needs_timeline(options.output.format())) options.request.collector.timeline = true;
   ProgramResult result = run_traced(options, python);
   say_what_is_missing(options, result);
   const InterruptGuard guard;

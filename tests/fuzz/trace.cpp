@@ -8,6 +8,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "report/merge/timeline.h"
 #include "report/merge/trace_merge.h"
 #include "report/output/render.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -47,6 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Trace trace = read_trace(file.path());
     for (std::size_t i = 0; i < kReportFormats.size(); ++i) {
       const auto format = static_cast<ReportFormat>(i);
+      if (needs_timeline(format) && !has_timeline(trace)) continue;
       ReportTextOptions options;
       options.all = options.times = options.why = format != ReportFormat::text;
       const std::string text =

@@ -575,6 +575,12 @@ Trace Collector::take(nlohmann::json meta) {
   const std::uint64_t lost = load_shared(state.region.header().lost);
   if (lost != 0) trace.threads.emplace_back().lost = lost;
   if (!meta.is_object()) meta = nlohmann::json::object();
+  note_start(meta, state.clock.start_nanoseconds());
+  if (const TraceSelection& selected = state.options.selection; !selected.everything())
+    meta["selection"] = {{"ops", selected.ops},
+                         {"from_module", selected.from_module},
+                         {"skip", selected.skip},
+                         {"count", selected.count}};
   meta["recording"] = {{"duration_ns", state.last_time - std::min(state.last_time, state.started)},
                        {"events", state.events}};
   std::uint64_t placed = 0, failed = 0;

@@ -263,7 +263,7 @@ TracePath CountedPaths::trace_path(std::uint32_t path, bool is_merged) {
   return made;
 }
 
-std::vector<TracePath> CountedPaths::take() {
+std::vector<TracePath> CountedPaths::take(std::vector<std::uint32_t>* new_places) {
   slots_ = {};
   const std::vector<std::uint8_t> kept = find_kept();
   std::vector<std::uint32_t> places(paths_.size(), kNone);
@@ -290,6 +290,7 @@ std::vector<TracePath> CountedPaths::take() {
   }
   paths_ = {};
   usages_ = {};
+  if (new_places != nullptr) *new_places = std::move(places);
   return taken;
 }
 

@@ -94,8 +94,9 @@ class CountedPaths {
   /// Counts work of a device, which took that long (in nanoseconds).
   void count_activity(std::uint32_t path, std::uint32_t record, std::uint64_t took);
 
-  /// Returns the paths that were counted and those that lead to them. Call once.
-  std::vector<TracePath> take();
+  /// Returns the paths that were counted and those that lead to them. Call once. `new_places` gets
+  /// the index in the result for each path, kNone for the others.
+  std::vector<TracePath> take(std::vector<std::uint32_t>* new_places = nullptr);
 
   /// Calls below paths of kind `merged`. Valid after take().
   std::uint64_t merged_calls() const { return merged_; }

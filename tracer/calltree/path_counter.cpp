@@ -47,6 +47,10 @@ PathCounter::PathCounter(const PathFunctions& functions, TraceSelection selectio
 
 PathCounter::~PathCounter() = default;
 
+void PathCounter::observe(CallObserver& observer) {
+  state_->shared.observer = &observer;
+}
+
 std::uint32_t PathCounter::add_thread() {
   const auto index = static_cast<std::uint32_t>(state_->threads.size());
   state_->threads.push_back(std::make_unique<ThreadCounter>(state_->shared, index));
@@ -110,9 +114,9 @@ std::uint64_t PathCounter::untied_activities() const {
   return state_->shared.untied;
 }
 
-std::vector<TracePath> PathCounter::take(std::uint64_t time) {
+std::vector<TracePath> PathCounter::take(std::uint64_t time, std::vector<std::uint32_t>* places) {
   for (const auto& thread : state_->threads) thread->finish(time);
-  return state_->shared.paths.take();
+  return state_->shared.paths.take(places);
 }
 
 std::uint64_t PathCounter::merged_calls() const {

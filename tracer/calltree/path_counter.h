@@ -19,6 +19,8 @@
 
 namespace optrace {
 
+class CallObserver;
+
 /// Counts the call paths of any number of threads. Its memory grows only with the number of
 /// distinct paths, up to the budget. The rules of the call tree run once for each transition: their
 /// outcome is cached, so that a repeated event costs one look-up.
@@ -32,6 +34,9 @@ class PathCounter {
   ~PathCounter();
   PathCounter(const PathCounter&) = delete;
   PathCounter& operator=(const PathCounter&) = delete;
+
+  /// Reports the calls that are counted from now on. The observer must outlive the counter.
+  void observe(CallObserver& observer);
 
   /// Returns the thread's index, from 0.
   std::uint32_t add_thread();
@@ -65,8 +70,9 @@ class PathCounter {
   std::size_t paths() const;
   bool enough() const;  ///< True once the selected number of op calls is complete.
 
-  /// Ends all live calls and returns the paths. Call once.
-  std::vector<TracePath> take(std::uint64_t time);
+  /// Ends all live calls and returns the paths. Call once. `places` gets the index in the result
+  /// for each path that an observer was told, kNone for those that are left out.
+  std::vector<TracePath> take(std::uint64_t time, std::vector<std::uint32_t>* places = nullptr);
 
   CallTreeStatistics statistics() const;
 

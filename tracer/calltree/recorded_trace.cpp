@@ -96,6 +96,7 @@ Trace read_recorded_trace(ProbeSession& session, const std::filesystem::path& ra
   count_paths(trace, {});
   resolve_positions(trace, recording.positions());
   if (!meta.is_object()) meta = nlohmann::json::object();
+  note_start(meta, recording.start_nanoseconds());
   meta["probes"]["placed"] = placed;
   meta["probes"]["failed"] = failed;
   if (!meta["warnings"].is_array()) meta["warnings"] = nlohmann::json::array();

@@ -144,6 +144,7 @@ void ThreadCounter::enter(Live& live, std::uint32_t path, std::uint64_t time) {
   if (entered.chosen_op) counting_ = shared_.selection.includes_call(shared_.selected_op_calls++);
   if (!entered.chosen || (!counting_ && !shared_.selection.everything())) return;
   live.start = time;
+  if (shared_.observer != nullptr) live.call = shared_.observer->begin(number_, path, time);
   shared_.paths.count_call(path, number_);
 }
 
@@ -151,6 +152,7 @@ void ThreadCounter::leave(const Live& live, std::uint64_t time) {
   if (!live.is_counted()) return;
   const std::uint64_t end = live.end != 0 ? live.end : time;
   shared_.paths.usage(live.path).add_time(end > live.start ? end - live.start : 0);
+  if (live.call != kNone) shared_.observer->end(number_, live.call, end);
 }
 
 // Returns true if the frame continues its caller's path. A path that stands for several frames is
@@ -397,10 +399,11 @@ void ThreadCounter::note_device_call(const Event& event) {
 }
 
 void ThreadCounter::note_activity(const Event& event) {
-  const std::uint32_t* const path = shared_.device_calls.find(event.stack_pointer);
+  const auto activity = recording::unpack_activity(event.stack_pointer, event.return_address);
+  const std::uint32_t* const path = shared_.device_calls.find(activity.call);
   if (path == nullptr) ++shared_.untied;
   if (path != nullptr && *path != kNone)
-    shared_.paths.count_activity(*path, event.what, event.return_address);
+    shared_.paths.count_activity(*path, event.what, activity.duration);
 }
 
 // Returns the path of the op that created a node, or kNone.

@@ -11,6 +11,7 @@
 
 #include <xxhash.h>
 
+#include "tracer/calltree/call_observer.h"
 #include "tracer/calltree/call_tree.h"
 #include "tracer/calltree/counted_paths.h"
 #include "tracer/calltree/memory_budget.h"
@@ -57,6 +58,7 @@ struct SharedCounts {
   std::size_t cache_bytes = 0;          ///< Size of the caches of all threads.
   std::uint64_t untied = 0;             ///< Device activities whose calls are not known.
   std::uint64_t selected_op_calls = 0;  ///< Outermost selected op calls so far.
+  CallObserver* observer = nullptr;
 };
 
 /// Counts the paths of one thread: applies the call tree's rules to its events, or their cached
@@ -101,6 +103,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
 
   struct Live {
     std::uint32_t path = kNone;
+    std::uint32_t call = kNone;  // The observer's number.
     std::uint64_t start = kUncounted;
     std::uint64_t end = 0;  // Recorded end; 0 if only the next event bounds it.
 

@@ -17,6 +17,7 @@ class TickClock {
       : start_ticks_(start_ticks), start_nanoseconds_(start_nanoseconds) {}
 
   std::uint64_t start_ticks() const { return start_ticks_; }
+  std::uint64_t start_nanoseconds() const { return start_nanoseconds_; }
 
   /// Measures the frequency up to a later moment. If either argument is 0, up to now.
   void measure(std::uint64_t ticks, std::uint64_t nanoseconds);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tracer/calltree/call_observer.h"
 #include "tracer/calltree/call_tree.h"
 #include "tracer/calltree/path_counter.h"
 #include "tracer/calltree/path_functions.h"
@@ -59,12 +60,40 @@ class TracePathFunctions : public PathFunctions {
   TraceCallTreeFunctions tree_;
 };
 
-}  // namespace
+// Notes the calls of each thread, in the order in which they begin.
+class CallList : public CallObserver {
+ public:
+  explicit CallList(std::size_t threads) : calls_(threads) {}
 
-void count_paths(Trace& trace, const TraceSelection& selection,
-                 std::shared_ptr<MemoryBudget> budget) {
-  const TracePathFunctions functions(trace);
-  PathCounter counter(functions, selection, std::move(budget));
+  std::uint32_t begin(std::uint32_t thread, std::uint32_t path, std::uint64_t time) override {
+    calls_[thread].push_back({.path = path, .start = time, .end = time});
+    return static_cast<std::uint32_t>(calls_[thread].size() - 1);
+  }
+  void end(std::uint32_t thread, std::uint32_t call, std::uint64_t time) override {
+    PathCall& ended = calls_[thread][call];
+    ended.end = std::max(ended.start, time);
+  }
+  std::vector<std::vector<PathCall>> take() { return std::move(calls_); }
+
+ private:
+  std::vector<std::vector<PathCall>> calls_;
+};
+
+// Puts callers before what they call. A call ends with its caller at the latest.
+void nest(std::vector<PathCall>& calls) {
+  std::ranges::stable_sort(calls, [](const PathCall& left, const PathCall& right) {
+    return left.start != right.start ? left.start < right.start : left.end > right.end;
+  });
+  std::vector<std::uint64_t> open;  // The ends of the calls that have not ended.
+  for (PathCall& call : calls) {
+    while (!open.empty() && open.back() <= call.start) open.pop_back();
+    if (!open.empty()) call.end = std::min(call.end, open.back());
+    open.push_back(call.end);
+  }
+}
+
+// Adds a trace's events to a counter, in the order of time. Returns the time of the last one.
+std::uint64_t add_timeline(const Trace& trace, PathCounter& counter) {
   for (const ThreadRecord& thread : trace.threads) {
     const std::uint32_t index = counter.add_thread();
     for (const InitialFrame& frame : thread.initial_stack) counter.add_initial(index, frame);
@@ -99,6 +128,16 @@ void count_paths(Trace& trace, const TraceSelection& selection,
     } while (at < events.size() && events[at].time < second &&
              counter.patience(*first, events[at]) == 0);
   }
+  return last;
+}
+
+}  // namespace
+
+void count_paths(Trace& trace, const TraceSelection& selection,
+                 std::shared_ptr<MemoryBudget> budget) {
+  const TracePathFunctions functions(trace);
+  PathCounter counter(functions, selection, std::move(budget));
+  const std::uint64_t last = add_timeline(trace, counter);
   trace.paths = counter.take(last);
   trace.statistics = counter.statistics();
   if (std::string warning = untied_activities_warning(counter.untied_activities());
@@ -107,6 +146,23 @@ void count_paths(Trace& trace, const TraceSelection& selection,
     note_shortfall(trace.meta, "device_work_missing", counter.untied_activities());
   }
   note_merged_paths(trace.meta, counter);
+}
+
+CountedTimeline count_timeline(const Trace& trace, const TraceSelection& selection) {
+  const TracePathFunctions functions(trace);
+  PathCounter counter(functions, selection);
+  CallList list(trace.threads.size());
+  counter.observe(list);
+  const std::uint64_t last = add_timeline(trace, counter);
+  std::vector<std::uint32_t> places;
+  CountedTimeline counted{.paths = counter.take(last, &places),
+                          .statistics = counter.statistics(),
+                          .calls = list.take()};
+  for (std::vector<PathCall>& calls : counted.calls) {
+    for (PathCall& call : calls) call.path = places[call.path];
+    nest(calls);
+  }
+  return counted;
 }
 
 }  // namespace optrace

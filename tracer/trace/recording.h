@@ -123,6 +123,9 @@ class Recording {
   /// The recording's own; the reader of its events modifies it.
   PythonPositions& positions() { return texts_.positions; }
 
+  /// Returns the start in nanoseconds of CLOCK_MONOTONIC.
+  std::uint64_t start_nanoseconds() const { return header_.start_nanoseconds; }
+
   /// Converts a time-stamp counter's value to nanoseconds since recording started.
   std::uint64_t nanoseconds(std::uint64_t ticks) const;
 

@@ -603,6 +603,18 @@ void note_processor_time(nlohmann::json& meta) {
     meta["recording"]["command_cpu_ns"] = static_cast<std::uint64_t>(used) * kNanosecondsPerTick;
 }
 
+void note_start(nlohmann::json& meta, std::uint64_t monotonic_ns) {
+  const auto now_of = [](clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(now.tv_nsec);
+  };
+  const std::uint64_t monotonic = now_of(CLOCK_MONOTONIC);
+  const std::uint64_t unix_time = now_of(CLOCK_REALTIME);
+  if (monotonic_ns <= monotonic) meta["start_unix_ns"] = unix_time - (monotonic - monotonic_ns);
+}
+
 void note_shortfall(nlohmann::json& meta, const char* kind, std::uint64_t count) {
   nlohmann::json& all = meta["shortfalls"];
   if (!all.is_object()) all = nlohmann::json::object();

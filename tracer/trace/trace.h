@@ -74,8 +74,9 @@ enum class EventKind : std::uint8_t {
   /// A CUDA call that starts work on the device. `return_address` is the number of the call. Frames
   /// below `stack_pointer` have ended; `what` is 0.
   device_call = 11,
-  /// Work done by the device. `what` is an op record or 0, `stack_pointer` the number of the
-  /// device_call, `return_address` the duration in nanoseconds.
+  /// Work done by the device. `what` is an op record or 0; `stack_pointer` and `return_address`
+  /// contain the number of the device_call, the duration and the start (pack_activity() in
+  /// recording_format.h).
   device_activity = 12,
   /// The innermost Python frame has moved. `what` is its function, `line` its line. With line 0,
   /// both are unknown.
@@ -234,6 +235,10 @@ struct Trace {
 
 /// Adds the processor time that this process has used to meta["recording"].
 void note_processor_time(nlohmann::json& meta);
+
+/// Sets meta["start_unix_ns"], the Unix time at which the events' times start, from the same in
+/// nanoseconds of this machine's CLOCK_MONOTONIC.
+void note_start(nlohmann::json& meta, std::uint64_t monotonic_ns);
 
 /// Adds `count` to meta["shortfalls"][kind]: data that the trace lacks and that verdicts must take
 /// into account. The kinds are listed in report/model/shortfalls.cpp.

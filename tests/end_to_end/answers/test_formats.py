@@ -150,3 +150,124 @@ def test_an_unknown_format(optrace, trace):
     result = optrace("report", trace, "--format", "svg")
     assert result.returncode == USAGE
     assert "svg" in result.stderr and "speedscope" in result.stderr
+
+
+def test_a_timeline_is_needed_and_can_be_had(optrace, trace, tmp_path):
+    refused = optrace("report", trace, "--format", "perfetto", "-o", tmp_path / "none.json")
+    assert refused.returncode == USAGE and not (tmp_path / "none.json").exists()
+    assert "has no timeline" in refused.stderr and "--timeline" in refused.stderr
+
+
+# Traced by optrace and by torch.profiler at once.
+PROFILED = """
+import os, torch
+from torch.profiler import ProfilerActivity, profile
+model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.Tanh(), torch.nn.Linear(128, 1))
+x = torch.randn(32, 64)
+model(x).sum().backward()
+with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    for _ in range(3):
+        model(x).sum().backward()
+profiler.export_chrome_trace("profiled.json")
+"""
+# Microseconds by which the clocks may differ, and half of an unlucky moment.
+TOLERANCE = 50
+
+
+@pytest.fixture(scope="module", params=["reference", "newest"])
+def both_traces(request, optrace, tmp_path_factory):
+    """(the folder, events of `--format perfetto`, events of torch.profiler)."""
+    interpreter = request.getfixturevalue("python" if request.param == "reference"
+                                          else "newest_python")
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "program.py").write_text(PROFILED)
+    run = optrace("run", "--python", interpreter, "--format", "perfetto", "-o", "t.json", "--trace",
+                  "t.trace", "program.py", cwd=folder)
+    assert run.returncode == 0, run.stderr
+    ours = json.loads((folder / "t.json").read_text())
+    theirs = json.loads((folder / "profiled.json").read_text())
+    assert ours["baseTimeNanoseconds"] == theirs["baseTimeNanoseconds"]
+    return folder, ours["traceEvents"], theirs["traceEvents"]
+
+
+def spans(events, is_wanted):
+    return [(event["ts"], event["ts"] + event["dur"], event["tid"]) for event in events
+            if event["ph"] == "X" and is_wanted(event)]
+
+
+def test_ops_are_at_the_same_time_as_in_torch_profiler(both_traces):
+    _, ours, theirs = both_traces
+    for op in ("aten::addmm", "aten::tanh", "aten::sum", "aten::tanh_backward"):
+        traced = spans(ours, lambda event: event["args"].get("op", "").split(".")[0] == op and
+                       event["name"].endswith("(call)"))
+        profiled = spans(theirs, lambda event: event["name"] == op)
+        assert len(profiled) >= 3 and len(traced) > len(profiled)
+        for start, end, thread in profiled:
+            assert any(thread == other and begin - TOLERANCE <= start and end <= last + TOLERANCE
+                       for begin, last, other in traced), (op, start, end)
+
+
+def test_slices_nest_and_arrows_have_ends(both_traces):
+    folder, ours, _ = both_traces
+    tracks = {}
+    for event in ours:
+        if event["ph"] == "X":
+            tracks.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
+    for slices in tracks.values():
+        assert slices == sorted(slices, key=lambda slice: (slice[0], -slice[1]))
+        around = []
+        for start, end in slices:
+            while around and around[-1] <= start:
+                around.pop()
+            assert not around or end <= around[-1]
+            around.append(end)
+    named = {event["tid"] for event in ours if event["name"] == "thread_name"}
+    assert len(tracks) >= 2 and tracks.keys() <= named  # The main thread and autograd's.
+    arrows = [event for event in ours if event["ph"] in "sf"]
+    assert {event["name"] for event in arrows} == {"forward to backward"} and len(arrows) >= 16
+    for event in arrows:
+        assert any(start <= event["ts"] <= end for start, end in tracks[event["tid"]])
+    assert len({event["id"] for event in arrows}) * 2 == len(arrows)
+
+
+def test_speedscope_has_the_calls_of_a_timeline(both_traces, optrace):
+    folder, ours, _ = both_traces
+    written = optrace("report", folder / "t.trace", "--format", "speedscope", "--under",
+                      "aten::addmm")
+    assert written.returncode == 0, written.stderr
+    speedscope = json.loads(written.stdout)
+    names = [frame["name"] for frame in speedscope["shared"]["frames"]]
+    calls = 0
+    for profile in speedscope["profiles"]:
+        assert profile["type"] == "evented"
+        open_frames, last = [], profile["startValue"]
+        for event in profile["events"]:
+            assert last <= event["at"] <= profile["endValue"]
+            last = event["at"]
+            if event["type"] == "O":
+                open_frames.append(event["frame"])
+                calls += names[event["frame"]] == "aten::addmm (call)"
+            else:
+                assert open_frames.pop() == event["frame"]
+        assert not open_frames
+    assert calls == sum(event["name"] == "aten::addmm (call)" for event in ours)
+
+
+def test_gdb_stops_at_each_step(optrace, python, tmp_path):
+    arguments = "torch.randn(4, 3, 56, 56), torch.randn(8, 3, 3, 3)"
+    made = optrace("F.conv2d", "--python", python, "--input", arguments, "--format", "gdb", "-o",
+                   tmp_path / "conv2d.gdb")
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "program.py").write_text(
+        f"import torch\ntorch.nn.functional.conv2d({arguments})\nprint('program', 'ended')\n")
+    run = subprocess.run(
+        ["gdb", "-nx", "-batch", "-iex", "set auto-load off", "-x", tmp_path / "conv2d.gdb", "-ex",
+         "set $optrace_stop = 0", "-ex", "run", "-ex", "info breakpoints", "--args", python,
+         tmp_path / "program.py"], capture_output=True, text=True, check=False)
+    assert "program ended" in run.stdout, run.stdout + run.stderr
+    steps = re.findall(r"^step (\d+) of (\d+)  (.*?)  (\S+:\d+)?", run.stdout, re.MULTILINE)
+    first = list(dict.fromkeys(int(number) for number, *_ in steps))
+    count = int(steps[0][1])
+    assert count > 40 and first == list(range(1, count + 1)), run.stdout
+    assert steps[1][2:] == ("aten::conv2d (call)", "build/aten/src/ATen/Operators_4.cpp:1674")
+    assert "another build" not in run.stdout

@@ -1,6 +1,8 @@
 // The formats that other tools open.
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -159,4 +161,58 @@ TEST_CASE("names can't end a label of a graph", "[export]") {
   report.roots.push_back(frame(Layer::python, "a\"];\\ `b", 1));
   CHECK_THAT(to_dot(report), Contains("label=\"a\\\"];\\\\ `b\""));
   CHECK_THAT(to_mermaid(report), Contains("[\"a#34;#93;#59;#92; #96;b\"]"));
+}
+
+namespace {
+
+// A report with a timeline: main calls add twice, the second call ends together with main.
+Report timed() {
+  Report report;
+  Frame add = op_call("aten::add", 30);
+  add.number = 2;
+  Frame main = frame(Layer::python, "__main__.<module>", 100);
+  main.number = 1;
+  main.children.push_back(std::move(add));
+  report.roots.push_back(std::move(main));
+  optrace::Timeline& timeline = report.timeline.emplace();
+  timeline.process = 7;
+  timeline.start_unix_ns = 7'889'238'000'000'000 + 5;
+  timeline.threads.push_back({7, {{1, 1000, 1100}, {2, 1010, 1050}, {2, 1050, 1100}}});
+  timeline.work_kinds.push_back({"copy", {{"bytes", 8}}});
+  timeline.lanes.push_back({0, 3, 0, {{0, 1060, 1070}}});
+  timeline.launches.push_back({{0, 1055}, {0, 1060}});
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("calls on a time axis nest strictly, as doubles too", "[export]") {
+  const auto file = nlohmann::json::parse(to_perfetto(timed()));
+  CHECK(file.at("baseTimeNanoseconds") == 7'889'238'000'000'000);
+  std::vector<std::string> slices;
+  for (const auto& event : file.at("traceEvents"))
+    if (event.at("ph") == "X")
+      slices.push_back(event.at("name").get<std::string>() + " " + event.at("ts").dump() + " " +
+                       event.at("dur").dump());
+  CHECK(slices == std::vector<std::string>{"<module> 1.005 0.1", "aten::add (call) 1.015 0.038",
+                                           "aten::add (call) 1.055 0.048", "copy 1.065 0.01"});
+  const auto& last = file.at("traceEvents").back();
+  CHECK((last.at("ph") == "f" && last.at("tid") == 10'000'000 && last.at("ts") == 1.065));
+}
+
+TEST_CASE("an arrow needs both of its ends", "[export]") {
+  Report report = timed();
+  report.timeline->launches[0].from.time = 2000;
+  CHECK_THAT(to_perfetto(report), !Contains("\"ph\":\"s\""));
+}
+
+TEST_CASE("speedscope's file has the calls of a timeline", "[export]") {
+  const auto file = nlohmann::json::parse(to_speedscope(timed()));
+  const auto& profile = file.at("profiles").at(0);
+  CHECK((profile.at("type") == "evented" && profile.at("endValue") == 1100));
+  std::string events;
+  for (const auto& event : profile.at("events"))
+    events += event.at("type").get<std::string>() + event.at("frame").dump() + " " +
+              event.at("at").dump() + " ";
+  CHECK(events == "O0 1000 O1 1010 C1 1050 O1 1050 C1 1100 C0 1100 ");
 }

@@ -10,6 +10,7 @@
 #include "report/output/line_layout.h"
 #include "report/output/op_table.h"
 #include "report/output/path_graph.h"
+#include "report/output/perfetto.h"
 #include "report/output/render.h"
 #include "report/output/report_json.h"
 #include "report/output/report_text.h"
@@ -41,6 +42,14 @@ inline std::string to_folded(const Report& report) {
 
 inline std::string to_speedscope(const Report& report) {
   return written([&](OutputSink& sink) { to_speedscope(report, sink); });
+}
+
+inline std::string to_perfetto(const Report& report) {
+  return written([&](OutputSink& sink) {
+    PerfettoWriter writer(sink);
+    writer.add(report);
+    writer.finish();
+  });
 }
 
 inline std::string to_dot(const Report& report) {

@@ -533,6 +533,12 @@ cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc funcTimestamp
   return CUPTI_SUCCESS;
 }
 
+OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiGetTimestamp(uint64_t* timestamp) {
+  if (timestamp == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  *timestamp = now();
+  return CUPTI_SUCCESS;
+}
+
 OPTRACE_DEVICE_EXPORT CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (const CUptiResult result = check_kind(kind); result != CUPTI_SUCCESS) return result;
   Call call("cuptiActivityEnable", "library");

@@ -106,6 +106,7 @@ struct Cupti {
   decltype(&cuptiActivityGetNumDroppedRecords) dropped = nullptr;
   decltype(&cuptiGetContextId) context_id = nullptr;
   decltype(&cuptiGetStreamIdEx) stream_id = nullptr;
+  decltype(&cuptiGetTimestamp) timestamp = nullptr;
   decltype(&cuptiGetResultString) result_string = nullptr;
 };
 
@@ -298,6 +299,7 @@ bool find_cupti() {
       !find(library, "cuptiActivityGetNumDroppedRecords", cupti.dropped) ||
       !find(library, "cuptiGetContextId", cupti.context_id) ||
       !find(library, "cuptiGetStreamIdEx", cupti.stream_id) ||
+      !find(library, "cuptiGetTimestamp", cupti.timestamp) ||
       !find(library, "cuptiGetResultString", cupti.result_string)) {
     const char* const why = dlerror();
     miss(name + " can't be used (" + (why == nullptr ? "" : why) +
@@ -502,8 +504,13 @@ void note(const CUpti_Activity& record) {
   // collected."
   const std::uint64_t start = activity.start;
   const std::uint64_t end = activity.end;
-  Unseen::note(optrace::recording::kDeviceActivity, id, activity.correlationId,
-               end > start ? end - start : 0);
+  std::uint64_t now = 0;
+  const bool timed = start != 0 && state().cupti.timestamp(&now) == CUPTI_SUCCESS && now > start;
+  const auto packed = optrace::recording::pack_activity({.call = activity.correlationId,
+                                                         .duration = end > start ? end - start : 0,
+                                                         .age = timed ? now - start : 0});
+  Unseen::note(optrace::recording::kDeviceActivity, id, packed.stack_pointer,
+               packed.return_address);
 }
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most) {

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "tests/unit/trace_builder.h"
+#include "tracer/trace/recording.h"
 
 using namespace optrace;
 
@@ -480,7 +481,12 @@ TEST_CASE("what a device did hangs on the function that asked for it", "[path_co
   ThreadRecord& cupti = t.trace.threads.emplace_back();
   cupti.id = 2;
   const auto done = [&](std::uint32_t record, std::uint64_t call, std::uint64_t took) {
-    note(cupti, EventKind::device_activity, record, call, took, 1000);
+    const auto packed =
+        recording::pack_activity({static_cast<std::uint32_t>(call), took, 0x123456789ABCDE});
+    CHECK(recording::unpack_activity(packed.stack_pointer, packed.return_address).age ==
+          0x123456789ABCDE);
+    note(cupti, EventKind::device_activity, record, packed.stack_pointer, packed.return_address,
+         1000);
   };
   done(1, 8, 30);
   done(2, 7, 5);

@@ -135,8 +135,8 @@ constexpr std::uint32_t kCallRecord = kFirstPythonEvent + 9;
 // to it: frames below that address have ended.
 constexpr std::uint32_t kDeviceCall = kFirstPythonEvent + 10;
 // Device activity, now or earlier, for any thread. `line` is the id of the record that
-// describes it, 0 if there was no room for it. `stack_pointer` is the correlation id of the call
-// that requested it, `return_address` its duration in nanoseconds.
+// describes it, 0 if there was no room for it. `stack_pointer` and `return_address` contain an
+// Activity (pack_activity()).
 constexpr std::uint32_t kDeviceActivity = kFirstPythonEvent + 11;
 // The innermost Python frame that runs a described function has reached another instruction. `line`
 // is that instruction's offset in bytes, `return_address` the id of the function. The event
@@ -157,6 +157,35 @@ constexpr bool is_caller(std::uint32_t id) {
 }
 constexpr std::uint64_t address_in_caller(std::uint32_t id, std::uint32_t line) {
   return std::uint64_t{id & 0xFFFF} << 32 | line;
+}
+
+/// Device activity.
+struct Activity {
+  std::uint32_t call = 0;      // The correlation id of the call that requested it.
+  std::uint64_t duration = 0;  // In nanoseconds.
+  std::uint64_t age = 0;       // Nanoseconds from its start until the event; 0 if unknown.
+};
+
+// The duration has 40 bits, which is 18 minutes, and the age 56 bits.
+constexpr unsigned kDurationBits = 40;
+constexpr std::uint64_t kMaxDuration = (std::uint64_t{1} << kDurationBits) - 1;
+constexpr std::uint64_t kMaxAge = (std::uint64_t{1} << 56) - 1;
+
+struct PackedActivity {
+  std::uint64_t stack_pointer;
+  std::uint64_t return_address;
+};
+
+constexpr PackedActivity pack_activity(const Activity& activity) {
+  const std::uint64_t duration =
+      activity.duration < kMaxDuration ? activity.duration : kMaxDuration;
+  const std::uint64_t age = activity.age <= kMaxAge ? activity.age : 0;
+  return {activity.call | age << 32, duration | age >> 32 << kDurationBits};
+}
+
+constexpr Activity unpack_activity(std::uint64_t stack_pointer, std::uint64_t return_address) {
+  return {static_cast<std::uint32_t>(stack_pointer), return_address & kMaxDuration,
+          stack_pointer >> 32 | return_address >> kDurationBits << 32};
 }
 
 struct Event {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "report/model/timeline.h"
+#include "tracer/calltree/op_selection.h"
+#include "tracer/calltree/timeline_paths.h"
+#include "tracer/trace/trace.h"
+
+namespace optrace {
+
+/// Returns true if the trace contains its calls one by one.
+bool has_timeline(const Trace& trace);
+
+/// Returns the selection with which a trace was recorded.
+TraceSelection selection_of(const Trace& trace);
+
+/// Returns the timeline of a trace. `frame_numbers` has Frame::number for each path of `counted`.
+Timeline timeline_of(const Trace& trace, const CountedTimeline& counted,
+                     const std::vector<std::uint32_t>& frame_numbers);
+
+}  // namespace optrace
