@@ -29,6 +29,8 @@ printf '\n== Dry runs, against the CPU\n'
 "$python" bench/dry_run.py build/optrace
 printf '\n== Checking and comparing traces of a million events, beside reading those of torch.profiler\n'
 OPTRACE_PYTHON=$python "$python" bench/traces.py build/optrace
+printf '\n== Each format of a report, beside reading torch.profiler'"'"'s trace\n'
+OPTRACE_PYTHON=$python "$python" bench/formats.py build/optrace
 printf '\n== Reports of 1,024 ranks, and merging their traces\n'
 PYTHONPATH=build/bench-tools "$python" bench/ranks.py build/optrace
 printf '\n== One probe, against a call that takes a number from a shared counter\n'
