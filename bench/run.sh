@@ -29,8 +29,8 @@ printf '\n== Dry runs, against the CPU\n'
 "$python" bench/dry_run.py build/optrace
 printf '\n== Checking and comparing traces of a million events, beside reading those of torch.profiler\n'
 OPTRACE_PYTHON=$python "$python" bench/traces.py build/optrace
-printf '\n== Writing the interactive page of 500,000 paths, beside reading a trace of torch.profiler\n'
-"$python" bench/report_page.py build/optrace
+printf '\n== Each format of a report, beside reading torch.profiler'"'"'s trace\n'
+OPTRACE_PYTHON=$python "$python" bench/formats.py build/optrace
 printf '\n== The interactive page of 500,000 paths, beside reading its data in Python\n'
 OPTRACE_PYTHON=$python "$python" bench/html_page.py build/optrace
 printf '\n== Reports of 1,024 ranks, and merging their traces\n'

@@ -190,17 +190,18 @@ def both_traces(request, optrace, tmp_path_factory):
     return folder, ours["traceEvents"], theirs["traceEvents"]
 
 
-def spans(events, is_wanted):
+def spans(events, name, op=None):
+    """Returns start, end and thread of the slices with a name, or of the calls of an op."""
     return [(event["ts"], event["ts"] + event["dur"], event["tid"]) for event in events
-            if event["ph"] == "X" and is_wanted(event)]
+            if event["ph"] == "X" and
+            (event["name"] == name if op is None else event["name"].endswith("(call)") and
+             event["args"].get("op", "").split(".")[0] == op)]
 
 
 def test_ops_are_at_the_same_time_as_in_torch_profiler(both_traces):
     _, ours, theirs = both_traces
     for op in ("aten::addmm", "aten::tanh", "aten::sum", "aten::tanh_backward"):
-        traced = spans(ours, lambda event: event["args"].get("op", "").split(".")[0] == op and
-                       event["name"].endswith("(call)"))
-        profiled = spans(theirs, lambda event: event["name"] == op)
+        traced, profiled = spans(ours, None, op), spans(theirs, op)
         assert len(profiled) >= 3 and len(traced) > len(profiled)
         for start, end, thread in profiled:
             assert any(thread == other and begin - TOLERANCE <= start and end <= last + TOLERANCE
@@ -208,7 +209,7 @@ def test_ops_are_at_the_same_time_as_in_torch_profiler(both_traces):
 
 
 def test_slices_nest_and_arrows_have_ends(both_traces):
-    folder, ours, _ = both_traces
+    _, ours, _ = both_traces
     tracks = {}
     for event in ours:
         if event["ph"] == "X":
