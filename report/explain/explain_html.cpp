@@ -127,6 +127,7 @@ class HtmlWriter {
 
   static std::string code_list(const std::vector<std::string>& texts) {
     std::vector<std::string> parts;
+    parts.reserve(texts.size());
     for (const std::string& text : texts) parts.push_back(code(text));
     return fmt::format("{}", fmt::join(parts, ", "));
   }
@@ -151,6 +152,7 @@ class HtmlWriter {
                                dim(one.role == "kernel" ? "" : one.role), place(one.location));
     const auto& registration = group.first->entry.registration;
     std::vector<std::string> keys;
+    keys.reserve(group.keys.size());
     for (const std::string_view key : group.keys) keys.push_back(markup_text(key));
     return {fmt::format("{}", fmt::join(keys, ", ")), markup_text(reason_of(*group.first)),
             functions.empty() ? "" : fmt::format("<ul>{}</ul>", functions),
@@ -159,6 +161,7 @@ class HtmlWriter {
 
   std::string dispatch_table(const std::vector<DispatchGroup>& groups) const {
     std::vector<std::vector<std::string>> rows;
+    rows.reserve(groups.size());
     for (const DispatchGroup& group : groups) rows.push_back(dispatch_row(group));
     return table("dispatch", {"dispatch key", "reason", "kernel", "registered at"}, rows);
   }

@@ -28,6 +28,7 @@ std::string source_sentence(const ExplanationSource& source) {
 std::vector<std::string> python_names(const Explanation& explanation) {
   const OpFacts& facts = explanation.facts;
   std::vector<std::string> names;
+  names.reserve(facts.variants.size());
   for (const std::string& variant : facts.variants)
     names.push_back(
         python_name(variant, facts.python_module, split_op_name(explanation.name).base));

@@ -157,7 +157,7 @@ Found layout_copy(const FrameInContext& at) {
   const Frame& frame = at.frame();
   if (!is_call_of(frame, "aten::copy_") || converts_module(at) || selects_format(at))
     return std::nullopt;
-  Found found = format_copy(frame);
+  const Found found = format_copy(frame);
   return found ? found : order_copy(frame);
 }
 

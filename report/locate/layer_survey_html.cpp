@@ -29,6 +29,7 @@ std::string door_row(const LayerSurvey::Door& door, bool exact) {
 std::string section(const LayerSurvey& survey, bool exact) {
   const MappedLayer& layer = *survey.layer;
   std::vector<std::string> folders;
+  folders.reserve(layer.folders.size());
   for (const std::string_view folder : layer.folders)
     folders.push_back(fmt::format("<code>{}</code>", markup_text(folder_pattern(folder))));
   const std::vector<std::string> contents = holdings(survey);

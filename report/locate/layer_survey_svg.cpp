@@ -94,6 +94,7 @@ class SvgWriter {
 
   std::string description() const {
     std::vector<std::string> calls;
+    calls.reserve(map_.arrows.size());
     for (const MapArrow& arrow : map_.arrows)
       calls.push_back(
           fmt::format("{} calls {}", title_of_layer(arrow.from), title_of_layer(arrow.to)));

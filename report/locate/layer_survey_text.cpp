@@ -54,6 +54,7 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
     };
     std::string_view label = "folders";
     std::vector<std::string> folders;
+    folders.reserve(layer.folders.size());
     for (const std::string_view folder : layer.folders) folders.push_back(folder_pattern(folder));
     for (const std::string& line : wrapped(fmt::format("{}", fmt::join(folders, ", ")), width)) {
       labelled(label, line);

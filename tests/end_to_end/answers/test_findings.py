@@ -97,7 +97,8 @@ def test_the_text_has_the_same_findings(optrace, traced):
     for rule, line in listed[:10]:
         assert f"slow_on_cpu.py:{line} {rule}: " in summary
     assert f" {len(listed) - 10} more findings\n" in summary
-    assert re.search(r"^allocated on cpu: [\d.]+ [KM]iB in [\d,]+ new tensors", summary, re.MULTILINE)
+    assert re.search(r"^allocated on cpu: [\d.]+ [KM]iB in [\d,]+ new tensors", summary,
+                     re.MULTILINE)
     assert len(summary.splitlines()) <= 65
 
 
