@@ -86,6 +86,7 @@ struct Node {
 std::vector<Node> nodes_of(const Report& report) {
   std::vector<Node> nodes;
   std::vector<std::pair<const Frame*, std::size_t>> pending;
+  pending.reserve(report.roots.size());
   for (const Frame& root : report.roots) pending.emplace_back(&root, kNowhere);
   while (!pending.empty()) {
     const auto [frame, parent] = pending.back();
