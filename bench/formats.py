@@ -77,12 +77,11 @@ def measure_program(optrace, folder, name, program):
     subprocess.run([sys.executable, "-c", PROFILED.format(program=program, path=str(profiled))],
                    check=True, capture_output=True)
     peer = min(measured([sys.executable, "-c", READ, profiled]) for _ in range(3))
-    traces = []
-    for options in ([], ["--timeline"]):
-        traces.append(folder / f"{len(options)}.trace")
-        subprocess.run([optrace, "run", *options, "--trace", traces[-1], "-o", os.devnull, "-c",
+    counted, timeline = folder / "counted.trace", folder / "timeline.trace"
+    for trace, options in ((counted, []), (timeline, ["--timeline"])):
+        subprocess.run([optrace, "run", *options, "--trace", trace, "-o", os.devnull, "-c",
                         program], check=True, stdout=subprocess.DEVNULL)
-    measure(optrace, name, *traces, (*peer, profiled.stat().st_size))
+    measure(optrace, name, counted, timeline, (*peer, profiled.stat().st_size))
 
 
 def main():

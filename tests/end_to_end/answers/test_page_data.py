@@ -75,7 +75,9 @@ def test_frames(data):
 def lines_at(data, column, row):
     """The numbered lines of a row's excerpt."""
     number = data["frames"][column][row]
-    excerpt = data["excerpts"][number - 1] if number else {"first": 0, "lines": []}
+    if number == 0:
+        return {}
+    excerpt = data["excerpts"][number - 1]
     return dict(enumerate(excerpt["lines"], excerpt["first"]))
 
 
