@@ -81,3 +81,17 @@ export function shortPath(path, length) {
     text = `${parts.pop()}/${text}`;
   return `…/${text}`;
 }
+
+/**
+ * Returns the end of a path that no other path has, as the summary in the terminal shows files.
+ * @param {string} path
+ * @param {string[]} others May contain the path itself.
+ */
+export function distinctPath(path, others) {
+  for (let slash = path.lastIndexOf("/"); slash > 0; slash = path.lastIndexOf("/", slash - 1)) {
+    const end = path.slice(slash);
+    if (!others.some((other) => other !== path && (other.endsWith(end) || other === end.slice(1))))
+      return end.slice(1);
+  }
+  return path;
+}

@@ -1,7 +1,7 @@
 // The summary: what ran, where the calls come from, what a reader should look at first.
 import { Frames } from "./payload.js";
 import { fragment, make } from "./elements.js";
-import { counted, readableCount, readableTime, shortPath } from "./format.js";
+import { counted, distinctPath, readableCount, readableTime } from "./format.js";
 import { changeText } from "./panel.js";
 import { functionTable, lineTable, opTable, ownLines } from "./tables.js";
 
@@ -61,7 +61,8 @@ function findings(frames) {
  * @param {import("./payload.js").Finding} one
  */
 function finding(frames, one) {
-  const place = `${shortPath(one.file, 50)}:${one.line}`;
+  const files = frames.payload.findings.map((other) => other.file);
+  const place = `${distinctPath(one.file, files)}:${one.line}`;
   const cost = one.cost_ns > 0 ? `${readableTime(one.cost_ns)}, ` : "";
   const evidence = (one.frames ?? []).filter((row) => row < frames.count);
   const last = evidence[evidence.length - 1];

@@ -1,6 +1,6 @@
 // Sortable tables of ops, kernels, library calls and lines.
 import { fill, fragment, make } from "./elements.js";
-import { readableCount, readableSize, readableTime, shortPath } from "./format.js";
+import { distinctPath, readableCount, readableSize, readableTime } from "./format.js";
 
 /**
  * @template Row
@@ -153,11 +153,12 @@ export function functionTable(caption, functions, limit = 0) {
  * @param {number} limit
  */
 export function lineTable(summary, limit = 0) {
+  const files = [...new Set((summary.lines ?? []).map((line) => line.file))];
   /** @type {TableColumn<import("./payload.js").OwnLine>[]} */
   const columns = [
     {title: "line", name: true, value: (row) => `${row.file}:${row.line}`,
      text: (row) => (row.file === "" ? "no line of the program" :
-       `${shortPath(row.file, 40)}:${row.line}`),
+       `${distinctPath(row.file, files)}:${row.line}`),
      hint: (row) => `${row.file}:${row.line}`,
      link: (row) => fragment("tree", null, row.file === "" ? "" : `line:${row.file}:${row.line}`)},
     {title: "in", name: true, value: (row) => row.function},
