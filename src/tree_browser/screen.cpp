@@ -130,7 +130,7 @@ TextLook TextLook::of_sgr(std::string_view sgr) {
 void require_terminal() {
   if (::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) return;
   throw Error(ExitStatus::usage,
-              fmt::format("-i needs a terminal, and standard {} is none",
+              fmt::format("-i needs a terminal, and standard {} is not one",
                           ::isatty(STDIN_FILENO) == 1 ? "output" : "input"),
               "Leave out -i to print the report.");
 }

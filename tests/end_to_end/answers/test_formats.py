@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from kept_traces import PLACE, without_place
+from perfetto_ui import opened_trace
 
 USAGE = 2
 
@@ -229,6 +230,31 @@ def test_slices_nest_and_arrows_have_ends(both_traces):
     for event in arrows:
         assert any(start <= event["ts"] <= end for start, end in tracks[event["tid"]])
     assert len({event["id"] for event in arrows}) * 2 == len(arrows)
+
+
+def test_perfetto_reads_it_beside_the_trace_of_torch_profiler(both_traces):
+    _, ours, theirs = both_traces
+    slices = [event for event in ours if event["ph"] == "X"]
+    (process,) = {event["pid"] for event in slices}
+    # Perfetto shows the escapes of other characters as they are; both files have UTF-8.
+    text = json.dumps({"traceEvents": ours + theirs}, ensure_ascii=False)
+    with opened_trace(text) as query:
+        problems = query("select name, value from stats where value > 0 and severity != 'info' and "
+                         "name like 'json%'", ["name", "value"])
+        read = query("select slice.name, thread.tid, slice.depth from slice join thread_track on "
+                     "slice.track_id = thread_track.id join thread using (utid) join process using "
+                     f"(upid) where pid = {process}", ["name", "tid", "depth"])
+        (arrows,) = query("select count(*) as number from flow join slice on slice_out = slice.id "
+                          "where slice.name like 'aten::%(call)'", ["number"])
+        (profiled,) = query("select count(*) as number from slice where name = 'aten::addmm'",
+                            ["number"])
+    assert problems == []
+    # Every slice is there, so the trace processor found none that does not nest.
+    assert sorted((name, tid) for name, tid, _ in read) == sorted(
+        (event["name"], str(event["tid"])) for event in slices)
+    assert max(int(depth) for _, _, depth in read) > 10
+    assert int(arrows[0]) >= 8
+    assert int(profiled[0]) == len(spans(theirs, "aten::addmm"))
 
 
 def test_speedscope_has_the_calls_of_a_timeline(both_traces, optrace):
