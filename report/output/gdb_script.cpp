@@ -143,11 +143,12 @@ std::string place_of(const Report& report, const Frame& frame) {
 }
 
 // Returns a number for each module with a step, from 0, by its index.
-std::map<std::uint32_t, std::size_t> numbers_of_modules(const Report& report) {
+std::map<std::uint32_t, std::size_t> numbers_of_modules(const Report& report,
+                                                        const FunctionEntries& entries) {
   std::map<std::uint32_t, std::size_t> numbers;
   walk_frames(report.roots, 0, [&](const Frame& frame, int) {
-    const auto entry = report.entries->entries.find(frame.number);
-    if (entry != report.entries->entries.end()) numbers.emplace(entry->second.module, 0);
+    const auto entry = entries.entries.find(frame.number);
+    if (entry != entries.entries.end()) numbers.emplace(entry->second.module, 0);
     return 0;
   });
   std::size_t next = 0;
@@ -158,12 +159,13 @@ std::map<std::uint32_t, std::size_t> numbers_of_modules(const Report& report) {
 }  // namespace
 
 void to_gdb(const Report& report, OutputSink& sink) {
+  const FunctionEntries& entries = report.entries.value();
   sink.write(kBegin);
   sink.print("# {}\n", printable(text_at(report.meta, "call")));
   sink.write("# The files with code, and their build ids.\nMODULES = [\n");
-  const std::map<std::uint32_t, std::size_t> modules = numbers_of_modules(report);
+  const std::map<std::uint32_t, std::size_t> modules = numbers_of_modules(report, entries);
   for (const auto& [index, number] : modules) {
-    const FunctionEntries::Module& module = report.entries->modules[index];
+    const FunctionEntries::Module& module = entries.modules[index];
     sink.print("    ({}, {}),\n", python_text(module.path), python_text(module.build_id));
   }
   sink.write(
@@ -172,8 +174,8 @@ void to_gdb(const Report& report, OutputSink& sink) {
       "STEPS = [\n");
   walk_frames(report.roots, 0, [&](const Frame& frame, int) {
     const std::string place = place_of(report, frame);
-    const auto entry = report.entries->entries.find(frame.number);
-    if (entry == report.entries->entries.end())
+    const auto entry = entries.entries.find(frame.number);
+    if (entry == entries.entries.end())
       sink.print("    # {}  {}\n", frame_label(frame), printable(place));
     else
       sink.print("    ({}, 0x{:x}, {}, {}, {}),\n", modules.at(entry->second.module),

@@ -251,8 +251,9 @@ void PerfettoWriter::begin(std::uint64_t unix_ns) {
 }
 
 void PerfettoWriter::add(const Report& report) {
-  if (!begun_) begin(report.timeline->start_unix_ns + first_time(*report.timeline));
-  std::uint64_t process = kFirstFreeId + report.timeline->process;
+  const Timeline& timeline = report.timeline.value();
+  if (!begun_) begin(timeline.start_unix_ns + first_time(timeline));
+  std::uint64_t process = kFirstFreeId + timeline.process;
   while (!processes_.insert(process).second) ++process;  // Processes of several machines.
   ProcessWriter(report, process, base_, arrows_, sink_).write();
 }

@@ -109,7 +109,7 @@ struct Event {
   /// As linked in the caller's module, or absolute outside modules. For kinds with a position: the
   /// column in the upper half, the end column in the lower half.
   std::uint64_t return_address = 0;
-  std::uint64_t time = 0;  ///< Nanoseconds since recording started.
+  std::uint64_t time = 0;  ///< Nanoseconds from the meta key `start_unix_ns`.
 };
 
 /// A frame that was live when recording started on a thread.
