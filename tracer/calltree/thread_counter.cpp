@@ -44,9 +44,11 @@ void ThreadCounter::add(const Event& event, const EventKey& key) {
   enter_body(event);
   switch (event.kind) {
     case EventKind::op_begin:
+      settle_call();
       begin_op(event, key);
       return;
     case EventKind::op_end:
+      settle_call();
       end_op(event, key);
       return;
     case EventKind::arguments:

@@ -466,6 +466,24 @@ TEST_CASE("what a library was asked for hangs on the function that was entered l
   CHECK(t.trace.statistics.entries == 6);
 }
 
+TEST_CASE("a library call at the end of an op hangs on the function that made it",
+          "[path_counter]") {
+  TraceBuilder t;
+  const auto kernel = t.function("kernel"), library = t.function("dnnl_primitive_execute");
+  t.trace.op_records = {"{}", R"({"op": "aten::relu"})", R"({"call": "rnn", "kind": "library"})"};
+  ThreadRecord& thread = t.trace.threads[0];
+  t.enter(kernel, kNone, 1000);
+  note(thread, EventKind::op_begin, 1, kNoSequence, at_place(904));
+  t.enter(library, kernel, 800);
+  note(thread, EventKind::call_record, 2, 700, 0);
+  note(thread, EventKind::op_end, 0, kNoSequence, at_place(904));
+  count_paths(t.trace, {});
+  for (const TracePath& path : t.trace.paths) {
+    const bool made_it = path.kind == PathKind::function && path.what == library;
+    CHECK(std::ranges::count(path.ops, OpTally{2, 0, 1}) == (made_it ? 1 : 0));
+  }
+}
+
 TEST_CASE("what a device did hangs on the function that asked for it", "[path_counter]") {
   TraceBuilder t;
   const auto kernel = t.function("kernel"), shape = t.function("shape"),
