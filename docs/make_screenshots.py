@@ -22,7 +22,7 @@ WINDOW = {"width": 1240, "height": 680}
 PICTURES = {
     "html-conv2d": ("conv2d", "#tree?find=op%3Aaten%3A%3Aconvolution", "light", []),
     "html-gpt": ("gpt", "#summary", "light", []),
-    "html-gpt-flame": ("gpt", "#flame", "dark", ["ArrowDown", "ArrowDown"]),
+    "html-gpt-flame": ("gpt", "#flame", "dark", []),
     "html-comparison": ("comparison", "#tree?find=function%3Aat%3A%3Anative%3A%3Athnn_conv2d",
                         "light", []),
 }
