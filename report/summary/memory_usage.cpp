@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <limits>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "report/model/json_fields.h"
+#include "report/model/walk_frames.h"
 
 namespace optrace {
 namespace {
@@ -82,20 +82,15 @@ struct Node {
   bool creates_below = false;  // A frame below does.
 };
 
-// Lists the frames, parents first, without recursion.
+// Lists the frames, parents first.
 std::vector<Node> nodes_of(const Report& report) {
   std::vector<Node> nodes;
-  std::vector<std::pair<const Frame*, std::size_t>> pending;
-  pending.reserve(report.roots.size());
-  for (const Frame& root : report.roots) pending.emplace_back(&root, kNowhere);
-  while (!pending.empty()) {
-    const auto [frame, parent] = pending.back();
-    pending.pop_back();
-    for (const Frame& child : frame->children) pending.emplace_back(&child, nodes.size());
-    Node node{.frame = frame, .parent = parent};
-    each_new_tensor(*frame, [&](const Json&) { node.creates = true; });
+  walk_frames(report.roots, kNowhere, [&](const Frame& frame, std::size_t parent) {
+    Node node{.frame = &frame, .parent = parent};
+    each_new_tensor(frame, [&](const Json&) { node.creates = true; });
     nodes.push_back(node);
-  }
+    return nodes.size() - 1;
+  });
   return nodes;
 }
 

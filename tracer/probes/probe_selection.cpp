@@ -262,8 +262,8 @@ constexpr auto kNoSteps = std::to_array<std::string_view>({
     "18get_overlap_status", "26assert_no_internal_overlap", "25assert_no_partial_overlap",
     "17assert_no_overlap", "13check_inplaceE", "21compute_requires_gradI", "18collect_next_edgesI",
     "15gatherFunctionsE", "19flatten_tensor_args", "32throw_error_for_complex_autograd",
-    "21check_input_variables", "20infer_size_dimvector", "27inferExpandGeometry",
-    "29inferExpandGeometry_dimvector", "18dim_list_to_bitset",
+    "21check_input_variables", "20infer_size_dimvector", "29inferExpandGeometry_dimvector",
+    "18dim_list_to_bitset",
     "6TensoraSE",  // at::Tensor::operator=
     // The outputs of a structured kernel.
     "16maybe_get_output", "18set_output_stridedE", "22set_output_raw_stridedE",
