@@ -1,6 +1,7 @@
 """The file that --format html writes: its policy, and the data in it (docs/html-page.md)."""
 import base64
 import hashlib
+import os
 import re
 import textwrap
 
@@ -27,15 +28,19 @@ def program(optrace, python, tmp_path_factory):
     """The folder with train.py, and train.trace with a call of it."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "train.py").write_text(textwrap.dedent(PROGRAM))
-    traced = optrace("run", "--python", python, "--trace", "train.trace", "--format", "html", "-o",
-                     "train.html", "train.py", cwd=folder)
+    traced = optrace("run", "--python", python, "--trace", "train.trace", "-o", os.devnull,
+                     "train.py", cwd=folder)
     assert traced.returncode == PASSED, traced.stderr
     return folder
 
 
 @pytest.fixture(scope="module")
-def page(program):
-    return (program / "train.html").read_text(encoding="utf-8")
+def page(optrace, program, tmp_path_factory):
+    """The page, with an empty cache: no source tree of torch is known."""
+    result = optrace("report", "train.trace", "--format", "html", cwd=program,
+                     environment={"XDG_CACHE_HOME": tmp_path_factory.mktemp("cache")})
+    assert result.returncode == PASSED, result.stderr
+    return result.stdout
 
 
 @pytest.fixture(scope="module")

@@ -23,11 +23,15 @@ def conv2d(optrace, tmp_path_factory):
 
 
 @pytest.fixture
-def browse(optrace, conv2d):
-    """browse(*arguments, of=trace, size=(rows, columns), **environment) -> Terminal."""
+def browse(optrace, conv2d, tmp_path):
+    """browse(*arguments, of=trace, size=(rows, columns), **environment) -> Terminal.
+
+    The cache is empty: no source tree of torch is known.
+    """
 
     def start(*arguments, of=conv2d, size=(24, 80), **environment):
-        return Terminal([*optrace.command, "report", of, "-i", *arguments], environment, size)
+        return Terminal([*optrace.command, "report", of, "-i", *arguments],
+                        {"XDG_CACHE_HOME": tmp_path / "cache", **environment}, size)
 
     return start
 
@@ -183,7 +187,7 @@ def test_what_has_no_terminal_is_refused(browse, optrace, conv2d):
     refused = optrace("report", conv2d, "-i")
     assert refused.returncode == USAGE and "-i needs a terminal" in refused.stderr
     with Terminal(["/bin/sh", "-c", f"{optrace.command[0]} conv2d -i | cat"]) as terminal:
-        terminal.wait_for("standard output is none")
+        terminal.wait_for("standard output is not one")
     for term, reason in (("nonsense", "TERM is 'nonsense'"), ("", "TERM is not set"),
                          ("dumb", "type 'dumb'")):
         with browse(TERM=term) as terminal:
