@@ -18,6 +18,7 @@
 #include "python/python_check.h"
 #include "python/python_values.h"
 #include "python/recorded_trace.h"
+#include "report/model/frame_time.h"
 #include "report/model/layers.h"
 
 namespace optrace {
@@ -207,15 +208,19 @@ PYBIND11_MODULE(_optrace, module) {
                              [](const FrameView& it) { return optrace::name_of(it->layer); })
       .def_property_readonly("name", [](const FrameView& it) { return optrace::text(it->name); })
       .def_property_readonly("symbol",
-                             [](const FrameView& it) { return optrace::text(it->symbol); })
+                             [](const FrameView& it) -> py::object {
+                               if (!it->symbol) return py::none();
+                               return optrace::text(*it->symbol);
+                             })
       .def_property_readonly("library",
                              [](const FrameView& it) { return optrace::text(it->library); })
       .def_property_readonly("op", [](const FrameView& it) { return optrace::text(it->op); })
       .def_property_readonly("source", [](const FrameView& it) { return optrace::source_of(*it); })
       .def_property_readonly("thread", [](const FrameView& it) { return it->thread; })
       .def_property_readonly("calls", [](const FrameView& it) { return it->calls; })
-      .def_property_readonly("detail",
-                             [](const FrameView& it) { return optrace::to_python(it->detail); })
+      .def_property_readonly(
+          "detail",
+          [](const FrameView& it) { return optrace::to_python(optrace::detail_with_time(*it)); })
       .def_property_readonly("children", &FrameView::children)
       .def("__repr__", [](const FrameView& it) {
         return optrace::text(fmt::format("<optrace.Frame {}: {}, {} call{}>",

@@ -28,7 +28,7 @@ Frame thinned(const Frame& frame) {
   if (!frame.detail.is_object()) return kept;
   for (const char* const key : kKept) {
     const auto found = frame.detail.find(key);
-    if (found != frame.detail.end()) kept.detail[key] = *found;
+    if (found != frame.detail.end()) kept.detail.edit()[key] = *found;
   }
   return kept;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "platform/blocks.h"
 #include "report/merge/call_lines.h"
 #include "report/merge/library_calls.h"
+#include "report/merge/shared_parts.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/layers.h"
@@ -65,14 +67,14 @@ class FrameBuilder {
         dispatch_(trace_),
         call_lines_(call_lines_of(index_)),
         library_calls_(trace_, functions_, from.calls, call_lines_ ? &*call_lines_ : nullptr,
-                       times_) {
+                       times_),
+        symbols_(trace_.functions.size()) {
     note_unboxed();
   }
 
   std::vector<Frame> make_frames() {
     Blocks<Frame> frames(paths_.size());  // Shrinks as frames move into their parents.
-    // For each frame, the paths in the trace of its launches and failed calls.
-    std::vector<std::vector<std::uint32_t>> launched(paths_.size());
+    PathLists launched;  // For a frame, the paths in the trace of its launches and failed calls.
     // For each path: the path itself, or the nearest one above it that is a dispatcher frame with
     // an op.
     std::vector<std::uint32_t> steps(paths_.size(), kNone);
@@ -80,40 +82,65 @@ class FrameBuilder {
       const ReportPath& path = paths_[i];
       const bool is_root = path.parent == kNone;
       const std::uint32_t step = is_root ? kNone : steps[path.parent];
+      std::vector<std::uint32_t> of_frame;
       frames[i] = make_frame(path, is_root ? nullptr : &frames[path.parent],
-                             step == kNone ? nullptr : &frames[step], launched[i]);
+                             step == kNone ? nullptr : &frames[step], of_frame);
+      if (!of_frame.empty()) launched.emplace(i, std::move(of_frame));
       frames[i].number = frame_number(i);
       if (processes_ != nullptr)
         processes_->describe(path, i, is_root ? nullptr : &frames[path.parent], frames[i]);
+      share_parts(frames[i]);
+      for (Frame& child : frames[i].children) share_parts(child);
       steps[i] = frames[i].op && frames[i].layer == Layer::dispatcher ? i : step;
     }
     return assemble(frames, launched);
   }
 
  private:
+  // Lists of the trace's paths, for the few frames that have one.
+  using PathLists = std::unordered_map<std::size_t, std::vector<std::uint32_t>>;
+
   // Moves each frame into its parent. Returns the roots.
-  std::vector<Frame> assemble(Blocks<Frame>& frames,
-                              const std::vector<std::vector<std::uint32_t>>& launched) {
-    std::vector<std::size_t> children(paths_.size());
+  std::vector<Frame> assemble(Blocks<Frame>& frames, const PathLists& launched) {
+    std::vector<std::uint32_t> children(paths_.size());
     for (const ReportPath& path : paths_)
       if (path.parent != kNone) ++children[path.parent];
-    for (std::size_t i = 0; i < paths_.size(); ++i)
-      frames[i].children.reserve(frames[i].children.size() + children[i]);
-    // For each frame, the paths in the trace of its called frames.
-    std::vector<std::vector<std::uint32_t>> called(paths_.size());
+    // For a frame with launches, the paths in the trace of its called frames.
+    PathLists called;
     // Parents come before their children, so from the end every frame is complete when it is
     // moved.
     std::vector<Frame> roots;
     for (std::size_t i = paths_.size(); i-- > 0;) {
-      put_in_order(frames[i].children, launched[i], called[i]);
-      library_calls_.hand_down_calls(paths_[i], frames[i]);
+      if (const auto of_frame = launched.find(i); of_frame != launched.end())
+        put_in_order(frames[i].children, of_frame->second, called[i]);
+      else
+        std::ranges::reverse(frames[i].children);
+      if (library_calls_.hand_down_calls(paths_[i], frames[i])) share_calls(frames[i]);
       const std::uint32_t parent = paths_[i].parent;
-      (parent == kNone ? roots : frames[parent].children).push_back(std::move(frames[i]));
-      if (parent != kNone) called[parent].push_back(paths_[i].traced);
+      std::vector<Frame>& siblings = parent == kNone ? roots : frames[parent].children;
+      if (parent != kNone && children[parent] != 0) {
+        // Only now, because this block may take the memory of frames that have been moved.
+        siblings.reserve(siblings.size() + children[parent]);
+        children[parent] = 0;
+      }
+      siblings.push_back(std::move(frames[i]));
+      if (launched.contains(parent)) called[parent].push_back(paths_[i].traced);
       frames.drop_from(i);
     }
     std::reverse(roots.begin(), roots.end());
     return roots;
+  }
+
+  void share_parts(Frame& frame) {
+    frame.detail = shared_.detail(std::move(frame.detail));
+    frame.source = shared_.source(std::move(frame.source));
+  }
+
+  // Shares the details of a frame and of those that got its library calls.
+  void share_calls(Frame& frame) {
+    share_parts(frame);
+    for (Frame& child : frame.children)
+      if (child.detail.is_object() && child.detail.contains("calls")) share_parts(child);
   }
 
   // Makes a frame; its only children are launched kernels and failed calls. `step` is the nearest
@@ -130,18 +157,18 @@ class FrameBuilder {
     for (Frame& kernel : frame.children) kernel.thread = frame.thread;
     frame.calls = path.calls;
     if (const std::vector<std::uint32_t> lines = call_lines(path); !lines.empty()) {
-      if (!frame.source) frame.source.emplace();
-      frame.source->call_line = lines.front();
+      FrameSource& source = frame.source.edit();
+      source.call_line = lines.front();
       if (path.call.column != 0)
-        frame.source->call_range = {path.call.column, path.call.end_line, path.call.end_column};
-      if (lines.size() > 1) frame.detail["call_lines"] = lines;
+        source.call_range = {path.call.column, path.call.end_line, path.call.end_column};
+      if (lines.size() > 1) frame.detail.edit()["call_lines"] = lines;
     }
     if (parent != nullptr && !frame.op) frame.op = inherited_op(frame, *parent);
     // A boxed redispatch doesn't name its op; it continues the op of the step above.
     if (path.kind == PathKind::function && !frame.op && step != nullptr &&
         functions_.is_boxed_redispatch(path.what))
       frame.op = step->op;
-    if (times_) frame.detail["time"] = times_of(path);
+    if (times_) frame.time = time_of(path);
     return frame;
   }
 
@@ -182,7 +209,7 @@ class FrameBuilder {
     frame.layer = Layer::python;
     frame.name = function.name;
     if (!function.file.empty()) {
-      FrameSource& source = frame.source.emplace();
+      FrameSource& source = frame.source.edit();
       source.file = relative_to_torch(function.file, torch_folder_);
       source.line = function.first_line;
       source.url = python_links_.of_python(source.file, source.line);
@@ -210,17 +237,18 @@ class FrameBuilder {
     if (path.what != kNone)
       if (std::string name = dispatch_.node_name(path.what); !name.empty())
         frame.name = std::move(name);
-    frame.detail = {{"node", frame.name}};
+    nlohmann::json detail = {{"node", frame.name}};
     if (parent != nullptr && parent->op) {
-      frame.detail["backward_of"] = *parent->op;
+      detail["backward_of"] = *parent->op;
       if (const auto derivative = derivative_of(*parent->op, frame.name)) {
         frame.source = functions_.source_at("tools/autograd/derivatives.yaml", derivative->line);
         for (const OpFacts::Formula& formula : derivative->backward)
-          frame.detail["formulas"].push_back({{"arguments", formula.arguments},
-                                              {"formula", formula.text},
-                                              {"line", formula.line}});
+          detail["formulas"].push_back({{"arguments", formula.arguments},
+                                        {"formula", formula.text},
+                                        {"line", formula.line}});
       }
     }
+    frame.detail = std::move(detail);
     return frame;
   }
 
@@ -232,14 +260,15 @@ class FrameBuilder {
     if (path.boxed != kNone) {
       const FunctionFacts& function = functions_[path.boxed];
       frame.name = function.name;
-      frame.symbol = trace_.functions[path.boxed].symbol;
+      frame.symbol = symbol_of(path.boxed);
       frame.library = function.library;
       frame.source = function.source;
     }
     if (std::string name = dispatch_.op_name(path.what); !name.empty()) frame.op = std::move(name);
-    frame.detail = nlohmann::json::object();
-    describe_step(path, {}, frame.op, frame.detail);
-    describe_way(path, frame.detail);
+    nlohmann::json detail = nlohmann::json::object();
+    describe_step(path, {}, frame.op, detail);
+    describe_way(path, detail);
+    frame.detail = std::move(detail);
     return frame;
   }
 
@@ -264,7 +293,7 @@ class FrameBuilder {
     const TraceFunction& traced = trace_.functions[path.what];
     frame.layer = function.placement.layer;
     frame.name = function.name;
-    if (!traced.symbol.empty()) frame.symbol = traced.symbol;
+    frame.symbol = symbol_of(path.what);
     frame.library = function.library;
     frame.source = function.source;
     frame.op = function.op;
@@ -316,6 +345,13 @@ class FrameBuilder {
                            .by_threads = path.threads > 1});
   }
 
+  Shared<std::string> symbol_of(std::uint32_t function) {
+    Shared<std::string>& symbol = symbols_[function];
+    if (!symbol && !trace_.functions[function].symbol.empty())
+      symbol = trace_.functions[function].symbol;
+    return symbol;
+  }
+
   // Finds the steps that called a kernel unboxed.
   void note_unboxed() {
     calls_unboxed_.resize(trace_.paths.size());
@@ -332,8 +368,7 @@ class FrameBuilder {
     }
   }
 
-  // Returns the time of all calls, of the shortest and of the longest, in nanoseconds.
-  nlohmann::json times_of(const ReportPath& path) const {
+  FrameTime time_of(const ReportPath& path) const {
     std::uint64_t total = trace_.paths[path.traced].total_time;
     std::uint64_t shortest = trace_.paths[path.traced].shortest_time;
     std::uint64_t longest = trace_.paths[path.traced].longest_time;
@@ -343,7 +378,7 @@ class FrameBuilder {
       if (one.longest_time != 0) shortest = std::min(shortest, one.shortest_time);
       longest = std::max(longest, one.longest_time);
     }
-    return {{"total", total}, {"shortest", shortest}, {"longest", longest}};
+    return {.total = total, .range = FrameTime::Range{shortest, longest}};
   }
 
   // Returns the op for a kernel or autograd frame: that of the dispatcher step or wrapper that
@@ -387,7 +422,9 @@ class FrameBuilder {
   const DispatchDetails dispatch_;
   std::optional<CallLines> call_lines_;
   LibraryCalls library_calls_;
-  std::vector<std::uint8_t> calls_unboxed_;  // By path of the trace.
+  SharedParts shared_;
+  std::vector<Shared<std::string>> symbols_;  // By function of the trace.
+  std::vector<std::uint8_t> calls_unboxed_;   // By path of the trace.
 };
 
 }  // namespace

@@ -161,7 +161,7 @@ void FrameProcesses::describe(const ReportPath& path, std::uint32_t index, const
   paths_.push_back(found);
   const auto object = [&]() -> Json& {
     if (!frame.detail.is_object()) frame.detail = Json::object();
-    return frame.detail;
+    return frame.detail.edit();
   };
   const PathProcesses* const above = path.parent == kNone ? nullptr : &paths_[path.parent];
   const auto note = [](Difference& difference, bool is_new, auto&& what) {

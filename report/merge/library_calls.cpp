@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -23,9 +24,9 @@ Frame make_failed_frame(CallDetails::Failed failed) {
   frame.layer = Layer::library;
   frame.name = std::move(failed.function);
   frame.calls = std::max<std::uint64_t>(failed.calls, 1);
-  frame.detail = std::move(failed.detail);
   if (const std::string_view name = library_name(frame.name); !name.empty())
-    frame.detail["library"] = name;
+    failed.detail["library"] = name;
+  frame.detail = std::move(failed.detail);
   return frame;
 }
 
@@ -34,6 +35,14 @@ std::string called_function(const nlohmann::json& call) {
   std::string name = text_at(call, "call");
   if (!name.empty() && text_at(call, "library") == "oneDNN") return std::string(kOneDnnEntry);
   return name;
+}
+
+// Returns the time that the device took for a kernel, or nullopt if it was not measured.
+std::optional<FrameTime> duration_of(const Frame& kernel) {
+  const nlohmann::json& duration = object_at(kernel.detail, "duration_ns");
+  if (duration.empty()) return std::nullopt;
+  return FrameTime{count_at(duration, "total"),
+                   FrameTime::Range{count_at(duration, "shortest"), count_at(duration, "longest")}};
 }
 
 }  // namespace
@@ -77,8 +86,8 @@ void LibraryCalls::add_work(const ReportPath& path, Frame& frame,
   });
   if (tallies.empty()) return;
   CallDetails::Calls work = calls_.of(tallies);
-  for (nlohmann::json& call : work.calls) frame.detail["calls"].push_back(std::move(call));
-  if (left_out != 0) frame.detail["device_work_left_out"] = left_out;
+  for (nlohmann::json& call : work.calls) frame.detail.edit()["calls"].push_back(std::move(call));
+  if (left_out != 0) frame.detail.edit()["device_work_left_out"] = left_out;
   add_kernel_frames(std::move(work.launches), of, frame, order);
 }
 
@@ -98,23 +107,23 @@ Frame LibraryCalls::make_kernel_frame(CallDetails::Launch launch) const {
   frame.name = qualified_name(launch.symbol);
   frame.calls = launch.calls;
   frame.detail = std::move(launch.detail);
-  if (times_ && frame.detail.contains("duration_ns"))
-    frame.detail["time"] = frame.detail["duration_ns"];
+  if (times_) frame.time = duration_of(frame);
   frame.source = functions_.definition_of(
       {canonical_symbol(launch.symbol), source_file_of(launch.symbol, {}), "libtorch_cuda.so"});
   frame.symbol = std::move(launch.symbol);
   return frame;
 }
 
-void LibraryCalls::hand_down_calls(const ReportPath& path, Frame& frame) {
-  if (!frame.detail.is_object() || !frame.detail.contains("calls")) return;
+bool LibraryCalls::hand_down_calls(const ReportPath& path, Frame& frame) {
+  if (!frame.detail.is_object() || !frame.detail.contains("calls")) return false;
+  nlohmann::json detail = frame.detail.get();
   nlohmann::json kept = nlohmann::json::array();
   std::unordered_map<std::string_view, std::vector<std::size_t>> children;  // Indexes, by name.
   for (std::size_t i = 0; i < frame.children.size(); ++i)
     children[frame.children[i].name].push_back(i);
   std::vector<Frame> made;
   std::unordered_map<std::string, std::size_t> places;  // Index in `made`, by name.
-  for (nlohmann::json& call : frame.detail["calls"]) {
+  for (nlohmann::json& call : detail["calls"]) {
     const std::string name = called_function(call);
     const auto found = children.find(name);
     const std::size_t callees = found == children.end() ? 0 : found->second.size();
@@ -128,12 +137,14 @@ void LibraryCalls::hand_down_calls(const ReportPath& path, Frame& frame) {
     Frame& callee = callees == 1 ? frame.children[found->second.front()] : made[place->second];
     if (callees == 0) callee.calls += count_at(call, "calls");
     if (text_at(call, "call") == name) call.erase("call");
-    callee.detail["calls"].push_back(std::move(call));
+    callee.detail.edit()["calls"].push_back(std::move(call));
   }
   std::ranges::move(made, std::back_inserter(frame.children));
-  frame.detail["calls"] = std::move(kept);
-  if (frame.detail["calls"].empty()) frame.detail.erase("calls");
-  if (frame.detail.empty()) frame.detail = nullptr;
+  detail["calls"] = std::move(kept);
+  if (detail["calls"].empty()) detail.erase("calls");
+  frame.detail = {};
+  if (!detail.empty()) frame.detail = std::move(detail);
+  return true;
 }
 
 // Makes a frame for a library function that has no entry in the trace.
@@ -146,12 +157,12 @@ Frame LibraryCalls::make_called_frame(const ReportPath& path, const Frame& calle
   frame.calls = 0;
   frame.thread = caller.thread;
   if (const std::string_view library = library_name(name); !library.empty())
-    frame.detail["library"] = library;
+    frame.detail.edit()["library"] = library;
   if (!call_lines_ || path.kind != PathKind::function || path.what == kNone) return frame;
   if (const std::vector<std::uint32_t> lines =
           call_lines_->find(functions_[path.what].indexed, {.symbol = canonical_symbol(name)});
       !lines.empty())
-    frame.source.emplace().call_line = lines.front();
+    frame.source.edit().call_line = lines.front();
   return frame;
 }
 

@@ -40,7 +40,8 @@ class LibraryCalls {
   /// functions. A library call is recorded before the library's function is entered, and thus
   /// attributed to the caller. If exactly one child frame is of the called function, the record
   /// moves there. If none is, it moves to a new frame, so that every library call has a frame.
-  void hand_down_calls(const ReportPath& path, Frame& frame);
+  /// Returns true if the frame had library calls.
+  bool hand_down_calls(const ReportPath& path, Frame& frame);
 
  private:
   void add_kernel_frames(std::vector<CallDetails::Launch> launches,

@@ -5,7 +5,19 @@
 namespace optrace {
 
 std::uint64_t total_time(const Frame& frame) {
-  return count_at(object_at(frame.detail, "time"), "total");
+  return frame.time ? frame.time->total : 0;
+}
+
+nlohmann::json time_json(const FrameTime& time) {
+  if (!time.range) return {{"total", time.total}};
+  return {
+      {"total", time.total}, {"shortest", time.range->shortest}, {"longest", time.range->longest}};
+}
+
+nlohmann::json detail_with_time(const Frame& frame) {
+  nlohmann::json detail = frame.detail.get();
+  if (frame.time) detail[kTimeKey] = time_json(*frame.time);
+  return detail;
 }
 
 bool is_backward(const Frame& frame) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include <nlohmann/json.hpp>
+
 #include "report/model/report.h"
 
 namespace optrace {
@@ -9,6 +11,15 @@ namespace optrace {
 /// Returns the time in the frame and the frames below it, but not in autograd nodes, of all calls,
 /// in nanoseconds; 0 if it was not recorded.
 std::uint64_t total_time(const Frame& frame);
+
+/// The key of a frame's time in the JSON of its detail.
+inline constexpr const char* kTimeKey = "time";
+
+/// Returns the time as in the JSON: {"total", "shortest", "longest"}.
+nlohmann::json time_json(const FrameTime& time);
+
+/// Returns a frame's `detail` as in the JSON, which has its time.
+nlohmann::json detail_with_time(const Frame& frame);
 
 /// Returns true for an autograd node. It is below the op whose derivative it computes, but runs
 /// later: its time is not part of the op's.

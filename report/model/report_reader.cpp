@@ -91,6 +91,21 @@ const Json& list_in(const Json& object, const char* key) {
   return value;
 }
 
+/// Takes the time out of a frame's detail. Returns nullopt if there is none.
+std::optional<FrameTime> take_time(Json& detail) {
+  constexpr const char* kTime = "time";
+  const Json time = detail.is_object() ? value_at(detail, kTime) : Json();
+  if (!time.is_object() || !value_at(time, "total").is_number_unsigned()) return std::nullopt;
+  detail.erase(kTime);
+  if (detail.empty()) detail = nullptr;
+  FrameTime taken{time["total"].get<std::uint64_t>()};
+  const Json& shortest = value_at(time, "shortest");
+  const Json& longest = value_at(time, "longest");
+  if (shortest.is_number_unsigned() && longest.is_number_unsigned())
+    taken.range = {shortest.get<std::uint64_t>(), longest.get<std::uint64_t>()};
+  return taken;
+}
+
 /// Parses a frame without its children.
 Frame frame_of(const Json& json) {
   if (!json.is_object()) throw ReportError("a frame is not an object");
@@ -104,9 +119,11 @@ Frame frame_of(const Json& json) {
   frame.op = text_in(json, "op");
   frame.thread = number_in<std::uint64_t>(json, "thread").value_or(frame.thread);
   frame.calls = number_in<std::uint64_t>(json, "calls").value_or(frame.calls);
-  frame.detail = object_in(json, "detail");
+  Json detail = object_in(json, "detail");
+  frame.time = take_time(detail);
+  if (!detail.is_null()) frame.detail = std::move(detail);
   if (const Json source = object_in(json, "source"); !source.is_null()) {
-    FrameSource& known = frame.source.emplace();
+    FrameSource& known = frame.source.edit();
     known.file = text_or_empty(source, "file");
     known.line = number_in<std::uint32_t>(source, "line").value_or(0);
     known.call_line = number_in<std::uint32_t>(source, "call_line");

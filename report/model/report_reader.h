@@ -4,12 +4,15 @@
 // <optrace/report_reader.h> with the CMake target optrace::reader, so it is C++17 and depends only
 // on nlohmann/json.
 
+#include <cstddef>
 #include <cstdint>
 #include <istream>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -45,19 +48,96 @@ struct FrameSource {
   std::optional<CallRange> call_range{};  ///< Set only if the parent is a Python frame.
 };
 
+inline bool operator==(const FrameSource& left, const FrameSource& right) {
+  return left.line == right.line && left.call_line == right.call_line &&
+         left.call_range == right.call_range && left.file == right.file && left.url == right.url;
+}
+
+/// How long the calls of a path took, in nanoseconds.
+struct FrameTime {
+  struct Range {
+    std::uint64_t shortest = 0;  ///< The time of the shortest call.
+    std::uint64_t longest = 0;
+  };
+  std::uint64_t total = 0;
+  /// Unknown in a part of a report, for the frames above the selected ones.
+  std::optional<Range> range{};
+};
+
+/// An optional value that its copies share, since many frames of a report have equal ones. It is
+/// read like a std::optional.
+template <typename Value>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(Value value) : value_(std::make_shared<Value>(std::move(value))) {}
+  Shared(std::optional<Value> value)
+      : value_(value ? std::make_shared<Value>(*std::move(value)) : nullptr) {}
+
+  bool has_value() const { return value_ != nullptr; }
+  explicit operator bool() const { return has_value(); }
+  const Value& operator*() const { return *value_; }
+  const Value* operator->() const { return value_.get(); }
+  Value value_or(Value otherwise) const { return value_ ? *value_ : std::move(otherwise); }
+
+  /// Returns this object's own value for changes, which copies do not share. Makes one if there is
+  /// none.
+  Value& edit() {
+    if (value_ == nullptr)
+      value_ = std::make_shared<Value>();
+    else if (value_.use_count() != 1)
+      value_ = std::make_shared<Value>(*value_);
+    return *value_;
+  }
+
+ private:
+  std::shared_ptr<Value> value_;
+};
+
+/// JSON that its copies share; null if there is none. It is read like a constant nlohmann::json.
+class SharedJson : public Shared<nlohmann::json> {
+ public:
+  using Shared<nlohmann::json>::Shared;
+  SharedJson(nlohmann::json::initializer_list_t value) : Shared(nlohmann::json(value)) {}
+
+  const nlohmann::json& get() const {
+    static const nlohmann::json kNull;
+    return has_value() ? **this : kNull;
+  }
+  operator const nlohmann::json&() const { return get(); }
+  friend void to_json(nlohmann::json& copy, const SharedJson& shared) { copy = shared.get(); }
+
+  bool is_null() const { return get().is_null(); }
+  bool is_object() const { return get().is_object(); }
+  bool empty() const { return get().empty(); }
+  std::size_t size() const { return get().size(); }
+  auto begin() const { return get().begin(); }
+  auto end() const { return get().end(); }
+  auto items() const { return get().items(); }
+  bool contains(const char* key) const { return get().contains(key); }
+  auto find(const char* key) const { return get().find(key); }
+  const nlohmann::json& operator[](const char* key) const { return get()[key]; }
+  const nlohmann::json& at(const char* key) const { return get().at(key); }
+  template <typename Value>
+  Value value(const char* key, const Value& otherwise) const {
+    return get().value(key, otherwise);
+  }
+};
+
 /// A node of the report's tree; its JSON schema is optrace.report/1. Trees may be as deep as the
 /// program's recursion, so code that walks or destroys them must not recurse.
 struct Frame {
   Layer layer = Layer::runtime;
   std::uint32_t number = 0;  ///< Of optrace's own use; not in the JSON.
   std::string name;          ///< Qualified, without arguments.
-  std::optional<std::string> symbol;
+  Shared<std::string> symbol;
   std::optional<std::string> library;
-  std::optional<FrameSource> source;
+  Shared<FrameSource> source;
   std::optional<std::string> op;  ///< `aten::conv2d`
   std::uint64_t thread = 0;
-  std::uint64_t calls = 1;  ///< How many times this path was taken.
-  nlohmann::json detail;    ///< null or an object; docs/report-format.md has its keys.
+  std::uint64_t calls = 1;        ///< How many times this path was taken.
+  std::optional<FrameTime> time;  ///< In the JSON, `detail.time`.
+  SharedJson detail;              ///< null or an object; docs/report-format.md has its keys.
   std::vector<Frame> children;
 
   Frame() = default;

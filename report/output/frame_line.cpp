@@ -52,13 +52,12 @@ std::string takers(const Frame& frame, const Frame* parent) {
 // Returns `12 µs`, or `1.2 ms (3 to 40 µs)` for several calls. A part of a report has no range for
 // frames above the selected ones.
 std::string time_taken(const Frame& frame) {
-  const nlohmann::json& time = object_at(frame.detail, "time");
-  const std::uint64_t total = count_at(time, "total");
+  const std::uint64_t total = total_time(frame);
   if (total == 0) return {};
-  if (frame.calls < 2 || !time.contains("shortest")) return readable_time(total);
+  if (frame.calls < 2 || !frame.time->range) return readable_time(total);
   return fmt::format("{} ({} to {})", readable_time(total),
-                     readable_time(count_at(time, "shortest")),
-                     readable_time(count_at(time, "longest")));
+                     readable_time(frame.time->range->shortest),
+                     readable_time(frame.time->range->longest));
 }
 
 void append(std::string& note, const std::string& more) {

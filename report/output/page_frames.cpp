@@ -52,7 +52,7 @@ std::string takers(const Frame& frame) {
 }
 
 bool has_column(std::string_view key) {
-  return key == "time" || key == "ranks" || key == "processes";
+  return key == "ranks" || key == "processes";
 }
 
 // Returns the JSON text of what has no column of its own.
@@ -86,10 +86,11 @@ bool is_same_rest(const Json& one, const Json& other) {
 // Returns the number of a frame's detail. Mostly it is the same as in the last frame of that name,
 // and writing it takes longer than comparing it.
 std::uint64_t number_of_detail(const Frame& frame, PageFrames& page) {
+  const Json& detail = frame.detail;
   auto& [last, number] = page.last_details[frame.name];
-  if (last == nullptr || !is_same_rest(*last, frame.detail))
-    number = page.details.number_of(rest_of(frame.detail));
-  last = &frame.detail;
+  if (last == nullptr || (last != &detail && !is_same_rest(*last, detail)))
+    number = page.details.number_of(rest_of(detail));
+  last = &detail;
   return number;
 }
 
@@ -102,8 +103,7 @@ std::uint64_t number_of_thread(std::uint64_t thread, PageFrames& page) {
 // Returns true if the detail has nothing besides what has a column of its own, as most have.
 bool is_plain(const Frame& frame) {
   const Json& detail = frame.detail;
-  return !detail.is_object() || detail.empty() ||
-         (detail.size() == 1 && detail.begin().key() == "time");
+  return !detail.is_object() || detail.empty();
 }
 
 /// A row with what is found only once for several columns.
@@ -112,12 +112,13 @@ struct Row : PageRow {
       : PageRow(row),
         source(source_of(row.frame)),
         call_line(source.call_line.value_or(0)),
-        time(object_at(row.frame->detail, "time")),
+        range(row.frame->time && row.frame->time->range ? *row.frame->time->range
+                                                        : FrameTime::Range()),
         plain(is_plain(*row.frame)) {}
 
   const FrameSource& source;
   std::uint32_t call_line;
-  const Json& time;
+  FrameTime::Range range;  // 0 if unknown.
   bool plain;
 };
 
@@ -126,7 +127,9 @@ struct Column {
   std::uint64_t (*value)(const Row& row, PageFrames& page);
 };
 
-std::uint64_t number_of(const std::optional<std::string>& text, PageFrames& page) {
+// `text` is a string that may be missing.
+template <class Text>
+std::uint64_t number_of(const Text& text, PageFrames& page) {
   return text ? page.texts.number_of(*text) : 0;
 }
 
@@ -182,10 +185,10 @@ constexpr auto kColumns = std::to_array<Column>({
      [](const Row& row, PageFrames& page)
          -> std::uint64_t { return row.plain ? 0 : page.texts.number_of(takers(*row.frame)); }},
     {"calls", [](const Row& row, PageFrames&) { return row.frame->calls; }},
-    {"time", [](const Row& row, PageFrames&) { return count_at(row.time, "total"); }},
+    {"time", [](const Row& row, PageFrames&) { return total_time(*row.frame); }},
     {"own_time", [](const Row& row, PageFrames&) { return own_time(*row.frame); }},
-    {"shortest", [](const Row& row, PageFrames&) { return count_at(row.time, "shortest"); }},
-    {"longest", [](const Row& row, PageFrames&) { return count_at(row.time, "longest"); }},
+    {"shortest", [](const Row& row, PageFrames&) { return row.range.shortest; }},
+    {"longest", [](const Row& row, PageFrames&) { return row.range.longest; }},
     {"detail",
      [](const Row& row, PageFrames& page)
          -> std::uint64_t { return row.plain ? 0 : number_of_detail(*row.frame, page); }},

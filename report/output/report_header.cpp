@@ -1,5 +1,6 @@
 #include "report/output/report_header.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -20,8 +21,8 @@ namespace {
 
 class HeaderWriter {
  public:
-  HeaderWriter(const Report& report, const ReportTextOptions& options)
-      : report_(report), options_(options) {}
+  HeaderWriter(const Report& report, const ReportTextOptions& options, std::size_t max_entries)
+      : report_(report), options_(options), max_entries_(max_entries) {}
 
   std::string write() {
     const std::string call = text_at(report_.meta, "call");
@@ -41,8 +42,7 @@ class HeaderWriter {
       field("shown", shown);
     dry_run();
     field("source", source());
-    for (const std::string& warning : warnings())
-      field("warning", paint(printable(warning), kWarning));
+    list(warnings(), max_entries_, "warnings", "warning", "warning");
     line("");
     return std::move(text_);
   }
@@ -57,6 +57,7 @@ class HeaderWriter {
     if (!report_.meta.is_object() || !report_.meta.contains("inputs")) return;
     const nlohmann::json& inputs = report_.meta["inputs"];
     if (!inputs.is_array()) return;
+    std::vector<std::string> shown;
     for (const nlohmann::json& input : inputs) {
       std::string shape;
       if (input.is_object() && input.contains("shape") && input["shape"].is_array()) {
@@ -66,10 +67,10 @@ class HeaderWriter {
       }
       std::string dtype = printable(text_at(input, "dtype"));
       if (dtype.starts_with("torch.")) dtype.erase(0, 6);
-      field(&input == &inputs.front() ? "input" : "",
-            fmt::format("{}{}{} {}", printable(text_at(input, "name")),
-                        text_at(input, "name").empty() ? "" : "  ", shape, dtype));
+      const std::string name = printable(text_at(input, "name"));
+      shown.push_back(fmt::format("{}{}{} {}", name, name.empty() ? "" : "  ", shape, dtype));
     }
+    list(shown, max_entries_, "inputs", "input", "");
   }
 
   // Prints how long a program was recorded, and what that took.
@@ -132,12 +133,11 @@ class HeaderWriter {
       field("processes", process_names(ids));
     if (!report_.meta.is_object()) return;
     constexpr std::size_t kMax = 16;  // Of a job in which every rank differs, the tree has all.
-    std::size_t count = 0;
+    std::vector<std::string> differences;
     for (const nlohmann::json& difference :
          report_.meta.value("differences", nlohmann::json::array()))
-      if (difference.is_string() && ++count <= kMax)
-        field("", printable(difference.get<std::string>()));
-    if (count > kMax) field("", fmt::format("and {} more differences", count - kMax));
+      if (difference.is_string()) differences.push_back(printable(difference.get<std::string>()));
+    list(differences, std::min(kMax, max_entries_), "differences", "", "");
   }
 
   std::string source() const {
@@ -160,7 +160,20 @@ class HeaderWriter {
         if (warning.is_string()) warnings.push_back(warning.get<std::string>());
     for (std::string& warning : shortfall_warnings(report_.shortfalls))
       warnings.push_back(std::move(warning));
+    for (std::string& warning : warnings) warning = paint(printable(warning), kWarning);
     return warnings;
+  }
+
+  // Writes the first entries of a list, and how many others there are.
+  void list(const std::vector<std::string>& entries, std::size_t max_entries, std::string_view noun,
+            std::string_view first_name, std::string_view other_name) {
+    const std::size_t all = entries.size();
+    // The last entry takes no more room than the line about it.
+    const std::size_t shown = all <= max_entries || all - 1 == max_entries ? all : max_entries;
+    for (std::size_t i = 0; i < shown; ++i) field(i == 0 ? first_name : other_name, entries[i]);
+    if (shown < all)
+      field("", fmt::format("and {} more {}{}", all - shown, noun,
+                            max_entries == max_entries_ ? ", see --format text" : ""));
   }
 
   std::string paint(std::string_view text, std::string_view sgr) const {
@@ -176,6 +189,7 @@ class HeaderWriter {
 
   const Report& report_;
   const ReportTextOptions& options_;
+  const std::size_t max_entries_;
   std::string text_;
 };
 
@@ -186,8 +200,9 @@ std::string field_line(std::string_view name, std::string_view content,
   return style.paint(padded(name, kLabelColumns), kDim).append(content);
 }
 
-std::string report_header(const Report& report, const ReportTextOptions& options) {
-  return HeaderWriter(report, options).write();
+std::string report_header(const Report& report, const ReportTextOptions& options,
+                          std::size_t max_entries) {
+  return HeaderWriter(report, options, max_entries).write();
 }
 
 }  // namespace optrace

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -16,7 +18,9 @@ inline constexpr std::string_view kWarning = "33";
 /// Returns a line without its end: a name in the column of labels, and a value.
 std::string field_line(std::string_view name, std::string_view content, const TerminalStyle& style);
 
-/// Returns what was traced, and warnings, with an empty line at the end.
-std::string report_header(const Report& report, const ReportTextOptions& options);
+/// Returns what was traced, and warnings, with an empty line at the end. The lists of inputs,
+/// differences and warnings have at most `max_entries` each, and the number of the others.
+std::string report_header(const Report& report, const ReportTextOptions& options,
+                          std::size_t max_entries = std::numeric_limits<std::size_t>::max());
 
 }  // namespace optrace

@@ -13,6 +13,7 @@
 #include "platform/json_writer.h"
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
+#include "report/output/detail_json.h"
 
 namespace optrace {
 namespace {
@@ -81,11 +82,13 @@ class JsonWriter {
     text_ += "\": ";
     value(content);
   }
-  static nlohmann::json or_null(const std::optional<std::string>& content) {
+  // `content` is a string that may be missing.
+  template <class Text>
+  static nlohmann::json or_null(const Text& content) {
     return content ? nlohmann::json(*content) : nlohmann::json();
   }
 
-  void source(const std::optional<FrameSource>& source) {
+  void source(const Shared<FrameSource>& source) {
     if (!source) {
       key("source", nlohmann::json());
       return;
@@ -115,7 +118,8 @@ class JsonWriter {
     key("op", or_null(frame.op));
     key("thread", frame.thread);
     key("calls", frame.calls);
-    key("detail", frame.detail);
+    text_ += ", \"detail\": ";
+    text_ += details_.text_of(frame);
     text_ += ", \"children\": [";
     flush();
   }
@@ -143,6 +147,7 @@ class JsonWriter {
   };
 
   OutputSink& sink_;
+  DetailJson details_;
   std::string text_;  // Not yet written.
   std::vector<Level> open_;
 };

@@ -19,6 +19,7 @@
 #include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 #include "report/model/walk_frames.h"
+#include "report/output/detail_json.h"
 #include "report/output/sqlite_database.h"
 #include "report/summary/op_usage.h"
 
@@ -97,7 +98,9 @@ SqliteValue text_if_any(std::string_view value) {
   return value.empty() ? SqliteValue() : text(value);
 }
 
-SqliteValue text_or_null(const std::optional<std::string>& value) {
+// `value` is a string that may be missing.
+template <class Text>
+SqliteValue text_or_null(const Text& value) {
   return value ? text(*value) : SqliteValue();
 }
 
@@ -222,7 +225,7 @@ class DatabaseWriter {
   void add_frame(std::int64_t id, const PlacedFrame& placed, bool source_exact) {
     const Frame& frame = *placed.frame;
     const FrameSource source = frame.source.value_or(FrameSource());
-    const Json& times = object_at(frame.detail, "time");
+    const Json times = frame.time ? time_json(*frame.time) : Json();
     const Json& device = object_at(frame.detail, "duration_ns");
     const Json& ranks = at(frame.detail, "ranks");
     const bool timed = !times.empty();
@@ -250,7 +253,8 @@ class DatabaseWriter {
                  number_at(times, "shortest"),
                  number_at(times, "longest"),
                  number_at(device, "total"),
-                 json_or_null(frame.detail)});
+                 frame.time || !frame.detail.is_null() ? SqliteValue(details_.text_of(frame))
+                                                       : SqliteValue()});
   }
 
   void add_calls(std::int64_t frame_id, const Frame& frame) {
@@ -324,6 +328,7 @@ class DatabaseWriter {
                    rest_of(launch, {"calls", "device", "stream", "duration_ns"})});
   }
 
+  DetailJson details_;
   Tables database_;
   SqliteInsert properties_{database_, "report", 2};
   SqliteInsert shortfalls_{database_, "shortfalls", 3};

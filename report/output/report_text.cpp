@@ -169,7 +169,7 @@ class ReportTextWriter {
     const Frame& frame = *path[at];
     std::string text = frame_name(frame);
     if (!frame.source || frame.source->file.empty()) return text;
-    const std::optional<FrameSource>& next = path[at + 1]->source;
+    const Shared<FrameSource>& next = path[at + 1]->source;
     const std::uint32_t line_number =
         next && next->call_line ? *next->call_line : frame.source->line;
     const bool exact = report_.source_exact || frame.layer == Layer::python;

@@ -1,6 +1,7 @@
 #include "report/output/sqlite_database.h"
 
 #include <cstddef>
+#include <limits>
 
 #include <fmt/format.h>
 #include <sqlite3.h>
@@ -14,10 +15,17 @@ void SqliteDatabase::Close::operator()(sqlite3* database) const {
 }
 
 SqliteDatabase::SqliteDatabase() {
+  // A file in memory. The content of a `:memory:` database could only be written from a copy.
+  constexpr const char* kName = "file:report?vfs=memdb";
   sqlite3* opened = nullptr;
-  const int result = sqlite3_open(":memory:", &opened);
+  const int result = sqlite3_open_v2(
+      kName, &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI, nullptr);
   database_.reset(opened);
   require(result == SQLITE_OK);
+  sqlite3_int64 max_size = std::numeric_limits<sqlite3_int64>::max();
+  require(sqlite3_file_control(opened, "main", SQLITE_FCNTL_SIZE_LIMIT, &max_size) == SQLITE_OK);
+  // Nothing is ever rolled back.
+  execute("PRAGMA journal_mode = OFF");
 }
 
 void SqliteDatabase::fail() const {
@@ -32,10 +40,10 @@ void SqliteDatabase::execute(const char* sql) {
 
 void SqliteDatabase::write_to(OutputSink& sink) const {
   sqlite3_int64 size = 0;
-  const std::unique_ptr<unsigned char, decltype(&sqlite3_free)> content(
-      sqlite3_serialize(database_.get(), "main", &size, 0), &sqlite3_free);
+  const unsigned char* const content =
+      sqlite3_serialize(database_.get(), "main", &size, SQLITE_SERIALIZE_NOCOPY);
   require(content != nullptr);
-  sink.write({reinterpret_cast<const char*>(content.get()), static_cast<std::size_t>(size)});
+  sink.write({reinterpret_cast<const char*>(content), static_cast<std::size_t>(size)});
 }
 
 void SqliteInsert::Finalize::operator()(sqlite3_stmt* statement) const {

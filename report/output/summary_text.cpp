@@ -25,12 +25,60 @@
 namespace optrace {
 namespace {
 
-// Numbers of rows. With headings and the header, about 60 lines.
-constexpr std::size_t kMaxLines = 8;
+// Lines of the whole summary.
+constexpr std::size_t kMaxLines = 60;
+
+// Entries of each list in the header.
+constexpr std::size_t kMaxHeaderEntries = 4;
+
+// Rows of each section, if there is room for them.
+constexpr std::size_t kMaxOwnLines = 8;
 constexpr std::size_t kMaxFindings = 10;
 constexpr std::size_t kMaxOps = 12;
 constexpr std::size_t kMaxFunctions = 4;
+constexpr std::size_t kMaxMemoryRows = 6;
+
 constexpr std::size_t kMaxOpsOfLine = 3;
+
+// A list of the summary, with the heading of its columns.
+struct Section {
+  std::string heading;            // Empty if the rows have no columns.
+  std::vector<std::string> rows;  // As many as may be shown.
+  std::size_t all = 0;            // Number of rows that there are.
+  std::string_view one, several;  // What a row is, and rows are.
+  std::string_view see;           // Shows all of them.
+  std::size_t shown = 0;          // Number of rows that there is room for.
+};
+
+// Returns how many of all rows may be shown. A last row takes no more room than the line about it.
+std::size_t most_rows(std::size_t all, std::size_t usual) {
+  return all == usual + 1 ? all : std::min(all, usual);
+}
+
+std::size_t lines_of(const Section& section) {
+  const std::size_t more = section.shown < section.all ? 1 : 0;
+  return (section.heading.empty() ? 0 : 1) + section.shown + more + 1;
+}
+
+// Shortens the longest sections until all of them have at most `room` lines, or a row each.
+void fit(std::vector<Section>& sections, std::size_t room) {
+  const auto lines = [&] {
+    std::size_t sum = 0;
+    for (const Section& section : sections) sum += lines_of(section);
+    return sum;
+  };
+  for (Section& section : sections) section.shown = section.rows.size();
+  while (lines() > room) {
+    // Of equally long ones, the last: what comes first is more important.
+    const auto longest = std::ranges::max_element(sections.rbegin(), sections.rend(), {},
+                                                  [](const Section& one) { return one.shown; });
+    if (longest == sections.rend() || longest->shown <= 1) return;
+    --longest->shown;
+  }
+  // See most_rows().
+  for (Section& section : sections)
+    if (section.shown + 1 == section.all && section.rows.size() == section.all) ++section.shown;
+}
 
 class SummaryWriter {
  public:
@@ -38,7 +86,8 @@ class SummaryWriter {
       : options_(options), sink_(sink), report_(report) {}
 
   void write() {
-    sink_.write(report_header(report_, options_));
+    const std::string header = report_header(report_, options_, kMaxHeaderEntries);
+    sink_.write(header);
     const std::vector<OwnLine> lines = own_lines(report_);
     std::uint64_t calls = 0;
     for (const OwnLine& line : lines) {
@@ -58,8 +107,13 @@ class SummaryWriter {
     const std::vector<OpUsage> all_ops = op_usage(report_);
     ops(all_ops);
     libraries();
-    sink_.write(suggestion_lines(
-        commands_for_traces(options_, all_ops.empty() ? "" : all_ops[0].op), options_.style));
+    const std::string suggestions = suggestion_lines(
+        commands_for_traces(options_, all_ops.empty() ? "" : all_ops[0].op), options_.style);
+    constexpr std::size_t kTotal = 2;
+    const std::size_t taken = line_count(header) + kTotal + line_count(suggestions);
+    fit(sections_, kMaxLines - std::min(kMaxLines, taken));
+    for (const Section& section : sections_) write(section);
+    sink_.write(suggestions);
   }
 
  private:
@@ -68,15 +122,31 @@ class SummaryWriter {
     sink_.write("\n");
   }
 
-  void heading(std::string_view what) {
-    line(options_.style.paint(
-        fitted(fmt::format("{:>8} {:>6} {:>9}  {}", "time", "", "calls", what)), kDim));
+  static std::size_t line_count(std::string_view text) {
+    return static_cast<std::size_t>(std::ranges::count(text, '\n'));
   }
 
-  // Writes a row. `rest` is cut off at the width of the terminal. It may start with `shown`, the
+  void write(const Section& section) {
+    if (!section.heading.empty()) line(section.heading);
+    for (const std::string& row : std::span(section.rows).first(section.shown)) line(row);
+    const std::size_t more = section.all - section.shown;
+    if (more != 0)
+      line(options_.style.paint(
+          fitted(fmt::format("{:>27}and {} more {}, see {}", "", more,
+                             more == 1 ? section.one : section.several, section.see)),
+          kDim));
+    line("");
+  }
+
+  std::string heading(std::string_view what) const {
+    return options_.style.paint(
+        fitted(fmt::format("{:>8} {:>6} {:>9}  {}", "time", "", "calls", what)), kDim);
+  }
+
+  // Returns a row. `rest` is cut off at the width of the terminal. It may start with `shown`, the
   // text of a place to link.
-  void row(std::uint64_t time, std::uint64_t calls, std::string_view rest,
-           std::string_view shown = {}, const FilePlace& place = {}) {
+  std::string row(std::uint64_t time, std::uint64_t calls, std::string_view rest,
+                  std::string_view shown = {}, const FilePlace& place = {}) const {
     const std::string share = total_ == 0 || time == 0
                                   ? ""
                                   : fmt::format("{:.1f} %", 100 * static_cast<double>(time) /
@@ -89,7 +159,7 @@ class SummaryWriter {
     if (const std::string linked = printable(shown);
         std::string_view(text).substr(std::min(start, text.size())).starts_with(linked))
       text.replace(start, linked.size(), options_.style.link(linked, place));
-    line(text);
+    return text;
   }
 
   // Returns the beginning of a line that is too wide, with an ellipsis.
@@ -103,33 +173,29 @@ class SummaryWriter {
     return text.substr(0, end) + "…";
   }
 
-  void more(std::size_t shown, std::size_t all, std::string_view what) {
-    if (shown < all)
-      line(options_.style.paint(fmt::format("{:>27}{} more {}", "", all - shown, what), kDim));
-    line("");
-  }
-
   void own_code(const std::vector<OwnLine>& lines) {
-    heading("from lines of the program, and the ops and autograd nodes that they lead to");
-    const std::vector<OwnLine> shown(
-        lines.begin(), lines.begin() + std::min<std::ptrdiff_t>(std::ssize(lines), kMaxLines));
+    Section& section = sections_.emplace_back();
+    section.heading =
+        heading("from lines of the program, and the ops and autograd nodes that they lead to");
+    section.all = lines.size();
+    section.one = "line";
+    section.several = "lines";
+    section.see = "--format html";
+    const std::span shown = std::span(lines).first(most_rows(lines.size(), kMaxOwnLines));
     for (const OwnLine& one : shown) {
       const bool known = !one.file.empty();
       const std::string place =
-          known ? fmt::format("{}:{}", short_file(one.file, shown), one.line) : "";
-      row(one.total, one.calls,
-          fmt::format(
-              "{}  {}",
-              known ? fmt::format("{} {}", place, one.function) : "no line of the program is known",
-              ops_of(one)),
-          place, {.file = one.file, .line = one.line});
+          known ? fmt::format("{}:{}", short_file<OwnLine>(one.file, shown), one.line) : "";
+      const std::string from =
+          known ? fmt::format("{} {}", place, one.function) : "no line of the program is known";
+      section.rows.push_back(row(one.total, one.calls, fmt::format("{}  {}", from, ops_of(one)),
+                                 place, {.file = one.file, .line = one.line}));
     }
-    more(shown.size(), lines.size(), "lines");
   }
 
   // Returns the end of a path that no other file among the lines has.
   template <class Place>
-  static std::string_view short_file(std::string_view file, const std::vector<Place>& lines) {
+  static std::string_view short_file(std::string_view file, std::span<const Place> lines) {
     for (std::size_t slash = file.rfind('/'); slash != std::string_view::npos && slash != 0;
          slash = file.rfind('/', slash - 1)) {
       const std::string_view end = file.substr(slash);
@@ -155,63 +221,86 @@ class SummaryWriter {
   void findings() {
     const std::vector<Finding> all = find(report_, options_.findings);
     if (all.empty()) return;
-    heading("in findings: what makes the program slow");
-    const std::size_t shown = std::min(all.size(), kMaxFindings);
-    for (const Finding& one : std::span(all).first(shown)) {
-      const std::string place = fmt::format("{}:{}", short_file(one.file, all), one.line);
-      row(one.cost_ns, one.calls, fmt::format("{} {}: {}", place, one.rule->name, one.message),
-          place, {.file = one.file, .line = one.line});
+    Section& section = sections_.emplace_back();
+    section.heading = heading("in findings: what makes the program slow");
+    section.all = all.size();
+    section.one = "finding";
+    section.several = "findings";
+    section.see = "optrace findings";
+    for (const Finding& one : std::span(all).first(std::min(all.size(), kMaxFindings))) {
+      const std::string place = fmt::format("{}:{}", short_file<Finding>(one.file, all), one.line);
+      section.rows.push_back(row(one.cost_ns, one.calls,
+                                 fmt::format("{} {}: {}", place, one.rule->name, one.message),
+                                 place, {.file = one.file, .line = one.line}));
     }
-    more(shown, all.size(), "findings");
   }
 
   void ops(const std::vector<OpUsage>& all) {
-    heading("in ops, not counting ops inside; what did the work; inputs");
-    const std::size_t shown = std::min(all.size(), kMaxOps);
-    for (const OpUsage& usage : std::span(all).first(shown)) {
+    Section& section = sections_.emplace_back();
+    section.heading = heading("in ops, not counting ops inside; what did the work; inputs");
+    section.all = all.size();
+    section.one = "op";
+    section.several = "ops";
+    section.see = "--format csv";
+    for (const OpUsage& usage : std::span(all).first(most_rows(all.size(), kMaxOps))) {
       std::string rest = usage.op;
       if (const std::string work = most_of(usage.work); !work.empty()) rest += "  " + work;
       if (const std::string inputs = most_of(usage.inputs); !inputs.empty()) {
         rest += "  " + inputs;
         if (usage.inputs.size() > 1) rest += fmt::format(" and {} more", usage.inputs.size() - 1);
       }
-      row(usage.own, usage.calls, rest);
+      section.rows.push_back(row(usage.own, usage.calls, rest));
     }
-    more(shown, all.size(), "ops");
   }
 
   void libraries() {
     const LibraryUsage usage = library_usage(report_);
-    functions(usage.functions, "in libraries, by all threads", "functions");
-    functions(usage.kernels, "in kernels on the device", "kernels");
-    for (const CopyUsage& copy : usage.copies)
-      line(fmt::format("copied {}: {} in {} {}", printable(copy.direction),
-                       readable_size(copy.bytes), readable_count(copy.calls),
-                       copy.calls == 1 ? "copy" : "copies"));
-    for (const auto& [device, created] : new_tensors(report_))
-      if (device != "meta")
-        line(fmt::format("allocated on {}: {} in {} new tensors, over the whole run",
-                         printable(device), readable_size(created.bytes),
-                         readable_count(created.count)));
-    line("");
+    functions(usage.functions, "in libraries, by all threads", "function", "functions");
+    functions(usage.kernels, "in kernels on the device", "kernel", "kernels");
+    memory(usage.copies);
   }
 
-  void functions(const std::vector<FunctionUsage>& all, std::string_view what,
-                 std::string_view noun) {
+  void memory(const std::vector<CopyUsage>& copies) {
+    Section section;
+    section.one = "copy or allocation";
+    section.several = "copies and allocations";
+    section.see = "--format json";
+    const auto add = [&](const std::string& text) {
+      if (++section.all <= kMaxMemoryRows) section.rows.push_back(fitted(text));
+    };
+    for (const CopyUsage& copy : copies)
+      add(fmt::format("copied {}: {} in {} {}", printable(copy.direction),
+                      readable_size(copy.bytes), readable_count(copy.calls),
+                      copy.calls == 1 ? "copy" : "copies"));
+    for (const auto& [device, created] : new_tensors(report_))
+      if (device != "meta")
+        add(fmt::format("allocated on {}: {} in {} new tensors, over the whole run",
+                        printable(device), readable_size(created.bytes),
+                        readable_count(created.count)));
+    if (section.all != 0) sections_.push_back(std::move(section));
+  }
+
+  void functions(const std::vector<FunctionUsage>& all, std::string_view what, std::string_view one,
+                 std::string_view several) {
     if (all.empty()) return;
-    heading(what);
-    const std::size_t shown = std::min(all.size(), kMaxFunctions);
-    for (const FunctionUsage& function : std::span(all).first(shown))
-      row(function.total, function.calls,
-          function.library.empty() ? function.name
-                                   : fmt::format("{}  {}", function.library, function.name));
-    more(shown, all.size(), noun);
+    Section& section = sections_.emplace_back();
+    section.heading = heading(what);
+    section.all = all.size();
+    section.one = one;
+    section.several = several;
+    section.see = "--format html";
+    for (const FunctionUsage& function : std::span(all).first(most_rows(all.size(), kMaxFunctions)))
+      section.rows.push_back(row(function.total, function.calls,
+                                 function.library.empty()
+                                     ? function.name
+                                     : fmt::format("{}  {}", function.library, function.name)));
   }
 
   const ReportTextOptions& options_;
   OutputSink& sink_;
   const Report& report_;
   std::uint64_t total_ = 0;  // Nanoseconds in ops.
+  std::vector<Section> sections_;
 };
 
 }  // namespace

@@ -6,8 +6,9 @@
 
 namespace optrace {
 
-/// Writes one screen about a program, from a report with times: what ran, the program's lines that
-/// call ops, the ops, and the calls of libraries and devices.
+/// Writes at most 60 lines about a program, from a report with times: what ran, the program's lines
+/// that call ops, the ops, and the calls of libraries and devices. Where there is more of
+/// something, it says how much, and how to see it.
 void to_summary(const Report& report, const ReportTextOptions& options, OutputSink& sink);
 
 }  // namespace optrace

@@ -79,8 +79,7 @@ bool is_call_of(const Frame& frame, const std::string& pattern) {
 
 // Sets the total of a frame with a time. The shortest and longest call are those of other frames.
 void set_total(Frame& frame, std::uint64_t total) {
-  if (!frame.detail.is_object() || !frame.detail.contains("time")) return;
-  frame.detail["time"] = {{"total", total}};
+  if (frame.time) frame.time = FrameTime{total};
 }
 
 // The frames of a report in a list, parents first, with a decision about each.

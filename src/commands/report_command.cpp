@@ -313,12 +313,17 @@ void add_report_command(CLI::App& app) {
     }
     const TraceParts parts =
         shows_timeline(options->output.format()) ? TraceParts::all : TraceParts::without_events;
-    const Trace trace = files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
-    if (text_at(trace.meta, "op").empty()) options->output.usual_format = ReportFormat::summary;
     options->output.tree.trace_files = {files.begin(), files.end()};
+    const auto make_report = [&] {
+      // Its memory is free for what writes the report.
+      const Trace trace =
+          files.size() == 1 ? read_trace(files[0], parts) : merge_trace_files(files);
+      if (text_at(trace.meta, "op").empty()) options->output.usual_format = ReportFormat::summary;
+      return report_of(trace, options->output);
+    };
     // Never freed: the system does it at once, while half a million frames take a tenth of the
     // time.
-    static const Report* const report = new Report(report_of(trace, options->output));
+    static const Report* const report = new Report(make_report());
     write_report(*report, options->output, ReportStream::output);
   });
 }

@@ -72,8 +72,8 @@ std::vector<FrameFact> frame_details(const Frame& frame, const Frame* parent,
   facts.add("library", frame.library.value_or(""));
   facts.add("symbol", frame.symbol.value_or(""));
   if (frame.source) facts.add("url", frame.source->url);
-  if (frame.detail.is_object())
-    for (const auto& [key, value] : frame.detail.items()) facts.add_json(key, value);
+  if (const nlohmann::json detail = detail_with_time(frame); detail.is_object())
+    for (const auto& [key, value] : detail.items()) facts.add_json(key, value);
   return facts.take();
 }
 

@@ -65,8 +65,8 @@ void FrameList::add_names() {
 
 std::optional<FilePlace> FrameList::program_line(FrameNumber number) const {
   for (FrameNumber caller = above(number); caller != kNoFrame; caller = above(number)) {
-    const std::optional<FrameSource>& program = frame(caller).source;
-    const std::optional<FrameSource>& call = frame(number).source;
+    const Shared<FrameSource>& program = frame(caller).source;
+    const Shared<FrameSource>& call = frame(number).source;
     if (is_program_code(frame(caller)) && program && call && call->call_line)
       return FilePlace{.file = program->file, .line = *call->call_line};
     number = caller;

@@ -201,7 +201,7 @@ class Browser {
   void edit_source() {
     const FrameNumber number = model_.selected_frame();
     if (number == kNoFrame) return;
-    const std::optional<FrameSource>& source = model_.frames().frame(number).source;
+    const Shared<FrameSource>& source = model_.frames().frame(number).source;
     if (source && !source->file.empty())
       edit({.file = source->file, .line = source->line, .url = source->url});
     else

@@ -66,7 +66,7 @@ TEST_CASE("kernels hang on the call that launched them, by how they were launche
   const Frame& device = launch.children.at(0);
   CHECK(device.layer == Layer::device);
   CHECK(device.name == "at::native::add_kernel");
-  CHECK(device.symbol == std::string(kKernel));
+  CHECK(*device.symbol == std::string(kKernel));
   CHECK(device.calls == 3);
   CHECK(device.thread == launch.thread);
   REQUIRE(device.detail["launches"].size() == 3);  // Equal records are merged by the writer only.

@@ -66,7 +66,7 @@ Report example() {
   conv.calls = 3;
   conv.children.push_back(std::move(kernel));
   Frame copy = op("copy_", "float32", "cpu");
-  copy.detail["arguments"].push_back(
+  copy.detail.edit()["arguments"].push_back(
       {{"name", "src"}, {"value", {{"tensor", {{"dtype", "float32"}, {"device", "cuda:0"}}}}}});
   Frame failed = frame(Layer::library, "cudaMalloc");
   failed.detail = {{"calls", {{{"kind", "failed"}, {"error", 2}, {"calls", 5U}}}}};
@@ -353,7 +353,7 @@ Report compiled_to(Frame below) {
 
 TEST_CASE("graph breaks are where dynamo goes on behind one, or gives a function up", "[check]") {
   Frame graph = frame(Layer::python, "forward", 2);
-  graph.source.emplace().file = "<eval_with_key>.3";
+  graph.source.edit().file = "<eval_with_key>.3";
   graph.children.push_back(op("add", "float32", "cpu"));
   const Report compiled = compiled_to(std::move(graph));
   CHECK(one(compiled, "no graph break").status == Status::passed);
@@ -500,7 +500,7 @@ TEST_CASE("each line of the program that leads to what was found is listed", "[c
     Frame inner = frame(Layer::python, "torch.nn.functional.linear");
     inner.source = FrameSource{"torch/nn/functional.py", 1, line, {}};
     // Line 5 has two calls with known columns, line 7 one; line 9 has a call without columns.
-    if (line != 9) inner.source->call_range = CallRange{5 * calls, line, 20};
+    if (line != 9) inner.source.edit().call_range = CallRange{5 * calls, line, 20};
     inner.children.push_back(op("mm", "float32", "cpu"));
     inner.children.back().calls = calls;
     main.children.push_back(std::move(inner));
@@ -671,7 +671,7 @@ TEST_CASE("a name stands for what it is an alias of, and a class for its methods
   lstm.children.push_back(frame(Layer::python, "torch.nn.rnn.LSTM.check", 4));
   vmap.children.push_back(std::move(lstm));
   Frame bound = frame(Layer::binding, "THPVariable_linear");
-  bound.symbol = "_ZL18THPVariable_linearv";
+  bound.symbol = std::string("_ZL18THPVariable_linearv");
   bound.source = FrameSource{"torch/csrc/nn.cpp", 7, {}, {}};
   vmap.children.push_back(std::move(bound));
   report.roots.push_back(std::move(vmap));
@@ -750,7 +750,7 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
         {"calls", calls},
         {"arguments", {{{"name", "self"}, {"value", {{"tensor", {{"device", device}}}}}}}}};
   };
-  conv.detail["variants"] = {variant("cuda:0", 3), variant("cpu", 1)};
+  conv.detail.edit()["variants"] = {variant("cuda:0", 3), variant("cpu", 1)};
   CHECK(one(report, "conv2d@cuda uses cudnn").status == Status::passed);
   CHECK(one(report, "conv2d@cpu never uses cudnn").status == Status::passed);
   CHECK(one(report, "conv2d@cpu uses cudnn").status == Status::failed);
@@ -764,11 +764,11 @@ TEST_CASE("each call of an op uses the backend, not one of a path", "[check]") {
 
 TEST_CASE("what the report leaves out is no ground for a verdict that it could turn", "[check]") {
   Report report = example();
-  report.roots[0].children[0].detail["variants_left_out"] = 8U;
+  report.roots[0].children[0].detail.edit()["variants_left_out"] = 8U;
   CHECK(one(report, "no kernel of dtype float64").status == Status::error);
   CHECK(one(report, "no kernel of dtype float16").status == Status::failed);
   CHECK(one(report, "implicit copies <= 1").status == Status::passed);
-  report.roots[0].children[1].detail["variants_left_out"] = 1U;
+  report.roots[0].children[1].detail.edit()["variants_left_out"] = 1U;
   CHECK(one(report, "implicit copies <= 1").status == Status::error);
   CHECK(one(report, "no implicit copy").status == Status::failed);
 

@@ -67,8 +67,8 @@ TEST_CASE("the same trees do not differ, whatever lines and template arguments t
   CHECK(in_other_places.empty());
   CHECK(differences({}, {}).empty());
   Frame registered = dispatcher("CPU"), moved = dispatcher("CPU");
-  registered.detail["kernel"] = "registered at RegisterCPU.cpp:12 [kernel]";
-  moved.detail["kernel"] = "registered at RegisterCPU.cpp:3456 [kernel]";
+  registered.detail.edit()["kernel"] = "registered at RegisterCPU.cpp:12 [kernel]";
+  moved.detail.edit()["kernel"] = "registered at RegisterCPU.cpp:3456 [kernel]";
   const auto registered_elsewhere =
       differences(list(std::move(registered)), list(std::move(moved)));
   CHECK(registered_elsewhere.empty());
@@ -286,8 +286,8 @@ TEST_CASE("what a dry run can't know is set apart", "[compare]") {
     made.detail = {
         {"calls", {{{"kind", "library"}, {"groups", 1}, {"engine", emulated ? 28 : 4}}}}};
     if (emulated) {
-      made.detail["emulated"] = true;
-      made.detail["calls"][0]["heuristic"] = "emulated";
+      made.detail.edit()["emulated"] = true;
+      made.detail.edit()["calls"][0]["heuristic"] = "emulated";
     }
     return list(std::move(made));
   };
@@ -305,15 +305,15 @@ TEST_CASE("what a dry run can't know is set apart", "[compare]") {
 
   // The arguments of the library call are known in both reports.
   Report other = report(convolution(false, {}));
-  other.roots[0].detail["calls"][0]["groups"] = 2;
+  other.roots[0].detail.edit()["calls"][0]["groups"] = 2;
   CHECK(compare(dry, other).differences.size() == 1);
 }
 
 TEST_CASE("a baseline has what a comparison looks at", "[compare]") {
   Report whole = report(list(dispatcher("CPU", list(frame(Layer::library, "sgemm_")))));
   whole.roots[0].thread = 4711;
-  whole.roots[0].detail["arguments"] = {{{"name", "x"}}};
-  whole.roots[0].symbol = "_ZN2at4_ops10add_Tensor4callE";
+  whole.roots[0].detail.edit()["arguments"] = {{{"name", "x"}}};
+  whole.roots[0].symbol = std::string("_ZN2at4_ops10add_Tensor4callE");
   const Report thin = for_baseline(whole);
   CHECK(compare(whole, thin).differences.empty());
   CHECK(to_json(thin).size() < to_json(whole).size());

@@ -23,14 +23,14 @@ Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
   made.layer = layer;
   made.name = name;
   made.thread = 7;
-  made.detail = {{"time", {{"total", total}}}};
+  made.time = optrace::FrameTime{total};
   return made;
 }
 
 Frame op_call(const std::string& op, std::uint64_t total) {
   Frame made = frame(Layer::dispatcher, "at::_ops::call", total);
   made.op = op;
-  made.detail["step"] = "call";
+  made.detail.edit()["step"] = "call";
   return made;
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("an op's time has each moment once", "[export]") {
 
 TEST_CASE("an autograd node's time is not the op's", "[export]") {
   Frame node = frame(Layer::autograd, "MulBackward0", 40);
-  node.detail["backward_of"] = "aten::mul";
+  node.detail.edit()["backward_of"] = "aten::mul";
   node.children.push_back(op_call("aten::mul", 30));
   Report report = sample();
   report.roots.front().children.back().children.push_back(std::move(node));
@@ -119,12 +119,12 @@ TEST_CASE("a summary has the lines, the ops and the libraries", "[export]") {
   Report report = sample();
   Frame& mul = report.roots.front().children.back();
   mul.source = FrameSource{"", 0, 8, ""};
-  mul.detail["arguments"] = {
+  mul.detail.edit()["arguments"] = {
       {{"name", "self"}, {"value", {{"tensor", {{"dtype", "float32"}, {"shape", {4, 8}}}}}}},
       {{"name", "other"},
        {"value", {{"tensor", {{"dtype", "int64"}, {"shape", nlohmann::json::array()}}}}}}};
   Frame library = frame(Layer::library, "sgemm_", 20);
-  library.detail["library"] = "BLAS";
+  library.detail.edit()["library"] = "BLAS";
   mul.children.push_back(std::move(library));
   const std::string text = to_summary(report, {});
   CHECK_THAT(text, Contains("150 ns in 3 calls of ops and autograd nodes"));

@@ -21,14 +21,14 @@ Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
   Frame made;
   made.layer = layer;
   made.name = name;
-  made.detail = {{"time", {{"total", total}, {"longest", total}}}};
+  made.time = optrace::FrameTime{total, optrace::FrameTime::Range{0, total}};
   return made;
 }
 
 Frame op_call(const std::string& op, std::uint64_t total) {
   Frame made = frame(Layer::dispatcher, "at::_ops::call", total);
   made.op = op;
-  made.detail["step"] = "call";
+  made.detail.edit()["step"] = "call";
   return made;
 }
 

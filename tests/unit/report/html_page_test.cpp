@@ -86,27 +86,27 @@ Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
   made.layer = layer;
   made.name = name;
   made.thread = 7;
-  made.detail = {{"time", {{"total", total}, {"shortest", 1}, {"longest", total}}}};
+  made.time = optrace::FrameTime{total, optrace::FrameTime::Range{1, total}};
   return made;
 }
 
 Frame python(const std::string& file, std::uint32_t line, std::uint32_t call_line) {
   Frame made = frame(Layer::python, "__main__.work", 100);
   made.source = FrameSource{file, line, {}, ""};
-  if (call_line != 0) made.source->call_line = call_line;
+  if (call_line != 0) made.source.edit().call_line = call_line;
   return made;
 }
 
 /// main() in `file` -> aten::add -> a kernel on thread 8, taken by one rank.
 Report sample(const std::string& file) {
   Frame kernel = frame(Layer::kernel, "at::native::add", 10);
-  kernel.symbol = "_ZN2at6native3addEv";
+  kernel.symbol = std::string("_ZN2at6native3addEv");
   kernel.thread = 8;
-  kernel.detail["ranks"] = {1};
+  kernel.detail.edit()["ranks"] = {1};
   Frame op = frame(Layer::dispatcher, "at::_ops::add_Tensor::call", 30);
   op.op = "aten::add.Tensor";
-  op.detail["step"] = "call";
-  op.detail["dispatch_key"] = "CPU";
+  op.detail.edit()["step"] = "call";
+  op.detail.edit()["dispatch_key"] = "CPU";
   op.source = FrameSource{"", 0, 12, ""};
   op.children.push_back(std::move(kernel));
   Frame main = python(file, 2, 0);
@@ -202,7 +202,7 @@ TEST_CASE("no text of a report is markup", "[page]") {
   report.meta = {{"call", evil}, {"warnings", {evil}}};
   Frame& frame = report.roots.front();
   frame.name = frame.library.emplace(frame.op.emplace(evil));
-  frame.detail[evil] = {evil, {{evil, evil}}};
+  frame.detail.edit()[evil] = {evil, {{evil, evil}}};
   const std::string page = to_html_page(report, {}, {});
   CHECK(count_of(page, "<script") == count_of(plain, "<script"));
   CHECK(count_of(page, "</script") == count_of(plain, "</script"));
@@ -222,7 +222,7 @@ TEST_CASE("links lead to GitHub only", "[page]") {
         {"https://github.com.example/#L2", ""},
         {"javascript:alert(1)#L2", ""}}) {
     Report report = sample("a.py");
-    report.roots.front().source->url = url;
+    report.roots.front().source.edit().url = url;
     CHECK(text_of(data_of(to_html_page(report, {}, {})), "url", 0) == shown);
   }
 }
@@ -326,7 +326,7 @@ TEST_CASE("the trees of a comparison are one", "[page]") {
   const Report first = sample("train.py");
   Report second = sample("train.py");
   Frame& op = second.roots.front().children.front();
-  op.detail["dispatch_key"] = "CUDA";
+  op.detail.edit()["dispatch_key"] = "CUDA";
   op.children.front().calls = 1;
   op.children.push_back(frame(Layer::kernel, "at::native::fill", 3));
   op.children.back().children.push_back(frame(Layer::library, "cudaMemset", 2));

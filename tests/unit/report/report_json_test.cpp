@@ -27,7 +27,7 @@ Report small() {
   Frame root;
   root.layer = Layer::kernel;
   root.name = "at::native::add";
-  root.symbol = "_ZN2at6native3addEv";
+  root.symbol = std::string("_ZN2at6native3addEv");
   root.library = "libtorch_cpu.so";
   root.op = "aten::add.Tensor";
   root.thread = 42;

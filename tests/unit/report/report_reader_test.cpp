@@ -147,13 +147,57 @@ TEST_CASE("a report's JSON is read, all of it", "[report_reader]") {
   CHECK(mm.source->call_line == 4U);
   REQUIRE(mm.children.size() == 2);
   CHECK(mm.children[0].detail["library"] == "cuBLAS");
-  CHECK(mm.children[0].children[0].layer == Layer::device);
+  const Frame& kernel = mm.children[0].children[0];
+  CHECK(kernel.layer == Layer::device);
 
   // Writing, reading and writing again gives the same bytes; also from a stream.
   const std::string text = to_json(as_report(parse_report(example())));
   std::istringstream stream(text);
   CHECK(to_json(as_report(parse_report(stream))) == text);
   CHECK(json::parse(text)["roots"][0]["detail"] == json::parse(example())["roots"][0]["detail"]);
+}
+
+TEST_CASE("times are read from the details", "[report_reader]") {
+  const auto frame_with = [](const std::string& detail) {
+    WrittenReport report = parse_report(
+        R"({"schema": "optrace.report/1", "roots": [{"layer": "kernel", "name": "f", "detail": )" +
+        detail + R"(, "children": []}]})");
+    return std::move(report.roots[0]);
+  };
+  const Frame whole =
+      frame_with(R"({"time": {"total": 9, "shortest": 0, "longest": 4}, "threads": 2})");
+  REQUIRE(whole.time);
+  CHECK(whole.time->total == 9);
+  REQUIRE(whole.time->range);
+  CHECK(whole.time->range->shortest == 0);
+  CHECK(whole.time->range->longest == 4);
+  CHECK(whole.detail.get() == json({{"threads", 2}}));
+
+  const Frame part = frame_with(R"({"time": {"total": 9}})");
+  REQUIRE(part.time);
+  CHECK_FALSE(part.time->range);
+  CHECK(part.detail.is_null());
+
+  // Of other types, it is not a time.
+  for (const char* const other : {R"({"time": 9})", R"({"time": {"total": "9"}})"}) {
+    CHECK_FALSE(frame_with(other).time);
+    CHECK(frame_with(other).detail.get() == json::parse(other));
+  }
+}
+
+TEST_CASE("a change of a shared value leaves its copies as they are", "[report_reader]") {
+  const SharedJson nothing;
+  CHECK(nothing.is_null());
+  SharedJson one = {{"threads", 2}};
+  const SharedJson copy = one;
+  CHECK(&copy.get() == &one.get());
+  one.edit()["threads"] = 3;
+  CHECK(one["threads"] == 3);
+  CHECK(copy["threads"] == 2);
+  Shared<std::string> text;
+  CHECK_FALSE(text);
+  text.edit() = "mm";
+  CHECK(text.value_or("") == "mm");
 }
 
 TEST_CASE("reports of other minor versions are read, of other major versions not",

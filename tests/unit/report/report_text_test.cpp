@@ -121,10 +121,10 @@ TEST_CASE("lines of another version are marked, Python's own are not", "[report_
 TEST_CASE("columns tell calls of one line apart, and are not shown elsewhere", "[report_text]") {
   Report report = sample();
   std::vector<Frame>& calls = report.roots[0].children;
-  calls[0].source->call_range = optrace::CallRange{11, 549, 20};
+  calls[0].source.edit().call_range = optrace::CallRange{11, 549, 20};
   CHECK_THAT(to_text(report, {}), Contains("called at :549") && !Contains(":549:"));
   calls.push_back(std::move(sample().roots[0].children[0]));
-  calls[1].source->call_range = optrace::CallRange{24, 549, 33};
+  calls[1].source.edit().call_range = optrace::CallRange{24, 549, 33};
   CHECK_THAT(to_text(report, {}), Contains("called at :549:11") && Contains("called at :549:24"));
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("colours and links come only when asked for", "[report_text]") {
 TEST_CASE("a tree keeps within the terminal's width", "[report_text]") {
   Report report = sample();
   report.roots[0].children[0].children[0].name = std::string(300, 'k');
-  report.roots[0].children[0].source->file = "aten/" + std::string(100, 'd') + "/file.cpp";
+  report.roots[0].children[0].source.edit().file = "aten/" + std::string(100, 'd') + "/file.cpp";
   ReportTextOptions options;
   options.width = 100;
   std::istringstream lines(to_text(report, options));
@@ -167,8 +167,8 @@ TEST_CASE("what comes from a trace can't drive the terminal", "[report_text]") {
   report.meta["inputs"] = {{{"name", hostile}, {"shape", {hostile}}, {"dtype", hostile}}, 7};
   report.torch["version"] = hostile;
   report.roots[0].name = hostile;
-  report.roots[0].source->file = hostile;
-  report.roots[0].source->url = "https://x/" + hostile;
+  report.roots[0].source.edit().file = hostile;
+  report.roots[0].source.edit().url = "https://x/" + hostile;
   report.roots[0].detail = {{"implementation", hostile}, {"python_name", hostile}};
   ReportTextOptions options;
   options.style.links = std::make_shared<optrace::FileLinks>(optrace::HyperlinkFormat("default"));

@@ -25,7 +25,7 @@ Frame frame(std::string name, Layer layer, std::vector<Frame> children = {},
   made.name = std::move(name);
   made.layer = layer;
   made.children = std::move(children);
-  if (time != 0) made.detail = {{"time", {{"total", time}}}};
+  if (time != 0) made.time = optrace::FrameTime{time};
   return made;
 }
 
@@ -45,7 +45,7 @@ Frame python(std::string name, std::string file, std::vector<Frame> children = {
 Frame call(const std::string& op, std::vector<Frame> children = {}, std::uint64_t time = 0) {
   Frame made = frame("at::_ops::" + op + "::call", Layer::dispatcher, std::move(children), time);
   made.op = "aten::" + op;
-  made.detail["step"] = "call";
+  made.detail.edit()["step"] = "call";
   return made;
 }
 
@@ -218,7 +218,7 @@ TEST_CASE("own code is that of the program, and the ops that it calls", "[tree_b
   CHECK(shown(model) == Lines{"main", "at::_ops::conv2d::call", "hook", "at::_ops::add::call"});
   model.set_own_code_only(false);
   CHECK(model.rows().size() == 6);
-  report.roots[0].children[0].source->call_line = 9;
+  report.roots[0].children[0].source.edit().call_line = 9;
   const FrameList frames(report);
   CHECK(frames.program_line(2)->file == "/w/train.py");
   CHECK(frames.program_line(2)->line == 9);
@@ -270,8 +270,8 @@ TEST_CASE("details have the report's words and the JSON's names", "[tree_browser
   const Frame parent = python("f", "/w/a.py");
   Frame op = call("conv2d", {}, 2000);
   op.source = FrameSource{.file = "x.cpp", .line = 7, .call_line = 3, .url = "https://u"};
-  op.detail["dispatch_key"] = "CPU";
-  op.detail["arguments"] = {{{"name", "weight"}}, {{"name", "\x1b[2J"}}};
+  op.detail.edit()["dispatch_key"] = "CPU";
+  op.detail.edit()["arguments"] = {{{"name", "weight"}}, {{"name", "\x1b[2J"}}};
   std::string text;
   for (const FrameFact& fact : frame_details(op, &parent, report))
     text += fact.label + "=" + fact.value + "\n";

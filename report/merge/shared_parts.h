@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "report/model/report_reader.h"
+
+namespace optrace {
+
+/// Finds equal parts of frames, so that one value is kept for all. A program has hundreds of
+/// thousands of frames, and few different details and sources, which would take most of a report's
+/// memory.
+class SharedParts {
+ public:
+  // Each returns the first of all equal values that were given.
+  SharedJson detail(SharedJson detail) {
+    return detail.has_value() ? *details_.insert(std::move(detail)).first : SharedJson();
+  }
+  Shared<FrameSource> source(Shared<FrameSource> source) {
+    return source ? *sources_.insert(std::move(source)).first : Shared<FrameSource>();
+  }
+
+ private:
+  struct Hash {
+    std::size_t operator()(const SharedJson& detail) const {
+      return std::hash<nlohmann::json>()(*detail);
+    }
+    std::size_t operator()(const Shared<FrameSource>& source) const {
+      const std::size_t lines = source->line * 31U + source->call_line.value_or(0);
+      return std::hash<std::string>()(source->file) * 31U + lines;
+    }
+  };
+  struct IsEqual {
+    template <class Part>
+    bool operator()(const Part& one, const Part& other) const {
+      return *one == *other;
+    }
+  };
+
+  std::unordered_set<SharedJson, Hash, IsEqual> details_;
+  std::unordered_set<Shared<FrameSource>, Hash, IsEqual> sources_;
+};
+
+}  // namespace optrace

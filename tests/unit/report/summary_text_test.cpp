@@ -1,0 +1,151 @@
+// The summary's length.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "report/model/shortfalls.h"
+#include "tests/unit/report/written_report.h"
+
+using Catch::Contains;
+using namespace optrace;
+using Json = nlohmann::json;
+
+namespace {
+
+Frame frame(Layer layer, const std::string& name, std::uint64_t total) {
+  Frame made;
+  made.layer = layer;
+  made.name = name;
+  made.time = FrameTime{total};
+  return made;
+}
+
+Json parsed(const Json& json) {
+  return Json::parse(json.dump());  // Numbers are unsigned, as in a file.
+}
+
+// A call of an op by a line, which makes a finding: it reads a number from a device.
+Frame op_call(std::size_t number) {
+  Frame op = frame(Layer::dispatcher, "at::_ops::call", 1000 - number);
+  op.op = fmt::format("aten::op{}", number);
+  if (number % 2 == 0) op.op = "aten::_local_scalar_dense";
+  op.calls = 12;
+  op.source = FrameSource{"", 0, static_cast<std::uint32_t>(number), ""};
+  const Json tensor = {{"device", fmt::format("cuda:{}", number % 8)},
+                       {"dtype", "float32"},
+                       {"shape", Json::array()}};
+  op.detail = parsed({{"step", "call"},
+                      {"arguments", {{{"name", "self"}, {"value", {{"tensor", tensor}}}}}},
+                      {"results", {{{"tensor", tensor}, {"relation", "fresh"}}}}});
+  Frame library = frame(Layer::library, fmt::format("function{}", number), 20);
+  library.detail = parsed({{"library", "cuBLAS"},
+                           {"calls",
+                            {{{"kind", "copy"},
+                              {"direction", fmt::format("way {}", number)},
+                              {"bytes", 4},
+                              {"calls", 1}}}}});
+  Frame kernel = frame(Layer::device, fmt::format("kernel{}", number), 10);
+  kernel.detail = parsed({{"duration_ns", {{"total", 10}}}});
+  library.children.push_back(std::move(kernel));
+  op.children.push_back(std::move(library));
+  return op;
+}
+
+// A report of a program with `count` of everything that a summary lists.
+Report with_everything(std::size_t count) {
+  Report report;
+  report.meta = parsed({{"call", "python train.py"},
+                        {"python", "3.11.7"},
+                        {"shown", "--top 5"},
+                        {"recording", {{"duration_ns", 5'000'000}, {"events", 7}}}});
+  report.torch = {{"version", "2.6.0"},
+                  {"git_version", "2236df1770800ffea5697b11b0bb0d910b2e59e1"}};
+  report.device = "cuda";
+  report.source_version = "2.6.0";
+  report.steps = parsed({{"first", 3}, {"count", 2}, {"ended_after", 3}});
+  report.dry_run = parsed({{"arch", "sm_90"}, {"gpu_model", "NVIDIA H100"}, {"devices", 8}});
+  report.processes = Json::array();
+  for (const char* const list : {"inputs", "differences", "warnings"})
+    report.meta[list] = Json::array();
+  Frame main = frame(Layer::python, "__main__.<module>", 1'000'000);
+  main.source = FrameSource{"/home/u/train.py", 1, {}, ""};
+  for (std::size_t i = 0; i < count; ++i) {
+    report.processes.push_back(parsed({{"id", 100 + i}, {"rank", i}}));
+    report.meta["inputs"].push_back(
+        {{"name", fmt::format("x{}", i)}, {"shape", {2, 3}}, {"dtype", "torch.float32"}});
+    report.meta["differences"].push_back(fmt::format("only rank {} took a path", i));
+    report.meta["warnings"].push_back(fmt::format("warning {}", i));
+    main.children.push_back(op_call(i + 1));
+  }
+  report.roots.push_back(std::move(main));
+  for (const char* const kind : {"events_lost", "texts_lost", "paths_merged", "callers_inferred"})
+    report.shortfalls.push_back({kind, count});
+  return report;
+}
+
+std::string summary(const Report& report, std::size_t width = 0) {
+  ReportTextOptions options;
+  options.width = width;
+  options.trace_files = {"train.trace"};
+  return to_summary(report, options);
+}
+
+std::ptrdiff_t line_count(const std::string& text) {
+  return std::ranges::count(text, '\n');
+}
+
+}  // namespace
+
+TEST_CASE("a summary has at most 60 lines, of every section some", "[summary]") {
+  for (const std::size_t count : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 10U, 13U, 40U, 400U}) {
+    const std::string text = summary(with_everything(count));
+    INFO(text);
+    CHECK(line_count(text) <= 60);
+    for (const char* const part :
+         {"python train.py", "torch ", "input ", "ranks ", "recorded ", "steps ", "shown ",
+          "dry run ", "source ", "warning ", "train.py:1 ", " aten::op1", " cuBLAS  function1\n",
+          " kernel1\n", "copied way 1:", "optrace report train.trace --format text"})
+      CHECK_THAT(text, Contains(part));
+    if (count > 1) CHECK_THAT(text, Contains("host-wait"));
+    CHECK(text == summary(with_everything(count)));
+  }
+}
+
+TEST_CASE("a summary says how much more there is, and what shows it", "[summary]") {
+  const std::string text = summary(with_everything(40));
+  INFO(text);
+  CHECK(line_count(text) == 60);
+  for (const char* const more :
+       {"            and 36 more inputs, see --format text\n",
+        "            and 36 more differences, see --format text\n",
+        "            and 39 more warnings, see --format text\n", "more lines, see --format html\n",
+        "more findings, see optrace findings\n", "more ops, see --format csv\n",
+        "more functions, see --format html\n", "more kernels, see --format html\n",
+        "more copies and allocations, see --format json\n"})
+    CHECK_THAT(text, Contains(more));
+}
+
+TEST_CASE("a summary with room has more rows of each section", "[summary]") {
+  Report report = with_everything(40);
+  for (const char* const list : {"inputs", "differences", "warnings"}) report.meta.erase(list);
+  report.shortfalls.clear();
+  report.dry_run = nullptr;
+  const std::string roomy = summary(report);
+  INFO(roomy);
+  CHECK(line_count(roomy) == 60);
+  const auto rows = [](const std::string& text) {
+    std::size_t count = 0;
+    for (std::size_t at = text.find("host-wait"); at != std::string::npos;
+         at = text.find("host-wait", at + 1))
+      ++count;
+    return count;
+  };
+  CHECK(rows(roomy) > rows(summary(with_everything(40))));
+}
