@@ -17,6 +17,7 @@ namespace optrace {
 struct ReportFacts {
   GraphBreaks breaks;
   UnusedGraphs unused_graphs;
+  bool dry_run = false;  ///< On an emulated device.
 };
 
 /// A frame with the frames above it, as a rule examines it.

@@ -39,7 +39,9 @@ class Search {
   Search(const Report& report, const FindingOptions& options)
       : report_(report),
         options_(options),
-        facts_{find_graph_breaks(report), find_unused_graphs(report)} {}
+        facts_{.breaks = find_graph_breaks(report),
+               .unused_graphs = find_unused_graphs(report),
+               .dry_run = report.dry_run.is_object()} {}
 
   std::vector<Finding> run() {
     walk_frames(report_.roots, Above{},
@@ -96,7 +98,7 @@ class Search {
     }
     finding.calls += sighting.calls;
     // The times of a dry run are not those of a GPU.
-    if (!report_.dry_run.is_object())
+    if (!facts_.dry_run)
       finding.cost_ns += sighting.cost ? *sighting.cost : total_time(*way_.back());
     group.functions.emplace(&function, function.calls);
   }

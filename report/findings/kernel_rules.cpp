@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "platform/glob.h"
 #include "platform/printable_text.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
+#include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
@@ -39,6 +41,37 @@ constexpr std::uint64_t kTinyElements = 256;
 
 bool is_tiny(const OpTensor& tensor) {
   return tensor.known_shape && elements_of(tensor) <= kTinyElements;
+}
+
+// Functions of CUDA's libraries that queue kernels and do not wait for them.
+constexpr auto kLaunches = std::to_array<std::string_view>({
+    "cudaLaunchKernel*",
+    "cuLaunchKernel*",
+    "cublas*gemm*",
+    "cublas*Gemm*",
+    "cublasLtMatmul",
+    "cudnnBackendExecute",
+});
+
+bool is_launch(const Frame& frame) {
+  return frame.layer == Layer::library &&
+         std::ranges::any_of(kLaunches, [&](std::string_view pattern) {
+           return matches_name_glob(frame.name, pattern);
+         });
+}
+
+// Returns the time that devices took for one call's kernels on average; 0 if it is not known of
+// each call.
+std::uint64_t device_time_of_call(const Frame& launch) {
+  std::uint64_t kernels = 0;
+  std::uint64_t time = 0;
+  for (const Frame& child : launch.children) {
+    if (child.layer != Layer::device) continue;
+    kernels += child.calls;
+    time += own_time(child);
+  }
+  const bool complete = kernels >= launch.calls && !launch.detail.contains("device_work_left_out");
+  return complete && launch.calls != 0 ? time / launch.calls : 0;
 }
 
 // Optimizers that have a fused implementation on the CPU. torch/optim of 2.6.
@@ -136,6 +169,18 @@ Found tiny_ops(const FrameInContext& at) {
     if (call.tensors.empty() || !std::ranges::all_of(call.tensors, is_tiny)) return {};
     return fmt::format("calls ops on tensors of at most {} elements", kTinyElements);
   });
+}
+
+Found launch_bound(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  // Times of the emulated device are not those of a GPU.
+  if (at.facts.dry_run || !is_launch(frame) || in_optimizer(at)) return std::nullopt;
+  const std::uint64_t on_device = device_time_of_call(frame);
+  // A launch waits while the device's queue is full, and the end of a call is recorded late: only
+  // the shortest call is sure to show how long the host needs.
+  const std::uint64_t on_host = count_at(object_at(frame.detail, "time"), "shortest");
+  if (on_device == 0 || on_device >= on_host) return std::nullopt;
+  return Sighting{"launches kernels that end before the host could launch the next", frame.calls};
 }
 
 Found for_loop_optimizer(const FrameInContext& at) {

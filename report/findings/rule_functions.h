@@ -22,6 +22,7 @@ Found repeated_cast(const FrameInContext& at);
 // kernel_rules.cpp:
 Found slow_kernel(const FrameInContext& at);
 Found tiny_ops(const FrameInContext& at);
+Found launch_bound(const FrameInContext& at);
 Found repeated_op(const FrameInContext& at);
 Found for_loop_optimizer(const FrameInContext& at);
 

@@ -8,7 +8,7 @@ import pytest
 
 USAGE = 2
 RULES = {"implicit-copy", "host-wait", "layout-copy", "repeated-cast", "slow-kernel", "tiny-ops",
-         "repeated-op", "graph-break", "recompile", "unused-graph", "idle-worker",
+         "launch-bound", "repeated-op", "graph-break", "recompile", "unused-graph", "idle-worker",
          "for-loop-optimizer"}
 
 

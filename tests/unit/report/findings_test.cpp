@@ -228,6 +228,39 @@ TEST_CASE("compilations after the first are found", "[findings]") {
   CHECK(rules_in(compiled(2)).empty());
 }
 
+TEST_CASE("kernels that are shorter than their launch are found", "[findings]") {
+  // Launches of at least 4,000 ns; each has a kernel of `kernel` ns on average.
+  const auto launches = [](std::uint64_t calls, std::uint64_t kernel, const Json& left_out = {}) {
+    Frame device;
+    device.layer = Layer::device;
+    device.name = "at::native::vectorized_elementwise_kernel";
+    device.calls = calls;
+    device.detail = {{"duration_ns", {{"total", calls * kernel}}}};
+    Frame launch;
+    launch.layer = Layer::library;
+    launch.name = "cudaLaunchKernel";
+    launch.calls = calls;
+    launch.detail = {{"time", {{"total", calls * 9000}, {"shortest", 4000U}}}};
+    if (!left_out.is_null()) launch.detail["device_work_left_out"] = left_out;
+    return report_of(below(op_call("aten::add.Tensor", calls, Json::array()),
+                           below(std::move(launch), std::move(device))));
+  };
+  const Report shorter = launches(1000, 3999);
+  REQUIRE(rules_in(shorter) == Names{"launch-bound"});
+  CHECK(find(shorter)[0].cost_ns == 9'000'000);
+  CHECK(find(shorter)[0].line == 7);
+  CHECK(rules_in(launches(999, 3999)).empty());
+  CHECK(rules_in(launches(1000, 4000)).empty());
+  CHECK(rules_in(launches(1000, 0)).empty());  // Times were not recorded.
+  CHECK(rules_in(launches(1000, 3999, 1U)).empty());
+  Report dry = launches(1000, 1);
+  dry.dry_run = {{"arch", "sm_90"}};
+  CHECK(rules_in(dry).empty());
+  Report incomplete = launches(1000, 10);
+  incomplete.roots[0].children[0].children[0].children[0].calls = 999;
+  CHECK(rules_in(incomplete).empty());
+}
+
 TEST_CASE("writes that sort their indices are found in deterministic mode", "[findings]") {
   const auto write = [](bool accumulate) {
     Frame kernel;
