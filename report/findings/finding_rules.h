@@ -17,7 +17,8 @@ namespace optrace {
 struct ReportFacts {
   GraphBreaks breaks;
   UnusedGraphs unused_graphs;
-  bool dry_run = false;  ///< On an emulated device.
+  bool dry_run = false;        ///< On an emulated device.
+  bool unseen_writes = false;  ///< See may_have_unseen_writes().
 };
 
 /// A frame with the frames above it, as a rule examines it.

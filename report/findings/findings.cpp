@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "report/findings/device_copies.h"
+#include "report/findings/unseen_writes.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/own_code.h"
@@ -41,7 +42,8 @@ class Search {
         options_(options),
         facts_{.breaks = find_graph_breaks(report),
                .unused_graphs = find_unused_graphs(report),
-               .dry_run = report.dry_run.is_object()} {}
+               .dry_run = report.dry_run.is_object(),
+               .unseen_writes = may_have_unseen_writes(report)} {}
 
   std::vector<Finding> run() {
     walk_frames(report_.roots, Above{},

@@ -136,6 +136,18 @@ constexpr auto kConstants = std::to_array<std::string_view>(
      "aten::hann_window", "aten::hamming_window", "aten::bartlett_window", "aten::blackman_window",
      "aten::kaiser_window"});
 
+bool only_on_host(const Frame& op) {
+  return std::ranges::all_of(op_calls(op), [](const OpCalls& call) {
+    return std::ranges::all_of(call.tensors,
+                               [](const OpTensor& tensor) { return is_host(tensor.device); });
+  });
+}
+
+// Code that torch.compile generates writes to its buffers without ops.
+bool in_compiled_code(const FrameInContext& at) {
+  return std::ranges::any_of(at.way, [](const Frame* frame) { return is_compiled_call(*frame); });
+}
+
 // Returns the calls with the most frequent arguments. An op without records has none.
 std::uint64_t most_equal_calls(const Frame& frame) {
   if (!frame.detail.is_object() || !frame.detail.contains("arguments") ||
@@ -203,9 +215,16 @@ Found for_loop_optimizer(const FrameInContext& at) {
 Found repeated_op(const FrameInContext& at) {
   const Frame& frame = at.frame();
   if (at.in_op || !is_op_call(frame) || !frame.op || in_optimizer(at)) return std::nullopt;
-  if (std::ranges::find(kConstants, *frame.op) == kConstants.end()) return std::nullopt;
-  return Sighting{fmt::format("computes the same tensor again ({})", printable(*frame.op)),
-                  most_equal_calls(frame)};
+  if (std::ranges::find(kConstants, *frame.op) != kConstants.end())
+    return Sighting{fmt::format("computes the same tensor again ({})", printable(*frame.op)),
+                    most_equal_calls(frame)};
+  const std::uint64_t calls = count_at(frame.detail, "repeated_calls");
+  // Kernels that no op launches may write to any tensor on a device.
+  if (calls == 0 || (at.facts.unseen_writes && !only_on_host(frame)) || in_compiled_code(at))
+    return std::nullopt;
+  return Sighting{
+      fmt::format("calls an op again on the same unchanged input ({})", printable(*frame.op)),
+      calls, frame.calls == 0 ? 0 : total_time(frame) / frame.calls * calls};
 }
 
 }  // namespace optrace

@@ -194,6 +194,37 @@ TEST_CASE("tensors that depend on numbers only are found if the numbers are the 
   CHECK(rules_in(report_of(std::move(varied))).empty());
 }
 
+TEST_CASE("ops on unchanged inputs are found if everything that may write is known", "[findings]") {
+  const auto softmax = [](const std::string& device) {
+    Frame frame = op_call("aten::softmax.int", 20,
+                          {{{"name", "self"}, {"value", tensor(device, {2, 2}, {2, 1})}}});
+    frame.detail["repeated_calls"] = 15U;
+    return frame;
+  };
+  const auto kernel = [] {
+    Frame frame;
+    frame.layer = Layer::device;
+    frame.name = "softmax_warp_forward";
+    return frame;
+  };
+  const Report host = report_of(softmax("cpu"));
+  REQUIRE(rules_in(host) == Names{"repeated-op"});
+  CHECK(find(host)[0].calls == 15);
+  CHECK(find(host)[0].cost_ns == 75);
+  // On a device, nothing is known without its work, and a kernel of no op may write anywhere.
+  CHECK(rules_in(report_of(softmax("cuda:0"))).empty());
+  Report device = report_of(below(softmax("cuda:0"), kernel()));
+  CHECK(rules_in(device) == Names{"repeated-op"});
+  device.roots[0].children.push_back(kernel());
+  CHECK(rules_in(device).empty());
+  Report selected = report_of(below(softmax("cuda:0"), kernel()));
+  selected.meta = {{"selection", Json::object()}};
+  CHECK(rules_in(selected).empty());
+  Report lacking = report_of(below(softmax("cuda:0"), kernel()));
+  lacking.shortfalls.push_back({.kind = "device_work_missing", .count = 1});
+  CHECK(rules_in(lacking).empty());
+}
+
 TEST_CASE("workers that fetch nothing are found", "[findings]") {
   const auto loop = [](const Json& workers, const Json& busy) {
     Frame fetch = python_function("torch.utils.data._utils.fetch._MapDatasetFetcher.fetch",
