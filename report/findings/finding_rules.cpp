@@ -61,6 +61,11 @@ constexpr auto kRules = std::to_array<FindingRule>({
      "Put the code into `with torch.no_grad():` or torch.inference_mode(), or detach() what enters "
      "it.",
      2, unused_graph},
+    {"unread-gradient", "gradients that nothing reads",
+     "Each gradient takes the time of the derivatives that lead to it, and memory.",
+     "Freeze the parameters that no optimizer has, with requires_grad_(False), or run that part of "
+     "the model in torch.no_grad(); create inputs without requires_grad.",
+     2, unread_gradient},
     {"idle-worker", "DataLoader workers that do nothing",
      "Starting a worker costs a process with its memory, in each epoch.",
      "Use at most as many workers as there are batches, fewer if they are idle most of the time.",

@@ -30,6 +30,7 @@ Found for_loop_optimizer(const FrameInContext& at);
 Found graph_break(const FrameInContext& at);
 Found recompile(const FrameInContext& at);
 Found unused_graph(const FrameInContext& at);
+Found unread_gradient(const FrameInContext& at);
 Found idle_worker(const FrameInContext& at);
 
 /// Returns true for a frame that calls this op.

@@ -183,6 +183,65 @@ TEST_CASE("graphs that no backward pass uses are found", "[findings]") {
   CHECK(found[0].file == "/home/u/train.py");
 }
 
+TEST_CASE("gradients that no op reads are found", "[findings]") {
+  // A loop in which an optimizer reads gradients of 2 elements, and a parameter of 3 has one, too.
+  const auto training = [](std::vector<Frame> more = {}) {
+    const auto reads = [](const Json& shape, bool is_leaf = false) {
+      Json value = tensor("cpu", shape, {1});
+      value["tensor"]["requires_grad"] = is_leaf;
+      return op_call("aten::add_.Tensor", 2, {{{"name", "self"}, {"value", value}}});
+    };
+    Frame node;
+    node.layer = Layer::autograd;
+    node.name = "torch::autograd::AccumulateGrad";
+    node.children.push_back(reads({2}));
+    node.children.push_back(reads({3}));
+    Report report = report_of(
+        below(python_function("torch.autograd.graph._engine_run_backward", "torch/graph.py", 2),
+              std::move(node)));
+    std::vector<Frame>& calls = report.roots[0].children;
+    calls.push_back(
+        below(python_function("torch.optim.sgd.SGD.step", "torch/optim/sgd.py", 2), reads({2})));
+    calls.push_back(reads({3}, true));
+    calls.push_back(below(python_function("torch.nn.modules.linear.Linear.__init__", "torch/l.py"),
+                          reads({3})));
+    for (Frame& frame : more) calls.push_back(std::move(frame));
+    return report;
+  };
+  const Report found = training();
+  REQUIRE(rules_in(found) == Names{"unread-gradient"});
+  CHECK(find(found)[0].message ==
+        "`main` computes gradients that nothing reads (3 float32), 2 times in 1 call of it.");
+  const auto with = [&](Frame frame) {
+    std::vector<Frame> more;
+    more.push_back(std::move(frame));
+    return rules_in(training(std::move(more)));
+  };
+  CHECK(with(op_call("aten::norm", 1, {{{"name", "self"}, {"value", tensor("cpu", {3}, {1})}}}))
+            .empty());
+  CHECK(with(op_call("aten::_foreach_norm.Scalar", 1,
+                     {{{"name", "self"},
+                       {"value", {tensor("cpu", {2}, {1}), {{"type", "more"}, {"value", "9"}}}}}}))
+            .empty());
+  CHECK(
+      with(op_call("aten::norm", 1,
+                   {{{"name", "self"}, {"value", tensor("cpu", Json::array(), Json::array())}}})) ==
+      Names{"unread-gradient"});
+  CHECK(with(op_call("aten::norm", 1, {{{"name", "self"}, {"value", tensor("cpu", "", {})}}}))
+            .empty());
+  CHECK(with(python_function("torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn",
+                             "torch/_dynamo/eval_frame.py", 2))
+            .empty());
+  CHECK(with(python_function("torch.autograd.graph._engine_run_backward", "torch/graph.py", 2))
+            .empty());
+  Report once = training();
+  once.roots[0].children[1].calls = 1;
+  CHECK(rules_in(once).empty());
+  Report lacking = training();
+  lacking.shortfalls.push_back({.kind = "events_lost", .count = 1});
+  CHECK(rules_in(lacking).empty());
+}
+
 TEST_CASE("tensors that depend on numbers only are found if the numbers are the same",
           "[findings]") {
   const Json arguments = {{{"name", "end"}, {"value", 4}}};
