@@ -37,6 +37,11 @@ constexpr auto kRules = std::to_array<FindingRule>({
      "Stack the tensors and call each op once on the whole, or compile the function with "
      "torch.compile.",
      1000, tiny_ops},
+    {"launch-bound", "kernels that take the device less time than the host needs to launch them",
+     "The device waits for the host, however fast it is.",
+     "Give each call more work: larger batches, foreach functions, torch.compile; or replay the "
+     "calls as one CUDA graph.",
+     1000, launch_bound},
     {"repeated-op", "the same tensor computed again and again",
      "Its values depend on numbers only, so every call gives the same tensor.",
      "Compute it once: in __init__ with register_buffer(), or before the loop.", 10, repeated_op},
@@ -56,6 +61,11 @@ constexpr auto kRules = std::to_array<FindingRule>({
      "Put the code into `with torch.no_grad():` or torch.inference_mode(), or detach() what enters "
      "it.",
      2, unused_graph},
+    {"unread-gradient", "gradients that nothing reads",
+     "Each gradient takes the time of the derivatives that lead to it, and memory.",
+     "Freeze the parameters that no optimizer has, with requires_grad_(False), or run that part of "
+     "the model in torch.no_grad(); create inputs without requires_grad.",
+     2, unread_gradient},
     {"idle-worker", "DataLoader workers that do nothing",
      "Starting a worker costs a process with its memory, in each epoch.",
      "Use at most as many workers as there are batches, fewer if they are idle most of the time.",

@@ -6,8 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "report/findings/graph_breaks.h"
+#include "report/findings/unread_gradients.h"
 #include "report/findings/unused_graphs.h"
 #include "report/model/report.h"
 
@@ -17,6 +19,9 @@ namespace optrace {
 struct ReportFacts {
   GraphBreaks breaks;
   UnusedGraphs unused_graphs;
+  std::unordered_map<const Frame*, UnreadGradients> unread_gradients;
+  bool dry_run = false;        ///< On an emulated device.
+  bool unseen_writes = false;  ///< See may_have_unseen_writes().
 };
 
 /// A frame with the frames above it, as a rule examines it.

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "report/findings/device_copies.h"
+#include "report/findings/unseen_writes.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/own_code.h"
@@ -39,7 +40,11 @@ class Search {
   Search(const Report& report, const FindingOptions& options)
       : report_(report),
         options_(options),
-        facts_{find_graph_breaks(report), find_unused_graphs(report)} {}
+        facts_{.breaks = find_graph_breaks(report),
+               .unused_graphs = find_unused_graphs(report),
+               .unread_gradients = find_unread_gradients(report),
+               .dry_run = report.dry_run.is_object(),
+               .unseen_writes = may_have_unseen_writes(report)} {}
 
   std::vector<Finding> run() {
     walk_frames(report_.roots, Above{},
@@ -96,7 +101,7 @@ class Search {
     }
     finding.calls += sighting.calls;
     // The times of a dry run are not those of a GPU.
-    if (!report_.dry_run.is_object())
+    if (!facts_.dry_run)
       finding.cost_ns += sighting.cost ? *sighting.cost : total_time(*way_.back());
     group.functions.emplace(&function, function.calls);
   }

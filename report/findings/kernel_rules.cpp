@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "platform/glob.h"
 #include "platform/printable_text.h"
 #include "report/findings/device_copies.h"
 #include "report/findings/rule_functions.h"
+#include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
 #include "report/model/walk_frames.h"
 
@@ -39,6 +41,37 @@ constexpr std::uint64_t kTinyElements = 256;
 
 bool is_tiny(const OpTensor& tensor) {
   return tensor.known_shape && elements_of(tensor) <= kTinyElements;
+}
+
+// Functions of CUDA's libraries that queue kernels and do not wait for them.
+constexpr auto kLaunches = std::to_array<std::string_view>({
+    "cudaLaunchKernel*",
+    "cuLaunchKernel*",
+    "cublas*gemm*",
+    "cublas*Gemm*",
+    "cublasLtMatmul",
+    "cudnnBackendExecute",
+});
+
+bool is_launch(const Frame& frame) {
+  return frame.layer == Layer::library &&
+         std::ranges::any_of(kLaunches, [&](std::string_view pattern) {
+           return matches_name_glob(frame.name, pattern);
+         });
+}
+
+// Returns the time that devices took for one call's kernels on average; 0 if it is not known of
+// each call.
+std::uint64_t device_time_of_call(const Frame& launch) {
+  std::uint64_t kernels = 0;
+  std::uint64_t time = 0;
+  for (const Frame& child : launch.children) {
+    if (child.layer != Layer::device) continue;
+    kernels += child.calls;
+    time += own_time(child);
+  }
+  const bool complete = kernels >= launch.calls && !launch.detail.contains("device_work_left_out");
+  return complete && launch.calls != 0 ? time / launch.calls : 0;
 }
 
 // Optimizers that have a fused implementation on the CPU. torch/optim of 2.6.
@@ -103,6 +136,18 @@ constexpr auto kConstants = std::to_array<std::string_view>(
      "aten::hann_window", "aten::hamming_window", "aten::bartlett_window", "aten::blackman_window",
      "aten::kaiser_window"});
 
+bool only_on_host(const Frame& op) {
+  return std::ranges::all_of(op_calls(op), [](const OpCalls& call) {
+    return std::ranges::all_of(call.tensors,
+                               [](const OpTensor& tensor) { return is_host(tensor.device); });
+  });
+}
+
+// Code that torch.compile generates writes to its buffers without ops.
+bool in_compiled_code(const FrameInContext& at) {
+  return std::ranges::any_of(at.way, [](const Frame* frame) { return is_compiled_call(*frame); });
+}
+
 // Returns the calls with the most frequent arguments. An op without records has none.
 std::uint64_t most_equal_calls(const Frame& frame) {
   if (!frame.detail.is_object() || !frame.detail.contains("arguments") ||
@@ -138,6 +183,18 @@ Found tiny_ops(const FrameInContext& at) {
   });
 }
 
+Found launch_bound(const FrameInContext& at) {
+  const Frame& frame = at.frame();
+  // Times of the emulated device are not those of a GPU.
+  if (at.facts.dry_run || !is_launch(frame) || in_optimizer(at)) return std::nullopt;
+  const std::uint64_t on_device = device_time_of_call(frame);
+  // A launch waits while the device's queue is full, and the end of a call is recorded late: only
+  // the shortest call is sure to show how long the host needs.
+  const std::uint64_t on_host = count_at(object_at(frame.detail, "time"), "shortest");
+  if (on_device == 0 || on_device >= on_host) return std::nullopt;
+  return Sighting{"launches kernels that end before the host could launch the next", frame.calls};
+}
+
 Found for_loop_optimizer(const FrameInContext& at) {
   const Frame& frame = at.frame();
   if (frame.layer != Layer::python || !frame.name.starts_with("torch.optim.")) return std::nullopt;
@@ -158,9 +215,16 @@ Found for_loop_optimizer(const FrameInContext& at) {
 Found repeated_op(const FrameInContext& at) {
   const Frame& frame = at.frame();
   if (at.in_op || !is_op_call(frame) || !frame.op || in_optimizer(at)) return std::nullopt;
-  if (std::ranges::find(kConstants, *frame.op) == kConstants.end()) return std::nullopt;
-  return Sighting{fmt::format("computes the same tensor again ({})", printable(*frame.op)),
-                  most_equal_calls(frame)};
+  if (std::ranges::find(kConstants, *frame.op) != kConstants.end())
+    return Sighting{fmt::format("computes the same tensor again ({})", printable(*frame.op)),
+                    most_equal_calls(frame)};
+  const std::uint64_t calls = count_at(frame.detail, "repeated_calls");
+  // Kernels that no op launches may write to any tensor on a device.
+  if (calls == 0 || (at.facts.unseen_writes && !only_on_host(frame)) || in_compiled_code(at))
+    return std::nullopt;
+  return Sighting{
+      fmt::format("calls an op again on the same unchanged input ({})", printable(*frame.op)),
+      calls, frame.calls == 0 ? 0 : total_time(frame) / frame.calls * calls};
 }
 
 }  // namespace optrace

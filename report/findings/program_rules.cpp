@@ -78,6 +78,14 @@ Found unused_graph(const FrameInContext& at) {
                   autograd_time(at.frame())};
 }
 
+Found unread_gradient(const FrameInContext& at) {
+  const auto found = at.facts.unread_gradients.find(&at.frame());
+  if (found == at.facts.unread_gradients.end()) return std::nullopt;
+  // What the gradients cost is a part of the derivatives' time, which is not known.
+  return Sighting{fmt::format("computes gradients that nothing reads ({})", found->second.shapes),
+                  found->second.count, 0};
+}
+
 Found idle_worker(const FrameInContext& at) {
   const Frame& frame = at.frame();
   if (frame.name != kWorker) return std::nullopt;

@@ -22,6 +22,7 @@ Found repeated_cast(const FrameInContext& at);
 // kernel_rules.cpp:
 Found slow_kernel(const FrameInContext& at);
 Found tiny_ops(const FrameInContext& at);
+Found launch_bound(const FrameInContext& at);
 Found repeated_op(const FrameInContext& at);
 Found for_loop_optimizer(const FrameInContext& at);
 
@@ -29,6 +30,7 @@ Found for_loop_optimizer(const FrameInContext& at);
 Found graph_break(const FrameInContext& at);
 Found recompile(const FrameInContext& at);
 Found unused_graph(const FrameInContext& at);
+Found unread_gradient(const FrameInContext& at);
 Found idle_worker(const FrameInContext& at);
 
 /// Returns true for a frame that calls this op.

@@ -5,7 +5,8 @@ import { readableCount, readableTime } from "./format.js";
 // What the panel shows in a better place, or the tree already does.
 const kShownElsewhere = new Set([
   "step", "schema", "arguments", "results", "key_set", "included", "excluded", "fallthrough",
-  "dispatch_key", "kernel", "registered_at", "dispatch", "variants", "variants_left_out", "calls",
+  "dispatch_key", "kernel", "registered_at", "dispatch", "repeated_calls", "variants", "variants_left_out",
+  "calls",
   "launches", "python_name",
 ]);
 

@@ -110,7 +110,8 @@ export class TreeLines {
     const calls = frames.number("calls", row), time = frames.number("time", row);
     if (!frames.compares) {
       return [make("span", {class: "calls"}, calls === 1 ? "" : `×${readableCount(calls)}`),
-              this.share(time), timeCell(time), timeCell(frames.number("own_time", row))];
+              this.share(time), timeCell("time", time),
+              timeCell("own time", frames.number("own_time", row))];
     }
     const side = frames.number("side", row);
     const callsB = frames.number("calls_b", row), timeB = frames.number("time_b", row);
@@ -118,7 +119,7 @@ export class TreeLines {
     const differ = inA && inB && calls !== callsB ? " differs" : "";
     return [make("span", {class: "calls"}, inA ? readableCount(calls) : "·"),
             make("span", {class: `calls${differ}`}, inB ? readableCount(callsB) : "·"),
-            timeCell(inA ? time : 0), timeCell(inB ? timeB : 0),
+            timeCell("time A", inA ? time : 0), timeCell("time B", inB ? timeB : 0),
             make("span", {class: "change"}, inA && inB ? readableChange(time, timeB) : "")];
   }
 
@@ -148,7 +149,12 @@ function classOfColumn(name) {
   return name.startsWith("calls") ? "calls" : name === "change" ? "change" : "time";
 }
 
-/** @param {number} time */
-function timeCell(time) {
-  return make("span", {class: "time"}, time > 0 ? readableTime(time) : "");
+/**
+ * @param {string} name that of the column, which a screen reader has to read with it.
+ * @param {number} time
+ */
+function timeCell(name, time) {
+  if (time <= 0) return make("span", {class: "time"});
+  const text = readableTime(time);
+  return make("span", {class: "time", "aria-label": `${name} ${text}`}, text);
 }

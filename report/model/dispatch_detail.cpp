@@ -202,6 +202,23 @@ bool is_python_key(std::string_view key) {
          key == "PreDispatch";
 }
 
+// Returns true if the record of an op's results says that the call is a repeated one, and none of
+// the results belongs to autograd's graph.
+bool is_repeated_without_graph(const Json& record) {
+  const Json* const repeated = member(record, "repeated");
+  const Json* const results = member(record, "results");
+  if (repeated == nullptr || *repeated != true || results == nullptr || !results->is_array())
+    return false;
+  const auto has_graph = [](const Json& value) {
+    const Json* const tensor = member(value, "tensor");
+    const Json* const gradient = tensor == nullptr ? nullptr : member(*tensor, "requires_grad");
+    return gradient != nullptr && *gradient != false;
+  };
+  return std::ranges::none_of(*results, [&](const Json& value) {
+    return value.is_array() ? std::ranges::any_of(value, has_graph) : has_graph(value);
+  });
+}
+
 // A validated record of a call.
 struct CallRecord {
   std::string op;
@@ -385,6 +402,13 @@ struct DispatchDetails::State {
     return result;
   }
 
+  // Same as is_repeated_without_graph() of that record.
+  bool repeats(std::uint32_t results) {
+    const auto [known, added] = repeated.try_emplace(results, false);
+    if (added) known->second = is_repeated_without_graph(record(results));
+    return known->second;
+  }
+
   void add_call(Json& detail, const Step& step);
   void add_redispatch(Json& detail, const Step& step);
   std::optional<std::uint64_t> key_set_of(std::string_view op, const ArgumentTally& tally);
@@ -395,6 +419,7 @@ struct DispatchDetails::State {
   KeyNames names;
   std::string torch_folder;
   std::unordered_map<std::uint32_t, CallRecord> calls;
+  std::unordered_map<std::uint32_t, bool> repeated;
   std::map<std::string, Table, std::less<>> tables;
   std::optional<std::map<std::string, std::string, std::less<>>> schemas;
 };
@@ -408,9 +433,11 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
     std::uint64_t calls = 0;
   };
   std::vector<Variant> variants;
+  std::uint64_t repeated_calls = 0;
   for (const OpTally& tally : step.ops) {
     const CallRecord* const found = call(tally.record);
     if (found == nullptr || (!step.op.empty() && found->op != step.op)) continue;
+    if (repeats(tally.results)) repeated_calls += tally.calls;
     const auto same = std::ranges::find(variants, tally.record, &Variant::record);
     if (same == variants.end()) {
       variants.push_back({tally.record, tally.results, tally.calls});
@@ -443,6 +470,7 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
     }
     detail["variants"] = std::move(list);
   }
+  if (repeated_calls > 0) detail["repeated_calls"] = repeated_calls;
   if (step.ops_left_out > 0) detail["variants_left_out"] = step.ops_left_out;
 }
 

@@ -48,7 +48,7 @@ def little(values):
     for index in range(100):
         total = total + values[index % 4, 0]
     for _ in range(600):
-        values.sum().add(1)
+        values.sum().add(1)  # repeated-op
     return total
 
 
@@ -79,6 +79,44 @@ def constants(rows):
     for size in range(12):
         rows + torch.arange(4)  # repeated-op
         rows + torch.arange(size, size + 4)
+
+
+def unchanged_inputs(mask, weight):
+    for _ in range(12):
+        mask.to(torch.bool)  # repeated-op
+        torch.softmax(weight, -1)  # repeated-op
+        weight[1:].t().sum(0)  # repeated-op
+        with torch.no_grad():
+            torch.cat([mask, weight]).relu()  # repeated-op
+
+
+def changed_inputs(mask, weight):
+    """What changes from call to call, by an op or without one, and what is not to be kept."""
+    shared, numbers = torch.ones(8), torch.ones(8).numpy()
+    given, statistics = shared.numpy(), nn.BatchNorm1d(8, affine=False)
+    many, parameter = [torch.ones(8) for _ in range(100)], nn.Parameter(torch.ones(8))
+    for step in range(12):
+        torch.ones(8).exp()
+        mask.add_(1)
+        mask.exp()
+        mask.data.mul_(2)
+        mask.sin()
+        mask.data = torch.ones(8, 8)
+        mask.cos()
+        torch._foreach_add_(many, 1)
+        many[90].exp()
+        numbers[:] = step
+        torch.from_numpy(numbers).exp()
+        given[:] = step
+        shared.exp()
+        statistics(weight)
+        statistics.running_mean.exp()
+        parameter.exp().sum().backward()
+        F.dropout(weight)
+        weight.clone()
+        torch.zeros_like(weight)
+        weight[step % 4:].exp()
+        weight.add(step)
 
 
 def unused_graphs():
@@ -117,6 +155,8 @@ layouts()
 little(torch.ones(32, 32))
 casts()
 constants(torch.ones(4))
+unchanged_inputs(torch.ones(8, 8), torch.ones(8, 8))
+changed_inputs(torch.ones(8, 8), torch.ones(8, 8))
 unused_graphs()
 optimizers()
 compiled()

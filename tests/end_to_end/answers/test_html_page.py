@@ -156,6 +156,40 @@ def test_the_tree_has_the_frames_of_the_json(open_page, optrace, conv2d_trace, c
         assert tuple(shown) == places[id(frame)]
 
 
+def tree_for_screen_readers(page):
+    """Returns the tree's node in Chromium's accessibility tree, and the lines, with their names."""
+    session = page.context.new_cdp_session(page)
+    session.send("Accessibility.enable")
+    nodes = [node for node in session.send("Accessibility.getFullAXTree")["nodes"]
+             if not node["ignored"]]
+    tree, = [node for node in nodes if node["role"]["value"] == "tree"]
+    lines = [(node["name"]["value"], {one["name"]: one["value"].get("value")
+                                      for one in node["properties"]})
+             for node in nodes if node["role"]["value"] == "treeitem"]
+    return tree["name"]["value"], lines
+
+
+def test_a_screen_reader_has_the_tree(open_page, conv2d):
+    payload = page_data(conv2d.read_text())
+    layers = [payload["layers"][layer] for layer in payload["frames"]["layer"]]
+    labels = [payload["strings"][label] for label in payload["frames"]["label"]]
+    page = open_page(conv2d)
+    name, lines = tree_for_screen_readers(page)
+    assert name == "Frames" and len(lines) > 20
+    for row, (text, state) in enumerate(lines):
+        assert text.startswith(f"{layers[row]} {labels[row]}"), text
+        assert re.search(r" time [\d.]+ .s own time [\d.]+ .s", text), text
+        assert state["level"] >= 1
+        is_leaf = row + 1 < len(lines) and lines[row + 1][1]["level"] <= state["level"]
+        if row + 1 < len(lines):
+            assert state.get("expanded") == (None if is_leaf else True), text
+    press(page, "ArrowDown", "ArrowLeft", "ArrowLeft")
+    expect(item(page, 0)).to_have_attribute("aria-expanded", "false")
+    _, lines = tree_for_screen_readers(page)
+    assert lines[0][1]["expanded"] is False and lines[0][1]["selected"] is True
+    assert lines[1][1]["level"] == 1
+
+
 def test_the_keyboard_moves_and_folds(open_page, conv2d):
     page = open_page(conv2d)
     tree = page.get_by_role("tree")

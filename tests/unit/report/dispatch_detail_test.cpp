@@ -132,6 +132,31 @@ TEST_CASE("a call's detail says which keys there were and which was chosen") {
   CHECK_FALSE(detail.contains("variants"));
 }
 
+TEST_CASE("repeated calls are counted, unless they record a graph") {
+  json result = tensor(kPlainTensor);
+  result["relation"] = "fresh";
+  json with_graph = result;
+  with_graph["tensor"]["requires_grad"] = true;
+  const Trace trace = make_trace({
+      add_record(kPlainTensor, kBackendSelect, kAutocastCpu),
+      {{"results", {result}}},
+      {{"results", {result}}, {"repeated", true}},
+      {{"results", {result, json::array({with_graph})}}, {"repeated", true}},
+      {{"results", 5}, {"repeated", true}},
+  });
+  const auto repeated = [&](const std::vector<OpTally>& ops) {
+    return detail_of(trace, ops).value("repeated_calls", 0);
+  };
+  CHECK(repeated({{.record = 1, .results = 2, .calls = 4},
+                  {.record = 1, .results = 3, .calls = 5}}) == 5);
+  CHECK(repeated({{.record = 1, .results = 2, .calls = 4}}) == 0);
+  CHECK(repeated({{.record = 1, .results = 4, .calls = 5}}) == 0);
+  CHECK(repeated({{.record = 1, .results = 5, .calls = 5}}) == 0);
+  CHECK(detail_of(trace, {{.record = 1, .results = 2, .calls = 4},
+                          {.record = 1, .results = 3, .calls = 5}})
+            .contains("variants") == false);
+}
+
 TEST_CASE("what falls through above the chosen key is listed") {
   const Trace trace = make_trace(
       {add_record(kCpu | kDense | kAdInplaceOrView, kBackendSelect | kAutocastCpu, kAutograd)});

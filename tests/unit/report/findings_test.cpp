@@ -184,6 +184,65 @@ TEST_CASE("graphs that no backward pass uses are found", "[findings]") {
   CHECK(found[0].file == "/home/u/train.py");
 }
 
+TEST_CASE("gradients that no op reads are found", "[findings]") {
+  // A loop in which an optimizer reads gradients of 2 elements, and a parameter of 3 has one, too.
+  const auto training = [](std::vector<Frame> more = {}) {
+    const auto reads = [](const Json& shape, bool is_leaf = false) {
+      Json value = tensor("cpu", shape, {1});
+      value["tensor"]["requires_grad"] = is_leaf;
+      return op_call("aten::add_.Tensor", 2, {{{"name", "self"}, {"value", value}}});
+    };
+    Frame node;
+    node.layer = Layer::autograd;
+    node.name = "torch::autograd::AccumulateGrad";
+    node.children.push_back(reads({2}));
+    node.children.push_back(reads({3}));
+    Report report = report_of(
+        below(python_function("torch.autograd.graph._engine_run_backward", "torch/graph.py", 2),
+              std::move(node)));
+    std::vector<Frame>& calls = report.roots[0].children;
+    calls.push_back(
+        below(python_function("torch.optim.sgd.SGD.step", "torch/optim/sgd.py", 2), reads({2})));
+    calls.push_back(reads({3}, true));
+    calls.push_back(below(python_function("torch.nn.modules.linear.Linear.__init__", "torch/l.py"),
+                          reads({3})));
+    for (Frame& frame : more) calls.push_back(std::move(frame));
+    return report;
+  };
+  const Report found = training();
+  REQUIRE(rules_in(found) == Names{"unread-gradient"});
+  CHECK(find(found)[0].message ==
+        "`main` computes gradients that nothing reads (3 float32), 2 times in 1 call of it.");
+  const auto with = [&](Frame frame) {
+    std::vector<Frame> more;
+    more.push_back(std::move(frame));
+    return rules_in(training(std::move(more)));
+  };
+  CHECK(with(op_call("aten::norm", 1, {{{"name", "self"}, {"value", tensor("cpu", {3}, {1})}}}))
+            .empty());
+  CHECK(with(op_call("aten::_foreach_norm.Scalar", 1,
+                     {{{"name", "self"},
+                       {"value", {tensor("cpu", {2}, {1}), {{"type", "more"}, {"value", "9"}}}}}}))
+            .empty());
+  CHECK(
+      with(op_call("aten::norm", 1,
+                   {{{"name", "self"}, {"value", tensor("cpu", Json::array(), Json::array())}}})) ==
+      Names{"unread-gradient"});
+  CHECK(with(op_call("aten::norm", 1, {{{"name", "self"}, {"value", tensor("cpu", "", {})}}}))
+            .empty());
+  CHECK(with(python_function("torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>._fn",
+                             "torch/_dynamo/eval_frame.py", 2))
+            .empty());
+  CHECK(with(python_function("torch.autograd.graph._engine_run_backward", "torch/graph.py", 2))
+            .empty());
+  Report once = training();
+  once.roots[0].children[1].calls = 1;
+  CHECK(rules_in(once).empty());
+  Report lacking = training();
+  lacking.shortfalls.push_back({.kind = "events_lost", .count = 1});
+  CHECK(rules_in(lacking).empty());
+}
+
 TEST_CASE("tensors that depend on numbers only are found if the numbers are the same",
           "[findings]") {
   const Json arguments = {{{"name", "end"}, {"value", 4}}};
@@ -193,6 +252,37 @@ TEST_CASE("tensors that depend on numbers only are found if the numbers are the 
   Frame varied = op_call("aten::arange", 12, arguments);
   varied.detail.edit()["variants"] = Json::array({{{"calls", 6U}}, {{"calls", 6U}}});
   CHECK(rules_in(report_of(std::move(varied))).empty());
+}
+
+TEST_CASE("ops on unchanged inputs are found if everything that may write is known", "[findings]") {
+  const auto softmax = [](const std::string& device) {
+    Frame frame = op_call("aten::softmax.int", 20,
+                          {{{"name", "self"}, {"value", tensor(device, {2, 2}, {2, 1})}}});
+    frame.detail["repeated_calls"] = 15U;
+    return frame;
+  };
+  const auto kernel = [] {
+    Frame frame;
+    frame.layer = Layer::device;
+    frame.name = "softmax_warp_forward";
+    return frame;
+  };
+  const Report host = report_of(softmax("cpu"));
+  REQUIRE(rules_in(host) == Names{"repeated-op"});
+  CHECK(find(host)[0].calls == 15);
+  CHECK(find(host)[0].cost_ns == 75);
+  // On a device, nothing is known without its work, and a kernel of no op may write anywhere.
+  CHECK(rules_in(report_of(softmax("cuda:0"))).empty());
+  Report device = report_of(below(softmax("cuda:0"), kernel()));
+  CHECK(rules_in(device) == Names{"repeated-op"});
+  device.roots[0].children.push_back(kernel());
+  CHECK(rules_in(device).empty());
+  Report selected = report_of(below(softmax("cuda:0"), kernel()));
+  selected.meta = {{"selection", Json::object()}};
+  CHECK(rules_in(selected).empty());
+  Report lacking = report_of(below(softmax("cuda:0"), kernel()));
+  lacking.shortfalls.push_back({.kind = "device_work_missing", .count = 1});
+  CHECK(rules_in(lacking).empty());
 }
 
 TEST_CASE("workers that fetch nothing are found", "[findings]") {
@@ -227,6 +317,39 @@ TEST_CASE("compilations after the first are found", "[findings]") {
   REQUIRE(rules_in(three) == Names{"recompile"});
   CHECK(find(three)[0].calls == 2);
   CHECK(rules_in(compiled(2)).empty());
+}
+
+TEST_CASE("kernels that are shorter than their launch are found", "[findings]") {
+  // Launches of at least 4,000 ns; each has a kernel of `kernel` ns on average.
+  const auto launches = [](std::uint64_t calls, std::uint64_t kernel, const Json& left_out = {}) {
+    Frame device;
+    device.layer = Layer::device;
+    device.name = "at::native::vectorized_elementwise_kernel";
+    device.calls = calls;
+    device.detail = {{"duration_ns", {{"total", calls * kernel}}}};
+    Frame launch;
+    launch.layer = Layer::library;
+    launch.name = "cudaLaunchKernel";
+    launch.calls = calls;
+    launch.detail = {{"time", {{"total", calls * 9000}, {"shortest", 4000U}}}};
+    if (!left_out.is_null()) launch.detail["device_work_left_out"] = left_out;
+    return report_of(below(op_call("aten::add.Tensor", calls, Json::array()),
+                           below(std::move(launch), std::move(device))));
+  };
+  const Report shorter = launches(1000, 3999);
+  REQUIRE(rules_in(shorter) == Names{"launch-bound"});
+  CHECK(find(shorter)[0].cost_ns == 9'000'000);
+  CHECK(find(shorter)[0].line == 7);
+  CHECK(rules_in(launches(999, 3999)).empty());
+  CHECK(rules_in(launches(1000, 4000)).empty());
+  CHECK(rules_in(launches(1000, 0)).empty());  // Times were not recorded.
+  CHECK(rules_in(launches(1000, 3999, 1U)).empty());
+  Report dry = launches(1000, 1);
+  dry.dry_run = {{"arch", "sm_90"}};
+  CHECK(rules_in(dry).empty());
+  Report incomplete = launches(1000, 10);
+  incomplete.roots[0].children[0].children[0].children[0].calls = 999;
+  CHECK(rules_in(incomplete).empty());
 }
 
 TEST_CASE("writes that sort their indices are found in deterministic mode", "[findings]") {

@@ -1,5 +1,6 @@
 #include "tracer/in_process/op_records/op_records.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
 #include <c10/core/DispatchKeySet.h>
@@ -29,6 +31,7 @@
 #include "tracer/in_process/op_records/fingerprint.h"
 #include "tracer/in_process/op_records/json_text.h"
 #include "tracer/in_process/op_records/library_calls.h"
+#include "tracer/in_process/op_records/repeated_calls.h"
 
 // The callbacks run in the middle of an op and only read. They call no op or tensor method that
 // could dispatch or call Python, take no GIL, keep no reference after they return, throw nothing
@@ -74,6 +77,7 @@ enum class ArgumentKind : std::uint8_t { plain, dtype, layout, memory_format };
 struct ArgumentName {
   std::string name;
   ArgumentKind kind = ArgumentKind::plain;
+  bool written = false;
 };
 
 // A function named by RecordFunction: an op, or a function without a schema (a custom autograd
@@ -84,6 +88,20 @@ struct Callee {
   std::vector<ArgumentName> arguments;
   std::size_t results = 0;
   std::atomic<std::uint32_t> records{0};
+  bool writes = true;            // It writes, or may write, to an argument.
+  bool repeatable = false;       // The same inputs give the same results.
+  bool may_return_view = false;  // According to the schema.
+  std::atomic<bool> made_tensor{false};
+
+  // Returns true if the record of an argument tells whether the op may write to it.
+  bool may_write_to(std::uint32_t argument) const {
+    return writes && (argument >= arguments.size() || arguments[argument].written);
+  }
+
+  // Returns true if an equal call would have computed a new tensor.
+  bool worth_comparing() const {
+    return repeatable && (!may_return_view || made_tensor.load(std::memory_order_relaxed));
+  }
 
   Precision precision() const {
     const std::uint32_t count = records.load(std::memory_order_relaxed);
@@ -171,7 +189,7 @@ class Table {
     const auto schema = function.operator_schema();
     Callee*& callee = schema ? ops_[name] : functions_[name];
     if (schema || callee == nullptr) {
-      auto made = schema ? describe(*schema) : std::make_unique<Callee>();
+      auto made = schema ? describe(*schema, function.operator_name()) : std::make_unique<Callee>();
       if (!schema) made->name = name;
       std::unique_ptr<Callee>& kept = callees_[made->name];
       if (kept == nullptr || kept->schema != made->schema) {
@@ -194,7 +212,8 @@ class Table {
   void unlock() { mutex_.unlock(); }
 
  private:
-  static std::unique_ptr<Callee> describe(const c10::FunctionSchema& schema) {
+  static std::unique_ptr<Callee> describe(const c10::FunctionSchema& schema,
+                                          const std::optional<c10::OperatorName>& name) {
     auto callee = std::make_unique<Callee>();
     callee->name = schema.name();
     if (!schema.overload_name().empty()) callee->name += "." + schema.overload_name();
@@ -206,9 +225,39 @@ class Table {
       if (type.rfind("ScalarType", 0) == 0) kind = ArgumentKind::dtype;
       if (type.rfind("Layout", 0) == 0) kind = ArgumentKind::layout;
       if (type.rfind("MemoryFormat", 0) == 0) kind = ArgumentKind::memory_format;
-      callee->arguments.push_back({argument.name(), kind});
+      callee->arguments.push_back({argument.name(), kind, writes_to(schema, argument)});
     }
+    callee->writes = std::any_of(callee->arguments.begin(), callee->arguments.end(),
+                                 [](const ArgumentName& argument) { return argument.written; });
+    for (const c10::Argument& result : schema.returns())
+      callee->may_return_view = callee->may_return_view || result.alias_info() != nullptr;
+    callee->repeatable = !callee->writes && name && is_function_of_inputs(*name);
     return callee;
+  }
+
+  // Schemas outside of aten (c10d's, for example) do not tell what they write to, nor do those of
+  // aten for the statistics of batch normalization and the noise of rrelu.
+  static bool writes_to(const c10::FunctionSchema& schema, const c10::Argument& argument) {
+    const auto is_written = [](const c10::AliasInfo& alias) { return alias.isWrite(); };
+    const c10::AliasInfo* const alias = argument.alias_info();
+    if (alias != nullptr &&
+        (alias->isWrite() ||
+         std::any_of(alias->containedTypes().begin(), alias->containedTypes().end(), is_written)))
+      return true;
+    return schema.name().rfind("aten::", 0) != 0 || argument.name().rfind("running_", 0) == 0 ||
+           argument.name() == "noise";
+  }
+
+  // Excludes random ops, and those that are called to get memory of their own.
+  static bool is_function_of_inputs(const c10::OperatorName& name) {
+    for (const char* const start : {"aten::empty", "aten::new_", "aten::clone"})
+      if (name.name.rfind(start, 0) == 0) return false;
+    constexpr char kLike[] = "_like";
+    constexpr std::size_t kSize = sizeof kLike - 1;
+    if (name.name.size() > kSize && name.name.compare(name.name.size() - kSize, kSize, kLike) == 0)
+      return false;
+    const auto handle = c10::Dispatcher::singleton().findSchema(name);
+    return handle && !handle->hasTag(at::Tag::nondeterministic_seeded);
   }
 
   std::mutex mutex_;
@@ -253,6 +302,11 @@ class ThreadCache {
     return id;
   }
 
+  SeenCalls& seen_calls() { return seen_calls_; }
+
+  // The number of ops and autograd nodes that the thread is in.
+  std::uint32_t depth = 0;
+
   Callee* callee_of(const at::RecordFunction& function) {
     const char* const name = function.name();
     KnownOp& known = ops_[(reinterpret_cast<std::uintptr_t>(name) >> 4U) % kKnownOps];
@@ -277,6 +331,7 @@ class ThreadCache {
 
   Known known_[kKnown];
   KnownOp ops_[kKnownOps];
+  SeenCalls seen_calls_;
 };
 
 // Gives access to protected members of TensorImpl.
@@ -289,6 +344,9 @@ struct TensorMembers : c10::TensorImpl {
   }
   static std::optional<c10::Device> device(const c10::TensorImpl& tensor) {
     return tensor.*(&TensorMembers::device_opt_);
+  }
+  static std::int64_t offset(const c10::TensorImpl& tensor) {
+    return tensor.*(&TensorMembers::storage_offset_);
   }
 };
 
@@ -328,6 +386,14 @@ struct TensorFacts {
   }
 
   void write(JsonText& json, Precision precision) const;
+
+  // Returns true if the tensor's values are those in its storage, for every op.
+  bool is_plain() const {
+    return has_shape && has_strides && device && (device->is_cpu() || device->is_cuda()) &&
+           !keys.has_any(c10::DispatchKeySet(
+               {c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
+                c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
+  }
 
   c10::DispatchKeySet keys;
   caffe2::TypeMeta dtype;
@@ -537,9 +603,13 @@ const c10::StorageImpl* storage_of(const c10::TensorImpl& tensor) {
 // An op between its begin and its end.
 class RunningOp final : public at::ObserverContext {
  public:
-  explicit RunningOp(std::uint32_t recording) : recording_(recording) {}
+  RunningOp(std::uint32_t recording, std::uint32_t depth) : recording_(recording), depth_(depth) {}
 
   std::uint32_t recording() const { return recording_; }
+  // The number of ops and nodes around it in the thread.
+  std::uint32_t depth() const { return depth_; }
+  bool is_repeated() const { return repeated_; }
+  void set_repeated() { repeated_ = true; }
   Callee* callee() const { return callee_; }
   void set_callee(Callee* callee) { callee_ = callee; }
 
@@ -575,7 +645,9 @@ class RunningOp final : public at::ObserverContext {
 
  private:
   std::uint32_t recording_;
+  std::uint32_t depth_;
   std::uint32_t count_ = 0;
+  bool repeated_ = false;
   bool all_tracked_ = true;
   Callee* callee_ = nullptr;
   TrackedTensor tracked_[kMaxTracked];  ///< The first `count_` are set.
@@ -585,8 +657,10 @@ class RunningOp final : public at::ObserverContext {
 // new.
 class Arguments {
  public:
-  Arguments(c10::ArrayRef<const c10::IValue> values, const Callee* callee, Precision precision)
-      : callee_(callee), precision_(precision) {
+  // `compares` is true if the inputs are to be compared with those of other calls.
+  Arguments(c10::ArrayRef<const c10::IValue> values, const Callee* callee, Precision precision,
+            bool compares)
+      : callee_(callee), precision_(precision), compares_(compares) {
     // A boxed call passes the whole stack, with its arguments on top.
     const std::size_t count = callee == nullptr || callee->schema.empty()
                                   ? values.size()
@@ -619,6 +693,9 @@ class Arguments {
   // Keys of all tensors and generators, computed as in DispatchKeyExtractor.h.
   c10::DispatchKeySet keys() const { return keys_; }
 
+  // The tensors. They are known only if the fingerprint covers everything else.
+  const CallInputs& inputs() const { return inputs_; }
+
  private:
   ArgumentKind kind_of(std::size_t argument) const {
     return callee_ != nullptr && argument < callee_->arguments.size()
@@ -639,15 +716,22 @@ class Arguments {
       fingerprint.add('T');
       facts.add_to(fingerprint, precision_);
       if (op != nullptr) op->track(*tensor, argument);
+      note_write(*tensor, argument);
+      if (!compares_ || !facts.is_plain())
+        inputs_.add_unknown();
+      else
+        inputs_.add(*tensor, TensorMembers::offset(*tensor));
     } else if (value.isNone()) {
       fingerprint.add('n');
     } else if (is_scalar(value)) {
       add_scalar(fingerprint, value, kind_of(argument), precision_);
+      if (value.isString() && value.toStringRef().size() > kMaxCharacters) inputs_.add_unknown();
     } else if (value.isList() && outermost) {
       const auto elements = value.toListRef();
       fingerprint.add('l');
       fingerprint.add(precision_ < Precision::no_values ? elements.size() : 0);
       std::size_t left = kMaxElements;
+      if (elements.size() > kMaxElements) inputs_.add_unknown();
       for (const c10::IValue& element : elements) {
         // Without values, only the first element of a list is used.
         if (left == 0 || (precision_ >= Precision::no_values && left < kMaxElements)) {
@@ -659,6 +743,7 @@ class Arguments {
       }
       fingerprint.add(raw(keys_));
     } else if (value.isGenerator()) {
+      inputs_.add_unknown();
       const at::Generator generator = value.toGenerator();
       if (generator.defined()) keys_ = keys_ | generator.key_set();
       fingerprint.add('g');
@@ -668,9 +753,15 @@ class Arguments {
       fingerprint.add((static_cast<std::uint64_t>(device.type()) << 8U) |
                       static_cast<std::uint8_t>(device.index()));
     } else {
+      inputs_.add_unknown();
       const std::string kind = value.tagKind();
       fingerprint.add(kind.data(), kind.size());
     }
+  }
+
+  void note_write(const c10::TensorImpl& tensor, std::uint32_t argument) const {
+    if (!callee_->may_write_to(argument)) return;
+    if (const c10::StorageImpl* const storage = storage_of(tensor)) Writes::add(storage);
   }
 
   // Handles an element of a list that the record does not contain.
@@ -680,6 +771,7 @@ class Arguments {
     if (tensor == nullptr) return;
     keys_ = keys_ | tensor->key_set();
     if (op != nullptr) op->track(*tensor, argument);
+    note_write(*tensor, argument);
   }
 
   void write(JsonText& json, const c10::IValue& value, ArgumentKind kind, bool outermost) const {
@@ -721,6 +813,8 @@ class Arguments {
   c10::ArrayRef<const c10::IValue> values_;
   const Callee* callee_;
   Precision precision_;
+  bool compares_;
+  CallInputs inputs_;
   c10::DispatchKeySet keys_;
 };
 
@@ -738,8 +832,10 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   if (callee == nullptr) return 0;
   op.set_callee(callee);
   const Precision precision = callee->precision();
-  Arguments arguments(function.inputs(), callee, precision);
   const ThreadState thread;
+  const bool compares = op.depth() == 0 && precision == Precision::everything &&
+                        thread.dispatch_modes == 0 && callee->worth_comparing();
+  Arguments arguments(function.inputs(), callee, precision, compares);
   Fingerprint fingerprint;
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee));
   fingerprint.add(static_cast<std::uint64_t>(precision));
@@ -748,6 +844,9 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   fingerprint.add(raw(thread.keys.excluded_));
   fingerprint.add((static_cast<std::uint64_t>(thread.dispatch_modes) << 2U) |
                   (thread.grad_mode ? 2U : 0U) | (thread.inference_mode ? 1U : 0U));
+  if (compares && arguments.inputs().known() &&
+      cache.seen_calls().contains_or_add(fingerprint, arguments.inputs(), op.recording()))
+    op.set_repeated();
   return cache.id_of(fingerprint, op.recording(), callee, [&](JsonText& json) {
     json.open('{');
     json.key("op");
@@ -789,9 +888,13 @@ class Results {
     values_ = values.slice(values.size() - count);
   }
 
-  void add_to(Fingerprint& fingerprint) const {
+  void add_to(Fingerprint& fingerprint) {
     for (const c10::IValue& value : values_) add(fingerprint, value, true);
+    fingerprint.add(is_repeated() ? 1 : 0);
   }
+
+  // True after add_to(), if one of the results is a new tensor.
+  bool has_new_tensor() const { return has_new_tensor_; }
 
   void write(JsonText& json) const {
     json.open('{');
@@ -799,11 +902,18 @@ class Results {
     json.open('[');
     for (const c10::IValue& value : values_) write(json, value, true);
     json.close(']');
+    if (is_repeated()) {
+      json.key("repeated");
+      json.boolean(true);
+    }
     json.close('}');
   }
 
  private:
-  void add(Fingerprint& fingerprint, const c10::IValue& value, bool outermost) const {
+  // A repeated call that returns views computes nothing.
+  bool is_repeated() const { return op_.is_repeated() && has_new_tensor_; }
+
+  void add(Fingerprint& fingerprint, const c10::IValue& value, bool outermost) {
     if (value.isTensor()) {
       const c10::TensorImpl* const tensor = tensor_in(value);
       if (tensor == nullptr) {
@@ -812,6 +922,7 @@ class Results {
       }
       TensorFacts(*tensor).add_to(fingerprint, precision_);
       const RunningOp::Relation relation = op_.relation_of(*tensor);
+      has_new_tensor_ = has_new_tensor_ || relation.name == RunningOp::kFresh;
       fingerprint.add(relation.name == nullptr ? 0 : static_cast<std::uint64_t>(*relation.name));
       fingerprint.add(relation.argument);
     } else if (is_scalar(value)) {
@@ -875,6 +986,7 @@ class Results {
   c10::ArrayRef<c10::IValue> values_;
   const RunningOp& op_;
   Precision precision_;
+  bool has_new_tensor_ = false;
 };
 
 std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache& cache,
@@ -885,11 +997,13 @@ std::uint32_t record_of_results(const at::RecordFunction& function, ThreadCache&
       function.outputs().empty())
     return 0;
   const Precision precision = callee->precision();
-  const Results results(function.outputs(), op, precision);
+  Results results(function.outputs(), op, precision);
   Fingerprint fingerprint;
   fingerprint.add(reinterpret_cast<std::uintptr_t>(callee) + 1);
   fingerprint.add(static_cast<std::uint64_t>(precision));
   results.add_to(fingerprint);
+  if (callee->may_return_view && results.has_new_tensor())
+    callee->made_tensor.store(true, std::memory_order_relaxed);
   return cache.id_of(fingerprint, op.recording(), callee,
                      [&](JsonText& json) { results.write(json); });
 }
@@ -937,8 +1051,9 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   try {
     // Ends before the event is recorded, because nothing is recorded for a paused thread.
     const Unseen unseen;
-    op = std::make_unique<RunningOp>(recording);
-    if (ThreadCache* const cache = ThreadCache::get())
+    ThreadCache* const cache = ThreadCache::get();
+    op = std::make_unique<RunningOp>(recording, cache == nullptr ? 0 : cache->depth++);
+    if (cache != nullptr)
       record = is_node(function) ? record_of_node(function, *cache, recording)
                                  : record_of_call(function, *cache, *op);
   } catch (...) {
@@ -954,14 +1069,16 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
 }
 
 void end(const at::RecordFunction& function, at::ObserverContext* context) {
-  // Ignore an op that began outside this recording.
   const auto* const op = static_cast<const RunningOp*>(context);
-  if (op == nullptr || op->recording() != recording_number.load(std::memory_order_acquire)) return;
+  if (op == nullptr) return;
+  ThreadCache* const cache = ThreadCache::get();
+  if (cache != nullptr) cache->depth = op->depth();
+  // Ignore an op that began outside this recording.
+  if (op->recording() != recording_number.load(std::memory_order_acquire)) return;
   std::uint32_t record = 0;
   try {
     const Unseen unseen;
-    ThreadCache* const cache = is_node(function) ? nullptr : ThreadCache::get();
-    if (cache != nullptr) record = record_of_results(function, *cache, *op);
+    if (cache != nullptr && !is_node(function)) record = record_of_results(function, *cache, *op);
   } catch (...) {
     record = 0;
   }
