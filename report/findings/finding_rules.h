@@ -17,6 +17,7 @@ namespace optrace {
 struct ReportFacts {
   GraphBreaks breaks;
   UnusedGraphs unused_graphs;
+  const nlohmann::json& compilations;  ///< WrittenReport::compilations
 };
 
 /// A frame with the frames above it, as a rule examines it.

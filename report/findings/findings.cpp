@@ -39,7 +39,7 @@ class Search {
   Search(const Report& report, const FindingOptions& options)
       : report_(report),
         options_(options),
-        facts_{find_graph_breaks(report), find_unused_graphs(report)} {}
+        facts_{find_graph_breaks(report), find_unused_graphs(report), report.compilations} {}
 
   std::vector<Finding> run() {
     walk_frames(report_.roots, Above{},
