@@ -86,10 +86,12 @@ class PythonTrace {
     thread_ = PyThread_get_thread_ident();
     process_ = ::getpid();
     running_ = true;
+    helper.attr("start_watching")();
     try {
       tracer.start(options_);
     } catch (...) {
       running_ = false;
+      helper.attr("stop_watching")();
       throw;
     }
   }
@@ -98,7 +100,9 @@ class PythonTrace {
     if (!running_) {
       throw Error(ExitStatus::usage, "this trace is not running", "Start it first.");
     }
+    const py::module_ helper = py::module_::import("optrace._torch_at_hand");
     if (process_ != ::getpid()) {
+      helper.attr("stop_watching")();
       running_ = false;  // A child that was forked inside the block recorded nothing.
       InProcessTracer::instance();
       return;
@@ -110,13 +114,13 @@ class PythonTrace {
     InProcessTracer& tracer = InProcessTracer::instance();
     tracer.stop();
     running_ = false;
+    helper.attr("stop_watching")();
     try {
       {
         const py::gil_scoped_release released;
         tracer.finish();
       }
-      const py::module_ helper = py::module_::import("optrace._torch_at_hand");
-      const nlohmann::json tables = to_json_value(helper.attr("dispatch_tables")(tracer.ops()));
+      const nlohmann::json tables = to_json_value(helper.attr("tables")(tracer.ops()));
       meta_.update(tables);
       meta_["process"] = {{"id", process_}};
       recorded_ = std::make_unique<RecordedTrace>(tracer.take(std::move(meta_)));

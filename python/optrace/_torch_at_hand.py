@@ -20,6 +20,7 @@ def _load(name):
 
 _description = _load("description")
 _op_records = _load("op_records")
+_compilations = _load("compilations").Compilations()
 _known = {}
 
 
@@ -37,8 +38,19 @@ def describe():
     return _known
 
 
-def dispatch_tables(ops):
-    return _op_records.dispatch_tables(sys.modules["torch"], ops)
+def start_watching():
+    """Begins to note what torch.compile compiles."""
+    _compilations.start()
+
+
+def stop_watching():
+    _compilations.stop()
+
+
+def tables(ops):
+    """The part of a trace's meta that is known at its end."""
+    return {**_op_records.dispatch_tables(sys.modules["torch"], ops),
+            "compilations": _compilations.take()}
 
 
 def place():

@@ -43,6 +43,7 @@ class Search {
         facts_{.breaks = find_graph_breaks(report),
                .unused_graphs = find_unused_graphs(report),
                .unread_gradients = find_unread_gradients(report),
+               .compilations = report.compilations,
                .dry_run = report.dry_run.is_object(),
                .unseen_writes = may_have_unseen_writes(report)} {}
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -7,6 +9,7 @@
 
 #include "platform/printable_text.h"
 #include "report/findings/rule_functions.h"
+#include "report/model/compilations.h"
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/walk_frames.h"
@@ -47,15 +50,35 @@ std::uint64_t autograd_time(const Frame& frame) {
   return time;
 }
 
+std::string after_colon(const std::string& text) {
+  return text.empty() ? "" : ": " + printable(text);
+}
+
+// Returns PyTorch's reason for a break, which is at the definition of the frame that shows it, or
+// at the line that calls it.
+std::string reason_of_break(const FrameInContext& at, bool at_definition) {
+  const auto& source = at.frame().source;
+  if (!source) return {};
+  if (at_definition)
+    return after_colon(graph_break_reason(at.facts.compilations, source->file, source->line));
+  if (at.way.size() < 2 || !source->call_line) return {};
+  const auto& caller = at.way[at.way.size() - 2]->source;
+  if (!caller) return {};
+  return after_colon(graph_break_reason(at.facts.compilations, caller->file, *source->call_line));
+}
+
 }  // namespace
 
 Found graph_break(const FrameInContext& at) {
   const auto found = at.facts.breaks.at.find(&at.frame());
   if (found == at.facts.breaks.at.end()) return std::nullopt;
-  if (is_resumed(at.frame()))
-    return Sighting{"breaks the graph of torch.compile here", found->second};
-  return Sighting{fmt::format("breaks the graph of torch.compile: `{}` runs uncompiled",
-                              frame_name(at.frame())),
+  const Frame& frame = at.frame();
+  // A function that continues after a break is defined at the line of the break.
+  if (is_resumed(frame))
+    return Sighting{"breaks the graph of torch.compile here" + reason_of_break(at, true),
+                    found->second};
+  return Sighting{fmt::format("breaks the graph of torch.compile: `{}` runs uncompiled{}",
+                              frame_name(frame), reason_of_break(at, false)),
                   found->second};
 }
 
@@ -64,8 +87,11 @@ Found recompile(const FrameInContext& at) {
   const Compilations compilations = compilations_of(at.frame());
   if (compilations.functions.empty() || compilations.count <= compilations.functions.size())
     return std::nullopt;
-  return Sighting{fmt::format("makes torch.compile compile `{}` again",
-                              printable(*compilations.functions.begin())),
+  const std::string& function = *compilations.functions.begin();
+  const std::string guard =
+      failed_guard(at.facts.compilations, function.substr(function.rfind('.') + 1));
+  return Sighting{fmt::format("makes torch.compile compile `{}` again{}", printable(function),
+                              after_colon(guard)),
                   compilations.count - compilations.functions.size(), compilations.time};
 }
 

@@ -19,6 +19,7 @@
 #include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
 #include "report/model/call_detail.h"
+#include "report/model/compilations.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
@@ -67,6 +68,7 @@ Report describe_recording(const Trace& trace) {
   if (report.device != "cuda") report.device = "cpu";
   report.dry_run = describe_dry_run(object_at(trace.meta, "dry_run"));
   report.steps = describe_steps(object_at(trace.meta, "steps"));
+  report.compilations = describe_compilations(trace.meta);
   for (const ThreadRecord& thread : trace.threads)
     if (thread.id != 0) ++report.threads;
   report.statistics = trace.statistics;

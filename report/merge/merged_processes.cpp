@@ -40,7 +40,7 @@ std::uint32_t number_below(const Json& value, std::size_t end) {
   return static_cast<std::uint32_t>(found);
 }
 
-const Json& list_at(const Json& object, const char* key) {
+const Json& required_list(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_array()) refuse("a list is missing");
   return *found;
@@ -173,7 +173,7 @@ std::optional<MergedProcesses> read_merged_processes(const Trace& trace) {
   const Json& stored = trace.meta["merged"];
   if (!stored.is_object()) refuse("'merged' is not an object");
   MergedProcesses merged;
-  const Json& processes = list_at(stored, "processes");
+  const Json& processes = required_list(stored, "processes");
   if (processes.empty() || processes.size() > kMaxProcesses) refuse("there are too many processes");
   for (const Json& process : processes) {
     merged.processes.push_back(read_process(process));
@@ -182,9 +182,9 @@ std::optional<MergedProcesses> read_merged_processes(const Trace& trace) {
       refuse("the processes are not in order");
   }
   std::vector<std::uint32_t> patterns;
-  for (const Json& pattern : list_at(stored, "patterns"))
+  for (const Json& pattern : required_list(stored, "patterns"))
     patterns.push_back(read_pattern(pattern, merged));
-  const Json& uneven = list_at(stored, "paths");
+  const Json& uneven = required_list(stored, "paths");
   if (uneven.size() % 2 != 0) refuse("a path has no pattern");
 
   EvenPatterns even(merged.patterns, merged.processes.size());

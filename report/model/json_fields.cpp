@@ -23,4 +23,11 @@ const nlohmann::json& object_at(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_object() ? *found : kEmpty;
 }
 
+const nlohmann::json& list_at(const nlohmann::json& object, const char* key) {
+  static const nlohmann::json kEmpty = nlohmann::json::array();
+  if (!object.is_object()) return kEmpty;
+  const auto found = object.find(std::string_view(key));
+  return found != object.end() && found->is_array() ? *found : kEmpty;
+}
+
 }  // namespace optrace

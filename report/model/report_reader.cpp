@@ -209,6 +209,7 @@ WrittenReport parse_report(std::string_view text) {
   report.device = text_or_empty(json, "device");
   report.dry_run = object_in(json, "dry_run");
   report.steps = object_in(json, "steps");
+  report.compilations = structure_in(json, "compilations", Json::value_t::array, "a list");
   report.processes = structure_in(json, "processes", Json::value_t::array, "a list");
   if (const Json source = object_in(json, "source"); !source.is_null()) {
     report.source_version = text_or_empty(source, "version");

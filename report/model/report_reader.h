@@ -159,6 +159,7 @@ struct WrittenReport {
   nlohmann::json torch = nlohmann::json::object();  ///< {"version", "git_version", "cuda", "debug"}
   std::string device;
   nlohmann::json steps;               ///< null, or {"first", "count", "ended_after"} of a window.
+  nlohmann::json compilations;        ///< null, or a list of what torch.compile compiled.
   nlohmann::json dry_run;             ///< null, or {"arch", "gpu_model", "devices"} as emulated.
   std::string source_version;         ///< PyTorch version of the index; empty without one.
   bool source_exact = false;          ///< The index was made from the source of the torch traced.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,7 @@ class HeaderWriter {
     processes();
     recording();
     steps();
+    compilations();
     if (const std::string shown = printable(text_at(report_.meta, "shown")); !shown.empty())
       field("shown", shown);
     dry_run();
@@ -80,12 +83,12 @@ class HeaderWriter {
     if (duration == 0) return;
     const std::uint64_t events = count_at(recording, "events");
     const std::uint64_t used = count_at(recording, "command_cpu_ns");
-    field("recorded", fmt::format("{}, {} event{}{}", readable_time(duration),
-                                  readable_count(events), events == 1 ? "" : "s",
-                                  used == 0 ? ""
-                                            : fmt::format("; optrace's own process used {} of "
-                                                          "processor time",
-                                                          readable_time(used))));
+    field("recorded",
+          fmt::format("{}, {}{}", readable_time(duration), readable_count(events, "event"),
+                      used == 0 ? ""
+                                : fmt::format("; optrace's own process used {} of "
+                                              "processor time",
+                                              readable_time(used))));
   }
 
   // Prints the steps of the program that were recorded.
@@ -101,6 +104,30 @@ class HeaderWriter {
     if (end != 0 && (last == 0 || end < last))
       text += fmt::format("; the program ended after step {}", end);
     field("steps", text);
+  }
+
+  // Prints what torch.compile compiled.
+  void compilations() {
+    if (!report_.compilations.is_array() || report_.compilations.empty()) return;
+    std::uint64_t time = 0;
+    std::uint64_t inductor = 0;
+    std::size_t again = 0;
+    std::set<std::pair<std::string, std::uint64_t>> breaks;  // Files and lines.
+    for (const nlohmann::json& one : report_.compilations) {
+      const nlohmann::json& backward = object_at(one, "backward");
+      time += count_at(one, "time") + count_at(backward, "time");
+      inductor += count_at(one, "inductor_time") + count_at(backward, "inductor_time");
+      if (!list_at(one, "recompile_reasons").empty()) ++again;
+      for (const nlohmann::json& broken : list_at(one, "breaks"))
+        breaks.emplace(text_at(broken, "file"), count_at(broken, "line"));
+    }
+    std::string text = readable_count(report_.compilations.size(), "graph");
+    if (time != 0) text += fmt::format(" in {}", readable_time(time));
+    if (inductor != 0) text += fmt::format(", of which Inductor took {}", readable_time(inductor));
+    if (again != 0) text += fmt::format("; {} again, for a failed guard", again);
+    if (!breaks.empty())
+      text += fmt::format("; graph breaks at {}", readable_count(breaks.size(), "line"));
+    field("compiled", text);
   }
 
   void dry_run() {

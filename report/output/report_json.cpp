@@ -59,6 +59,10 @@ class JsonWriter {
       text_ += ",\n \"steps\": ";
       value(report.steps);
     }
+    if (!report.compilations.is_null()) {
+      text_ += ",\n \"compilations\": ";
+      value(report.compilations);
+    }
     text_ += ",\n \"shortfalls\": ";
     value(shortfalls_json(report.shortfalls));
     text_ += ",\n \"roots\": [";

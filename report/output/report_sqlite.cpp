@@ -128,12 +128,6 @@ SqliteValue truth_at(const Json& object, const char* key) {
   return number_or_null(value.is_boolean() && value.get<bool>() ? 1 : 0, value.is_boolean());
 }
 
-const Json& list_at(const Json& object, const char* key) {
-  static const Json kNone = Json::array();
-  const Json& list = at(object, key);
-  return list.is_array() ? list : kNone;
-}
-
 // Returns the JSON of an object without the keys that have columns of their own.
 SqliteValue rest_of(Json record, std::initializer_list<const char*> columns) {
   for (const char* const column : columns) record.erase(column);

@@ -113,7 +113,7 @@ void receive_recording(ProgramConnection& connection, Json& meta) {
 
 void add_tables(Json& meta, Json message) {
   const Json tables = object_in(message, key::kMeta);
-  for (const char* const key : {"dispatch_tables", "boxed_kernels"}) {
+  for (const char* const key : {"dispatch_tables", "boxed_kernels", "compilations"}) {
     if (tables.contains(key)) meta[key] = tables[key];
   }
 }

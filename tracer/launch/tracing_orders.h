@@ -66,7 +66,7 @@ class TracingOrders {
 /// "warnings" to meta. Throws Error(failed).
 void receive_recording(ProgramConnection& connection, nlohmann::json& meta);
 
-/// Adds the dispatch tables of the message "tables" to meta.
+/// Adds the tables of the message "tables" to meta: the dispatch tables, and what was compiled.
 void add_tables(nlohmann::json& meta, nlohmann::json message);
 
 /// Adds the strings in `message["warnings"]` to meta["warnings"]. Counts a shortfall if

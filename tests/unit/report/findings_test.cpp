@@ -313,9 +313,13 @@ TEST_CASE("compilations after the first are found", "[findings]") {
     call.children.push_back(python_function("train.f", "/home/u/train.py", 9));
     return report_of(std::move(call));
   };
-  const Report three = compiled(3);
+  Report three = compiled(3);
   REQUIRE(rules_in(three) == Names{"recompile"});
   CHECK(find(three)[0].calls == 2);
+  three.compilations = {{{"function", "f"}, {"recompile_reasons", Json::array()}},
+                        {{"function", "f"}, {"recompile_reasons", {"0/0: size mismatch"}}},
+                        {{"function", "g"}, {"recompile_reasons", {"1/0: other"}}}};
+  CHECK_THAT(find(three)[0].message, Catch::Matchers::Contains("compile `f` again: size mismatch"));
   CHECK(rules_in(compiled(2)).empty());
 }
 

@@ -7,6 +7,7 @@ import os
 import sys
 
 from .agent import Agent
+from .compilations import Compilations
 from .connection import Connection
 from .description import of_torch, shortfalls
 from .op_records import dispatch_tables
@@ -77,6 +78,8 @@ class _Tracing:
         connection.send(Message.RECORDING, {Key.WARNINGS: warnings})
         connection.receive(Order.START)
         hooked = agent.start_on_main_thread(order[Key.PATIENCE])
+        compilations = Compilations()
+        compilations.start()
         try:
             connection.send(Message.STARTED,
                             {Key.PYTHON_FRAMES: hooked,
@@ -85,6 +88,8 @@ class _Tracing:
         finally:
             agent.look_for_missing_python()
             agent.stop()
+            compilations.stop()
         connection.send(Message.STOPPED)
         order = connection.receive(Order.TABLES)
-        connection.send(Message.TABLES, {Key.META: dispatch_tables(self._torch, order[Key.OPS])})
+        connection.send(Message.TABLES, {Key.META: {
+            **dispatch_tables(self._torch, order[Key.OPS]), "compilations": compilations.take()}})

@@ -11,6 +11,7 @@ import os
 import sys
 
 from .agent import Agent
+from .compilations import Compilations
 from .connection import Connection, Quiet
 from .description import interpreter_file, of_torch, shortfalls
 from .op_records import dispatch_tables
@@ -46,6 +47,7 @@ class Program:
         self._agent = None
         self._torch = None
         self._recording = False
+        self._compilations = None
         self._steps = None  # Counts steps until the end of the window.
 
     def connect(self, torch_folder):
@@ -129,6 +131,8 @@ class Program:
         self._connection.receive(Order.START)
         self._disconnect()
         self._recording = True
+        self._compilations = Compilations()
+        self._compilations.start()
         self._agent.check("recording", self._agent.start())
         self._agent.record_live_functions()
 
@@ -177,6 +181,7 @@ class Program:
         parent, self.process = self.process, os.getpid()
         if recorded:
             with Quiet():
+                self._compilations.stop()
                 self._try(self._start_child, parent)
 
     def _start_child(self, parent):
@@ -235,6 +240,7 @@ class Program:
         try:
             self._agent.python(False)
             self._agent.stop()
+            self._compilations.stop()
             self._say(Message.ENDED, self._send_tables)
         except Exception:
             pass
@@ -257,4 +263,6 @@ class Program:
 
     def _send_tables(self, connection):
         ops = connection.receive(Order.TABLES)[Key.OPS]
-        connection.send(Message.TABLES, {Key.META: dispatch_tables(sys.modules["torch"], ops)})
+        connection.send(Message.TABLES, {Key.META: {
+            **dispatch_tables(sys.modules["torch"], ops),
+            "compilations": self._compilations.take()}})

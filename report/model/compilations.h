@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace optrace {
+
+/// Returns what torch.compile compiled, for the report, from the metadata of a trace: a list of
+/// objects (report.schema.json); null if it compiled nothing. Paths below torch's folder are
+/// relative to it, as those of frames are.
+nlohmann::json describe_compilations(const nlohmann::json& meta);
+
+/// Returns PyTorch's reason for a graph break at a line; empty if none is known. `compilations` is
+/// a list as returned by describe_compilations().
+std::string graph_break_reason(const nlohmann::json& compilations, std::string_view file,
+                               std::uint32_t line);
+
+/// Returns the guard that failed before a function was compiled for the last time, and the values
+/// that it met, as PyTorch words them; empty if that is unknown.
+std::string failed_guard(const nlohmann::json& compilations, std::string_view function);
+
+}  // namespace optrace

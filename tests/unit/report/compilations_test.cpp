@@ -1,0 +1,70 @@
+#include "report/model/compilations.h"
+
+#include <catch2/catch.hpp>
+
+using namespace optrace;
+using Json = nlohmann::json;
+
+namespace {
+
+/// Returns the value as it is after it was written to a file and read again: its counts are
+/// unsigned.
+Json as_read(const Json& value) {
+  return Json::parse(value.dump());
+}
+
+}  // namespace
+
+TEST_CASE("compilations are described by known keys", "[compilations]") {
+  const Json meta = {{"torch_folder", "/site/torch"},
+                     {"compilations",
+                      {{{"id", "0/1"},
+                        {"function", "f"},
+                        {"file", "/site/torch/nn/functional.py"},
+                        {"line", 7},
+                        {"time", 50},
+                        {"cache", "miss"},
+                        {"backward", {{"time", 20}, {"other", 1}}},
+                        {"recompile_reasons", {"0/0: size", 3}},
+                        {"breaks", {{{"file", "/x.py"}, {"line", 8}, {"reason", "print"}}, "?"}},
+                        {"unknown", 1}},
+                       "?"}}};
+  CHECK(describe_compilations(as_read(meta)) ==
+        Json::array({{{"id", "0/1"},
+                      {"function", "f"},
+                      {"file", "torch/nn/functional.py"},
+                      {"line", 7},
+                      {"time", 50},
+                      {"cache", "miss"},
+                      {"backward", {{"time", 20}}},
+                      {"recompile_reasons", {"0/0: size"}},
+                      {"breaks", {{{"file", "/x.py"}, {"line", 8}, {"reason", "print"}}}}}}));
+}
+
+TEST_CASE("reasons of breaks and recompilations are found", "[compilations]") {
+  const Json list = as_read(
+      {{{"function", "f"}, {"breaks", {{{"file", "/x.py"}, {"line", 8}, {"reason", "print"}}}}},
+       {{"function", "f"}, {"recompile_reasons", {"0/0: size: 3"}}},
+       {{"function", "f"}, {"recompile_reasons", {"0/1: stride", "0/0: size"}}},
+       {{"function", "f"}, {"recompile_reasons", Json::array()}}});
+  CHECK(graph_break_reason(list, "/x.py", 8) == "print");
+  CHECK(graph_break_reason(list, "/x.py", 9).empty());
+  CHECK(graph_break_reason(list, "/y.py", 8).empty());
+  CHECK(failed_guard(list, "f") == "stride");
+  CHECK(failed_guard(list, "g").empty());
+}
+
+TEST_CASE("compilations of a hostile trace are left out or empty", "[compilations]") {
+  for (const Json& compilations :
+       {Json(), Json(3), Json::object(), Json::array(), Json::array({1, nullptr, "x", {1}})})
+    CHECK(describe_compilations({{"compilations", compilations}}).is_null());
+  CHECK(describe_compilations("x").is_null());
+  const Json list = describe_compilations(
+      {{"compilations",
+        {{{"line", std::uint64_t{1} << 40}, {"breaks", {{{"line", -1}}}}, {"time", "long"}}}}});
+  CHECK(list[0]["line"] == 0);
+  CHECK(list[0]["breaks"][0]["line"] == 0);
+  CHECK_FALSE(list[0].contains("time"));
+  CHECK(graph_break_reason("x", "", 0).empty());
+  CHECK(failed_guard({{{"recompile_reasons", 3}}, 5}, "").empty());
+}

@@ -1,0 +1,145 @@
+"""Records what torch.compile compiles: its graphs, graph breaks, recompilations, and their times.
+
+PyTorch describes each compilation in structured records to the logger `torch.__trace`
+(torch/_logging/_internal.py), the same that TORCH_TRACE writes to files. A handler of that logger
+reads them. PyTorch makes the records only for a logger with a handler, and nothing else in it
+depends on them. docs/trace-format.md describes the result.
+"""
+import json
+import logging
+import re
+import sys
+
+_LOGGER = "torch.__trace"
+_MOST = 1000  # Compilations.
+_MOST_OF_ONE = 20  # Breaks, and reasons, of one compilation.
+_LONGEST = 1000  # Characters of a text.
+_BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
+_REASON = re.compile(r"^(?:Graph Break )?Reason: (.*?)(?:^User code traceback:|\Z)",
+                     re.MULTILINE | re.DOTALL)
+# The keys of compilation_metrics with the times of a compilation's parts, in microseconds.
+_TIMES = {"time": "duration_us", "backend_time": "aot_autograd_cumulative_compile_time_us",
+          "inductor_time": "inductor_cumulative_compile_time_us",
+          "code_generation_time": "inductor_code_gen_cumulative_compile_time_us"}
+_CACHE = "fx_graph_cache_"
+
+
+class Compilations(logging.Handler):
+    """The compilations from start() to stop()."""
+
+    def __init__(self):
+        super().__init__()
+        self._records = []
+        self._current = {}  # The latest record of each compile ID.
+        self._reasons = {}  # Of compilations that have not begun, by compile ID.
+        self._file_names = {}  # By number; torch/_logging/structured.py.
+
+    def start(self):
+        logging.getLogger(_LOGGER).addHandler(self)
+
+    def stop(self):
+        logging.getLogger(_LOGGER).removeHandler(self)
+
+    def take(self):
+        """Returns the records for the trace's meta, and forgets them."""
+        structured = sys.modules.get("torch._logging.structured")
+        for name, number in dict(getattr(structured, "INTERN_TABLE", {})).items():
+            self._file_names.setdefault(number, name)
+        records, self._records, self._current, self._reasons = self._records, [], {}, {}
+        for record in records:
+            if isinstance(record.get("file"), int):
+                record["file"] = _short(self._file_names.get(record["file"], ""))
+        return records
+
+    def emit(self, record):
+        try:
+            self._add(record.metadata, record.payload)
+        except Exception:  # Another version's record.
+            pass
+
+    def _add(self, metadata, payload):
+        if "str" in metadata:
+            name, number = metadata["str"]
+            self._file_names[number] = name
+            return
+        if metadata.get("frame_id") is None:
+            return
+        identifier = "%s/%s" % (metadata["frame_id"], metadata["frame_compile_id"])
+        if "dynamo_start" in metadata:
+            self._begin(identifier, metadata)
+            return
+        name = metadata.get("artifact", {}).get("name", "")
+        if name == "recompile_reasons":
+            self._reasons[identifier] = [
+                _short(reason) for reason in json.loads(payload)[:_MOST_OF_ONE]]
+        record = self._current.get(identifier)
+        if record is None:
+            return
+        if name == "dynamo_graph_break_reason":
+            _append(record["breaks"], _graph_break(payload))
+        elif name.startswith(_CACHE):
+            record["cache"] = name[len(_CACHE):]
+        elif "compilation_metrics" in metadata:
+            _add_metrics(record, metadata["compilation_metrics"])
+        elif "bwd_compilation_metrics" in metadata:
+            _add_metrics(record, {**metadata["bwd_compilation_metrics"], "is_forward": False})
+
+    def _begin(self, identifier, metadata):
+        """A compilation begins, or its next attempt, which continues to the break before."""
+        if metadata.get("attempt") and identifier in self._current:
+            return
+        reasons = self._reasons.pop(identifier, [])
+        if len(self._records) == _MOST:
+            self._current.pop(identifier, None)
+            return
+        code = metadata["dynamo_start"]["stack"][-1]
+        record = {"id": identifier, "function": _short(code["name"]), "file": code["filename"],
+                  "line": code["line"], "breaks": [], "recompile_reasons": reasons}
+        self._records.append(record)
+        self._current[identifier] = record
+
+
+def _add_metrics(record, metrics):
+    times = {key: metrics[name] * 1000 for key, name in _TIMES.items()
+             if isinstance(metrics.get(name), int)}
+    if metrics.get("is_forward") is False:
+        record["backward"] = times
+        return
+    record.update(times)
+    if isinstance(metrics.get("graph_op_count"), int):
+        record["graph_ops"] = metrics["graph_op_count"]
+    if metrics.get("fail_type"):
+        record["failure"] = _short("%s: %s" % (metrics["fail_type"], metrics.get("fail_reason")))
+
+
+def _graph_break(text):
+    """Returns a break: the user's line, and PyTorch's reason for it in one line."""
+    place = _BREAK.search(text)
+    places = [place.groups()] if place else _FRAME.findall(text.partition("\nTraceback")[0])
+    file, line = places[-1] if places else ("", "0")
+    reason = _REASON.search(text)
+    lines = [each.strip() for each in (reason.group(1) if reason else text).splitlines()
+             if each.strip()]
+    # The first line may only introduce the reason.
+    if len(lines) > 1 and lines[0].endswith(":"):
+        del lines[0]
+    what = lines[0] if lines else ""
+    if len(lines) > 1 and lines[1].startswith("Explanation: "):
+        what += ": " + lines[1].partition(": ")[2]
+    return {"file": _short(file), "line": int(line), "reason": _short(_plain(what))}
+
+
+def _plain(reason):
+    start = "Unsupported: "
+    return reason[len(start):] if reason.startswith(start) else reason
+
+
+def _append(values, value):
+    if len(values) < _MOST_OF_ONE and value not in values:
+        values.append(value)
+
+
+def _short(text):
+    text = str(text)
+    return text if len(text) <= _LONGEST else text[:_LONGEST - 1] + "\u2026"
