@@ -57,8 +57,8 @@ class Collector {
   static constexpr std::chrono::milliseconds kPause{4};
   /// The same while the process waits for its reader, as one does that loads modules.
   static constexpr std::chrono::milliseconds kAwaitedPause{1};
-  /// A number of events that takes less than a millisecond to read, if they are known.
-  static constexpr std::uint64_t kBatch = 16'384;
+  /// A number of events that takes a fraction of a millisecond to read, if they are known.
+  static constexpr std::uint64_t kBatch = 8192;
 
   /// Maps the region; the descriptor may be closed afterwards. `session` has made the plans placed
   /// in the process, and must outlive the collector.

@@ -241,6 +241,29 @@ inline void ThreadCounter::repeat(const Outcome& outcome, std::uint64_t slot, st
   move_to(outcome, slot, outcome.enters_one ? nullptr : tree_states_.frames(outcome), time);
 }
 
+// A call_record whose function is not entered belongs to its caller.
+inline void ThreadCounter::settle_call() {
+  if (!call_on_its_way_) return;
+  const CallOnItsWay call = *call_on_its_way_;
+  call_on_its_way_.reset();
+  shared_.paths.count_record(call.caller, call.record, 0);
+}
+
+// Settles the pending call_record, if any, unless the next event enters its function. `slot` is
+// that event's stack pointer.
+inline void ThreadCounter::settle_call_before(bool enters, std::uint64_t slot) {
+  if (call_on_its_way_ && (!enters || slot != call_on_its_way_->stack_pointer)) settle_call();
+}
+
+// Assigns the pending call_record to the entry in its return slot, which has just been counted.
+inline void ThreadCounter::end_way() {
+  if (!call_on_its_way_) return;
+  const std::uint32_t record = call_on_its_way_->record;
+  call_on_its_way_.reset();
+  if (native_.empty() || !native_.back().is_counted()) return;
+  shared_.paths.count_record(native_.back().frame.path, record, 0);
+}
+
 bool ThreadCounter::add_known(const recording::Event& raw, std::uint64_t time) {
   if (may_be_known(raw)) return add_known_step(raw, time);
   if (body_on_its_way_) return false;
@@ -267,11 +290,10 @@ inline bool ThreadCounter::add_known_step(const recording::Event& raw, std::uint
   const Outcome* const outcome = tree_states_.find({now_, key_of(raw)});
   if (outcome == nullptr) return false;
   const bool is_caller = recording::is_caller(raw.id);
-  if (call_on_its_way_ && !is_caller)
-    settle_call_before(raw.id < recording::kFirstPythonEvent, raw.stack_pointer);
+  if (!is_caller) settle_call_before(raw.id < recording::kFirstPythonEvent, raw.stack_pointer);
   if (raw.stack_pointer != 0) near_ = raw.stack_pointer;
   repeat(*outcome, raw.stack_pointer, time);
-  if (call_on_its_way_ && !is_caller) end_way();
+  if (!is_caller) end_way();
   return true;
 }
 
@@ -327,7 +349,7 @@ void ThreadCounter::limit_cache() {
 }
 
 void ThreadCounter::add_step(const Event& event, const EventKey& key) {
-  if (call_on_its_way_ && event.kind != EventKind::caller)
+  if (event.kind != EventKind::caller)
     settle_call_before(event.kind == EventKind::function_entry, event.stack_pointer);
   if (is_on_stack(event)) near_ = event.stack_pointer;
   if (event.kind == EventKind::node_begin || event.kind == EventKind::node_end) {
@@ -457,29 +479,6 @@ void ThreadCounter::note_call(std::uint32_t record, std::uint64_t stack_pointer)
     call_on_its_way_ = {stack_pointer, record, counted ? caller->frame.path : kNone};
     return;
   }
-  if (native_.empty() || !native_.back().is_counted()) return;
-  shared_.paths.count_record(native_.back().frame.path, record, 0);
-}
-
-// A call_record whose function is not entered belongs to its caller.
-void ThreadCounter::settle_call() {
-  if (!call_on_its_way_) return;
-  const CallOnItsWay call = *call_on_its_way_;
-  call_on_its_way_.reset();
-  shared_.paths.count_record(call.caller, call.record, 0);
-}
-
-// Settles the pending call_record unless the next event enters its function. `slot` is that event's
-// stack pointer.
-void ThreadCounter::settle_call_before(bool enters, std::uint64_t slot) {
-  if (!enters || slot != call_on_its_way_->stack_pointer) settle_call();
-}
-
-// Assigns the pending call_record to the entry in its return slot, which has just been counted.
-void ThreadCounter::end_way() {
-  if (!call_on_its_way_) return;
-  const std::uint32_t record = call_on_its_way_->record;
-  call_on_its_way_.reset();
   if (native_.empty() || !native_.back().is_counted()) return;
   shared_.paths.count_record(native_.back().frame.path, record, 0);
 }
