@@ -238,19 +238,20 @@ std::vector<r::Event> repeated_calls(std::mt19937& random) {
     const std::uint64_t where = place / 8 << 32 | 1;
     const bool strays = below(20) == 0;
     add(r::kOpBegin, strays ? below(7) : record, number, where);
-    if (below(3) == 0) add(r::kCallRecord, 5, below(2) * 350, 0);
+    if (below(3) == 0) add(r::kCallRecord, 5, below(2) == 0 ? 0 : 350, 0);
     if (below(3) == 0) add(r::kArguments, 460, 1, 2);
     if (below(3) == 0) add(r::kPythonCall, 9, place - 40, 1);
     if (below(3) == 0) add(r::kPythonReturn, 0, place - 40, 1);
     if (!strays) add(r::kOpEnd, 4, number, where);
   };
-  while (events.size() < 3 * r::kEventsPerChunk) {
+  const std::size_t size = std::size_t{3} * r::kEventsPerChunk;
+  while (events.size() < size) {
     add(r::kPythonCall, 7, 500, 0);
     op(1, 480);
     if (below(4) != 0) op(2, 480);
     if (below(30) != 0) add(r::kPythonReturn, 0, 500, 0);
   }
-  events.resize(3 * r::kEventsPerChunk);
+  events.resize(size);
   return events;
 }
 
