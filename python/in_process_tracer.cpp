@@ -31,9 +31,6 @@
 namespace optrace {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds kDrainPause{2};
 constexpr const char* kAgain = "Try again. If it fails again, report it with this line.";
 
 /// A library that is never unloaded.
@@ -270,11 +267,14 @@ void InProcessTracer::State::read_until_told() {
     std::unique_lock lock(round->mutex);
     while (!round->leave) {
       lock.unlock();
-      const bool any = round->collector->drain();
+      const bool awaited = round->collector->is_awaited();
+      const bool more = round->collector->drain(Collector::kBatch) >= Collector::kBatch;
       // With a Python hook, the program places requested plans itself at a safe point.
       if (!round->python_frames) agent->serve();
       lock.lock();
-      if (!any) round->wake.wait_for(lock, kDrainPause, [this] { return round->leave; });
+      if (more) continue;
+      round->wake.wait_for(lock, awaited ? Collector::kAwaitedPause : Collector::kPause,
+                           [this] { return round->leave; });
     }
   } catch (...) {
     round->failure = std::current_exception();

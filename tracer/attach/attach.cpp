@@ -54,7 +54,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(60);
-constexpr int kDrainMilliseconds = 2;
 constexpr std::uint64_t kPage = 4096;
 
 std::string read_source(const char* name) {
@@ -361,7 +360,8 @@ class Attachment {
     while (true) {
       // Check first: everything recorded before the end can then be read.
       const bool ended = process_.ended();
-      const bool any = collector_->drain();
+      const bool awaited = collector_->is_awaited();
+      const bool more = collector_->drain(Collector::kBatch) >= Collector::kBatch;
       if (ended) return false;
       const Clock::time_point now = Clock::now();
       if (enough(now - start_)) return true;
@@ -375,7 +375,8 @@ class Attachment {
         tell(false);
       }
       pollfd watched{connection_->descriptor(), POLLIN, 0};
-      if (::poll(&watched, 1, any ? 1 : kDrainMilliseconds) <= 0) continue;
+      const milliseconds pause = awaited ? Collector::kAwaitedPause : Collector::kPause;
+      if (::poll(&watched, 1, more ? 0 : static_cast<int>(pause.count())) <= 0) continue;
       try {
         if (!connection_->poll()) continue;
       } catch (const Error&) {

@@ -12,17 +12,21 @@
 
 namespace optrace {
 
-Event placed(const Event& op_event, std::uint64_t near) {
+std::uint64_t place_of_op(std::uint64_t recorded, std::uint64_t near) {
   constexpr unsigned kEighth = 3;
   constexpr std::uint64_t kWindow = std::uint64_t{1} << (32 + kEighth);
-  Event event = op_event;
-  const std::uint64_t low = (event.return_address >> 32) << kEighth;
-  event.stack_pointer = event.return_address = 0;
-  if (low == 0 || near == 0) return event;
+  const std::uint64_t low = (recorded >> 32) << kEighth;
+  if (low == 0 || near == 0) return 0;
   std::uint64_t place = (near & ~(kWindow - 1)) | low;
   if (place > near && place - near > kWindow / 2 && place >= kWindow) place -= kWindow;
   if (place < near && near - place > kWindow / 2) place += kWindow;
-  event.stack_pointer = place;
+  return place;
+}
+
+Event placed(const Event& op_event, std::uint64_t near) {
+  Event event = op_event;
+  event.stack_pointer = place_of_op(op_event.return_address, near);
+  event.return_address = 0;
   return event;
 }
 

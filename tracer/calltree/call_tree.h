@@ -19,6 +19,9 @@ namespace optrace {
 /// the address; `near`, any stack address of the thread, supplies the others.
 Event placed(const Event& op_event, std::uint64_t near);
 
+/// Returns that address alone. `recorded` is the return address of the op's event.
+std::uint64_t place_of_op(std::uint64_t recorded, std::uint64_t near);
+
 /// Returns true if the event's stack pointer is an address on the stack.
 bool is_on_stack(const Event& event);
 

@@ -84,12 +84,12 @@ struct Collector::State {
     return options;
   }
 
-  bool read(std::uint64_t until, bool last, std::uint64_t most);
+  std::uint64_t read(std::uint64_t until, bool last, std::uint64_t most);
   void read_arena();
   void plan_for_loaded(std::uint32_t told);
   void read_section(SectionKind kind, std::span<const std::byte> bytes);
   void add_initial_stack(std::span<const std::byte> bytes);
-  void find_chunks();
+  void find_chunks(bool last);
   void open_readers();
   Reader& reader_of(const recording::ChunkHeader& header);
   bool next_event(Reader& reader, bool last, recording::Event& event);
@@ -97,7 +97,6 @@ struct Collector::State {
   bool waits_for_module(const recording::Event& raw);
   bool read_event(const recording::Event& raw, Event& event);
   void keep(std::uint32_t thread, const Event& event);
-  void count_op(std::uint32_t record);
   void ask();
 
   SharedRegion region;
@@ -115,11 +114,11 @@ struct Collector::State {
   PathCounter counter;
   std::map<std::uint64_t, Reader> readers;  // By thread and first chunk.
   std::vector<std::uint8_t> known_chunks;
+  std::uint32_t chunks_met = 0;  // No chunk from there on has been taken yet, as far as is known.
   TickClock clock;
   std::map<std::uint32_t, recording::ChunkHeader> found_chunks;  // Chunks without a reader.
   std::map<std::uint32_t, std::vector<recording::InitialFrame>> waiting_initial;  // By gettid.
   std::uint64_t arena_read = 0;
-  std::vector<std::uint64_t> op_calls;  // By op record.
   std::uint64_t events = 0;
   std::uint64_t last_time = 0;
   // Of the monotonic clock, in nanoseconds.
@@ -248,11 +247,17 @@ Collector::State::Reader& Collector::State::reader_of(const recording::ChunkHead
   return reader;
 }
 
-void Collector::State::find_chunks() {
+void Collector::State::find_chunks(bool last) {
   for (std::uint32_t i = 0; i < region.chunk_count(); ++i) {
     if (known_chunks[i] != 0) continue;
     recording::ChunkHeader& header = region.chunk(i);
-    if (load_shared(header.state) == static_cast<std::uint32_t>(ChunkState::free)) continue;
+    if (load_shared(header.state) == static_cast<std::uint32_t>(ChunkState::free)) {
+      // A thread takes the first free chunk, so those after one that was never taken are free. (A
+      // thread that got no memory for a chunk may have left it again.)
+      if (i >= chunks_met && !last) break;
+      continue;
+    }
+    chunks_met = std::max(chunks_met, i + 1);
     // Owned; the owner has written the header once an event is complete.
     if (load_shared(region.events(i)->ticks) == 0 &&
         load_shared(header.state) != static_cast<std::uint32_t>(ChunkState::sealed))
@@ -370,8 +375,8 @@ bool Collector::State::read_event(const recording::Event& raw, Event& event) {
   return true;
 }
 
-bool Collector::State::read(std::uint64_t until, bool last, std::uint64_t most) {
-  find_chunks();
+std::uint64_t Collector::State::read(std::uint64_t until, bool last, std::uint64_t most) {
+  find_chunks(last);
   read_arena();  // After find_chunks(): sections are written before the events that refer to them.
   open_readers();
   clock.measure(load_shared(region.header().stop_ticks),
@@ -414,12 +419,10 @@ bool Collector::State::read(std::uint64_t until, bool last, std::uint64_t most) 
   };
   const auto add = [&](Pending& pending) {
     const recording::Event& raw = pending.raw;
-    const EventKey key = key_of(raw);
     const std::uint32_t thread = pending.reader->index;
-    if (options.timeline || !may_be_known(raw) || !counter.add_known(thread, key, pending.time)) {
+    if (options.timeline || !counter.add_known(thread, raw, pending.time)) {
       if (!pending.event && !resolve(pending)) return;
-      counter.add(thread, *pending.event, key);
-      if (pending.event->kind == EventKind::op_begin) count_op(pending.event->what);
+      counter.add(thread, *pending.event, key_of(raw));
       if (options.timeline) keep(thread, *pending.event);
     }
     last_time = std::max(last_time, pending.time);
@@ -465,7 +468,7 @@ bool Collector::State::read(std::uint64_t until, bool last, std::uint64_t most) 
     } while (more && next.due <= second && next.due <= now && events - before < most);
     if (!more) pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(first));
   }
-  return events != before;
+  return events - before;
 }
 
 // Adds an event to the timeline. The timeline ends when there is no room; later events are counted.
@@ -480,11 +483,6 @@ void Collector::State::keep(std::uint32_t thread, const Event& event) {
   ++events_kept;
   options.memory->take(kBytesPerEvent);
   trace.threads[thread].events.push_back(event);
-}
-
-void Collector::State::count_op(std::uint32_t record) {
-  if (record >= op_calls.size()) op_calls.resize(texts.op_records.size() + 1);
-  ++op_calls[record];
 }
 
 // Sends the requests to the agent, one at a time.
@@ -508,11 +506,11 @@ Collector::Collector(int region, ProbeSession& session, CollectorOptions options
 
 Collector::~Collector() = default;
 
-bool Collector::drain(std::uint64_t most) {
+std::uint64_t Collector::drain(std::uint64_t most) {
   beat();
-  const bool any = state_->read(ticks_now(), false, most);
+  const std::uint64_t read = state_->read(ticks_now(), false, most);
   state_->ask();
-  return any;
+  return read;
 }
 
 void Collector::beat() {
@@ -551,10 +549,11 @@ std::vector<std::string> Collector::ops() const {
 
 std::vector<OpCount> Collector::op_counts() const {
   std::map<std::string_view, std::uint64_t> calls;
-  for (std::uint32_t record = 0; record < state_->op_calls.size(); ++record) {
-    if (state_->op_calls[record] == 0) continue;
+  for (std::uint32_t record = 0; record < state_->texts.op_records.size(); ++record) {
+    const std::uint64_t number = state_->counter.calls_with(record);
+    if (number == 0) continue;
     const std::string_view name = state_->functions.op_name(record);
-    if (!name.empty()) calls[name] += state_->op_calls[record];
+    if (!name.empty()) calls[name] += number;
   }
   std::vector<OpCount> counts;
   counts.reserve(calls.size());

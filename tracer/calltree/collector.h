@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -44,11 +45,21 @@ struct OpCount {
 /// by several threads at once.
 ///
 ///   Collector collector(descriptor, session, options);   // once the agent shares its region
-///   while (the program runs) { collector.drain(); wait a little, or for the program; }
+///   while (the program runs) { collector.drain(); wait for kPause, or for the program; }
 ///   collector.finish();                                   // the program stopped, ended, or died
 ///   write_trace(collector.take(meta), path);
 class Collector {
  public:
+  /// How long to wait before the next drain() when the last one has read everything. Reading costs
+  /// the program more, the closer it follows the program's writing: the two then take turns with
+  /// the same cache lines, and each wake-up takes a processor from the program. The region has room
+  /// for many times the events of this time.
+  static constexpr std::chrono::milliseconds kPause{4};
+  /// The same while the process waits for its reader, as one does that loads modules.
+  static constexpr std::chrono::milliseconds kAwaitedPause{1};
+  /// A number of events that takes a fraction of a millisecond to read, if they are known.
+  static constexpr std::uint64_t kBatch = 8192;
+
   /// Maps the region; the descriptor may be closed afterwards. `session` has made the plans placed
   /// in the process, and must outlive the collector.
   Collector(int region, ProbeSession& session, CollectorOptions options);
@@ -56,9 +67,9 @@ class Collector {
   Collector(const Collector&) = delete;
   Collector& operator=(const Collector&) = delete;
 
-  /// Reads the available events, at most about `most`. Returns true if there were any. Asks the
-  /// agent to stop once the selection is complete.
-  bool drain(std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
+  /// Reads the available events, at most about `most`. Returns their number. Asks the agent to stop
+  /// once the selection is complete.
+  std::uint64_t drain(std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
   /// Signals to the process that its reader is alive. Safe beside the other functions.
   void beat();

@@ -69,8 +69,8 @@ void PathCounter::add(std::uint32_t thread, const Event& event, const EventKey& 
   state_->threads[thread]->add(event, key);
 }
 
-bool PathCounter::add_known(std::uint32_t thread, const EventKey& key, std::uint64_t time) {
-  return state_->threads[thread]->add_known(key, time);
+bool PathCounter::add_known(std::uint32_t thread, const recording::Event& raw, std::uint64_t time) {
+  return state_->threads[thread]->add_known(raw, time);
 }
 
 std::size_t PathCounter::add_known(std::uint32_t thread, std::span<const recording::Event> events,
@@ -92,6 +92,11 @@ std::uint64_t PathCounter::patience(std::uint32_t thread, const Event& event) co
 
 std::uint64_t PathCounter::ops() const {
   return state_->shared.selected_op_calls;
+}
+
+std::uint64_t PathCounter::calls_with(std::uint32_t record) const {
+  const std::vector<KnownOp>& ops = state_->shared.ops;
+  return record < ops.size() ? ops[record].calls : 0;
 }
 
 std::size_t PathCounter::paths() const {

@@ -51,12 +51,12 @@ class PathCounter {
   /// Same as above, with a key of the caller's own. Events that mean the same have the same key.
   void add(std::uint32_t thread, const Event& event, const EventKey& key);
 
-  /// Repeats the cached outcome for this key in the current state, without an Event. Returns
-  /// false if there is none. Only for function entries, callers and Python events.
-  bool add_known(std::uint32_t thread, const EventKey& key, std::uint64_t time);
+  /// Adds an event whose outcome in the current state is cached, or that needs none, without an
+  /// Event. Returns false for others.
+  bool add_known(std::uint32_t thread, const recording::Event& raw, std::uint64_t time);
 
   /// Same for the next events of a thread, which another process may be writing. Returns their
-  /// number: ends at the first that is empty, after the time `until`, or without a cached outcome.
+  /// number: ends at the first that is empty, after the time `until`, or not known.
   std::size_t add_known(std::uint32_t thread, std::span<const recording::Event> events,
                         const TickClock& clock, std::uint64_t until);
 
@@ -67,6 +67,8 @@ class PathCounter {
   bool may_wait(std::uint32_t thread) const;
 
   std::uint64_t ops() const;  ///< Outermost selected op calls so far.
+  /// The number of calls with this op record so far, regardless of the selection.
+  std::uint64_t calls_with(std::uint32_t record) const;
   std::size_t paths() const;
   bool enough() const;  ///< True once the selected number of op calls is complete.
 

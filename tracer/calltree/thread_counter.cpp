@@ -18,16 +18,19 @@ constexpr std::uint64_t kThreadNumber = 0xFFFF'FFFF;
 // A thread's cache is dropped when it takes more than this.
 constexpr std::size_t kMaxCacheBytes = 64 << 20;
 
-std::uint32_t changed_statistics(const CallTreeStatistics& before,
+std::uint16_t changed_statistics(const CallTreeStatistics& before,
                                  const CallTreeStatistics& after) {
+  static_assert(std::size(kCallTreeStatistics) <= 16);
   std::uint32_t changed = 0;
   for (std::size_t i = 0; i < std::size(kCallTreeStatistics); ++i)
     if (before.*kCallTreeStatistics[i] != after.*kCallTreeStatistics[i]) changed |= 1U << i;
-  return changed;
+  return static_cast<std::uint16_t>(changed);
 }
 
 void count_again(std::uint32_t changed, CallTreeStatistics& statistics) {
-  for (; changed != 0; changed &= changed - 1)
+  static_assert(kCallTreeStatistics[0] == &CallTreeStatistics::entries);
+  statistics.entries += changed & 1;  // By far the most frequent one.
+  for (changed &= ~1U; changed != 0; changed &= changed - 1)
     ++(statistics.*kCallTreeStatistics[std::countr_zero(changed)]);
 }
 
@@ -37,7 +40,8 @@ void ThreadCounter::add_initial(const InitialFrame& frame) {
   rules_.take_kept();
   rules_.add_initial(frame);
   near_ = frame.stack_pointer;
-  move_to(outcome_of({native_.size(), python_.size()}), 0);
+  const Outcome outcome = outcome_of({native_.size(), python_.size()}, frame.stack_pointer);
+  move_to(outcome, frame.stack_pointer, entered_.data(), 0);
 }
 
 void ThreadCounter::add(const Event& event, const EventKey& key) {
@@ -45,17 +49,20 @@ void ThreadCounter::add(const Event& event, const EventKey& key) {
   switch (event.kind) {
     case EventKind::op_begin:
       settle_call();
+      note_record(event);
       begin_op(event, key);
       return;
     case EventKind::op_end:
       settle_call();
+      note_record(event);
       end_op(event, key);
       return;
     case EventKind::arguments:
-      note_arguments(event);
+      note_arguments(event.line, event.stack_pointer, event.return_address);
       return;
     case EventKind::call_record:
-      note_call(event);
+      note_record(event);
+      note_call(event.what, event.stack_pointer);
       return;
     case EventKind::device_call:
       note_device_call(event);
@@ -80,8 +87,8 @@ void ThreadCounter::finish(std::uint64_t time) {
   enter_body({});
   settle_call();
   while (!open_ops_.empty()) close_op(0);
-  for (const Live& live : native_) leave(live, time);
-  for (const Live& live : python_) leave(live, time);
+  for (std::size_t i = 0; i < native_.size(); ++i) leave(native_[i], time);
+  for (std::size_t i = 0; i < python_.size(); ++i) leave(python_[i], time);
 }
 
 std::uint32_t ThreadCounter::add(const CallTreeRules::Node& node, const Event* event) {
@@ -139,21 +146,23 @@ void ThreadCounter::join_region(const Event& event, CountedPathKey& path) {
   path.builtin = entered.builtin;
 }
 
-void ThreadCounter::enter(Live& live, std::uint32_t path, std::uint64_t time) {
-  const PathUsage& entered = shared_.paths.usage(path);
-  live = {.path = path};
-  if (entered.opens) shared_.regions.add_entry(shared_.paths[path].what, {time, number_, path});
+inline void ThreadCounter::enter(Live& live, const EnteredFrame& frame, std::uint64_t time) {
+  live = {.frame = frame};
+  if (!frame.counts) return;
+  const PathUsage& entered = shared_.paths.usage(frame.path);
+  if (entered.opens)
+    shared_.regions.add_entry(shared_.paths[frame.path].what, {time, number_, frame.path});
   if (entered.chosen_op) counting_ = shared_.selection.includes_call(shared_.selected_op_calls++);
   if (!entered.chosen || (!counting_ && !shared_.selection.everything())) return;
   live.start = time;
-  if (shared_.observer != nullptr) live.call = shared_.observer->begin(number_, path, time);
-  shared_.paths.count_call(path, number_);
+  if (shared_.observer != nullptr) live.call = shared_.observer->begin(number_, frame.path, time);
+  shared_.paths.count_call(frame.path, number_);
 }
 
-void ThreadCounter::leave(const Live& live, std::uint64_t time) {
+inline void ThreadCounter::leave(const Live& live, std::uint64_t time) {
   if (!live.is_counted()) return;
   const std::uint64_t end = live.end != 0 ? live.end : time;
-  shared_.paths.usage(live.path).add_time(end > live.start ? end - live.start : 0);
+  shared_.paths.usage(live.frame.path).add_time(end > live.start ? end - live.start : 0);
   if (live.call != kNone) shared_.observer->end(number_, live.call, end);
 }
 
@@ -164,24 +173,9 @@ bool ThreadCounter::repeats(const CallTreeRules::State& state, std::size_t nativ
          shared_.paths[state.native[native].node].is_plumbing();
 }
 
-void ThreadCounter::enter_all(const Outcome& outcome, std::uint64_t time) {
-  const CallTreeRules::State& after = state();
-  for (std::size_t i = outcome.kept_native; i < after.native.size(); ++i) {
-    if (repeats(after, i))
-      native_[i] = {.path = after.native[i].node};
-    else
-      enter(native_[i], after.native[i].node, time);
-  }
-  for (std::size_t i = outcome.kept_python; i < after.python.size(); ++i) {
-    if (after.python[i].is_frame)
-      enter(python_[i], after.python[i].node, time);
-    else
-      python_[i] = {.path = after.python[i].node};
-  }
-}
-
 // Ends the frames that are not kept, and enters the new ones.
-void ThreadCounter::move_to(const Outcome& outcome, std::uint64_t time) {
+inline void ThreadCounter::move_to(const Outcome& outcome, std::uint64_t slot,
+                                   const EnteredFrame* frames, std::uint64_t time) {
   while (!open_ops_.empty() && open_ops_.back().height > outcome.kept_python)
     close_op(0);  // Its end was not recorded.
   for (std::size_t i = native_.size(); i > outcome.kept_native; --i) leave(native_[i - 1], time);
@@ -189,34 +183,117 @@ void ThreadCounter::move_to(const Outcome& outcome, std::uint64_t time) {
   now_ = outcome.state;
   native_.resize(outcome.native);
   python_.resize(outcome.python);
-  if (outcome.entered != kNone)
-    enter(native_.back(), outcome.entered, time);
-  else if (outcome.native > outcome.kept_native || outcome.python > outcome.kept_python)
-    enter_all(outcome, time);
+  if (outcome.enters_one) {
+    enter(native_.back(),
+          {.slot = slot,
+           .path = outcome.entered,
+           .counts = outcome.counts,
+           .takes_data = outcome.takes_data,
+           .opens_region = outcome.opens_region},
+          time);
+    return;
+  }
+  for (std::size_t i = outcome.kept_native; i < outcome.native; ++i)
+    enter(native_[i], *frames++, time);
+  for (std::size_t i = outcome.kept_python; i < outcome.python; ++i)
+    enter(python_[i], *frames++, time);
 }
 
-// Returns the effect of an event after which `kept` frames are still live.
-Outcome ThreadCounter::outcome_of(const CallTreeRules::Kept& kept) {
+// Returns the effect of an event after which `kept` frames are still live. `slot` is the event's
+// stack pointer.
+Outcome ThreadCounter::outcome_of(const CallTreeRules::Kept& kept, std::uint64_t slot) {
   const CallTreeRules::State& after = rules_.state();
   Outcome outcome{.state = tree_states_.number_of(after),
                   .kept_native = static_cast<std::uint32_t>(kept.native),
                   .kept_python = static_cast<std::uint32_t>(kept.python),
                   .native = static_cast<std::uint32_t>(after.native.size()),
                   .python = static_cast<std::uint32_t>(after.python.size())};
-  const bool one =
-      outcome.native == outcome.kept_native + 1 && outcome.python == outcome.kept_python;
-  if (one && !repeats(after, kept.native)) outcome.entered = after.native.back().node;
+  entered_.clear();
+  for (std::size_t i = kept.native; i < after.native.size(); ++i) {
+    const CallTreeRules::LiveFrame& frame = after.native[i];
+    EnteredFrame& entered = entered_.emplace_back();
+    entered = {.slot = frame.stack_pointer, .path = frame.node, .counts = !repeats(after, i)};
+    if (frame.function == kNone) continue;
+    const FunctionRole& role = shared_.functions.role(frame.function);
+    entered.takes_data = role.region_data;
+    entered.opens_region = role.opens_region;
+  }
+  for (std::size_t i = kept.python; i < after.python.size(); ++i) {
+    const CallTreeRules::LivePython& frame = after.python[i];
+    entered_.push_back(
+        {.slot = frame.height, .path = frame.node, .step = frame.step, .counts = frame.is_frame});
+  }
+  if (outcome.native != outcome.kept_native + 1 || outcome.python != outcome.kept_python ||
+      entered_[0].slot != slot)
+    return outcome;
+  outcome.entered = entered_[0].path;
+  outcome.enters_one = true;
+  outcome.counts = entered_[0].counts;
+  outcome.takes_data = entered_[0].takes_data;
+  outcome.opens_region = entered_[0].opens_region;
   return outcome;
 }
 
-// Applies the cached outcome of the transition. Returns false if there is none.
-bool ThreadCounter::repeat(const TransitionKey& transition, std::uint64_t time) {
-  if (now_ == kUnnumbered) return false;
-  const Outcome* const remembered = tree_states_.find(transition);
-  if (remembered == nullptr) return false;
+// Applies the cached outcome of an event. `slot` is the event's stack pointer.
+inline void ThreadCounter::repeat(const Outcome& outcome, std::uint64_t slot, std::uint64_t time) {
   rules_current_ = false;
-  if (remembered->rules != 0) count_again(remembered->rules, rules_.statistics());
-  move_to(*remembered, time);
+  if (outcome.rules != 0) count_again(outcome.rules, rules_.statistics());
+  move_to(outcome, slot, outcome.enters_one ? nullptr : tree_states_.frames(outcome), time);
+}
+
+// A call_record whose function is not entered belongs to its caller.
+inline void ThreadCounter::settle_call() {
+  if (!call_on_its_way_) return;
+  const CallOnItsWay call = *call_on_its_way_;
+  call_on_its_way_.reset();
+  shared_.paths.count_record(call.caller, call.record, 0);
+}
+
+// Settles the pending call_record, if any, unless the next event enters its function. `slot` is
+// that event's stack pointer.
+inline void ThreadCounter::settle_call_before(bool enters, std::uint64_t slot) {
+  if (call_on_its_way_ && (!enters || slot != call_on_its_way_->stack_pointer)) settle_call();
+}
+
+// Assigns the pending call_record to the entry in its return slot, which has just been counted.
+inline void ThreadCounter::end_way() {
+  if (!call_on_its_way_) return;
+  const std::uint32_t record = call_on_its_way_->record;
+  call_on_its_way_.reset();
+  if (native_.empty() || !native_.back().is_counted()) return;
+  shared_.paths.count_record(native_.back().frame.path, record, 0);
+}
+
+bool ThreadCounter::add_known(const recording::Event& raw, std::uint64_t time) {
+  if (may_be_known(raw)) return add_known_step(raw, time);
+  if (body_on_its_way_) return false;
+  switch (raw.id) {
+    case recording::kOpBegin:
+      return begin_known_op(raw, time);
+    case recording::kOpEnd:
+      return end_known_op(raw, time);
+    case recording::kArguments:
+      note_arguments(raw.line, raw.stack_pointer, raw.return_address);
+      return true;
+    case recording::kCallRecord:
+      if (raw.line >= shared_.known_records) return false;
+      note_call(raw.line, raw.stack_pointer);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Same, for the kinds of may_be_known().
+inline bool ThreadCounter::add_known_step(const recording::Event& raw, std::uint64_t time) {
+  if (body_on_its_way_ || now_ == kUnnumbered) return false;
+  const Outcome* const outcome = tree_states_.find({now_, key_of(raw)});
+  if (outcome == nullptr) return false;
+  const bool is_caller = recording::is_caller(raw.id);
+  if (!is_caller) settle_call_before(raw.id < recording::kFirstPythonEvent, raw.stack_pointer);
+  if (raw.stack_pointer != 0) near_ = raw.stack_pointer;
+  repeat(*outcome, raw.stack_pointer, time);
+  if (!is_caller) end_way();
   return true;
 }
 
@@ -229,7 +306,7 @@ std::size_t ThreadCounter::add_known(std::span<const recording::Event> events,
     const std::uint64_t time = clock.nanoseconds(ticks);
     recording::Event event;  // A copy, which can't change after it was checked.
     std::memcpy(&event, &events[count], sizeof event);
-    if (time > until || !may_be_known(event) || !add_known(key_of(event), time)) break;
+    if (time > until || !add_known(event, time)) break;
   }
   return count;
 }
@@ -238,7 +315,9 @@ std::size_t ThreadCounter::add_known(std::span<const recording::Event> events,
 void ThreadCounter::apply(const Event& event, const EventKey& key) {
   const TransitionKey transition{now_, key};
   const bool enters = event.kind != EventKind::caller;
-  if (repeat(transition, event.time)) {
+  const Outcome* const known = now_ == kUnnumbered ? nullptr : tree_states_.find(transition);
+  if (known != nullptr) {
+    repeat(*known, key.stack_pointer, event.time);
     if (enters) end_way();
     return;
   }
@@ -250,11 +329,11 @@ void ThreadCounter::apply(const Event& event, const EventKey& key) {
   rules_.take_kept();
   const CallTreeStatistics before = rules_.statistics();
   rules_.add(event);
-  Outcome outcome = outcome_of(rules_.take_kept());
+  Outcome outcome = outcome_of(rules_.take_kept(), key.stack_pointer);
   outcome.rules = changed_statistics(before, rules_.statistics());
   if (!depends_on_time_ && !deep && outcome.state != kUnnumbered)
-    tree_states_.add(transition, outcome);
-  move_to(outcome, event.time);
+    tree_states_.add(transition, outcome, entered_);
+  move_to(outcome, key.stack_pointer, entered_.data(), event.time);
   if (enters) end_way();
   limit_cache();
 }
@@ -270,10 +349,8 @@ void ThreadCounter::limit_cache() {
 }
 
 void ThreadCounter::add_step(const Event& event, const EventKey& key) {
-  if (call_on_its_way_ && event.kind != EventKind::caller &&
-      (event.kind != EventKind::function_entry ||
-       event.stack_pointer != call_on_its_way_->event.stack_pointer))
-    settle_call();
+  if (event.kind != EventKind::caller)
+    settle_call_before(event.kind == EventKind::function_entry, event.stack_pointer);
   if (is_on_stack(event)) near_ = event.stack_pointer;
   if (event.kind == EventKind::node_begin || event.kind == EventKind::node_end) {
     caused_by_ = event.kind == EventKind::node_begin ? forward_of(event) : kNone;
@@ -296,22 +373,51 @@ void ThreadCounter::enter_body(const Event& next) {
   region_data_.reset();
 }
 
+// Notes that the op record of an event exists.
+void ThreadCounter::note_record(const Event& event) {
+  shared_.known_records = std::max(shared_.known_records, event.what + 1);
+}
+
 void ThreadCounter::begin_op(const Event& event, const EventKey& key) {
   const Event place = placed(event, near_);
   const std::uint32_t op = shared_.functions.op_of(event.what);
+  if (event.what >= shared_.ops.size()) shared_.ops.resize(event.what + std::size_t{1});
+  shared_.ops[event.what].op = op;
   // A record is identified by its op, if it has one.
   const bool is_op = op != kNone;
   apply(place, {key.id, is_op ? op : event.what, place.stack_pointer, is_op ? 1U : 0U});
-  const std::size_t height = state().python.size();
-  const CallTreeRules::LivePython& begun = state().python[height - 1];
-  const Live& live = live_of(begun, height);
-  const bool is_frame = begun.is_frame || begun.step != 0;
-  OpenOp opened{height, is_frame ? live.path : begun.node, event.what, false};
-  opened.counted = is_frame ? live.is_counted()
-                            : opened.path != kNone && shared_.paths.usage(opened.path).chosen;
-  if (event.stack_pointer != kNoSequence && opened.path != kNone)
-    shared_.forward_ops.set({event.return_address & kThreadNumber, event.stack_pointer},
-                            opened.path);
+  open_op(event.what, event.return_address & kThreadNumber, event.stack_pointer);
+}
+
+// Begins an op whose begin in this state has been seen before. Returns false for others.
+bool ThreadCounter::begin_known_op(const recording::Event& raw, std::uint64_t time) {
+  if (now_ == kUnnumbered || raw.line >= shared_.ops.size()) return false;
+  const std::uint32_t op = shared_.ops[raw.line].op;
+  if (op == kNone) return false;
+  const std::uint64_t place = place_of_op(raw.return_address, near_);
+  const Outcome* const outcome = tree_states_.find({now_, {raw.id, op, place, 1}});
+  if (outcome == nullptr) return false;
+  settle_call();
+  repeat(*outcome, place, time);
+  open_op(raw.line, raw.return_address & kThreadNumber, raw.stack_pointer);
+  return true;
+}
+
+// Opens the op that has just begun.
+void ThreadCounter::open_op(std::uint32_t record, std::uint64_t thread, std::uint64_t sequence) {
+  ++shared_.ops[record].calls;
+  const EnteredFrame& begun = python_.back().frame;
+  OpenOp opened{python_.size(), begun.path, record, false};
+  if (begun.counts || begun.step != 0) {
+    // The frame that has the op's times: its step's, or its own.
+    const Live& live = begun.step != 0 ? native_[begun.step - 1] : python_.back();
+    opened.path = live.frame.path;
+    opened.counted = live.is_counted();
+  } else {
+    opened.counted = opened.path != kNone && shared_.paths.usage(opened.path).chosen;
+  }
+  if (sequence != kNoSequence && opened.path != kNone)
+    shared_.forward_ops.set({thread, sequence}, opened.path);
   open_ops_.push_back(opened);
 }
 
@@ -319,10 +425,28 @@ void ThreadCounter::end_op(const Event& event, const EventKey& key) {
   const Event place = placed(event, near_);
   const std::optional<std::size_t> ending = CallTreeRules::op_that_ends(state(), place);
   if (!ending) return;
-  while (!open_ops_.empty() && open_ops_.back().height > *ending + 1) close_op(0);
-  live_of(state().python[*ending], *ending + 1).end = event.time;
-  if (!open_ops_.empty() && open_ops_.back().height == *ending + 1) close_op(event.what);
+  end_op_at(*ending, event.what, event.time);
   apply(place, {key.id, 0, place.stack_pointer, 0});
+}
+
+// Ends an op whose end in this state has been seen before. Returns false for others.
+bool ThreadCounter::end_known_op(const recording::Event& raw, std::uint64_t time) {
+  if (now_ == kUnnumbered || raw.line >= shared_.known_records) return false;
+  const std::uint64_t place = place_of_op(raw.return_address, near_);
+  const Outcome* const outcome = tree_states_.find({now_, {raw.id, 0, place, 0}});
+  if (outcome == nullptr) return false;
+  settle_call();
+  end_op_at(outcome->kept_python, raw.line, time);  // It is the outermost that ends.
+  repeat(*outcome, place, time);
+  return true;
+}
+
+// Closes the op python_[ending], and those inside it.
+void ThreadCounter::end_op_at(std::size_t ending, std::uint32_t results, std::uint64_t time) {
+  while (!open_ops_.empty() && open_ops_.back().height > ending + 1) close_op(0);
+  const std::uint32_t step = python_[ending].frame.step;
+  (step != 0 ? native_[step - 1] : python_[ending]).end = time;
+  if (!open_ops_.empty() && open_ops_.back().height == ending + 1) close_op(results);
 }
 
 // Closes the innermost open op.
@@ -332,64 +456,39 @@ void ThreadCounter::close_op(std::uint32_t results) {
   open_ops_.pop_back();
 }
 
-// Returns the frame that has the op's times: its step's, its own, or one that is not counted.
-ThreadCounter::Live& ThreadCounter::live_of(const CallTreeRules::LivePython& op,
-                                            std::size_t height) {
-  return op.step != 0 ? native_[op.step - 1] : python_[height - 1];
-}
-
-void ThreadCounter::note_arguments(const Event& event) {
-  const CallTreeRules::State& now = state();
-  for (std::size_t i = now.native.size(); i > 0; --i) {
-    const CallTreeRules::LiveFrame& frame = now.native[i - 1];
-    if (static_cast<std::uint32_t>(frame.stack_pointer) != event.line) continue;
-    if (frame.function != kNone && shared_.functions.role(frame.function).region_data) {
-      if (shared_.functions.role(frame.function).opens_region)
-        shared_.regions.open(event.return_address, {frame.node, number_, counting_});
+// Notes the arguments of the function whose return slot ends in `slot`.
+void ThreadCounter::note_arguments(std::uint32_t slot, std::uint64_t first, std::uint64_t second) {
+  for (std::size_t i = native_.size(); i > 0; --i) {
+    const Live& live = native_[i - 1];
+    if (static_cast<std::uint32_t>(live.frame.slot) != slot) continue;
+    if (live.frame.takes_data) {
+      if (live.frame.opens_region)
+        shared_.regions.open(second, {live.frame.path, number_, counting_});
       return;
     }
-    if (native_[i - 1].is_counted())
-      shared_.paths.count_arguments(frame.node, event.stack_pointer, event.return_address);
+    if (live.is_counted()) shared_.paths.count_arguments(live.frame.path, first, second);
     return;
   }
 }
 
-void ThreadCounter::note_call(const Event& event) {
+void ThreadCounter::note_call(std::uint32_t record, std::uint64_t stack_pointer) {
   settle_call();
-  if (event.stack_pointer != 0) {
-    const Live* const caller = innermost(event.stack_pointer);
+  if (stack_pointer != 0) {
+    const Live* const caller = innermost(stack_pointer);
     const bool counted = caller != nullptr && caller->is_counted();
-    call_on_its_way_ = {event, counted ? caller->path : kNone};
+    call_on_its_way_ = {stack_pointer, record, counted ? caller->frame.path : kNone};
     return;
   }
   if (native_.empty() || !native_.back().is_counted()) return;
-  shared_.paths.count_record(native_.back().path, event.what, 0);
-}
-
-// A call_record whose function is not entered belongs to its caller.
-void ThreadCounter::settle_call() {
-  if (!call_on_its_way_) return;
-  const CallOnItsWay call = *call_on_its_way_;
-  call_on_its_way_.reset();
-  shared_.paths.count_record(call.caller, call.event.what, 0);
-}
-
-// Assigns the pending call_record to the entry in its return slot, which has just been counted.
-void ThreadCounter::end_way() {
-  if (!call_on_its_way_) return;
-  const Event event = call_on_its_way_->event;
-  call_on_its_way_.reset();
-  if (native_.empty() || !native_.back().is_counted()) return;
-  shared_.paths.count_record(native_.back().path, event.what, 0);
+  shared_.paths.count_record(native_.back().frame.path, record, 0);
 }
 
 // Returns the innermost frame that has not ended when the stack reaches down to `stack_pointer`.
 // (The end of a function is not recorded.)
 const ThreadCounter::Live* ThreadCounter::innermost(std::uint64_t stack_pointer) const {
-  const CallTreeRules::State& now = state();
-  std::size_t height = now.native.size();
-  while (height > 0 && now.native[height - 1].stack_pointer <= stack_pointer) --height;
-  if (!now.python.empty() && now.python.back().height >= height) return &python_.back();
+  std::size_t height = native_.size();
+  while (height > 0 && native_[height - 1].frame.slot <= stack_pointer) --height;
+  if (!python_.empty() && python_.back().frame.slot >= height) return &python_.back();
   return height == 0 ? nullptr : &native_[height - 1];
 }
 
@@ -397,7 +496,7 @@ void ThreadCounter::note_device_call(const Event& event) {
   const Live* const caller = innermost(event.stack_pointer);
   if (caller == nullptr && shared_.selection.everything()) return;
   const bool counted = caller != nullptr && caller->is_counted();
-  shared_.device_calls.set(event.return_address, counted ? caller->path : kNone);
+  shared_.device_calls.set(event.return_address, counted ? caller->frame.path : kNone);
 }
 
 void ThreadCounter::note_activity(const Event& event) {

@@ -37,6 +37,12 @@ struct ForwardOp {
   };
 };
 
+/// An op record whose op has begun before.
+struct KnownOp {
+  std::uint32_t op = kNone;  ///< CallTreeFunctions::op_of(); kNone if it may yet change.
+  std::uint64_t calls = 0;
+};
+
 /// The data that the threads of a recording have in common.
 struct SharedCounts {
   SharedCounts(const PathFunctions& path_functions, TraceSelection selected,
@@ -55,6 +61,8 @@ struct SharedCounts {
   /// The caller's path, by the number of the call that started work on the device; kNone if it is
   /// not counted.
   RecentMap<std::uint64_t, std::uint32_t> device_calls{1 << 18};
+  std::vector<KnownOp> ops;             ///< By op record.
+  std::uint32_t known_records = 0;      ///< All op records below this number exist.
   std::size_t cache_bytes = 0;          ///< Size of the caches of all threads.
   std::uint64_t untied = 0;             ///< Device activities whose calls are not known.
   std::uint64_t selected_op_calls = 0;  ///< Outermost selected op calls so far.
@@ -74,10 +82,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
   // As in PathCounter.
   void add_initial(const InitialFrame& frame);
   void add(const Event& event, const EventKey& key);
-  bool add_known(const EventKey& key, std::uint64_t time) {
-    if (key.stack_pointer != 0) near_ = key.stack_pointer;
-    return !call_on_its_way_ && !body_on_its_way_ && repeat({now_, key}, time);
-  }
+  bool add_known(const recording::Event& raw, std::uint64_t time);
   std::size_t add_known(std::span<const recording::Event> events, const TickClock& clock,
                         std::uint64_t until);
 
@@ -102,7 +107,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
   };
 
   struct Live {
-    std::uint32_t path = kNone;
+    EnteredFrame frame;
     std::uint32_t call = kNone;  // The observer's number.
     std::uint64_t start = kUncounted;
     std::uint64_t end = 0;  // Recorded end; 0 if only the next event bounds it.
@@ -110,12 +115,33 @@ class ThreadCounter : private CallTreeRules::Nodes {
     bool is_counted() const { return start != kUncounted; }
   };
 
+  // Live frames, outermost first. The memory of those that ended is used again.
+  class LiveFrames {
+   public:
+    std::size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    Live& operator[](std::size_t at) { return frames_[at]; }
+    const Live& operator[](std::size_t at) const { return frames_[at]; }
+    Live& back() { return frames_[size_ - 1]; }
+    const Live& back() const { return frames_[size_ - 1]; }
+    // New frames have any content.
+    void resize(std::size_t size) {
+      if (size > frames_.size()) frames_.resize(size * 2);
+      size_ = size;
+    }
+
+   private:
+    std::vector<Live> frames_;
+    std::size_t size_ = 0;
+  };
+
   // A call_record whose function may be entered next.
   struct CallOnItsWay {
-    Event event;
+    std::uint64_t stack_pointer;
+    std::uint32_t record;
     // The path that the record belongs to if its function is not entered; kNone if it is not
     // counted.
-    std::uint32_t caller = kNone;
+    std::uint32_t caller;
   };
 
   std::uint32_t add(const CallTreeRules::Node& node, const Event* event) override;
@@ -126,28 +152,34 @@ class ThreadCounter : private CallTreeRules::Nodes {
   void join_region(const Event& event, CountedPathKey& path);
 
   // Calls that begin and end.
-  void enter(Live& live, std::uint32_t path, std::uint64_t time);
+  void enter(Live& live, const EnteredFrame& frame, std::uint64_t time);
   void leave(const Live& live, std::uint64_t time);
   bool repeats(const CallTreeRules::State& state, std::size_t native) const;
-  void enter_all(const Outcome& outcome, std::uint64_t time);
-  void move_to(const Outcome& outcome, std::uint64_t time);
+  void move_to(const Outcome& outcome, std::uint64_t slot, const EnteredFrame* frames,
+               std::uint64_t time);
 
   // Events and their outcomes.
-  Outcome outcome_of(const CallTreeRules::Kept& kept);
-  bool repeat(const TransitionKey& transition, std::uint64_t time);
+  Outcome outcome_of(const CallTreeRules::Kept& kept, std::uint64_t slot);
+  void repeat(const Outcome& outcome, std::uint64_t slot, std::uint64_t time);
   void apply(const Event& event, const EventKey& key);
   void limit_cache();
   void add_step(const Event& event, const EventKey& key);
+  bool add_known_step(const recording::Event& raw, std::uint64_t time);
   void enter_body(const Event& next);
 
   // Ops and records of calls.
+  void note_record(const Event& event);
   void begin_op(const Event& event, const EventKey& key);
+  bool begin_known_op(const recording::Event& raw, std::uint64_t time);
+  void open_op(std::uint32_t record, std::uint64_t thread, std::uint64_t sequence);
   void end_op(const Event& event, const EventKey& key);
+  bool end_known_op(const recording::Event& raw, std::uint64_t time);
+  void end_op_at(std::size_t ending, std::uint32_t results, std::uint64_t time);
   void close_op(std::uint32_t results);
-  Live& live_of(const CallTreeRules::LivePython& op, std::size_t height);
-  void note_arguments(const Event& event);
-  void note_call(const Event& event);
+  void note_arguments(std::uint32_t slot, std::uint64_t first, std::uint64_t second);
+  void note_call(std::uint32_t record, std::uint64_t stack_pointer);
   void settle_call();
+  void settle_call_before(bool enters, std::uint64_t slot);
   void end_way();
   const Live* innermost(std::uint64_t stack_pointer) const;
   void note_device_call(const Event& event);
@@ -161,7 +193,8 @@ class ThreadCounter : private CallTreeRules::Nodes {
   TreeStates tree_states_;
   std::size_t cache_bytes_ = 0;  // As included in SharedCounts::cache_bytes.
   std::uint32_t now_ = 0;        // Number of the state, or kUnnumbered.
-  std::vector<Live> native_, python_;
+  LiveFrames native_, python_;
+  std::vector<EnteredFrame> entered_;  // The new frames of the last outcome_of().
   std::vector<OpenOp> open_ops_;
   bool counting_ = true;          // True if the live selected op is within skip and count.
   bool depends_on_time_ = false;  // The outcome must not be cached.

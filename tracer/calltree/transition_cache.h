@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tracer/trace/recording.h"
@@ -26,7 +27,7 @@ inline EventKey key_of(const recording::Event& raw) {
 /// Returns true if an event of this kind is identified by its key: function entries, callers and
 /// Python events.
 inline bool may_be_known(const recording::Event& raw) {
-  return raw.id < recording::kFirstPythonEvent || of_python(raw) || recording::is_caller(raw.id);
+  return raw.id < recording::kFirstPythonEvent || recording::is_caller(raw.id) || of_python(raw);
 }
 
 /// A state and an event in it. Equal keys have equal outcomes.
@@ -36,6 +37,18 @@ struct TransitionKey {
   bool operator==(const TransitionKey&) const = default;
 };
 
+/// A frame that an event enters.
+struct EnteredFrame {
+  /// The address of its return slot; of a Python frame, node or op: the number of native frames
+  /// outside of it.
+  std::uint64_t slot = 0;
+  std::uint32_t path = kNone;
+  std::uint32_t step = 0;     ///< As CallTreeRules::LivePython::step.
+  bool counts = true;         ///< False if its path is not entered with it.
+  bool takes_data = false;    ///< FunctionRole::region_data of its function.
+  bool opens_region = false;  ///< FunctionRole::opens_region of its function.
+};
+
 /// The effect of an event on a state.
 struct Outcome {
   std::uint32_t state = 0;
@@ -43,9 +56,17 @@ struct Outcome {
   std::uint32_t kept_python = 0;  ///< Python frames that stay live.
   std::uint32_t native = 0;       ///< Native frames afterwards.
   std::uint32_t python = 0;       ///< Python frames afterwards.
-  std::uint32_t entered = kNone;  ///< Path of the new frame, if there is one only and it is native.
+  /// With `enters_one`, the path of the new frame; else the position of the first new frame in
+  /// TransitionCache's list.
+  std::uint32_t entered = kNone;
   /// Statistics to increment: bits in the order of kCallTreeStatistics.
-  std::uint32_t rules = 0;
+  std::uint16_t rules = 0;
+  /// There is only one new frame, it is native, and the event has its slot. The next three are as
+  /// in EnteredFrame.
+  bool enters_one : 1 = false;
+  bool counts : 1 = false;
+  bool takes_data : 1 = false;
+  bool opens_region : 1 = false;
 };
 
 /// Caches the outcomes of a thread's transitions. Programs repeat themselves: the transition that
@@ -56,7 +77,7 @@ class TransitionCache {
   const Outcome* find(const TransitionKey& transition) {
     if (last_ != kNone) {
       const std::uint32_t guess = entries_[last_].next;
-      if (guess != kNone && entries_[guess].transition == transition) {
+      if (guess != kNone && entries_[guess].is(transition)) {
         last_ = guess;
         return &entries_[guess].outcome;
       }
@@ -68,26 +89,43 @@ class TransitionCache {
     return &entries_[found].outcome;
   }
 
-  /// Adds a transition that find() does not find.
-  void add(const TransitionKey& transition, const Outcome& outcome) {
+  /// Adds a transition that find() does not find. `frames` are the new ones, native ones first.
+  void add(const TransitionKey& transition, const Outcome& outcome,
+           std::span<const EnteredFrame> frames) {
     if ((entries_.size() + 1) * 2 > places_.size()) grow();
     const auto index = static_cast<std::uint32_t>(entries_.size());
     places_[place_of(transition)] = index;
-    entries_.push_back({transition, outcome});
+    entries_.push_back({transition.event, transition.state, kNone, outcome});
+    if (!outcome.enters_one) {
+      entries_.back().outcome.entered = static_cast<std::uint32_t>(frames_.size());
+      frames_.insert(frames_.end(), frames.begin(), frames.end());
+    }
     follow(index);
   }
 
+  /// Returns the new frames of an outcome that find() returned, unless it enters one.
+  const EnteredFrame* frames(const Outcome& outcome) const {
+    return frames_.data() + outcome.entered;
+  }
+
   std::size_t bytes() const {
-    return entries_.capacity() * sizeof(Entry) + places_.size() * sizeof(std::uint32_t);
+    return entries_.capacity() * sizeof(Entry) + frames_.capacity() * sizeof(EnteredFrame) +
+           places_.size() * sizeof(std::uint32_t);
   }
 
  private:
+  // One cache line.
   struct alignas(64) Entry {
-    TransitionKey transition;
+    EventKey event;
+    std::uint32_t state;
+    std::uint32_t next;  // The entry that followed last time.
     Outcome outcome;
-    std::uint32_t next = kNone;  // The entry that followed last time.
+
+    bool is(const TransitionKey& transition) const {
+      return state == transition.state && event == transition.event;
+    }
   };
-  static_assert(sizeof(Entry) == 128 || sizeof(Entry) == 64);
+  static_assert(sizeof(Entry) == 64);
 
   void follow(std::uint32_t index) {
     if (last_ != kNone) entries_[last_].next = index;
@@ -103,7 +141,7 @@ class TransitionCache {
     hash = (hash ^ event.return_address) * 0xC4CEB9FE1A85EC53U;
     hash = (hash ^ event.stack_pointer) * 0x9E3779B97F4A7C15U;
     std::size_t place = (hash >> 24) & (places_.size() - 1);
-    while (places_[place] != kNone && !(entries_[places_[place]].transition == transition))
+    while (places_[place] != kNone && !entries_[places_[place]].is(transition))
       place = (place + 1) & (places_.size() - 1);
     return place;
   }
@@ -112,10 +150,11 @@ class TransitionCache {
     constexpr std::size_t kSmallest = 2048;
     places_.assign(std::max(places_.size() * 2, kSmallest), kNone);
     for (std::uint32_t i = 0; i < entries_.size(); ++i)
-      places_[place_of(entries_[i].transition)] = i;
+      places_[place_of({entries_[i].state, entries_[i].event})] = i;
   }
 
   std::vector<Entry> entries_;         // By first occurrence.
+  std::vector<EnteredFrame> frames_;   // Of these entries, in their order.
   std::vector<std::uint32_t> places_;  // Indices of entries by hash; kNone if free.
   std::uint32_t last_ = kNone;
 };

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -31,9 +32,12 @@ class TreeStates {
     if (found != nullptr) ++found_;
     return found;
   }
-  /// Adds a transition that find() does not find.
-  void add(const TransitionKey& transition, const Outcome& outcome) {
-    outcomes_.add(transition, outcome);
+  /// As in TransitionCache.
+  const EnteredFrame* frames(const Outcome& outcome) const { return outcomes_.frames(outcome); }
+  /// Adds a transition that find() does not find, as TransitionCache does.
+  void add(const TransitionKey& transition, const Outcome& outcome,
+           std::span<const EnteredFrame> frames) {
+    outcomes_.add(transition, outcome, frames);
   }
   /// Counts an event without a known outcome, and decides whether the next events bypass the cache.
   /// Code that runs once (imports) never repeats a transition.

@@ -52,12 +52,11 @@ using std::chrono::milliseconds;
 constexpr std::size_t kMaxProcesses = 4096;
 constexpr milliseconds kImportLimit = std::chrono::hours(1);  // torch's import may be slow.
 constexpr milliseconds kAnswerLimit = std::chrono::seconds(30);
-constexpr milliseconds kDrainPause{2};
-// The region has room for many times the events of this time.
-constexpr milliseconds kBusyPause{1};
-// Number of events that are read at a time with the lowest priority. Another thread may wait for
-// the end of such a batch.
-constexpr std::uint64_t kBatch = 4096;
+// How often a family looks for the end of its processes. All else wakes it, but the background
+// thread may get no processor for long.
+constexpr milliseconds kWatchPause{8};
+// For so long after a process waited for its reader, it is expected to do so again.
+constexpr milliseconds kAwaitedFor{50};
 
 /// Detects the end of a process, whoever its parent is.
 class ProcessWatch {
@@ -199,22 +198,35 @@ class ProcessFamily {
     constexpr int kLowestPriority = 19;
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowestPriority);
     while (!stop.stop_requested()) {
-      bool any = false;
+      bool more = false;
       for (std::size_t i = 0;; ++i) {
+        // Another thread may wait for the end of a batch.
         const std::lock_guard lock(members_mutex_);
         if (i >= members_.size()) break;
         Member& member = *members_[i];
+        if (member.failed) continue;
         // Others than the reader wait for what takes long, and should not wait for this thread.
-        if (member.failed || member.collector->is_awaited()) continue;
+        if (member.collector->is_awaited()) {
+          wake();
+          continue;
+        }
         try {
-          any = member.collector->drain(kBatch) || any;
+          more = member.collector->drain(Collector::kBatch) >= Collector::kBatch || more;
         } catch (...) {
           member.failure = std::current_exception();
           member.failed = true;
+          wake();
         }
       }
-      if (!any) std::this_thread::sleep_for(kDrainPause);
+      if (!more) std::this_thread::sleep_for(Collector::kPause);
     }
+  }
+
+  /// Makes thread_ look after its processes.
+  void wake() {
+    const std::lock_guard lock(mutex_);
+    called_ = true;
+    woken_.notify_one();
   }
 
   void run(ProgramConnection connection, Json greeting) {
@@ -226,13 +238,15 @@ class ProcessFamily {
       bool closing = false;
       {
         std::unique_lock lock(mutex_);
-        const auto called = [this] { return closing_ || !heard_.empty(); };
+        const auto called = [this] { return closing_ || called_ || !heard_.empty(); };
         if (members_.empty())
           woken_.wait(lock, called);
         else
-          woken_.wait_for(lock, busy_ ? kBusyPause : kDrainPause, called);
+          woken_.wait_for(
+              lock, Clock::now() < awaited_until_ ? Collector::kAwaitedPause : kWatchPause, called);
         heard = std::move(heard_);
         heard_.clear();
+        called_ = false;
         closing = closing_;
       }
       for (auto& [from, message] : heard) {
@@ -319,7 +333,6 @@ class ProcessFamily {
   /// Reads the events of processes that have ended or wait for room, and leaves the others to the
   /// background thread.
   void drain(bool closing) {
-    bool any = false;
     for (std::size_t i = 0; i < members_.size();) {
       Member& member = *members_[i];
       member.collector->beat();
@@ -333,7 +346,8 @@ class ProcessFamily {
       over = over || member.failed;
       guarded(member, [&] {
         if (member.failure) std::rethrow_exception(member.failure);
-        any = member.collector->drain() || any;
+        member.collector->drain();
+        awaited_until_ = Clock::now() + kAwaitedFor;
         if (!over) return;
         member.collector->finish();
         conclude(member);
@@ -343,7 +357,6 @@ class ProcessFamily {
       else
         ++i;
     }
-    busy_ = any;
     const std::unique_lock reading(members_mutex_, std::try_to_lock);
     if (!reading) return;  // The next time will do.
     CollectorProgress sum = finished_;
@@ -411,6 +424,7 @@ class ProcessFamily {
   std::vector<pid_t> forked_;
   std::vector<std::pair<ProgramConnection, Json>> heard_;
   CollectorProgress counted_;
+  bool called_ = false;
   bool closing_ = false;
 
   // Guards the collectors of the members, which thread_ and the background thread use. Only thread_
@@ -426,7 +440,7 @@ class ProcessFamily {
   std::optional<std::uint64_t> steps_;  // The steps that first_ has completed, once it says so.
   std::vector<std::unique_ptr<Member>> members_;
   CollectorProgress finished_;
-  bool busy_ = false;
+  Clock::time_point awaited_until_;
   std::vector<TracedProcess> done_;
 
   std::thread thread_;  // The last member: it uses all others.

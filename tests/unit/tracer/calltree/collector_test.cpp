@@ -219,6 +219,89 @@ TEST_CASE("a timeline keeps every event, of each thread in its order", "[collect
   CHECK_FALSE(trace.meta.contains("shortfalls"));
 }
 
+namespace {
+
+/// Returns events of nested Python calls, ops and records, most of which repeat earlier ones.
+std::vector<r::Event> repeated_calls(std::mt19937& random) {
+  const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random() % end); };
+  std::vector<r::Event> events;
+  std::uint64_t ticks = 2000;
+  const auto add = [&](std::uint32_t kind, std::uint32_t line, std::uint64_t slot,
+                       std::uint64_t value) {
+    ticks += 1 + below(50);
+    events.push_back({kind, line, slot, value, ticks});
+  };
+  std::uint64_t sequence = 0;
+  const auto op = [&](std::uint32_t record, std::uint64_t place) {
+    const bool backward = below(2) == 0;
+    const std::uint64_t number = backward ? ++sequence : ~std::uint64_t{0};
+    const std::uint64_t where = place / 8 << 32 | 1;
+    const bool strays = below(20) == 0;
+    add(r::kOpBegin, strays ? below(7) : record, number, where);
+    if (below(3) == 0) add(r::kCallRecord, 5, below(2) == 0 ? 0 : 350, 0);
+    if (below(3) == 0) add(r::kArguments, 460, 1, 2);
+    if (below(3) == 0) add(r::kPythonCall, 9, place - 40, 1);
+    if (below(3) == 0) add(r::kPythonReturn, 0, place - 40, 1);
+    if (!strays) add(r::kOpEnd, 4, number, where);
+  };
+  const std::size_t size = std::size_t{3} * r::kEventsPerChunk;
+  while (events.size() < size) {
+    add(r::kPythonCall, 7, 500, 0);
+    op(1, 480);
+    if (below(4) != 0) op(2, 480);
+    if (below(30) != 0) add(r::kPythonReturn, 0, 500, 0);
+  }
+  events.resize(size);
+  return events;
+}
+
+}  // namespace
+
+TEST_CASE("an event that is known counts as one that is not", "[collector]") {
+  std::mt19937 random(11);
+  const std::vector<r::Event> events = repeated_calls(random);
+  std::vector<Trace> traces;
+  // For a timeline, each event is resolved.
+  for (const bool timeline : {false, true}) {
+    const PrivateFolder folder;
+    ProbeSession session(folder.path());
+    const Region region;
+    region.python_function("f");
+    region.python_function("g");
+    for (const std::uint32_t record : {1U, 2U, 3U})
+      region.op_record(record, R"({"op":"a::)" + std::to_string(record) + R"(","schema":"a"})");
+    region.op_record(4, R"({"results":[]})");
+    region.op_record(5, R"({"call":"b"})");
+    Collector collector(region.file(), session, {.selection = {}, .timeline = timeline});
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      region.own(i, 77, i);
+      std::copy_n(events.data() + i * std::size_t{r::kEventsPerChunk}, r::kEventsPerChunk,
+                  region.events(i));
+      region.seal(i);
+    }
+    CHECK(collector.drain() == events.size());
+    CHECK(collector.op_counts().size() == 3);
+    collector.finish();
+    traces.push_back(collector.take({}));
+  }
+  const std::vector<TracePath>& paths = traces[0].paths;
+  REQUIRE(paths.size() > 8);
+  REQUIRE(paths.size() == traces[1].paths.size());
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const TracePath& path = paths[i];
+    const TracePath& other = traces[1].paths[i];
+    CHECK(path.parent == other.parent);
+    CHECK(path.kind == other.kind);
+    CHECK(path.what == other.what);
+    CHECK(path.calls == other.calls);
+    CHECK(path.total_time == other.total_time);
+    CHECK(path.shortest_time == other.shortest_time);
+    CHECK(path.longest_time == other.longest_time);
+    CHECK(path.ops == other.ops);
+  }
+  CHECK(traces[0].statistics == traces[1].statistics);
+}
+
 TEST_CASE("a timeline ends where its memory does, and all else is counted", "[collector]") {
   const PrivateFolder folder;
   ProbeSession session(folder.path());

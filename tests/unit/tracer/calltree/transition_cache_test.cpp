@@ -42,7 +42,7 @@ TEST_CASE("a transition is remembered as it was, whatever came before it", "[tra
     } else {
       state = below(50);
       expected.emplace(key_of(transition), state);
-      memory.add(transition, {.state = state});
+      memory.add(transition, {.state = state}, {});
     }
   }
   CHECK(expected.size() > 5'000);
@@ -53,7 +53,7 @@ TEST_CASE("transitions that differ in one number only are different", "[transiti
   const TransitionKey base{1, {2, 3, 4, 5}};
   TransitionCache memory;
   CHECK(memory.find(base) == nullptr);
-  memory.add(base, {.state = 9});
+  memory.add(base, {.state = 9}, {});
   for (const TransitionKey& other : {TransitionKey{0, {2, 3, 4, 5}}, TransitionKey{1, {0, 3, 4, 5}},
                                      TransitionKey{1, {2, 0, 4, 5}}, TransitionKey{1, {2, 3, 0, 5}},
                                      TransitionKey{1, {2, 3, 4, 0}}})
