@@ -258,7 +258,7 @@ TEST_CASE("ops on unchanged inputs are found if everything that may write is kno
   const auto softmax = [](const std::string& device) {
     Frame frame = op_call("aten::softmax.int", 20,
                           {{{"name", "self"}, {"value", tensor(device, {2, 2}, {2, 1})}}});
-    frame.detail["repeated_calls"] = 15U;
+    frame.detail.edit()["repeated_calls"] = 15U;
     return frame;
   };
   const auto kernel = [] {
@@ -336,7 +336,7 @@ TEST_CASE("kernels that are shorter than their launch are found", "[findings]") 
     launch.name = "cudaLaunchKernel";
     launch.calls = calls;
     launch.detail = {{"time", {{"total", calls * 9000}, {"shortest", 4000U}}}};
-    if (!left_out.is_null()) launch.detail["device_work_left_out"] = left_out;
+    if (!left_out.is_null()) launch.detail.edit()["device_work_left_out"] = left_out;
     return report_of(below(op_call("aten::add.Tensor", calls, Json::array()),
                            below(std::move(launch), std::move(device))));
   };
