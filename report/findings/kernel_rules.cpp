@@ -190,7 +190,7 @@ Found launch_bound(const FrameInContext& at) {
   const std::uint64_t on_device = device_time_of_call(frame);
   // A launch waits while the device's queue is full, and the end of a call is recorded late: only
   // the shortest call is sure to show how long the host needs.
-  const std::uint64_t on_host = count_at(object_at(frame.detail, "time"), "shortest");
+  const std::uint64_t on_host = frame.time && frame.time->range ? frame.time->range->shortest : 0;
   if (on_device == 0 || on_device >= on_host) return std::nullopt;
   return Sighting{"launches kernels that end before the host could launch the next", frame.calls};
 }

@@ -335,7 +335,7 @@ TEST_CASE("kernels that are shorter than their launch are found", "[findings]") 
     launch.layer = Layer::library;
     launch.name = "cudaLaunchKernel";
     launch.calls = calls;
-    launch.detail = {{"time", {{"total", calls * 9000}, {"shortest", 4000U}}}};
+    launch.time = FrameTime{.total = calls * 9000, .range = FrameTime::Range{.shortest = 4000}};
     if (!left_out.is_null()) launch.detail.edit()["device_work_left_out"] = left_out;
     return report_of(below(op_call("aten::add.Tensor", calls, Json::array()),
                            below(std::move(launch), std::move(device))));
