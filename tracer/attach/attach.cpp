@@ -209,8 +209,9 @@ class Injection {
 /// Returns the modules that attach.py loads, each after those that it imports.
 Json sources() {
   Json list = Json::array();
-  for (const char* const name : {"protocol", "problem", "connection", "op_records",
-                                 "device_activity", "agent", "description", "attached"}) {
+  for (const char* const name :
+       {"protocol", "problem", "connection", "op_records", "device_activity", "agent",
+        "compilations", "description", "attached"}) {
     list.push_back({name, read_source(fmt::format("optrace_target/{}.py", name).c_str())});
   }
   return list;

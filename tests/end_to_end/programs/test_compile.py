@@ -20,7 +20,7 @@ def step(rows, weights):
     return torch.softmax(hidden + 1, -1).sum()
 
 weights = torch.ones(8, 8, requires_grad=True)
-for rows in (4, 4, 2):
+for rows in map(int, sys.argv[2:]):
     step(torch.ones(rows, 8), weights).backward()
 print(json.dumps({name: counts for name, counts in counters.items()}))
 print(weights.grad.tolist())
@@ -29,10 +29,10 @@ LINE = {"step": 8, "break": 11}  # From 1, with the empty first line.
 PASSED = 0
 
 
-def run(command, program, backend, **options):
+def run(command, program, backend, *sizes, **options):
     """Runs the program with an empty cache. Returns the result, and the generated code by name."""
     cache = program.parent / "inductor"  # Generated code contains this path.
-    result = command(program, backend, environment={"TORCHINDUCTOR_CACHE_DIR": cache},
+    result = command(program, backend, *sizes, environment={"TORCHINDUCTOR_CACHE_DIR": cache},
                      timeout=400, **options)
     assert result.returncode == PASSED, result.stderr
     generated = {path.name: path.read_text() for path in cache.rglob("*.cpp")}
@@ -48,27 +48,26 @@ def program(tmp_path):
     return file
 
 
-def traced(optrace, python, program, backend):
+def traced(optrace, python, program, backend, *sizes):
     report = program.with_suffix(".json")
 
     def command(*arguments, **options):
         return optrace("run", "--python", python, "--format", "json", "-o", report, *arguments,
                        **options)
 
-    result, generated = run(command, program, backend)
+    result, generated = run(command, program, backend, *sizes)
     return result, generated, json.loads(report.read_text())
 
 
-def assert_told(report, program):
+def assert_told(report, program, sizes):
     found = report["compilations"]
     assert [(one["id"], one["function"]) for one in found] == [
-        ("0/0", "step"), ("1/0", f"torch_dynamo_resume_in_step_at_{LINE['break']}"),
-        ("0/1", "step"), ("1/1", f"torch_dynamo_resume_in_step_at_{LINE['break']}")]
+        (f"{function}/{size}", name) for size in range(sizes) for function, name in enumerate(
+            ["step", f"torch_dynamo_resume_in_step_at_{LINE['break']}"])]
     assert {one["file"] for one in found} == {str(program)}
-    assert [one["line"] for one in found[::2]] == [LINE["step"]] * 2
-    for first, again in (found[0::2], found[1::2]):
-        assert first["recompile_reasons"] == []
-        assert "expected 4, actual 2" in again["recompile_reasons"][0]
+    assert {one["line"] for one in found[::2]} == {LINE["step"]}
+    assert [one["recompile_reasons"] for one in found[:2]] == [[], []]
+    assert all("expected 4, actual 2" in one["recompile_reasons"][0] for one in found[2:])
     for one in found[::2]:
         broken, = one["breaks"]
         assert (broken["file"], broken["line"]) == (str(program), LINE["break"])
@@ -85,11 +84,11 @@ def test_with_inductor(optrace, python, run_program, program):
         return run_program([python, *map(str, arguments)], env={**os.environ, **variables},
                            **options)
 
-    alone, code_alone = run(untraced, program, "inductor")
-    result, code, report = traced(optrace, python, program, "inductor")
+    alone, code_alone = run(untraced, program, "inductor", 4)
+    result, code, report = traced(optrace, python, program, "inductor", 4)
     assert result.stdout == alone.stdout
     assert code == code_alone and any("kernel" in text for text in code.values())
-    assert_told(report, program)
+    assert_told(report, program, 1)
     assert {one["cache"] for one in report["compilations"]} == {"miss"}
     for one in report["compilations"]:
         assert one["backend_time"] > one["inductor_time"] > one["code_generation_time"] > 0
@@ -97,13 +96,14 @@ def test_with_inductor(optrace, python, run_program, program):
 
 
 def test_the_newest_torch(optrace, newest_python, program):
-    _, _, report = traced(optrace, newest_python, program, "aot_eager")
-    assert_told(report, program)
+    _, _, report = traced(optrace, newest_python, program, "aot_eager", 4, 4, 2)
+    assert_told(report, program, 2)
 
 
 def test_findings_have_the_reasons(optrace, python, program):
     trace = program.with_suffix(".trace")
-    result = optrace("run", "--python", python, "--trace", trace, program, "eager", timeout=400)
+    result = optrace("run", "--python", python, "--trace", trace, program, "eager", 4, 4, 2,
+                     timeout=400)
     assert "compiled    4 graphs in " in result.stderr
     assert "; 2 again, for a failed guard; graph breaks at 1 line\n" in result.stderr
     text = optrace("findings", trace).stdout

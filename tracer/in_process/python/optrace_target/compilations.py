@@ -70,10 +70,9 @@ class Compilations(logging.Handler):
             self._begin(identifier, metadata)
             return
         name = metadata.get("artifact", {}).get("name", "")
-        if name == "recompile_reasons":
-            self._reasons[identifier] = [
-                _short(reason) for reason in json.loads(payload)[:_MOST_OF_ONE]]
         record = self._current.get(identifier)
+        if name == "recompile_reasons":
+            self._reasons[identifier] = _reasons(payload)
         if record is None:
             return
         if name == "dynamo_graph_break_reason":
@@ -133,6 +132,15 @@ def _graph_break(text):
 def _plain(reason):
     start = "Unsupported: "
     return reason[len(start):] if reason.startswith(start) else reason
+
+
+def _reasons(text):
+    """Returns the reasons of a recompilation: a JSON list, or in later versions than 2.6 a text."""
+    try:
+        reasons = json.loads(text)
+    except ValueError:
+        reasons = [text]
+    return [_short(reason) for reason in reasons[:_MOST_OF_ONE]]
 
 
 def _append(values, value):
