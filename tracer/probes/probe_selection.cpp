@@ -125,7 +125,6 @@ constexpr auto kRules = std::to_array<SelectionRule>({
     {Kind::c_function, "?sytrs_$", ""},
     {Kind::c_function, "?hetrs_$", ""},
     {Kind::c_function, "cblas_", "gemm"},
-    {Kind::c_function, "mkl_blas_?gemm$", ""},
     {Kind::c_function, "mkl_sparse_", ""},
     {Kind::c_function, "DftiCompute", ""},
     {Kind::c_function, "vm?@", ""},
@@ -263,10 +262,15 @@ constexpr auto kNoSteps = std::to_array<std::string_view>({
     "17assert_no_overlap", "13check_inplaceE", "21compute_requires_gradI", "18collect_next_edgesI",
     "15gatherFunctionsE", "19flatten_tensor_args", "32throw_error_for_complex_autograd",
     "21check_input_variables", "20infer_size_dimvector", "29inferExpandGeometry_dimvector",
-    "18dim_list_to_bitset",
+    "18dim_list_to_bitset", "11result_typeERKNS0_15ResultTypeStateE", "13to_will_alias",
+    "7check_tE", "20any_variable_defined", "22cat_should_skip_tensor",
+    "25infer_dtype_from_optional",
     "6TensoraSE",  // at::Tensor::operator=
-    // The outputs of a structured kernel.
-    "16maybe_get_output", "18set_output_stridedE", "22set_output_raw_stridedE",
+    // The dimensions of the iteration over them.
+    "10DimCounterC", "14find_split_dim", "16resize_reduction", "20review_reduce_result",
+    // The outputs of a structured kernel, and the metadata of others.
+    "resize_output_check", "10setStridedI", "16resize_bytes_cpu", "16maybe_get_output",
+    "18set_output_stridedE", "22set_output_raw_stridedE",
     // What autograd notes about a tensor, and the parts of its nodes.
     "12AutogradMetaC", "22DifferentiableViewMetaC", "8ViewInfoC", "13InputMetadataC",
     "13SavedVariable", "7as_viewE", "33make_variable_differentiable_view", "11set_historyE",
@@ -276,13 +280,19 @@ constexpr auto kNoSteps = std::to_array<std::string_view>({
     "14GraphTaskGuardC", "9NodeGuardC", "32get_current_graph_task_exec_info",
     "26task_should_compute_output", "21call_tensor_pre_hooks", "11ready_queueE",
     "8autograd10set_deviceE", "17get_python_engine", "18get_default_engine", "17get_default_hooks",
-    "32get_default_saved_variable_hooks",
+    "32get_default_saved_variable_hooks", "16validate_outputs", "16ThreadLocalStateC",
+    // What a derivative formula does with a gradient, where it need not compute anything.
+    "10copy_rangeE", "14maybe_multiply", "13handle_r_to_c", "15strides_or_error",
     // The choice of a kernel's CPU capability, which is part of the chosen kernel's name.
     "16DispatchStubImpl", "18get_cpu_capability",
+    // The choice of a library for a matrix product, which the call of the library shows. Attention
+    // makes it for each block. The two functions call oneDNN only in its bfloat16 mode for float32.
+    "use_mkldnn_", "use_blas_gem", "16mkldnn_bf32_gemm", "11mkldnn_gemmIfE",
     // oneDNN's tensors and engine, and what the processor supports.
     "5ideep6tensorC", "5ideep6tensor4initE", "6tensor8get_descE", "6engine10cpu_engine",
     "21has_bf16_type_support",
-    "RowwiseMoments",  // Each row of a normalization.
+    "RowwiseMoments",     // Each row of a normalization.
+    "GOMP_parallel_end",  // Called by GOMP_parallel.
 });
 
 bool is_no_step(std::string_view symbol) {
