@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,9 @@ bool is_behind_stub(const FunctionFacts& function) {
   return function.source && (function.source->file.starts_with("aten/src/ATen/native/cpu/") ||
                              function.source->file.find("/UfuncCPUKernel_") != std::string::npos);
 }
+
+// The number of different details of dispatcher steps that are kept to be used again.
+constexpr std::size_t kMaxStepDetails = 65536;
 
 // Makes the frames of a report's paths.
 class FrameBuilder {
@@ -265,17 +269,16 @@ class FrameBuilder {
       frame.source = function.source;
     }
     if (std::string name = dispatch_.op_name(path.what); !name.empty()) frame.op = std::move(name);
-    nlohmann::json detail = nlohmann::json::object();
-    describe_step(path, {}, frame.op, detail);
-    describe_way(path, detail);
-    frame.detail = std::move(detail);
+    frame.detail = step_detail(path, {}, frame.op);
+    describe_way(path, frame.detail);
     return frame;
   }
 
-  void describe_way(const ReportPath& path, nlohmann::json& detail) const {
-    if (path.builtin != kNone) detail["python_name"] = trace_.python_functions[path.builtin].name;
-    if (path.threads > 1) detail["threads"] = path.threads;
-    if (path.tail_call) detail["tail_call"] = true;
+  void describe_way(const ReportPath& path, SharedJson& detail) const {
+    if (path.builtin != kNone)
+      detail.edit()["python_name"] = trace_.python_functions[path.builtin].name;
+    if (path.threads > 1) detail.edit()["threads"] = path.threads;
+    if (path.tail_call) detail.edit()["tail_call"] = true;
   }
 
   Frame make_native_frame(const ReportPath& path, std::vector<std::uint32_t>& order) {
@@ -290,59 +293,78 @@ class FrameBuilder {
       return frame;
     }
     const FunctionFacts& function = functions_[path.what];
-    const TraceFunction& traced = trace_.functions[path.what];
     frame.layer = function.placement.layer;
     frame.name = function.name;
     frame.symbol = symbol_of(path.what);
     frame.library = function.library;
     frame.source = function.source;
     frame.op = function.op;
+    if (function.step) {
+      frame.detail = step_detail(path, *function.step, frame.op);
+    } else if (nlohmann::json detail = native_detail(path, frame, order); !detail.empty()) {
+      frame.detail = std::move(detail);
+    }
+    describe_way(path, frame.detail);
+    if (path.kind == PathKind::initial) frame.detail.edit()["entered_before_recording"] = true;
+    if (path.kind == PathKind::function && !trace_.functions[path.what].probed)
+      frame.detail.edit()["calls_at_least"] = true;
+    return frame;
+  }
+
+  // Describes the call of a function that is not a dispatcher step.
+  nlohmann::json native_detail(const ReportPath& path, Frame& frame,
+                               std::vector<std::uint32_t>& order) {
     nlohmann::json detail = nlohmann::json::object();
-    if (function.step) describe_step(path, *function.step, frame.op, detail);
     if (frame.layer == Layer::kernel)
-      if (const auto capability = cpu_capability(traced.source_file))
+      if (const auto capability = cpu_capability(trace_.functions[path.what].source_file))
         detail["cpu_capability"] = *capability;
     if (frame.layer == Layer::library) {
       if (const std::string_view name = library_name(frame.name); !name.empty())
         detail["library"] = name;
-      if (function.emulated) detail["emulated"] = true;
+      if (functions_[path.what].emulated) detail["emulated"] = true;
       if (path.implementation != kNone)
         detail["implementation"] =
             onednn_implementation(functions_[path.implementation].name).value_or("");
     }
-    if (!function.step) library_calls_.add_calls(path, frame, detail, order);
-    describe_way(path, detail);
-    if (path.kind == PathKind::initial) detail["entered_before_recording"] = true;
-    if (path.kind == PathKind::function && !trace_.functions[path.what].probed)
-      detail["calls_at_least"] = true;
-    if (!detail.empty()) frame.detail = std::move(detail);
-    return frame;
+    library_calls_.add_calls(path, frame, detail, order);
+    return detail;
   }
 
   // Describes the dispatcher's choice, using all of the trace's paths that this path stands for.
-  void describe_step(const ReportPath& path, const DispatcherStep& step,
-                     const std::optional<std::string>& op, nlohmann::json& detail) const {
-    detail["step"] = step.redispatch ? "redispatch" : "call";
+  SharedJson step_detail(const ReportPath& path, const DispatcherStep& step,
+                         const std::optional<std::string>& op) {
     std::vector<OpTally> ops;
     std::vector<ArgumentTally> arguments;
     std::uint64_t left_out = 0;
+    bool unboxed = false;
     for_each_traced(path, trace_, [&](const TracePath& one) {
       ops.insert(ops.end(), one.ops.begin(), one.ops.end());
       arguments.insert(arguments.end(), one.arguments.begin(), one.arguments.end());
       left_out += one.ops_left_out;
-    });
-    bool unboxed = false;
-    for_each_traced(path, trace_, [&](const TracePath& one) {
       unboxed =
           unboxed || calls_unboxed_[static_cast<std::size_t>(&one - trace_.paths.data())] != 0;
     });
-    dispatch_.add(detail, {.op = op ? std::string_view(*op) : std::string_view(),
+    const std::string_view name = op ? std::string_view(*op) : std::string_view();
+    const bool by_threads = path.threads > 1;
+    std::string inputs =
+        fmt::format("{}|{}{}{}|{}|", name, step.redispatch, unboxed, by_threads, left_out);
+    for (const OpTally& one : ops)
+      fmt::format_to(std::back_inserter(inputs), "{},{},{};", one.record, one.results, one.calls);
+    for (const ArgumentTally& one : arguments)
+      fmt::format_to(std::back_inserter(inputs), "{},{},{}.", one.first, one.second, one.calls);
+    if (const auto known = step_details_.find(inputs); known != step_details_.end())
+      return known->second;
+    nlohmann::json detail{{"step", step.redispatch ? "redispatch" : "call"}};
+    dispatch_.add(detail, {.op = name,
                            .redispatch = step.redispatch,
                            .ops = ops,
                            .arguments = arguments,
                            .ops_left_out = left_out,
                            .unboxed = unboxed,
-                           .by_threads = path.threads > 1});
+                           .by_threads = by_threads});
+    SharedJson shared = shared_.detail(std::move(detail));
+    if (step_details_.size() < kMaxStepDetails) step_details_.emplace(std::move(inputs), shared);
+    return shared;
   }
 
   Shared<std::string> symbol_of(std::uint32_t function) {
@@ -420,6 +442,8 @@ class FrameBuilder {
   const std::vector<ReportPath>& paths_;
   const std::string torch_folder_;
   const DispatchDetails dispatch_;
+  // The details of dispatcher steps, by everything that they are made from.
+  std::unordered_map<std::string, SharedJson> step_details_;
   std::optional<CallLines> call_lines_;
   LibraryCalls library_calls_;
   SharedParts shared_;

@@ -19,7 +19,10 @@ class SharedParts {
  public:
   // Each returns the first of all equal values that were given.
   SharedJson detail(SharedJson detail) {
-    return detail.has_value() ? *details_.insert(std::move(detail)).first : SharedJson();
+    if (!detail.has_value() || kept_.contains(&*detail)) return detail;
+    const SharedJson& first = *details_.insert(std::move(detail)).first;
+    kept_.insert(&*first);
+    return first;
   }
   Shared<FrameSource> source(Shared<FrameSource> source) {
     return source ? *sources_.insert(std::move(source)).first : Shared<FrameSource>();
@@ -43,6 +46,7 @@ class SharedParts {
   };
 
   std::unordered_set<SharedJson, Hash, IsEqual> details_;
+  std::unordered_set<const nlohmann::json*> kept_;  // Those in details_.
   std::unordered_set<Shared<FrameSource>, Hash, IsEqual> sources_;
 };
 
