@@ -50,7 +50,7 @@ def stop_watching():
 def tables(ops):
     """The part of a trace's meta that is known at its end."""
     return {**_op_records.dispatch_tables(sys.modules["torch"], ops),
-            "compilations": _compilations.take()}
+            **_compilations.meta()}
 
 
 def place():

@@ -82,6 +82,7 @@ bool StepFilter::is_step(const Frame& frame) const {
       return true;
     case Layer::binding:
     case Layer::runtime:
+    case Layer::compiler:
       return false;
   }
   return false;

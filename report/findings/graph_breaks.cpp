@@ -20,8 +20,6 @@ constexpr std::string_view kCompiled =
     "torch._dynamo.eval_frame._TorchDynamoContext.__call__.<locals>.";
 constexpr std::string_view kLeftAlone = "torch._dynamo.eval_frame.DisableContext.";
 constexpr std::string_view kDynamo = "torch._dynamo.";
-// Compiles the called function: ops below are tried out, not run. torch/_dynamo/convert_frame.py.
-constexpr std::string_view kCompiler = "torch._dynamo.convert_frame.";
 // A function that continues after a break. torch/_dynamo/resume_execution.py.
 constexpr std::string_view kResumed = "torch_dynamo_resume_in_";
 // Passes an interpreter frame to Dynamo, which does not happen in a graph. torch/csrc/dynamo.
@@ -67,8 +65,8 @@ std::vector<Node> nodes_below(const Frame& compiled) {
       node.graph = nodes[parent].graph;
       node.left_alone = nodes[parent].left_alone;
     }
+    if (frame->layer == Layer::compiler) continue;  // It tries ops out.
     if (frame->layer == Layer::python) {
-      if (frame->name.starts_with(kCompiler)) continue;
       node.graph = node.graph || is_graph_code(*frame, node.left_alone);
       node.left_alone = frame->name.starts_with(kLeftAlone);
       node.resumed = frame->name.find(kResumed) != std::string::npos;
@@ -146,10 +144,10 @@ Compilations compilations_of(const Frame& compiled) {
   while (!pending.empty()) {
     const Frame& frame = *pending.back();
     pending.pop_back();
-    if (frame.layer != Layer::python)
-      add(frame);
-    else if (frame.name.starts_with(kCompiler))
+    if (frame.layer == Layer::compiler)
       add_compilation(frame, result);
+    else if (frame.layer != Layer::python)
+      add(frame);
     else if (!frame.name.starts_with(kDynamo))
       result.functions.insert(frame_name(frame));
   }
@@ -167,9 +165,9 @@ std::string function_before_break(const Frame& resumed) {
 }
 
 bool is_setup(const Frame& frame) {
-  return frame.layer == Layer::python &&
-         (frame.name.starts_with(kCompiler) ||
-          (frame.name.starts_with("torch.") && frame.name.ends_with(".<module>")));
+  return frame.layer == Layer::compiler ||
+         (frame.layer == Layer::python && frame.name.starts_with("torch.") &&
+          frame.name.ends_with(".<module>"));
 }
 
 }  // namespace optrace

@@ -210,7 +210,7 @@ class FrameBuilder {
   Frame make_python_frame(const ReportPath& path) const {
     const PythonFunction& function = trace_.python_functions[path.what];
     Frame frame;
-    frame.layer = Layer::python;
+    frame.layer = place_python(function.name).layer;
     frame.name = function.name;
     if (!function.file.empty()) {
       FrameSource& source = frame.source.edit();

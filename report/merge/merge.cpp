@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/error.h"
+#include "report/merge/compiler_frames.h"
 #include "report/merge/frame_builder.h"
 #include "report/merge/frame_processes.h"
 #include "report/merge/merged_processes.h"
@@ -153,6 +154,7 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                                .times = options.times,
                                .processes = processes ? &*processes : nullptr},
                               paths);
+  note_compilations(report, GeneratedCode(trace.meta));
   if (processes) {
     report.processes = processes->processes();
     report.meta["differences"] = processes->differences();

@@ -15,7 +15,11 @@ namespace {
 class PathSelection {
  public:
   PathSelection(const Trace& trace, TracedFunctions& functions, const CallDetails& calls, bool all)
-      : trace_(trace), functions_(functions), calls_(calls), all_(all) {}
+      : trace_(trace), functions_(functions), calls_(calls), all_(all) {
+    python_.reserve(trace_.python_functions.size());
+    for (const PythonFunction& function : trace_.python_functions)
+      python_.push_back(place_python(function.name));
+  }
 
   ReportPathSet run() {
     take_paths();
@@ -31,7 +35,7 @@ class PathSelection {
     if (path.kind == PathKind::python) {
       // Python code is shown if it leads to PyTorch. If nothing does, torch's own Python functions
       // are shown.
-      const Shown placed = place_python(trace_.python_functions[path.what].name).shown;
+      const Shown placed = python_[path.what].shown;
       return placed == Shown::always && any_lead_ ? Shown::leading : placed;
     }
     if (path.kind == PathKind::node || path.kind == PathKind::op || path.kind == PathKind::merged)
@@ -181,12 +185,17 @@ class PathSelection {
     struct Place {
       std::uint32_t path = kNone;  // Itself if shown, else the shown path that it is folded into.
       const ReportPath* folded = nullptr;  // The outermost folded path below `path`.
+      bool closed = false;                 // What `path` calls is left out.
     };
     const std::vector<ReportPath>& every = every_.paths();
     std::vector<Place> places(every.size());
     for (std::size_t i = 0; i < every.size(); ++i) {
       const ReportPath& path = every[i];
       Place place = path.parent == kNone ? Place{} : places[path.parent];
+      if (place.closed) {
+        places[i] = place;
+        continue;
+      }
       if (!is_shown(path, place.path)) {
         if (place.folded == nullptr) place.folded = &path;
         places[i] = place;
@@ -210,8 +219,12 @@ class PathSelection {
           place.path != kNone && shown_.paths()[place.path].kind == PathKind::python;
       if (!under_python) shown.call = {};
       if (under_python) shown.through = kNone;
-      places[i] = {shown_.add(std::move(shown)), nullptr};
+      places[i] = {shown_.add(std::move(shown)), nullptr, !all_ && is_closed(path)};
     }
+  }
+
+  bool is_closed(const ReportPath& path) const {
+    return path.kind == PathKind::python && python_[path.what].closed;
   }
 
   bool is_shown(const ReportPath& path, std::uint32_t above) {
@@ -245,6 +258,7 @@ class PathSelection {
   TracedFunctions& functions_;
   const CallDetails& calls_;
   const bool all_;
+  std::vector<Placement> python_;  // By Python function of the trace.
   ReportPathSet every_;
   ReportPathSet shown_;
   bool any_lead_ = false;  // A path other than Python code is always shown.

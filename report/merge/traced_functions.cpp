@@ -15,7 +15,11 @@
 namespace optrace {
 
 TracedFunctions::TracedFunctions(const Trace& trace, const Index* index, SourceLink links)
-    : trace_(trace), index_(index), links_(std::move(links)), facts_(trace.functions.size()) {}
+    : trace_(trace),
+      index_(index),
+      links_(std::move(links)),
+      generated_(trace.meta),
+      facts_(trace.functions.size()) {}
 
 const FunctionFacts& TracedFunctions::operator[](std::uint32_t function) {
   std::unique_ptr<FunctionFacts>& facts = facts_[function];
@@ -32,6 +36,9 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& fu
                     ? fmt::format("{}+{:#x}", facts->library.value_or("?"), function.address)
                     : qualified_name(function.symbol);
   facts->placement = place(facts->name, facts->library.value_or(""));
+  if (function.symbol == "kernel" && function.module < trace_.modules.size())
+    if (const auto name = generated_.kernel_of(trace_.modules[function.module].path); !name.empty())
+      facts->name = name;
   facts->emulated = is_emulated(facts->library);
   if (const auto step = dispatcher_step(facts->name)) {
     facts->step = step;

@@ -9,6 +9,7 @@
 
 #include "indexer/store/index_store.h"
 #include "report/merge/call_lines.h"
+#include "report/model/generated_code.h"
 #include "report/model/layers.h"
 #include "report/model/report.h"
 #include "report/model/source_link.h"
@@ -65,6 +66,7 @@ class TracedFunctions {
   const Trace& trace_;
   const Index* index_;
   const SourceLink links_;
+  const GeneratedCode generated_;
   std::vector<std::unique_ptr<FunctionFacts>> facts_;  // By function; null until asked for.
 };
 

@@ -39,6 +39,9 @@ Json describe_compilation(const Json& one, std::string_view torch_folder) {
     described["backward"] = Json::object();
     add_times(described["backward"], backward);
   }
+  if (const Json& place = object_at(one, "called_from"); !place.empty())
+    described["called_from"] = {{"file", relative_to_torch(text_at(place, "file"), torch_folder)},
+                                {"line", line_at(place)}};
   for (const Json& reason : list_at(one, "recompile_reasons"))
     if (reason.is_string()) described["recompile_reasons"].push_back(reason);
   for (const Json& broken : list_at(one, "breaks"))
@@ -58,6 +61,18 @@ Json describe_compilations(const Json& meta) {
   for (const Json& one : list_at(meta, "compilations"))
     if (one.is_object()) described.push_back(describe_compilation(one, torch_folder));
   return described;
+}
+
+std::vector<std::string> compilations_at(const Json& compilations, std::string_view file,
+                                         std::uint32_t line) {
+  std::vector<std::string> ids;
+  if (!compilations.is_array()) return ids;
+  for (const Json& one : compilations) {
+    const Json& place = object_at(one, "called_from");
+    if (line != 0 && line_at(place) == line && text_at(place, "file") == file)
+      ids.push_back(text_at(one, "id"));
+  }
+  return ids;
 }
 
 std::string graph_break_reason(const Json& compilations, std::string_view file,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,10 @@ namespace optrace {
 /// objects (report.schema.json); null if it compiled nothing. Paths below torch's folder are
 /// relative to it, as those of frames are.
 nlohmann::json describe_compilations(const nlohmann::json& meta);
+
+/// Returns the IDs of the compilations that a call at this line began.
+std::vector<std::string> compilations_at(const nlohmann::json& compilations, std::string_view file,
+                                         std::uint32_t line);
 
 /// Returns PyTorch's reason for a graph break at a line; empty if none is known. `compilations` is
 /// a list as returned by describe_compilations().

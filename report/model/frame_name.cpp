@@ -31,8 +31,7 @@ std::string short_python_name(const std::string& name) {
 
 std::string frame_name(const Frame& frame) {
   if (!text_at(frame.detail, "step").empty()) return printable(frame.op.value_or(frame.name));
-  return printable(frame.layer == Layer::python ? short_python_name(frame.name)
-                                                : short_name(frame.name));
+  return printable(is_python(frame.layer) ? short_python_name(frame.name) : short_name(frame.name));
 }
 
 std::string frame_label(const Frame& frame) {

@@ -213,6 +213,19 @@ constexpr auto kFoldedPython = std::to_array<std::string_view>({
     "importlib._bootstrap*",  // The import machinery that runs a module's code.
 });
 
+// Python functions that begin a compilation of torch.compile: Dynamo's callback for a frame
+// (torch/_dynamo/convert_frame.py), and Inductor for a backward graph that is compiled when it is
+// first needed (torch/_inductor/compile_fx.py).
+constexpr auto kCompilerEntries = std::to_array<std::string_view>({
+    "torch._dynamo.convert_frame.*",
+    "torch._inductor.compile_fx.*",
+});
+// Functions of these modules that run what was compiled.
+constexpr auto kNoCompilerEntries = std::to_array<std::string_view>({
+    "torch._inductor.compile_fx.*.<locals>.run",
+    "torch._inductor.compile_fx.*.<locals>.wrapper",
+});
+
 struct LibraryRow {
   std::string_view name;  // Pattern of the function's name.
   std::string_view library;
@@ -305,8 +318,18 @@ Placement place(std::string_view name, std::string_view library) {
 Placement place_python(std::string_view name) {
   for (const std::string_view pattern : kFoldedPython)
     if (matches_name_glob(name, pattern)) return {Layer::python, Shown::never};
+  if (is_compiler_entry(name)) return {Layer::compiler, Shown::always, true};
+  // A module of PyTorch that is imported does nothing for the program.
+  if (name.starts_with("torch.") && name.ends_with(".<module>"))
+    return {Layer::python, Shown::always, true};
   // Standard library functions that torch calls matter only if they lead back to torch.
   return {Layer::python, name.starts_with("torch.") ? Shown::always : Shown::leading};
+}
+
+bool is_compiler_entry(std::string_view name) {
+  const auto names = [name](std::string_view pattern) { return matches_name_glob(name, pattern); };
+  return std::ranges::any_of(kCompilerEntries, names) &&
+         std::ranges::none_of(kNoCompilerEntries, names) && !name.ends_with(".<module>");
 }
 
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {

@@ -20,6 +20,7 @@ enum class Shown : std::uint8_t {
 struct Placement {
   Layer layer = Layer::runtime;
   Shown shown = Shown::leading;
+  bool closed = false;  ///< What it calls is left out.
 };
 
 /// `name` is qualified (symbol_name.h); `library` is the file name of the module with the function.
@@ -27,6 +28,9 @@ Placement place(std::string_view name, std::string_view library);
 
 /// Same as place(), for a Python function's qualified name.
 Placement place_python(std::string_view name);
+
+/// Returns true for the Python functions through which torch.compile starts a compilation.
+bool is_compiler_entry(std::string_view name);
 
 /// A step through the dispatcher: a function such as `at::_ops::add_Tensor::call`, or a boxed one,
 /// which Python uses to call `torch.ops.aten.add.Tensor`

@@ -1,12 +1,17 @@
 #include "report/model/own_code.h"
 
+#include <nlohmann/json.hpp>
+
+#include "report/model/json_fields.h"
+
 namespace optrace {
 namespace {
 
-// Returns true for a Python frame outside of torch.
+// Returns true for a Python frame outside of torch and of the code that torch generates.
 bool is_own(const Frame& frame) {
   return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
-         frame.source->line != 0 && !frame.source->file.starts_with("torch/");
+         frame.source->line != 0 && !frame.source->file.starts_with("torch/") &&
+         !frame.detail.contains("generated");
 }
 
 // Returns true for code of the interpreter's library or of an installed package.
@@ -19,6 +24,15 @@ bool is_installed(const Frame& frame) {
 
 bool is_program_code(const Frame& frame) {
   return is_own(frame) && !is_installed(frame);
+}
+
+const nlohmann::json* origin_of(const Frame& frame) {
+  const nlohmann::json& origins = list_at(frame.detail, "origins");
+  return origins.empty() ? nullptr : &origins[0];
+}
+
+bool is_generated_kernel(const Frame& frame) {
+  return frame.layer == Layer::kernel && origin_of(frame) != nullptr;
 }
 
 std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above) {

@@ -12,6 +12,13 @@ namespace optrace {
 /// package's.
 bool is_program_code(const Frame& frame);
 
+/// Returns the line of the program that torch.compile generated the frame's call for, an object
+/// with `file` and `line`; null for other frames.
+const nlohmann::json* origin_of(const Frame& frame);
+
+/// Returns true for a kernel that torch.compile generated. No op calls it.
+bool is_generated_kernel(const Frame& frame);
+
 /// Result of own_place() for a path without such a frame.
 inline constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
 

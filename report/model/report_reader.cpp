@@ -17,8 +17,9 @@ constexpr std::size_t kMaxSize = std::size_t{1} << 30;  // Bytes.
 constexpr std::string_view kSchema = "optrace.report/1";
 
 // In the order of Layer.
-constexpr std::array<std::string_view, 8> kLayerNames = {
-    "python", "binding", "dispatcher", "autograd", "kernel", "library", "device", "runtime"};
+constexpr std::array<std::string_view, kLayers> kLayerNames = {"python",   "binding", "dispatcher",
+                                                               "autograd", "kernel",  "library",
+                                                               "device",   "runtime", "compiler"};
 
 Layer layer_named(const std::string& name) {
   for (std::size_t i = 0; i < kLayerNames.size(); ++i)

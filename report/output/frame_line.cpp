@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -66,16 +68,51 @@ void append(std::string& note, const std::string& more) {
   note += printable(more);
 }
 
+// Returns "for model.py:12" for a call that torch.compile generated from that line.
+std::string origin_note(const Frame& frame) {
+  const nlohmann::json& origins = list_at(frame.detail, "origins");
+  if (origins.empty()) return {};
+  const std::string file = text_at(origins[0], "file");
+  return printable(fmt::format("for {}:{}", std::filesystem::path(file).filename().string(),
+                               count_at(origins[0], "line")));
+}
+
+// Describes the first of a compiler frame's compilations: "0/0: f (model.py:4), 5 ops, 11.6 s".
+std::string compilation_note(const nlohmann::json& compilations, const nlohmann::json& ids) {
+  if (!compilations.is_array() || !ids.is_array() || ids.empty()) return {};
+  for (const nlohmann::json& one : compilations) {
+    if (text_at(one, "id") != ids[0]) continue;
+    std::string note = fmt::format("{}: {}", text_at(one, "id"), text_at(one, "function"));
+    if (const std::string file = text_at(one, "file"); !file.empty())
+      note += fmt::format(" ({}:{})", std::filesystem::path(file).filename().string(),
+                          count_at(one, "line"));
+    if (const std::uint64_t ops = count_at(one, "graph_ops"); ops != 0)
+      note += fmt::format(", {} {}", ops, ops == 1 ? "op" : "ops");
+    if (const std::uint64_t time = count_at(one, "time"); time != 0)
+      note += fmt::format(", {}", readable_time(time));
+    if (const std::uint64_t time = count_at(one, "inductor_time"); time != 0)
+      note += fmt::format(" (Inductor {})", readable_time(time));
+    if (const std::string cache = text_at(one, "cache"); !cache.empty())
+      note += fmt::format(", cache {}", cache);
+    if (ids.size() > 1) note += fmt::format(", and {} more", ids.size() - 1);
+    return printable(note);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string frame_note(const Frame& frame, const Frame* parent, const Report& report) {
   std::string note = text_at(frame.detail, "step");
   append(note, text_at(frame.detail, "python_name"));
+  if (frame.layer == Layer::compiler && frame.detail.contains("compilations"))
+    append(note, compilation_note(report.compilations, frame.detail["compilations"]));
   if (is_backward(frame)) append(note, "backward");
   if (const std::string capability = text_at(frame.detail, "cpu_capability");
       frame_name(frame).find(capability) == std::string::npos)
     append(note, capability);
   append(note, short_name(text_at(frame.detail, "implementation")));
+  append(note, origin_note(frame));
   if (frame.detail.is_object() && frame.detail.contains("tail_call"))
     append(note, "by a tail call");
   if (const std::uint64_t threads = count_at(frame.detail, "threads");
@@ -96,12 +133,11 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
   line.note = frame_note(frame, parent, report);
   if (frame.source) {
     const FrameSource& source = *frame.source;
-    const bool exact = report.source_exact || frame.layer == Layer::python;
+    const bool exact = report.source_exact || is_python(frame.layer);
     if (!source.file.empty())
       line.location = fmt::format("{}:{}{}", printable(source.file), exact ? "" : "~", source.line);
     line.definition = {.file = source.file, .line = source.line, .url = source.url};
-    const bool call_exact =
-        report.source_exact || (parent != nullptr && parent->layer == Layer::python);
+    const bool call_exact = report.source_exact || (parent != nullptr && is_python(parent->layer));
     if (source.call_line)
       line.call = fmt::format("called at :{}{}{}", call_exact ? "" : "~", *source.call_line,
                               call_column(source, parent));

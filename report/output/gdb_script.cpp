@@ -138,7 +138,7 @@ std::string python_text(std::string_view text) {
 
 std::string place_of(const Report& report, const Frame& frame) {
   if (!frame.source || frame.source->file.empty()) return {};
-  const bool exact = report.source_exact || frame.layer == Layer::python;
+  const bool exact = report.source_exact || is_python(frame.layer);
   return fmt::format("{}:{}{}", frame.source->file, exact ? "" : "~", frame.source->line);
 }
 

@@ -81,7 +81,7 @@ class PayloadWriter {
 
 Json layer_names() {
   Json names = Json::array();
-  for (int layer = 0; layer <= static_cast<int>(Layer::runtime); ++layer)
+  for (std::size_t layer = 0; layer < kLayers; ++layer)
     names.push_back(name_of(static_cast<Layer>(layer)));
   return names;
 }

@@ -33,8 +33,9 @@ struct PathGraph {
 };
 
 // Light enough for black text on them.
-constexpr std::array<std::string_view, 8> kColours = {"#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc",
-                                                      "#fce5cd", "#d9d2e9", "#d0e0e3", "#eeeeee"};
+constexpr std::array<std::string_view, kLayers> kColours = {"#cfe2f3", "#d9ead3", "#fff2cc",
+                                                            "#f4cccc", "#fce5cd", "#d9d2e9",
+                                                            "#d0e0e3", "#eeeeee", "#ead1dc"};
 
 GraphNode node_of(const Frame& frame) {
   GraphNode node{frame.layer, frame_label(frame), {}};

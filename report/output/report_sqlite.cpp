@@ -223,7 +223,7 @@ class DatabaseWriter {
     const Json& device = object_at(frame.detail, "duration_ns");
     const Json& ranks = at(frame.detail, "ranks");
     const bool timed = !times.empty();
-    const bool exact = source_exact || frame.layer == Layer::python;
+    const bool exact = source_exact || is_python(frame.layer);
     frames_.add({id,
                  number_or_null(placed.parent, placed.parent != 0),
                  number(placed.last),

@@ -172,7 +172,7 @@ class ReportTextWriter {
     const Shared<FrameSource>& next = path[at + 1]->source;
     const std::uint32_t line_number =
         next && next->call_line ? *next->call_line : frame.source->line;
-    const bool exact = report_.source_exact || frame.layer == Layer::python;
+    const bool exact = report_.source_exact || is_python(frame.layer);
     const std::string place =
         fmt::format("{}:{}{}", printable(frame.source->file), exact ? "" : "~", line_number);
     return text + "  " +

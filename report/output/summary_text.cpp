@@ -98,9 +98,10 @@ class SummaryWriter {
       line("No op ran.");
       return;
     }
-    line(fmt::format("{} in {} of ops and autograd nodes, not counting those inside of others",
+    line(fmt::format("{} in {} of ops{} and autograd nodes, not counting those inside of others",
                      readable_time(total_),
-                     calls == 1 ? "1 call" : readable_count(calls) + " calls"));
+                     calls == 1 ? "1 call" : readable_count(calls) + " calls",
+                     report_.compilations.is_array() ? ", compiled kernels" : ""));
     line("");
     own_code(lines);
     findings();
@@ -147,7 +148,7 @@ class SummaryWriter {
   // text of a place to link.
   std::string row(std::uint64_t time, std::uint64_t calls, std::string_view rest,
                   std::string_view shown = {}, const FilePlace& place = {}) const {
-    const std::string share = total_ == 0 || time == 0
+    const std::string share = total_ == 0 || time == 0 || time > total_
                                   ? ""
                                   : fmt::format("{:.1f} %", 100 * static_cast<double>(time) /
                                                                 static_cast<double>(total_));

@@ -13,6 +13,7 @@
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
+#include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -103,6 +104,13 @@ std::vector<OpUsage> op_usage(const Report& report) {
     }
     OpUsage* const caller = around.empty() ? nullptr : around.back().usage;
     const std::string op = frame.op.value_or("");
+    if (is_generated_kernel(frame) && caller == nullptr) {
+      OpUsage& usage = ops[frame_name(frame)];
+      usage.calls += frame.calls;
+      usage.own += total_time(frame);
+      usage.total += total_time(frame);
+      return around.size();
+    }
     if (op.empty() || text_at(frame.detail, "step") != "call") {
       if (is_work(frame.layer) && caller != nullptr)
         caller->work[frame_name(frame)] += own_time(frame);

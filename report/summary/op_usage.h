@@ -9,9 +9,9 @@
 
 namespace optrace {
 
-/// All calls of an op.
+/// All calls of an op, or of a kernel that torch.compile generated for several.
 struct OpUsage {
-  std::string op;  ///< `aten::conv2d`
+  std::string op;  ///< `aten::conv2d`, `cpp_fused_add_relu_0`
   std::uint64_t calls = 0;
   std::uint64_t total =
       0;  ///< Nanoseconds in the op. A call inside one of the same op is part of it.

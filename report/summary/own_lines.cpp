@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
@@ -12,33 +14,57 @@
 #include "report/model/walk_frames.h"
 
 namespace optrace {
+namespace {
+
+using LinesByPlace = std::map<std::pair<std::string, std::uint32_t>, OwnLine>;
+
+// Returns the line of the program that leads to the last frame of `path`. For calls that
+// torch.compile generated, it is the line that they come from.
+OwnLine& line_of(const std::vector<const Frame*>& path, std::size_t own,
+                 const nlohmann::json* origin, LinesByPlace& lines) {
+  const FrameSource* const source = source_at(path, own);
+  std::string file = source == nullptr ? "" : source->file;
+  std::uint32_t number = source == nullptr ? 0 : calling_line(path, own);
+  std::string function = source == nullptr ? "" : frame_name(*path[own]);
+  if (origin != nullptr) {
+    const std::string from = text_at(*origin, "file");
+    if (from != file) function.clear();
+    file = from;
+    number = static_cast<std::uint32_t>(count_at(*origin, "line"));
+  }
+  OwnLine& line = lines[{file, number}];
+  line.file = file;
+  line.line = number;
+  if (line.function.empty()) line.function = std::move(function);
+  return line;
+}
+
+}  // namespace
 
 std::vector<OwnLine> own_lines(const Report& report) {
   struct Above {
     std::size_t depth = 0;
     std::size_t own = kNoneOwn;  // See own_place().
     bool in_op = false;
+    const nlohmann::json* origin = nullptr;  // See origin_of(); of the frame or the nearest above.
   };
-  std::map<std::pair<std::string, std::uint32_t>, OwnLine> lines;
+  LinesByPlace lines;
   std::vector<const Frame*> path;
   walk_frames(report.roots, Above{}, [&](const Frame& frame, const Above& above) {
     path.resize(above.depth);
     path.push_back(&frame);
     const std::size_t own = own_place(path, above.own);
     const bool is_op = frame.op && text_at(frame.detail, "step") == "call";
-    if (is_backward(frame) || (is_op && !above.in_op)) {
-      const FrameSource* const source = source_at(path, own);
-      const std::string file = source == nullptr ? "" : source->file;
-      const std::uint32_t number = source == nullptr ? 0 : calling_line(path, own);
-      OwnLine& line = lines[{file, number}];
-      line.file = file;
-      line.line = number;
-      if (source != nullptr) line.function = frame_name(*path[own]);
+    const nlohmann::json* origin = is_backward(frame) ? nullptr : origin_of(frame);
+    if (origin == nullptr && !is_backward(frame)) origin = above.origin;
+    const bool is_work = is_op || is_generated_kernel(frame);
+    if (is_backward(frame) || (is_work && !above.in_op)) {
+      OwnLine& line = line_of(path, own, origin, lines);
       line.calls += frame.calls;
       line.total += total_time(frame);
       line.ops[frame_name(frame)] += total_time(frame);
     }
-    return Above{path.size(), own, above.in_op || is_op || is_backward(frame)};
+    return Above{path.size(), own, above.in_op || is_work || is_backward(frame), origin};
   });
   std::vector<OwnLine> all;
   all.reserve(lines.size());

@@ -20,7 +20,7 @@ Key control(char character) {
 std::vector<KeyBinding> make_bindings() {
   using enum Action;
   std::vector<Key> digits;
-  for (wchar_t digit = L'1'; digit <= L'8'; ++digit) digits.push_back(letter(digit));
+  for (wchar_t digit = L'1'; digit <= L'9'; ++digit) digits.push_back(letter(digit));
   return {
       {down, "Down, j", "the next row", {{SpecialKey::down}, letter('j'), control('N')}},
       {up, "Up, k", "the previous row", {{SpecialKey::up}, letter('k'), control('P')}},
@@ -38,7 +38,7 @@ std::vector<KeyBinding> make_bindings() {
       {search, "/", "search; Ctrl-R there: as a regular expression", {letter('/')}},
       {next_match, "n", "the next match", {letter('n')}},
       {previous_match, "N", "the previous match", {letter('N')}},
-      {switch_layer, "1 to 8", "show or hide a layer", digits},
+      {switch_layer, "1 to 9", "show or hide a layer", digits},
       {all_layers, "0", "show all layers", {letter('0')}},
       {own_code, "o", "only code of the program, and the ops it calls", {letter('o')}},
       {order, "t", "calls by time, or in call order", {letter('t')}},

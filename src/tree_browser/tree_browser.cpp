@@ -158,7 +158,7 @@ class Browser {
   static std::vector<std::string> help() {
     std::vector<std::string> lines = key_help();
     std::string layers = "The layers:";
-    for (std::size_t i = 0; i < 8; ++i)
+    for (std::size_t i = 0; i < kLayers; ++i)
       layers += fmt::format(" {} {}", i + 1, name_of(static_cast<Layer>(i)));
     lines.insert(lines.end(),
                  {"", layers, "",

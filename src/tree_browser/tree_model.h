@@ -84,7 +84,6 @@ class TreeModel {
   std::vector<bool> shows_below_;  // A frame below it is shown.
   std::vector<TreeRow> rows_;      // In the order of FrameList.
   std::size_t selected_ = 0;
-  static constexpr std::size_t kLayers = 8;
   std::bitset<kLayers> hidden_layers_;
   bool own_code_only_ = false;
 };

@@ -31,7 +31,7 @@ constexpr std::size_t kMaxTimes = 32;   // Columns.
 constexpr std::size_t kMaxMessage = 4;  // Rows; the smallest screen has one more.
 
 constexpr std::string_view kHints =
-    "? help  / search  1-8 layers  o own code  t by time  e editor  q quit";
+    "? help  / search  1-9 layers  o own code  t by time  e editor  q quit";
 
 /// Cuts the range of times off, for which a row has no room: `×3  1.2 ms`.
 std::string short_times(const std::string& times) {
@@ -98,7 +98,7 @@ std::string TreeView::title() const {
 
 std::string TreeView::counts() const {
   std::string hidden;
-  for (std::size_t i = 0; i < 8; ++i)
+  for (std::size_t i = 0; i < kLayers; ++i)
     if (const auto layer = static_cast<Layer>(i); !model_.shows(layer))
       hidden += fmt::format("{}{}", hidden.empty() ? "without " : ",", name_of(layer));
   std::string counts = model_.own_code_only() ? "own code  " : "";

@@ -113,7 +113,8 @@ void receive_recording(ProgramConnection& connection, Json& meta) {
 
 void add_tables(Json& meta, Json message) {
   const Json tables = object_in(message, key::kMeta);
-  for (const char* const key : {"dispatch_tables", "boxed_kernels", "compilations"}) {
+  for (const char* const key :
+       {"dispatch_tables", "boxed_kernels", "compilations", "generated_code"}) {
     if (tables.contains(key)) meta[key] = tables[key];
   }
 }

@@ -59,6 +59,14 @@ def traced(optrace, python, program, backend, *sizes):
     return result, generated, json.loads(report.read_text())
 
 
+def frames_of(report):
+    pending = list(report["roots"])
+    while pending:
+        frame = pending.pop()
+        yield frame
+        pending += frame["children"]
+
+
 def assert_told(report, program, sizes):
     found = report["compilations"]
     assert [(one["id"], one["function"]) for one in found] == [
@@ -74,6 +82,12 @@ def assert_told(report, program, sizes):
         assert "graph_break" in broken["reason"]
     for one in found:
         assert one["time"] > one["backend_time"] > 0 and one["graph_ops"] >= 2
+        assert one["called_from"]["file"] == str(program)
+    # What happens inside of a compilation is left out.
+    compiling = [frame for frame in frames_of(report) if frame["layer"] == "compiler"]
+    assert not any(frame["children"] for frame in compiling)
+    told = [one for frame in compiling for one in (frame["detail"] or {}).get("compilations", [])]
+    assert sorted(told) == sorted(one["id"] for one in found)
 
 
 def test_with_inductor(optrace, python, run_program, program):
@@ -93,6 +107,13 @@ def test_with_inductor(optrace, python, run_program, program):
     for one in report["compilations"]:
         assert one["backend_time"] > one["inductor_time"] > one["code_generation_time"] > 0
         assert one["backward"]["inductor_time"] > 0
+    # Kernels have the names by which generated code calls them, and come from lines of the program.
+    kernels = {(frame["name"], frame["detail"]["origins"][0]["line"])
+               for frame in frames_of(report)
+               if frame["layer"] == "kernel" and "origins" in (frame["detail"] or {})}
+    assert any("relu" in name and line == LINE["break"] - 1 for name, line in kernels)
+    assert any("softmax" in name and line == LINE["break"] + 1 for name, line in kernels)
+    assert all(f"{name} = " in "".join(code.values()) for name, _ in kernels)
 
 
 def test_the_newest_torch(optrace, newest_python, program):

@@ -364,7 +364,8 @@ TEST_CASE("graph breaks are where dynamo goes on behind one, or gives a function
   // The function calls ops itself, outside of any graph.
   CHECK(one(compiled_to(op("add", "float32", "cpu")), "no graph break").found == "2");
   // Ops that run during compilation don't count.
-  Frame compiler = frame(Layer::python, "torch._dynamo.convert_frame.CatchErrorsWrapper.__call__");
+  Frame compiler =
+      frame(Layer::compiler, "torch._dynamo.convert_frame.CatchErrorsWrapper.__call__");
   compiler.children.push_back(op("add", "float32", "cpu"));
   const Report tried_out = compiled_to(std::move(compiler));
   CHECK(one(tried_out, "no graph break").status == Status::passed);

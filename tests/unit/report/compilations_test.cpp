@@ -54,6 +54,18 @@ TEST_CASE("reasons of breaks and recompilations are found", "[compilations]") {
   CHECK(failed_guard(list, "g").empty());
 }
 
+TEST_CASE("compilations are found by the line that began them", "[compilations]") {
+  const Json list = as_read({{{"id", "0/0"}, {"called_from", {{"file", "/x.py"}, {"line", 8}}}},
+                             {{"id", "1/0"}, {"called_from", {{"file", "/x.py"}, {"line", 9}}}},
+                             {{"id", "0/1"}, {"called_from", {{"file", "/x.py"}, {"line", 8}}}},
+                             {{"id", "2/0"}},
+                             {{"id", "3/0"}, {"called_from", 3}}});
+  CHECK(compilations_at(list, "/x.py", 8) == std::vector<std::string>{"0/0", "0/1"});
+  CHECK(compilations_at(list, "/y.py", 8).empty());
+  CHECK(compilations_at(list, "", 0).empty());
+  CHECK(compilations_at(Json(), "/x.py", 8).empty());
+}
+
 TEST_CASE("compilations of a hostile trace are left out or empty", "[compilations]") {
   for (const Json& compilations :
        {Json(), Json(3), Json::object(), Json::array(), Json::array({1, nullptr, "x", {1}})})

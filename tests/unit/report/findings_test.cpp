@@ -97,12 +97,14 @@ TEST_CASE("the cost of a dry run is unknown", "[findings]") {
 }
 
 TEST_CASE("imports and the compiler of torch.compile are left out", "[findings]") {
-  for (const char* const name :
-       {"torch._refs.<module>", "torch._dynamo.convert_frame.ConvertFrame.__call__"}) {
-    Frame around = python_function(name, "torch/x.py");
-    around.children.push_back(item("cuda:0", 12));
-    CHECK(rules_in(report_of(std::move(around))).empty());
-  }
+  Frame module = python_function("torch._refs.<module>", "torch/x.py");
+  module.children.push_back(item("cuda:0", 12));
+  CHECK(rules_in(report_of(std::move(module))).empty());
+  Frame compiler =
+      python_function("torch._dynamo.convert_frame.ConvertFrame.__call__", "torch/x.py");
+  compiler.layer = Layer::compiler;
+  compiler.children.push_back(item("cuda:0", 12));
+  CHECK(rules_in(report_of(std::move(compiler))).empty());
 }
 
 TEST_CASE("copies between memory formats are found", "[findings]") {
@@ -310,6 +312,7 @@ TEST_CASE("compilations after the first are found", "[findings]") {
                         "torch/_dynamo/eval_frame.py", 9);
     call.children.push_back(python_function("torch._dynamo.convert_frame.CatchErrorsWrapper",
                                             "torch/_dynamo/convert_frame.py", compilations));
+    call.children.back().layer = Layer::compiler;
     call.children.push_back(python_function("train.f", "/home/u/train.py", 9));
     return report_of(std::move(call));
   };

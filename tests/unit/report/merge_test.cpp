@@ -21,6 +21,7 @@ using optrace::Index;
 using optrace::IndexContents;
 using optrace::kNone;
 using optrace::Layer;
+using optrace::PathKind;
 using optrace::Report;
 using optrace::TraceBuilder;
 
@@ -247,6 +248,64 @@ TEST_CASE("everything that is folded away is there when all is asked for", "[mer
         std::string::npos);
   CHECK(report.source_version.empty());
   CHECK_FALSE(report.source_exact);
+}
+
+TEST_CASE("what torch.compile does while it compiles is one frame", "[merge]") {
+  TraceBuilder t;
+  t.trace.meta = {
+      {"torch_folder", "/site-packages/torch"},
+      {"compilations",
+       {{{"id", "0/0"},
+         {"function", "f"},
+         {"called_from", {{"file", "/home/u/train.py"}, {"line", 12}}}}}},
+      {"generated_code",
+       {{{"file", "/tmp/generated.py"},
+         {"kernels", {{{"name", "cpp_fused_add_0"}, {"library", "/tmp/k.so"}}}},
+         {"calls", {{{"line", 30}, {"origin", {{"file", "/home/u/train.py"}, {"line", 5}}}}}}}}}};
+  t.trace.meta = nlohmann::json::parse(t.trace.meta.dump());  // Its counts are unsigned now.
+  t.trace.modules = {{"/x/libtorch_cpu.so", ""}, {"/tmp/k.so", ""}};
+  const auto python = [&t](const char* name, const char* file) {
+    const auto function = t.python(name);
+    t.trace.python_functions[function].file = file;
+    t.trace.python_functions[function].first_line = 1;
+    return function;
+  };
+  const auto module = python("__main__.<module>", "/home/u/train.py");
+  const auto callback = python("torch._dynamo.convert_frame.CatchErrorsWrapper.__call__",
+                               "/site-packages/torch/_dynamo/convert_frame.py");
+  const auto inside = python("torch._dynamo.symbolic_convert.InstructionTranslator.run",
+                             "/site-packages/torch/_dynamo/symbolic_convert.py");
+  const auto generated = python("cxyz.call", "/tmp/generated.py");
+  const auto kernel = t.function("kernel");
+  t.trace.functions[kernel].module = 1;
+  const auto call = t.function(kCall);
+  const auto add = [&t](std::uint32_t parent, PathKind kind, std::uint32_t what,
+                        std::uint32_t line = 0) {
+    t.trace.paths.push_back(
+        {.kind = kind, .parent = parent, .what = what, .line = line, .calls = 1});
+    return static_cast<std::uint32_t>(t.trace.paths.size() - 1);
+  };
+  const auto main = add(kNone, PathKind::python, module);
+  const auto compiles = add(main, PathKind::python, callback, 12);
+  add(add(compiles, PathKind::python, inside, 1), PathKind::function, call);
+  const auto wrapper = add(main, PathKind::python, generated, 12);
+  add(wrapper, PathKind::function, kernel, 31);
+
+  const Report report = optrace::merge(t.trace, nullptr, {});
+  REQUIRE(report.roots.size() == 1);
+  REQUIRE(report.roots[0].children.size() == 2);
+  const Frame& compiler = report.roots[0].children[0];
+  CHECK(compiler.layer == Layer::compiler);
+  CHECK(compiler.detail["compilations"] == std::vector<std::string>{"0/0"});
+  CHECK(compiler.children.empty());
+  const Frame& ran = report.roots[0].children[1];
+  CHECK(ran.detail["generated"] == true);
+  REQUIRE(ran.children.size() == 1);
+  CHECK(ran.children[0].name == "cpp_fused_add_0");
+  CHECK(ran.children[0].detail["origins"][0]["line"] == 5);
+
+  const Report all = optrace::merge(t.trace, nullptr, {.all = true});
+  CHECK(all.roots[0].children[0].children.size() == 1);
 }
 
 TEST_CASE("an index of another version is used, and known to be inexact", "[merge]") {

@@ -92,4 +92,4 @@ class _Tracing:
         connection.send(Message.STOPPED)
         order = connection.receive(Order.TABLES)
         connection.send(Message.TABLES, {Key.META: {
-            **dispatch_tables(self._torch, order[Key.OPS]), "compilations": compilations.take()}})
+            **dispatch_tables(self._torch, order[Key.OPS]), **compilations.meta()}})

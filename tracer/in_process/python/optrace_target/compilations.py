@@ -7,8 +7,10 @@ depends on them. docs/trace-format.md describes the result.
 """
 import json
 import logging
+import os
 import re
 import sys
+import types
 
 _LOGGER = "torch.__trace"
 _MOST = 1000  # Compilations.
@@ -41,8 +43,11 @@ class Compilations(logging.Handler):
     def stop(self):
         logging.getLogger(_LOGGER).removeHandler(self)
 
-    def take(self):
-        """Returns the records for the trace's meta, and forgets them."""
+    def meta(self):
+        """Returns the part of a trace's meta that describes the compilations, and forgets them."""
+        return {"compilations": self._take(), "generated_code": _generated_code()}
+
+    def _take(self):
         structured = sys.modules.get("torch._logging.structured")
         for name, number in dict(getattr(structured, "INTERN_TABLE", {})).items():
             self._file_names.setdefault(number, name)
@@ -94,9 +99,58 @@ class Compilations(logging.Handler):
             return
         code = metadata["dynamo_start"]["stack"][-1]
         record = {"id": identifier, "function": _short(code["name"]), "file": code["filename"],
-                  "line": code["line"], "breaks": [], "recompile_reasons": reasons}
+                  "line": code["line"], "breaks": [], "recompile_reasons": reasons,
+                  "called_from": _place_of_call()}
         self._records.append(record)
         self._current[identifier] = record
+
+
+def _place_of_call():
+    """Returns the line of a program that makes Dynamo compile: of the innermost frame above its
+    callback that is not in torch. The callback is the outermost `__call__` of convert_frame.py."""
+    folder = os.path.dirname(sys.modules["torch"].__file__) + os.sep
+    callbacks = os.path.join(folder, "_dynamo", "convert_frame.py")
+    place, frame = None, sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file == callbacks and frame.f_code.co_name == "__call__":
+            place = None
+        elif place is None and not file.startswith(folder):
+            place = {"file": _short(file), "line": frame.f_lineno}
+        frame = frame.f_back
+    return place
+
+
+def _generated_code():
+    """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
+    and for each call the line of the program that it comes from."""
+    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+    line_maps = getattr(cache, "linemaps", {})
+    return [{"file": module.__file__, "kernels": _kernels(module),
+             "calls": _calls(line_maps.get(module.__file__))}
+            for module in list(getattr(cache, "modules", ()))[:_MOST]
+            if isinstance(getattr(module, "__file__", None), str)]
+
+
+def _kernels(module):
+    kernels = []
+    for name, value in list(vars(module).items()):
+        library = isinstance(value, types.BuiltinFunctionType) and value.__self__
+        if isinstance(library, types.ModuleType) and isinstance(
+                getattr(library, "__file__", None), str):
+            kernels.append({"name": _short(name), "library": library.__file__})
+    return kernels[:_MOST]
+
+
+def _calls(line_map):
+    """`line_map` has the lines of a generated file, and for each the traceback of the program's
+    line, or None; without a map it is empty."""
+    calls = []
+    for line, trace in zip(*line_map or ((), ())):
+        places = _FRAME.findall(trace) if isinstance(trace, str) else []
+        origin = {"file": _short(places[-1][0]), "line": int(places[-1][1])} if places else {}
+        calls.append({"line": line, "origin": origin})
+    return calls[:_MOST]
 
 
 def _add_metrics(record, metrics):

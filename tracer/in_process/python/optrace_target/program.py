@@ -265,4 +265,4 @@ class Program:
         ops = connection.receive(Order.TABLES)[Key.OPS]
         connection.send(Message.TABLES, {Key.META: {
             **dispatch_tables(sys.modules["torch"], ops),
-            "compilations": self._compilations.take()}})
+            **self._compilations.meta()}})

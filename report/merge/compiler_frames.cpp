@@ -1,0 +1,63 @@
+#include "report/merge/compiler_frames.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "report/model/compilations.h"
+#include "report/model/walk_frames.h"
+
+namespace optrace {
+namespace {
+
+// The innermost line of the program that leads to a frame's children.
+struct Above {
+  const Frame* caller = nullptr;  // The innermost Python function that is not torch's.
+  std::uint32_t line = 0;         // Of the call that it makes; 0 before that is known.
+  const Frame* parent = nullptr;
+};
+
+// Dynamo's callback, whose frame PyTorch's records are about. Others compile backward graphs.
+constexpr std::string_view kDynamo = "torch._dynamo.convert_frame.";
+
+bool is_of_program(const Frame& frame) {
+  return frame.layer == Layer::python && frame.source && !frame.source->file.empty() &&
+         !frame.source->file.starts_with("torch/");
+}
+
+// A call that generated code makes, and the kernel that such a call leads to, have an origin.
+void note_origin(Frame& frame, const Frame* parent, const GeneratedCode& generated) {
+  if (parent == nullptr) return;
+  if (parent->layer == Layer::python) {
+    if (!parent->source || !frame.source || !frame.source->call_line) return;
+    if (const auto origin = generated.origin_of(parent->source->file, *frame.source->call_line))
+      frame.detail.edit()["origins"] = {{{"file", origin->file}, {"line", origin->line}}};
+  } else if (frame.layer == Layer::kernel && parent->detail.contains("origins") && !parent->op) {
+    frame.detail.edit()["origins"] = parent->detail["origins"];
+  }
+}
+
+}  // namespace
+
+void note_compilations(Report& report, const GeneratedCode& generated) {
+  if (!report.compilations.is_array() && generated.empty()) return;
+  walk_frames(report.roots, Above{}, [&](Frame& frame, Above above) {
+    note_origin(frame, above.parent, generated);
+    if (above.caller != nullptr && above.line == 0 && frame.source && frame.source->call_line)
+      above.line = *frame.source->call_line;
+    if (frame.layer == Layer::python && frame.source && generated.has(frame.source->file))
+      frame.detail.edit()["generated"] = true;
+    if (frame.name.starts_with(kDynamo) && above.caller != nullptr) {
+      std::vector<std::string> ids =
+          compilations_at(report.compilations, above.caller->source->file, above.line);
+      if (!ids.empty()) frame.detail.edit()["compilations"] = std::move(ids);
+    }
+    if (is_of_program(frame)) above = {.caller = &frame};
+    above.parent = &frame;
+    return above;
+  });
+}
+
+}  // namespace optrace

@@ -1,0 +1,36 @@
+#include "report/model/generated_code.h"
+
+#include <catch2/catch.hpp>
+
+using optrace::GeneratedCode;
+using Json = nlohmann::json;
+
+TEST_CASE("generated code has the names of its kernels and the lines that it comes from",
+          "[generated_code]") {
+  const GeneratedCode code(Json::parse(R"({"generated_code": [{
+      "file": "/tmp/c.py",
+      "kernels": [{"name": "cpp_fused_add_0", "library": "/tmp/k.so"}],
+      "calls": [{"line": 9, "origin": {"file": "/x.py", "line": 3}}, {"line": 12, "origin": {}},
+                {"line": 15, "origin": {"file": "/x.py", "line": 4}}]}]})"));
+  CHECK(code.kernel_of("/tmp/k.so") == "cpp_fused_add_0");
+  CHECK(code.kernel_of("/tmp/other.so").empty());
+  CHECK(code.has("/tmp/c.py"));
+  CHECK_FALSE(code.has("/x.py"));
+  CHECK_FALSE(code.origin_of("/tmp/c.py", 8));
+  CHECK(code.origin_of("/tmp/c.py", 9)->line == 3);
+  CHECK(code.origin_of("/tmp/c.py", 11)->file == "/x.py");
+  CHECK_FALSE(code.origin_of("/tmp/c.py", 12));
+  CHECK(code.origin_of("/tmp/c.py", 99)->line == 4);
+  CHECK_FALSE(code.origin_of("/x.py", 9));
+}
+
+TEST_CASE("generated code of a hostile trace is skipped", "[generated_code]") {
+  for (const char* const text :
+       {"{}", R"({"generated_code": 3})", R"({"generated_code": [1, null, "x", [1]]})",
+        R"({"generated_code": [{"file": 3, "kernels": {"a": 1}, "calls": [{"line": -1}, 4]}]})",
+        R"({"generated_code": [{"kernels": [{"library": "/k.so"}], "calls": [{"origin": 7}]}]})"}) {
+    const GeneratedCode code(Json::parse(text));
+    CHECK(code.kernel_of("/k.so").empty());
+    CHECK_FALSE(code.origin_of("", 0));
+  }
+}
