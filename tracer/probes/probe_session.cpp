@@ -19,6 +19,7 @@
 #include "platform/private_folder.h"
 #include "platform/whole_file.h"
 #include "tracer/elf/branch_targets.h"
+#include "tracer/in_process/agent/interface/generated_library.h"
 #include "tracer/probes/function_roles.h"
 #include "tracer/probes/probe_plan.h"
 #include "tracer/probes/probe_selection.h"
@@ -245,7 +246,8 @@ bool is_of_extension(std::string_view symbol) {
   return std::ranges::none_of(kOfHeaders, [&](auto start) { return symbol.starts_with(start); });
 }
 
-bool is_linked_with_torch(const ModuleSymbols& module) {
+bool is_of_torch(const ModuleSymbols& module) {
+  if (is_generated_library(module.path().string())) return true;
   return std::ranges::any_of(module.needed(), [](std::string_view name) {
     return name.starts_with("libtorch") || name.starts_with("libc10");
   });
@@ -256,8 +258,7 @@ bool is_linked_with_torch(const ModuleSymbols& module) {
 std::filesystem::path ProbeSession::plan_for_loaded(const LoadedModule& loaded) {
   if (!loaded.path.starts_with('/') || is_own_library(loaded.path)) return {};
   const ModuleSymbols* const module = state_->store.find(loaded);
-  if (module == nullptr || !is_linked_with_torch(*module) ||
-      !state_->probes_of(*module).planned.empty())
+  if (module == nullptr || !is_of_torch(*module) || !state_->probes_of(*module).planned.empty())
     return {};
   ProbePlanner planner(*module, state_->branch_targets_of(*module));
   const bool of_torch = module->path().filename().string().starts_with("libtorch");

@@ -12,6 +12,7 @@
 #include "platform/private_folder.h"
 #include "tests/unit/small_library.h"
 #include "tracer/elf/branch_targets.h"
+#include "tracer/in_process/agent/interface/generated_library.h"
 #include "tracer/probes/function_roles.h"
 #include "tracer/probes/probe_selection.h"
 
@@ -472,6 +473,17 @@ TEST_CASE("nearly every function of the wheel that is worth it can have a jump")
   const ProbePlan plan = written(planner, module, folder.path() / "python.plan");
   const auto traps = std::ranges::count(plan.probes(), plan::Patch::trap_only, &plan::Probe::patch);
   CHECK(traps < 10);
+}
+
+TEST_CASE("libraries that Inductor generates are known by their names", "[probe_selection]") {
+  const std::string hash = "c6mho4hgyzlpjcuwmqkv22454pfggedozm2pqbaspxbaqhlgqsoo";
+  CHECK(optrace::is_generated_library("/tmp/caches/6m/" + hash + ".main.so"));
+  CHECK(optrace::is_generated_library("6m/" + hash + ".so"));
+  for (const std::string& path :
+       {std::string(), "/" + hash + ".so", "/tmp/6n/" + hash + ".so", "/tmp/6m/" + hash,
+        "/tmp/6m/x" + hash, "/tmp/6m/" + hash + "a.so", "/tmp/6m/" + hash.substr(1) + ".so",
+        std::string("/usr/lib/libc.so.6")})
+    CHECK_FALSE(optrace::is_generated_library(path));
 }
 
 TEST_CASE("the interpreter has no probes, and neither has what leads nowhere",

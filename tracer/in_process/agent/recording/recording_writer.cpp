@@ -7,6 +7,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include "tracer/in_process/agent/interface/generated_library.h"
 #include "tracer/in_process/agent/process/modules.h"
 #include "tracer/in_process/agent/process/pages.h"
 #include "tracer/in_process/agent/process/system_calls.h"
@@ -178,7 +179,8 @@ int put_if_new(dl_phdr_info* info, std::size_t size, void* argument) {
   ++search.count;
   if (is_new) {
     put_module(info, size, search.region);
-    search.any_of_torch = search.any_of_torch || needs_torch(*info);
+    search.any_of_torch = search.any_of_torch || needs_torch(*info) ||
+                          (info->dlpi_name != nullptr && is_generated_library(info->dlpi_name));
   }
   return 0;
 }
