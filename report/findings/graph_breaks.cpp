@@ -144,7 +144,7 @@ Compilations compilations_of(const Frame& compiled) {
   while (!pending.empty()) {
     const Frame& frame = *pending.back();
     pending.pop_back();
-    if (frame.layer == Layer::compiler)
+    if (frame.layer == Layer::compiler && frame.name.starts_with(kDynamo))
       add_compilation(frame, result);
     else if (frame.layer != Layer::python)
       add(frame);

@@ -25,8 +25,8 @@ class GeneratedCode {
 
   bool empty() const { return kernels_.empty() && origins_.empty(); }
 
-  /// Returns the name by which generated Python code calls the kernel of a library: that of
-  /// Triton's and C++ kernels says what was fused. Empty if the library is not Inductor's.
+  /// Returns the name by which generated Python code calls the C++ kernel of a library, which says
+  /// what was fused. Empty if the library is not Inductor's.
   std::string_view kernel_of(const std::string& library) const;
 
   /// Returns true if Inductor generated the file with this path.

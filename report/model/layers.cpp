@@ -306,6 +306,13 @@ constexpr auto kLibraryBookkeeping = std::to_array<std::string_view>({
     "fbgemm::%Supported*",
 });
 
+// Returns true for the Python functions through which torch.compile begins a compilation.
+bool is_compiler_entry(std::string_view name) {
+  const auto names = [name](std::string_view pattern) { return matches_name_glob(name, pattern); };
+  return std::ranges::any_of(kCompilerEntries, names) &&
+         std::ranges::none_of(kNoCompilerEntries, names) && !name.ends_with(".<module>");
+}
+
 }  // namespace
 
 Placement place(std::string_view name, std::string_view library) {
@@ -324,12 +331,6 @@ Placement place_python(std::string_view name) {
     return {Layer::python, Shown::always, true};
   // Standard library functions that torch calls matter only if they lead back to torch.
   return {Layer::python, name.starts_with("torch.") ? Shown::always : Shown::leading};
-}
-
-bool is_compiler_entry(std::string_view name) {
-  const auto names = [name](std::string_view pattern) { return matches_name_glob(name, pattern); };
-  return std::ranges::any_of(kCompilerEntries, names) &&
-         std::ranges::none_of(kNoCompilerEntries, names) && !name.ends_with(".<module>");
 }
 
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {

@@ -29,9 +29,6 @@ Placement place(std::string_view name, std::string_view library);
 /// Same as place(), for a Python function's qualified name.
 Placement place_python(std::string_view name);
 
-/// Returns true for the Python functions through which torch.compile starts a compilation.
-bool is_compiler_entry(std::string_view name);
-
 /// A step through the dispatcher: a function such as `at::_ops::add_Tensor::call`, or a boxed one,
 /// which Python uses to call `torch.ops.aten.add.Tensor`
 /// (aten/src/ATen/core/dispatch/Dispatcher.h).

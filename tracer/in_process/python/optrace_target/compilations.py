@@ -13,7 +13,8 @@ import sys
 import types
 
 _LOGGER = "torch.__trace"
-_MOST = 1000  # Compilations.
+_MOST = 1000  # Compilations, generated files, and kernels of one file.
+_MOST_CALLS = 20000  # Of all generated files.
 _MOST_OF_ONE = 20  # Breaks, and reasons, of one compilation.
 _LONGEST = 1000  # Characters of a text.
 _BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
@@ -126,10 +127,14 @@ def _generated_code():
     and for each call the line of the program that it comes from."""
     cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
     line_maps = getattr(cache, "linemaps", {})
-    return [{"file": module.__file__, "kernels": _kernels(module),
-             "calls": _calls(line_maps.get(module.__file__))}
-            for module in list(getattr(cache, "modules", ()))[:_MOST]
-            if isinstance(getattr(module, "__file__", None), str)]
+    generated, left = [], _MOST_CALLS
+    for module in list(getattr(cache, "modules", ()))[:_MOST]:
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str):
+            calls = _calls(line_maps.get(file))[:left]
+            left -= len(calls)
+            generated.append({"file": file, "kernels": _kernels(module), "calls": calls})
+    return generated
 
 
 def _kernels(module):
@@ -150,7 +155,7 @@ def _calls(line_map):
         places = _FRAME.findall(trace) if isinstance(trace, str) else []
         origin = {"file": _short(places[-1][0]), "line": int(places[-1][1])} if places else {}
         calls.append({"line": line, "origin": origin})
-    return calls[:_MOST]
+    return calls
 
 
 def _add_metrics(record, metrics):
