@@ -166,8 +166,7 @@ std::string function_before_break(const Frame& resumed) {
 
 bool is_setup(const Frame& frame) {
   return frame.layer == Layer::compiler ||
-         (frame.layer == Layer::python && frame.name.starts_with("torch.") &&
-          frame.name.ends_with(".<module>"));
+         (frame.layer == Layer::python && is_torch_module(frame.name));
 }
 
 }  // namespace optrace

@@ -154,7 +154,7 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                                .times = options.times,
                                .processes = processes ? &*processes : nullptr},
                               paths);
-  note_compilations(report, GeneratedCode(trace.meta));
+  note_compilations(report, functions.generated_code());
   if (processes) {
     report.processes = processes->processes();
     report.meta["differences"] = processes->differences();

@@ -48,6 +48,8 @@ class TracedFunctions {
   /// Returns a place in the index's source, with its link.
   FrameSource source_at(std::string_view file, std::uint32_t line) const;
 
+  const GeneratedCode& generated_code() const { return generated_; }
+
   // For kNone, the following return false.
 
   /// Returns true for a dispatcher step that enters any op, given as an argument.

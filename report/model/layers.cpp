@@ -327,10 +327,13 @@ Placement place_python(std::string_view name) {
     if (matches_name_glob(name, pattern)) return {Layer::python, Shown::never};
   if (is_compiler_entry(name)) return {Layer::compiler, Shown::always, true};
   // A module of PyTorch that is imported does nothing for the program.
-  if (name.starts_with("torch.") && name.ends_with(".<module>"))
-    return {Layer::python, Shown::always, true};
+  if (is_torch_module(name)) return {Layer::python, Shown::always, true};
   // Standard library functions that torch calls matter only if they lead back to torch.
   return {Layer::python, name.starts_with("torch.") ? Shown::always : Shown::leading};
+}
+
+bool is_torch_module(std::string_view name) {
+  return name.starts_with("torch.") && name.ends_with(".<module>");
 }
 
 std::optional<DispatcherStep> dispatcher_step(std::string_view name) {

@@ -29,6 +29,9 @@ Placement place(std::string_view name, std::string_view library);
 /// Same as place(), for a Python function's qualified name.
 Placement place_python(std::string_view name);
 
+/// Returns true for the code that runs when a module of torch is imported: `torch._refs.<module>`.
+bool is_torch_module(std::string_view name);
+
 /// A step through the dispatcher: a function such as `at::_ops::add_Tensor::call`, or a boxed one,
 /// which Python uses to call `torch.ops.aten.add.Tensor`
 /// (aten/src/ATen/core/dispatch/Dispatcher.h).

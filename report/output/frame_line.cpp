@@ -18,6 +18,7 @@
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
+#include "report/model/own_code.h"
 #include "report/model/process_names.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
@@ -68,13 +69,10 @@ void append(std::string& note, const std::string& more) {
   note += printable(more);
 }
 
-// Returns "for model.py:12" for a call that torch.compile generated from that line.
-std::string origin_note(const Frame& frame) {
-  const nlohmann::json& origins = list_at(frame.detail, "origins");
-  if (origins.empty()) return {};
-  const std::string file = text_at(origins[0], "file");
-  return printable(fmt::format("for {}:{}", std::filesystem::path(file).filename().string(),
-                               count_at(origins[0], "line")));
+// Returns "model.py:12" for an object with `file` and `line`.
+std::string short_place(const nlohmann::json& place) {
+  return fmt::format("{}:{}", std::filesystem::path(text_at(place, "file")).filename().string(),
+                     count_at(place, "line"));
 }
 
 // Describes the first of a compiler frame's compilations: "0/0: f (model.py:4), 5 ops, 11.6 s".
@@ -83,9 +81,7 @@ std::string compilation_note(const nlohmann::json& compilations, const nlohmann:
   for (const nlohmann::json& one : compilations) {
     if (text_at(one, "id") != ids[0]) continue;
     std::string note = fmt::format("{}: {}", text_at(one, "id"), text_at(one, "function"));
-    if (const std::string file = text_at(one, "file"); !file.empty())
-      note += fmt::format(" ({}:{})", std::filesystem::path(file).filename().string(),
-                          count_at(one, "line"));
+    if (!text_at(one, "file").empty()) note += fmt::format(" ({})", short_place(one));
     if (const std::uint64_t ops = count_at(one, "graph_ops"); ops != 0)
       note += fmt::format(", {} {}", ops, ops == 1 ? "op" : "ops");
     if (const std::uint64_t time = count_at(one, "time"); time != 0)
@@ -95,7 +91,7 @@ std::string compilation_note(const nlohmann::json& compilations, const nlohmann:
     if (const std::string cache = text_at(one, "cache"); !cache.empty())
       note += fmt::format(", cache {}", cache);
     if (ids.size() > 1) note += fmt::format(", and {} more", ids.size() - 1);
-    return printable(note);
+    return note;
   }
   return {};
 }
@@ -112,7 +108,8 @@ std::string frame_note(const Frame& frame, const Frame* parent, const Report& re
       frame_name(frame).find(capability) == std::string::npos)
     append(note, capability);
   append(note, short_name(text_at(frame.detail, "implementation")));
-  append(note, origin_note(frame));
+  if (const nlohmann::json* const origin = origin_of(frame); origin != nullptr)
+    append(note, fmt::format("for {}", short_place(*origin)));
   if (frame.detail.is_object() && frame.detail.contains("tail_call"))
     append(note, "by a tail call");
   if (const std::uint64_t threads = count_at(frame.detail, "threads");

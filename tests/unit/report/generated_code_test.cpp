@@ -8,19 +8,19 @@ using Json = nlohmann::json;
 TEST_CASE("generated code has the names of its kernels and the lines that it comes from",
           "[generated_code]") {
   const GeneratedCode code(Json::parse(R"({"generated_code": [{
-      "file": "/tmp/c.py",
-      "kernels": [{"name": "cpp_fused_add_0", "library": "/tmp/k.so"}],
+      "file": "/generated/c.py",
+      "kernels": [{"name": "cpp_fused_add_0", "library": "/generated/k.so"}],
       "calls": [{"line": 9, "origin": {"file": "/x.py", "line": 3}}, {"line": 12, "origin": {}},
                 {"line": 15, "origin": {"file": "/x.py", "line": 4}}]}]})"));
-  CHECK(code.kernel_of("/tmp/k.so") == "cpp_fused_add_0");
-  CHECK(code.kernel_of("/tmp/other.so").empty());
-  CHECK(code.has("/tmp/c.py"));
+  CHECK(code.kernel_of("/generated/k.so") == "cpp_fused_add_0");
+  CHECK(code.kernel_of("/generated/other.so").empty());
+  CHECK(code.has("/generated/c.py"));
   CHECK_FALSE(code.has("/x.py"));
-  CHECK_FALSE(code.origin_of("/tmp/c.py", 8));
-  CHECK(code.origin_of("/tmp/c.py", 9)->line == 3);
-  CHECK(code.origin_of("/tmp/c.py", 11)->file == "/x.py");
-  CHECK_FALSE(code.origin_of("/tmp/c.py", 12));
-  CHECK(code.origin_of("/tmp/c.py", 99)->line == 4);
+  CHECK_FALSE(code.origin_of("/generated/c.py", 8));
+  CHECK(code.origin_of("/generated/c.py", 9)->line == 3);
+  CHECK(code.origin_of("/generated/c.py", 11)->file == "/x.py");
+  CHECK_FALSE(code.origin_of("/generated/c.py", 12));
+  CHECK(code.origin_of("/generated/c.py", 99)->line == 4);
   CHECK_FALSE(code.origin_of("/x.py", 9));
 }
 

@@ -259,11 +259,11 @@ TEST_CASE("what torch.compile does while it compiles is one frame", "[merge]") {
          {"function", "f"},
          {"called_from", {{"file", "/home/u/train.py"}, {"line", 12}}}}}},
       {"generated_code",
-       {{{"file", "/tmp/generated.py"},
-         {"kernels", {{{"name", "cpp_fused_add_0"}, {"library", "/tmp/k.so"}}}},
+       {{{"file", "/generated/code.py"},
+         {"kernels", {{{"name", "cpp_fused_add_0"}, {"library", "/generated/k.so"}}}},
          {"calls", {{{"line", 30}, {"origin", {{"file", "/home/u/train.py"}, {"line", 5}}}}}}}}}};
   t.trace.meta = nlohmann::json::parse(t.trace.meta.dump());  // Its counts are unsigned now.
-  t.trace.modules = {{"/x/libtorch_cpu.so", ""}, {"/tmp/k.so", ""}};
+  t.trace.modules = {{"/x/libtorch_cpu.so", ""}, {"/generated/k.so", ""}};
   const auto python = [&t](const char* name, const char* file) {
     const auto function = t.python(name);
     t.trace.python_functions[function].file = file;
@@ -275,7 +275,7 @@ TEST_CASE("what torch.compile does while it compiles is one frame", "[merge]") {
                                "/site-packages/torch/_dynamo/convert_frame.py");
   const auto inside = python("torch._dynamo.symbolic_convert.InstructionTranslator.run",
                              "/site-packages/torch/_dynamo/symbolic_convert.py");
-  const auto generated = python("cxyz.call", "/tmp/generated.py");
+  const auto generated = python("cxyz.call", "/generated/code.py");
   const auto kernel = t.function("kernel");
   t.trace.functions[kernel].module = 1;
   const auto call = t.function(kCall);
