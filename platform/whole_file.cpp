@@ -1,6 +1,7 @@
 #include "platform/whole_file.h"
 
 #include <fstream>
+#include <ios>
 #include <iterator>
 
 #include "platform/output_file.h"
@@ -10,9 +11,13 @@ namespace optrace {
 std::optional<std::string> read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
-  std::string content{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) return std::nullopt;
-  return content;
+  // The iterator bypasses the stream, so that an error while reading throws: a folder opens like a
+  // file, and a file of /proc opens for a thread that ends before it is read.
+  try {
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  } catch (const std::ios_base::failure&) {
+    return std::nullopt;
+  }
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <system_error>
 
@@ -18,6 +16,7 @@
 
 #include "platform/interrupt.h"
 #include "platform/running_process.h"
+#include "platform/whole_file.h"
 
 namespace optrace {
 
@@ -27,9 +26,9 @@ namespace {
 
 constexpr std::uint64_t kTrap = 1ULL << (SIGTRAP - 1);
 
+// Returns an empty status for a thread that has ended.
 ProcessStatus status_of(pid_t thread) {
-  std::ifstream file(fmt::format("/proc/{}/status", thread));
-  return parse_process_status(std::string(std::istreambuf_iterator<char>(file), {}));
+  return parse_process_status(read_file(fmt::format("/proc/{}/status", thread)).value_or(""));
 }
 
 /// Makes a thread block or unblock SIGTRAP. Returns false if the thread can't be stopped.

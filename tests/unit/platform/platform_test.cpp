@@ -16,6 +16,7 @@
 #include "platform/output_file.h"
 #include "platform/printable_text.h"
 #include "platform/private_folder.h"
+#include "platform/whole_file.h"
 
 using namespace optrace;
 
@@ -100,6 +101,12 @@ TEST_CASE("what was read of a file stays as it was, and holes take no memory") {
   CHECK(all_zeros(file.part(kLarge / 2, 1 << 20)));
   CHECK(file.size() == kLarge);
   CHECK(!file.was_cut());
+}
+
+TEST_CASE("a file that opens but can't be read has no content") {
+  CHECK_FALSE(read_file(std::filesystem::temp_directory_path()).has_value());
+  CHECK_FALSE(read_file("/proc/self/mem").has_value());  // Nothing is mapped at its beginning.
+  CHECK(read_file("/dev/null") == "");
 }
 
 TEST_CASE("a child's end is told as it was") {
