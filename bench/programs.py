@@ -33,6 +33,7 @@ class Program:
 
 PROGRAMS = {
     "gpt": Program("gpt_training.py", profiled=True),
+    "resnet50": Program("resnet50_training.py", profiled=True),
     "compile-cold": Program("compiled_function.py", compiles_cold=True),
     "compile-warm": Program("compiled_function.py"),
     "dynamo-import": Program("dynamo_import.py"),

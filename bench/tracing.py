@@ -20,14 +20,11 @@ BUILD = pathlib.Path(sys.argv[1]).absolute()
 sys.path.insert(0, str(BUILD / "python"))
 
 import torch  # noqa: E402
-from torch import nn  # noqa: E402
 
 import optrace  # noqa: E402
 
 ADD_CALLS = 20_000
 ADD_ROUNDS = 7
-STEPS = 3
-STEP_ROUNDS = 5
 
 MEMORY = """
 import sys, torch
@@ -46,36 +43,6 @@ a = torch.ones(4)
 for _ in range(20_000):
     torch.add(a, a)
 """
-
-
-class Bottleneck(nn.Module):
-    """Deep Residual Learning for Image Recognition (He et al. 2015), figure 5, with stride on the
-    3x3 convolution."""
-
-    def __init__(self, inputs, width, stride):
-        super().__init__()
-        outputs = 4 * width
-        self.way = nn.Sequential(
-            nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
-            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs))
-        self.shortcut = nn.Identity() if stride == 1 and inputs == outputs else nn.Sequential(
-            nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        return torch.relu(self.way(x) + self.shortcut(x))
-
-
-def resnet50():
-    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True),
-              nn.MaxPool2d(3, 2, 1)]
-    inputs = 64
-    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
-        for block in range(blocks):
-            layers.append(Bottleneck(inputs, width, stride if block == 0 else 1))
-            inputs = 4 * width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
 
 
 def seconds(work):
@@ -126,21 +93,7 @@ def main():
 
     compare(f"torch {torch.__version__}: torch.add of 4 floats", adds, ADD_ROUNDS, 1e6 / ADD_CALLS,
             "us")
-    torch.set_num_threads(os.cpu_count())
-    model = resnet50()
-    images = torch.randn(8, 3, 128, 128)
-
-    def steps():
-        for _ in range(STEPS):
-            model.zero_grad()
-            model(images).sum().backward()
-
-    compare("a step of ResNet-50, 8 images of 128 x 128", steps, STEP_ROUNDS, 1e3 / STEPS, "ms")
     with tempfile.TemporaryDirectory() as folder:
-        _, trace = traced(steps)
-        file = os.path.join(folder, "resnet50.trace")
-        trace.save(file)
-        print(f"  its trace: {os.path.getsize(file) / 1e3:.0f} kB")
         command = str(BUILD / "optrace")
         alone = subprocess.run([sys.executable, "-c", MEMORY], check=True, capture_output=True)
         under = subprocess.run([command, "run", "--python", sys.executable, "-o",

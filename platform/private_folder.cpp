@@ -82,6 +82,15 @@ std::filesystem::path cache_folder() {
   return reason_against(place).empty() ? place.folder : std::filesystem::path();
 }
 
+std::filesystem::path cache_subfolder(const char* name) {
+  std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  folder /= name;
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);
+  return error ? std::filesystem::path() : folder;
+}
+
 std::string cache_problem() {
   const CachePlace place = cache_place();
   std::string reason = reason_against(place);

@@ -177,6 +177,8 @@ std::uint64_t amount(Measure measure, const Path& path, const GraphBreaks& break
       const auto found = breaks.at.find(&frame);
       return found == breaks.at.end() ? 0 : found->second;
     }
+    case Measure::recompiles:
+      return 0;  // See count_recompiles().
     case Measure::cpu_fallbacks:
       return frame.name == "at::native::cpu_fallback" ? frame.calls : 0;
     case Measure::implicit_copies:
@@ -250,6 +252,7 @@ class Check {
     walk();
     count_what_is_not_shown();
     count_findings();
+    count_recompiles();
     std::vector<CheckResult> results;
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       CheckResult& result = results.emplace_back();
@@ -296,6 +299,35 @@ class Check {
         if (is_such(rules_[i]) &&
             (rules_[i].pattern.empty() || rules_[i].pattern == finding.rule->name))
           note_finding(finding, tallies_[i]);
+  }
+
+  /// Compilations of a function after its first are for a guard that failed.
+  void count_recompiles() {
+    if (!report_.compilations.is_array()) return;
+    for (const Json& one : report_.compilations) {
+      if (list_at(one, "recompile_reasons").empty()) continue;
+      const CheckPlace place{.function = text_at(one, "function"),
+                             .file = text_at(one, "file"),
+                             .line = static_cast<std::uint32_t>(count_at(one, "line")),
+                             .count = 1};
+      for (std::size_t i = 0; i < rules_.size(); ++i)
+        if (is_about_recompiles(rules_[i])) note_recompile(place, tallies_[i]);
+    }
+  }
+
+  static bool is_about_recompiles(const Rule& rule) {
+    return rule.kind == Rule::Kind::measure && rule.measure == Measure::recompiles;
+  }
+
+  static void note_recompile(const CheckPlace& place, Tally& tally) {
+    ++tally.found;
+    const auto known = std::ranges::find_if(tally.places, [&](const CheckPlace& one) {
+      return one.file == place.file && one.line == place.line;
+    });
+    if (known == tally.places.end())
+      tally.places.push_back(place);
+    else
+      ++known->count;
   }
 
   static void note_finding(const Finding& finding, Tally& tally) {
@@ -541,6 +573,7 @@ class Check {
         return tally.found > 0 || options_.allow_unknown ? ""
                                                          : why_never_found(rule, meaning, remedy);
       case Rule::Kind::measure:
+        if (rule.measure == Measure::recompiles) return why_recompiles_unknown(remedy);
         if (rule.measure == Measure::graph_breaks && !breaks_.compiled) {
           remedy = "Trace a program that runs a function compiled by torch.compile.";
           return "the trace has no code compiled by torch.compile";
@@ -561,6 +594,16 @@ class Check {
         return "there was no index of PyTorch's source when the report was made";
     }
     return {};
+  }
+
+  std::string why_recompiles_unknown(std::string& remedy) const {
+    if (report_.processes.size() > 1) {
+      remedy = "Check the trace of each process by itself.";
+      return "a report of several processes has the compilations of the first only";
+    }
+    if (report_.compilations.is_array()) return {};
+    remedy = "Trace a program that calls torch.compile while it is traced.";
+    return "torch.compile compiled nothing during the trace";
   }
 
   /// Returns why calls whose arguments are missing could change the verdict; empty if none could.

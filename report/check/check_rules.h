@@ -24,6 +24,7 @@ enum class Measure : std::uint8_t {
   copies,
   synchronisations,
   graph_breaks,
+  recompiles,
   cpu_fallbacks,
   implicit_copies,
   failures,

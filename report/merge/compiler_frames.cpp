@@ -17,6 +17,7 @@ struct Above {
   const Frame* caller = nullptr;  // The innermost Python function that is not torch's.
   std::uint32_t line = 0;         // Of the call that it makes; 0 before that is known.
   const Frame* parent = nullptr;
+  const Frame* generated = nullptr;  // The innermost function of a generated file.
 };
 
 // Dynamo's callback, whose frame PyTorch's records are about. Others compile backward graphs.
@@ -27,16 +28,25 @@ bool is_of_program(const Frame& frame) {
          !frame.source->file.starts_with("torch/");
 }
 
-// A call that generated code makes, and the kernel that such a call leads to, have an origin.
-void note_origin(Frame& frame, const Frame* parent, const GeneratedCode& generated) {
+// A call that generated code makes has an origin, and the kernel that such a call leads to has all
+// that were fused into it. Of these, only the last is known if an earlier process generated it.
+void note_origin(Frame& frame, const Above& above, const GeneratedCode& generated) {
+  const Frame* const parent = above.parent;
   if (parent == nullptr) return;
   if (parent->layer == Layer::python) {
     if (!parent->source || !frame.source || !frame.source->call_line) return;
     if (const auto origin = generated.origin_of(parent->source->file, *frame.source->call_line))
-      frame.detail.edit()["origins"] = {{{"file", origin->file}, {"line", origin->line}}};
+      frame.detail.edit()["origins"] = {to_json(*origin)};
   } else if (frame.layer == Layer::kernel && parent->detail.contains("origins") && !parent->op) {
     frame.detail.edit()["origins"] = parent->detail["origins"];
   }
+  if (frame.layer != Layer::kernel || frame.op || above.generated == nullptr) return;
+  const GeneratedCode::Kernels& kernels = generated.kernels_in(above.generated->source->file);
+  const auto kernel = kernels.find(frame.name);
+  if (kernel == kernels.end() || kernel->second.empty()) return;
+  nlohmann::json origins = nlohmann::json::array();
+  for (const Origin& origin : kernel->second) origins.push_back(to_json(origin));
+  frame.detail.edit()["origins"] = std::move(origins);
 }
 
 }  // namespace
@@ -44,17 +54,25 @@ void note_origin(Frame& frame, const Frame* parent, const GeneratedCode& generat
 void note_compilations(Report& report, const GeneratedCode& generated) {
   if (!report.compilations.is_array() && generated.empty()) return;
   walk_frames(report.roots, Above{}, [&](Frame& frame, Above above) {
-    note_origin(frame, above.parent, generated);
+    note_origin(frame, above, generated);
     if (above.caller != nullptr && above.line == 0 && frame.source && frame.source->call_line)
       above.line = *frame.source->call_line;
-    if (frame.layer == Layer::python && frame.source && generated.has(frame.source->file))
-      frame.detail.edit()["generated"] = true;
+    if (frame.layer == Layer::python) {
+      above.generated = nullptr;
+      if (frame.source && generated.has(frame.source->file)) {
+        frame.detail.edit()["generated"] = true;
+        above.generated = &frame;
+      }
+    }
     if (frame.name.starts_with(kDynamo) && above.caller != nullptr) {
       std::vector<std::string> ids =
           compilations_at(report.compilations, above.caller->source->file, above.line);
       if (!ids.empty()) frame.detail.edit()["compilations"] = std::move(ids);
     }
-    if (is_of_program(frame)) above = {.caller = &frame};
+    if (is_of_program(frame)) {
+      above.caller = &frame;
+      above.line = 0;
+    }
     above.parent = &frame;
     return above;
   });

@@ -69,7 +69,6 @@ Report describe_recording(const Trace& trace) {
   if (report.device != "cuda") report.device = "cpu";
   report.dry_run = describe_dry_run(object_at(trace.meta, "dry_run"));
   report.steps = describe_steps(object_at(trace.meta, "steps"));
-  report.compilations = describe_compilations(trace.meta);
   for (const ThreadRecord& thread : trace.threads)
     if (thread.id != 0) ++report.threads;
   report.statistics = trace.statistics;
@@ -154,6 +153,7 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                                .times = options.times,
                                .processes = processes ? &*processes : nullptr},
                               paths);
+  report.compilations = describe_compilations(trace.meta, functions.generated_code());
   note_compilations(report, functions.generated_code());
   if (processes) {
     report.processes = processes->processes();

@@ -24,7 +24,23 @@ std::uint32_t line_at(const Json& object) {
   return line <= std::numeric_limits<std::uint32_t>::max() ? static_cast<std::uint32_t>(line) : 0;
 }
 
-Json describe_compilation(const Json& one, std::string_view torch_folder) {
+// Returns the kernels of the files that Inductor generated for a compilation, with what was fused
+// into each.
+Json describe_kernels(const Json& one, const GeneratedCode& generated) {
+  Json kernels = Json::array();
+  for (const Json& file : list_at(one, "generated")) {
+    if (!file.is_string()) continue;
+    for (const auto& [name, nodes] : generated.kernels_in(file.get<std::string>())) {
+      Json origins = Json::array();
+      for (const Origin& node : nodes) origins.push_back(to_json(node));
+      kernels.push_back({{"name", name}, {"file", file}, {"origins", std::move(origins)}});
+    }
+  }
+  return kernels;
+}
+
+Json describe_compilation(const Json& one, std::string_view torch_folder,
+                          const GeneratedCode& generated) {
   Json described = {{"id", text_at(one, "id")},
                     {"function", text_at(one, "function")},
                     {"file", relative_to_torch(text_at(one, "file"), torch_folder)},
@@ -42,6 +58,8 @@ Json describe_compilation(const Json& one, std::string_view torch_folder) {
   if (const Json& place = object_at(one, "called_from"); !place.empty())
     described["called_from"] = {{"file", relative_to_torch(text_at(place, "file"), torch_folder)},
                                 {"line", line_at(place)}};
+  if (Json kernels = describe_kernels(one, generated); !kernels.empty())
+    described["kernels"] = std::move(kernels);
   for (const Json& reason : list_at(one, "recompile_reasons"))
     if (reason.is_string()) described["recompile_reasons"].push_back(reason);
   for (const Json& broken : list_at(one, "breaks"))
@@ -55,11 +73,11 @@ Json describe_compilation(const Json& one, std::string_view torch_folder) {
 
 }  // namespace
 
-Json describe_compilations(const Json& meta) {
+Json describe_compilations(const Json& meta, const GeneratedCode& generated) {
   Json described;
   const std::string torch_folder = text_at(meta, "torch_folder");
   for (const Json& one : list_at(meta, "compilations"))
-    if (one.is_object()) described.push_back(describe_compilation(one, torch_folder));
+    if (one.is_object()) described.push_back(describe_compilation(one, torch_folder, generated));
   return described;
 }
 

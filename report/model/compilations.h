@@ -7,12 +7,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/model/generated_code.h"
+
 namespace optrace {
 
 /// Returns what torch.compile compiled, for the report, from the metadata of a trace: a list of
 /// objects (report.schema.json); null if it compiled nothing. Paths below torch's folder are
-/// relative to it, as those of frames are.
-nlohmann::json describe_compilations(const nlohmann::json& meta);
+/// relative to it, as those of frames are. `generated` is the code that Inductor generated for it.
+nlohmann::json describe_compilations(const nlohmann::json& meta, const GeneratedCode& generated);
 
 /// Returns the IDs of the compilations that a call at this line began.
 std::vector<std::string> compilations_at(const nlohmann::json& compilations, std::string_view file,

@@ -11,27 +11,58 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::optional<ProgramLine> line_in(const Json& place) {
-  const std::uint64_t line = count_at(place, "line");
-  std::string file = text_at(place, "file");
-  if (file.empty() || line == 0 || line > std::numeric_limits<std::uint32_t>::max())
-    return std::nullopt;
-  return ProgramLine{std::move(file), static_cast<std::uint32_t>(line)};
+Origin origin_in(const Json& object) {
+  Origin origin{.op = text_at(object, "op"),
+                .node = text_at(object, "node"),
+                .file = {},
+                .line = 0,
+                .module = text_at(object, "module")};
+  const std::uint64_t line = count_at(object, "line");
+  if (line == 0 || line > std::numeric_limits<std::uint32_t>::max()) return origin;
+  origin.file = text_at(object, "file");
+  origin.line = origin.file.empty() ? 0 : static_cast<std::uint32_t>(line);
+  return origin;
+}
+
+std::vector<Origin> origins_in(const Json& kernel) {
+  std::vector<Origin> origins;
+  for (const Json& one : list_at(kernel, "origins"))
+    if (Origin origin = origin_in(one); !origin.op.empty() || !origin.file.empty())
+      origins.push_back(std::move(origin));
+  return origins;
 }
 
 }  // namespace
 
+Json to_json(const Origin& origin) {
+  Json object = Json::object();
+  if (!origin.op.empty()) object["op"] = origin.op;
+  if (!origin.node.empty()) object["node"] = origin.node;
+  if (!origin.file.empty()) {
+    object["file"] = origin.file;
+    object["line"] = origin.line;
+  }
+  if (!origin.module.empty()) object["module"] = origin.module;
+  return object;
+}
+
 GeneratedCode::GeneratedCode(const Json& meta) {
   for (const Json& generated : list_at(meta, "generated_code")) {
+    File file;
     for (const Json& kernel : list_at(generated, "kernels")) {
       const std::string name = text_at(kernel, "name");
-      if (!name.empty()) kernels_.emplace(text_at(kernel, "library"), name);
+      if (name.empty()) continue;
+      kernels_.emplace(text_at(kernel, "library"), name);
+      file.kernels[name] = origins_in(kernel);
     }
-    Origins origins;
-    for (const Json& call : list_at(generated, "calls"))
-      origins[count_at(call, "line")] = line_in(object_at(call, "origin"));
-    if (std::string file = text_at(generated, "file"); !file.empty())
-      origins_[std::move(file)] = std::move(origins);
+    for (const Json& call : list_at(generated, "calls")) {
+      Origin origin = origin_in(object_at(call, "origin"));
+      std::optional<Origin>& known = file.calls[count_at(call, "line")];
+      known.reset();
+      if (!origin.file.empty()) known = std::move(origin);
+    }
+    if (std::string path = text_at(generated, "file"); !path.empty())
+      files_[std::move(path)] = std::move(file);
   }
 }
 
@@ -40,12 +71,18 @@ std::string_view GeneratedCode::kernel_of(const std::string& library) const {
   return found == kernels_.end() ? std::string_view() : found->second;
 }
 
-std::optional<ProgramLine> GeneratedCode::origin_of(const std::string& file,
-                                                    std::uint32_t line) const {
-  const auto generated = origins_.find(file);
-  if (generated == origins_.end()) return std::nullopt;
-  const auto after = generated->second.upper_bound(line);
-  return after == generated->second.begin() ? std::nullopt : std::prev(after)->second;
+std::optional<Origin> GeneratedCode::origin_of(const std::string& file, std::uint32_t line) const {
+  const auto generated = files_.find(file);
+  if (generated == files_.end()) return std::nullopt;
+  const auto& calls = generated->second.calls;
+  const auto after = calls.upper_bound(line);
+  return after == calls.begin() ? std::nullopt : std::prev(after)->second;
+}
+
+const GeneratedCode::Kernels& GeneratedCode::kernels_in(const std::string& file) const {
+  static const Kernels kNone;
+  const auto generated = files_.find(file);
+  return generated == files_.end() ? kNone : generated->second.kernels;
 }
 
 }  // namespace optrace

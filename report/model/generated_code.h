@@ -1,21 +1,29 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 namespace optrace {
 
-/// A line of a program.
-struct ProgramLine {
-  std::string file;
-  std::uint32_t line = 0;  ///< From 1.
+/// What a call of generated code comes from.
+struct Origin {
+  std::string op;    ///< Empty if unknown, as for calls that are not of kernels.
+  std::string node;  ///< Of the FX graph; empty if unknown.
+  std::string file;  ///< Of the program; empty if unknown.
+  std::uint32_t line = 0;
+  std::string module;  ///< Path of the innermost nn.Module; empty if there is none.
 };
+
+/// Returns an object of a report's list `origins` (report.schema.json).
+nlohmann::json to_json(const Origin& origin);
 
 /// The code that Inductor generated for the graphs of torch.compile, from a trace's metadata
 /// (`generated_code`, docs/trace-format.md), which is untrusted: invalid entries are skipped.
@@ -23,25 +31,34 @@ class GeneratedCode {
  public:
   explicit GeneratedCode(const nlohmann::json& meta);
 
-  bool empty() const { return kernels_.empty() && origins_.empty(); }
+  bool empty() const { return kernels_.empty() && files_.empty(); }
 
   /// Returns the name by which generated Python code calls the C++ kernel of a library, which says
   /// what was fused. Empty if the library is not Inductor's.
   std::string_view kernel_of(const std::string& library) const;
 
   /// Returns true if Inductor generated the file with this path.
-  bool has(const std::string& file) const { return origins_.contains(file); }
+  bool has(const std::string& file) const { return files_.contains(file); }
 
   /// Returns the line of the program for which a line of a generated file makes its call: the last
   /// one, where several were fused. `file` is the path of the generated file.
-  std::optional<ProgramLine> origin_of(const std::string& file, std::uint32_t line) const;
+  std::optional<Origin> origin_of(const std::string& file, std::uint32_t line) const;
+
+  /// The kernels that a generated file defines, and the nodes of the graph that were fused into
+  /// each, in the graph's order. These are empty for a kernel about which nothing is known.
+  using Kernels = std::map<std::string, std::vector<Origin>, std::less<>>;
+
+  /// Returns the kernels of the generated file with this path; none for other files.
+  const Kernels& kernels_in(const std::string& file) const;
 
  private:
-  // By the first of the generated lines that have it.
-  using Origins = std::map<std::uint64_t, std::optional<ProgramLine>>;
+  struct File {
+    std::map<std::uint64_t, std::optional<Origin>> calls;  // By the first line that has it.
+    Kernels kernels;
+  };
 
   std::unordered_map<std::string, std::string> kernels_;  // Names by the library's path.
-  std::unordered_map<std::string, Origins> origins_;      // By the generated file's path.
+  std::unordered_map<std::string, File> files_;           // By the generated file's path.
 };
 
 }  // namespace optrace

@@ -27,12 +27,14 @@ bool is_program_code(const Frame& frame) {
 }
 
 const nlohmann::json* origin_of(const Frame& frame) {
-  const nlohmann::json& origins = list_at(frame.detail, "origins");
-  return origins.empty() ? nullptr : &origins[0];
+  const nlohmann::json* last = nullptr;
+  for (const nlohmann::json& origin : list_at(frame.detail, "origins"))
+    if (count_at(origin, "line") != 0) last = &origin;
+  return last;
 }
 
 bool is_generated_kernel(const Frame& frame) {
-  return frame.layer == Layer::kernel && origin_of(frame) != nullptr;
+  return frame.layer == Layer::kernel && !list_at(frame.detail, "origins").empty();
 }
 
 std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above) {

@@ -13,7 +13,7 @@ namespace optrace {
 bool is_program_code(const Frame& frame);
 
 /// Returns the line of the program that torch.compile generated the frame's call for, an object
-/// with `file` and `line`; null for other frames.
+/// with `file` and `line`; null for other frames. Of several lines that were fused, it is the last.
 const nlohmann::json* origin_of(const Frame& frame);
 
 /// Returns true for a kernel that torch.compile generated. No op calls it.

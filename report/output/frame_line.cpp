@@ -69,10 +69,28 @@ void append(std::string& note, const std::string& more) {
   note += printable(more);
 }
 
-// Returns "model.py:12" for an object with `file` and `line`.
-std::string short_place(const nlohmann::json& place) {
-  return fmt::format("{}:{}", std::filesystem::path(text_at(place, "file")).filename().string(),
-                     count_at(place, "line"));
+// Returns "model.py:12".
+std::string short_place(const std::filesystem::path& file, std::uint64_t line) {
+  return fmt::format("{}:{}", file.filename().string(), line);
+}
+
+// Returns "model.py:10, 12" for the lines of the program that a generated call comes from.
+std::string places_of_origins(const Frame& frame) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::pair<std::string, std::uint64_t>> places;
+  for (const nlohmann::json& origin : list_at(frame.detail, "origins")) {
+    std::pair place(text_at(origin, "file"), count_at(origin, "line"));
+    if (place.second != 0 && std::ranges::find(places, place) == places.end())
+      places.push_back(std::move(place));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(places.size(), kMost); ++i) {
+    const auto& [file, line] = places[i];
+    if (i != 0) text += ", ";
+    text += i != 0 && file == places[i - 1].first ? std::to_string(line) : short_place(file, line);
+  }
+  if (places.size() > kMost) text += fmt::format(" and {} more lines", places.size() - kMost);
+  return text;
 }
 
 // Describes the first of a compiler frame's compilations: "0/0: f (model.py:4), 5 ops, 11.6 s".
@@ -81,7 +99,8 @@ std::string compilation_note(const nlohmann::json& compilations, const nlohmann:
   for (const nlohmann::json& one : compilations) {
     if (text_at(one, "id") != ids[0]) continue;
     std::string note = fmt::format("{}: {}", text_at(one, "id"), text_at(one, "function"));
-    if (!text_at(one, "file").empty()) note += fmt::format(" ({})", short_place(one));
+    if (const std::string file = text_at(one, "file"); !file.empty())
+      note += fmt::format(" ({})", short_place(file, count_at(one, "line")));
     if (const std::uint64_t ops = count_at(one, "graph_ops"); ops != 0)
       note += fmt::format(", {} {}", ops, ops == 1 ? "op" : "ops");
     if (const std::uint64_t time = count_at(one, "time"); time != 0)
@@ -108,8 +127,8 @@ std::string frame_note(const Frame& frame, const Frame* parent, const Report& re
       frame_name(frame).find(capability) == std::string::npos)
     append(note, capability);
   append(note, short_name(text_at(frame.detail, "implementation")));
-  if (const nlohmann::json* const origin = origin_of(frame); origin != nullptr)
-    append(note, fmt::format("for {}", short_place(*origin)));
+  if (const std::string places = places_of_origins(frame); !places.empty())
+    append(note, "for " + places);
   if (frame.detail.is_object() && frame.detail.contains("tail_call"))
     append(note, "by a tail call");
   if (const std::uint64_t threads = count_at(frame.detail, "threads");

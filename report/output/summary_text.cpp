@@ -17,6 +17,7 @@
 #include "report/output/readable_numbers.h"
 #include "report/output/report_header.h"
 #include "report/output/suggested_commands.h"
+#include "report/summary/fused_kernels.h"
 #include "report/summary/library_usage.h"
 #include "report/summary/memory_usage.h"
 #include "report/summary/op_usage.h"
@@ -35,6 +36,7 @@ constexpr std::size_t kMaxHeaderEntries = 4;
 constexpr std::size_t kMaxOwnLines = 8;
 constexpr std::size_t kMaxFindings = 10;
 constexpr std::size_t kMaxOps = 12;
+constexpr std::size_t kMaxFused = 8;
 constexpr std::size_t kMaxFunctions = 4;
 constexpr std::size_t kMaxMemoryRows = 6;
 
@@ -107,6 +109,7 @@ class SummaryWriter {
     findings();
     const std::vector<OpUsage> all_ops = op_usage(report_);
     ops(all_ops);
+    fused();
     libraries();
     const std::string suggestions = suggestion_lines(
         commands_for_traces(options_, all_ops.empty() ? "" : all_ops[0].op), options_.style);
@@ -251,6 +254,27 @@ class SummaryWriter {
         if (usage.inputs.size() > 1) rest += fmt::format(" and {} more", usage.inputs.size() - 1);
       }
       section.rows.push_back(row(usage.own, usage.calls, rest));
+    }
+  }
+
+  void fused() {
+    const std::vector<FusedKernel> all = fused_kernels(report_);
+    if (all.empty()) return;
+    Section& section = sections_.emplace_back();
+    section.heading = heading("in kernels that torch.compile generated; what it fused into each");
+    section.all = all.size();
+    section.one = "kernel";
+    section.several = "kernels";
+    section.see = "--format json";
+    for (const FusedKernel& kernel : std::span(all).first(most_rows(all.size(), kMaxFused))) {
+      std::string rest = kernel.name + " ";
+      for (const FusedLine& one : kernel.lines) {
+        if (!one.file.empty())
+          rest += fmt::format(" {}:{}", short_file<FusedLine>(one.file, kernel.lines), one.line);
+        if (!one.ops.empty()) rest += fmt::format(" {}", fmt::join(one.ops, ", "));
+        if (&one != &kernel.lines.back()) rest += ";";
+      }
+      section.rows.push_back(row(kernel.total, kernel.calls, rest));
     }
   }
 

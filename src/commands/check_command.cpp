@@ -93,7 +93,8 @@ void add_check_command(CLI::App& app) {
       "  optrace check 'conv2d --device cuda' --expect 'conv2d@cuda uses cudnn'\n"
       "  optrace check t.trace --expect rules.yaml --format junit -o optrace.xml\n"
       "Rules: calls NAME [<= N], never calls NAME, OP[@cpu|@cuda] [never] uses BACKEND,\n"
-      "ops|kernels|launches|library calls|copies|synchronisations|... <= N, no graph break,\n"
+      "ops|kernels|launches|library calls|copies|synchronisations|recompiles|... <= N, no graph "
+      "break,\n"
       "no fallback to CPU, no implicit copy, no failure, no kernel of dtype T, no frame without "
       "source,\nno finding [NAME] (`optrace findings` lists them).\n"
       "Exit status: 0 if all rules hold, 1 if one does not, 2 if one can't be decided.");

@@ -21,7 +21,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/resource.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -195,8 +195,10 @@ class ProcessFamily {
   /// Reads events with the lowest priority, so that the program has the processors as long as there
   /// is room for its events.
   void read_in_background(const std::stop_token& stop) {
-    constexpr int kLowestPriority = 19;
-    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowestPriority);
+    // Lets the thread run when a processor has nothing else to do. The program's threads never wait
+    // for it: thread_ reads what they wait for.
+    const sched_param no_priority{};
+    ::sched_setscheduler(0, SCHED_IDLE, &no_priority);
     while (!stop.stop_requested()) {
       bool more = false;
       for (std::size_t i = 0;; ++i) {

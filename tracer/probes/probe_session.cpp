@@ -29,16 +29,6 @@
 namespace optrace {
 namespace {
 
-/// Returns a folder below the cache, created when needed; empty without a cache.
-std::filesystem::path cache_subfolder(const char* name) {
-  std::filesystem::path folder = cache_folder();
-  if (folder.empty()) return {};
-  folder /= name;
-  std::error_code error;
-  std::filesystem::create_directory(folder, error);
-  return error ? std::filesystem::path() : folder;
-}
-
 /// Returns false if the file can't be written (full disk, read-only cache). The next run then
 /// repeats the work.
 bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {

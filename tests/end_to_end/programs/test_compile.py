@@ -1,6 +1,7 @@
 """What a trace tells of torch.compile's work, and that this work is the same as without optrace."""
 import json
 import os
+import re
 import shutil
 import textwrap
 
@@ -8,10 +9,25 @@ import pytest
 
 PROGRAM = """
 import json
+import os
 import sys
 
 import torch
 from torch._dynamo.utils import counters
+
+if "GRAPHS" in os.environ:
+    from torch._inductor.graph import GraphLowering
+
+    lower = GraphLowering.__init__
+
+    def note(self, module, *arguments, **options):
+        with open(os.environ["GRAPHS"], "a") as file:
+            for node in module.graph.nodes:
+                print(json.dumps([node.name, str(node.meta.get("original_aten")),
+                                  node.meta.get("stack_trace")]), file=file)
+        lower(self, module, *arguments, **options)
+
+    GraphLowering.__init__ = note
 
 @torch.compile(backend=sys.argv[1], dynamic=False)
 def step(rows, weights):
@@ -25,19 +41,20 @@ for rows in map(int, sys.argv[2:]):
 print(json.dumps({name: counts for name, counts in counters.items()}))
 print(weights.grad.tolist())
 """
-LINE = {"step": 8, "break": 11}  # From 1, with the empty first line.
+LINE = {"step": 23, "break": 26}  # From 1, with the empty first line.
 PASSED = 0
 
 
-def run(command, program, backend, *sizes, **options):
-    """Runs the program with an empty cache. Returns the result, and the generated code by name."""
+def run(command, program, backend, *sizes, environment=None, keep_cache=False, **options):
+    """Runs the program. Returns the result, and the generated code by name."""
     cache = program.parent / "inductor"  # Generated code contains this path.
-    result = command(program, backend, *sizes, environment={"TORCHINDUCTOR_CACHE_DIR": cache},
-                     timeout=400, **options)
+    result = command(program, backend, *sizes, timeout=400, **options,
+                     environment={"TORCHINDUCTOR_CACHE_DIR": cache, **(environment or {})})
     assert result.returncode == PASSED, result.stderr
     generated = {path.name: path.read_text() for path in cache.rglob("*.cpp")}
     generated |= {path.name: path.read_text() for path in cache.rglob("*.py")}
-    shutil.rmtree(cache, ignore_errors=True)
+    if not keep_cache:
+        shutil.rmtree(cache, ignore_errors=True)
     return result, generated
 
 
@@ -48,14 +65,14 @@ def program(tmp_path):
     return file
 
 
-def traced(optrace, python, program, backend, *sizes):
+def traced(optrace, python, program, backend, *sizes, **more):
     report = program.with_suffix(".json")
 
     def command(*arguments, **options):
         return optrace("run", "--python", python, "--format", "json", "-o", report, *arguments,
                        **options)
 
-    result, generated = run(command, program, backend, *sizes)
+    result, generated = run(command, program, backend, *sizes, **more)
     return result, generated, json.loads(report.read_text())
 
 
@@ -65,6 +82,34 @@ def frames_of(report):
         frame = pending.pop()
         yield frame
         pending += frame["children"]
+
+
+def kernels_of(report):
+    """Returns what was fused into each generated kernel that ran, by its name."""
+    return {frame["name"]: frame["detail"]["origins"] for frame in frames_of(report)
+            if frame["layer"] == "kernel" and "origins" in (frame["detail"] or {})}
+
+
+def assert_fused(kernels, graphs, program):
+    """Each kernel has nodes of the graphs, with the op and the line that PyTorch has for them, and
+    each node is in a kernel, but for views and what other libraries compute."""
+    nodes = {}
+    for name, op, trace in map(json.loads, graphs.read_text().splitlines()):
+        lines = re.findall(r'File "(.+)", line (\d+)', trace or "")
+        if op != "None":
+            nodes.setdefault(name, []).append((op.removeprefix("aten."), lines[-1:]))
+    fused = set()
+    for name, origins in kernels.items():
+        assert origins, name
+        for origin in origins:
+            fused.add(origin["node"])
+            place = [(origin["file"], str(origin["line"]))] if "file" in origin else []
+            names = [op.removesuffix(".default") for op, lines in nodes[origin["node"]]
+                     if lines == place]
+            assert origin["op"].removeprefix("aten::") in names
+            assert not place or origin["file"] == str(program)
+    left = {op for name in nodes.keys() - fused for op, _ in nodes[name]}
+    assert left <= {"mm.default", "expand.default", "permute.default", "t.default"}
 
 
 def assert_told(report, program, sizes):
@@ -98,8 +143,9 @@ def test_with_inductor(optrace, python, run_program, program):
         return run_program([python, *map(str, arguments)], env={**os.environ, **variables},
                            **options)
 
-    alone, code_alone = run(untraced, program, "inductor", 4)
-    result, code, report = traced(optrace, python, program, "inductor", 4)
+    graphs = program.with_suffix(".graphs")
+    alone, code_alone = run(untraced, program, "inductor", 4, environment={"GRAPHS": graphs})
+    result, code, report = traced(optrace, python, program, "inductor", 4, keep_cache=True)
     assert result.stdout == alone.stdout
     assert code == code_alone and any("kernel" in text for text in code.values())
     assert_told(report, program, 1)
@@ -107,18 +153,27 @@ def test_with_inductor(optrace, python, run_program, program):
     for one in report["compilations"]:
         assert one["backend_time"] > one["inductor_time"] > one["code_generation_time"] > 0
         assert one["backward"]["inductor_time"] > 0
-    # Kernels have the names by which generated code calls them, and come from lines of the program.
-    kernels = {(frame["name"], frame["detail"]["origins"][0]["line"])
-               for frame in frames_of(report)
-               if frame["layer"] == "kernel" and "origins" in (frame["detail"] or {})}
-    assert any("relu" in name and line == LINE["break"] - 1 for name, line in kernels)
-    assert any("softmax" in name and line == LINE["break"] + 1 for name, line in kernels)
-    assert all(f"{name} = " in "".join(code.values()) for name, _ in kernels)
+    # Kernels have the names by which generated code calls them.
+    kernels = kernels_of(report)
+    assert_fused(kernels, graphs, program)
+    assert all(f"{name} = " in "".join(code.values()) for name in kernels)
+    relu = next(origins for name, origins in kernels.items() if "relu" in name)
+    assert LINE["break"] - 1 in [origin["line"] for origin in relu]
+    told = {kernel["name"]: kernel["origins"]
+            for one in report["compilations"] for kernel in one["kernels"]}
+    assert told == kernels
+    # PyTorch's cache doesn't have what was fused; optrace kept it.
+    _, _, again = traced(optrace, python, program, "inductor", 4)
+    assert {one["cache"] for one in again["compilations"]} == {"hit"}
+    assert kernels_of(again) == kernels
 
 
 def test_the_newest_torch(optrace, newest_python, program):
-    _, _, report = traced(optrace, newest_python, program, "aot_eager", 4, 4, 2)
+    graphs = program.with_suffix(".graphs")
+    _, _, report = traced(optrace, newest_python, program, "inductor", 4, 4, 2,
+                          environment={"GRAPHS": graphs})
     assert_told(report, program, 2)
+    assert_fused(kernels_of(report), graphs, program)
 
 
 def test_findings_have_the_reasons(optrace, python, program):

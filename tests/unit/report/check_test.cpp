@@ -371,6 +371,24 @@ TEST_CASE("graph breaks are where dynamo goes on behind one, or gives a function
   CHECK(one(tried_out, "no graph break").status == Status::passed);
 }
 
+TEST_CASE("recompiles are the compilations for a guard that failed", "[check]") {
+  Report report = compiled_to(frame(Layer::python, "forward"));
+  CHECK(one(report, "no recompile").status == Status::error);
+  report.compilations = nlohmann::json::parse(R"([
+      {"id": "0/0", "function": "f", "file": "/x.py", "line": 3, "recompile_reasons": []},
+      {"id": "0/1", "function": "f", "file": "/x.py", "line": 3, "recompile_reasons": ["size"]},
+      {"id": "0/2", "function": "f", "file": "/x.py", "line": 3, "recompile_reasons": ["size"]}])");
+  CHECK(one(report, "recompiles <= 2").status == Status::passed);
+  const CheckResult failed = one(report, "no recompile");
+  CHECK(failed.status == Status::failed);
+  CHECK(failed.found == "2");
+  REQUIRE(failed.places.size() == 1);
+  CHECK(failed.places[0].line == 3);
+  CHECK(failed.places[0].count == 2);
+  report.processes = {{{"id", 1}}, {{"id", 2}}};
+  CHECK(one(report, "no recompile").status == Status::error);
+}
+
 TEST_CASE("a file of rules has names, reasons and lines", "[check]") {
   const RuleFile yaml(
       "schema: optrace.rules/1\n"

@@ -13,6 +13,10 @@ Json as_read(const Json& value) {
   return Json::parse(value.dump());
 }
 
+Json described(const Json& meta) {
+  return describe_compilations(meta, GeneratedCode(meta));
+}
+
 }  // namespace
 
 TEST_CASE("compilations are described by known keys", "[compilations]") {
@@ -29,7 +33,7 @@ TEST_CASE("compilations are described by known keys", "[compilations]") {
                         {"breaks", {{{"file", "/x.py"}, {"line", 8}, {"reason", "print"}}, "?"}},
                         {"unknown", 1}},
                        "?"}}};
-  CHECK(describe_compilations(as_read(meta)) ==
+  CHECK(described(as_read(meta)) ==
         Json::array({{{"id", "0/1"},
                       {"function", "f"},
                       {"file", "torch/nn/functional.py"},
@@ -39,6 +43,22 @@ TEST_CASE("compilations are described by known keys", "[compilations]") {
                       {"backward", {{"time", 20}}},
                       {"recompile_reasons", {"0/0: size"}},
                       {"breaks", {{{"file", "/x.py"}, {"line", 8}, {"reason", "print"}}}}}}));
+}
+
+TEST_CASE("a compilation has the kernels of its generated files", "[compilations]") {
+  const Json list = described(Json::parse(R"({
+      "compilations": [{"id": "0/0", "generated": ["/g/c.py", "/g/other.py", 3]}, {"id": "1/0"}],
+      "generated_code": [{"file": "/g/c.py", "kernels": [
+          {"name": "cpp_fused_1", "library": "/g/1.so"},
+          {"name": "cpp_fused_0", "library": "/g/0.so", "origins": [
+              {"op": "aten::relu", "node": "relu", "file": "/x.py", "line": 3, "module": "m"},
+              {"op": "aten::add.Tensor", "line": 4}, {"node": "unknown"}, 7]}]}]})"));
+  CHECK(list[0]["kernels"] == Json::parse(R"([
+      {"name": "cpp_fused_0", "file": "/g/c.py", "origins": [
+          {"op": "aten::relu", "node": "relu", "file": "/x.py", "line": 3, "module": "m"},
+          {"op": "aten::add.Tensor"}]},
+      {"name": "cpp_fused_1", "file": "/g/c.py", "origins": []}])"));
+  CHECK_FALSE(list[1].contains("kernels"));
 }
 
 TEST_CASE("reasons of breaks and recompilations are found", "[compilations]") {
@@ -69,9 +89,9 @@ TEST_CASE("compilations are found by the line that began them", "[compilations]"
 TEST_CASE("compilations of a hostile trace are left out or empty", "[compilations]") {
   for (const Json& compilations :
        {Json(), Json(3), Json::object(), Json::array(), Json::array({1, nullptr, "x", {1}})})
-    CHECK(describe_compilations({{"compilations", compilations}}).is_null());
-  CHECK(describe_compilations("x").is_null());
-  const Json list = describe_compilations(
+    CHECK(described({{"compilations", compilations}}).is_null());
+  CHECK(described("x").is_null());
+  const Json list = described(
       {{"compilations",
         {{{"line", std::uint64_t{1} << 40}, {"breaks", {{{"line", -1}}}}, {"time", "long"}}}}});
   CHECK(list[0]["line"] == 0);

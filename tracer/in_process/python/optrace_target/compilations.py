@@ -3,7 +3,8 @@
 PyTorch describes each compilation in structured records to the logger `torch.__trace`
 (torch/_logging/_internal.py), the same that TORCH_TRACE writes to files. A handler of that logger
 reads them. PyTorch makes the records only for a logger with a handler, and nothing else in it
-depends on them. docs/trace-format.md describes the result.
+depends on them. The records don't tell what was fused into a kernel; kernel_origins.py adds that.
+docs/trace-format.md describes the result.
 """
 import json
 import logging
@@ -12,13 +13,14 @@ import re
 import sys
 import types
 
+from .kernel_origins import FRAME, KernelOrigins
+
 _LOGGER = "torch.__trace"
 _MOST = 1000  # Compilations, generated files, and kernels of one file.
 _MOST_CALLS = 20000  # Of all generated files.
 _MOST_OF_ONE = 20  # Breaks, and reasons, of one compilation.
 _LONGEST = 1000  # Characters of a text.
 _BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
-_FRAME = re.compile(r'^  File "(.+)", line (\d+), in ', re.MULTILINE)
 _REASON = re.compile(r"^(?:Graph Break )?Reason: (.*?)(?:^User code traceback:|\Z)",
                      re.MULTILINE | re.DOTALL)
 # The keys of compilation_metrics with the times of a compilation's parts, in microseconds.
@@ -26,6 +28,9 @@ _TIMES = {"time": "duration_us", "backend_time": "aot_autograd_cumulative_compil
           "inductor_time": "inductor_cumulative_compile_time_us",
           "code_generation_time": "inductor_code_gen_cumulative_compile_time_us"}
 _CACHE = "fx_graph_cache_"
+# The record of a graph for which Inductor then makes kernels. On a hit of its cache, 2.6 has no such
+# record. Later versions make it an artifact.
+_BEFORE_KERNELS = "inductor_post_grad_graph"
 
 
 class Compilations(logging.Handler):
@@ -37,16 +42,18 @@ class Compilations(logging.Handler):
         self._current = {}  # The latest record of each compile ID.
         self._reasons = {}  # Of compilations that have not begun, by compile ID.
         self._file_names = {}  # By number; torch/_logging/structured.py.
+        self._origins = KernelOrigins()
 
     def start(self):
         logging.getLogger(_LOGGER).addHandler(self)
 
     def stop(self):
         logging.getLogger(_LOGGER).removeHandler(self)
+        self._origins.remove()
 
     def meta(self):
         """Returns the part of a trace's meta that describes the compilations, and forgets them."""
-        return {"compilations": self._take(), "generated_code": _generated_code()}
+        return {"compilations": self._take(), "generated_code": _generated_code(self._origins)}
 
     def _take(self):
         structured = sys.modules.get("torch._logging.structured")
@@ -69,13 +76,18 @@ class Compilations(logging.Handler):
             name, number = metadata["str"]
             self._file_names[number] = name
             return
+        name = metadata.get("artifact", {}).get("name", "")
+        if _BEFORE_KERNELS in (name, *metadata):
+            self._origins.place()
+        file = metadata.get("inductor_output_code", {}).get("filename")
+        if isinstance(file, str):
+            self._origins.end_of(file)
         if metadata.get("frame_id") is None:
             return
         identifier = "%s/%s" % (metadata["frame_id"], metadata["frame_compile_id"])
         if "dynamo_start" in metadata:
             self._begin(identifier, metadata)
             return
-        name = metadata.get("artifact", {}).get("name", "")
         record = self._current.get(identifier)
         if name == "recompile_reasons":
             self._reasons[identifier] = _reasons(payload)
@@ -83,6 +95,8 @@ class Compilations(logging.Handler):
             return
         if name == "dynamo_graph_break_reason":
             _append(record["breaks"], _graph_break(payload))
+        elif isinstance(file, str):
+            _append(record["generated"], file)
         elif name.startswith(_CACHE):
             record["cache"] = name[len(_CACHE):]
         elif "compilation_metrics" in metadata:
@@ -101,7 +115,7 @@ class Compilations(logging.Handler):
         code = metadata["dynamo_start"]["stack"][-1]
         record = {"id": identifier, "function": _short(code["name"]), "file": code["filename"],
                   "line": code["line"], "breaks": [], "recompile_reasons": reasons,
-                  "called_from": _place_of_call()}
+                  "called_from": _place_of_call(), "generated": []}
         self._records.append(record)
         self._current[identifier] = record
 
@@ -122,9 +136,10 @@ def _place_of_call():
     return place
 
 
-def _generated_code():
+def _generated_code(origins):
     """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
-    and for each call the line of the program that it comes from."""
+    with what was fused into each if Inductor made them during the trace, and for each call the line
+    of the program that it comes from."""
     cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
     line_maps = getattr(cache, "linemaps", {})
     generated, left = [], _MOST_CALLS
@@ -133,7 +148,10 @@ def _generated_code():
         if isinstance(file, str):
             calls = _calls(line_maps.get(file))[:left]
             left -= len(calls)
-            generated.append({"file": file, "kernels": _kernels(module), "calls": calls})
+            kernels = _kernels(module)
+            for kernel in kernels:
+                kernel.update(origins.of(file, kernel["name"]))
+            generated.append({"file": file, "kernels": kernels, "calls": calls})
     return generated
 
 
@@ -152,7 +170,7 @@ def _calls(line_map):
     line, or None; without a map it is empty."""
     calls = []
     for line, trace in zip(*line_map or ((), ())):
-        places = _FRAME.findall(trace) if isinstance(trace, str) else []
+        places = FRAME.findall(trace) if isinstance(trace, str) else []
         origin = {"file": _short(places[-1][0]), "line": int(places[-1][1])} if places else {}
         calls.append({"line": line, "origin": origin})
     return calls
@@ -174,7 +192,7 @@ def _add_metrics(record, metrics):
 def _graph_break(text):
     """Returns a break: the user's line, and PyTorch's reason for it in one line."""
     place = _BREAK.search(text)
-    places = [place.groups()] if place else _FRAME.findall(text.partition("\nTraceback")[0])
+    places = [place.groups()] if place else FRAME.findall(text.partition("\nTraceback")[0])
     file, line = places[-1] if places else ("", "0")
     reason = _REASON.search(text)
     lines = [each.strip() for each in (reason.group(1) if reason else text).splitlines()

@@ -1,0 +1,109 @@
+"""Records what torch.compile fuses into each kernel that Inductor generates.
+
+Inductor passes the nodes of a kernel to `define_kernel` of its code generators and keeps no record of
+them. KernelOrigins replaces these methods by ones that call them and note the nodes. Inductor's
+caches don't depend on the methods: their keys contain the text of PyTorch's files.
+"""
+import importlib
+import re
+import threading
+
+# The code generators that define kernels, by their modules. Inductor imports these modules before it
+# makes the first kernel, for a CPU and a GPU.
+_GENERATORS = {"torch._inductor.codegen.cpp": "CppScheduling",
+               "torch._inductor.codegen.triton": "TritonScheduling",
+               "torch._inductor.codegen.simd": "SIMDScheduling"}
+_METHOD = "define_kernel"
+_MOST_FILES = 1000
+_MOST_KERNELS = 1000  # Of one file.
+_MOST_NODES = 200  # Of one kernel.
+_LONGEST = 300  # Characters of a name.
+FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)  # Of a traceback.
+
+
+class KernelOrigins:
+    """The nodes of the kernels that Inductor generates while the methods are replaced."""
+
+    def __init__(self):
+        self._originals = []  # Classes and their methods.
+        self._latest = threading.local()  # Has the kernels of the file that a thread generates.
+        self._of_files = {}  # By file and kernel.
+
+    def place(self):
+        """Replaces the methods. Does nothing if they are replaced."""
+        if self._originals:
+            return
+        for module, name in _GENERATORS.items():
+            generator = getattr(importlib.import_module(module), name, None)
+            original = vars(generator or object).get(_METHOD)
+            if original is not None:
+                self._originals.append((generator, original))
+                setattr(generator, _METHOD, self._noting(original))
+
+    def remove(self):
+        """Restores the methods. Leaves a method that others have replaced since, as they call this
+        one."""
+        for generator, original in self._originals:
+            if getattr(vars(generator).get(_METHOD), "__wrapped__", None) is original:
+                setattr(generator, _METHOD, original)
+        self._originals = []
+
+    def end_of(self, file):
+        """Inductor has generated the file with the kernels that the thread defined since the last
+        file. For a file from its cache it defined none."""
+        kernels, self._latest.kernels = getattr(self._latest, "kernels", {}), {}
+        if kernels and len(self._of_files) < _MOST_FILES:
+            self._of_files[file] = kernels
+
+    def of(self, file, kernel):
+        """Returns `{"origins": [...]}` for a kernel: the nodes of the graph that were fused into it,
+        in the order of the graph; empty if they are not known."""
+        origins = self._of_files.get(file, {}).get(kernel)
+        return {"origins": origins} if origins else {}
+
+    def _noting(self, original):
+        def define_kernel(scheduling, source, nodes, *arguments, **options):
+            name = original(scheduling, source, nodes, *arguments, **options)
+            try:
+                self._note(name, nodes)
+            except Exception:  # Another version's nodes.
+                pass
+            return name
+
+        define_kernel.__wrapped__ = original
+        return define_kernel
+
+    def _note(self, name, nodes):
+        kernels = self._latest.__dict__.setdefault("kernels", {})
+        if isinstance(name, str) and (name in kernels or len(kernels) < _MOST_KERNELS):
+            known = kernels.setdefault(name, [])
+            known += [origin for origin in map(_origin, _graph_nodes(nodes))
+                      if origin not in known][:_MOST_NODES - len(known)]
+
+
+def _graph_nodes(nodes):
+    """Returns the nodes of the graph that the scheduler's nodes compute, in the graph's order.
+    Entries of a schedule that only control loops have none."""
+    found = {}
+    for node in nodes:
+        for part in node.get_nodes() if hasattr(node, "get_nodes") else ():
+            for origin in getattr(part.node, "origins", ()):
+                if origin.op != "placeholder":
+                    found[origin] = None
+    return sorted(found)
+
+
+def _origin(node):
+    """Returns where a node of the graph comes from: the op, the line of the program, and the
+    innermost nn.Module; without those that PyTorch does not know."""
+    origin = {"node": str(node.name)[:_LONGEST]}
+    op = node.meta.get("original_aten")
+    if op is not None:
+        origin["op"] = op.name()[:_LONGEST]
+    places = FRAME.findall(node.meta.get("stack_trace") or "")
+    if places:
+        origin["file"], origin["line"] = places[-1][0][:_LONGEST], int(places[-1][1])
+    modules = list((node.meta.get("nn_module_stack") or {}).values())
+    if modules:
+        origin["module"] = str(modules[-1][0])[:_LONGEST]
+    return origin
