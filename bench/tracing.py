@@ -2,11 +2,10 @@
 
     tracing.py BUILD_FOLDER
 
-In this one process, in turn: a 1 us `add`, and a training step of ResNet-50, untraced, under
-torch.profiler without and with stacks, under optrace with probes alone and with everything on, and
-after the probes are removed. Then, through the command: the memory of a traced program, and the
-time to render a timeline of a million events. Prints medians, and the medians of the ratios to
-untraced in the same round.
+In this one process, in turn: a 1 us `add`, untraced, under torch.profiler without and with stacks,
+under optrace with probes alone and with everything on, and after the probes are removed. Then,
+through the command: the memory of a traced program, and the time to render a timeline of a million
+events. Prints medians, and the medians of the ratios to untraced in the same round.
 """
 import os
 import pathlib
@@ -58,9 +57,8 @@ def profiled(work, with_stack):
 
 
 def traced(work, **options):
-    """The seconds and the trace."""
-    with optrace.trace(**options) as trace:
-        return seconds(work), trace
+    with optrace.trace(**options):
+        return seconds(work)
 
 
 def compare(name, work, rounds, scale, unit):
@@ -68,8 +66,8 @@ def compare(name, work, rounds, scale, unit):
         "untraced": lambda: seconds(work),
         "torch.profiler": lambda: profiled(work, False),
         "torch.profiler with_stack=True": lambda: profiled(work, True),
-        "optrace, probes alone": lambda: traced(work, op_records=False, python_frames=False)[0],
-        "optrace, everything": lambda: traced(work)[0],
+        "optrace, probes alone": lambda: traced(work, op_records=False, python_frames=False),
+        "optrace, everything": lambda: traced(work),
         "after removal": lambda: seconds(work),
     }
     work()

@@ -36,13 +36,18 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& fu
                     ? fmt::format("{}+{:#x}", facts->library.value_or("?"), function.address)
                     : qualified_name(function.symbol);
   facts->placement = place(facts->name, facts->library.value_or(""));
-  if (function.symbol == "kernel" && function.module < trace_.modules.size())
-    if (const auto name = generated_.kernel_of(trace_.modules[function.module].path); !name.empty())
-      facts->name = name;
+  const GeneratedCode::Kernel* const kernel = generated_kernel(function);
+  if (kernel != nullptr) facts->name = kernel->name;
   facts->emulated = is_emulated(facts->library);
   if (const auto step = dispatcher_step(facts->name)) {
     facts->step = step;
     if (!step->op.empty()) facts->op = op_of(step->op);
+  }
+  if (kernel != nullptr && !kernel->file.empty()) {
+    facts->source.emplace();
+    facts->source->file = kernel->file;
+    facts->source->line = kernel->line;
+    return facts;
   }
   if (index_ == nullptr || function.symbol.empty()) return facts;
   facts->indexed = {canonical_symbol(function.symbol),
@@ -50,6 +55,12 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& fu
                     facts->library.value_or("")};
   facts->source = definition_of(facts->indexed);
   return facts;
+}
+
+const GeneratedCode::Kernel* TracedFunctions::generated_kernel(
+    const TraceFunction& function) const {
+  if (function.symbol != "kernel" || function.module >= trace_.modules.size()) return nullptr;
+  return generated_.kernel_of(trace_.modules[function.module].path);
 }
 
 bool TracedFunctions::is_emulated(const std::optional<std::string>& library) const {

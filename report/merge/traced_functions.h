@@ -61,6 +61,8 @@ class TracedFunctions {
 
  private:
   std::unique_ptr<FunctionFacts> describe(const TraceFunction& function) const;
+  /// Returns the kernel that Inductor generated with this function; null for other functions.
+  const GeneratedCode::Kernel* generated_kernel(const TraceFunction& function) const;
   bool is_emulated(const std::optional<std::string>& library) const;
   std::optional<std::string> op_of(std::string_view unambiguous_name) const;
   const DispatcherStep* boxed_step(std::uint32_t function);

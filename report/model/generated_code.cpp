@@ -11,16 +11,21 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Reads a place; without a file or a line, neither is known.
+void read_place(const Json& object, std::string& file, std::uint32_t& line) {
+  const std::uint64_t number = count_at(object, "line");
+  std::string path = text_at(object, "file");
+  if (path.empty() || number == 0 || number > std::numeric_limits<std::uint32_t>::max()) return;
+  file = std::move(path);
+  line = static_cast<std::uint32_t>(number);
+}
+
 Origin origin_in(const Json& object) {
-  Origin origin{.op = text_at(object, "op"),
-                .node = text_at(object, "node"),
-                .file = {},
-                .line = 0,
-                .module = text_at(object, "module")};
-  const std::uint64_t line = count_at(object, "line");
-  if (line == 0 || line > std::numeric_limits<std::uint32_t>::max()) return origin;
-  origin.file = text_at(object, "file");
-  origin.line = origin.file.empty() ? 0 : static_cast<std::uint32_t>(line);
+  Origin origin;
+  origin.op = text_at(object, "op");
+  origin.node = text_at(object, "node");
+  origin.module = text_at(object, "module");
+  read_place(object, origin.file, origin.line);
   return origin;
 }
 
@@ -52,7 +57,9 @@ GeneratedCode::GeneratedCode(const Json& meta) {
     for (const Json& kernel : list_at(generated, "kernels")) {
       const std::string name = text_at(kernel, "name");
       if (name.empty()) continue;
-      kernels_.emplace(text_at(kernel, "library"), name);
+      Kernel described{.name = name, .file = {}, .line = 0};
+      read_place(object_at(kernel, "source"), described.file, described.line);
+      kernels_.emplace(text_at(kernel, "library"), std::move(described));
       file.kernels[name] = origins_in(kernel);
     }
     for (const Json& call : list_at(generated, "calls")) {
@@ -66,9 +73,9 @@ GeneratedCode::GeneratedCode(const Json& meta) {
   }
 }
 
-std::string_view GeneratedCode::kernel_of(const std::string& library) const {
+const GeneratedCode::Kernel* GeneratedCode::kernel_of(const std::string& library) const {
   const auto found = kernels_.find(library);
-  return found == kernels_.end() ? std::string_view() : found->second;
+  return found == kernels_.end() ? nullptr : &found->second;
 }
 
 std::optional<Origin> GeneratedCode::origin_of(const std::string& file, std::uint32_t line) const {

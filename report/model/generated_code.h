@@ -33,9 +33,15 @@ class GeneratedCode {
 
   bool empty() const { return kernels_.empty() && files_.empty(); }
 
-  /// Returns the name by which generated Python code calls the C++ kernel of a library, which says
-  /// what was fused. Empty if the library is not Inductor's.
-  std::string_view kernel_of(const std::string& library) const;
+  /// A C++ kernel.
+  struct Kernel {
+    std::string name;  ///< By which generated Python code calls it. It says what was fused.
+    std::string file;  ///< The generated C++ file; empty if unknown.
+    std::uint32_t line = 0;
+  };
+
+  /// Returns the kernel of a library; null if the library is not Inductor's.
+  const Kernel* kernel_of(const std::string& library) const;
 
   /// Returns true if Inductor generated the file with this path.
   bool has(const std::string& file) const { return files_.contains(file); }
@@ -57,8 +63,8 @@ class GeneratedCode {
     Kernels kernels;
   };
 
-  std::unordered_map<std::string, std::string> kernels_;  // Names by the library's path.
-  std::unordered_map<std::string, File> files_;           // By the generated file's path.
+  std::unordered_map<std::string, Kernel> kernels_;  // By the library's path.
+  std::unordered_map<std::string, File> files_;      // By the generated file's path.
 };
 
 }  // namespace optrace

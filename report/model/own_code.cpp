@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/model/json_fields.h"
+#include "report/model/layers.h"
 
 namespace optrace {
 namespace {
@@ -35,6 +36,10 @@ const nlohmann::json* origin_of(const Frame& frame) {
 
 bool is_generated_kernel(const Frame& frame) {
   return frame.layer == Layer::kernel && !list_at(frame.detail, "origins").empty();
+}
+
+bool has_exact_lines(const Report& report, const Frame& frame) {
+  return report.source_exact || is_python(frame.layer) || is_generated_kernel(frame);
 }
 
 std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above) {

@@ -149,11 +149,12 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
   line.note = frame_note(frame, parent, report);
   if (frame.source) {
     const FrameSource& source = *frame.source;
-    const bool exact = report.source_exact || is_python(frame.layer);
+    const std::string_view about = has_exact_lines(report, frame) ? "" : "~";
     if (!source.file.empty())
-      line.location = fmt::format("{}:{}{}", printable(source.file), exact ? "" : "~", source.line);
+      line.location = fmt::format("{}:{}{}", printable(source.file), about, source.line);
     line.definition = {.file = source.file, .line = source.line, .url = source.url};
-    const bool call_exact = report.source_exact || (parent != nullptr && is_python(parent->layer));
+    const bool call_exact =
+        report.source_exact || (parent != nullptr && has_exact_lines(report, *parent));
     if (source.call_line)
       line.call = fmt::format("called at :{}{}{}", call_exact ? "" : "~", *source.call_line,
                               call_column(source, parent));

@@ -13,6 +13,7 @@
 #include "platform/printable_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
+#include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -138,8 +139,8 @@ std::string python_text(std::string_view text) {
 
 std::string place_of(const Report& report, const Frame& frame) {
   if (!frame.source || frame.source->file.empty()) return {};
-  const bool exact = report.source_exact || is_python(frame.layer);
-  return fmt::format("{}:{}{}", frame.source->file, exact ? "" : "~", frame.source->line);
+  return fmt::format("{}:{}{}", frame.source->file, has_exact_lines(report, frame) ? "" : "~",
+                     frame.source->line);
 }
 
 // Returns a number for each module with a step, from 0, by its index.

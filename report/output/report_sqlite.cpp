@@ -17,6 +17,7 @@
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
+#include "report/model/own_code.h"
 #include "report/model/shortfalls.h"
 #include "report/model/walk_frames.h"
 #include "report/output/detail_json.h"
@@ -176,7 +177,7 @@ class DatabaseWriter {
     add_ops(report);
     const std::vector<PlacedFrame> placed = placed_frames(report);
     for (std::size_t id = 1; id < placed.size(); ++id) {
-      add_frame(number(id), placed[id], report.source_exact);
+      add_frame(number(id), placed[id], has_exact_lines(report, *placed[id].frame));
       add_calls(number(id), *placed[id].frame);
     }
     database_.execute(kIndexes);
@@ -216,14 +217,13 @@ class DatabaseWriter {
       ops_.add({text(usage.op), number(usage.calls), number(usage.total), number(usage.own)});
   }
 
-  void add_frame(std::int64_t id, const PlacedFrame& placed, bool source_exact) {
+  void add_frame(std::int64_t id, const PlacedFrame& placed, bool exact) {
     const Frame& frame = *placed.frame;
     const FrameSource source = frame.source.value_or(FrameSource());
     const Json times = frame.time ? time_json(*frame.time) : Json();
     const Json& device = object_at(frame.detail, "duration_ns");
     const Json& ranks = at(frame.detail, "ranks");
     const bool timed = !times.empty();
-    const bool exact = source_exact || is_python(frame.layer);
     frames_.add({id,
                  number_or_null(placed.parent, placed.parent != 0),
                  number(placed.last),

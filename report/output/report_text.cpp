@@ -15,6 +15,7 @@
 #include "platform/printable_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
+#include "report/model/own_code.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
 #include "report/output/failures.h"
@@ -172,9 +173,8 @@ class ReportTextWriter {
     const Shared<FrameSource>& next = path[at + 1]->source;
     const std::uint32_t line_number =
         next && next->call_line ? *next->call_line : frame.source->line;
-    const bool exact = report_.source_exact || is_python(frame.layer);
-    const std::string place =
-        fmt::format("{}:{}{}", printable(frame.source->file), exact ? "" : "~", line_number);
+    const std::string place = fmt::format("{}:{}{}", printable(frame.source->file),
+                                          has_exact_lines(report_, frame) ? "" : "~", line_number);
     return text + "  " +
            options_.style.link(place, {.file = frame.source->file,
                                        .line = line_number,

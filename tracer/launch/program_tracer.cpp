@@ -192,11 +192,10 @@ class ProcessFamily {
     std::atomic<bool> failed = false;  ///< True once `failure` is set.
   };
 
-  /// Reads events with the lowest priority, so that the program has the processors as long as there
-  /// is room for its events.
+  /// Reads events when a processor has nothing else to do, so that the program has the processors
+  /// as long as there is room for its events. Its threads never wait for this one: thread_ reads
+  /// what they wait for.
   void read_in_background(const std::stop_token& stop) {
-    // Lets the thread run when a processor has nothing else to do. The program's threads never wait
-    // for it: thread_ reads what they wait for.
     const sched_param no_priority{};
     ::sched_setscheduler(0, SCHED_IDLE, &no_priority);
     while (!stop.stop_requested()) {

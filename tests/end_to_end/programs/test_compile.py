@@ -157,6 +157,11 @@ def test_with_inductor(optrace, python, run_program, program):
     kernels = kernels_of(report)
     assert_fused(kernels, graphs, program)
     assert all(f"{name} = " in "".join(code.values()) for name in kernels)
+    for frame in frames_of(report):
+        if frame["name"] in kernels:
+            place = frame["source"]
+            lines = code[os.path.basename(place["file"])].splitlines()
+            assert "kernel(" in lines[place["line"] - 1]
     relu = next(origins for name, origins in kernels.items() if "relu" in name)
     assert LINE["break"] - 1 in [origin["line"] for origin in relu]
     told = {kernel["name"]: kernel["origins"]

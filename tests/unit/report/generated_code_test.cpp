@@ -9,11 +9,16 @@ TEST_CASE("generated code has the names of its kernels and the lines that it com
           "[generated_code]") {
   const GeneratedCode code(Json::parse(R"({"generated_code": [{
       "file": "/generated/c.py",
-      "kernels": [{"name": "cpp_fused_add_0", "library": "/generated/k.so"}],
+      "kernels": [{"name": "cpp_fused_add_0", "library": "/generated/k.so",
+                   "source": {"file": "/generated/k.cpp", "line": 3}}],
       "calls": [{"line": 9, "origin": {"file": "/x.py", "line": 3}}, {"line": 12, "origin": {}},
                 {"line": 15, "origin": {"file": "/x.py", "line": 4}}]}]})"));
-  CHECK(code.kernel_of("/generated/k.so") == "cpp_fused_add_0");
-  CHECK(code.kernel_of("/generated/other.so").empty());
+  const GeneratedCode::Kernel* const kernel = code.kernel_of("/generated/k.so");
+  REQUIRE(kernel != nullptr);
+  CHECK(kernel->name == "cpp_fused_add_0");
+  CHECK(kernel->file == "/generated/k.cpp");
+  CHECK(kernel->line == 3);
+  CHECK(code.kernel_of("/generated/other.so") == nullptr);
   CHECK(code.has("/generated/c.py"));
   CHECK_FALSE(code.has("/x.py"));
   CHECK_FALSE(code.origin_of("/generated/c.py", 8));
@@ -30,7 +35,7 @@ TEST_CASE("generated code of a hostile trace is skipped", "[generated_code]") {
         R"({"generated_code": [{"file": 3, "kernels": {"a": 1}, "calls": [{"line": -1}, 4]}]})",
         R"({"generated_code": [{"kernels": [{"library": "/k.so"}], "calls": [{"origin": 7}]}]})"}) {
     const GeneratedCode code(Json::parse(text));
-    CHECK(code.kernel_of("/k.so").empty());
+    CHECK(code.kernel_of("/k.so") == nullptr);
     CHECK_FALSE(code.origin_of("", 0));
   }
 }

@@ -58,6 +58,17 @@ Frame op_call(std::size_t number) {
   return op;
 }
 
+// A kernel that torch.compile generated for two lines.
+Frame fused_kernel(std::size_t number) {
+  Frame kernel = frame(Layer::kernel, fmt::format("cpp_fused_add_relu_{}", number), 30);
+  kernel.detail =
+      parsed({{"origins",
+               {{{"op", "aten::add.Tensor"}, {"file", "/home/u/model.py"}, {"line", 7}},
+                {{"op", "aten::add.Tensor"}, {"file", "/home/u/model.py"}, {"line", 7}},
+                {{"op", "aten::relu"}, {"file", "/home/u/model.py"}, {"line", number + 8}}}}});
+  return kernel;
+}
+
 // A report of a program with `count` of everything that a summary lists.
 Report with_everything(std::size_t count) {
   Report report;
@@ -83,6 +94,7 @@ Report with_everything(std::size_t count) {
     report.meta["differences"].push_back(fmt::format("only rank {} took a path", i));
     report.meta["warnings"].push_back(fmt::format("warning {}", i));
     main.children.push_back(op_call(i + 1));
+    main.children.push_back(fused_kernel(i));
   }
   report.roots.push_back(std::move(main));
   for (const char* const kind : {"events_lost", "texts_lost", "paths_merged", "callers_inferred"})
@@ -111,7 +123,9 @@ TEST_CASE("a summary has at most 60 lines, of every section some", "[summary]") 
     for (const char* const part :
          {"python train.py", "torch ", "input ", "ranks ", "recorded ", "steps ", "shown ",
           "dry run ", "source ", "warning ", "train.py:1 ", " aten::op1", " cuBLAS  function1\n",
-          " kernel1\n", "copied way 1:", "optrace report train.trace --format text"})
+          " kernel1\n",
+          " cpp_fused_add_relu_0  model.py:7 aten::add.Tensor; model.py:8 aten::relu\n",
+          "copied way 1:", "optrace report train.trace --format text"})
       CHECK_THAT(text, Contains(part));
     if (count > 1) CHECK_THAT(text, Contains("host-wait"));
     CHECK(text == summary(with_everything(count)));
@@ -127,8 +141,8 @@ TEST_CASE("a summary says how much more there is, and what shows it", "[summary]
         "            and 36 more differences, see --format text\n",
         "            and 39 more warnings, see --format text\n", "more lines, see --format html\n",
         "more findings, see optrace findings\n", "more ops, see --format csv\n",
-        "more functions, see --format html\n", "more kernels, see --format html\n",
-        "more copies and allocations, see --format json\n"})
+        "more kernels, see --format json\n", "more functions, see --format html\n",
+        "more kernels, see --format html\n", "more copies and allocations, see --format json\n"})
     CHECK_THAT(text, Contains(more));
 }
 

@@ -20,6 +20,8 @@ _MOST = 1000  # Compilations, generated files, and kernels of one file.
 _MOST_CALLS = 20000  # Of all generated files.
 _MOST_OF_ONE = 20  # Breaks, and reasons, of one compilation.
 _LONGEST = 1000  # Characters of a text.
+_LONGEST_SOURCE = 1 << 20  # Characters of a generated C++ file that are searched for its kernel.
+_KERNEL = re.compile(r'^extern "C"[^\n(]*\bkernel\(', re.MULTILINE)
 _BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
 _REASON = re.compile(r"^(?:Graph Break )?Reason: (.*?)(?:^User code traceback:|\Z)",
                      re.MULTILINE | re.DOTALL)
@@ -28,8 +30,8 @@ _TIMES = {"time": "duration_us", "backend_time": "aot_autograd_cumulative_compil
           "inductor_time": "inductor_cumulative_compile_time_us",
           "code_generation_time": "inductor_code_gen_cumulative_compile_time_us"}
 _CACHE = "fx_graph_cache_"
-# The record of a graph for which Inductor then makes kernels. On a hit of its cache, 2.6 has no such
-# record. Later versions make it an artifact.
+# The record of a graph for which Inductor then makes kernels. On a hit of its cache, 2.6 has no
+# such record. Later versions make it an artifact.
 _BEFORE_KERNELS = "inductor_post_grad_graph"
 
 
@@ -161,8 +163,23 @@ def _kernels(module):
         library = isinstance(value, types.BuiltinFunctionType) and value.__self__
         if isinstance(library, types.ModuleType) and isinstance(
                 getattr(library, "__file__", None), str):
-            kernels.append({"name": _short(name), "library": library.__file__})
-    return kernels[:_MOST]
+            kernels.append({"name": _short(name), "library": library.__file__,
+                            "source": _source_of(library.__file__)})
+            if len(kernels) == _MOST:
+                break
+    return kernels
+
+
+def _source_of(library):
+    """Returns where the C++ kernel of a library is defined: Inductor keeps the file beside it."""
+    file = os.path.splitext(library)[0] + ".cpp"
+    try:
+        with open(file, encoding="utf-8", errors="replace") as source:
+            text = source.read(_LONGEST_SOURCE)
+    except OSError:
+        return {}
+    definition = _KERNEL.search(text)
+    return {"file": file, "line": 1 + text.count("\n", 0, definition.start() if definition else 0)}
 
 
 def _calls(line_map):

@@ -1,15 +1,15 @@
 """Records what torch.compile fuses into each kernel that Inductor generates.
 
-Inductor passes the nodes of a kernel to `define_kernel` of its code generators and keeps no record of
-them. KernelOrigins replaces these methods by ones that call them and note the nodes. Inductor's
+Inductor passes the nodes of a kernel to `define_kernel` of its code generators and keeps no record
+of them. KernelOrigins replaces these methods by ones that call them and note the nodes. Inductor's
 caches don't depend on the methods: their keys contain the text of PyTorch's files.
 """
 import importlib
 import re
 import threading
 
-# The code generators that define kernels, by their modules. Inductor imports these modules before it
-# makes the first kernel, for a CPU and a GPU.
+# The code generators that define kernels, by their modules. Inductor imports these modules before
+# it makes the first kernel, for a CPU and a GPU.
 _GENERATORS = {"torch._inductor.codegen.cpp": "CppScheduling",
                "torch._inductor.codegen.triton": "TritonScheduling",
                "torch._inductor.codegen.simd": "SIMDScheduling"}
@@ -56,8 +56,8 @@ class KernelOrigins:
             self._of_files[file] = kernels
 
     def of(self, file, kernel):
-        """Returns `{"origins": [...]}` for a kernel: the nodes of the graph that were fused into it,
-        in the order of the graph; empty if they are not known."""
+        """Returns `{"origins": [...]}` for a kernel: the nodes of the graph that were fused into
+        it, in the order of the graph; empty if they are not known."""
         origins = self._of_files.get(file, {}).get(kernel)
         return {"origins": origins} if origins else {}
 

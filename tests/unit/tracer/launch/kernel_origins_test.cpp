@@ -1,0 +1,77 @@
+#include "tracer/launch/kernel_origins.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "platform/private_folder.h"
+
+using namespace optrace;
+using Json = nlohmann::json;
+
+namespace {
+
+Json generated_file(const std::string& name, int line, const Json& origins = nullptr) {
+  Json kernel = {{"name", "cpp_fused_add_0"}, {"library", "/g/k.so"}};
+  if (!origins.is_null()) kernel["origins"] = origins;
+  return Json::array(
+      {{{"file", "/g/ab/" + name},
+        {"kernels", Json::array({kernel})},
+        {"calls", {{{"line", 9}, {"origin", {{"file", "/x.py"}, {"line", line}}}}}}}});
+}
+
+std::size_t files_in(const std::filesystem::path& folder) {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("what was fused is kept for the same code of the same lines", "[kernel_origins]") {
+  const PrivateFolder folder;
+  const Json origins = {{{"op", "aten::add.Tensor"}, {"file", "/x.py"}, {"line", 3}}};
+  Json first = generated_file("cabc.py", 3, origins);
+  const Json before = first;
+  complete_kernel_origins(first, folder.path());
+  CHECK(first == before);
+  Json again = generated_file("cabc.py", 3);
+  complete_kernel_origins(again, folder.path());
+  CHECK(again == before);
+  // The same graph of another program has the same generated file.
+  Json other_lines = generated_file("cabc.py", 4);
+  complete_kernel_origins(other_lines, folder.path());
+  CHECK(other_lines == generated_file("cabc.py", 4));
+  Json other_file = generated_file("cabd.py", 3);
+  complete_kernel_origins(other_file, folder.path());
+  CHECK(other_file == generated_file("cabd.py", 3));
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("hostile generated files keep nothing and read nothing", "[kernel_origins]") {
+  const PrivateFolder folder;
+  const Json origins = {{{"op", "aten::relu"}}};
+  for (const char* const name :
+       {"", "..", "../c.py", "a/../../c.py", "c", ".py", "C.py", "c.pyc"}) {
+    Json generated = generated_file(name, 3, origins);
+    complete_kernel_origins(generated, folder.path());
+  }
+  for (const char* const text : {"3", "{}", "[1, null, []]", R"([{"file": 3}])",
+                                 R"([{"file": "/g/cabc.py", "kernels": [1, {"name": 2}]}])"}) {
+    Json generated = Json::parse(text);
+    complete_kernel_origins(generated, folder.path());
+    CHECK(generated == Json::parse(text));
+  }
+  CHECK(files_in(folder.path()) == 1);  // "../c.py" is a file called c.py.
+  for (const char* const content : {"", "{", "[]", R"({"calls": 1})", R"({"origins": 2})"}) {
+    std::ofstream(folder.path() / "cabc.json") << content;
+    Json generated = generated_file("cabc.py", 3);
+    complete_kernel_origins(generated, folder.path());
+    CHECK(generated == generated_file("cabc.py", 3));
+  }
+  Json generated = generated_file("cabc.py", 3, origins);
+  complete_kernel_origins(generated, {});
+  complete_kernel_origins(generated, folder.path() / "missing");
+}
