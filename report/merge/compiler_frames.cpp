@@ -37,7 +37,8 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
     if (!parent->source || !frame.source || !frame.source->call_line) return;
     if (const auto origin = generated.origin_of(parent->source->file, *frame.source->call_line))
       frame.detail.edit()["origins"] = {to_json(*origin)};
-  } else if (frame.layer == Layer::kernel && parent->detail.contains("origins") && !parent->op) {
+  } else if (frame.layer == Layer::kernel && parent->layer == Layer::binding &&
+             parent->detail.contains("origins") && !parent->op) {
     frame.detail.edit()["origins"] = parent->detail["origins"];
   }
   if (frame.layer != Layer::kernel || frame.op || above.generated == nullptr) return;

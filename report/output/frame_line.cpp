@@ -93,6 +93,21 @@ std::string places_of_origins(const Frame& frame) {
   return text;
 }
 
+// Returns "aten::add.Tensor, aten::relu" for the ops that were fused into a kernel.
+std::string ops_of_origins(const Frame& frame) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> ops;
+  for (const nlohmann::json& origin : list_at(frame.detail, "origins"))
+    if (std::string op = text_at(origin, "op");
+        !op.empty() && std::ranges::find(ops, op) == ops.end())
+      ops.push_back(std::move(op));
+  const std::size_t more = ops.size() - std::min(ops.size(), kMost);
+  ops.resize(ops.size() - more);
+  std::string text = fmt::format("{}", fmt::join(ops, ", "));
+  if (more != 0) text += fmt::format(" and {} more", more);
+  return text;
+}
+
 // Describes the first of a compiler frame's compilations: "0/0: f (model.py:4), 5 ops, 11.6 s".
 std::string compilation_note(const nlohmann::json& compilations, const nlohmann::json& ids) {
   if (!compilations.is_array() || !ids.is_array() || ids.empty()) return {};
@@ -129,6 +144,8 @@ std::string frame_note(const Frame& frame, const Frame* parent, const Report& re
   append(note, short_name(text_at(frame.detail, "implementation")));
   if (const std::string places = places_of_origins(frame); !places.empty())
     append(note, "for " + places);
+  else if (const std::string ops = ops_of_origins(frame); !ops.empty())
+    append(note, "for " + ops);
   if (frame.detail.is_object() && frame.detail.contains("tail_call"))
     append(note, "by a tail call");
   if (const std::uint64_t threads = count_at(frame.detail, "threads");

@@ -50,6 +50,7 @@ struct OpOptions {
   std::optional<std::string> input;
   bool requires_grad = false;
   bool backward = false;
+  bool compile = false;
   std::string trace_file;
   bool timeline = false;
   std::string probes = "jump";
@@ -68,6 +69,7 @@ OpCall call_of(const OpOptions& options) {
   call.op = options.op;
   call.backward = options.backward;
   call.requires_grad = options.requires_grad;
+  call.compile = options.compile;
   for (const std::string& shape : options.shapes) call.shapes.push_back(parse_shape(shape));
   for (const std::string& dtype : options.dtypes) call.dtypes.push_back(parse_dtype(dtype));
   call.input = options.input;
@@ -129,6 +131,7 @@ std::vector<std::string> words_of(const OpOptions& options) {
   for (const std::string& dtype : options.dtypes) add("--dtype", dtype);
   if (options.input) add("--input", *options.input);
   if (options.requires_grad) words.emplace_back("--requires-grad");
+  if (options.compile) words.emplace_back("--compile");
   if (options.probes != usual.probes) add("--probes", options.probes);
   if (!options.python.empty()) add("--python", options.python);
   if (options.timeout != usual.timeout) add("--timeout", std::to_string(options.timeout));
@@ -261,6 +264,7 @@ void add_call_options(CLI::App& app, const std::shared_ptr<OpOptions>& options) 
   app.add_flag("--requires-grad", options->requires_grad,
                "Make floating-point inputs require a gradient");
   app.add_flag("--backward", options->backward, "Also call .sum().backward() on the result");
+  app.add_flag("--compile", options->compile, "Call what torch.compile makes of the op");
   app.add_option("--probes", options->probes, "How functions are patched: jump (fast) or int3")
       ->check(one_of({"jump", "int3"}))
       ->type_name("MODE")

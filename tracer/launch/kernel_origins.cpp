@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "platform/error.h"
+#include "platform/private_folder.h"
 #include "platform/whole_file.h"
 
 namespace optrace {
@@ -101,6 +102,12 @@ void complete_kernel_origins(Json& generated_code, const std::filesystem::path& 
     }
   }
   if (wrote) remove_oldest(folder);
+}
+
+void complete_kernel_origins(Json& meta) {
+  const auto generated = meta.find("generated_code");
+  if (generated != meta.end() && !generated->empty())
+    complete_kernel_origins(*generated, cache_subfolder("kernel-origins"));
 }
 
 }  // namespace optrace

@@ -13,4 +13,7 @@ namespace optrace {
 /// and so is an empty `folder`.
 void complete_kernel_origins(nlohmann::json& generated_code, const std::filesystem::path& folder);
 
+/// Same, for the metadata of a trace, with a folder of the cache.
+void complete_kernel_origins(nlohmann::json& meta);
+
 }  // namespace optrace

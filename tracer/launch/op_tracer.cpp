@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <tuple>
@@ -26,6 +27,7 @@
 #include "platform/private_folder.h"
 #include "tracer/calltree/recorded_trace.h"
 #include "tracer/elf/processor.h"
+#include "tracer/launch/kernel_origins.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/target_agents.h"
 #include "tracer/launch/target_description.h"
@@ -46,7 +48,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTargetDescriptor = 3;           // The socket's descriptor number in the target.
 constexpr std::size_t kKeptOutput = 64 << 10;  // Bytes of the target's own output.
-constexpr std::size_t kMaxModules = 16;
+constexpr std::size_t kMaxModules = 1000;
 
 std::pair<Descriptor, Descriptor> checked_pair(int result, const std::array<int, 2>& numbers) {
   if (result != 0) {
@@ -260,6 +262,16 @@ class Target {
   ChildProcess process_;  // The last member, so that the process is killed first.
 };
 
+/// Returns the paths in a list of a message.
+std::vector<std::filesystem::path> paths_in(const Json& message, const char* key) {
+  std::vector<std::filesystem::path> paths;
+  const auto found = message.find(key);
+  if (found == message.end() || !found->is_array() || found->size() > kMaxModules) return paths;
+  for (const Json& path : *found)
+    if (path.is_string()) paths.emplace_back(path.get<std::string>());
+  return paths;
+}
+
 /// Returns the modules to probe. Throws if this Python can't be traced.
 std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, const Json& python) {
   const std::string path = request.python.string();
@@ -293,12 +305,7 @@ std::vector<std::filesystem::path> modules_of(const LaunchRequest& request, cons
     const auto& emulated = request.dry_run->emulation.libraries;
     modules.insert(modules.end(), emulated.begin(), emulated.end());
   }
-  const auto others = python.find(key::kModules);
-  if (others != python.end() && others->is_array() && others->size() <= kMaxModules) {
-    for (const Json& other : *others) {
-      if (other.is_string()) modules.emplace_back(other.get<std::string>());
-    }
-  }
+  std::ranges::move(paths_in(python, key::kModules), std::back_inserter(modules));
   return modules;
 }
 
@@ -384,7 +391,8 @@ std::size_t OpTracer::prepare(const OpCall& call) {
                        {key::kShapes, std::move(shapes)},
                        {key::kDtypes, std::move(dtypes)},
                        {key::kInput, call.input ? Json(*call.input) : Json()},
-                       {key::kCompare, call.compare}});
+                       {key::kCompare, call.compare},
+                       {key::kCompile, call.compile}});
   if (!state_->planned) {
     // The target imports torch meanwhile.
     state_->progress("importing torch, planning probes");
@@ -395,6 +403,7 @@ std::size_t OpTracer::prepare(const OpCall& call) {
                          records_device_activity(state_->request.dry_run.has_value());
     state_->agents = find_or_build_agents(state_->torch_folder, devices, state_->progress);
   }
+  if (call.compile) state_->progress("compiling the call");
   const Json ready = state_->receive(message::kReady, "importing torch and making a sample call");
   const auto number = ready.find(key::kCall);
   if (number == ready.end() || !number->is_number_unsigned()) {
@@ -402,6 +411,9 @@ std::size_t OpTracer::prepare(const OpCall& call) {
     throw Error(ExitStatus::failed, "the traced Python did not send the number of its calls",
                 kReport);
   }
+  if (const std::vector<std::filesystem::path> loaded = paths_in(ready, key::kModules);
+      !loaded.empty())
+    std::ranges::move(state_->session.initial_plans(loaded), std::back_inserter(state_->plans));
   return number->get<std::size_t>();
 }
 
@@ -423,6 +435,7 @@ Trace OpTracer::trace(std::size_t call) {
   Json described = state_->receive(message::kMeta, "describing itself");
   Json meta = checked_meta(std::move(described[key::kMeta]));
   state_->agents.add_warnings(meta["warnings"]);
+  complete_kernel_origins(meta);
   meta["probes"] = {{"mode", name_of(state_->request.probes)}};
   state_->progress("looking up the names of addresses");
   Trace trace = read_recorded_trace(state_->session, recording, std::move(meta));

@@ -65,6 +65,7 @@ inline constexpr const char* kShapes = "shapes";
 inline constexpr const char* kDtypes = "dtypes";
 inline constexpr const char* kInput = "input";
 inline constexpr const char* kCompare = "compare";
+inline constexpr const char* kCompile = "compile";
 inline constexpr const char* kCall = "call";
 // order::kRecord.
 inline constexpr const char* kPlans = "plans";

@@ -8,7 +8,6 @@
 
 #include "platform/error.h"
 #include "platform/installation.h"
-#include "platform/private_folder.h"
 #include "tracer/launch/kernel_origins.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/target_description.h"
@@ -119,8 +118,7 @@ void add_tables(Json& meta, Json message) {
        {"dispatch_tables", "boxed_kernels", "compilations", "generated_code"}) {
     if (tables.contains(key)) meta[key] = tables[key];
   }
-  if (const auto generated = meta.find("generated_code"); generated != meta.end())
-    complete_kernel_origins(*generated, cache_subfolder("kernel-origins"));
+  complete_kernel_origins(meta);
 }
 
 void add_warnings(Json& meta, const Json& message) {

@@ -22,8 +22,8 @@ using recording::SectionHeader;
 constexpr std::uint64_t kPrivateSize = 1ULL << 30;  // Of the chunks.
 constexpr std::uint64_t kSmallestShared = 1ULL << 20;
 constexpr std::uint64_t kMaxSharedSize = 1ULL << 40;
-// The arena is half of a shared region: the Python functions that torch.compile calls take more than
-// 6 MiB of it.
+// The arena is half of a shared region: the Python functions that torch.compile calls take more
+// than 6 MiB of it.
 constexpr std::uint64_t kArenaShare = 2;
 // 16 MiB are kept for the next recording, because allocating memory costs more than writing to it.
 constexpr std::uint32_t kKeptChunks = 256;

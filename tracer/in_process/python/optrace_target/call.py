@@ -25,6 +25,14 @@ class Call:
         self._keywords = keywords
         self.inputs = sample.described([positional, keywords])
 
+    def compile(self, torch):
+        """Makes all runs call what torch.compile makes of the function. They share its object, as
+        torch.compile compiles anew for another one."""
+        function, parts = (self._function, []) if self._make is None else self._make()
+        compiled = torch.compile(function)
+        self._make = lambda: (compiled, parts)
+        self.text = "torch.compile of " + self.text
+
     def prepare(self, requires_grad):
         """Returns a Run with new tensors and no previous gradients."""
         tensors, leaves = self.sample.fresh(requires_grad, as_leaves=not self.in_place)

@@ -13,7 +13,7 @@ import re
 import sys
 import types
 
-from .kernel_origins import FRAME, KernelOrigins
+from .kernel_origins import FRAME, KernelOrigins, program_line
 
 _LOGGER = "torch.__trace"
 _MOST = 1000  # Compilations, generated files, and kernels of one file.
@@ -185,12 +185,8 @@ def _source_of(library):
 def _calls(line_map):
     """`line_map` has the lines of a generated file, and for each the traceback of the program's
     line, or None; without a map it is empty."""
-    calls = []
-    for line, trace in zip(*line_map or ((), ())):
-        places = FRAME.findall(trace) if isinstance(trace, str) else []
-        origin = {"file": _short(places[-1][0]), "line": int(places[-1][1])} if places else {}
-        calls.append({"line": line, "origin": origin})
-    return calls
+    return [{"line": line, "origin": program_line(trace)}
+            for line, trace in zip(*line_map or ((), ()))]
 
 
 def _add_metrics(record, metrics):

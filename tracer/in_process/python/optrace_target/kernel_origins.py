@@ -4,6 +4,7 @@ Inductor passes the nodes of a kernel to `define_kernel` of its code generators 
 of them. KernelOrigins replaces these methods by ones that call them and note the nodes. Inductor's
 caches don't depend on the methods: their keys contain the text of PyTorch's files.
 """
+import functools
 import importlib
 import re
 import threading
@@ -17,7 +18,7 @@ _METHOD = "define_kernel"
 _MOST_FILES = 1000
 _MOST_KERNELS = 1000  # Of one file.
 _MOST_NODES = 200  # Of one kernel.
-_LONGEST = 300  # Characters of a name.
+_LONGEST = 1000  # Characters of a name.
 FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)  # Of a traceback.
 
 
@@ -62,6 +63,7 @@ class KernelOrigins:
         return {"origins": origins} if origins else {}
 
     def _noting(self, original):
+        @functools.wraps(original)
         def define_kernel(scheduling, source, nodes, *arguments, **options):
             name = original(scheduling, source, nodes, *arguments, **options)
             try:
@@ -70,7 +72,6 @@ class KernelOrigins:
                 pass
             return name
 
-        define_kernel.__wrapped__ = original
         return define_kernel
 
     def _note(self, name, nodes):
@@ -93,16 +94,23 @@ def _graph_nodes(nodes):
     return sorted(found)
 
 
+def program_line(trace):
+    """Returns the file and line of the last frame of a traceback, as a dict; empty without one, or
+    if it is Dynamo's own, which calls a module or a builtin for the program."""
+    places = FRAME.findall(trace) if isinstance(trace, str) else []
+    if not places or places[-1][0].endswith("/torch/_dynamo/external_utils.py"):
+        return {}
+    return {"file": places[-1][0][:_LONGEST], "line": int(places[-1][1])}
+
+
 def _origin(node):
     """Returns where a node of the graph comes from: the op, the line of the program, and the
     innermost nn.Module; without those that PyTorch does not know."""
-    origin = {"node": str(node.name)[:_LONGEST]}
+    origin: dict = {"node": str(node.name)[:_LONGEST]}
     op = node.meta.get("original_aten")
     if op is not None:
         origin["op"] = op.name()[:_LONGEST]
-    places = FRAME.findall(node.meta.get("stack_trace") or "")
-    if places:
-        origin["file"], origin["line"] = places[-1][0][:_LONGEST], int(places[-1][1])
+    origin.update(program_line(node.meta.get("stack_trace")))
     modules = list((node.meta.get("nn_module_stack") or {}).values())
     if modules:
         origin["module"] = str(modules[-1][0])[:_LONGEST]

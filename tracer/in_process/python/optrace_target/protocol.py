@@ -60,7 +60,7 @@ class Key:
     USE_JUMPS = "use_jumps"
     AGENT = "agent"
     SAMPLES = "samples"
-    # Order.PREPARE, and Message.READY with the number of the call.
+    # Order.PREPARE, and Message.READY with the number of the call and the modules that it loaded.
     OP = "op"
     BACKWARD = "backward"
     REQUIRES_GRAD = "requires_grad"
@@ -68,6 +68,7 @@ class Key:
     DTYPES = "dtypes"
     INPUT = "input"
     COMPARE = "compare"
+    COMPILE = "compile"
     CALL = "call"
     # Order.RECORD.
     PLANS = "plans"

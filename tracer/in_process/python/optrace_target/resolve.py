@@ -153,9 +153,12 @@ class Resolver:
                     yield "input", lambda m=made_with: build(sample, m, positional, keywords)
                 return
             if entry is not None:
-                yield "table", lambda: from_table(
-                    entry["tensors"], entry["module"].get("constructor", []),
-                    entry["module"]["call"])
+                made_with, call = entry["module"].get("constructor", []), entry["module"]["call"]
+                if constructor is not None:
+                    sizes = _changed_sizes(kind, samples.normalized(made_with), constructor)
+                    yield "table", lambda: from_table(
+                        samples.with_sizes(entry["tensors"], sizes), made_with, call)
+                yield "table", lambda: from_table(entry["tensors"], made_with, call)
                 if constructor is None:
                     return
             for made_with, positional, keywords, sample in self._opinfo.module_samples(kind):
@@ -576,6 +579,35 @@ def _copied_module(module):
 def _full_name(info):
     """Returns the unique name of this OpInfo: `max.reduction_with_dim`."""
     return ".".join(filter(None, [info.name, info.variant_test_name]))
+
+
+def _changed_sizes(kind, made_with, constructor):
+    """Returns the numbers among the arguments of a constructor, by those that the sample table's
+    call of it has in their place."""
+    usual, asked = (_named_arguments(kind, *each) for each in (made_with, constructor))
+    sizes = {}
+    for name, size in usual.items():
+        if type(size) is int and type(asked.get(name, size)) is int and asked.get(name) != size:
+            sizes.setdefault(size, asked.get(name, size))
+    return sizes
+
+
+def _named_arguments(kind, positional, keywords):
+    """Returns the arguments of a constructor by name; those without a name by position."""
+    try:
+        signature = inspect.signature(kind)
+        arguments = signature.bind(*positional, **keywords).arguments
+    except (TypeError, ValueError):
+        return {}
+    named: dict = {}
+    for name, value in arguments.items():
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            named.update(enumerate(value))
+        elif signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(value)
+        else:
+            named[name] = value
+    return named
 
 
 def _with_and_without_underscore(names):

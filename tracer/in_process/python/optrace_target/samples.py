@@ -60,6 +60,22 @@ def normalized(call):
     return call, {}
 
 
+def with_sizes(tensors, sizes):
+    """Returns specifications of tensors with other sizes, and other limits of integers, by the old
+    ones."""
+    changed = {}
+    for name, specification in tensors.items():
+        values = specification.get("values")
+        if isinstance(values, dict) and "integers_below" in values:
+            limit = values["integers_below"]
+            values = {**values, "integers_below": sizes.get(limit, limit)}
+        changed[name] = {**specification,
+                         "shape": [sizes.get(size, size) for size in specification["shape"]]}
+        if values is not None:
+            changed[name]["values"] = values
+    return changed
+
+
 class Named(str):
     """Placeholder for a tensor of a sample in a call's arguments."""
 

@@ -4,13 +4,14 @@ The command sends one request that applies to all calls, and then orders, each w
 
     {"order": "prepare", "op": ..., "backward": ..., "requires_grad": ...,
      "shapes": [[name, [2, 3]]], "dtypes": [[name, "float16"]], "input": ...,
-     "compare": ...}                                                     "ready", its number
+     "compare": ..., "compile": ...}        "ready", its number, the modules that it loaded
     {"order": "record", "call": n, "plans": [...], "recording": path}    "recorded"
     {"order": "describe", "call": n}                                     "meta"
     {"order": "finish"}                                                  none: the process ends
 
 Calls are numbered from 0 in the order in which they became ready. An order that fails is answered
-by a "problem", and further orders may follow. With "compare", a call is run twice before it is
+by a "problem", and further orders may follow. With "compile", torch.compile compiles the call
+before it is ready. With "compare", a call is run twice before it is
 ready; calls prepared before the first recording are thereby compared with runs without any probe.
 """
 import gc
@@ -90,11 +91,12 @@ class _Tracer:
         options = CallOptions(torch, self._request[Key.DEVICE], order)
         call, backward = self._resolver.resolve(order[Key.OP], options)
         prepared = _PreparedCall(order[Key.OP], call, backward, options.requires_grad)
+        modules = prepared.compile(torch) if order.get(Key.COMPILE) else []
         if order.get(Key.COMPARE):
             prepared.comparison = Comparison(prepared.digest_of_a_run(torch),
                                              prepared.digest_of_a_run(torch))
         self._calls.append(prepared)
-        return Message.READY, {Key.CALL: len(self._calls) - 1}
+        return Message.READY, {Key.CALL: len(self._calls) - 1, Key.MODULES: modules}
 
     def record(self, order):
         agent, call = self._load_agent(order), self._calls[order[Key.CALL]]
@@ -123,6 +125,7 @@ class _Tracer:
             "backward": backward is not None,
             "warnings": warnings,
             "shortfalls": {} if prepared.hooked else {"python_frames_off": 1},
+            **prepared.compiled,
         }
         if prepared.comparison is not None:
             meta["comparison"] = prepared.comparison.outcome()
@@ -151,16 +154,40 @@ class _PreparedCall:
         self.backward = backward
         self.comparison = None  # A Comparison if requested.
         self.hooked = True
+        self.compiled = {}  # What torch.compile made of it.
         self._requires_grad = requires_grad or backward is not None
+
+    def compile(self, torch):
+        """Compiles the call. Returns the libraries with the kernels that it loaded."""
+        from .compilations import Compilations
+
+        text, compilations = self.call.text, Compilations()
+        compilations.start()
+        try:
+            self.call.compile(torch)
+            for _ in range(2):  # The second run shows that no guard fails.
+                self._run(torch)
+        except Exception as error:  # The compiler may raise any exception.
+            raise Problem(FAILED, "torch.compile can't compile %s (%s)" % (text, first_line(error)),
+                          "Trace the op without --compile.") from error
+        finally:
+            compilations.stop()
+        self.compiled = compilations.meta()
+        return [kernel["library"] for generated in self.compiled["generated_code"]
+                for kernel in generated["kernels"]]
 
     def digest_of_a_run(self, torch):
         """Returns the digest of an untraced run of the call."""
+        run, result = self._run(torch)
+        return digest(torch, run.outcome(result))
+
+    def _run(self, torch):
         run = self.call.prepare(self._requires_grad)
         torch.manual_seed(0)
         result = run.function(*run.arguments, **run.keywords)
         if self.backward is not None:
             self.backward.run(result)
-        return digest(torch, run.outcome(result))
+        return run, result
 
     def record(self, torch, agent):
         """Records one call. Only the call itself may run between start and stop."""
