@@ -41,7 +41,9 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
              parent->detail.contains("origins") && !parent->op) {
     frame.detail.edit()["origins"] = parent->detail["origins"];
   }
-  if (frame.layer != Layer::kernel || frame.op || above.generated == nullptr) return;
+  const bool may_be_generated =
+      frame.layer == Layer::device || (frame.layer == Layer::kernel && !frame.op);
+  if (!may_be_generated || above.generated == nullptr) return;
   const GeneratedCode::Kernels& kernels = generated.kernels_in(above.generated->source->file);
   const auto kernel = kernels.find(frame.name);
   if (kernel == kernels.end() || kernel->second.empty()) return;
@@ -58,12 +60,9 @@ void note_compilations(Report& report, const GeneratedCode& generated) {
     note_origin(frame, above, generated);
     if (above.caller != nullptr && above.line == 0 && frame.source && frame.source->call_line)
       above.line = *frame.source->call_line;
-    if (frame.layer == Layer::python) {
-      above.generated = nullptr;
-      if (frame.source && generated.has(frame.source->file)) {
-        frame.detail.edit()["generated"] = true;
-        above.generated = &frame;
-      }
+    if (frame.layer == Layer::python && frame.source && generated.has(frame.source->file)) {
+      frame.detail.edit()["generated"] = true;
+      above.generated = &frame;
     }
     if (frame.name.starts_with(kDynamo) && above.caller != nullptr) {
       std::vector<std::string> ids =

@@ -57,9 +57,11 @@ GeneratedCode::GeneratedCode(const Json& meta) {
     for (const Json& kernel : list_at(generated, "kernels")) {
       const std::string name = text_at(kernel, "name");
       if (name.empty()) continue;
-      Kernel described{.name = name, .file = {}, .line = 0};
-      read_place(object_at(kernel, "source"), described.file, described.line);
-      kernels_.emplace(text_at(kernel, "library"), std::move(described));
+      if (std::string library = text_at(kernel, "library"); !library.empty()) {
+        Kernel described{.name = name, .file = {}, .line = 0};
+        read_place(object_at(kernel, "source"), described.file, described.line);
+        kernels_.emplace(std::move(library), std::move(described));
+      }
       file.kernels[name] = origins_in(kernel);
     }
     for (const Json& call : list_at(generated, "calls")) {

@@ -129,7 +129,8 @@ class ReportTextWriter {
     depth_ = std::max(depth_, depth);
     const std::string step = text_at(frame.detail, "step");
     if (step == "call") ops_ += frame.calls;
-    if (dispatched && frame.layer == Layer::kernel) kernels_ += frame.calls;
+    if ((dispatched && frame.layer == Layer::kernel) || is_generated_kernel(frame))
+      kernels_ += frame.calls;
     const bool innermost =
         std::none_of(frame.children.begin(), frame.children.end(),
                      [](const Frame& child) { return child.layer == Layer::library; });

@@ -36,10 +36,11 @@ std::vector<FusedLine> lines_of(const nlohmann::json& origins) {
 std::vector<FusedKernel> fused_kernels(const Report& report) {
   std::map<std::pair<std::string, nlohmann::json>, FusedKernel> kernels;
   walk_frames(report.roots, 0, [&](const Frame& frame, int depth) {
-    if (is_generated_kernel(frame)) {
+    const bool on_device = frame.layer == Layer::device;
+    if (is_generated_kernel(frame) || (on_device && frame.detail.contains("origins"))) {
       FusedKernel& kernel = kernels[{frame_name(frame), frame.detail["origins"]}];
       kernel.calls += frame.calls;
-      kernel.total += total_time(frame);
+      kernel.total += on_device ? own_time(frame) : total_time(frame);
     }
     return depth;
   });

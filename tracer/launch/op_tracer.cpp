@@ -411,9 +411,9 @@ std::size_t OpTracer::prepare(const OpCall& call) {
     throw Error(ExitStatus::failed, "the traced Python did not send the number of its calls",
                 kReport);
   }
-  if (const std::vector<std::filesystem::path> loaded = paths_in(ready, key::kModules);
-      !loaded.empty())
-    std::ranges::move(state_->session.initial_plans(loaded), std::back_inserter(state_->plans));
+  for (const std::filesystem::path& library : paths_in(ready, key::kModules))
+    if (auto plan = state_->session.plan_for_library(library); !plan.empty())
+      state_->plans.push_back(std::move(plan));
   return number->get<std::size_t>();
 }
 

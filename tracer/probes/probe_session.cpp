@@ -65,6 +65,9 @@ struct ProbeSession::State {
   std::filesystem::path cached_file(const ModuleSymbols& module, std::string_view what);
   const BranchTargets& branch_targets_of(const ModuleSymbols& module);
   std::filesystem::path initial_plan(const ModuleSymbols& module);
+  /// Returns a plan for a module that is not one of torch's or of the interpreter's; empty if it is
+  /// not related to torch, or has a plan already.
+  std::filesystem::path plan_of_extension(const ModuleSymbols& module);
   std::filesystem::path remember(ProbePlan plan, ModuleProbes& module);
   std::filesystem::path scratch_file(std::string_view what);
   const ProbePlan& plan_of(const PlacedProbes& probes) const;
@@ -245,22 +248,29 @@ bool is_of_torch(const ModuleSymbols& module) {
 
 }  // namespace
 
-std::filesystem::path ProbeSession::plan_for_loaded(const LoadedModule& loaded) {
-  if (!loaded.path.starts_with('/') || is_own_library(loaded.path)) return {};
-  const ModuleSymbols* const module = state_->store.find(loaded);
-  if (module == nullptr || !is_of_torch(*module) || !state_->probes_of(*module).planned.empty())
-    return {};
-  ProbePlanner planner(*module, state_->branch_targets_of(*module));
-  const bool of_torch = module->path().filename().string().starts_with("libtorch");
-  module->for_each_name([&](std::uint64_t address, std::string_view symbol) {
+std::filesystem::path ProbeSession::State::plan_of_extension(const ModuleSymbols& module) {
+  if (!is_of_torch(module) || !probes_of(module).planned.empty()) return {};
+  ProbePlanner planner(module, branch_targets_of(module));
+  const bool of_torch = module.path().filename().string().starts_with("libtorch");
+  module.for_each_name([&](std::uint64_t address, std::string_view symbol) {
     if (selecting_rule(symbol) || (!of_torch && is_of_extension(symbol))) planner.add(address);
   });
   if (planner.probe_count() == 0) return {};
-  const std::filesystem::path path = state_->scratch_file("loaded");
-  write_file(path, planner.bytes(module->path()));
+  const std::filesystem::path path = scratch_file("loaded");
+  write_file(path, planner.bytes(module.path()));
   auto plan = ProbePlan::open(path);
   if (!plan) return {};
-  return state_->remember(std::move(*plan), state_->probes_of(*module));
+  return remember(std::move(*plan), probes_of(module));
+}
+
+std::filesystem::path ProbeSession::plan_for_loaded(const LoadedModule& loaded) {
+  if (!loaded.path.starts_with('/') || is_own_library(loaded.path)) return {};
+  const ModuleSymbols* const module = state_->store.find(loaded);
+  return module == nullptr ? std::filesystem::path() : state_->plan_of_extension(*module);
+}
+
+std::filesystem::path ProbeSession::plan_for_library(const std::filesystem::path& library) {
+  return state_->plan_of_extension(state_->store.open(library));
 }
 
 const ProbePlan& ProbeSession::plan_of(const PlacedProbes& probes) const {

@@ -43,6 +43,10 @@ class ProbeSession {
   /// run; empty if it is not related to torch, or has a plan already.
   std::filesystem::path plan_for_loaded(const LoadedModule& module);
 
+  /// Same, for a library that the process has loaded before the first recording. Throws like
+  /// initial_plans().
+  std::filesystem::path plan_for_library(const std::filesystem::path& library);
+
   /// Returns the plan that these probes were placed from. Throws Error(failed) if it is not one of
   /// the session's.
   const ProbePlan& plan_of(const PlacedProbes& probes) const;

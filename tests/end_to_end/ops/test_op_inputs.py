@@ -5,6 +5,7 @@ import functools
 
 import pytest
 
+PASSED = 0
 USAGE = 2
 
 
@@ -93,6 +94,16 @@ def test_inputs_that_require_a_gradient_are_recorded_as_such(tree):
     assert "collect_next_edges" in wanted
     assert "collect_next_edges" not in tree("aten::mul.Tensor", "--all")
     assert "Engine::execute" not in wanted
+
+
+@pytest.mark.parametrize("module, shape", [
+    ("nn.Linear(8, 4)", "32×8"), ("nn.Conv2d(16, 33, 5)", "4×16×56×56"),
+    ("nn.MultiheadAttention(64, num_heads=4)", "2×16×64"), ("nn.LSTM(8, 4)", "8×4×8")])
+def test_inputs_fit_the_arguments_of_a_module(optrace, python, module, shape):
+    result = optrace(module, "--python", python)
+    assert result.returncode == PASSED, result.stderr
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("input ")]
+    assert f" {shape} float32" in line
 
 
 @pytest.mark.parametrize("arguments, wrong, remedy", [

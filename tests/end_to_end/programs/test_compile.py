@@ -43,6 +43,7 @@ print(weights.grad.tolist())
 """
 LINE = {"step": 23, "break": 26}  # From 1, with the empty first line.
 PASSED = 0
+FAILED = 3
 
 
 def run(command, program, backend, *sizes, environment=None, keep_cache=False, **options):
@@ -179,6 +180,44 @@ def test_the_newest_torch(optrace, newest_python, program):
                           environment={"GRAPHS": graphs})
     assert_told(report, program, 2)
     assert_fused(kernels_of(report), graphs, program)
+
+
+def test_one_op(optrace, python, tmp_path):
+    report = tmp_path / "report.json"
+    result = optrace("F.gelu", "--compile", "--backward", "--python", python, "--format", "json",
+                     "-o", report, environment={"TORCHINDUCTOR_CACHE_DIR": tmp_path / "inductor"},
+                     timeout=400)
+    assert result.returncode == PASSED, result.stderr
+    report = json.loads(report.read_text())
+    compiled, = report["compilations"]
+    assert compiled["cache"] == "miss" and not compiled["breaks"]
+    assert not any(frame["layer"] == "compiler" for frame in frames_of(report))
+    assert {name: {origin["op"] for origin in origins}
+            for name, origins in kernels_of(report).items()} == {
+        "cpp_fused_gelu_0": {"aten::gelu"},
+        "cpp_fused_gelu_gelu_backward_0": {"aten::gelu", "aten::gelu_backward"}}
+
+
+def test_one_op_dry(optrace, python, tmp_path):
+    """A kernel of Triton, on an emulated GPU."""
+    report = tmp_path / "report.json"
+    result = optrace("relu", "--compile", "--dry-run", "--python", python, "--format", "json", "-o",
+                     report, environment={"TORCHINDUCTOR_CACHE_DIR": tmp_path / "inductor"},
+                     timeout=400)
+    assert result.returncode == PASSED, result.stderr
+    kernel, = (frame for frame in frames_of(json.loads(report.read_text()))
+               if frame["layer"] == "device")
+    assert kernel["name"] == "triton_poi_fused_relu_0"
+    assert [origin["op"] for origin in kernel["detail"]["origins"]] == ["aten::relu"]
+
+
+def test_what_torch_compile_refuses(optrace, python, tmp_path):
+    result = optrace("relu", "--compile", "--python", python,
+                     environment={"TORCHINDUCTOR_CACHE_DIR": tmp_path / "inductor",
+                                  "CXX": tmp_path / "missing"})
+    assert result.returncode == FAILED and result.stdout == ""
+    assert "optrace: torch.compile can't compile nn.ReLU()(x) (" in result.stderr
+    assert "Trace the op without --compile." in result.stderr
 
 
 def test_findings_have_the_reasons(optrace, python, program):

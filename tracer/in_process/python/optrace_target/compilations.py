@@ -20,6 +20,7 @@ _MOST = 1000  # Compilations, generated files, and kernels of one file.
 _MOST_CALLS = 20000  # Of all generated files.
 _MOST_OF_ONE = 20  # Breaks, and reasons, of one compilation.
 _LONGEST = 1000  # Characters of a text.
+_OF_TRITON = "torch._inductor.runtime.triton_heuristics"  # The module of its kernels' class.
 _LONGEST_SOURCE = 1 << 20  # Characters of a generated C++ file that are searched for its kernel.
 _KERNEL = re.compile(r'^extern "C"[^\n(]*\bkernel\(', re.MULTILINE)
 _BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
@@ -165,8 +166,10 @@ def _kernels(module):
                 getattr(library, "__file__", None), str):
             kernels.append({"name": _short(name), "library": library.__file__,
                             "source": _source_of(library.__file__)})
-            if len(kernels) == _MOST:
-                break
+        elif type(value).__module__ == _OF_TRITON:
+            kernels.append({"name": _short(name)})
+        if len(kernels) == _MOST:
+            break
     return kernels
 
 

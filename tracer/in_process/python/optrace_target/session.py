@@ -174,7 +174,7 @@ class _PreparedCall:
             compilations.stop()
         self.compiled = compilations.meta()
         return [kernel["library"] for generated in self.compiled["generated_code"]
-                for kernel in generated["kernels"]]
+                for kernel in generated["kernels"] if "library" in kernel]
 
     def digest_of_a_run(self, torch):
         """Returns the digest of an untraced run of the call."""
