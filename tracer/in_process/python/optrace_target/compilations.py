@@ -81,10 +81,10 @@ class Compilations(logging.Handler):
             return
         name = metadata.get("artifact", {}).get("name", "")
         if _BEFORE_KERNELS in (name, *metadata):
-            self._origins.place()
+            self._origins.begin_graph()
         file = metadata.get("inductor_output_code", {}).get("filename")
         if isinstance(file, str):
-            self._origins.end_of(file)
+            self._origins.end_graph(file)
         if metadata.get("frame_id") is None:
             return
         identifier = "%s/%s" % (metadata["frame_id"], metadata["frame_compile_id"])

@@ -18,6 +18,7 @@ _METHOD = "define_kernel"
 _MOST_FILES = 1000
 _MOST_KERNELS = 1000  # Of one file.
 _MOST_NODES = 200  # Of one kernel.
+_MOST_NODES_OF_ALL = 20000
 _LONGEST = 1000  # Characters of a name.
 FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)  # Of a traceback.
 
@@ -27,11 +28,14 @@ class KernelOrigins:
 
     def __init__(self):
         self._originals = []  # Classes and their methods.
-        self._latest = threading.local()  # Has the kernels of the file that a thread generates.
+        self._latest = threading.local()  # Has the kernels of the graph of a thread.
         self._of_files = {}  # By file and kernel.
+        self._left = _MOST_NODES_OF_ALL
 
-    def place(self):
-        """Replaces the methods. Does nothing if they are replaced."""
+    def begin_graph(self):
+        """The thread is about to make Inductor generate the kernels of a graph. Replaces the
+        methods if they are not replaced yet."""
+        self._latest.kernels = {}  # There are some of another graph if its generation failed.
         if self._originals:
             return
         for module, name in _GENERATORS.items():
@@ -49,9 +53,9 @@ class KernelOrigins:
                 setattr(generator, _METHOD, original)
         self._originals = []
 
-    def end_of(self, file):
-        """Inductor has generated the file with the kernels that the thread defined since the last
-        file. For a file from its cache it defined none."""
+    def end_graph(self, file):
+        """Inductor has generated the file with the kernels of the thread's graph, or has taken it
+        from its cache; it then defined none."""
         kernels, self._latest.kernels = getattr(self._latest, "kernels", {}), {}
         if kernels and len(self._of_files) < _MOST_FILES:
             self._of_files[file] = kernels
@@ -78,8 +82,10 @@ class KernelOrigins:
         kernels = self._latest.__dict__.setdefault("kernels", {})
         if isinstance(name, str) and (name in kernels or len(kernels) < _MOST_KERNELS):
             known = kernels.setdefault(name, [])
-            known += [origin for origin in map(_origin, _graph_nodes(nodes))
-                      if origin not in known][:_MOST_NODES - len(known)]
+            more = [origin for origin in map(_origin, _graph_nodes(nodes)) if origin not in known]
+            more = more[:min(_MOST_NODES - len(known), self._left)]
+            self._left -= len(more)
+            known += more
 
 
 def _graph_nodes(nodes):
