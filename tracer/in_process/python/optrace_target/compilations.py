@@ -1,12 +1,13 @@
 """Records what torch.compile compiles: its graphs, graph breaks, recompilations, and their times.
 
 PyTorch describes each compilation in structured records to the logger `torch.__trace`
-(torch/_logging/_internal.py), the same that TORCH_TRACE writes to files. A handler of that logger
-reads them. PyTorch makes the records only for a logger with a handler, and nothing else in it
-depends on them. The records don't tell what was fused into a kernel; kernel_origins.py adds that.
-docs/trace-format.md describes the result.
+(torch/_logging/_internal.py), the same that TORCH_TRACE writes to files. It makes them only if the
+logger has handlers. Making all of them takes time and may warn, which fails where warnings are
+errors. So the logger gets no handler but a list of handlers that hears when trace_structured() asks
+whether there are any: it then takes the few records that are needed and answers as before. The
+records don't tell what was fused into a kernel; kernel_origins.py adds that. docs/trace-format.md
+describes the result.
 """
-import json
 import logging
 import os
 import re
@@ -34,13 +35,29 @@ _CACHE = "fx_graph_cache_"
 # The record of a graph for which Inductor then makes kernels. On a hit of its cache, 2.6 has no
 # such record. Later versions make it an artifact.
 _BEFORE_KERNELS = "inductor_post_grad_graph"
+_KINDS = {"str", "artifact", "dynamo_start", "inductor_output_code", "compilation_metrics",
+          "bwd_compilation_metrics", _BEFORE_KERNELS}
 
 
-class Compilations(logging.Handler):
+class _Handlers(list):
+    """A logger's handlers. `hear` is called with the frame that asks whether there are any."""
+
+    def __init__(self, handlers, hear):
+        super().__init__(handlers)
+        self._hear = hear
+
+    def __bool__(self):
+        try:
+            self._hear(sys._getframe(1))
+        except Exception:  # Another version's record.
+            pass
+        return len(self) > 0
+
+
+class Compilations:
     """The compilations from start() to stop()."""
 
     def __init__(self):
-        super().__init__()
         self._records = []
         self._current = {}  # The latest record of each compile ID.
         self._reasons = {}  # Of compilations that have not begun, by compile ID.
@@ -48,10 +65,12 @@ class Compilations(logging.Handler):
         self._origins = KernelOrigins()
 
     def start(self):
-        logging.getLogger(_LOGGER).addHandler(self)
+        logger = logging.getLogger(_LOGGER)
+        logger.handlers = _Handlers(logger.handlers, self._hear)
 
     def stop(self):
-        logging.getLogger(_LOGGER).removeHandler(self)
+        logger = logging.getLogger(_LOGGER)
+        logger.handlers = list(logger.handlers)
         self._origins.remove()
 
     def meta(self):
@@ -68,54 +87,57 @@ class Compilations(logging.Handler):
                 record["file"] = _short(self._file_names.get(record["file"], ""))
         return records
 
-    def emit(self, record):
-        try:
-            self._add(record.metadata, record.payload)
-        except Exception:  # Another version's record.
-            pass
-
-    def _add(self, metadata, payload):
-        if "str" in metadata:
-            name, number = metadata["str"]
+    def _hear(self, frame):
+        if frame.f_code.co_name != "trace_structured":
+            return
+        call = frame.f_locals
+        kind = call["name"]
+        if kind not in _KINDS:
+            return
+        described = call["metadata_fn"]()
+        if kind == "str":
+            name, number = described
             self._file_names[number] = name
             return
-        name = metadata.get("artifact", {}).get("name", "")
-        if _BEFORE_KERNELS in (name, *metadata):
+        name = described.get("name", "") if kind == "artifact" else kind
+        if name == _BEFORE_KERNELS:
             self._origins.begin_graph()
-        file = metadata.get("inductor_output_code", {}).get("filename")
-        if isinstance(file, str):
-            self._origins.end_graph(file)
-        if metadata.get("frame_id") is None:
-            return
-        identifier = "%s/%s" % (metadata["frame_id"], metadata["frame_compile_id"])
-        if "dynamo_start" in metadata:
-            self._begin(identifier, metadata)
-            return
+        if name == "inductor_output_code":
+            self._origins.end_graph(described["filename"])
+        trace = sys.modules["torch._guards"].CompileContext.current_trace_id()
+        compiled = trace.compile_id if trace else call.get("compile_id")
+        if compiled is not None and compiled.frame_id is not None:
+            identifier = "%s/%s" % (compiled.frame_id, compiled.frame_compile_id)
+            self._add(identifier, name, described, call["payload_fn"],
+                      trace.attempt if trace else 0)
+
+    def _add(self, identifier, name, described, payload, attempt):
+        if name == "dynamo_start":
+            self._begin(identifier, described["stack"][-1], attempt)
+        elif name == "recompile_reasons":
+            self._reasons[identifier] = _reasons(payload())
         record = self._current.get(identifier)
-        if name == "recompile_reasons":
-            self._reasons[identifier] = _reasons(payload)
         if record is None:
             return
         if name == "dynamo_graph_break_reason":
-            _append(record["breaks"], _graph_break(payload))
-        elif isinstance(file, str):
-            _append(record["generated"], file)
+            _append(record["breaks"], _graph_break(payload()))
+        elif name == "inductor_output_code":
+            _append(record["generated"], described["filename"])
         elif name.startswith(_CACHE):
             record["cache"] = name[len(_CACHE):]
-        elif "compilation_metrics" in metadata:
-            _add_metrics(record, metadata["compilation_metrics"])
-        elif "bwd_compilation_metrics" in metadata:
-            _add_metrics(record, {**metadata["bwd_compilation_metrics"], "is_forward": False})
+        elif name == "compilation_metrics":
+            _add_metrics(record, described)
+        elif name == "bwd_compilation_metrics":
+            _add_metrics(record, {**described, "is_forward": False})
 
-    def _begin(self, identifier, metadata):
+    def _begin(self, identifier, code, attempt):
         """A compilation begins, or its next attempt, which continues to the break before."""
-        if metadata.get("attempt") and identifier in self._current:
+        if attempt and identifier in self._current:
             return
         reasons = self._reasons.pop(identifier, [])
         if len(self._records) == _MOST:
             self._current.pop(identifier, None)
             return
-        code = metadata["dynamo_start"]["stack"][-1]
         record = {"id": identifier, "function": _short(code["name"]), "file": code["filename"],
                   "line": code["line"], "breaks": [], "recompile_reasons": reasons,
                   "called_from": _place_of_call(), "generated": []}
@@ -227,12 +249,9 @@ def _plain(reason):
     return reason[len(start):] if reason.startswith(start) else reason
 
 
-def _reasons(text):
-    """Returns the reasons of a recompilation: a JSON list, or in later versions than 2.6 a text."""
-    try:
-        reasons = json.loads(text)
-    except ValueError:
-        reasons = [text]
+def _reasons(reasons):
+    """Returns the reasons of a recompilation: a list, or in later versions than 2.6 a text."""
+    reasons = reasons if isinstance(reasons, list) else [reasons]
     return [_short(reason) for reason in reasons[:_MOST_OF_ONE]]
 
 
