@@ -3,6 +3,8 @@
 #include <limits>
 #include <ranges>
 
+#include <fmt/format.h>
+
 #include "report/model/json_fields.h"
 #include "report/model/source_link.h"
 
@@ -101,6 +103,25 @@ std::string graph_break_reason(const Json& compilations, std::string_view file,
       if (line_at(broken) == line && text_at(broken, "file") == file)
         return text_at(broken, "reason");
   return {};
+}
+
+std::string reason_not_compiled(const Json& compilations, std::string_view file,
+                                std::uint32_t line) {
+  if (!compilations.is_array()) return {};
+  std::size_t recompiled = 0;
+  const Json* last = nullptr;
+  for (const Json& one : compilations) {
+    if (line_at(one) != line || text_at(one, "file") != file) continue;
+    last = &one;
+    if (!list_at(one, "recompile_reasons").empty()) ++recompiled;
+  }
+  if (last == nullptr) return {};
+  if (const Json& breaks = list_at(*last, "breaks"); !breaks.empty())
+    return fmt::format("line {}: {}", line_at(breaks.back()), text_at(breaks.back(), "reason"));
+  constexpr std::size_t kSeveral = 2;
+  return recompiled < kSeveral
+             ? std::string()
+             : fmt::format("it was compiled {} times before, as guards failed", recompiled + 1);
 }
 
 std::string failed_guard(const Json& compilations, std::string_view function) {

@@ -25,6 +25,13 @@ std::vector<std::string> compilations_at(const nlohmann::json& compilations, std
 std::string graph_break_reason(const nlohmann::json& compilations, std::string_view file,
                                std::uint32_t line);
 
+/// Returns why a function that is defined at a line runs uncompiled, as far as its compilations
+/// tell: the break in the last one, for PyTorch gives a function up if the break is in a loop or a
+/// `with`, or how often guards failed, for it gives a function up after some times. Empty if
+/// neither.
+std::string reason_not_compiled(const nlohmann::json& compilations, std::string_view file,
+                                std::uint32_t line);
+
 /// Returns the guard that failed before a function was compiled for the last time, and the values
 /// that it met, as PyTorch words them; empty if that is unknown.
 std::string failed_guard(const nlohmann::json& compilations, std::string_view function);

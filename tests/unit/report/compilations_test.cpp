@@ -74,6 +74,22 @@ TEST_CASE("reasons of breaks and recompilations are found", "[compilations]") {
   CHECK(failed_guard(list, "g").empty());
 }
 
+TEST_CASE("a function that PyTorch gave up has a reason", "[compilations]") {
+  const Json breaks = {{{"file", "/x.py"}, {"line", 8}, {"reason", "print"}}};
+  const Json list =
+      as_read({{{"file", "/x.py"}, {"line", 5}, {"breaks", breaks}},
+               {{"file", "/x.py"}, {"line", 2}},
+               {{"file", "/x.py"}, {"line", 2}, {"recompile_reasons", {"0/0: size"}}},
+               {{"file", "/y.py"}, {"line", 2}, {"recompile_reasons", {"0/0: size"}}},
+               {{"file", "/x.py"}, {"line", 2}, {"recompile_reasons", {"0/1: size"}}}});
+  CHECK(reason_not_compiled(list, "/x.py", 5) == "line 8: print");
+  CHECK(reason_not_compiled(list, "/x.py", 2) ==
+        "it was compiled 3 times before, as guards failed");
+  CHECK(reason_not_compiled(list, "/y.py", 2).empty());
+  CHECK(reason_not_compiled(list, "/z.py", 2).empty());
+  CHECK(reason_not_compiled(Json(), "/x.py", 5).empty());
+}
+
 TEST_CASE("compilations are found by the line that began them", "[compilations]") {
   const Json list = as_read({{{"id", "0/0"}, {"called_from", {{"file", "/x.py"}, {"line", 8}}}},
                              {{"id", "1/0"}, {"called_from", {{"file", "/x.py"}, {"line", 9}}}},
