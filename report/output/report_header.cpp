@@ -111,17 +111,20 @@ class HeaderWriter {
     if (!report_.compilations.is_array() || report_.compilations.empty()) return;
     std::uint64_t time = 0;
     std::uint64_t inductor = 0;
+    std::size_t graphs = 0;
     std::size_t again = 0;
     std::set<std::pair<std::string, std::uint64_t>> breaks;  // Files and lines.
     for (const nlohmann::json& one : report_.compilations) {
       const nlohmann::json& backward = object_at(one, "backward");
       time += count_at(one, "time") + count_at(backward, "time");
       inductor += count_at(one, "inductor_time") + count_at(backward, "inductor_time");
+      if (count_at(one, "graph_ops") != 0) ++graphs;  // Others compiled no op.
       if (!list_at(one, "recompile_reasons").empty()) ++again;
       for (const nlohmann::json& broken : list_at(one, "breaks"))
         breaks.emplace(text_at(broken, "file"), count_at(broken, "line"));
     }
-    std::string text = readable_count(report_.compilations.size(), "graph");
+    if (graphs == 0) graphs = report_.compilations.size();  // This torch doesn't tell.
+    std::string text = readable_count(graphs, "graph");
     if (time != 0) text += fmt::format(" in {}", readable_time(time));
     if (inductor != 0) text += fmt::format(", of which Inductor took {}", readable_time(inductor));
     if (again != 0) text += fmt::format("; {} again, for a failed guard", again);

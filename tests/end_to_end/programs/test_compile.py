@@ -1,8 +1,11 @@
 """What a trace tells of torch.compile's work, and that this work is the same as without optrace."""
 import json
 import os
+import pathlib
 import re
 import shutil
+import subprocess
+import sys
 import textwrap
 
 import pytest
@@ -222,10 +225,32 @@ def test_what_torch_compile_refuses(optrace, python, tmp_path):
     assert "Trace the op without --compile." in result.stderr
 
 
+def told_by_tlparse(records, folder):
+    """Returns the IDs of compilations, of those with a graph break, and of those for a guard that
+    failed, from the files that TORCH_TRACE makes PyTorch write. Later attempts of a compilation
+    have an ID of their own, such as 0/0_1."""
+    file, = records.iterdir()
+    subprocess.run([pathlib.Path(sys.executable).with_name("tlparse"), file, "-o", folder,
+                    "--no-browser"], check=True, capture_output=True)
+    found = {"": set(), "dynamo_graph_break_reason": set(), "recompile_reasons": set()}
+    for name, compilation in json.loads((folder / "compile_directory.json").read_text()).items():
+        for artifact in compilation["artifacts"]:
+            for kind, identifiers in found.items():
+                if artifact["name"].startswith(kind):
+                    identifiers.add(name.strip("[]").partition("_")[0])
+    return tuple(found.values())
+
+
 def test_findings_have_the_reasons(optrace, python, program):
-    trace = program.with_suffix(".trace")
+    """The counts agree with those of tlparse, which reads all of PyTorch's records."""
+    trace, records = program.with_suffix(".trace"), program.parent / "records"
     result = optrace("run", "--python", python, "--trace", trace, program, "eager", 4, 4, 2,
-                     timeout=400)
+                     environment={"TORCH_TRACE": records}, timeout=400)
+    everything, broken, again = told_by_tlparse(records, program.parent / "tlparse")
+    report = json.loads(optrace("report", trace, "--format", "json").stdout)["compilations"]
+    assert {one["id"] for one in report} == everything and len(everything) == 4
+    assert {one["id"] for one in report if one["breaks"]} == broken
+    assert {one["id"] for one in report if one["recompile_reasons"]} == again
     assert "compiled    4 graphs in " in result.stderr
     assert "; 2 again, for a failed guard; graph breaks at 1 line\n" in result.stderr
     text = optrace("findings", trace).stdout
