@@ -379,7 +379,9 @@ bool is_same_build(const Report& first, const Report& second) {
 }
 
 Comparison compare(const Report& first, const Report& second, const CompareOptions& options) {
-  return Comparer(first, second, options).run();
+  Comparison comparison = Comparer(first, second, options).run();
+  comparison.fused_lines = fused_line_changes(first, second);
+  return comparison;
 }
 
 }  // namespace optrace

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "report/compare/fused_line_changes.h"
 #include "report/model/report_reader.h"
 
 namespace optrace {
@@ -49,6 +50,8 @@ struct Comparison {
   /// False if one of the reports is incomplete (report/model/shortfalls.h): some differences may
   /// not have been recorded, and others may come from missing data.
   bool conclusive = true;
+  /// What the program's lines lead to, where torch.compile fused their ops in one of the reports.
+  std::vector<FusedLineChange> fused_lines;
   /// Number of frames of dry runs in which the host read values that were not computed.
   std::size_t emulated_reads = 0;
 };

@@ -25,6 +25,16 @@ Json list_of(const std::vector<Difference>& differences) {
   return list;
 }
 
+Json json_of(const std::vector<FusedLineChange>& changes) {
+  Json list = Json::array();
+  for (const FusedLineChange& change : changes)
+    list.push_back({{"file", change.file},
+                    {"line", change.line},
+                    {"before", change.before},
+                    {"after", change.after}});
+  return list;
+}
+
 }  // namespace
 
 Json json_of(const Difference& difference) {
@@ -56,7 +66,8 @@ std::string to_json(const Report& first, const Report& second, const Comparison&
        {{"first", comparison.passed_over_first}, {"second", comparison.passed_over_second}}},
       {"emulated_reads", comparison.emulated_reads},
       {"differences", list_of(comparison.differences)},
-      {"not_known", list_of(comparison.not_known)}};
+      {"not_known", list_of(comparison.not_known)},
+      {"fused_lines", json_of(comparison.fused_lines)}};
   return write_json(json, 1) + "\n";
 }
 

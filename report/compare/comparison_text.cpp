@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -153,6 +154,20 @@ std::string listed(const std::vector<Difference>& differences, const TerminalSty
   return text;
 }
 
+std::string fused_lines(const std::vector<FusedLineChange>& changes) {
+  constexpr std::size_t kMaxNames = 6;
+  if (changes.empty()) return {};
+  const auto shown = [](const std::vector<std::string>& names) {
+    return names.empty() ? "nothing" : enumerated(names, kMaxNames);
+  };
+  std::string text = "Lines whose ops torch.compile fused:\n";
+  for (const FusedLineChange& change : changes)
+    text += fmt::format("{:10}{}:{}  {} → {}\n", "",
+                        printable(std::filesystem::path(change.file).filename().string()),
+                        change.line, shown(change.before), shown(change.after));
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string to_text(const Report& first, const Report& second, const Comparison& comparison,
@@ -166,6 +181,7 @@ std::string to_text(const Report& first, const Report& second, const Comparison&
     text += "Unknown in a dry run, and not counted as differences:\n";
     text += listed(comparison.not_known, style) + "\n";
   }
+  text += fused_lines(comparison.fused_lines);
   text += outcome(comparison);
   if (comparison.passed_over_first + comparison.passed_over_second > 0) {
     text += style.paint(

@@ -12,6 +12,7 @@
 #include "platform/private_folder.h"
 #include "report/compare/baseline.h"
 #include "report/compare/comparison_output.h"
+#include "report/compare/fused_line_changes.h"
 #include "report/model/saved_report.h"
 #include "tests/unit/report/written_report.h"
 
@@ -359,4 +360,39 @@ TEST_CASE("trees that have nothing in common are compared in time", "[compare]")
     return roots;
   };
   CHECK(differences(wide("a"), wide("b")).size() == 40'000);
+}
+
+TEST_CASE("a line's ops are compared with the kernels that they were fused into", "[compare]") {
+  const auto program = [](std::vector<Frame> children) {
+    Frame main = frame(Layer::python, "__main__.<module>", std::move(children));
+    main.source = FrameSource{"/home/u/model.py", 1, {}, ""};
+    return report(list(std::move(main)));
+  };
+  const auto op = [](const char* name, std::uint32_t line) {
+    Frame call = dispatcher("CPU");
+    call.op = name;
+    call.source = FrameSource{"", 0, line, ""};
+    return call;
+  };
+  const auto kernel = [] {
+    Frame fused = frame(Layer::kernel, "cpp_fused_add_relu_0");
+    fused.detail = nlohmann::json::parse(R"({"origins": [
+        {"op": "aten::add.Tensor", "file": "/home/u/model.py", "line": 7},
+        {"op": "aten::relu", "file": "/home/u/model.py", "line": 8}, {"op": "aten::mul.Tensor"}]})");
+    return fused;
+  };
+  const Report eager =
+      program(list(op("aten::add.Tensor", 7), op("aten::relu", 8), op("aten::mm", 9)));
+  const Report compiled = program(list(kernel(), op("aten::mm", 9)));
+  const std::vector<FusedLineChange> changes = fused_line_changes(eager, compiled);
+  using Names = std::vector<std::string>;
+  REQUIRE(changes.size() == 2);
+  CHECK(changes[0].line == 7);
+  CHECK(changes[0].before == Names{"aten::add.Tensor"});
+  CHECK(changes[0].after == Names{"cpp_fused_add_relu_0"});
+  CHECK(changes[1].line == 8);
+  CHECK(changes[1].before == Names{"aten::relu"});
+  CHECK(fused_line_changes(eager, eager).empty());
+  CHECK(fused_line_changes(compiled, compiled).empty());
+  CHECK(fused_line_changes(eager, program(list(op("aten::mm", 7)))).empty());
 }
