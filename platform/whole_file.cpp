@@ -4,6 +4,7 @@
 #include <ios>
 #include <iterator>
 
+#include "platform/error.h"
 #include "platform/output_file.h"
 
 namespace optrace {
@@ -24,6 +25,15 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   OutputFile file(path);
   file.write(content);
   file.commit();
+}
+
+bool try_write_file(const std::filesystem::path& path, std::string_view content) {
+  try {
+    write_file(path, content);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace optrace

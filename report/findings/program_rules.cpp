@@ -57,16 +57,15 @@ std::string after_colon(const std::string& text) {
 // Returns PyTorch's reason for a break, which is at the definition of the frame that shows it, or
 // at the line that calls it, or inside of it.
 std::string reason_of_break(const FrameInContext& at, bool at_definition) {
-  const auto& source = at.frame().source;
-  if (!source) return {};
+  if (!at.frame().source) return {};
+  const FrameSource& source = *at.frame().source;
   if (at_definition)
-    return after_colon(graph_break_reason(at.facts.compilations, source->file, source->line));
+    return after_colon(graph_break_reason(at.facts.compilations, source.file, source.line));
   std::string reason;
-  if (at.way.size() >= 2 && source->call_line)
+  if (at.way.size() >= 2 && source.call_line)
     if (const auto& caller = at.way[at.way.size() - 2]->source)
-      reason = graph_break_reason(at.facts.compilations, caller->file, *source->call_line);
-  if (reason.empty())
-    reason = reason_not_compiled(at.facts.compilations, source->file, source->line);
+      reason = graph_break_reason(at.facts.compilations, caller->file, *source.call_line);
+  if (reason.empty()) reason = reason_not_compiled(at.facts.compilations, source.file, source.line);
   return after_colon(reason);
 }
 

@@ -1,6 +1,7 @@
 #include "report/merge/compiler_frames.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,8 +35,10 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
   const Frame* const parent = above.parent;
   if (parent == nullptr) return;
   if (parent->layer == Layer::python) {
-    if (!parent->source || !frame.source || !frame.source->call_line) return;
-    if (const auto origin = generated.origin_of(parent->source->file, *frame.source->call_line))
+    if (!parent->source || !frame.source) return;
+    const std::optional<std::uint32_t> line = frame.source->call_line;
+    if (!line) return;
+    if (const auto origin = generated.origin_of(parent->source->file, *line))
       frame.detail.edit()["origins"] = {to_json(*origin)};
   } else if (frame.layer == Layer::kernel && parent->layer == Layer::binding &&
              parent->detail.contains("origins") && !parent->op) {
@@ -65,9 +68,9 @@ void note_compilations(Report& report, const GeneratedCode& generated) {
       above.generated = &frame;
     }
     if (frame.name.starts_with(kDynamo) && above.caller != nullptr) {
-      std::vector<std::string> ids =
+      const std::vector<std::string> ids =
           compilations_at(report.compilations, above.caller->source->file, above.line);
-      if (!ids.empty()) frame.detail.edit()["compilations"] = std::move(ids);
+      if (!ids.empty()) frame.detail.edit()["compilations"] = ids;
     }
     if (is_of_program(frame)) {
       above.caller = &frame;

@@ -44,9 +44,10 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& fu
     if (!step->op.empty()) facts->op = op_of(step->op);
   }
   if (kernel != nullptr && !kernel->file.empty()) {
-    facts->source.emplace();
-    facts->source->file = kernel->file;
-    facts->source->line = kernel->line;
+    FrameSource source;
+    source.file = kernel->file;
+    source.line = kernel->line;
+    facts->source = std::move(source);
     return facts;
   }
   if (index_ == nullptr || function.symbol.empty()) return facts;

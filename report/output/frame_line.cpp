@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,10 +58,10 @@ std::string takers(const Frame& frame, const Frame* parent) {
 std::string time_taken(const Frame& frame) {
   const std::uint64_t total = total_time(frame);
   if (total == 0) return {};
-  if (frame.calls < 2 || !frame.time->range) return readable_time(total);
-  return fmt::format("{} ({} to {})", readable_time(total),
-                     readable_time(frame.time->range->shortest),
-                     readable_time(frame.time->range->longest));
+  const std::optional<FrameTime::Range> range = frame.time->range;
+  if (frame.calls < 2 || !range) return readable_time(total);
+  return fmt::format("{} ({} to {})", readable_time(total), readable_time(range->shortest),
+                     readable_time(range->longest));
 }
 
 void append(std::string& note, const std::string& more) {
@@ -110,10 +111,11 @@ std::string ops_of_origins(const Frame& frame) {
 
 // Describes the first of a compiler frame's compilations: "0/0: f (model.py:4), 5 ops, 11.6 s".
 std::string compilation_note(const nlohmann::json& compilations, const nlohmann::json& ids) {
-  if (!compilations.is_array() || !ids.is_array() || ids.empty()) return {};
+  if (!compilations.is_array() || !ids.is_array() || ids.empty() || !ids[0].is_string()) return {};
+  const auto id = ids[0].get<std::string>();
   for (const nlohmann::json& one : compilations) {
-    if (text_at(one, "id") != ids[0]) continue;
-    std::string note = fmt::format("{}: {}", text_at(one, "id"), text_at(one, "function"));
+    if (text_at(one, "id") != id) continue;
+    std::string note = fmt::format("{}: {}", id, text_at(one, "function"));
     if (const std::string file = text_at(one, "file"); !file.empty())
       note += fmt::format(" ({})", short_place(file, count_at(one, "line")));
     if (const std::uint64_t ops = count_at(one, "graph_ops"); ops != 0)

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "platform/error.h"
 #include "platform/private_folder.h"
 #include "platform/whole_file.h"
 
@@ -85,12 +84,9 @@ void complete_kernel_origins(Json& generated_code, const std::filesystem::path& 
     if (name.empty()) continue;
     const Json& calls = list_in(generated, kCalls);
     if (const Json origins = origins_of(generated); !origins.empty()) {
-      try {
-        write_file(folder / name, Json{{kCalls, calls}, {kOrigins, origins}}.dump(
-                                      -1, ' ', false, Json::error_handler_t::replace));
-        wrote = true;
-      } catch (const Error&) {
-      }
+      wrote = try_write_file(folder / name, Json{{kCalls, calls}, {kOrigins, origins}}.dump(
+                                                -1, ' ', false, Json::error_handler_t::replace)) ||
+              wrote;
       continue;
     }
     const Json kept = read_kept(folder / name, calls);

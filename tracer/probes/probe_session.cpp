@@ -27,20 +27,7 @@
 #include "tracer/trace/recording.h"
 
 namespace optrace {
-namespace {
-
-/// Returns false if the file can't be written (full disk, read-only cache). The next run then
-/// repeats the work.
-bool try_write_file(const std::filesystem::path& path, std::string_view bytes) {
-  try {
-    write_file(path, bytes);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-}  // namespace
+namespace {}  // namespace
 
 struct ProbeSession::State {
   /// The probes of one module, whatever paths lead to it.
