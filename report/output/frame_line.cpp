@@ -57,7 +57,7 @@ std::string takers(const Frame& frame, const Frame* parent) {
 // frames above the selected ones.
 std::string time_taken(const Frame& frame) {
   const std::uint64_t total = total_time(frame);
-  if (total == 0) return {};
+  if (total == 0 || !frame.time) return {};
   const std::optional<FrameTime::Range> range = frame.time->range;
   if (frame.calls < 2 || !range) return readable_time(total);
   return fmt::format("{} ({} to {})", readable_time(total), readable_time(range->shortest),
