@@ -1,4 +1,5 @@
 """Describes this process's torch for _optrace."""
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -7,15 +8,18 @@ import sys
 from ._error import Error
 
 _TARGET = pathlib.Path(__file__).parent / "share/optrace/target/optrace_target"
+_PACKAGE = "optrace._target"
 
 
 def _load(name):
-    spec = importlib.util.spec_from_file_location("optrace._target_" + name,
-                                                  _TARGET / (name + ".py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """Imports a module of the package, under a name that no other package has."""
+    if _PACKAGE not in sys.modules:
+        spec = importlib.util.spec_from_file_location(
+            _PACKAGE, _TARGET / "__init__.py", submodule_search_locations=[str(_TARGET)])
+        assert spec is not None and spec.loader is not None
+        sys.modules[_PACKAGE] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[_PACKAGE])
+    return importlib.import_module(_PACKAGE + "." + name)
 
 
 _description = _load("description")

@@ -172,8 +172,8 @@ class ReportTextWriter {
     std::string text = frame_name(frame);
     if (!frame.source || frame.source->file.empty()) return text;
     const Shared<FrameSource>& next = path[at + 1]->source;
-    const std::uint32_t line_number =
-        next && next->call_line ? *next->call_line : frame.source->line;
+    const std::optional<std::uint32_t> call = next ? next->call_line : std::nullopt;
+    const std::uint32_t line_number = call.value_or(frame.source->line);
     const std::string place = fmt::format("{}:{}{}", printable(frame.source->file),
                                           has_exact_lines(report_, frame) ? "" : "~", line_number);
     return text + "  " +

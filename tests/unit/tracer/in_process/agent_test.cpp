@@ -1136,6 +1136,9 @@ TEST_CASE("500 rounds of placing, recording and removing leave nothing behind") 
 namespace {
 
 constexpr std::uint64_t kRegionSize = 4ULL << 20;
+// Of its room for 16 chunks, one is the header's and half are the arena's.
+constexpr std::uint64_t kSmallRegion = 1ULL << 20;
+constexpr std::uint32_t kChunks = 7;
 
 // A shared region. Recordings go into it until it is destroyed.
 class SharedRegion {
@@ -1232,7 +1235,7 @@ TEST_CASE("threads that outrun the reader wait for it and lose nothing") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
-  SharedRegion shared(1ULL << 20);  // 11 chunks.
+  SharedRegion shared(kSmallRegion);
   RegionReader& reader = shared.reader();
   std::atomic<bool> over = false;
   std::thread reading([&] {
@@ -1275,11 +1278,10 @@ TEST_CASE("a reader that died does not stop the program, and what is lost is cou
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
-  SharedRegion shared(1ULL << 20);
+  SharedRegion shared(kSmallRegion);
   REQUIRE(agent().start() == 0);
   constexpr std::uint64_t kCalls = 100'000;
-  // Of the room for 16 chunks, one is the header's and half are the arena's.
-  constexpr std::uint64_t kRoom = 7ULL * recording::kEventsPerChunk;
+  constexpr std::uint64_t kRoom = std::uint64_t{kChunks} * recording::kEventsPerChunk;
   for (std::uint64_t i = 0; i < kCalls; ++i) {
     targets().plain(1);
   }
@@ -1435,7 +1437,7 @@ TEST_CASE("whatever the reader writes, the program does not notice") {
   const ProbesGoAtTheEnd guard;
   const PlanFile file(all_targets());
   REQUIRE(agent().place(file.path(), 1) > 0);
-  SharedRegion shared(1ULL << 20);
+  SharedRegion shared(kSmallRegion);
   RegionReader& reader = shared.reader();
   std::atomic<bool> over = false;
   std::thread hostile([&] {
@@ -1448,9 +1450,9 @@ TEST_CASE("whatever the reader writes, the program does not notice") {
     while (!over) {
       for (int i = 0; i < 200; ++i) {
         put(words[random() % (sizeof(header) / sizeof(*words))]);  // Also the agent's own fields.
-        put(reader.hostile_chunk(static_cast<std::uint32_t>(random() % 11)).state);
+        put(reader.hostile_chunk(static_cast<std::uint32_t>(random() % kChunks)).state);
       }
-      for (std::uint32_t i = 0; i < 11; ++i) {
+      for (std::uint32_t i = 0; i < kChunks; ++i) {
         recording::ChunkHeader& chunk = reader.hostile_chunk(i);
         put(chunk.thread);
         std::atomic_ref(chunk.state).store(static_cast<std::uint32_t>(random() % 4));
