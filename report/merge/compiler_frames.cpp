@@ -39,7 +39,7 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
     const std::optional<std::uint32_t> line = frame.source->call_line;
     if (!line) return;
     if (const auto origin = generated.origin_of(parent->source->file, *line))
-      frame.detail.edit()["origins"] = {to_json(*origin)};
+      frame.detail.edit()["origins"] = to_json({*origin});
   } else if (frame.layer == Layer::kernel && parent->layer == Layer::binding &&
              parent->detail.contains("origins") && !parent->op) {
     frame.detail.edit()["origins"] = parent->detail["origins"];
@@ -49,10 +49,8 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
   if (!may_be_generated || above.generated == nullptr) return;
   const GeneratedCode::Kernels& kernels = generated.kernels_in(above.generated->source->file);
   const auto kernel = kernels.find(frame.name);
-  if (kernel == kernels.end() || kernel->second.empty()) return;
-  nlohmann::json origins = nlohmann::json::array();
-  for (const Origin& origin : kernel->second) origins.push_back(to_json(origin));
-  frame.detail.edit()["origins"] = std::move(origins);
+  if (kernel != kernels.end() && !kernel->second.empty())
+    frame.detail.edit()["origins"] = to_json(kernel->second);
 }
 
 }  // namespace

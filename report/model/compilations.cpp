@@ -32,11 +32,8 @@ Json describe_kernels(const Json& one, const GeneratedCode& generated) {
   Json kernels = Json::array();
   for (const Json& file : list_at(one, "generated")) {
     if (!file.is_string()) continue;
-    for (const auto& [name, nodes] : generated.kernels_in(file.get<std::string>())) {
-      Json origins = Json::array();
-      for (const Origin& node : nodes) origins.push_back(to_json(node));
-      kernels.push_back({{"name", name}, {"file", file}, {"origins", std::move(origins)}});
-    }
+    for (const auto& [name, origins] : generated.kernels_in(file.get<std::string>()))
+      kernels.push_back({{"name", name}, {"file", file}, {"origins", to_json(origins)}});
   }
   return kernels;
 }

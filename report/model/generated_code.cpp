@@ -37,9 +37,7 @@ std::vector<Origin> origins_in(const Json& kernel) {
   return origins;
 }
 
-}  // namespace
-
-Json to_json(const Origin& origin) {
+Json described(const Origin& origin) {
   Json object = Json::object();
   if (!origin.op.empty()) object["op"] = origin.op;
   if (!origin.node.empty()) object["node"] = origin.node;
@@ -49,6 +47,14 @@ Json to_json(const Origin& origin) {
   }
   if (!origin.module.empty()) object["module"] = origin.module;
   return object;
+}
+
+}  // namespace
+
+Json to_json(const std::vector<Origin>& origins) {
+  Json list = Json::array();
+  for (const Origin& origin : origins) list.push_back(described(origin));
+  return list;
 }
 
 GeneratedCode::GeneratedCode(const Json& meta) {

@@ -22,8 +22,8 @@ struct Origin {
   std::string module;  ///< Path of the innermost nn.Module; empty if there is none.
 };
 
-/// Returns an object of a report's list `origins` (report.schema.json).
-nlohmann::json to_json(const Origin& origin);
+/// Returns a report's list `origins` (report.schema.json).
+nlohmann::json to_json(const std::vector<Origin>& origins);
 
 /// The code that Inductor generated for the graphs of torch.compile, from a trace's metadata
 /// (`generated_code`, docs/trace-format.md), which is untrusted: invalid entries are skipped.

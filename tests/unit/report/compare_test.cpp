@@ -365,7 +365,7 @@ TEST_CASE("trees that have nothing in common are compared in time", "[compare]")
 TEST_CASE("a line's ops are compared with the kernels that they were fused into", "[compare]") {
   const auto program = [](std::vector<Frame> children) {
     Frame main = frame(Layer::python, "__main__.<module>", std::move(children));
-    main.source = FrameSource{"/home/u/model.py", 1, {}, ""};
+    main.source = FrameSource{"/x/model.py", 1, {}, ""};
     return report(list(std::move(main)));
   };
   const auto op = [](const char* name, std::uint32_t line) {
@@ -377,8 +377,8 @@ TEST_CASE("a line's ops are compared with the kernels that they were fused into"
   const auto kernel = [] {
     Frame fused = frame(Layer::kernel, "cpp_fused_add_relu_0");
     fused.detail = nlohmann::json::parse(R"({"origins": [
-        {"op": "aten::add.Tensor", "file": "/home/u/model.py", "line": 7},
-        {"op": "aten::relu", "file": "/home/u/model.py", "line": 8}, {"op": "aten::mul.Tensor"}]})");
+        {"op": "aten::add.Tensor", "file": "/x/model.py", "line": 7},
+        {"op": "aten::relu", "file": "/x/model.py", "line": 8}, {"op": "aten::mul.Tensor"}]})");
     return fused;
   };
   const Report eager =

@@ -63,9 +63,9 @@ Frame fused_kernel(std::size_t number) {
   Frame kernel = frame(Layer::kernel, fmt::format("cpp_fused_add_relu_{}", number), 30);
   kernel.detail =
       parsed({{"origins",
-               {{{"op", "aten::add.Tensor"}, {"file", "/home/u/model.py"}, {"line", 7}},
-                {{"op", "aten::add.Tensor"}, {"file", "/home/u/model.py"}, {"line", 7}},
-                {{"op", "aten::relu"}, {"file", "/home/u/model.py"}, {"line", number + 8}}}}});
+               {{{"op", "aten::add.Tensor"}, {"file", "/x/model.py"}, {"line", 7}},
+                {{"op", "aten::add.Tensor"}, {"file", "/x/model.py"}, {"line", 7}},
+                {{"op", "aten::relu"}, {"file", "/x/model.py"}, {"line", number + 8}}}}});
   return kernel;
 }
 
