@@ -38,6 +38,20 @@ Json describe_kernels(const Json& one, const GeneratedCode& generated) {
   return kernels;
 }
 
+Json describe_not_fused(const Json& one, const GeneratedCode& generated) {
+  Json pairs = Json::array();
+  for (const Json& file : list_at(one, "generated")) {
+    if (!file.is_string()) continue;
+    for (const GeneratedCode::NotFused& pair : generated.not_fused_in(file.get<std::string>())) {
+      Json& described =
+          pairs.emplace_back(Json{{"producer", pair.producer}, {"consumer", pair.consumer}});
+      if (pair.is_extern) described["extern"] = true;
+      if (!pair.reason.empty()) described["reason"] = pair.reason;
+    }
+  }
+  return pairs;
+}
+
 Json describe_compilation(const Json& one, std::string_view torch_folder,
                           const GeneratedCode& generated) {
   Json described = {{"id", text_at(one, "id")},
@@ -59,6 +73,8 @@ Json describe_compilation(const Json& one, std::string_view torch_folder,
                                 {"line", line_at(place)}};
   if (Json kernels = describe_kernels(one, generated); !kernels.empty())
     described["kernels"] = std::move(kernels);
+  if (Json pairs = describe_not_fused(one, generated); !pairs.empty())
+    described["not_fused"] = std::move(pairs);
   for (const Json& reason : list_at(one, "recompile_reasons"))
     if (reason.is_string()) described["recompile_reasons"].push_back(reason);
   for (const Json& broken : list_at(one, "breaks"))

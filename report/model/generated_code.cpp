@@ -76,6 +76,13 @@ GeneratedCode::GeneratedCode(const Json& meta) {
       known.reset();
       if (!origin.file.empty()) known = std::move(origin);
     }
+    for (const Json& pair : list_at(generated, "not_fused")) {
+      NotFused one{.producer = text_at(pair, "producer"),
+                   .consumer = text_at(pair, "consumer"),
+                   .is_extern = pair.is_object() && pair.value("extern", Json()) == true,
+                   .reason = text_at(pair, "reason")};
+      if (!one.producer.empty() && !one.consumer.empty()) file.not_fused.push_back(std::move(one));
+    }
     if (std::string path = text_at(generated, "file"); !path.empty())
       files_[std::move(path)] = std::move(file);
   }
@@ -86,18 +93,29 @@ const GeneratedCode::Kernel* GeneratedCode::kernel_of(const std::string& library
   return found == kernels_.end() ? nullptr : &found->second;
 }
 
+const GeneratedCode::File* GeneratedCode::find(const std::string& file) const {
+  const auto found = files_.find(file);
+  return found == files_.end() ? nullptr : &found->second;
+}
+
 std::optional<Origin> GeneratedCode::origin_of(const std::string& file, std::uint32_t line) const {
-  const auto generated = files_.find(file);
-  if (generated == files_.end()) return std::nullopt;
-  const auto& calls = generated->second.calls;
-  const auto after = calls.upper_bound(line);
-  return after == calls.begin() ? std::nullopt : std::prev(after)->second;
+  const File* const generated = find(file);
+  if (generated == nullptr) return std::nullopt;
+  const auto after = generated->calls.upper_bound(line);
+  return after == generated->calls.begin() ? std::nullopt : std::prev(after)->second;
 }
 
 const GeneratedCode::Kernels& GeneratedCode::kernels_in(const std::string& file) const {
   static const Kernels kNone;
-  const auto generated = files_.find(file);
-  return generated == files_.end() ? kNone : generated->second.kernels;
+  const File* const generated = find(file);
+  return generated == nullptr ? kNone : generated->kernels;
+}
+
+const std::vector<GeneratedCode::NotFused>& GeneratedCode::not_fused_in(
+    const std::string& file) const {
+  static const std::vector<NotFused> kNone;
+  const File* const generated = find(file);
+  return generated == nullptr ? kNone : generated->not_fused;
 }
 
 }  // namespace optrace

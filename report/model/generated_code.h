@@ -57,11 +57,25 @@ class GeneratedCode {
   /// Returns the kernels of the generated file with this path; none for other files.
   const Kernels& kernels_in(const std::string& file) const;
 
+  /// A kernel that uses a result of another one, and was not fused with it.
+  struct NotFused {
+    std::string producer;
+    std::string consumer;
+    bool is_extern = false;  ///< One of them is a library's function or an op.
+    std::string reason;      ///< Inductor's; empty if it recorded none.
+  };
+
+  /// Returns those of the generated file with this path, in the order of its schedule.
+  const std::vector<NotFused>& not_fused_in(const std::string& file) const;
+
  private:
   struct File {
     std::map<std::uint64_t, std::optional<Origin>> calls;  // By the first line that has it.
     Kernels kernels;
+    std::vector<NotFused> not_fused;
   };
+
+  const File* find(const std::string& file) const;
 
   std::unordered_map<std::string, Kernel> kernels_;  // By the library's path.
   std::unordered_map<std::string, File> files_;      // By the generated file's path.

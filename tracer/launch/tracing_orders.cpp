@@ -8,7 +8,7 @@
 
 #include "platform/error.h"
 #include "platform/installation.h"
-#include "tracer/launch/kernel_origins.h"
+#include "tracer/launch/kept_generated_code.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/target_description.h"
 #include "tracer/runtime_build/activity_agent.h"
@@ -118,7 +118,7 @@ void add_tables(Json& meta, Json message) {
        {"dispatch_tables", "boxed_kernels", "compilations", "generated_code"}) {
     if (tables.contains(key)) meta[key] = tables[key];
   }
-  complete_kernel_origins(meta);
+  keep_generated_code(meta);
 }
 
 void add_warnings(Json& meta, const Json& message) {

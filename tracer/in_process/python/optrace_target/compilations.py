@@ -14,6 +14,7 @@ import re
 import sys
 import types
 
+from .graph_modules import graph_module_code
 from .kernel_origins import FRAME, KernelOrigins, program_line
 
 _LOGGER = "torch.__trace"
@@ -75,7 +76,8 @@ class Compilations:
 
     def meta(self):
         """Returns the part of a trace's meta that describes the compilations, and forgets them."""
-        return {"compilations": self._take(), "generated_code": _generated_code(self._origins)}
+        return {"compilations": self._take(),
+                "generated_code": _generated_code(self._origins) + graph_module_code()}
 
     def _take(self):
         structured = sys.modules.get("torch._logging.structured")
@@ -176,7 +178,8 @@ def _generated_code(origins):
             kernels = _kernels(module)
             for kernel in kernels:
                 kernel.update(origins.of(file, kernel["name"]))
-            generated.append({"file": file, "kernels": kernels, "calls": calls})
+            generated.append({"file": file, "kernels": kernels, "calls": calls,
+                              **origins.not_fused(file)})
     return generated
 
 
