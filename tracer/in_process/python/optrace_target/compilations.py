@@ -124,7 +124,7 @@ class Compilations:
         if name == "dynamo_graph_break_reason":
             _append(record["breaks"], _graph_break(payload()))
         elif name == "inductor_output_code":
-            _append(record["generated"], described["filename"])
+            _append(_graph_of(record)["generated"], described["filename"])
         elif name.startswith(_CACHE):
             record["cache"] = name[len(_CACHE):]
         elif name == "compilation_metrics":
@@ -147,9 +147,19 @@ class Compilations:
         self._current[identifier] = record
 
 
+def _graph_of(record):
+    """Returns the part of a compilation's record that is about the graph that is being compiled:
+    all of it, or `backward`."""
+    logging_utils = sys.modules["torch._functorch._aot_autograd.logging_utils"]
+    if "backward" not in logging_utils.get_aot_graph_name():
+        return record
+    return record.setdefault("backward", {"generated": [], "called_from": _place_of_call()})
+
+
 def _place_of_call():
-    """Returns the line of a program that makes Dynamo compile: of the innermost frame above its
-    callback that is not in torch. The callback is the outermost `__call__` of convert_frame.py."""
+    """Returns the line of a program that makes Dynamo compile, or AOTAutograd a backward graph: of
+    the innermost frame above Dynamo's callback that is not in torch. The callback is the outermost
+    `__call__` of convert_frame.py."""
     folder = os.path.dirname(sys.modules["torch"].__file__) + os.sep
     callbacks = os.path.join(folder, "_dynamo", "convert_frame.py")
     place, frame = None, sys._getframe(1)
@@ -184,13 +194,13 @@ def _generated_code(origins):
 
 
 def _kernels(module):
+    torch_folder = os.path.dirname(sys.modules["torch"].__file__) + os.sep
     kernels = []
     for name, value in list(vars(module).items()):
         library = isinstance(value, types.BuiltinFunctionType) and value.__self__
-        if isinstance(library, types.ModuleType) and isinstance(
-                getattr(library, "__file__", None), str):
-            kernels.append({"name": _short(name), "library": library.__file__,
-                            "source": _source_of(library.__file__)})
+        file = getattr(library, "__file__", None) if isinstance(library, types.ModuleType) else None
+        if isinstance(file, str) and not file.startswith(torch_folder):
+            kernels.append({"name": _short(name), "library": file, "source": _source_of(file)})
         elif type(value).__module__ == _OF_TRITON:
             kernels.append({"name": _short(name)})
         if len(kernels) == _MOST:
@@ -221,7 +231,7 @@ def _add_metrics(record, metrics):
     times = {key: metrics[name] * 1000 for key, name in _TIMES.items()
              if isinstance(metrics.get(name), int)}
     if metrics.get("is_forward") is False:
-        record["backward"] = times
+        record.setdefault("backward", {}).update(times)
         return
     record.update(times)
     if isinstance(metrics.get("graph_op_count"), int):
