@@ -44,8 +44,10 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
              parent->detail.contains("origins") && !parent->op) {
     frame.detail.edit()["origins"] = parent->detail["origins"];
   }
+  // What the threads of an OpenMP region run has the name of the kernel that opened it.
+  const bool is_of_region = frame.symbol && frame.symbol->find("._omp_fn.") != std::string::npos;
   const bool may_be_generated =
-      frame.layer == Layer::device || (frame.layer == Layer::kernel && !frame.op);
+      frame.layer == Layer::device || (frame.layer == Layer::kernel && !frame.op && !is_of_region);
   if (!may_be_generated || above.generated == nullptr) return;
   const GeneratedCode::Kernels& kernels = generated.kernels_in(above.generated->source->file);
   const auto kernel = kernels.find(frame.name);

@@ -14,6 +14,7 @@ import re
 import sys
 import types
 
+from .cpp_wrappers import KERNEL_RECORD, RECORDS, kernels_of, models
 from .graph_modules import graph_module_code
 from .kernel_origins import FRAME, KernelOrigins, program_line
 
@@ -23,6 +24,7 @@ _MOST_CALLS = 20000  # Of all generated files.
 _MOST_OF_ONE = 20  # Breaks, and reasons, of one compilation.
 _LONGEST = 1000  # Characters of a text.
 _OF_TRITON = "torch._inductor.runtime.triton_heuristics"  # The module of its kernels' class.
+_ONE_KERNEL = "kernel"  # The function of a library with one C++ kernel.
 _LONGEST_SOURCE = 1 << 20  # Characters of a generated C++ file that are searched for its kernel.
 _KERNEL = re.compile(r'^extern "C"[^\n(]*\bkernel\(', re.MULTILINE)
 _BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
@@ -36,7 +38,8 @@ _CACHE = "fx_graph_cache_"
 # The record of a graph for which Inductor then makes kernels. On a hit of its cache, 2.6 has no
 # such record. Later versions make it an artifact.
 _BEFORE_KERNELS = "inductor_post_grad_graph"
-_KINDS = {"str", "artifact", "dynamo_start", "inductor_output_code", "compilation_metrics",
+_NAMED = {"artifact", "graph_dump"}  # Their names are in their descriptions.
+_KINDS = {"str", *_NAMED, "dynamo_start", "inductor_output_code", "compilation_metrics",
           "bwd_compilation_metrics", _BEFORE_KERNELS}
 
 
@@ -64,6 +67,8 @@ class Compilations:
         self._reasons = {}  # Of compilations that have not begun, by compile ID.
         self._file_names = {}  # By number; torch/_logging/structured.py.
         self._origins = KernelOrigins()
+        self._models = {}  # AOTInductor's C++ files of each graph, by the first of them.
+        self._latest_model = []
 
     def start(self):
         logger = logging.getLogger(_LOGGER)
@@ -77,7 +82,17 @@ class Compilations:
     def meta(self):
         """Returns the part of a trace's meta that describes the compilations, and forgets them."""
         return {"compilations": self._take(),
-                "generated_code": _generated_code(self._origins) + graph_module_code()}
+                "generated_code": self._generated_code() + graph_module_code()}
+
+    def _generated_code(self):
+        generated = _generated_files(self._origins)
+        libraries = {kernel["library"] for each in generated for kernel in each["kernels"]
+                     if "library" in kernel}
+        for model in models(self._models, libraries):
+            for kernel in model["kernels"]:
+                kernel.update(self._origins.of(model["file"], kernel["name"]))
+            generated.append(model)
+        return generated
 
     def _take(self):
         structured = sys.modules.get("torch._logging.structured")
@@ -101,11 +116,16 @@ class Compilations:
             name, number = described
             self._file_names[number] = name
             return
-        name = described.get("name", "") if kind == "artifact" else kind
+        name = described.get("name", "") if kind in _NAMED else kind
         if name == _BEFORE_KERNELS:
             self._origins.begin_graph()
         if name == "inductor_output_code":
             self._origins.end_graph(described["filename"])
+        elif name in RECORDS:
+            self._origins.end_graph(described["filename"])
+            self._latest_model = self._models.setdefault(described["filename"], [])
+        if name in RECORDS or name == KERNEL_RECORD:
+            self._latest_model.append(described["filename"])
         trace = sys.modules["torch._guards"].CompileContext.current_trace_id()
         compiled = trace.compile_id if trace else call.get("compile_id")
         if compiled is not None and compiled.frame_id is not None:
@@ -173,7 +193,7 @@ def _place_of_call():
     return place
 
 
-def _generated_code(origins):
+def _generated_files(origins):
     """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
     with what was fused into each if Inductor made them during the trace, and for each call the line
     of the program that it comes from."""
@@ -200,12 +220,15 @@ def _kernels(module):
         library = isinstance(value, types.BuiltinFunctionType) and value.__self__
         file = getattr(library, "__file__", None) if isinstance(library, types.ModuleType) else None
         if isinstance(file, str) and not file.startswith(torch_folder):
-            kernels.append({"name": _short(name), "library": file, "source": _source_of(file)})
+            if value.__name__ == _ONE_KERNEL:
+                kernels.append({"name": _short(name), "library": file, "source": _source_of(file)})
+            else:  # A whole graph in C++.
+                kernels += kernels_of(file)
         elif type(value).__module__ == _OF_TRITON:
             kernels.append({"name": _short(name)})
-        if len(kernels) == _MOST:
+        if len(kernels) >= _MOST:
             break
-    return kernels
+    return kernels[:_MOST]
 
 
 def _source_of(library):
