@@ -55,13 +55,24 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
     frame.detail.edit()["origins"] = to_json(kernel->second);
 }
 
-// Notes whose graphs a frame compiles or runs. The IDs are of forward graphs if there are any.
-void note_ids(Frame& frame, const CompilationIds& ids) {
-  const bool backward = ids.forward.empty();
-  const std::vector<std::string>& known = backward ? ids.backward : ids.forward;
-  if (known.empty()) return;
-  frame.detail.edit()["compilations"] = known;
+// Notes whose graphs a frame compiles or runs.
+void note_ids(Frame& frame, const std::vector<std::string>& ids, bool backward) {
+  if (ids.empty()) return;
+  frame.detail.edit()["compilations"] = ids;
   if (backward) frame.detail.edit()["backward_graph"] = true;
+}
+
+void note_compiling(Frame& frame, const Above& above, const nlohmann::json& compilations) {
+  if (above.caller == nullptr) return;
+  const std::string_view name = above.caller->name;
+  const CallPlace place{.file = above.caller->source->file,
+                        .line = above.line,
+                        .function = name.substr(name.rfind('.') + 1),
+                        .function_line = above.caller->source->line};
+  if (frame.name.starts_with(kDynamo))
+    note_ids(frame, compilations_at(compilations, place), false);
+  else
+    note_ids(frame, backward_compilations_at(compilations, place), true);
 }
 
 }  // namespace
@@ -75,14 +86,10 @@ void note_compilations(Report& report, const GeneratedCode& generated) {
     if (frame.layer == Layer::python && frame.source && generated.has(frame.source->file)) {
       frame.detail.edit()["generated"] = true;
       above.generated = &frame;
-      note_ids(frame, compilations_of_file(report.compilations, frame.source->file));
+      const CompilationIds ids = compilations_of_file(report.compilations, frame.source->file);
+      note_ids(frame, ids.forward.empty() ? ids.backward : ids.forward, ids.forward.empty());
     }
-    if (frame.layer == Layer::compiler && above.caller != nullptr) {
-      CompilationIds ids =
-          compilations_at(report.compilations, above.caller->source->file, above.line);
-      (frame.name.starts_with(kDynamo) ? ids.backward : ids.forward).clear();
-      note_ids(frame, ids);
-    }
+    if (frame.layer == Layer::compiler) note_compiling(frame, above, report.compilations);
     if (is_of_program(frame)) {
       above.caller = &frame;
       above.line = 0;

@@ -107,17 +107,28 @@ Json describe_compilations(const Json& meta, const GeneratedCode& generated) {
   return described;
 }
 
-CompilationIds compilations_at(const Json& compilations, std::string_view file,
-                               std::uint32_t line) {
-  CompilationIds ids;
+std::vector<std::string> compilations_at(const Json& compilations, const CallPlace& place) {
+  std::vector<std::string> ids;
   if (!compilations.is_array()) return ids;
-  for (const Json& one : compilations) {
-    if (is_place(object_at(one, "called_from"), file, line))
-      ids.forward.push_back(text_at(one, "id"));
-    if (is_place(object_at(object_at(one, "backward"), "called_from"), file, line))
-      ids.backward.push_back(text_at(one, "id"));
-  }
+  for (const Json& one : compilations)
+    if (is_place(object_at(one, "called_from"), place.file, place.line))
+      ids.push_back(text_at(one, "id"));
   return ids;
+}
+
+std::vector<std::string> backward_compilations_at(const Json& compilations,
+                                                  const CallPlace& place) {
+  std::vector<std::string> of_function, of_line;
+  if (!compilations.is_array()) return {};
+  for (const Json& one : compilations) {
+    if (object_at(one, "backward").empty()) continue;
+    if (is_place(one, place.file, place.function_line) &&
+        text_at(one, "function") == place.function)
+      of_function.push_back(text_at(one, "id"));
+    if (is_place(object_at(one, "called_from"), place.file, place.line))
+      of_line.push_back(text_at(one, "id"));
+  }
+  return of_function.empty() ? of_line : of_function;
 }
 
 CompilationIds compilations_of_file(const Json& compilations, std::string_view file) {

@@ -16,15 +16,28 @@ namespace optrace {
 /// relative to it, as those of frames are. `generated` is the code that Inductor generated for it.
 nlohmann::json describe_compilations(const nlohmann::json& meta, const GeneratedCode& generated);
 
+/// A call in the program.
+struct CallPlace {
+  std::string_view file{};
+  std::uint32_t line = 0;
+  std::string_view function{};  ///< The one that makes the call, without the names around it.
+  std::uint32_t function_line = 0;
+};
+
+/// Returns the IDs of the compilations that a call at this line began.
+std::vector<std::string> compilations_at(const nlohmann::json& compilations,
+                                         const CallPlace& place);
+
+/// Returns the IDs of the compilations whose backward graphs a frame below this call may compile:
+/// those of the function, which then runs its compiled code, or else those that the call began.
+std::vector<std::string> backward_compilations_at(const nlohmann::json& compilations,
+                                                  const CallPlace& place);
+
 /// IDs of compilations, by the graph that is meant.
 struct CompilationIds {
   std::vector<std::string> forward;
   std::vector<std::string> backward;
 };
-
-/// Returns the compilations of graphs that a call at this line began.
-CompilationIds compilations_at(const nlohmann::json& compilations, std::string_view file,
-                               std::uint32_t line);
 
 /// Returns the compilations that have generated a file.
 CompilationIds compilations_of_file(const nlohmann::json& compilations, std::string_view file);

@@ -137,8 +137,19 @@ def assert_told(report, program, sizes):
     # What happens inside of a compilation is left out.
     compiling = [frame for frame in frames_of(report) if frame["layer"] == "compiler"]
     assert not any(frame["children"] for frame in compiling)
-    told = [one for frame in compiling for one in (frame["detail"] or {}).get("compilations", [])]
+    details = [frame["detail"] or {} for frame in compiling]
+    told = [one for detail in details if "backward_graph" not in detail
+            for one in detail.get("compilations", [])]
     assert sorted(told) == sorted(one["id"] for one in found)
+    backward = {one["id"] for one in found if "backward" in one}
+    assert {one for detail in details if "backward_graph" in detail
+            for one in detail["compilations"]} == backward
+    # Generated code is of one of these graphs.
+    ran = [(one, "backward_graph" in frame["detail"]) for frame in frames_of(report)
+           if "generated" in (frame["detail"] or {})
+           for one in frame["detail"].get("compilations", [])]
+    assert {one for one, is_backward in ran if is_backward} == backward
+    assert {one for one, is_backward in ran if not is_backward} <= {one["id"] for one in found}
 
 
 def test_with_inductor(optrace, python, run_program, program):
@@ -172,7 +183,8 @@ def test_with_inductor(optrace, python, run_program, program):
     assert any("relu" in name and line == LINE["break"] - 1 for name, line in places)
     assert any("softmax" in name and line == LINE["break"] + 1 for name, line in places)
     told = {kernel["name"]: kernel["origins"]
-            for one in report["compilations"] for kernel in one["kernels"]}
+            for one in report["compilations"]
+            for kernel in one["kernels"] + one["backward"]["kernels"]}
     assert told == kernels
     # PyTorch's cache doesn't have what was fused; optrace kept it.
     _, _, again = traced(optrace, python, program, "inductor", 4)

@@ -91,15 +91,32 @@ TEST_CASE("a function that PyTorch gave up has a reason", "[compilations]") {
 }
 
 TEST_CASE("compilations are found by the line that began them", "[compilations]") {
-  const Json list = as_read({{{"id", "0/0"}, {"called_from", {{"file", "/x.py"}, {"line", 8}}}},
-                             {{"id", "1/0"}, {"called_from", {{"file", "/x.py"}, {"line", 9}}}},
-                             {{"id", "0/1"}, {"called_from", {{"file", "/x.py"}, {"line", 8}}}},
-                             {{"id", "2/0"}},
-                             {{"id", "3/0"}, {"called_from", 3}}});
-  CHECK(compilations_at(list, "/x.py", 8) == std::vector<std::string>{"0/0", "0/1"});
-  CHECK(compilations_at(list, "/y.py", 8).empty());
-  CHECK(compilations_at(list, "", 0).empty());
-  CHECK(compilations_at(Json(), "/x.py", 8).empty());
+  const Json list =
+      as_read({{{"id", "0/0"}, {"called_from", {{"file", "/x.py"}, {"line", 8}}}},
+               {{"id", "1/0"}, {"called_from", {{"file", "/x.py"}, {"line", 9}}}},
+               {{"id", "0/1"},
+                {"function", "f"},
+                {"file", "/x.py"},
+                {"line", 3},
+                {"called_from", {{"file", "/x.py"}, {"line", 8}}},
+                {"generated", {"/g/a.py", 3}},
+                {"backward",
+                 {{"called_from", {{"file", "/x.py"}, {"line", 7}}}, {"generated", {"/g/b.py"}}}}},
+               {{"id", "2/0"}},
+               {{"id", "3/0"}, {"called_from", 3}}});
+  const auto ids = [](auto... all) { return std::vector<std::string>{all...}; };
+  CHECK(compilations_at(list, {.file = "/x.py", .line = 8}) == ids("0/0", "0/1"));
+  CHECK(compilations_at(list, {.file = "/y.py", .line = 8}).empty());
+  CHECK(compilations_at(list, {}).empty());
+  CHECK(compilations_at(Json(), {.file = "/x.py", .line = 8}).empty());
+  const CallPlace inside{.file = "/x.py", .line = 4, .function = "f", .function_line = 3};
+  CHECK(backward_compilations_at(list, inside) == ids("0/1"));
+  CHECK(backward_compilations_at(list, {.file = "/x.py", .line = 8}) == ids("0/1"));
+  CHECK(backward_compilations_at(list, {.file = "/x.py", .line = 9}).empty());
+  CHECK(backward_compilations_at(Json(), inside).empty());
+  CHECK(compilations_of_file(list, "/g/a.py").forward == std::vector<std::string>{"0/1"});
+  CHECK(compilations_of_file(list, "/g/b.py").backward == std::vector<std::string>{"0/1"});
+  CHECK(compilations_of_file(list, "/g/c.py").forward.empty());
 }
 
 TEST_CASE("compilations of a hostile trace are left out or empty", "[compilations]") {

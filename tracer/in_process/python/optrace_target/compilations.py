@@ -187,7 +187,7 @@ def _place_of_call():
         file = frame.f_code.co_filename
         if file == callbacks and frame.f_code.co_name == "__call__":
             place = None
-        elif place is None and not file.startswith(folder):
+        elif place is None and not file.startswith(folder) and frame.f_globals is not globals():
             place = {"file": _short(file), "line": frame.f_lineno}
         frame = frame.f_back
     return place
