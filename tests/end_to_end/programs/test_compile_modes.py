@@ -140,7 +140,7 @@ class Graphs:
                 places = re.findall(r'File "(.+)", line (\d+)', trace or "")
                 own = [place for place in places if "/site-packages/torch/" not in place[0]]
                 if op != "None":
-                    nodes[name] = (op.split(".")[-2], (own or places)[-1:])
+                    nodes[name] = (op.split(".")[-2], own[-1:])
             self._graphs.append(nodes)
         self._fused = [set() for _ in self._graphs]
 
