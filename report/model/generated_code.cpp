@@ -72,8 +72,7 @@ GeneratedCode::GeneratedCode(const Json& meta) {
       if (name.empty()) continue;
       std::vector<Origin> origins = origins_in(kernel);
       std::string library = text_at(kernel, "library");
-      if (library.empty() && kernel.contains("source"))
-        library = stem_of(text_at(generated, "file"));
+      if (library.empty()) library = stem_of(text_at(generated, "file"));
       if (!library.empty()) {
         Kernel described{.name = name, .file = {}, .line = 0, .origins = origins};
         read_place(object_at(kernel, "source"), described.file, described.line);

@@ -26,6 +26,7 @@ constexpr const char* kCalls = "calls";
 constexpr const char* kName = "name";
 constexpr const char* kOrigins = "origins";
 constexpr const char* kSource = "source";
+constexpr const char* kSources = "sources";
 constexpr const char* kNotFused = "not_fused";
 
 const Json& list_in(const Json& object, const char* key) {
@@ -42,22 +43,35 @@ std::filesystem::path generated_file(const Json& object) {
   std::filesystem::path file = object[kFile].get<std::string>();
   const std::string stem = file.stem().string();
   constexpr std::size_t kLongest = 100;
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789";
-  const bool named = !stem.empty() && stem.size() <= kLongest &&
+  // AOTInductor's files also have a kind: `cv72….wrapper.cpp`.
+  constexpr std::string_view kLetters = ".abcdefghijklmnopqrstuvwxyz0123456789";
+  const bool named = !stem.empty() && stem.front() != '.' && stem.size() <= kLongest &&
                      stem.find_first_not_of(kLetters) == std::string::npos &&
                      (file.extension() == ".py" || file.extension() == ".cpp");
   return named ? file : std::filesystem::path();
+}
+
+bool has_name(const Json& kernel) {
+  return kernel.is_object() && kernel.contains(kName) && kernel[kName].is_string();
 }
 
 // Returns the origins of kernels by name, of those that have some.
 Json origins_of(const Json& generated) {
   Json origins = Json::object();
   for (const Json& kernel : list_in(generated, kKernels)) {
-    if (!kernel.is_object() || !kernel.contains(kName) || !kernel[kName].is_string()) continue;
     const Json& known = list_in(kernel, kOrigins);
-    if (!known.empty()) origins[kernel[kName].get<std::string>()] = known;
+    if (has_name(kernel) && !known.empty()) origins[kernel[kName].get<std::string>()] = known;
   }
   return origins;
+}
+
+// Returns where kernels are defined, by name, of those of which that is known.
+Json sources_of(const Json& generated) {
+  Json sources = Json::object();
+  for (const Json& kernel : list_in(generated, kKernels))
+    if (has_name(kernel) && kernel.contains(kSource))
+      sources[kernel[kName].get<std::string>()] = kernel[kSource];
+  return sources;
 }
 
 // Programs with the same graph at other lines have the same generated file. Its calls tell them
@@ -67,12 +81,22 @@ Json read_kept(const std::filesystem::path& file, const Json& calls) {
   return kept.is_object() && list_in(kept, kCalls) == calls ? kept : Json();
 }
 
+// A model of AOTInductor has no kernels yet if its package was removed before the trace ended.
 void add_kept(Json& generated, const Json& kept) {
   if (const Json& pairs = list_in(kept, kNotFused); !pairs.empty()) generated[kNotFused] = pairs;
   const auto origins = kept.find(kOrigins);
   if (origins == kept.end() || !origins->is_object()) return;
-  for (Json& kernel : generated[kKernels]) {
-    if (!kernel.is_object() || !kernel.contains(kName) || !kernel[kName].is_string()) continue;
+  Json& kernels = generated[kKernels];
+  if (kernels.empty()) {
+    const Json sources = kept.value(kSources, Json::object());
+    for (const auto& [name, known] : origins->items()) {
+      kernels.push_back({{kName, name}, {kOrigins, known}});
+      if (sources.contains(name)) kernels.back()[kSource] = sources[name];
+    }
+    return;
+  }
+  for (Json& kernel : kernels) {
+    if (!has_name(kernel)) continue;
     const auto found = origins->find(kernel[kName].get<std::string>());
     if (found != origins->end()) kernel[kOrigins] = *found;
   }
@@ -100,13 +124,15 @@ void complete_kernel_origins(Json& generated_code, const std::filesystem::path& 
     const std::filesystem::path name = file.stem().string() + ".json";
     const Json& calls = list_in(generated, kCalls);
     if (const Json origins = origins_of(generated); !origins.empty()) {
-      const Json kept = {
-          {kCalls, calls}, {kOrigins, origins}, {kNotFused, list_in(generated, kNotFused)}};
+      const Json kept = {{kCalls, calls},
+                         {kOrigins, origins},
+                         {kSources, sources_of(generated)},
+                         {kNotFused, list_in(generated, kNotFused)}};
       wrote = try_write_file(folder / name,
                              kept.dump(-1, ' ', false, Json::error_handler_t::replace)) ||
               wrote;
     } else if (const Json kept = read_kept(folder / name, calls);
-               kept.is_object() && !list_in(generated, kKernels).empty()) {
+               kept.is_object() && generated.contains(kKernels) && generated[kKernels].is_array()) {
       add_kept(generated, kept);
     }
   }

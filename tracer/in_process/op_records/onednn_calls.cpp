@@ -91,8 +91,9 @@ struct Line {
       if (is("exec")) exec = i;
       if (is("create")) creates = true;
       if (is("info,")) header = true;
-      if (is("error") || is("warn")) complains = true;
-      if (exec != 0 || creates || header || complains || to == std::string::npos) return;
+      if (is("error")) complains = true;
+      if (exec != 0 || creates || header || complains || is("warn") || to == std::string::npos)
+        return;
       from = to + 1;
     }
   }
@@ -102,7 +103,7 @@ struct Line {
   std::size_t exec = 0;   // Index of the field that begins with "exec"; 0: none.
   bool creates = false;
   bool header = false;
-  bool complains = false;  // An error or warning, which oneDNN prints without verbose mode.
+  bool complains = false;  // An error, which oneDNN prints without verbose mode, but no warning.
 };
 
 void put(JsonText& json, const char* key, const std::string& value) {

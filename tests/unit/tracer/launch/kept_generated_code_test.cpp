@@ -52,6 +52,23 @@ TEST_CASE("what was fused is kept for the same code of the same lines", "[kept_g
   CHECK(files_in(folder.path()) == 1);
 }
 
+TEST_CASE("a model whose package was removed has the kernels that were kept",
+          "[kept_generated_code]") {
+  const PrivateFolder folder;
+  const Json kernel = {{"name", "cpp_fused_add_0"},
+                       {"source", {{"file", "/cache/cabd.kernel.cpp"}, {"line", 4}}},
+                       {"origins", {{{"op", "aten::add.Tensor"}}}}};
+  Json generated = Json::array({{{"file", "/cache/cabc.wrapper.cpp"},
+                                 {"kernels", Json::array({kernel})},
+                                 {"calls", Json::array()}}});
+  complete_kernel_origins(generated, folder.path());
+  Json removed = Json::array({{{"file", "/tmp/x/cabc.wrapper.cpp"},
+                               {"kernels", Json::array()},
+                               {"calls", Json::array()}}});
+  complete_kernel_origins(removed, folder.path());
+  CHECK(removed[0]["kernels"] == Json::array({kernel}));
+}
+
 TEST_CASE("hostile generated files keep nothing and read nothing", "[kept_generated_code]") {
   const PrivateFolder folder;
   const Json origins = {{{"op", "aten::relu"}}};
