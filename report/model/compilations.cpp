@@ -1,5 +1,6 @@
 #include "report/model/compilations.h"
 
+#include <algorithm>
 #include <limits>
 #include <ranges>
 
@@ -30,10 +31,17 @@ std::uint32_t line_at(const Json& object) {
 // into each.
 Json describe_kernels(const Json& one, const GeneratedCode& generated) {
   Json kernels = Json::array();
+  const Json& backward = list_at(one, "generated_backward");
   for (const Json& file : list_at(one, "generated")) {
     if (!file.is_string()) continue;
-    for (const auto& [name, origins] : generated.kernels_in(file.get<std::string>()))
-      kernels.push_back({{"name", name}, {"file", file}, {"origins", to_json(origins)}});
+    const auto path = file.get<std::string>();
+    for (const auto& [name, origins] : generated.kernels_in(path)) {
+      Json& kernel =
+          kernels.emplace_back(Json{{"name", name}, {"file", file}, {"origins", to_json(origins)}});
+      if (std::ranges::find(backward, file) != backward.end()) kernel["backward"] = true;
+      if (const auto* const defined = generated.kernel_in(path, name); defined != nullptr)
+        kernel["source"] = {{"file", defined->file}, {"line", defined->line}};
+    }
   }
   return kernels;
 }

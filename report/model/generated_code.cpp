@@ -63,11 +63,11 @@ GeneratedCode::GeneratedCode(const Json& meta) {
     for (const Json& kernel : list_at(generated, "kernels")) {
       const std::string name = text_at(kernel, "name");
       if (name.empty()) continue;
-      if (std::string library = text_at(kernel, "library"); !library.empty()) {
-        Kernel described{.name = name, .file = {}, .line = 0};
-        read_place(object_at(kernel, "source"), described.file, described.line);
+      Kernel described{.name = name, .file = {}, .line = 0};
+      read_place(object_at(kernel, "source"), described.file, described.line);
+      file.definitions[name] = described;
+      if (std::string library = text_at(kernel, "library"); !library.empty())
         kernels_.emplace(std::move(library), std::move(described));
-      }
       file.kernels[name] = origins_in(kernel);
     }
     for (const Json& call : list_at(generated, "calls")) {
@@ -84,6 +84,15 @@ GeneratedCode::GeneratedCode(const Json& meta) {
 const GeneratedCode::Kernel* GeneratedCode::kernel_of(const std::string& library) const {
   const auto found = kernels_.find(library);
   return found == kernels_.end() ? nullptr : &found->second;
+}
+
+const GeneratedCode::Kernel* GeneratedCode::kernel_in(const std::string& file,
+                                                      const std::string& name) const {
+  const auto generated = files_.find(file);
+  if (generated == files_.end()) return nullptr;
+  const auto& definitions = generated->second.definitions;
+  const auto found = definitions.find(name);
+  return found == definitions.end() || found->second.file.empty() ? nullptr : &found->second;
 }
 
 std::optional<Origin> GeneratedCode::origin_of(const std::string& file, std::uint32_t line) const {

@@ -33,15 +33,18 @@ class GeneratedCode {
 
   bool empty() const { return kernels_.empty() && files_.empty(); }
 
-  /// A C++ kernel.
   struct Kernel {
     std::string name;  ///< By which generated Python code calls it. It says what was fused.
-    std::string file;  ///< The generated C++ file; empty if unknown.
+    std::string file;  ///< The generated file that defines it; empty if unknown.
     std::uint32_t line = 0;
   };
 
   /// Returns the kernel of a library; null if the library is not Inductor's.
   const Kernel* kernel_of(const std::string& library) const;
+
+  /// Returns the kernel that a generated Python file calls by a name, and where it is defined: in a
+  /// C++ file, or in the Python file. Null if that is unknown.
+  const Kernel* kernel_in(const std::string& file, const std::string& name) const;
 
   /// Returns true if Inductor generated the file with this path.
   bool has(const std::string& file) const { return files_.contains(file); }
@@ -61,6 +64,7 @@ class GeneratedCode {
   struct File {
     std::map<std::uint64_t, std::optional<Origin>> calls;  // By the first line that has it.
     Kernels kernels;
+    std::map<std::string, Kernel, std::less<>> definitions;
   };
 
   std::unordered_map<std::string, Kernel> kernels_;  // By the library's path.

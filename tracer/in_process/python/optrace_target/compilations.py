@@ -24,6 +24,7 @@ _LONGEST = 1000  # Characters of a text.
 _OF_TRITON = "torch._inductor.runtime.triton_heuristics"  # The module of its kernels' class.
 _LONGEST_SOURCE = 1 << 20  # Characters of a generated C++ file that are searched for its kernel.
 _KERNEL = re.compile(r'^extern "C"[^\n(]*\bkernel\(', re.MULTILINE)
+_ASSIGNMENT = re.compile(r"^(\w+) = ", re.MULTILINE)
 _BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
 _REASON = re.compile(r"^(?:Graph Break )?Reason: (.*?)(?:^User code traceback:|\Z)",
                      re.MULTILINE | re.DOTALL)
@@ -110,6 +111,13 @@ class Compilations:
             identifier = "%s/%s" % (compiled.frame_id, compiled.frame_compile_id)
             self._add(identifier, name, described, call["payload_fn"],
                       trace.attempt if trace else 0)
+            if name == "inductor_output_code" and _is_backward(frame):
+                self._note_backward(identifier, described["filename"])
+
+    def _note_backward(self, identifier, file):
+        record = self._current.get(identifier)
+        if record is not None:
+            _append(record.setdefault("generated_backward", []), file)
 
     def _add(self, identifier, name, described, payload, attempt):
         if name == "dynamo_start":
@@ -161,6 +169,18 @@ def _place_of_call():
     return place
 
 
+def _is_backward(frame):
+    """Returns true if Inductor makes the code of a backward graph or takes it from a cache. The
+    objects that do so tell; else AOTAutograd's name of the graph does."""
+    while frame is not None:
+        backward = getattr(frame.f_locals.get("self"), "is_backward", None)
+        if backward is not None:
+            return bool(backward() if callable(backward) else backward)
+        frame = frame.f_back
+    names = sys.modules.get("torch._functorch._aot_autograd.logging_utils")
+    return any(name.endswith("_backward") for name in getattr(names, "graph_being_compiled", ()))
+
+
 def _generated_code(origins):
     """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
     with what was fused into each if Inductor made them during the trace, and for each call the line
@@ -174,8 +194,11 @@ def _generated_code(origins):
             calls = _calls(line_maps.get(file))[:left]
             left -= len(calls)
             kernels = _kernels(module)
+            definitions = _definitions(file, [kernel["name"] for kernel in kernels
+                                              if "source" not in kernel])
             for kernel in kernels:
                 kernel.update(origins.of(file, kernel["name"]))
+                kernel.setdefault("source", definitions.get(kernel["name"], {}))
             generated.append({"file": file, "kernels": kernels, "calls": calls})
     return generated
 
@@ -185,7 +208,7 @@ def _kernels(module):
     for name, value in list(vars(module).items()):
         library = isinstance(value, types.BuiltinFunctionType) and value.__self__
         if isinstance(library, types.ModuleType) and isinstance(
-                getattr(library, "__file__", None), str):
+                getattr(library, "__file__", None), str) and library.__name__ != "torch._C":
             kernels.append({"name": _short(name), "library": library.__file__,
                             "source": _source_of(library.__file__)})
         elif type(value).__module__ == _OF_TRITON:
@@ -205,6 +228,19 @@ def _source_of(library):
         return {}
     definition = _KERNEL.search(text)
     return {"file": file, "line": 1 + text.count("\n", 0, definition.start() if definition else 0)}
+
+
+def _definitions(file, names):
+    """Returns where a generated Python file defines the kernels with these names."""
+    if not names:
+        return {}
+    try:
+        with open(file, encoding="utf-8", errors="replace") as source:
+            text = source.read(_LONGEST_SOURCE)
+    except OSError:
+        return {}
+    return {found.group(1): {"file": file, "line": 1 + text.count("\n", 0, found.start())}
+            for found in _ASSIGNMENT.finditer(text) if found.group(1) in names}
 
 
 def _calls(line_map):
