@@ -23,6 +23,7 @@
 #include "report/model/process_names.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
+#include "report/output/compilation_text.h"
 #include "report/output/readable_numbers.h"
 
 namespace optrace {
@@ -118,14 +119,7 @@ std::string compilation_note(const nlohmann::json& compilations, const nlohmann:
     std::string note = fmt::format("{}: {}", id, text_at(one, "function"));
     if (const std::string file = text_at(one, "file"); !file.empty())
       note += fmt::format(" ({})", short_place(file, count_at(one, "line")));
-    if (const std::uint64_t ops = count_at(one, "graph_ops"); ops != 0)
-      note += fmt::format(", {} {}", ops, ops == 1 ? "op" : "ops");
-    if (const std::uint64_t time = count_at(one, "time"); time != 0)
-      note += fmt::format(", {}", readable_time(time));
-    if (const std::uint64_t time = count_at(one, "inductor_time"); time != 0)
-      note += fmt::format(" (Inductor {})", readable_time(time));
-    if (const std::string cache = text_at(one, "cache"); !cache.empty())
-      note += fmt::format(", cache {}", cache);
+    if (const std::string facts = compilation_facts(one); !facts.empty()) note += ", " + facts;
     if (ids.size() > 1) note += fmt::format(", and {} more", ids.size() - 1);
     return note;
   }
