@@ -173,9 +173,11 @@ def _is_backward(frame):
     """Returns true if Inductor makes the code of a backward graph or takes it from a cache. The
     objects that do so tell; else AOTAutograd's name of the graph does."""
     while frame is not None:
-        backward = getattr(frame.f_locals.get("self"), "is_backward", None)
-        if backward is not None:
-            return bool(backward() if callable(backward) else backward)
+        maker = frame.f_locals.get("self")
+        for name in ("is_backward", "_is_backward"):  # Of a graph, and of a cache's entry.
+            backward = getattr(maker, name, None)
+            if backward is not None:
+                return bool(backward() if callable(backward) else backward)
         frame = frame.f_back
     names = sys.modules.get("torch._functorch._aot_autograd.logging_utils")
     return any(name.endswith("_backward") for name in getattr(names, "graph_being_compiled", ()))
