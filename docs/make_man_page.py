@@ -18,7 +18,8 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 # Section of the man page -> heading in command-line.md.
 TABLES = {"ENVIRONMENT": "Environment variables", "FILES": "Files", "EXIT STATUS": "Exit statuses"}
 
-# What `optrace run` takes besides its options. CLI11 does not know it.
+# What `optrace run` and `optrace explain --compiled` take besides their options. CLI11 does not
+# know it.
 PROGRAM = "Ar SCRIPT | Fl m Ar MODULE | Fl c Ar CODE Op Ar ARGUMENT ..."
 
 COLUMNS = 72
@@ -80,7 +81,11 @@ def synopsis(path, command):
             words.append(name if option["required"] else f"Oo {name} Oc")
     if path == ("run",):
         words.append(PROGRAM)
-    return [" ".join([*line, "Oo", "Ar", "options", "Oc", *words])]
+    options = ["Oo", "Ar", "options", "Oc"]
+    lines = [" ".join([*line, *options, *words])]
+    if path == ("explain",):
+        lines.append(" ".join([*line, "Fl", argument("-compiled"), *options, PROGRAM]))
+    return lines
 
 
 def every_command(command, path=()):

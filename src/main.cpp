@@ -21,6 +21,7 @@
 #include "platform/mapped_file.h"
 #include "platform/printable_text.h"
 #include "src/commands/command.h"
+#include "src/commands/explain_command.h"
 #include "src/commands/run_command.h"
 #include "src/terminal/pager.h"
 #include "src/terminal/standard_output.h"
@@ -68,7 +69,10 @@ int run(int argument_count, char** arguments) {
   optrace::add_op_command(app);
   optrace::add_attach_command(app);
   optrace::add_locate_command(app);
-  optrace::add_explain_command(app);
+  const std::span<char* const> all(arguments,
+                                   static_cast<std::size_t>(std::max(argument_count, 0)));
+  // The arguments that are not those of a program.
+  std::size_t own = optrace::add_explain_command(app, all);
   optrace::add_layers_command(app);
   optrace::add_report_command(app);
   optrace::add_merge_command(app);
@@ -77,9 +81,7 @@ int run(int argument_count, char** arguments) {
   optrace::add_findings_command(app);
   optrace::add_source_command(app);
   optrace::add_completions_command(app);
-  const std::span<char* const> all(arguments,
-                                   static_cast<std::size_t>(std::max(argument_count, 0)));
-  const std::size_t own = optrace::add_run_command(app, all);
+  own = std::min(own, optrace::add_run_command(app, all));
   if (optrace::run_hidden_command(app, all)) return static_cast<int>(ExitStatus::done);
   try {
     app.parse(static_cast<int>(own), arguments);

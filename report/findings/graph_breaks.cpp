@@ -171,9 +171,14 @@ bool is_resumed(const Frame& frame) {
 }
 
 std::string function_before_break(const Frame& resumed) {
-  std::string name = frame_name(resumed);
-  name.erase(0, name.find(kResumed) + kResumed.size());
-  return name.substr(0, name.rfind("_at_"));
+  return function_before_break(frame_name(resumed));
+}
+
+std::string function_before_break(std::string_view name) {
+  const std::size_t begin = name.find(kResumed);
+  if (begin == std::string_view::npos) return {};
+  name.remove_prefix(begin + kResumed.size());
+  return std::string(name.substr(0, name.rfind("_at_")));
 }
 
 bool is_setup(const Frame& frame) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "report/model/report.h"
@@ -38,6 +39,9 @@ bool is_resumed(const Frame& frame);
 
 /// Returns the name of the function that such a frame continues: `forward`.
 std::string function_before_break(const Frame& resumed);
+
+/// The same for the name of a compiled function; empty if it continues none.
+std::string function_before_break(std::string_view name);
 
 /// Returns true for a frame below which nothing is the program's work: a module of torch that is
 /// imported, and the compiler of torch.compile, which tries ops out.

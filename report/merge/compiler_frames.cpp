@@ -51,8 +51,8 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
   if (!may_be_generated || above.generated == nullptr) return;
   const GeneratedCode::Kernels& kernels = generated.kernels_in(above.generated->source->file);
   const auto kernel = kernels.find(frame.name);
-  if (kernel != kernels.end() && !kernel->second.empty())
-    frame.detail.edit()["origins"] = to_json(kernel->second);
+  if (kernel != kernels.end() && !kernel->second.origins.empty())
+    frame.detail.edit()["origins"] = to_json(kernel->second.origins);
 }
 
 // Notes whose graphs a frame compiles or runs.

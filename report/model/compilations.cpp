@@ -46,8 +46,12 @@ void add_generated(Json& to, const Json& graph, const GeneratedCode& generated) 
   const std::vector<std::string> files = generated_files(graph);
   if (!files.empty()) to["generated"] = files;
   for (const std::string& file : files) {
-    for (const auto& [name, origins] : generated.kernels_in(file))
-      to["kernels"].push_back({{"name", name}, {"file", file}, {"origins", to_json(origins)}});
+    for (const auto& [name, kernel] : generated.kernels_in(file)) {
+      Json& described = to["kernels"].emplace_back(
+          Json{{"name", name}, {"file", file}, {"origins", to_json(kernel.origins)}});
+      if (!kernel.file.empty())
+        described["source"] = {{"file", kernel.file}, {"line", kernel.line}};
+    }
     for (const GeneratedCode::NotFused& pair : generated.not_fused_in(file)) {
       Json& described = to["not_fused"].emplace_back(
           Json{{"producer", pair.producer}, {"consumer", pair.consumer}});

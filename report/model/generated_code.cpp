@@ -70,15 +70,12 @@ GeneratedCode::GeneratedCode(const Json& meta) {
     for (const Json& kernel : list_at(generated, "kernels")) {
       const std::string name = text_at(kernel, "name");
       if (name.empty()) continue;
-      std::vector<Origin> origins = origins_in(kernel);
+      Kernel described{.name = name, .file = {}, .line = 0, .origins = origins_in(kernel)};
+      read_place(object_at(kernel, "source"), described.file, described.line);
       std::string library = text_at(kernel, "library");
       if (library.empty()) library = stem_of(text_at(generated, "file"));
-      if (!library.empty()) {
-        Kernel described{.name = name, .file = {}, .line = 0, .origins = origins};
-        read_place(object_at(kernel, "source"), described.file, described.line);
-        libraries_[std::move(library)].push_back(std::move(described));
-      }
-      file.kernels[name] = std::move(origins);
+      if (!library.empty()) libraries_[std::move(library)].push_back(described);
+      file.kernels[name] = std::move(described);
     }
     for (const Json& call : list_at(generated, "calls")) {
       Origin origin = origin_in(object_at(call, "origin"));

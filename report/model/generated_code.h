@@ -33,11 +33,11 @@ class GeneratedCode {
 
   bool empty() const { return libraries_.empty() && files_.empty(); }
 
-  /// A C++ kernel.
   struct Kernel {
     std::string name;  ///< By which generated code calls it. It says what was fused.
-    std::string file;  ///< The generated C++ file; empty if unknown.
+    std::string file;  ///< The generated file that defines it; empty if unknown.
     std::uint32_t line = 0;
+    /// The nodes of the graph that were fused into it, in the graph's order; empty if unknown.
     std::vector<Origin> origins;
   };
 
@@ -53,11 +53,10 @@ class GeneratedCode {
   /// one, where several were fused. `file` is the path of the generated file.
   std::optional<Origin> origin_of(const std::string& file, std::uint32_t line) const;
 
-  /// The kernels that a generated file defines, and the nodes of the graph that were fused into
-  /// each, in the graph's order. These are empty for a kernel about which nothing is known.
-  using Kernels = std::map<std::string, std::vector<Origin>, std::less<>>;
+  using Kernels = std::map<std::string, Kernel, std::less<>>;
 
-  /// Returns the kernels of the generated file with this path; none for other files.
+  /// Returns the kernels of the generated file with this path, by their names; none for other
+  /// files.
   const Kernels& kernels_in(const std::string& file) const;
 
   /// A kernel that uses a result of another one, and was not fused with it.

@@ -23,6 +23,7 @@
 #include "report/model/process_names.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
+#include "report/output/compilation_text.h"
 #include "report/output/readable_numbers.h"
 
 namespace optrace {
@@ -109,20 +110,6 @@ std::string ops_of_origins(const Frame& frame) {
   return text;
 }
 
-// Returns ", 5 ops, 11.6 s (Inductor 11 s), cache miss".
-std::string times_of_compilation(const nlohmann::json& graph) {
-  std::string note;
-  if (const std::uint64_t ops = count_at(graph, "graph_ops"); ops != 0)
-    note += fmt::format(", {} {}", ops, ops == 1 ? "op" : "ops");
-  if (const std::uint64_t time = count_at(graph, "time"); time != 0)
-    note += fmt::format(", {}", readable_time(time));
-  if (const std::uint64_t time = count_at(graph, "inductor_time"); time != 0)
-    note += fmt::format(" (Inductor {})", readable_time(time));
-  if (const std::string cache = text_at(graph, "cache"); !cache.empty())
-    note += fmt::format(", cache {}", cache);
-  return note;
-}
-
 // Describes the first of the compilations of a frame that compiles a graph or runs its code: "0/0:
 // f (model.py:4), 5 ops, 11.6 s", or "0/0: backward of f (model.py:4)".
 std::string compilation_note(const nlohmann::json& compilations, const Frame& frame) {
@@ -137,7 +124,9 @@ std::string compilation_note(const nlohmann::json& compilations, const Frame& fr
     if (const std::string file = text_at(one, "file"); !file.empty())
       note += fmt::format(" ({})", short_place(file, count_at(one, "line")));
     if (frame.layer == Layer::compiler)
-      note += times_of_compilation(backward ? object_at(one, "backward") : one);
+      if (const std::string facts = compilation_facts(backward ? object_at(one, "backward") : one);
+          !facts.empty())
+        note += ", " + facts;
     if (ids.size() > 1) note += fmt::format(", and {} more", ids.size() - 1);
     return note;
   }

@@ -44,7 +44,7 @@ class HeaderWriter {
     if (const std::string shown = printable(text_at(report_.meta, "shown")); !shown.empty())
       field("shown", shown);
     dry_run();
-    field("source", source());
+    if (!report_.roots.empty()) field("source", source());
     list(warnings(), max_entries_, "warnings", "warning", "warning");
     line("");
     return std::move(text_);

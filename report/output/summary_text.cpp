@@ -15,6 +15,7 @@
 #include "platform/printable_text.h"
 #include "report/findings/findings.h"
 #include "report/model/json_fields.h"
+#include "report/output/compilation_text.h"
 #include "report/output/readable_numbers.h"
 #include "report/output/report_header.h"
 #include "report/output/suggested_commands.h"
@@ -192,26 +193,12 @@ class SummaryWriter {
     for (const OwnLine& one : shown) {
       const bool known = !one.file.empty();
       const std::string place =
-          known ? fmt::format("{}:{}", short_file<OwnLine>(one.file, shown), one.line) : "";
+          known ? fmt::format("{}:{}", short_file(one.file, shown), one.line) : "";
       const std::string from =
           known ? fmt::format("{} {}", place, one.function) : "no line of the program is known";
       section.rows.push_back(row(one.total, one.calls, fmt::format("{}  {}", from, ops_of(one)),
                                  place, {.file = one.file, .line = one.line}));
     }
-  }
-
-  // Returns the end of a path that no other file among the lines has.
-  template <class Place>
-  static std::string_view short_file(std::string_view file, std::span<const Place> lines) {
-    for (std::size_t slash = file.rfind('/'); slash != std::string_view::npos && slash != 0;
-         slash = file.rfind('/', slash - 1)) {
-      const std::string_view end = file.substr(slash);
-      if (std::ranges::none_of(lines, [&](const Place& other) {
-            return other.file != file && (other.file.ends_with(end) || other.file == end.substr(1));
-          }))
-        return end.substr(1);
-    }
-    return file;
   }
 
   // Returns the ops of a line, the one with the most time first.
@@ -235,7 +222,7 @@ class SummaryWriter {
     section.several = "findings";
     section.see = "optrace findings";
     for (const Finding& one : std::span(all).first(std::min(all.size(), kMaxFindings))) {
-      const std::string place = fmt::format("{}:{}", short_file<Finding>(one.file, all), one.line);
+      const std::string place = fmt::format("{}:{}", short_file(one.file, all), one.line);
       section.rows.push_back(row(one.cost_ns, one.calls,
                                  fmt::format("{} {}: {}", place, one.rule->name, one.message),
                                  place, {.file = one.file, .line = one.line}));
@@ -273,7 +260,7 @@ class SummaryWriter {
       std::string rest = kernel.name + " ";
       for (const FusedLine& one : kernel.lines) {
         if (!one.file.empty())
-          rest += fmt::format(" {}:{}", short_file<FusedLine>(one.file, kernel.lines), one.line);
+          rest += fmt::format(" {}:{}", short_file(one.file, kernel.lines), one.line);
         if (!one.ops.empty()) rest += fmt::format(" {}", fmt::join(one.ops, ", "));
         if (&one != &kernel.lines.back()) rest += ";";
       }
@@ -281,22 +268,15 @@ class SummaryWriter {
     }
   }
 
-  // Extern kernels are left out, because Inductor fuses nothing with any of them.
   void not_fused() {
     Section section;
     section.one = "pair of kernels";
     section.several = "pairs of kernels";
     section.see = "--format json";
-    for (const nlohmann::json& compilation : report_.compilations) {
-      for (const nlohmann::json& pair : list_at(compilation, "not_fused")) {
-        if (pair.contains("extern") || ++section.all > kMaxNotFused) continue;
-        const std::string reason = text_at(pair, "reason");
-        section.rows.push_back(fitted(fmt::format(
-            "not fused: {} with {}{}", printable(text_at(pair, "producer")),
-            printable(text_at(pair, "consumer")),
-            reason.empty() ? ", Inductor records no reason" : ": " + printable(reason))));
-      }
-    }
+    for (const nlohmann::json& compilation : report_.compilations)
+      for (const nlohmann::json* const graph : {&compilation, &object_at(compilation, "backward")})
+        for (const std::string& pair : pairs_not_fused(*graph))
+          if (++section.all <= kMaxNotFused) section.rows.push_back(fitted("not fused: " + pair));
     if (section.all != 0) sections_.push_back(std::move(section));
   }
 

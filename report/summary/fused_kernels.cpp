@@ -14,9 +14,7 @@
 #include "report/model/walk_frames.h"
 
 namespace optrace {
-namespace {
-
-std::vector<FusedLine> lines_of(const nlohmann::json& origins) {
+std::vector<FusedLine> fused_lines(const nlohmann::json& origins) {
   std::vector<FusedLine> lines;
   for (const nlohmann::json& origin : origins) {
     const std::string file = text_at(origin, "file");
@@ -30,8 +28,6 @@ std::vector<FusedLine> lines_of(const nlohmann::json& origins) {
   }
   return lines;
 }
-
-}  // namespace
 
 std::vector<FusedKernel> fused_kernels(const Report& report) {
   std::map<std::pair<std::string, nlohmann::json>, FusedKernel> kernels;
@@ -48,7 +44,7 @@ std::vector<FusedKernel> fused_kernels(const Report& report) {
   all.reserve(kernels.size());
   for (auto& [key, kernel] : kernels) {
     kernel.name = key.first;
-    kernel.lines = lines_of(key.second);
+    kernel.lines = fused_lines(key.second);
     all.push_back(std::move(kernel));
   }
   std::ranges::stable_sort(all, std::greater{}, &FusedKernel::total);

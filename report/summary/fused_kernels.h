@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "report/model/report.h"
 
 namespace optrace {
@@ -14,6 +16,9 @@ struct FusedLine {
   std::uint64_t line = 0;
   std::vector<std::string> ops;  ///< In the order of the graph, each once; empty if unknown.
 };
+
+/// Returns the lines of a kernel's origins (report.schema.json), in the order of the graph.
+std::vector<FusedLine> fused_lines(const nlohmann::json& origins);
 
 /// A kernel that torch.compile generated.
 struct FusedKernel {

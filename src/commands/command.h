@@ -34,9 +34,6 @@ void add_locate_command(CLI::App& app);
 /// `optrace layers`: shows a map of PyTorch's layers.
 void add_layers_command(CLI::App& app);
 
-/// `optrace explain OP`: shows the facts about an op in the source.
-void add_explain_command(CLI::App& app);
-
 /// `optrace source add|fetch|list|coverage`: manages the indexes of PyTorch source.
 void add_source_command(CLI::App& app);
 

@@ -1,3 +1,6 @@
+#include "src/commands/explain_command.h"
+
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -20,8 +23,10 @@
 #include "report/model/source_link.h"
 #include "src/choices/index_choice.h"
 #include "src/choices/local_sources.h"
-#include "src/commands/command.h"
+#include "src/commands/explain_program.h"
+#include "src/commands/program_to_run.h"
 #include "src/options/common_options.h"
+#include "src/options/dry_run_options.h"
 #include "src/terminal/command_output.h"
 #include "src/terminal/input_lines.h"
 #include "src/terminal/standard_output.h"
@@ -41,6 +46,9 @@ struct ExplainOptions {
   std::string format = "text";
   bool all = false;
   TerminalOptions terminal;
+  bool compiled = false;             // Explain a program instead of an op.
+  std::vector<std::string> program;  // With its arguments; empty unless `compiled` is set.
+  DryRunOptions dry_run;
 };
 
 std::string overload_names(const std::vector<std::string>& overloads) {
@@ -148,9 +156,45 @@ void explain_lines(const ExplainOptions& options) {
   output.commit();
 }
 
+constexpr const char* kCompiled = "--compiled";
+
+// Throws Error(usage) if one of the options is for the other kind of answer.
+void refuse_options(const ExplainOptions& options, const CLI::App& command) {
+  const auto refuse = [&command](std::initializer_list<const char*> names, const char* what,
+                                 const char* remedy) {
+    for (const char* const name : names)
+      if (command.count(name) != 0)
+        throw Error(ExitStatus::usage, fmt::format("{} {}", name, what), remedy);
+  };
+  if (!options.compiled) {
+    refuse({"--dry-run", "--devices"}, "is for programs, and explaining an op runs nothing",
+           "Explain a program: `optrace explain --compiled --dry-run train.py`.");
+    return;
+  }
+  if (!options.op.empty())
+    throw Error(ExitStatus::usage, "--compiled comes before the program, whose own options follow",
+                "Write `optrace explain --compiled train.py`.");
+  refuse({"--overload", "--device", "--all"}, "is for ops, and --compiled explains a program",
+         "Omit one of the two.");
+  if (options.format != "text" && options.format != "json")
+    throw Error(
+        ExitStatus::usage,
+        fmt::format("--format {} shows an op, and --compiled explains a program", options.format),
+        "For programs there are text and json.");
+}
+
+void explain_compiled(const ExplainOptions& options) {
+  explain_program({.program = options.program,
+                   .dry_run = options.dry_run,
+                   .python = options.python,
+                   .file = options.file,
+                   .as_json = options.format == "json",
+                   .terminal = options.terminal});
+}
+
 }  // namespace
 
-void add_explain_command(CLI::App& app) {
+std::size_t add_explain_command(CLI::App& app, std::span<char* const> arguments) {
   const auto options = std::make_shared<ExplainOptions>();
   CLI::App* const command = app.add_subcommand(
       "explain", "Show the facts about an op in PyTorch's source, without running it");
@@ -162,13 +206,18 @@ void add_explain_command(CLI::App& app) {
       "  optrace explain mm --device cuda    only one device\n"
       "  optrace explain linear --format html -o linear.html\n"
       "  optrace explain gelu --format dot | dot -Tsvg > gelu.svg\n"
-      "  optrace explain - < names > answers   one op per line in, one JSON object per line out");
-  command
-      ->add_option("OP", options->op,
-                   "An op in any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, "
-                   "torch.conv2d, Tensor.add_, aten::add.Tensor;\nor - for standard input")
-      ->required()
-      ->type_name("");
+      "  optrace explain - < names > answers   one op per line in, one JSON object per line out\n"
+      "  optrace explain --compiled train.py --epochs 1    what torch.compile makes of a program\n"
+      "  optrace explain --compiled --dry-run=sm_80 -m my_package.train\n"
+      "With --compiled, the program is SCRIPT, -m MODULE or -c CODE, as for python. It runs, "
+      "without probes, and its\nown output goes to standard error. Exit status: 3 if it fails.");
+  CLI::Option* const op =
+      command
+          ->add_option("OP", options->op,
+                       "An op in any of PyTorch's spellings: conv2d, nn.Conv2d,\nF.conv2d, "
+                       "torch.conv2d, Tensor.add_, aten::add.Tensor;\nor - for standard input")
+          ->required()
+          ->type_name("");
   command
       ->add_option("--overload", options->overload, "The overload to explain: Tensor, out, default")
       ->type_name("NAME");
@@ -197,12 +246,26 @@ void add_explain_command(CLI::App& app) {
                    "The Python that has torch. Default: $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the one "
                    "in optrace's own .venv, or python3")
       ->type_name("PATH");
-  command->callback([options] {
-    if (options->op == "-")
+  command->add_flag(kCompiled, options->compiled,
+                    "Run the program that follows, without probes, and show\nwhat torch.compile "
+                    "makes of it: graphs, graph breaks,\nrecompilations, and what is fused into "
+                    "each kernel");
+  add_dry_run_options(*command, options->dry_run);
+  command->callback([options, command] {
+    refuse_options(*options, *command);
+    if (options->compiled)
+      explain_compiled(*options);
+    else if (options->op == "-")
       explain_lines(*options);
     else
       explain_one(*options);
   });
+  if (arguments.size() < 2 || std::string_view(arguments[1]) != "explain") return arguments.size();
+  const std::size_t own = own_arguments(*command, arguments);
+  const auto is_compiled = [](std::string_view argument) { return argument == kCompiled; };
+  if (std::ranges::none_of(arguments.first(own), is_compiled)) return arguments.size();
+  op->required(false);
+  return take_program(*command, arguments, options->program);
 }
 
 }  // namespace optrace

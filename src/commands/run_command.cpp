@@ -29,6 +29,7 @@
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/kept_traces.h"
+#include "src/commands/program_to_run.h"
 #include "src/commands/report_command.h"
 #include "src/options/common_options.h"
 #include "src/options/dry_run_options.h"
@@ -50,24 +51,6 @@ struct RunOptions {
   MemoryOptions memory;
   WindowOptions window;
 };
-
-/// Returns the number of `arguments` before the program. The program begins with the first argument
-/// that is neither an option of `command` nor an option's value, or with -m or -c.
-std::size_t own_arguments(const CLI::App& command, std::span<char* const> arguments) {
-  std::size_t at = 2;
-  while (at < arguments.size()) {
-    const std::string_view argument = arguments[at];
-    if (argument.size() < 2 || argument[0] != '-' || argument.starts_with("-m") ||
-        argument.starts_with("-c")) {
-      return at;
-    }
-    const CLI::Option* const option = command.get_option_no_throw(std::string(argument));
-    const bool takes_next = option != nullptr && option->get_items_expected_max() != 0;
-    at += takes_next ? 2 : 1;
-    if (argument == "--") return at;
-  }
-  return arguments.size();
-}
 
 /// Returns `job.rank3.trace` for `job.trace`.
 std::filesystem::path with_word(const std::filesystem::path& file, const std::string& word) {
@@ -114,22 +97,7 @@ void show(const ProgramProgress& progress, ProgressDisplay& display) {
 }
 
 void check(RunOptions& options) {
-  const std::vector<std::string>& program = options.request.arguments;
-  if (program.empty() || program[0].empty()) {
-    throw Error(ExitStatus::usage, "no program given",
-                "Give a script, or -m and a module, or -c and code: optrace run train.py");
-  }
-  if ((program[0] == "-m" || program[0] == "-c") && program.size() == 1) {
-    throw Error(ExitStatus::usage,
-                fmt::format("{} needs {}", program[0], program[0] == "-m" ? "a module" : "code"),
-                program[0] == "-m" ? "Give a module: optrace run -m package.module"
-                                   : "Give code: optrace run -c 'import torch; ...'");
-  }
-  std::error_code ignored;
-  if (program[0][0] != '-' && !std::filesystem::exists(program[0], ignored)) {
-    throw Error(ExitStatus::usage, fmt::format("no such file: {}", program[0]),
-                "Give the path of a Python program; for a module, use optrace run -m MODULE.");
-  }
+  require_program(options.request.arguments, "optrace run");
   TraceSelection& selection = options.request.collector.selection;
   options.request.window = take_window(options.window, selection);
   require_selection(selection);
@@ -231,13 +199,6 @@ class Steps {
   ExitStatus status_ = ExitStatus::done;
 };
 
-constexpr int kSignalled = 128;  // The shell convention: 128 + the signal number.
-
-int exit_status_of(const ProgramResult& result) {
-  return WIFSIGNALED(result.wait_status) ? kSignalled + WTERMSIG(result.wait_status)
-                                         : WEXITSTATUS(result.wait_status);
-}
-
 /// Returns true if a process has a trace to show. A child that did nothing with torch has none.
 bool has_news(const TracedProcess& process) {
   return process.trace && (process.is_main || process.counted.events != 0);
@@ -334,27 +295,14 @@ ExitStatus report(RunOptions& options, ProgramResult& result) {
   return steps.status();
 }
 
-DryRun dry_run_of(const RunOptions& options) {
-  const InterruptGuard guard;
-  ProgressDisplay display;
-  auto dry_run = prepare_dry_run(options.request.python, options.dry_run.emulated_devices(),
-                                 [&display](std::string_view step) { display.show_step(step); });
-  if (!dry_run) {
-    throw Error(ExitStatus::usage,
-                fmt::format("{} has no torch, so a dry run is not possible",
-                            options.request.python.string()),
-                "Choose a Python that has torch with --python or $OPTRACE_PYTHON.");
-  }
-  return std::move(*dry_run);
-}
-
 /// Runs the program, with a progress line on the terminal.
 ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   options.request.python = python.path;
   options.request.probes = options.probes == "int3" ? ProbeMode::trap : ProbeMode::jump;
   options.request.collector.memory = std::make_shared<MemoryBudget>(options.memory.command);
   options.request.target_bytes = options.memory.target;
-  if (options.dry_run.asked_for()) options.request.dry_run = dry_run_of(options);
+  if (options.dry_run.asked_for())
+    options.request.dry_run = dry_run_of(options.dry_run, python.path);
   ProgressDisplay display;
   return run_program(options.request,
                      [&display](const ProgramProgress& progress) { show(progress, display); });
@@ -406,16 +354,6 @@ void add_program_options(CLI::App& command, RunOptions& options) {
       ->type_name("PATH");
 }
 
-/// Takes the program from `arguments`, after the command's own options. Returns the number of
-/// arguments before it.
-std::size_t take_program(const CLI::App& command, std::span<char* const> arguments,
-                         RunOptions& options) {
-  const std::size_t own = own_arguments(command, arguments);
-  for (char* const argument : arguments.subspan(own))
-    options.request.arguments.emplace_back(argument);
-  return own;
-}
-
 }  // namespace
 
 std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
@@ -446,7 +384,7 @@ std::size_t add_run_command(CLI::App& app, std::span<char* const> arguments) {
   add_output_options(*command, options->output);
   command->callback([options] { run(*options); });
   if (arguments.size() < 2 || std::string_view(arguments[1]) != "run") return arguments.size();
-  return take_program(*command, arguments, *options);
+  return take_program(*command, arguments, options->request.arguments);
 }
 
 std::vector<Trace> trace_run_command(std::vector<std::string> words) {
@@ -457,7 +395,8 @@ std::vector<Trace> trace_run_command(std::vector<std::string> words) {
   CLI::App* const command = app.add_subcommand("run");
   RunOptions options;
   add_program_options(*command, options);
-  app.parse(static_cast<int>(take_program(*command, arguments, options)), arguments.data());
+  app.parse(static_cast<int>(take_program(*command, arguments, options.request.arguments)),
+            arguments.data());
   check(options);
   ProgramResult result = run_traced(options, choose_python(options.python));
   if (result.processes.empty() && exit_status_of(result) == 0) {

@@ -91,6 +91,7 @@ class Completer {
         in_program_ = runs_program();  // -m MODULE, -c CODE
       else if (option->takes_value && word.find('=') == std::string::npos)
         option_ = option;
+      if (word == "--compiled") compiled_ = true;
     } else if (const CommandDescription* const one = command_->command(word);
                one != nullptr && positionals_ == 0) {
       command_ = one;
@@ -101,7 +102,10 @@ class Completer {
   }
 
   // A program and its own arguments are not optrace's.
-  bool runs_program() const { return command_ != &main_ && command_->name == "run"; }
+  bool runs_program() const {
+    return command_ != &main_ &&
+           (command_->name == "run" || (command_->name == "explain" && compiled_));
+  }
 
   void add(std::string_view start, const std::string& word, const std::string& help = {}) {
     if (word.starts_with(start)) result_.candidates.push_back({word, help});
@@ -183,6 +187,7 @@ class Completer {
   std::size_t positionals_ = 0;
   bool only_positional_ = false;
   bool in_program_ = false;
+  bool compiled_ = false;  // `optrace explain --compiled`.
   Completion result_;
 };
 

@@ -15,6 +15,7 @@ import subprocess
 
 import jsonschema
 import pytest
+import referencing
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
@@ -69,10 +70,15 @@ def source(run_program, repository):
 def validate(repository):
     """validate(object, "report"): validates against the schema of that name."""
 
+    def read(file):
+        return json.loads((repository / "report/schemas" / file).read_text())
+
     @functools.cache
     def validator(name):
-        schema = json.loads((repository / f"report/schemas/{name}.schema.json").read_text())
-        return jsonschema.validators.validator_for(schema)(schema)
+        schema = read(f"{name}.schema.json")
+        return jsonschema.validators.validator_for(schema)(
+            schema, registry=referencing.Registry(
+                retrieve=lambda file: referencing.Resource.from_contents(read(file))))
 
     return lambda value, name: validator(name).validate(value)
 

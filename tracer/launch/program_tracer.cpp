@@ -185,11 +185,30 @@ class ProcessFamily {
     pid_t id;
     std::optional<std::uint64_t> rank;
     ProcessWatch watch;
-    std::unique_ptr<Collector> collector;  ///< Null until the process shares its memory.
-    std::optional<std::uint64_t> steps;    ///< The steps that it has completed, once it says so.
+    /// Null until the process shares its memory, and if only compilations are recorded.
+    std::unique_ptr<Collector> collector;
+    std::optional<std::uint64_t> steps;  ///< The steps that it has completed, once it says so.
     Json meta;
     std::exception_ptr failure;        ///< Why the background thread can't read its events.
     std::atomic<bool> failed = false;  ///< True once `failure` is set.
+
+    CollectorProgress progress() const {
+      return collector ? collector->progress() : CollectorProgress{};
+    }
+
+    /// Reads everything that the process has recorded. Returns the ops.
+    std::vector<std::string> finish() {
+      if (!collector) return {};
+      collector->finish();
+      return collector->ops();
+    }
+
+    Trace take() {
+      if (collector) return collector->take(std::move(meta));
+      Trace trace;
+      trace.meta = std::move(meta);
+      return trace;
+    }
   };
 
   /// Reads events when a processor has nothing else to do, so that the program has the processors
@@ -205,7 +224,7 @@ class ProcessFamily {
         const std::lock_guard lock(members_mutex_);
         if (i >= members_.size()) break;
         Member& member = *members_[i];
-        if (member.failed) continue;
+        if (member.failed || !member.collector) continue;
         // Others than the reader wait for what takes long, and should not wait for this thread.
         if (member.collector->is_awaited()) {
           wake();
@@ -265,7 +284,15 @@ class ProcessFamily {
   void admit(ProgramConnection connection, Json greeting, bool first) {
     if (!first && meta_.is_null()) return;  // Its family can't be traced.
     auto member = std::make_unique<Member>(connection, rank_in(greeting));
+    bool admitted = false;
     guarded(*member, [&] {
+      if (request_.only_compilations) {
+        if (first && !prepare(connection, greeting)) return;
+        member->meta = meta_;
+        connection.send({{key::kOrder, order::kWatch}});
+        admitted = true;
+        return;
+      }
       const Descriptor region = sealed_region(region_bytes(request_.target_bytes));
       if (first && !prepare(connection, greeting)) return;
       waits_ = first && request_.window && request_.window->first > 1;
@@ -281,9 +308,10 @@ class ProcessFamily {
         member->collector = std::make_unique<Collector>(region.get(), session_, request_.collector);
       }
       connection.send({{key::kOrder, order::kStart}});
+      admitted = true;
     });
     const std::lock_guard lock(members_mutex_);
-    if (member->collector) members_.push_back(std::move(member));
+    if (admitted) members_.push_back(std::move(member));
   }
 
   /// Plans while the process still imports torch. Returns false if torch could not be imported:
@@ -291,7 +319,10 @@ class ProcessFamily {
   bool prepare(ProgramConnection& connection, const Json& greeting) {
     std::exception_ptr failure;
     try {
-      orders_.plan(greeting);
+      if (request_.only_compilations)
+        orders_.plan_nothing(greeting);
+      else
+        orders_.plan(greeting);
     } catch (const std::exception&) {
       failure = std::current_exception();  // Rethrown once torch is imported.
     }
@@ -318,11 +349,12 @@ class ProcessFamily {
     Member& member = **found;
     member.steps = steps;
     guarded(member, [&] {
-      member.collector->finish();
+      const std::vector<std::string> ops = member.finish();
       try {
-        connection.send({{key::kOrder, order::kTables}, {key::kOps, member.collector->ops()}});
+        connection.send({{key::kOrder, order::kTables}, {key::kOps, ops}});
         add_tables(member.meta, connection.receive(message::kTables, kAnswerLimit));
       } catch (const Error&) {
+        if (request_.only_compilations) throw;
         // The process was killed at this moment: only the tables are missing.
         member.meta["warnings"].push_back("The dispatcher's choices for other keys are unknown.");
       }
@@ -336,10 +368,11 @@ class ProcessFamily {
   void drain(bool closing) {
     for (std::size_t i = 0; i < members_.size();) {
       Member& member = *members_[i];
-      member.collector->beat();
+      if (member.collector) member.collector->beat();
       // Check first: everything recorded before the end can then be read.
       bool over = member.watch.ended() || closing;
-      if (!over && !member.failed && !member.collector->is_awaited()) {
+      const bool awaited = member.collector && member.collector->is_awaited();
+      if (!over && !member.failed && !awaited) {
         ++i;
         continue;
       }
@@ -347,6 +380,11 @@ class ProcessFamily {
       over = over || member.failed;
       guarded(member, [&] {
         if (member.failure) std::rethrow_exception(member.failure);
+        if (!member.collector) {
+          throw Error(ExitStatus::failed, "it ended without telling what was compiled",
+                      "A program tells it when it ends by itself, not when it is killed or calls "
+                      "os._exit().");
+        }
         member.collector->drain();
         awaited_until_ = Clock::now() + kAwaitedFor;
         if (!over) return;
@@ -361,14 +399,14 @@ class ProcessFamily {
     const std::unique_lock reading(members_mutex_, std::try_to_lock);
     if (!reading) return;  // The next time will do.
     CollectorProgress sum = finished_;
-    for (const auto& member : members_) add(sum, member->collector->progress());
+    for (const auto& member : members_) add(sum, member->progress());
     const std::lock_guard lock(mutex_);
     counted_ = sum;
   }
 
   void conclude(Member& member) {
     TracedProcess process;
-    process.counted = member.collector->progress();
+    process.counted = member.progress();
     add(finished_, process.counted);
     member.meta["process"] = {{"id", static_cast<std::uint64_t>(member.id)}};
     if (member.rank) member.meta["process"]["rank"] = *member.rank;
@@ -376,7 +414,7 @@ class ProcessFamily {
       member.meta["steps"] = {{"first", request_.window->first}, {"count", request_.window->count}};
       if (member.steps) member.meta["steps"]["ended_after"] = *member.steps;
     }
-    process.trace = member.collector->take(std::move(member.meta));
+    process.trace = member.take();
     keep_names_that_occur(*process.trace);
     if (request_.dry_run) describe_dry_run(*request_.dry_run, *process.trace);
     add_activity_warnings(*process.trace);
@@ -549,6 +587,7 @@ ChildProcess::Options how_to_start(const ProgramRequest& request,
   options.arguments.insert(options.arguments.begin(), request.python.string());
   options.own_process_group = false;
   options.keeps_ignored = true;
+  if (request.output_to_error) options.descriptors.emplace_back(STDERR_FILENO, STDOUT_FILENO);
   std::string path = std::filesystem::canonical(data_folder() / "target/run_site").string();
   options.environment.emplace_back("OPTRACE_RUN", socket.string());
   if (const char* before = std::getenv("PYTHONPATH"); before != nullptr) {

@@ -32,6 +32,9 @@ struct ProgramRequest {
   /// Python's arguments: SCRIPT, or -m MODULE, or -c CODE, and the rest.
   std::vector<std::string> arguments;
   bool children = false;  ///< Also trace the processes that it starts.
+  /// Places no probes: the traces have only what torch.compile compiled.
+  bool only_compilations = false;
+  bool output_to_error = false;  ///< The program's standard output is our standard error.
   ProbeMode probes = ProbeMode::jump;
   /// Each process records these of its steps, and has no probes before and afterwards.
   std::optional<StepWindow> window;

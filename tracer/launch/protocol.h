@@ -32,6 +32,7 @@ inline constexpr const char* kFinish = "finish";
 inline constexpr const char* kStart = "start";
 inline constexpr const char* kStop = "stop";
 inline constexpr const char* kTables = "tables";
+inline constexpr const char* kWatch = "watch";  ///< Record only what is compiled.
 }  // namespace order
 
 namespace key {

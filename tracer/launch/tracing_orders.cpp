@@ -51,7 +51,7 @@ void TracingOrders::plan(const Json& greeting) {
   }
   const std::filesystem::path folder = torch->get<std::string>();
   const ModuleStore& store = session_.modules();
-  cuda_ = dry_run_ != nullptr || greeting.value(key::kCuda, Json()) == true;
+  plan_nothing(greeting);
   std::vector<std::filesystem::path> modules = torch_libraries(folder, cuda_, store);
   if (dry_run_ != nullptr) {
     const auto& emulated = dry_run_->emulation.libraries;
@@ -67,6 +67,10 @@ void TracingOrders::plan(const Json& greeting) {
   plans_ = session_.initial_plans(modules);
   agents_.ops.missing = builds_nothing_;
   if (builds_nothing_.empty()) build_agents(folder);
+}
+
+void TracingOrders::plan_nothing(const Json& greeting) {
+  cuda_ = dry_run_ != nullptr || greeting.value(key::kCuda, Json()) == true;
 }
 
 void TracingOrders::build_agents(const std::filesystem::path& torch_folder) {

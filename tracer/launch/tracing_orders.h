@@ -39,6 +39,9 @@ class TracingOrders {
   /// `greeting` ("torch", "modules", "cuda"). Throws Error.
   void plan(const nlohmann::json& greeting);
 
+  /// The same for a process in which only compilations are recorded: nothing is to be placed.
+  void plan_nothing(const nlohmann::json& greeting);
+
   /// Returns the trace's meta, made from the process's message "imported". `call` is the program
   /// that ran. Throws Error(failed).
   nlohmann::json meta(nlohmann::json imported, const std::string& call) const;

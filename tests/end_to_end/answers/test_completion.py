@@ -35,6 +35,7 @@ CASES = {
     ("report", "first.tr"): ({"first.trace"}, set()),
     ("conv2d", "-o", "first"): ({"first.trace"}, set()),
     ("run", "first"): ({"first.trace"}, set()),
+    ("explain", "--compiled", "first"): ({"first.trace"}, set()),
     ("completions", ""): ({"bash", "zsh", "fish"}, set()),
 }
 

@@ -28,7 +28,8 @@ if "GRAPHS" in os.environ:
         with open(os.environ["GRAPHS"], "a") as file:
             for node in module.graph.nodes:
                 print(json.dumps([node.name, str(node.meta.get("original_aten")),
-                                  node.meta.get("stack_trace")]), file=file)
+                                  node.meta.get("stack_trace"),
+                                  options.get("is_backward", False)]), file=file)
         lower(self, module, *arguments, **options)
 
     GraphLowering.__init__ = note
@@ -46,7 +47,7 @@ print(json.dumps({name: counts for name, counts in counters.items()}))
 print(weights.grad.tolist())
 print(logging.getLogger("torch.__trace").handlers)  # With one, PyTorch would do more.
 """
-LINE = {"step": 24, "break": 27}  # From 1, with the empty first line.
+LINE = {"step": 25, "break": 28}  # From 1, with the empty first line.
 PASSED = 0
 FAILED = 3
 
@@ -82,6 +83,23 @@ def traced(optrace, python, program, backend, *sizes, **more):
     return result, generated, json.loads(report.read_text())
 
 
+def explained(optrace, python, program, backend, *sizes, **more):
+    """The result and the answer of `optrace explain --compiled`."""
+    answer = program.with_suffix(".explained.json")
+
+    def command(*arguments, **options):
+        return optrace("explain", "--compiled", "--format", "json", "-o", answer, "--python",
+                       python, *arguments, **options)
+
+    result, _ = run(command, program, backend, *sizes, **more)
+    return result, json.loads(answer.read_text())
+
+
+def without_times(compilations):
+    return [{key: value for key, value in one.items()
+             if not key.endswith("time") and key != "backward"} for one in compilations]
+
+
 def frames_of(report):
     pending = list(report["roots"])
     while pending:
@@ -100,7 +118,7 @@ def assert_fused(kernels, graphs, program):
     """Each kernel has nodes of the graphs, with the op and the line that PyTorch has for them, and
     each node is in a kernel, but for views and what other libraries compute."""
     nodes = {}
-    for name, op, trace in map(json.loads, graphs.read_text().splitlines()):
+    for name, op, trace, _ in map(json.loads, graphs.read_text().splitlines()):
         lines = re.findall(r'File "(.+)", line (\d+)', trace or "")
         if op != "None":
             nodes.setdefault(name, []).append((op.removeprefix("aten."), lines[-1:]))
@@ -152,7 +170,30 @@ def assert_told(report, program, sizes):
     assert {one for one, is_backward in ran if not is_backward} <= {one["id"] for one in found}
 
 
-def test_with_inductor(optrace, python, run_program, program):
+def assert_explained_alike(result, report, explanation, program, validate):
+    """`optrace explain --compiled` tells the same as the report of a trace, and the program prints
+    the same, to standard error."""
+    explaining, answer = explanation
+    validate(answer, "compiled")
+    assert explaining.stdout == "" and result.stdout in explaining.stderr
+    assert answer["program"].startswith(f"python {program} inductor") and not answer["exit_status"]
+    assert (answer["torch"], answer["device"], answer["dry_run"]) == (report["torch"], "cpu", None)
+    assert without_times(answer["compilations"]) == without_times(report["compilations"])
+
+
+def assert_told_backward(compilations, graphs):
+    """The kernels of backward graphs are told from others. Both graphs may have a node."""
+    graphs_of = {}
+    for name, _, _, backward in map(json.loads, graphs.read_text().splitlines()):
+        graphs_of.setdefault(name, set()).add(backward)
+    kernels = [kernel for one in compilations for kernel in one["kernels"]]
+    assert {kernel.get("backward", False) for kernel in kernels} == {True, False}
+    for kernel in kernels:
+        for origin in kernel["origins"]:
+            assert kernel.get("backward", False) in graphs_of[origin["node"]], kernel
+
+
+def test_with_inductor(optrace, python, run_program, program, validate):
     """The same graphs, breaks, cached and generated code, and results as untraced."""
 
     def untraced(*arguments, environment, **options):
@@ -182,22 +223,32 @@ def test_with_inductor(optrace, python, run_program, program):
     places = {(name, origin["line"]) for name, origins in kernels.items() for origin in origins}
     assert any("relu" in name and line == LINE["break"] - 1 for name, line in places)
     assert any("softmax" in name and line == LINE["break"] + 1 for name, line in places)
+    assert_told_backward(report["compilations"], graphs)
     told = {kernel["name"]: kernel["origins"]
             for one in report["compilations"]
             for kernel in one["kernels"] + one["backward"]["kernels"]}
     assert told == kernels
     # PyTorch's cache doesn't have what was fused; optrace kept it.
-    _, _, again = traced(optrace, python, program, "inductor", 4)
+    result, _, again = traced(optrace, python, program, "inductor", 4, keep_cache=True)
     assert {one["cache"] for one in again["compilations"]} == {"hit"}
     assert kernels_of(again) == kernels
+    explanation = explained(optrace, python, program, "inductor", 4)
+    assert_explained_alike(result, again, explanation, program, validate)
+    assert_told_backward(explanation[1]["compilations"], graphs)
 
 
-def test_the_newest_torch(optrace, newest_python, program):
+def test_the_newest_torch(optrace, newest_python, program, validate):
     graphs = program.with_suffix(".graphs")
-    _, _, report = traced(optrace, newest_python, program, "inductor", 4, 4, 2,
+    _, _, report = traced(optrace, newest_python, program, "inductor", 4, 4, 2, keep_cache=True,
                           environment={"GRAPHS": graphs})
     assert_told(report, program, 2)
     assert_fused(kernels_of(report), graphs, program)
+    assert_told_backward(report["compilations"], graphs)
+    # From PyTorch's cache, which has both graphs of a function in one piece.
+    result, _, again = traced(optrace, newest_python, program, "inductor", 4, keep_cache=True)
+    explanation = explained(optrace, newest_python, program, "inductor", 4)
+    assert_explained_alike(result, again, explanation, program, validate)
+    assert_told_backward(explanation[1]["compilations"], graphs)
 
 
 def test_one_op(optrace, python, tmp_path):

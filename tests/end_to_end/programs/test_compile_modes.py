@@ -25,7 +25,8 @@ lower = GraphLowering.__init__
 def note(self, module, *arguments, **options):
     with open(os.environ["GRAPHS"], "a") as file:
         print(json.dumps([[node.name, str(node.meta.get("original_aten")),
-                           node.meta.get("stack_trace")] for node in module.graph.nodes]), file=file)
+                           node.meta.get("stack_trace")] for node in module.graph.nodes]),
+              file=file)
     lower(self, module, *arguments, **options)
 
 GraphLowering.__init__ = note

@@ -47,9 +47,11 @@ TEST_CASE("compilations are described by known keys", "[compilations]") {
 
 TEST_CASE("a compilation has the kernels of its generated files", "[compilations]") {
   const Json list = described(Json::parse(R"({
-      "compilations": [{"id": "0/0", "generated": ["/g/c.py", "/g/other.py", 3]}, {"id": "1/0"}],
-      "generated_code": [{"file": "/g/c.py", "kernels": [
-          {"name": "cpp_fused_1", "library": "/g/1.so"},
+      "compilations": [{"id": "0/0", "generated": ["/g/c.py", "/g/other.py", 3, "/g/d.py"],
+                        "generated_backward": ["/g/d.py", 4]}, {"id": "1/0"}],
+      "generated_code": [{"file": "/g/d.py", "kernels": [{"name": "triton_0", "source": {}}]},
+                         {"file": "/g/c.py", "kernels": [
+          {"name": "cpp_fused_1", "library": "/g/1.so", "source": {"file": "/g/1.cpp", "line": 3}},
           {"name": "cpp_fused_0", "library": "/g/0.so", "origins": [
               {"op": "aten::relu", "node": "relu", "file": "/x.py", "line": 3, "module": "m"},
               {"op": "aten::add.Tensor", "line": 4}, {"node": "unknown"}, 7]}]}]})"));
@@ -57,7 +59,9 @@ TEST_CASE("a compilation has the kernels of its generated files", "[compilations
       {"name": "cpp_fused_0", "file": "/g/c.py", "origins": [
           {"op": "aten::relu", "node": "relu", "file": "/x.py", "line": 3, "module": "m"},
           {"op": "aten::add.Tensor"}]},
-      {"name": "cpp_fused_1", "file": "/g/c.py", "origins": []}])"));
+      {"name": "cpp_fused_1", "file": "/g/c.py", "origins": [],
+       "source": {"file": "/g/1.cpp", "line": 3}},
+      {"name": "triton_0", "file": "/g/d.py", "origins": [], "backward": true}])"));
   CHECK_FALSE(list[1].contains("kernels"));
 }
 

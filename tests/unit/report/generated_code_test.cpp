@@ -19,6 +19,7 @@ TEST_CASE("generated code has the names of its kernels and the lines that it com
   CHECK(kernel->file == "/generated/k.cpp");
   CHECK(kernel->line == 3);
   CHECK(code.kernel_of("/generated/other.so", "kernel") == nullptr);
+  CHECK(code.kernels_in("/generated/c.py").at("cpp_fused_add_0").file == "/generated/k.cpp");
   CHECK(code.has("/generated/c.py"));
   CHECK_FALSE(code.has("/x.py"));
   CHECK_FALSE(code.origin_of("/generated/c.py", 8));

@@ -27,6 +27,7 @@ _OF_TRITON = "torch._inductor.runtime.triton_heuristics"  # The module of its ke
 _ONE_KERNEL = "kernel"  # The function of a library with one C++ kernel.
 _LONGEST_SOURCE = 1 << 20  # Characters of a generated C++ file that are searched for its kernel.
 _KERNEL = re.compile(r'^extern "C"[^\n(]*\bkernel\(', re.MULTILINE)
+_ASSIGNMENT = re.compile(r"^(\w+) = ", re.MULTILINE)
 _BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
 _REASON = re.compile(r"^(?:Graph Break )?Reason: (.*?)(?:^User code traceback:|\Z)",
                      re.MULTILINE | re.DOTALL)
@@ -131,9 +132,9 @@ class Compilations:
         if compiled is not None and compiled.frame_id is not None:
             identifier = "%s/%s" % (compiled.frame_id, compiled.frame_compile_id)
             self._add(identifier, name, described, call["payload_fn"],
-                      trace.attempt if trace else 0)
+                      trace.attempt if trace else 0, frame)
 
-    def _add(self, identifier, name, described, payload, attempt):
+    def _add(self, identifier, name, described, payload, attempt, frame):
         if name == "dynamo_start":
             self._begin(identifier, described["stack"][-1], attempt)
         elif name == "recompile_reasons":
@@ -144,7 +145,7 @@ class Compilations:
         if name == "dynamo_graph_break_reason":
             _append(record["breaks"], _graph_break(payload()))
         elif name == "inductor_output_code":
-            _append(_graph_of(record)["generated"], described["filename"])
+            _append(_graph_of(record, frame)["generated"], described["filename"])
         elif name.startswith(_CACHE):
             record["cache"] = name[len(_CACHE):]
         elif name == "compilation_metrics":
@@ -167,11 +168,10 @@ class Compilations:
         self._current[identifier] = record
 
 
-def _graph_of(record):
-    """Returns the part of a compilation's record that is about the graph that is being compiled:
+def _graph_of(record, frame):
+    """Returns the part of a compilation's record that is about the graph whose code Inductor makes:
     all of it, or `backward`."""
-    logging_utils = sys.modules["torch._functorch._aot_autograd.logging_utils"]
-    if "backward" not in logging_utils.get_aot_graph_name():
+    if not _is_backward(frame):
         return record
     return record.setdefault("backward", {"generated": [], "called_from": _place_of_call()})
 
@@ -193,6 +193,20 @@ def _place_of_call():
     return place
 
 
+def _is_backward(frame):
+    """Returns true if Inductor makes the code of a backward graph or takes it from a cache. The
+    objects that do so tell; else AOTAutograd's name of the graph does."""
+    while frame is not None:
+        maker = frame.f_locals.get("self")
+        for name in ("is_backward", "_is_backward"):  # Of a graph, and of a cache's entry.
+            backward = getattr(maker, name, None)
+            if backward is not None:
+                return bool(backward() if callable(backward) else backward)
+        frame = frame.f_back
+    names = sys.modules.get("torch._functorch._aot_autograd.logging_utils")
+    return any(name.endswith("_backward") for name in getattr(names, "graph_being_compiled", ()))
+
+
 def _generated_files(origins):
     """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
     with what was fused into each if Inductor made them during the trace, and for each call the line
@@ -206,8 +220,11 @@ def _generated_files(origins):
             calls = _calls(line_maps.get(file))[:left]
             left -= len(calls)
             kernels = _kernels(module)
+            definitions = _definitions(file, [kernel["name"] for kernel in kernels
+                                              if "source" not in kernel])
             for kernel in kernels:
                 kernel.update(origins.of(file, kernel["name"]))
+                kernel.setdefault("source", definitions.get(kernel["name"], {}))
             generated.append({"file": file, "kernels": kernels, "calls": calls,
                               **origins.not_fused(file)})
     return generated
@@ -241,6 +258,19 @@ def _source_of(library):
         return {}
     definition = _KERNEL.search(text)
     return {"file": file, "line": 1 + text.count("\n", 0, definition.start() if definition else 0)}
+
+
+def _definitions(file, names):
+    """Returns where a generated Python file defines the kernels with these names."""
+    if not names:
+        return {}
+    try:
+        with open(file, encoding="utf-8", errors="replace") as source:
+            text = source.read(_LONGEST_SOURCE)
+    except OSError:
+        return {}
+    return {found.group(1): {"file": file, "line": 1 + text.count("\n", 0, found.start())}
+            for found in _ASSIGNMENT.finditer(text) if found.group(1) in names}
 
 
 def _calls(line_map):

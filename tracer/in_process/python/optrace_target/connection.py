@@ -8,7 +8,7 @@ import json
 import os
 
 from .problem import FAILED, Problem
-from .protocol import Key
+from .protocol import Key, Order
 
 _HIGH_DESCRIPTOR = 256  # Programs may rely on the numbers of their own files.
 _MOST_DESCRIPTORS = 250
@@ -71,9 +71,12 @@ class Connection:
     def receive_with_region(self):
         """Returns the order to record and the descriptors sent with it, which the caller owns.
 
-        The first descriptor is the memory shared with the command.
+        The first descriptor is the memory shared with the command. The order to record only what
+        is compiled needs none.
         """
         message, descriptors = self._receive_with_descriptors()
+        if message[Key.ORDER] == Order.WATCH and not descriptors:
+            return message, descriptors
         if len(descriptors) != 1 + len(message.get(Key.FILES, ())):
             for descriptor in descriptors:
                 os.close(descriptor)

@@ -85,6 +85,9 @@ class Program:
 
     def _receive_and_place(self, late):
         order, descriptors = self._connection.receive_with_region()
+        if order[Key.ORDER] == Order.WATCH:
+            self._watch_compilations()
+            return
         try:
             if self._window is None:
                 self._place(order, descriptors[0], late)
@@ -129,12 +132,16 @@ class Program:
             Key.PYTHON_FRAMES: hooked,
             Key.WARNINGS: warnings + shortfalls(self._agent.counters(), hooked)})
         self._connection.receive(Order.START)
+        self._watch_compilations()
+        self._agent.check("recording", self._agent.start())
+        self._agent.record_live_functions()
+
+    def _watch_compilations(self):
+        """Records what is compiled: without an agent, this alone."""
         self._disconnect()
         self._recording = True
         self._compilations = Compilations()
         self._compilations.start()
-        self._agent.check("recording", self._agent.start())
-        self._agent.record_live_functions()
 
     def _step_ended(self, count):
         """Called at the end of each step until the end of the window."""
@@ -238,8 +245,9 @@ class Program:
     def _end_recording(self):
         self._recording = False
         try:
-            self._agent.python(False)
-            self._agent.stop()
+            if self._agent is not None:
+                self._agent.python(False)
+                self._agent.stop()
             self._compilations.stop()
             self._say(Message.ENDED, self._send_tables)
         except Exception:

@@ -33,6 +33,7 @@ class Order:
     START = "start"
     STOP = "stop"
     TABLES = "tables"
+    WATCH = "watch"  # Record only what is compiled.
 
 
 class Key:

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/options/dry_run_options.h"
+#include "src/terminal/terminal.h"
+
+namespace optrace {
+
+/// What `optrace explain --compiled` is asked for.
+struct ProgramExplanation {
+  std::vector<std::string> program;  ///< As in ProgramRequest::arguments.
+  DryRunOptions dry_run;
+  std::string python;  ///< The value of --python.
+  std::string file;    ///< The value of -o.
+  bool as_json = false;
+  TerminalOptions terminal;
+};
+
+/// Runs the program without probes, and writes what torch.compile made of it. The program's
+/// standard output goes to standard error. Throws Error(usage) for a program that can't be run,
+/// Error(failed) if nothing is known about its compilations, and CLI::RuntimeError after an answer
+/// about a program that failed.
+void explain_program(const ProgramExplanation& options);
+
+}  // namespace optrace

@@ -1,0 +1,77 @@
+#include "src/commands/program_to_run.h"
+
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "platform/error.h"
+#include "platform/interrupt.h"
+#include "platform/progress_display.h"
+
+namespace optrace {
+
+std::size_t own_arguments(const CLI::App& command, std::span<char* const> arguments) {
+  std::size_t at = 2;
+  while (at < arguments.size()) {
+    const std::string_view argument = arguments[at];
+    if (argument.size() < 2 || argument[0] != '-' || argument.starts_with("-m") ||
+        argument.starts_with("-c")) {
+      return at;
+    }
+    const CLI::Option* const option = command.get_option_no_throw(std::string(argument));
+    const bool takes_next = option != nullptr && option->get_items_expected_max() != 0;
+    at += takes_next ? 2 : 1;
+    if (argument == "--") return at;
+  }
+  return arguments.size();
+}
+
+std::size_t take_program(const CLI::App& command, std::span<char* const> arguments,
+                         std::vector<std::string>& program) {
+  const std::size_t own = own_arguments(command, arguments);
+  for (char* const argument : arguments.subspan(own)) program.emplace_back(argument);
+  return own;
+}
+
+void require_program(const std::vector<std::string>& program, std::string_view command) {
+  if (program.empty() || program[0].empty()) {
+    throw Error(
+        ExitStatus::usage, "no program given",
+        fmt::format("Give a script, or -m and a module, or -c and code: {} train.py", command));
+  }
+  if ((program[0] == "-m" || program[0] == "-c") && program.size() == 1) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{} needs {}", program[0], program[0] == "-m" ? "a module" : "code"),
+                program[0] == "-m" ? fmt::format("Give a module: {} -m package.module", command)
+                                   : fmt::format("Give code: {} -c 'import torch; ...'", command));
+  }
+  std::error_code ignored;
+  if (program[0][0] != '-' && !std::filesystem::exists(program[0], ignored)) {
+    throw Error(
+        ExitStatus::usage, fmt::format("no such file: {}", program[0]),
+        fmt::format("Give the path of a Python program; for a module, use {} -m MODULE.", command));
+  }
+}
+
+DryRun dry_run_of(const DryRunOptions& options, const std::filesystem::path& python) {
+  const InterruptGuard guard;
+  ProgressDisplay display;
+  auto dry_run = prepare_dry_run(python, options.emulated_devices(),
+                                 [&display](std::string_view step) { display.show_step(step); });
+  if (!dry_run) {
+    throw Error(ExitStatus::usage,
+                fmt::format("{} has no torch, so a dry run is not possible", python.string()),
+                "Choose a Python that has torch with --python or $OPTRACE_PYTHON.");
+  }
+  return std::move(*dry_run);
+}
+
+int exit_status_of(const ProgramResult& result) {
+  constexpr int kSignalled = 128;  // The shell convention: 128 + the signal number.
+  return WIFSIGNALED(result.wait_status) ? kSignalled + WTERMSIG(result.wait_status)
+                                         : WEXITSTATUS(result.wait_status);
+}
+
+}  // namespace optrace
