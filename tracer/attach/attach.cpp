@@ -211,7 +211,7 @@ Json sources() {
   Json list = Json::array();
   for (const char* const name :
        {"protocol", "problem", "connection", "op_records", "device_activity", "agent",
-        "kernel_origins", "compilations", "description", "attached"}) {
+        "kernel_origins", "triton_kernels", "compilations", "description", "attached"}) {
     list.push_back({name, read_source(fmt::format("optrace_target/{}.py", name).c_str())});
   }
   return list;

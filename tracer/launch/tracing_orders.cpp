@@ -115,7 +115,7 @@ void receive_recording(ProgramConnection& connection, Json& meta) {
 void add_tables(Json& meta, Json message) {
   const Json tables = object_in(message, key::kMeta);
   for (const char* const key :
-       {"dispatch_tables", "boxed_kernels", "compilations", "generated_code"}) {
+       {"dispatch_tables", "boxed_kernels", "compilations", "generated_code", "triton_kernels"}) {
     if (tables.contains(key)) meta[key] = tables[key];
   }
   complete_kernel_origins(meta);

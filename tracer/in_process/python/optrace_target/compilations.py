@@ -15,6 +15,7 @@ import sys
 import types
 
 from .kernel_origins import FRAME, KernelOrigins, program_line
+from .triton_kernels import TritonKernels
 
 _LOGGER = "torch.__trace"
 _MOST = 1000  # Compilations, generated files, and kernels of one file.
@@ -63,6 +64,7 @@ class Compilations:
         self._reasons = {}  # Of compilations that have not begun, by compile ID.
         self._file_names = {}  # By number; torch/_logging/structured.py.
         self._origins = KernelOrigins()
+        self._triton = TritonKernels()
 
     def start(self):
         logger = logging.getLogger(_LOGGER)
@@ -72,10 +74,14 @@ class Compilations:
         logger = logging.getLogger(_LOGGER)
         logger.handlers = list(logger.handlers)
         self._origins.remove()
+        self._triton.remove()
 
     def meta(self):
         """Returns the part of a trace's meta that describes the compilations, and forgets them."""
-        return {"compilations": self._take(), "generated_code": _generated_code(self._origins)}
+        modules = _generated_modules()
+        return {"compilations": self._take(),
+                "generated_code": _generated_code(modules, self._origins),
+                "triton_kernels": self._triton.describe(modules)}
 
     def _take(self):
         structured = sys.modules.get("torch._logging.structured")
@@ -104,6 +110,7 @@ class Compilations:
             self._origins.begin_graph()
         if name == "inductor_output_code":
             self._origins.end_graph(described["filename"])
+            self._triton.watch()
         trace = sys.modules["torch._guards"].CompileContext.current_trace_id()
         compiled = trace.compile_id if trace else call.get("compile_id")
         if compiled is not None and compiled.frame_id is not None:
@@ -161,22 +168,28 @@ def _place_of_call():
     return place
 
 
-def _generated_code(origins):
+def _generated_modules():
+    """Returns the Python files that Inductor generated and loaded, as modules by path."""
+    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+    modules = list(getattr(cache, "modules", ()))[:_MOST]
+    return {module.__file__: module for module in modules
+            if isinstance(getattr(module, "__file__", None), str)}
+
+
+def _generated_code(modules, origins):
     """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
     with what was fused into each if Inductor made them during the trace, and for each call the line
     of the program that it comes from."""
     cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
     line_maps = getattr(cache, "linemaps", {})
     generated, left = [], _MOST_CALLS
-    for module in list(getattr(cache, "modules", ()))[:_MOST]:
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str):
-            calls = _calls(line_maps.get(file))[:left]
-            left -= len(calls)
-            kernels = _kernels(module)
-            for kernel in kernels:
-                kernel.update(origins.of(file, kernel["name"]))
-            generated.append({"file": file, "kernels": kernels, "calls": calls})
+    for file, module in modules.items():
+        calls = _calls(line_maps.get(file))[:left]
+        left -= len(calls)
+        kernels = _kernels(module)
+        for kernel in kernels:
+            kernel.update(origins.of(file, kernel["name"]))
+        generated.append({"file": file, "kernels": kernels, "calls": calls})
     return generated
 
 

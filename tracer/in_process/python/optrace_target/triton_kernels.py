@@ -1,0 +1,232 @@
+"""Describes the Triton kernels of a process: Inductor's, and those of the program itself.
+
+Triton and Inductor keep the kernels that they compiled, so these are read when a recording ends.
+Only of the configurations that Inductor's autotuning tries do the others than the fastest not
+remain. TritonKernels replaces the method that chooses it, which runs once for a kernel, by one that
+calls it and notes them. docs/trace-format.md describes the result.
+"""
+import functools
+import gc
+import inspect
+import sys
+
+_INDUCTOR = "torch._inductor.runtime.triton_heuristics"
+_METHOD = "autotune_to_one_config"
+_OF_PROGRAM = "USER_AUTOTUNE"  # Inductor's kind of kernels that the program defines.
+_COMPILER = "triton.compiler.compiler"
+_JIT = "triton.runtime.jit"
+_AUTOTUNER = "triton.runtime.autotuner"
+_MOST = 1000  # Kernels.
+_MOST_OF_ONE = 100  # Configurations of a kernel, and constants of a configuration.
+_LONGEST = 200  # Characters of a constant.
+_LARGEST = 1 << 62  # A trace's numbers have 64 bits.
+_SPILL = 4  # Bytes: Triton divides a kernel's local memory by this, and calls it spills.
+
+
+class TritonKernels:
+    """The kernels, and what autotuning did since watch()."""
+
+    def __init__(self):
+        self._original = None  # The replaced method.
+        self._tried = {}  # Configurations by the file and name of an Inductor kernel.
+
+    def watch(self):
+        """Replaces the method if it is not replaced yet and Inductor has loaded its module."""
+        autotuner = _class(_INDUCTOR, "CachingAutotuner")
+        original = vars(autotuner or object).get(_METHOD)
+        if original is not None and self._original is None:
+            self._original = original
+            setattr(autotuner, _METHOD, self._noting(original))
+
+    def remove(self):
+        """Restores the method. Leaves one that others have replaced since, as it calls this one."""
+        autotuner = _class(_INDUCTOR, "CachingAutotuner")
+        if self._original is not None and getattr(
+                vars(autotuner).get(_METHOD), "__wrapped__", None) is self._original:
+            setattr(autotuner, _METHOD, self._original)
+        self._original = None
+
+    def _noting(self, original):
+        @functools.wraps(original)
+        def autotune_to_one_config(autotuner, *arguments, **options):
+            tried = _of_all(_of_launcher, autotuner.launchers[:_MOST_OF_ONE], autotuner)
+            result = original(autotuner, *arguments, **options)
+            if len(self._tried) < _MOST and len(tried) > 1:
+                self._tried[_place(autotuner.fn)] = tried
+            return result
+
+        return autotune_to_one_config
+
+    def describe(self, generated):
+        """Returns the kernels. `generated` has the files that Inductor generated, as modules by
+        path."""
+        definitions = _instances(_class(_JIT, "JITFunction"))
+        kernels, inductors = [], set()
+        for file, module in generated.items():
+            for value in list(vars(module).values()):
+                if type(value).__module__ != _INDUCTOR or not hasattr(value, "launchers"):
+                    continue
+                inductors.add(id(value.fn))
+                # The file that defines it, and has it as well, launches nothing.
+                if _place(value.fn)[0] != file:
+                    kernels += _of_all(self._of_inductor, [value], file, definitions)
+        return (kernels + _of_program(inductors))[:_MOST]
+
+    def _of_inductor(self, autotuner, generated, definitions):
+        chosen = _of_all(_of_launcher, autotuner.launchers[:_MOST_OF_ONE], autotuner)
+        if not chosen:
+            return None  # It never ran.
+        tried = self._tried.get(_place(autotuner.fn), [])
+        configurations = _with_choice(tried, chosen) if tried else chosen
+        function = autotuner.fn
+        if getattr(autotuner.heuristic_type, "name", "") == _OF_PROGRAM:
+            function = _definition_of(function, definitions)
+        return {"name": autotuner.fn.__name__, "generated_file": generated, **_definition(function),
+                "configurations": configurations}
+
+
+def _of_program(inductors):
+    """Returns the kernels that Triton compiled for others than Inductor, whose functions have the
+    ids `inductors`."""
+    winners = {}  # By the id of a kernel's Python function.
+    for autotuner in _instances(_class(_AUTOTUNER, "Autotuner")):
+        if len(autotuner.configs) > 1:
+            winners.setdefault(id(autotuner.base_fn), []).extend(autotuner.cache.values())
+    found = {}
+    for kernel in _instances(_class(_COMPILER, "CompiledKernel")):
+        function = getattr(kernel.src, "fn", None)  # Kernels of a text in Triton's IR have none.
+        # A kernel is loaded when it is first launched.
+        if function is None or id(function) in inductors or kernel.module is None:
+            continue
+        key = id(function), kernel.metadata.name
+        if key in found or len(found) < _MOST:
+            found.setdefault(key, (function, []))[1].append(kernel)
+    return _of_all(_of_function, [(name, function, kernels, winners.get(id(function.fn), ()))
+                                  for (_, name), (function, kernels) in found.items()])
+
+
+def _of_function(described):
+    name, function, kernels, winners = described
+    configurations = _of_all(_of_kernel, kernels[:_MOST_OF_ONE], function)
+    configurations.sort(key=lambda one: sorted(map(str, one["constants"].items())))
+    winners = [_of_config(winner) for winner in winners]
+    if winners:
+        for one in configurations:
+            one["chosen"] = any(_is_of(one, winner) for winner in winners)
+    return {"name": name, **_definition(function), "configurations": configurations}
+
+
+def _of_kernel(kernel, function):
+    constants = {_parameter(function, key): value for key, value in kernel.src.constants.items()}
+    metadata = kernel.metadata
+    return {"constants": _constants(constants), "num_warps": metadata.num_warps,
+            "num_stages": metadata.num_stages,
+            **_figures(metadata.shared, kernel.n_regs, kernel.n_spills)}
+
+
+def _of_launcher(launcher, autotuner):
+    declared = autotuner.triton_meta.get("constants") or {}
+    constants = {_parameter(autotuner.fn, key): value for key, value in declared.items()}
+    config = _of_config(launcher.config)
+    config["constants"] = {**_constants(constants), **config["constants"]}
+    return {**config, **_figures(launcher.shared, launcher.n_regs, launcher.n_spills)}
+
+
+def _of_config(config):
+    return {"constants": _constants(config.kwargs), "num_warps": config.num_warps,
+            "num_stages": config.num_stages}
+
+
+def _figures(shared, registers, spills):
+    figures = {"shared_memory": shared, "registers": registers,
+               "local_memory": spills * _SPILL if isinstance(spills, int) else None}
+    return {key: value for key, value in figures.items() if isinstance(value, int)}
+
+
+def _with_choice(tried, chosen):
+    """Returns all configurations. Tuning by coordinate descent may choose one that was not tried
+    before."""
+    more = [one for one in chosen if one not in tried]
+    return [{**one, "chosen": one in chosen} for one in tried + more]
+
+
+def _is_of(configuration, config):
+    """Returns true if a kernel was compiled for a configuration, which has part of its constants.
+    """
+    return all(configuration[key] == config[key] for key in ("num_warps", "num_stages")) and \
+        config["constants"].items() <= configuration["constants"].items()
+
+
+def _constants(constants):
+    return {str(name)[:_LONGEST]: _constant(value)
+            for name, value in list(constants.items())[:_MOST_OF_ONE]}
+
+
+def _constant(value):
+    if value is None or isinstance(value, (bool, float)) or (
+            isinstance(value, int) and abs(value) < _LARGEST):
+        return value
+    return str(getattr(value, "__name__", value))[:_LONGEST]
+
+
+def _parameter(function, key):
+    """Returns the name of a parameter. A version of Triton has names as keys of constants, numbers,
+    or paths that begin with a number."""
+    number = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+    return function.arg_names[number] if isinstance(number, int) else str(number)
+
+
+def _definition_of(function, definitions):
+    """Returns the program's own function whose text Inductor has copied."""
+    same = [one for one in definitions
+            if one is not function and one.__name__ == function.__name__]
+    equal = [one for one in same if one.src.strip() == function.src.strip()] or same
+    places = {_place(one): one for one in equal}
+    return next(iter(places.values())) if len(places) == 1 else function
+
+
+def _definition(function):
+    """Returns where a kernel's function is defined: the line of `def`, below decorators."""
+    file, line = _place(function)
+    try:
+        lines, _ = inspect.getsourcelines(function.fn)
+    except (OSError, TypeError):  # There is no such file any more.
+        lines = []
+    for number, text in enumerate(lines):
+        if text.lstrip().startswith("def "):
+            line += number
+            break
+    return {"file": file, "line": line}
+
+
+def _place(function):
+    code = function.fn.__code__
+    return code.co_filename, code.co_firstlineno
+
+
+def _of_all(describe, values, *more):
+    """Returns the descriptions of values, without those of another version's that fail."""
+    described = []
+    for value in values:
+        try:
+            one = describe(value, *more)
+        except Exception:
+            continue
+        if one is not None:
+            described.append(one)
+    return described
+
+
+def _class(module, name):
+    """Returns a class if the program has imported its module, else None."""
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _instances(of):
+    """Returns the objects of a class and its subclasses. Objects refer to their class."""
+    found, classes = [], [of] if of is not None else []
+    while classes:
+        one = classes.pop()
+        classes += one.__subclasses__()
+        found += [value for value in gc.get_referrers(one) if type(value) is one]
+    return found
