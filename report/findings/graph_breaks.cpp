@@ -24,6 +24,11 @@ constexpr std::string_view kDynamo = "torch._dynamo.";
 constexpr std::string_view kResumed = "torch_dynamo_resume_in_";
 // Passes an interpreter frame to Dynamo, which does not happen in a graph. torch/csrc/dynamo.
 constexpr std::string_view kFrameHook = "dynamo_*custom_eval_frame*";
+// Checks a compiled function's guards, which may call Python functions.
+// torch/csrc/dynamo/guards.cpp.
+constexpr std::string_view kGuardCheck = "torch::dynamo::*::check*";
+// Compiled code calls it to make a tensor of a number that a graph takes. torch/__init__.py.
+constexpr std::string_view kNumberToTensor = "torch._as_tensor_fullprec";
 // The file of a graph's code. torch/fx/graph_module.py.
 constexpr std::string_view kGraphCode = "<eval_with_key>";
 // The frames above every module's forward().
@@ -52,6 +57,13 @@ bool is_graph_code(const Frame& frame, bool left_alone) {
          (left_alone && frame.source->file.find("/site-packages/") != std::string::npos);
 }
 
+/// Returns true if the ops below a frame are not of the compiled function: of a compilation, which
+/// tries ops out, and of what Dynamo does around compiled code.
+bool is_of_dynamo(const Frame& frame) {
+  return frame.layer == Layer::compiler || frame.name == kNumberToTensor ||
+         matches_name_glob(frame.name, kGuardCheck);
+}
+
 /// Lists the frames of a tree, without recursion: it may be deeper than the call stack allows.
 /// Nodes are in call order, parents first.
 std::vector<Node> nodes_below(const Frame& compiled) {
@@ -65,7 +77,7 @@ std::vector<Node> nodes_below(const Frame& compiled) {
       node.graph = nodes[parent].graph;
       node.left_alone = nodes[parent].left_alone;
     }
-    if (frame->layer == Layer::compiler) continue;  // It tries ops out.
+    if (is_of_dynamo(*frame)) continue;
     if (frame->layer == Layer::python) {
       node.graph = node.graph || is_graph_code(*frame, node.left_alone);
       node.left_alone = frame->name.starts_with(kLeftAlone);

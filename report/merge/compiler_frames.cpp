@@ -44,13 +44,24 @@ void note_origin(Frame& frame, const Above& above, const GeneratedCode& generate
              parent->detail.contains("origins") && !parent->op) {
     frame.detail.edit()["origins"] = parent->detail["origins"];
   }
+  // What the threads of an OpenMP region run has the name of the kernel that opened it.
+  const bool is_of_region = frame.symbol && frame.symbol->find("._omp_fn.") != std::string::npos;
   const bool may_be_generated =
-      frame.layer == Layer::device || (frame.layer == Layer::kernel && !frame.op);
+      frame.layer == Layer::device || (frame.layer == Layer::kernel && !frame.op && !is_of_region);
   if (!may_be_generated || above.generated == nullptr) return;
   const GeneratedCode::Kernels& kernels = generated.kernels_in(above.generated->source->file);
   const auto kernel = kernels.find(frame.name);
   if (kernel != kernels.end() && !kernel->second.empty())
     frame.detail.edit()["origins"] = to_json(kernel->second);
+}
+
+// Notes whose graphs a frame compiles or runs. The IDs are of forward graphs if there are any.
+void note_ids(Frame& frame, const CompilationIds& ids) {
+  const bool backward = ids.forward.empty();
+  const std::vector<std::string>& known = backward ? ids.backward : ids.forward;
+  if (known.empty()) return;
+  frame.detail.edit()["compilations"] = known;
+  if (backward) frame.detail.edit()["backward_graph"] = true;
 }
 
 }  // namespace
@@ -64,11 +75,13 @@ void note_compilations(Report& report, const GeneratedCode& generated) {
     if (frame.layer == Layer::python && frame.source && generated.has(frame.source->file)) {
       frame.detail.edit()["generated"] = true;
       above.generated = &frame;
+      note_ids(frame, compilations_of_file(report.compilations, frame.source->file));
     }
-    if (frame.name.starts_with(kDynamo) && above.caller != nullptr) {
-      const std::vector<std::string> ids =
+    if (frame.layer == Layer::compiler && above.caller != nullptr) {
+      CompilationIds ids =
           compilations_at(report.compilations, above.caller->source->file, above.line);
-      if (!ids.empty()) frame.detail.edit()["compilations"] = ids;
+      (frame.name.starts_with(kDynamo) ? ids.backward : ids.forward).clear();
+      note_ids(frame, ids);
     }
     if (is_of_program(frame)) {
       above.caller = &frame;

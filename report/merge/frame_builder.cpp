@@ -326,6 +326,8 @@ class FrameBuilder {
         detail["implementation"] =
             onednn_implementation(functions_[path.implementation].name).value_or("");
     }
+    if (const auto* const origins = functions_[path.what].origins; origins && !origins->empty())
+      detail["origins"] = to_json(*origins);
     library_calls_.add_calls(path, frame, detail, order);
     return detail;
   }

@@ -37,7 +37,11 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& fu
                     : qualified_name(function.symbol);
   facts->placement = place(facts->name, facts->library.value_or(""));
   const GeneratedCode::Kernel* const kernel = generated_kernel(function);
-  if (kernel != nullptr) facts->name = kernel->name;
+  if (kernel != nullptr) {
+    facts->name = kernel->name;
+    // A function called `kernel` may belong to several graphs, which its caller tells apart.
+    if (function.symbol == kernel->name) facts->origins = &kernel->origins;
+  }
   facts->emulated = is_emulated(facts->library);
   if (const auto step = dispatcher_step(facts->name)) {
     facts->step = step;
@@ -60,8 +64,8 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& fu
 
 const GeneratedCode::Kernel* TracedFunctions::generated_kernel(
     const TraceFunction& function) const {
-  if (function.symbol != "kernel" || function.module >= trace_.modules.size()) return nullptr;
-  return generated_.kernel_of(trace_.modules[function.module].path);
+  if (function.module >= trace_.modules.size()) return nullptr;
+  return generated_.kernel_of(trace_.modules[function.module].path, function.symbol);
 }
 
 bool TracedFunctions::is_emulated(const std::optional<std::string>& library) const {

@@ -30,6 +30,7 @@ struct FunctionFacts {
   std::optional<std::string> op;       ///< Only for a dispatcher step.
   std::optional<FrameSource> source;
   IndexedFunction indexed;
+  const std::vector<Origin>* origins = nullptr;  ///< Of a generated kernel, if they are its own.
 };
 
 /// Describes the native functions of a trace, each when it is first asked for.

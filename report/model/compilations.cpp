@@ -1,5 +1,6 @@
 #include "report/model/compilations.h"
 
+#include <algorithm>
 #include <limits>
 #include <ranges>
 
@@ -26,16 +27,34 @@ std::uint32_t line_at(const Json& object) {
   return line <= std::numeric_limits<std::uint32_t>::max() ? static_cast<std::uint32_t>(line) : 0;
 }
 
-// Returns the kernels of the files that Inductor generated for a compilation, with what was fused
-// into each.
-Json describe_kernels(const Json& one, const GeneratedCode& generated) {
-  Json kernels = Json::array();
-  for (const Json& file : list_at(one, "generated")) {
-    if (!file.is_string()) continue;
-    for (const auto& [name, origins] : generated.kernels_in(file.get<std::string>()))
-      kernels.push_back({{"name", name}, {"file", file}, {"origins", to_json(origins)}});
+void add_place(Json& to, const Json& from, std::string_view torch_folder) {
+  if (const Json& place = object_at(from, "called_from"); !place.empty())
+    to["called_from"] = {{"file", relative_to_torch(text_at(place, "file"), torch_folder)},
+                         {"line", line_at(place)}};
+}
+
+std::vector<std::string> generated_files(const Json& graph) {
+  std::vector<std::string> files;
+  for (const Json& file : list_at(graph, "generated"))
+    if (file.is_string()) files.push_back(file.get<std::string>());
+  return files;
+}
+
+// Adds what Inductor generated for a graph: the files, their kernels with what was fused into each,
+// and what was not fused.
+void add_generated(Json& to, const Json& graph, const GeneratedCode& generated) {
+  const std::vector<std::string> files = generated_files(graph);
+  if (!files.empty()) to["generated"] = files;
+  for (const std::string& file : files) {
+    for (const auto& [name, origins] : generated.kernels_in(file))
+      to["kernels"].push_back({{"name", name}, {"file", file}, {"origins", to_json(origins)}});
+    for (const GeneratedCode::NotFused& pair : generated.not_fused_in(file)) {
+      Json& described = to["not_fused"].emplace_back(
+          Json{{"producer", pair.producer}, {"consumer", pair.consumer}});
+      if (pair.is_extern) described["extern"] = true;
+      if (!pair.reason.empty()) described["reason"] = pair.reason;
+    }
   }
-  return kernels;
 }
 
 Json describe_compilation(const Json& one, std::string_view torch_folder,
@@ -50,15 +69,14 @@ Json describe_compilation(const Json& one, std::string_view torch_folder,
   if (const std::uint64_t ops = count_at(one, "graph_ops"); ops != 0) described["graph_ops"] = ops;
   for (const char* const key : {"cache", "failure"})
     if (std::string text = text_at(one, key); !text.empty()) described[key] = std::move(text);
+  add_place(described, one, torch_folder);
+  add_generated(described, one, generated);
   if (const Json& backward = object_at(one, "backward"); !backward.empty()) {
-    described["backward"] = Json::object();
-    add_times(described["backward"], backward);
+    Json& graph = described["backward"] = Json::object();
+    add_times(graph, backward);
+    add_place(graph, backward, torch_folder);
+    add_generated(graph, backward, generated);
   }
-  if (const Json& place = object_at(one, "called_from"); !place.empty())
-    described["called_from"] = {{"file", relative_to_torch(text_at(place, "file"), torch_folder)},
-                                {"line", line_at(place)}};
-  if (Json kernels = describe_kernels(one, generated); !kernels.empty())
-    described["kernels"] = std::move(kernels);
   for (const Json& reason : list_at(one, "recompile_reasons"))
     if (reason.is_string()) described["recompile_reasons"].push_back(reason);
   for (const Json& broken : list_at(one, "breaks"))
@@ -68,6 +86,15 @@ Json describe_compilation(const Json& one, std::string_view torch_folder,
            {"line", line_at(broken)},
            {"reason", text_at(broken, "reason")}});
   return described;
+}
+
+bool is_place(const Json& place, std::string_view file, std::uint32_t line) {
+  return line != 0 && line_at(place) == line && text_at(place, "file") == file;
+}
+
+bool has_file(const Json& graph, std::string_view file) {
+  const Json& files = list_at(graph, "generated");
+  return std::ranges::find(files, file) != files.end();
 }
 
 }  // namespace
@@ -80,14 +107,25 @@ Json describe_compilations(const Json& meta, const GeneratedCode& generated) {
   return described;
 }
 
-std::vector<std::string> compilations_at(const Json& compilations, std::string_view file,
-                                         std::uint32_t line) {
-  std::vector<std::string> ids;
+CompilationIds compilations_at(const Json& compilations, std::string_view file,
+                               std::uint32_t line) {
+  CompilationIds ids;
   if (!compilations.is_array()) return ids;
   for (const Json& one : compilations) {
-    const Json& place = object_at(one, "called_from");
-    if (line != 0 && line_at(place) == line && text_at(place, "file") == file)
-      ids.push_back(text_at(one, "id"));
+    if (is_place(object_at(one, "called_from"), file, line))
+      ids.forward.push_back(text_at(one, "id"));
+    if (is_place(object_at(object_at(one, "backward"), "called_from"), file, line))
+      ids.backward.push_back(text_at(one, "id"));
+  }
+  return ids;
+}
+
+CompilationIds compilations_of_file(const Json& compilations, std::string_view file) {
+  CompilationIds ids;
+  if (!compilations.is_array()) return ids;
+  for (const Json& one : compilations) {
+    if (has_file(one, file)) ids.forward.push_back(text_at(one, "id"));
+    if (has_file(object_at(one, "backward"), file)) ids.backward.push_back(text_at(one, "id"));
   }
   return ids;
 }

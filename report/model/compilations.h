@@ -16,9 +16,18 @@ namespace optrace {
 /// relative to it, as those of frames are. `generated` is the code that Inductor generated for it.
 nlohmann::json describe_compilations(const nlohmann::json& meta, const GeneratedCode& generated);
 
-/// Returns the IDs of the compilations that a call at this line began.
-std::vector<std::string> compilations_at(const nlohmann::json& compilations, std::string_view file,
-                                         std::uint32_t line);
+/// IDs of compilations, by the graph that is meant.
+struct CompilationIds {
+  std::vector<std::string> forward;
+  std::vector<std::string> backward;
+};
+
+/// Returns the compilations of graphs that a call at this line began.
+CompilationIds compilations_at(const nlohmann::json& compilations, std::string_view file,
+                               std::uint32_t line);
+
+/// Returns the compilations that have generated a file.
+CompilationIds compilations_of_file(const nlohmann::json& compilations, std::string_view file);
 
 /// Returns PyTorch's reason for a graph break at a line; empty if none is known. `compilations` is
 /// a list as returned by describe_compilations().

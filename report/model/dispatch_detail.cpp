@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -225,6 +226,8 @@ struct CallRecord {
   std::string schema;
   Json shown = Json::object();  // Detail keys that depend on the record alone.
   std::optional<std::uint64_t> key_set;
+  Json script;  // The line of TorchScript that made the call, as in an origin; null if there is
+                // none.
 };
 
 // Same as detail.update(more) for two objects, without copying values.
@@ -343,6 +346,11 @@ struct DispatchDetails::State {
         call.shown[key] = *mode;
     if (const auto modes = number_in(recorded, "dispatch_modes"); modes && *modes > 0)
       call.shown["dispatch_modes"] = *modes;
+    if (const Json* const script = member(recorded, "script"); script != nullptr)
+      if (const auto line = number_in(*script, "line");
+          line && *line > 0 && *line <= std::numeric_limits<std::uint32_t>::max())
+        if (const std::string file = text_in(*script, "file"); !file.empty())
+          call.script = {{"file", file}, {"line", *line}};
     call.key_set = number_in(recorded, "key_set");
     if (call.key_set && names.known()) {
       call.shown["included"] = name_keys(recorded, "included");
@@ -470,6 +478,12 @@ void DispatchDetails::State::add_call(Json& detail, const Step& step) {
     }
     detail["variants"] = std::move(list);
   }
+  std::set<std::pair<std::string, std::uint64_t>> script_lines;
+  for (const Variant& variant : variants)
+    if (const Json& script = call(variant.record)->script; !script.is_null())
+      script_lines.emplace(script["file"], script["line"]);
+  for (const auto& [file, line] : script_lines)
+    detail["origins"].push_back({{"file", file}, {"line", line}});
   if (repeated_calls > 0) detail["repeated_calls"] = repeated_calls;
   if (step.ops_left_out > 0) detail["variants_left_out"] = step.ops_left_out;
 }

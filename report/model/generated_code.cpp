@@ -1,5 +1,6 @@
 #include "report/model/generated_code.h"
 
+#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -10,6 +11,8 @@ namespace optrace {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::string_view kOnlyKernel = "kernel";
 
 // Reads a place; without a file or a line, neither is known.
 void read_place(const Json& object, std::string& file, std::uint32_t& line) {
@@ -35,6 +38,10 @@ std::vector<Origin> origins_in(const Json& kernel) {
     if (Origin origin = origin_in(one); !origin.op.empty() || !origin.file.empty())
       origins.push_back(std::move(origin));
   return origins;
+}
+
+std::string stem_of(const std::string& path) {
+  return std::filesystem::path(path).stem().string();
 }
 
 Json described(const Origin& origin) {
@@ -63,12 +70,16 @@ GeneratedCode::GeneratedCode(const Json& meta) {
     for (const Json& kernel : list_at(generated, "kernels")) {
       const std::string name = text_at(kernel, "name");
       if (name.empty()) continue;
-      if (std::string library = text_at(kernel, "library"); !library.empty()) {
-        Kernel described{.name = name, .file = {}, .line = 0};
+      std::vector<Origin> origins = origins_in(kernel);
+      std::string library = text_at(kernel, "library");
+      if (library.empty() && kernel.contains("source"))
+        library = stem_of(text_at(generated, "file"));
+      if (!library.empty()) {
+        Kernel described{.name = name, .file = {}, .line = 0, .origins = origins};
         read_place(object_at(kernel, "source"), described.file, described.line);
-        kernels_.emplace(std::move(library), std::move(described));
+        libraries_[std::move(library)].push_back(std::move(described));
       }
-      file.kernels[name] = origins_in(kernel);
+      file.kernels[name] = std::move(origins);
     }
     for (const Json& call : list_at(generated, "calls")) {
       Origin origin = origin_in(object_at(call, "origin"));
@@ -76,28 +87,52 @@ GeneratedCode::GeneratedCode(const Json& meta) {
       known.reset();
       if (!origin.file.empty()) known = std::move(origin);
     }
+    for (const Json& pair : list_at(generated, "not_fused")) {
+      NotFused one{.producer = text_at(pair, "producer"),
+                   .consumer = text_at(pair, "consumer"),
+                   .is_extern = pair.is_object() && pair.value("extern", Json()) == true,
+                   .reason = text_at(pair, "reason")};
+      if (!one.producer.empty() && !one.consumer.empty()) file.not_fused.push_back(std::move(one));
+    }
     if (std::string path = text_at(generated, "file"); !path.empty())
       files_[std::move(path)] = std::move(file);
   }
 }
 
-const GeneratedCode::Kernel* GeneratedCode::kernel_of(const std::string& library) const {
-  const auto found = kernels_.find(library);
-  return found == kernels_.end() ? nullptr : &found->second;
+const GeneratedCode::Kernel* GeneratedCode::kernel_of(const std::string& library,
+                                                      const std::string& function) const {
+  for (const std::string& key : {library, stem_of(library)}) {
+    const auto found = libraries_.find(key);
+    if (found == libraries_.end()) continue;
+    for (const Kernel& kernel : found->second)
+      if (function == kOnlyKernel || function == kernel.name) return &kernel;
+  }
+  return nullptr;
+}
+
+const GeneratedCode::File* GeneratedCode::find(const std::string& file) const {
+  const auto found = files_.find(file);
+  return found == files_.end() ? nullptr : &found->second;
 }
 
 std::optional<Origin> GeneratedCode::origin_of(const std::string& file, std::uint32_t line) const {
-  const auto generated = files_.find(file);
-  if (generated == files_.end()) return std::nullopt;
-  const auto& calls = generated->second.calls;
-  const auto after = calls.upper_bound(line);
-  return after == calls.begin() ? std::nullopt : std::prev(after)->second;
+  const File* const generated = find(file);
+  if (generated == nullptr) return std::nullopt;
+  const auto after = generated->calls.upper_bound(line);
+  return after == generated->calls.begin() ? std::nullopt : std::prev(after)->second;
 }
 
 const GeneratedCode::Kernels& GeneratedCode::kernels_in(const std::string& file) const {
   static const Kernels kNone;
-  const auto generated = files_.find(file);
-  return generated == files_.end() ? kNone : generated->second.kernels;
+  const File* const generated = find(file);
+  return generated == nullptr ? kNone : generated->kernels;
+}
+
+const std::vector<GeneratedCode::NotFused>& GeneratedCode::not_fused_in(
+    const std::string& file) const {
+  static const std::vector<NotFused> kNone;
+  const File* const generated = find(file);
+  return generated == nullptr ? kNone : generated->not_fused;
 }
 
 }  // namespace optrace

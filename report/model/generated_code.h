@@ -31,17 +31,20 @@ class GeneratedCode {
  public:
   explicit GeneratedCode(const nlohmann::json& meta);
 
-  bool empty() const { return kernels_.empty() && files_.empty(); }
+  bool empty() const { return libraries_.empty() && files_.empty(); }
 
   /// A C++ kernel.
   struct Kernel {
-    std::string name;  ///< By which generated Python code calls it. It says what was fused.
+    std::string name;  ///< By which generated code calls it. It says what was fused.
     std::string file;  ///< The generated C++ file; empty if unknown.
     std::uint32_t line = 0;
+    std::vector<Origin> origins;
   };
 
-  /// Returns the kernel of a library; null if the library is not Inductor's.
-  const Kernel* kernel_of(const std::string& library) const;
+  /// Returns the kernel that is a function of a library; null if it is none that Inductor
+  /// generated. The function is `kernel` in a library that generated Python code calls, and has the
+  /// kernel's name in one that has generated C++ code for a whole graph.
+  const Kernel* kernel_of(const std::string& library, const std::string& function) const;
 
   /// Returns true if Inductor generated the file with this path.
   bool has(const std::string& file) const { return files_.contains(file); }
@@ -57,14 +60,31 @@ class GeneratedCode {
   /// Returns the kernels of the generated file with this path; none for other files.
   const Kernels& kernels_in(const std::string& file) const;
 
+  /// A kernel that uses a result of another one, and was not fused with it.
+  struct NotFused {
+    std::string producer;
+    std::string consumer;
+    bool is_extern = false;  ///< One of them is a library's function or an op.
+    std::string reason;      ///< Inductor's; empty if it recorded none.
+  };
+
+  /// Returns those of the generated file with this path, in the order of its schedule.
+  const std::vector<NotFused>& not_fused_in(const std::string& file) const;
+
  private:
   struct File {
     std::map<std::uint64_t, std::optional<Origin>> calls;  // By the first line that has it.
     Kernels kernels;
+    std::vector<NotFused> not_fused;
   };
 
-  std::unordered_map<std::string, Kernel> kernels_;  // By the library's path.
-  std::unordered_map<std::string, File> files_;      // By the generated file's path.
+  const File* find(const std::string& file) const;
+
+  // The kernels of a library, by its path, or by its file's name without the extension, which is
+  // that of the generated file. AOTInductor's packages are unpacked to a new folder for each
+  // process.
+  std::unordered_map<std::string, std::vector<Kernel>> libraries_;
+  std::unordered_map<std::string, File> files_;  // By the generated file's path.
 };
 
 }  // namespace optrace

@@ -109,23 +109,35 @@ std::string ops_of_origins(const Frame& frame) {
   return text;
 }
 
-// Describes the first of a compiler frame's compilations: "0/0: f (model.py:4), 5 ops, 11.6 s".
-std::string compilation_note(const nlohmann::json& compilations, const nlohmann::json& ids) {
-  if (!compilations.is_array() || !ids.is_array() || ids.empty() || !ids[0].is_string()) return {};
+// Returns ", 5 ops, 11.6 s (Inductor 11 s), cache miss".
+std::string times_of_compilation(const nlohmann::json& graph) {
+  std::string note;
+  if (const std::uint64_t ops = count_at(graph, "graph_ops"); ops != 0)
+    note += fmt::format(", {} {}", ops, ops == 1 ? "op" : "ops");
+  if (const std::uint64_t time = count_at(graph, "time"); time != 0)
+    note += fmt::format(", {}", readable_time(time));
+  if (const std::uint64_t time = count_at(graph, "inductor_time"); time != 0)
+    note += fmt::format(" (Inductor {})", readable_time(time));
+  if (const std::string cache = text_at(graph, "cache"); !cache.empty())
+    note += fmt::format(", cache {}", cache);
+  return note;
+}
+
+// Describes the first of the compilations of a frame that compiles a graph or runs its code: "0/0:
+// f (model.py:4), 5 ops, 11.6 s", or "0/0: backward of f (model.py:4)".
+std::string compilation_note(const nlohmann::json& compilations, const Frame& frame) {
+  const nlohmann::json& ids = list_at(frame.detail, "compilations");
+  if (!compilations.is_array() || ids.empty() || !ids[0].is_string()) return {};
   const auto id = ids[0].get<std::string>();
+  const bool backward = frame.detail.contains("backward_graph");
   for (const nlohmann::json& one : compilations) {
     if (text_at(one, "id") != id) continue;
-    std::string note = fmt::format("{}: {}", id, text_at(one, "function"));
+    std::string note =
+        fmt::format("{}: {}{}", id, backward ? "backward of " : "", text_at(one, "function"));
     if (const std::string file = text_at(one, "file"); !file.empty())
       note += fmt::format(" ({})", short_place(file, count_at(one, "line")));
-    if (const std::uint64_t ops = count_at(one, "graph_ops"); ops != 0)
-      note += fmt::format(", {} {}", ops, ops == 1 ? "op" : "ops");
-    if (const std::uint64_t time = count_at(one, "time"); time != 0)
-      note += fmt::format(", {}", readable_time(time));
-    if (const std::uint64_t time = count_at(one, "inductor_time"); time != 0)
-      note += fmt::format(" (Inductor {})", readable_time(time));
-    if (const std::string cache = text_at(one, "cache"); !cache.empty())
-      note += fmt::format(", cache {}", cache);
+    if (frame.layer == Layer::compiler)
+      note += times_of_compilation(backward ? object_at(one, "backward") : one);
     if (ids.size() > 1) note += fmt::format(", and {} more", ids.size() - 1);
     return note;
   }
@@ -137,8 +149,7 @@ std::string compilation_note(const nlohmann::json& compilations, const nlohmann:
 std::string frame_note(const Frame& frame, const Frame* parent, const Report& report) {
   std::string note = text_at(frame.detail, "step");
   append(note, text_at(frame.detail, "python_name"));
-  if (frame.layer == Layer::compiler && frame.detail.contains("compilations"))
-    append(note, compilation_note(report.compilations, frame.detail["compilations"]));
+  append(note, compilation_note(report.compilations, frame));
   if (is_backward(frame)) append(note, "backward");
   if (const std::string capability = text_at(frame.detail, "cpu_capability");
       frame_name(frame).find(capability) == std::string::npos)

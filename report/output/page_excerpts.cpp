@@ -26,6 +26,8 @@ bool changed_since(const std::filesystem::path& file,
 
 std::filesystem::path path_of(const std::string& file, const ExcerptSources& sources) {
   if (!file.starts_with('/')) return find_copy(sources.copies, file);
+  std::error_code failed;
+  if (sources.copy_of && !std::filesystem::exists(file, failed)) return sources.copy_of(file);
   if (changed_since(file, sources.traced_before)) return {};
   return file;
 }

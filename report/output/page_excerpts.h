@@ -27,6 +27,9 @@ struct ExcerptSources {
   SourceCopies copies;  ///< For files of PyTorch. The program's own have absolute paths.
   /// Files of the program that changed later have other lines, and are left out.
   std::optional<std::filesystem::file_time_type> traced_before;
+  /// Returns the copy of a file with an absolute path that is no longer there; empty if there is
+  /// none.
+  std::function<std::filesystem::path(const std::filesystem::path&)> copy_of;
 };
 
 /// The lines of source around those that a page's frames need. Their total size is limited; files

@@ -14,6 +14,7 @@
 
 #include "platform/printable_text.h"
 #include "report/findings/findings.h"
+#include "report/model/json_fields.h"
 #include "report/output/readable_numbers.h"
 #include "report/output/report_header.h"
 #include "report/output/suggested_commands.h"
@@ -37,6 +38,7 @@ constexpr std::size_t kMaxOwnLines = 8;
 constexpr std::size_t kMaxFindings = 10;
 constexpr std::size_t kMaxOps = 12;
 constexpr std::size_t kMaxFused = 8;
+constexpr std::size_t kMaxNotFused = 4;
 constexpr std::size_t kMaxFunctions = 4;
 constexpr std::size_t kMaxMemoryRows = 6;
 
@@ -110,6 +112,7 @@ class SummaryWriter {
     const std::vector<OpUsage> all_ops = op_usage(report_);
     ops(all_ops);
     fused();
+    not_fused();
     libraries();
     const std::string suggestions = suggestion_lines(
         commands_for_traces(options_, all_ops.empty() ? "" : all_ops[0].op), options_.style);
@@ -276,6 +279,25 @@ class SummaryWriter {
       }
       section.rows.push_back(row(kernel.total, kernel.calls, rest));
     }
+  }
+
+  // Extern kernels are left out, because Inductor fuses nothing with any of them.
+  void not_fused() {
+    Section section;
+    section.one = "pair of kernels";
+    section.several = "pairs of kernels";
+    section.see = "--format json";
+    for (const nlohmann::json& compilation : report_.compilations) {
+      for (const nlohmann::json& pair : list_at(compilation, "not_fused")) {
+        if (pair.contains("extern") || ++section.all > kMaxNotFused) continue;
+        const std::string reason = text_at(pair, "reason");
+        section.rows.push_back(fitted(fmt::format(
+            "not fused: {} with {}{}", printable(text_at(pair, "producer")),
+            printable(text_at(pair, "consumer")),
+            reason.empty() ? ", Inductor records no reason" : ": " + printable(reason))));
+      }
+    }
+    if (section.all != 0) sections_.push_back(std::move(section));
   }
 
   void libraries() {

@@ -9,6 +9,7 @@
 #include "indexer/sources/work_folder.h"
 #include "platform/error.h"
 #include "report/model/json_fields.h"
+#include "tracer/launch/kept_generated_code.h"
 
 namespace optrace {
 namespace {
@@ -51,7 +52,8 @@ const SourceCopies& LocalSources::copies() const {
 
 std::filesystem::path LocalSources::find(const std::string& file) const {
   if (file.empty() || file.starts_with('<')) return {};
-  if (file.starts_with('/')) return is_file(file) ? std::filesystem::path(file) : "";
+  if (file.starts_with('/'))
+    return is_file(file) ? std::filesystem::path(file) : copy_of_generated_file(file);
   if (std::filesystem::path copy = find_copy(copies(), file); !copy.empty()) return copy;
   std::error_code error;
   const std::filesystem::path here = std::filesystem::absolute(file, error);

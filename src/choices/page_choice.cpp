@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "src/choices/local_sources.h"
+#include "tracer/launch/kept_generated_code.h"
 
 namespace optrace {
 namespace {
@@ -30,6 +31,7 @@ PageOptions page_options(const Report& report, const std::vector<std::filesystem
   page.excerpts = excerpts;
   std::ranges::move(indexed_trees(report.source_version), std::back_inserter(page.sources.copies));
   page.sources.traced_before = last_written(traces);
+  page.sources.copy_of = copy_of_generated_file;
   return page;
 }
 

@@ -210,8 +210,9 @@ class Injection {
 Json sources() {
   Json list = Json::array();
   for (const char* const name :
-       {"protocol", "problem", "connection", "op_records", "device_activity", "agent",
-        "kernel_origins", "triton_kernels", "compilations", "description", "attached"}) {
+       {"protocol", "problem", "connection", "op_records", "device_activity", "agent", "schedule",
+        "kernel_origins", "graph_modules", "cpp_wrappers", "compilations", "description",
+        "attached"}) {
     list.push_back({name, read_source(fmt::format("optrace_target/{}.py", name).c_str())});
   }
   return list;

@@ -27,7 +27,7 @@
 #include "platform/private_folder.h"
 #include "tracer/calltree/recorded_trace.h"
 #include "tracer/elf/processor.h"
-#include "tracer/launch/kernel_origins.h"
+#include "tracer/launch/kept_generated_code.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/target_agents.h"
 #include "tracer/launch/target_description.h"
@@ -435,7 +435,7 @@ Trace OpTracer::trace(std::size_t call) {
   Json described = state_->receive(message::kMeta, "describing itself");
   Json meta = checked_meta(std::move(described[key::kMeta]));
   state_->agents.add_warnings(meta["warnings"]);
-  complete_kernel_origins(meta);
+  keep_generated_code(meta);
   meta["probes"] = {{"mode", name_of(state_->request.probes)}};
   state_->progress("looking up the names of addresses");
   Trace trace = read_recorded_trace(state_->session, recording, std::move(meta));

@@ -8,7 +8,7 @@
 
 #include "platform/error.h"
 #include "platform/installation.h"
-#include "tracer/launch/kernel_origins.h"
+#include "tracer/launch/kept_generated_code.h"
 #include "tracer/launch/protocol.h"
 #include "tracer/launch/target_description.h"
 #include "tracer/runtime_build/activity_agent.h"
@@ -113,12 +113,19 @@ void receive_recording(ProgramConnection& connection, Json& meta) {
 }
 
 void add_tables(Json& meta, Json message) {
-  const Json tables = object_in(message, key::kMeta);
+  Json tables = object_in(message, key::kMeta);
   for (const char* const key :
        {"dispatch_tables", "boxed_kernels", "compilations", "generated_code", "triton_kernels"}) {
     if (tables.contains(key)) meta[key] = tables[key];
   }
-  complete_kernel_origins(meta);
+  constexpr const char* kTritonKernels = "triton_kernels";
+  if (tables.contains("shortfalls")) {
+    const Json shortfalls = object_in(tables, "shortfalls");
+    if (const auto found = shortfalls.find(kTritonKernels);
+        found != shortfalls.end() && found->is_number_unsigned())
+      note_shortfall(meta, kTritonKernels, found->get<std::uint64_t>());
+  }
+  keep_generated_code(meta);
 }
 
 void add_warnings(Json& meta, const Json& message) {

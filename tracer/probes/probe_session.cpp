@@ -221,6 +221,8 @@ bool is_of_extension(std::string_view symbol) {
   constexpr std::array<std::string_view, 9> kOfHeaders = {
       "St", "9__gnu_cxx", "3c10", "8pybind11", "2at", "5torch", "6caffe2", "3fmt", "S"};
   if (!symbol.starts_with("_Z")) return !symbol.starts_with('_');
+  // Each model of AOTInductor defines this function of a header, with its own code.
+  if (symbol.starts_with("_ZN5torch12aot_inductor16AOTInductorModel8run_impl")) return true;
   symbol.remove_prefix(2);
   symbol.remove_prefix(std::min(symbol.find_first_not_of("ZNKVrRTWhvL"), symbol.size()));
   return std::ranges::none_of(kOfHeaders, [&](auto start) { return symbol.starts_with(start); });

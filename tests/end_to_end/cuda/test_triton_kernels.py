@@ -66,7 +66,7 @@ def line_of(start):
 
 def frames(report):
     """Returns each frame with those above it."""
-    pending = [(root, ()) for root in report["roots"]]
+    pending: list = [(root, ()) for root in report["roots"]]
     while pending:
         frame, above = pending.pop()
         yield frame, above

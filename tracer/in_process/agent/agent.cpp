@@ -73,6 +73,27 @@ class OnlyCall {
   bool entered_;
 };
 
+void nap() {
+  constexpr timespec kMillisecond{0, 1'000'000};
+  nanosleep(&kMillisecond, nullptr);
+}
+
+std::atomic_flag telling = ATOMIC_FLAG_INIT;
+
+// Lets one thread at a time tell the reader which modules it has loaded. Another one waits, because
+// its modules may be among them.
+class Telling {
+ public:
+  Telling() {
+    while (telling.test_and_set(std::memory_order_acquire)) {
+      nap();
+    }
+  }
+  ~Telling() { telling.clear(std::memory_order_release); }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+};
+
 // Text is changing. A child forked meanwhile would contain probes that it has no record of, so a
 // fork waits, except in a signal handler on the patching thread.
 std::atomic<pid_t> patching_thread = 0;
@@ -119,6 +140,7 @@ void after_fork_in_child() {
   end_round();
   recording_waits = false;
   busy.clear();
+  telling.clear();
   if (entered.exchange(false)) {
     close(entered_with);
     forget_python_events();
@@ -384,6 +406,7 @@ int serve_reader() {
 }
 
 void tell_loaded_modules() {
+  const Telling turn;
   Region* const region = current_region();
   if (region == nullptr || !region->shared || running_round() == 0 || !put_new_modules(*region)) {
     return;
@@ -400,8 +423,7 @@ void tell_loaded_modules() {
     if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == told) {
       return;
     }
-    const timespec nap{0, 1'000'000};
-    nanosleep(&nap, nullptr);
+    nap();
     const std::uint32_t beat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
     still = beat == heartbeat ? still + 1 : 0;
     heartbeat = beat;

@@ -12,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pthread.h>
+#include <torch/csrc/jit/frontend/source_range.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 
 #include "tracer/in_process/agent/interface/recording_format.h"
 #include "tracer/in_process/op_records/fingerprint.h"
@@ -826,6 +829,39 @@ struct ThreadState {
   std::int64_t dispatch_modes = c10::impl::TorchDispatchModeTLS::stack_len();
 };
 
+// The line of TorchScript that the thread's interpreter executes.
+class ScriptLine {
+ public:
+  ScriptLine() {
+    // The innermost function is the last.
+    if (const auto calls = torch::jit::currentCallstack(); !calls.empty())
+      range_ = calls.back().range;
+  }
+
+  void add_to(Fingerprint& fingerprint) const {
+    fingerprint.add(reinterpret_cast<std::uintptr_t>(range_.source().get()));
+    fingerprint.add(range_.start());
+  }
+
+  void write(JsonText& json) const {
+    if (range_.source() == nullptr) return;
+    // A function that was saved is in another file than the one that it was made from.
+    const auto original = range_.findSourceRangeThatGenerated();
+    const auto place = (original ? *original : range_).file_line_col();
+    if (!place) return;
+    json.key("script");
+    json.open('{');
+    json.key("file");
+    json.string(std::get<0>(*place));
+    json.key("line");
+    json.number(static_cast<std::uint64_t>(std::get<1>(*place)));
+    json.close('}');
+  }
+
+ private:
+  torch::jit::SourceRange range_;
+};
+
 std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& cache,
                              RunningOp& op) {
   Callee* const callee = cache.callee_of(function);
@@ -847,6 +883,8 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
   if (compares && arguments.inputs().known() &&
       cache.seen_calls().contains_or_add(fingerprint, arguments.inputs(), op.recording()))
     op.set_repeated();
+  std::optional<ScriptLine> script;
+  if (op.depth() == 0) script.emplace().add_to(fingerprint);
   return cache.id_of(fingerprint, op.recording(), callee, [&](JsonText& json) {
     json.open('{');
     json.key("op");
@@ -871,6 +909,7 @@ std::uint32_t record_of_call(const at::RecordFunction& function, ThreadCache& ca
     json.boolean(thread.inference_mode);
     json.key("dispatch_modes");
     json.number(thread.dispatch_modes);
+    if (script) script->write(json);
     if (precision != Precision::everything) {
       json.key("varies");
       json.boolean(true);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tracer/in_process/agent/interface/recording_format.h"
+#include "tracer/in_process/agent/process/library_loads.h"
 #include "tracer/in_process/agent/process/system_calls.h"
 #include "tracer/in_process/agent/python/code_objects.h"
 #include "tracer/in_process/agent/python/python_frames.h"
@@ -442,6 +443,7 @@ int set_python_events(bool on) {
   if (!on) {
     regain_and_say();
     end_listening();
+    end_following_library_loads();
     leave_code_objects();
     forget_functions();
     left_out = nullptr;
@@ -449,6 +451,7 @@ int set_python_events(bool on) {
   }
   const int result = listen();
   failed = result != 0;
+  follow_library_loads(tell_loaded_modules);
   return result;
 }
 

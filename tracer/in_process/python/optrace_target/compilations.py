@@ -14,6 +14,8 @@ import re
 import sys
 import types
 
+from .cpp_wrappers import KERNEL_RECORD, RECORDS, kernels_of, models
+from .graph_modules import graph_module_code
 from .kernel_origins import FRAME, KernelOrigins, program_line
 from .triton_kernels import TritonKernels
 
@@ -23,6 +25,7 @@ _MOST_CALLS = 20000  # Of all generated files.
 _MOST_OF_ONE = 20  # Breaks, and reasons, of one compilation.
 _LONGEST = 1000  # Characters of a text.
 _OF_TRITON = "torch._inductor.runtime.triton_heuristics"  # The module of its kernels' class.
+_ONE_KERNEL = "kernel"  # The function of a library with one C++ kernel.
 _LONGEST_SOURCE = 1 << 20  # Characters of a generated C++ file that are searched for its kernel.
 _KERNEL = re.compile(r'^extern "C"[^\n(]*\bkernel\(', re.MULTILINE)
 _BREAK = re.compile(r"^Graph break in user code at (.+):(\d+)$", re.MULTILINE)
@@ -36,7 +39,8 @@ _CACHE = "fx_graph_cache_"
 # The record of a graph for which Inductor then makes kernels. On a hit of its cache, 2.6 has no
 # such record. Later versions make it an artifact.
 _BEFORE_KERNELS = "inductor_post_grad_graph"
-_KINDS = {"str", "artifact", "dynamo_start", "inductor_output_code", "compilation_metrics",
+_NAMED = {"artifact", "graph_dump"}  # Their names are in their descriptions.
+_KINDS = {"str", *_NAMED, "dynamo_start", "inductor_output_code", "compilation_metrics",
           "bwd_compilation_metrics", _BEFORE_KERNELS}
 
 
@@ -65,6 +69,8 @@ class Compilations:
         self._file_names = {}  # By number; torch/_logging/structured.py.
         self._origins = KernelOrigins()
         self._triton = TritonKernels()
+        self._models = {}  # AOTInductor's C++ files of each graph, by the first of them.
+        self._latest_model = []
 
     def start(self):
         logger = logging.getLogger(_LOGGER)
@@ -80,8 +86,18 @@ class Compilations:
         """Returns the part of a trace's meta that describes the compilations, and forgets them."""
         modules = _generated_modules()
         return {"compilations": self._take(),
-                "generated_code": _generated_code(modules, self._origins),
-                "triton_kernels": self._triton.describe(modules)}
+                "generated_code": self._generated_code(modules) + graph_module_code(),
+                **self._triton.meta(modules)}
+
+    def _generated_code(self, modules):
+        generated = _generated_files(modules, self._origins)
+        libraries = {kernel["library"] for each in generated for kernel in each["kernels"]
+                     if "library" in kernel}
+        for model in models(self._models, libraries):
+            for kernel in model["kernels"]:
+                kernel.update(self._origins.of(model["file"], kernel["name"]))
+            generated.append(model)
+        return generated
 
     def _take(self):
         structured = sys.modules.get("torch._logging.structured")
@@ -105,12 +121,17 @@ class Compilations:
             name, number = described
             self._file_names[number] = name
             return
-        name = described.get("name", "") if kind == "artifact" else kind
+        name = described.get("name", "") if kind in _NAMED else kind
         if name == _BEFORE_KERNELS:
             self._origins.begin_graph()
         if name == "inductor_output_code":
             self._origins.end_graph(described["filename"])
             self._triton.watch()
+        elif name in RECORDS:
+            self._origins.end_graph(described["filename"])
+            self._latest_model = self._models.setdefault(described["filename"], [])
+        if name in RECORDS or name == KERNEL_RECORD:
+            self._latest_model.append(described["filename"])
         trace = sys.modules["torch._guards"].CompileContext.current_trace_id()
         compiled = trace.compile_id if trace else call.get("compile_id")
         if compiled is not None and compiled.frame_id is not None:
@@ -129,7 +150,7 @@ class Compilations:
         if name == "dynamo_graph_break_reason":
             _append(record["breaks"], _graph_break(payload()))
         elif name == "inductor_output_code":
-            _append(record["generated"], described["filename"])
+            _append(_graph_of(record)["generated"], described["filename"])
         elif name.startswith(_CACHE):
             record["cache"] = name[len(_CACHE):]
         elif name == "compilation_metrics":
@@ -152,9 +173,19 @@ class Compilations:
         self._current[identifier] = record
 
 
+def _graph_of(record):
+    """Returns the part of a compilation's record that is about the graph that is being compiled:
+    all of it, or `backward`."""
+    logging_utils = sys.modules["torch._functorch._aot_autograd.logging_utils"]
+    if "backward" not in logging_utils.get_aot_graph_name():
+        return record
+    return record.setdefault("backward", {"generated": [], "called_from": _place_of_call()})
+
+
 def _place_of_call():
-    """Returns the line of a program that makes Dynamo compile: of the innermost frame above its
-    callback that is not in torch. The callback is the outermost `__call__` of convert_frame.py."""
+    """Returns the line of a program that makes Dynamo compile, or AOTAutograd a backward graph: of
+    the innermost frame above Dynamo's callback that is not in torch. The callback is the outermost
+    `__call__` of convert_frame.py."""
     folder = os.path.dirname(sys.modules["torch"].__file__) + os.sep
     callbacks = os.path.join(folder, "_dynamo", "convert_frame.py")
     place, frame = None, sys._getframe(1)
@@ -176,7 +207,7 @@ def _generated_modules():
             if isinstance(getattr(module, "__file__", None), str)}
 
 
-def _generated_code(modules, origins):
+def _generated_files(modules, origins):
     """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
     with what was fused into each if Inductor made them during the trace, and for each call the line
     of the program that it comes from."""
@@ -189,23 +220,27 @@ def _generated_code(modules, origins):
         kernels = _kernels(module)
         for kernel in kernels:
             kernel.update(origins.of(file, kernel["name"]))
-        generated.append({"file": file, "kernels": kernels, "calls": calls})
+        generated.append({"file": file, "kernels": kernels, "calls": calls,
+                          **origins.not_fused(file)})
     return generated
 
 
 def _kernels(module):
+    torch_folder = os.path.dirname(sys.modules["torch"].__file__) + os.sep
     kernels = []
     for name, value in list(vars(module).items()):
         library = isinstance(value, types.BuiltinFunctionType) and value.__self__
-        if isinstance(library, types.ModuleType) and isinstance(
-                getattr(library, "__file__", None), str):
-            kernels.append({"name": _short(name), "library": library.__file__,
-                            "source": _source_of(library.__file__)})
+        file = getattr(library, "__file__", None) if isinstance(library, types.ModuleType) else None
+        if isinstance(file, str) and not file.startswith(torch_folder):
+            if value.__name__ == _ONE_KERNEL:
+                kernels.append({"name": _short(name), "library": file, "source": _source_of(file)})
+            else:  # A whole graph in C++.
+                kernels += kernels_of(file)
         elif type(value).__module__ == _OF_TRITON:
             kernels.append({"name": _short(name)})
-        if len(kernels) == _MOST:
+        if len(kernels) >= _MOST:
             break
-    return kernels
+    return kernels[:_MOST]
 
 
 def _source_of(library):
@@ -231,7 +266,7 @@ def _add_metrics(record, metrics):
     times = {key: metrics[name] * 1000 for key, name in _TIMES.items()
              if isinstance(metrics.get(name), int)}
     if metrics.get("is_forward") is False:
-        record["backward"] = times
+        record.setdefault("backward", {}).update(times)
         return
     record.update(times)
     if isinstance(metrics.get("graph_op_count"), int):

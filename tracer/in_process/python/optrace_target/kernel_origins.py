@@ -1,20 +1,26 @@
-"""Records what torch.compile fuses into each kernel that Inductor generates.
+"""Records what torch.compile fuses into each kernel that Inductor generates, and what it does not.
 
-Inductor passes the nodes of a kernel to `define_kernel` of its code generators and keeps no record
-of them. KernelOrigins replaces these methods by ones that call them and note the nodes. Inductor's
-caches don't depend on the methods: their keys contain the text of PyTorch's files.
+Inductor passes the nodes of a kernel to `define_kernel` of its code generators, and a reason
+against a fusion to WhyNoFuse, which only logs it. It keeps no record of either. KernelOrigins
+replaces these methods by ones that call them and note what they get. Inductor's caches don't
+depend on the methods: their keys contain the text of PyTorch's files.
 """
 import functools
 import importlib
+import os
 import re
+import sys
 import threading
 
-# The code generators that define kernels, by their modules. Inductor imports these modules before
-# it makes the first kernel, for a CPU and a GPU.
-_GENERATORS = {"torch._inductor.codegen.cpp": "CppScheduling",
-               "torch._inductor.codegen.triton": "TritonScheduling",
-               "torch._inductor.codegen.simd": "SIMDScheduling"}
-_METHOD = "define_kernel"
+from .schedule import Schedule
+
+# The methods that are replaced: of the code generators that define kernels, for a CPU and a GPU,
+# and of the scheduler. Inductor imports these modules before it makes the first kernel.
+_METHODS = [("torch._inductor.codegen.cpp", "CppScheduling", "define_kernel"),
+            ("torch._inductor.codegen.triton", "TritonScheduling", "define_kernel"),
+            ("torch._inductor.codegen.simd", "SIMDScheduling", "define_kernel"),
+            ("torch._inductor.scheduler", "Scheduler", "codegen"),
+            ("torch._inductor.scheduler", "WhyNoFuse", "__call__")]
 _MOST_FILES = 1000
 _MOST_KERNELS = 1000  # Of one file.
 _MOST_NODES = 200  # Of one kernel.
@@ -23,69 +29,102 @@ _LONGEST = 1000  # Characters of a name.
 FRAME = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)  # Of a traceback.
 
 
+class _Graph:
+    """What is noted of a graph while Inductor generates its kernels."""
+
+    def __init__(self):
+        self.kernels = {}  # The origins, by kernel.
+        self.schedule = Schedule()
+
+
 class KernelOrigins:
     """The nodes of the kernels that Inductor generates while the methods are replaced."""
 
     def __init__(self):
-        self._originals = []  # Classes and their methods.
-        self._latest = threading.local()  # Has the kernels of the graph of a thread.
-        self._of_files = {}  # By file and kernel.
+        self._originals = []  # Classes, names of methods, and these methods.
+        self._latest = threading.local()  # Has the graph of a thread.
+        self._of_files = {}  # Graphs by file.
         self._left = _MOST_NODES_OF_ALL
 
     def begin_graph(self):
         """The thread is about to make Inductor generate the kernels of a graph. Replaces the
         methods if they are not replaced yet."""
-        self._latest.kernels = {}  # There are some of another graph if its generation failed.
+        self._latest.graph = _Graph()  # There is one if the generation of another graph failed.
         if self._originals:
             return
-        for module, name in _GENERATORS.items():
-            generator = getattr(importlib.import_module(module), name, None)
-            original = vars(generator or object).get(_METHOD)
-            if original is not None:
-                self._originals.append((generator, original))
-                setattr(generator, _METHOD, self._noting(original))
+        notes = {"define_kernel": self._note_kernel, "codegen": self._note_schedule,
+                 "__call__": self._note_reason}
+        for module, name, method in _METHODS:
+            owner = getattr(importlib.import_module(module), name, None)
+            original = vars(owner or object).get(method)
+            if callable(original):
+                self._originals.append((owner, method, original))
+                setattr(owner, method, _noting(original, notes[method]))
 
     def remove(self):
         """Restores the methods. Leaves a method that others have replaced since, as they call this
         one."""
-        for generator, original in self._originals:
-            if getattr(vars(generator).get(_METHOD), "__wrapped__", None) is original:
-                setattr(generator, _METHOD, original)
+        for owner, method, original in self._originals:
+            if getattr(vars(owner).get(method), "__wrapped__", None) is original:
+                setattr(owner, method, original)
         self._originals = []
 
     def end_graph(self, file):
         """Inductor has generated the file with the kernels of the thread's graph, or has taken it
         from its cache; it then defined none."""
-        kernels, self._latest.kernels = getattr(self._latest, "kernels", {}), {}
-        if kernels and len(self._of_files) < _MOST_FILES:
-            self._of_files[file] = kernels
+        graph, self._latest.graph = self._graph(), _Graph()
+        graph.schedule.end()
+        if graph.kernels and len(self._of_files) < _MOST_FILES:
+            self._of_files[file] = graph
 
     def of(self, file, kernel):
         """Returns `{"origins": [...]}` for a kernel: the nodes of the graph that were fused into
         it, in the order of the graph; empty if they are not known."""
-        origins = self._of_files.get(file, {}).get(kernel)
+        graph = self._of_files.get(file)
+        origins = graph.kernels.get(kernel) if graph else None
         return {"origins": origins} if origins else {}
 
-    def _noting(self, original):
-        @functools.wraps(original)
-        def define_kernel(scheduling, source, nodes, *arguments, **options):
-            name = original(scheduling, source, nodes, *arguments, **options)
-            try:
-                self._note(name, nodes)
-            except Exception:  # Another version's nodes.
-                pass
-            return name
+    def not_fused(self, file):
+        """Returns `{"not_fused": [...]}` for a generated file: the kernels that use a result of
+        another one but were not fused with it; empty if that is not known."""
+        graph = self._of_files.get(file)
+        return {"not_fused": graph.schedule.not_fused} if graph else {}
 
-        return define_kernel
+    def _graph(self):
+        return self._latest.__dict__.setdefault("graph", _Graph())
 
-    def _note(self, name, nodes):
-        kernels = self._latest.__dict__.setdefault("kernels", {})
-        if isinstance(name, str) and (name in kernels or len(kernels) < _MOST_KERNELS):
+    def _note_kernel(self, name, scheduling, source, nodes, *arguments, **options):
+        if not isinstance(name, str):
+            return
+        graph = self._graph()
+        graph.schedule.note_kernel(name, nodes)
+        kernels = graph.kernels
+        if name in kernels or len(kernels) < _MOST_KERNELS:
             known = kernels.setdefault(name, [])
             more = [origin for origin in map(_origin, _graph_nodes(nodes)) if origin not in known]
             more = more[:min(_MOST_NODES - len(known), self._left)]
             self._left -= len(more)
             known += more
+
+    def _note_schedule(self, result, scheduler):
+        self._graph().schedule.note_nodes(scheduler.nodes)
+
+    def _note_reason(self, result, pair, reason, *arguments):
+        self._graph().schedule.note_reason(pair, reason, arguments)
+
+
+def _noting(original, note):
+    """Returns the method, which then calls `note` with its result and its arguments."""
+    @functools.wraps(original)
+    def method(*arguments, **options):
+        result = original(*arguments, **options)
+        try:
+            note(result, *arguments, **options)
+        except Exception:  # Another version's arguments.
+            pass
+        return result
+
+    return method
 
 
 def _graph_nodes(nodes):
@@ -101,12 +140,12 @@ def _graph_nodes(nodes):
 
 
 def program_line(trace):
-    """Returns the file and line of the last frame of a traceback, as a dict; empty without one, or
-    if it is Dynamo's own, which calls a module or a builtin for the program."""
-    places = FRAME.findall(trace) if isinstance(trace, str) else []
-    if not places or places[-1][0].endswith("/torch/_dynamo/external_utils.py"):
-        return {}
-    return {"file": places[-1][0][:_LONGEST], "line": int(places[-1][1])}
+    """Returns the file and line of the last frame of a traceback that is not in torch, as a dict;
+    empty if there is none."""
+    folder = os.path.dirname(sys.modules["torch"].__file__) + os.sep
+    places = [place for place in FRAME.findall(trace) if not place[0].startswith(folder)] \
+        if isinstance(trace, str) else []
+    return {"file": places[-1][0][:_LONGEST], "line": int(places[-1][1])} if places else {}
 
 
 def _origin(node):

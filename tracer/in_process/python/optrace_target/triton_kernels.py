@@ -28,7 +28,8 @@ class TritonKernels:
 
     def __init__(self):
         self._original = None  # The replaced method.
-        self._tried = {}  # Configurations by the file and name of an Inductor kernel.
+        self._tried = {}  # Configurations, by the place of an Inductor kernel.
+        self._not_described = 0
 
     def watch(self):
         """Replaces the method if it is not replaced yet and Inductor has loaded its module."""
@@ -49,35 +50,45 @@ class TritonKernels:
     def _noting(self, original):
         @functools.wraps(original)
         def autotune_to_one_config(autotuner, *arguments, **options):
-            tried = _of_all(_of_launcher, autotuner.launchers[:_MOST_OF_ONE], autotuner)
-            result = original(autotuner, *arguments, **options)
-            if len(self._tried) < _MOST and len(tried) > 1:
-                self._tried[_place(autotuner.fn)] = tried
-            return result
+            if len(self._tried) < _MOST:
+                self._tried.update(self._all(_tried_by, [autotuner]))
+            return original(autotuner, *arguments, **options)
 
         return autotune_to_one_config
 
-    def describe(self, generated):
-        """Returns the kernels. `generated` has the files that Inductor generated, as modules by
-        path."""
+    def meta(self, generated):
+        """Returns the part of a trace's meta that describes the kernels. `generated` has the files
+        that Inductor generated, as modules by path."""
         definitions = _instances(_class(_JIT, "JITFunction"))
-        kernels, inductors = [], set()
-        for file, module in generated.items():
-            for value in list(vars(module).values()):
-                if type(value).__module__ != _INDUCTOR or not hasattr(value, "launchers"):
-                    continue
-                inductors.add(id(value.fn))
-                # The file that defines it, and has it as well, launches nothing.
-                if _place(value.fn)[0] != file:
-                    kernels += _of_all(self._of_inductor, [value], file, definitions)
-        return (kernels + _of_program(inductors))[:_MOST]
+        inductors = _autotuners(generated)
+        kernels = self._all(self._of_inductor, inductors, definitions)
+        for functions in self._all(_functions, [{id(one.fn) for one, _ in inductors}]):
+            kernels += self._all(_of_function, functions)
+        found = {"triton_kernels": kernels[:_MOST]}
+        if self._not_described:
+            found["shortfalls"] = {"triton_kernels": self._not_described}
+        return found
 
-    def _of_inductor(self, autotuner, generated, definitions):
-        chosen = _of_all(_of_launcher, autotuner.launchers[:_MOST_OF_ONE], autotuner)
+    def _all(self, describe, values, *more):
+        """Returns the descriptions of values, without those of another version's that fail."""
+        described = []
+        for value in values:
+            try:
+                one = describe(value, *more)
+            except Exception:
+                self._not_described += 1
+                continue
+            if one:
+                described.append(one)
+        return described
+
+    def _of_inductor(self, launched, definitions):
+        autotuner, generated = launched
+        chosen = _of_launchers(autotuner)
         if not chosen:
             return None  # It never ran.
         tried = self._tried.get(_place(autotuner.fn), [])
-        configurations = _with_choice(tried, chosen) if tried else chosen
+        configurations = _with_choice(tried, chosen) if len(tried) > 1 else chosen
         function = autotuner.fn
         if getattr(autotuner.heuristic_type, "name", "") == _OF_PROGRAM:
             function = _definition_of(function, definitions)
@@ -85,9 +96,19 @@ class TritonKernels:
                 "configurations": configurations}
 
 
-def _of_program(inductors):
-    """Returns the kernels that Triton compiled for others than Inductor, whose functions have the
-    ids `inductors`."""
+def _autotuners(generated):
+    """Returns Inductor's kernels, each with the path of a generated file that launches it. The file
+    that defines it, and has it as well, launches nothing."""
+    return [(value, file) for file, module in generated.items()
+            for value in list(vars(module).values())
+            if type(value).__module__ == _INDUCTOR and hasattr(value, "launchers")
+            and hasattr(value, "fn") and _place(value.fn)[0] != file]
+
+
+def _functions(inductors):
+    """Returns the functions that Triton compiled for others than Inductor, whose functions have the
+    ids `inductors`: for each the kernel's name, the function, the kernels that were compiled of it,
+    and the configurations that autotuning chose."""
     winners = {}  # By the id of a kernel's Python function.
     for autotuner in _instances(_class(_AUTOTUNER, "Autotuner")):
         if len(autotuner.configs) > 1:
@@ -101,13 +122,13 @@ def _of_program(inductors):
         key = id(function), kernel.metadata.name
         if key in found or len(found) < _MOST:
             found.setdefault(key, (function, []))[1].append(kernel)
-    return _of_all(_of_function, [(name, function, kernels, winners.get(id(function.fn), ()))
-                                  for (_, name), (function, kernels) in found.items()])
+    return [(name, function, kernels, winners.get(id(function.fn), ()))
+            for (_, name), (function, kernels) in found.items()]
 
 
 def _of_function(described):
     name, function, kernels, winners = described
-    configurations = _of_all(_of_kernel, kernels[:_MOST_OF_ONE], function)
+    configurations = [_of_kernel(kernel, function) for kernel in kernels[:_MOST_OF_ONE]]
     configurations.sort(key=lambda one: sorted(map(str, one["constants"].items())))
     winners = [_of_config(winner) for winner in winners]
     if winners:
@@ -122,6 +143,14 @@ def _of_kernel(kernel, function):
     return {"constants": _constants(constants), "num_warps": metadata.num_warps,
             "num_stages": metadata.num_stages,
             **_figures(metadata.shared, kernel.n_regs, kernel.n_spills)}
+
+
+def _tried_by(autotuner):
+    return _place(autotuner.fn), _of_launchers(autotuner)
+
+
+def _of_launchers(autotuner):
+    return [_of_launcher(launcher, autotuner) for launcher in autotuner.launchers[:_MOST_OF_ONE]]
 
 
 def _of_launcher(launcher, autotuner):
@@ -200,21 +229,8 @@ def _definition(function):
 
 
 def _place(function):
-    code = function.fn.__code__
-    return code.co_filename, code.co_firstlineno
-
-
-def _of_all(describe, values, *more):
-    """Returns the descriptions of values, without those of another version's that fail."""
-    described = []
-    for value in values:
-        try:
-            one = describe(value, *more)
-        except Exception:
-            continue
-        if one is not None:
-            described.append(one)
-    return described
+    code = getattr(function.fn, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
 
 
 def _class(module, name):

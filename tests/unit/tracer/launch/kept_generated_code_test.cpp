@@ -1,4 +1,4 @@
-#include "tracer/launch/kernel_origins.h"
+#include "tracer/launch/kept_generated_code.h"
 
 #include <filesystem>
 #include <fstream>
@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "platform/private_folder.h"
+#include "platform/whole_file.h"
 
 using namespace optrace;
 using Json = nlohmann::json;
@@ -30,10 +31,11 @@ std::size_t files_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("what was fused is kept for the same code of the same lines", "[kernel_origins]") {
+TEST_CASE("what was fused is kept for the same code of the same lines", "[kept_generated_code]") {
   const PrivateFolder folder;
   const Json origins = {{{"op", "aten::add.Tensor"}, {"file", "/x.py"}, {"line", 3}}};
   Json first = generated_file("cabc.py", 3, origins);
+  first[0]["not_fused"] = {{{"producer", "cpp_fused_add_0"}, {"consumer", "extern_kernels.mm"}}};
   const Json before = first;
   complete_kernel_origins(first, folder.path());
   CHECK(first == before);
@@ -50,7 +52,7 @@ TEST_CASE("what was fused is kept for the same code of the same lines", "[kernel
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("hostile generated files keep nothing and read nothing", "[kernel_origins]") {
+TEST_CASE("hostile generated files keep nothing and read nothing", "[kept_generated_code]") {
   const PrivateFolder folder;
   const Json origins = {{{"op", "aten::relu"}}};
   for (const char* const name :
@@ -74,4 +76,32 @@ TEST_CASE("hostile generated files keep nothing and read nothing", "[kernel_orig
   Json generated = generated_file("cabc.py", 3, origins);
   complete_kernel_origins(generated, {});
   complete_kernel_origins(generated, folder.path() / "missing");
+}
+
+TEST_CASE("generated files are copied once", "[kept_generated_code]") {
+  const PrivateFolder cache, folder;
+  const auto write = [&](const char* name, const char* text) {
+    std::ofstream(cache.path() / name) << text;
+    return (cache.path() / name).string();
+  };
+  const auto copied = [&](const char* name) {
+    return read_file(folder.path() / name).value_or("");
+  };
+  Json generated = Json::array(
+      {{{"file", write("cabc.py", "call")},
+        {"kernels", {{{"name", "k"}, {"source", {{"file", write("ck.cpp", "kernel")}}}}}}},
+       {{"file", write("other-name.py", "")}, {"kernels", 3}},
+       {{"file", "cabd.py"}},
+       {{"file", (cache.path() / "cgone.py").string()}},
+       {{"file", cache.path().string()}},
+       7});
+  copy_generated_files(generated, folder.path());
+  CHECK(copied("cabc.py") == "call");
+  CHECK(copied("ck.cpp") == "kernel");
+  CHECK(files_in(folder.path()) == 2);
+  write("cabc.py", "changed");
+  copy_generated_files(generated, folder.path());
+  CHECK(copied("cabc.py") == "call");
+  copy_generated_files(generated, {});
+  copy_generated_files(nullptr, folder.path());
 }

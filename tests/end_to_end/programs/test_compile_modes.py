@@ -1,0 +1,206 @@
+"""What a trace tells of the kernels that Inductor makes in its modes and for its other front ends.
+
+One program compiles all of them. It runs without optrace first. The traced run then finds the
+libraries in Inductor's cache, since the code is the same, and compiles next to nothing.
+"""
+import json
+import os
+import re
+import textwrap
+
+import pytest
+
+PROGRAM = """
+import hashlib
+import json
+import os
+import sys
+
+import torch
+import torch._inductor
+from torch._inductor.graph import GraphLowering
+
+lower = GraphLowering.__init__
+
+def note(self, module, *arguments, **options):
+    with open(os.environ["GRAPHS"], "a") as file:
+        print(json.dumps([[node.name, str(node.meta.get("original_aten")),
+                           node.meta.get("stack_trace")] for node in module.graph.nodes]), file=file)
+    lower(self, module, *arguments, **options)
+
+GraphLowering.__init__ = note
+
+def show(name, *tensors):
+    content = b"".join(tensor.detach().numpy().tobytes() for tensor in tensors)
+    print(name, hashlib.sha256(content).hexdigest())
+
+@torch.library.custom_op("modes::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+@torch.compile(mode="reduce-overhead")
+def with_custom_op(x):
+    y = twice(x.sin() + 1)
+    return y.cos()
+
+@torch.compile(mode="max-autotune")
+def with_epilogue(x, weights):
+    y = x @ weights
+    return torch.relu(y + 1)
+
+@torch.compile(dynamic=True)
+def reduction(x):
+    y = x.exp()
+    return y.sum(-1)
+
+@torch.compile
+def mutating(x):
+    y = x - 3
+    x.mul_(y)
+    return y
+
+def attention(x):
+    def biased(score, batch, head, query, key):
+        return score + (query - key)
+
+    return torch.nn.attention.flex_attention.flex_attention(x, x, x, score_mod=biased)
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 64)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return (y.tanh() + 2).sum(-1)
+
+def load(package, x):
+    # The model is gone when the program ends.
+    show("package", torch._inductor.aoti_load_package(package)(x))
+
+def main(package):
+    torch.manual_seed(0)
+    x = torch.rand(64, 8)
+    if os.path.exists(package):
+        load(package, x)
+        return
+    with torch.no_grad():
+        show("custom op", with_custom_op(x), with_custom_op(x))
+        show("epilogue", with_epilogue(torch.rand(64, 64), torch.rand(64, 64)))
+        show("sizes", reduction(x), reduction(torch.rand(32, 16)))
+        changed = x.clone()
+        show("mutation", mutating(changed), changed)
+        convolution = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4),
+                                          torch.nn.Tanh()).eval()
+        with torch._inductor.config.patch(freezing=True):
+            show("frozen", torch.compile(convolution)(torch.rand(1, 3, 8, 8)))
+        if "flex" in sys.argv:
+            show("flex", torch.compile(attention)(torch.rand(1, 1, 64, 16)))
+        with torch._inductor.config.patch(cpp_wrapper=True):
+            show("wrapper", torch.compile(lambda x: (x.sigmoid() - 1) @ x.T)(x))
+        exported = torch.export.export(Model().eval(), (x,))
+    torch._inductor.aoti_compile_and_package(exported, package_path=package)
+    load(package, x)
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+PASSED = 0
+# Computed by ops of a library or the program, or by none.
+NOT_FUSED = {"mm", "addmm", "permute", "t", "convolution", "view", "expand", "unsqueeze", "twice",
+             "flex_attention", "empty", "copy", "_to_copy"}
+
+
+def frames_of(report):
+    pending = list(report["roots"])
+    while pending:
+        frame = pending.pop()
+        yield frame
+        pending += frame["children"]
+
+
+def kernels_of(report):
+    """Returns the generated kernels that ran, each with what was fused into it."""
+    return [frame for frame in frames_of(report)
+            if frame["layer"] == "kernel" and "origins" in (frame["detail"] or {})]
+
+
+class Graphs:
+    """The nodes of the graphs that Inductor got, as PyTorch's metadata describes them."""
+
+    def __init__(self, file):
+        self._graphs = []
+        for line in file.read_text().splitlines():
+            nodes = {}
+            for name, op, trace in json.loads(line):
+                places = re.findall(r'File "(.+)", line (\d+)', trace or "")
+                own = [place for place in places if "/site-packages/torch/" not in place[0]]
+                if op != "None":
+                    nodes[name] = (op.split(".")[-2], (own or places)[-1:])
+            self._graphs.append(nodes)
+        self._fused = [set() for _ in self._graphs]
+
+    def assert_has(self, origins):
+        """One of the graphs has all nodes of a kernel, with their ops and lines."""
+        nodes = {origin["node"]: (re.split(r"::|\.", origin["op"])[1],
+                                  [(origin["file"], str(origin["line"]))] if "file" in origin
+                                  else []) for origin in origins if "op" in origin}
+        found = [index for index, graph in enumerate(self._graphs)
+                 if nodes.items() <= graph.items()]
+        assert found, nodes
+        for index in found:
+            self._fused[index] |= nodes.keys()
+
+    def lines_missing(self):
+        """Returns the ops that no kernel has, but should have."""
+        return {op for graph, fused in zip(self._graphs, self._fused)
+                for name, (op, _) in graph.items() if name not in fused} - NOT_FUSED
+
+
+@pytest.mark.parametrize("version", ["2.6", "newest"])
+def test_modes(optrace, python, newest_python, run_program, tmp_path, version):
+    interpreter = python if version == "2.6" else newest_python
+    program, report_file = tmp_path / "modes.py", tmp_path / "report.json"
+    program.write_text(textwrap.dedent(PROGRAM))
+    package, graphs = tmp_path / "model.pt2", tmp_path / "graphs"
+    cache = tmp_path / "inductor"
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "GRAPHS": str(graphs),
+                   "TORCHINDUCTOR_FX_GRAPH_CACHE": "0"}
+    more = [] if version == "2.6" else ["flex"]
+
+    def traced():
+        result = optrace("run", "--python", interpreter, "--format", "json", "-o", report_file,
+                         program, package, *more, environment=environment, timeout=400)
+        assert result.returncode == PASSED, result.stderr
+        return result.stdout, json.loads(report_file.read_text())
+
+    def libraries():
+        return sorted(str(path) for path in cache.rglob("*.so"))
+
+    alone = run_program([interpreter, str(program), str(package), *more], timeout=400,
+                        env={**os.environ, **environment})
+    assert alone.returncode == PASSED, alone.stderr
+    compiled = libraries()
+    package.unlink()
+    graphs.unlink()
+    output, report = traced()
+    assert output == alone.stdout
+    assert libraries() == compiled
+    kernels = kernels_of(report)
+    found = Graphs(graphs)
+    for kernel in kernels:
+        assert kernel["detail"]["origins"], kernel["name"]
+        found.assert_has(kernel["detail"]["origins"])
+        assert kernel["source"]["line"] > 0
+    assert not found.lines_missing()
+    # The package, unpacked by another process, and loaded by C++ code.
+    packaged = [kernel for kernel in kernels if "tanh" in kernel["name"]
+                and "sum" in kernel["name"]]
+    output, report = traced()
+    assert output == alone.stdout.splitlines(keepends=True)[-1]
+    again, = kernels_of(report)
+    assert again["detail"]["origins"] == packaged[0]["detail"]["origins"]
