@@ -15,8 +15,9 @@ import triton.language as tl
 
 @triton.jit
 def softmax(source, target, ROW: tl.constexpr):
+    SCALE: tl.constexpr = 2
     place = tl.program_id(0) * ROW + tl.arange(0, ROW)
-    value = tl.load(source + place)
+    value = tl.load(source + place) * SCALE
     value = tl.exp(value - tl.max(value, 0))
     tl.store(target + place, value / tl.sum(value, 0))
 
@@ -128,7 +129,7 @@ def test_kernels_of_the_program(traced):
              if frame["name"] == "softmax" and caller["name"] == "__main__.<module>"}
     assert lines == {line_of("softmax[(32,)]"), line_of("softmax[(8,)]")}
     for launch in launches(found, "softmax"):
-        assert launch["constants"] == {"ROW": 32 * 2048 // launch["grid"][0]}
+        assert launch["constants"] == {"ROW": 32 * 2048 // launch["grid"][0], "SCALE": 2}
         assert launch["num_warps"] == 1
     wrapped, = launches(found, "double")
     assert wrapped["constants"] == {"BLOCK": 256} and wrapped["grid"] == [256, 1, 1]

@@ -5,9 +5,12 @@ Only of the configurations that Inductor's autotuning tries do the others than t
 remain. TritonKernels replaces the method that chooses it, which runs once for a kernel, by one that
 calls it and notes them. docs/trace-format.md describes the result.
 """
+import ast
 import functools
 import gc
 import inspect
+import linecache
+import os
 import sys
 
 _INDUCTOR = "torch._inductor.runtime.triton_heuristics"
@@ -28,12 +31,12 @@ class TritonKernels:
 
     def __init__(self):
         self._original = None  # The replaced method.
-        self._tried = {}  # Configurations, by the place of an Inductor kernel.
+        self._tried = {}  # Configurations, by the file and name of an Inductor kernel.
         self._not_described = 0
 
     def watch(self):
         """Replaces the method if it is not replaced yet and Inductor has loaded its module."""
-        autotuner = _class(_INDUCTOR, "CachingAutotuner")
+        autotuner = _imported(_INDUCTOR, "CachingAutotuner")
         original = vars(autotuner or object).get(_METHOD)
         if original is not None and self._original is None:
             self._original = original
@@ -41,7 +44,7 @@ class TritonKernels:
 
     def remove(self):
         """Restores the method. Leaves one that others have replaced since, as it calls this one."""
-        autotuner = _class(_INDUCTOR, "CachingAutotuner")
+        autotuner = _imported(_INDUCTOR, "CachingAutotuner")
         if self._original is not None and getattr(
                 vars(autotuner).get(_METHOD), "__wrapped__", None) is self._original:
             setattr(autotuner, _METHOD, self._original)
@@ -59,15 +62,18 @@ class TritonKernels:
     def meta(self, generated):
         """Returns the part of a trace's meta that describes the kernels. `generated` has the files
         that Inductor generated, as modules by path."""
-        definitions = _instances(_class(_JIT, "JITFunction"))
         inductors = _autotuners(generated)
-        kernels = self._all(self._of_inductor, inductors, definitions)
-        for functions in self._all(_functions, [{id(one.fn) for one, _ in inductors}]):
+        copies = {id(one.fn) for one, _ in inductors}
+        definitions = [one for one in _instances(_imported(_JIT, "JITFunction"))
+                       if id(one) not in copies]
+        kernels = []
+        for launched in self._all(_launched, [inductors]):
+            kernels += self._all(self._of_inductor, launched, definitions)
+        for functions in self._all(_functions, [copies]):
             kernels += self._all(_of_function, functions)
-        found = {"triton_kernels": kernels[:_MOST]}
-        if self._not_described:
-            found["shortfalls"] = {"triton_kernels": self._not_described}
-        return found
+        missing = {"triton_kernels": self._not_described}
+        return {"triton_kernels": kernels[:_MOST],
+                **({"shortfalls": missing} if self._not_described else {})}
 
     def _all(self, describe, values, *more):
         """Returns the descriptions of values, without those of another version's that fail."""
@@ -87,37 +93,48 @@ class TritonKernels:
         chosen = _of_launchers(autotuner)
         if not chosen:
             return None  # It never ran.
-        tried = self._tried.get(_place(autotuner.fn), [])
+        place = _generated_place(autotuner)
+        tried = self._tried.get(place, []) if place[0] else []
         configurations = _with_choice(tried, chosen) if len(tried) > 1 else chosen
-        function = autotuner.fn
+        function = None
         if getattr(autotuner.heuristic_type, "name", "") == _OF_PROGRAM:
-            function = _definition_of(function, definitions)
-        return {"name": autotuner.fn.__name__, "generated_file": generated, **_definition(function),
+            function = _definition_of(autotuner.fn, definitions)
+        definition = _definition(function) if function else _generated_definition(autotuner)
+        launched_by = {"generated_file": generated} if generated else {}
+        return {"name": autotuner.fn.__name__, **launched_by, **definition,
                 "configurations": configurations}
 
 
 def _autotuners(generated):
-    """Returns Inductor's kernels, each with the path of a generated file that launches it. The file
-    that defines it, and has it as well, launches nothing."""
+    """Returns Inductor's kernels, each with the path of a generated file that has it."""
     return [(value, file) for file, module in generated.items()
             for value in list(vars(module).values())
             if type(value).__module__ == _INDUCTOR and hasattr(value, "launchers")
-            and hasattr(value, "fn") and _place(value.fn)[0] != file]
+            and hasattr(value, "fn")]
 
 
-def _functions(inductors):
+def _launched(autotuners):
+    """Returns the kernels with the paths of the files that launch them. The file that defines a
+    kernel launches nothing; if no other one has it, Inductor launched it to measure its time, and
+    the path is empty."""
+    launched = [(one, file) for one, file in autotuners if _generated_place(one)[0] != file]
+    places = {_generated_place(one) for one, _ in launched}
+    return launched + [(one, "") for one, _ in autotuners if _generated_place(one) not in places]
+
+
+def _functions(copies):
     """Returns the functions that Triton compiled for others than Inductor, whose functions have the
-    ids `inductors`: for each the kernel's name, the function, the kernels that were compiled of it,
+    ids `copies`: for each the kernel's name, the function, the kernels that were compiled of it,
     and the configurations that autotuning chose."""
     winners = {}  # By the id of a kernel's Python function.
-    for autotuner in _instances(_class(_AUTOTUNER, "Autotuner")):
+    for autotuner in _instances(_imported(_AUTOTUNER, "Autotuner")):
         if len(autotuner.configs) > 1:
             winners.setdefault(id(autotuner.base_fn), []).extend(autotuner.cache.values())
     found = {}
-    for kernel in _instances(_class(_COMPILER, "CompiledKernel")):
+    for kernel in _instances(_imported(_COMPILER, "CompiledKernel")):
         function = getattr(kernel.src, "fn", None)  # Kernels of a text in Triton's IR have none.
         # A kernel is loaded when it is first launched.
-        if function is None or id(function) in inductors or kernel.module is None:
+        if function is None or id(function) in copies or kernel.module is None:
             continue
         key = id(function), kernel.metadata.name
         if key in found or len(found) < _MOST:
@@ -128,7 +145,8 @@ def _functions(inductors):
 
 def _of_function(described):
     name, function, kernels, winners = described
-    configurations = [_of_kernel(kernel, function) for kernel in kernels[:_MOST_OF_ONE]]
+    declared = _constants_in(function)
+    configurations = [_of_kernel(kernel, function, declared) for kernel in kernels[:_MOST_OF_ONE]]
     configurations.sort(key=lambda one: sorted(map(str, one["constants"].items())))
     winners = [_of_config(winner) for winner in winners]
     if winners:
@@ -137,27 +155,29 @@ def _of_function(described):
     return {"name": name, **_definition(function), "configurations": configurations}
 
 
-def _of_kernel(kernel, function):
+def _of_kernel(kernel, function, declared):
     constants = {_parameter(function, key): value for key, value in kernel.src.constants.items()}
     metadata = kernel.metadata
-    return {"constants": _constants(constants), "num_warps": metadata.num_warps,
-            "num_stages": metadata.num_stages,
+    return {"constants": {**declared, **_constants(constants)},
+            "num_warps": metadata.num_warps, "num_stages": metadata.num_stages,
             **_figures(metadata.shared, kernel.n_regs, kernel.n_spills)}
 
 
 def _tried_by(autotuner):
-    return _place(autotuner.fn), _of_launchers(autotuner)
+    return _generated_place(autotuner), _of_launchers(autotuner)
 
 
 def _of_launchers(autotuner):
-    return [_of_launcher(launcher, autotuner) for launcher in autotuner.launchers[:_MOST_OF_ONE]]
+    arguments = autotuner.triton_meta.get("constants") or {}
+    constants = {**_constants_in(autotuner.fn),
+                 **_constants({_parameter(autotuner.fn, key): value
+                               for key, value in arguments.items()})}
+    return [_of_launcher(launcher, constants) for launcher in autotuner.launchers[:_MOST_OF_ONE]]
 
 
-def _of_launcher(launcher, autotuner):
-    declared = autotuner.triton_meta.get("constants") or {}
-    constants = {_parameter(autotuner.fn, key): value for key, value in declared.items()}
+def _of_launcher(launcher, constants):
     config = _of_config(launcher.config)
-    config["constants"] = {**_constants(constants), **config["constants"]}
+    config["constants"] = {**constants, **config["constants"]}
     return {**config, **_figures(launcher.shared, launcher.n_regs, launcher.n_spills)}
 
 
@@ -186,6 +206,21 @@ def _is_of(configuration, config):
         config["constants"].items() <= configuration["constants"].items()
 
 
+def _constants_in(function):
+    """Returns the constants that a kernel declares in its body, as Inductor's templates do:
+    `BLOCK: tl.constexpr = 64`."""
+    constants = {}
+    definition, = ast.parse(function.src).body
+    for statement in definition.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and \
+                statement.value is not None and \
+                ast.unparse(statement.annotation).rpartition(".")[2] == "constexpr":
+            constants[statement.target.id] = (
+                statement.value.value if isinstance(statement.value, ast.Constant)
+                else ast.unparse(statement.value))
+    return _constants(constants)
+
+
 def _constants(constants):
     return {str(name)[:_LONGEST]: _constant(value)
             for name, value in list(constants.items())[:_MOST_OF_ONE]}
@@ -206,12 +241,11 @@ def _parameter(function, key):
 
 
 def _definition_of(function, definitions):
-    """Returns the program's own function whose text Inductor has copied."""
-    same = [one for one in definitions
-            if one is not function and one.__name__ == function.__name__]
+    """Returns the program's own function whose text Inductor has copied; None if unknown."""
+    same = [one for one in definitions if one.__name__ == function.__name__]
     equal = [one for one in same if one.src.strip() == function.src.strip()] or same
     places = {_place(one): one for one in equal}
-    return next(iter(places.values())) if len(places) == 1 else function
+    return next(iter(places.values())) if len(places) == 1 else None
 
 
 def _definition(function):
@@ -229,12 +263,38 @@ def _definition(function):
 
 
 def _place(function):
+    code = function.fn.__code__
+    return code.co_filename, code.co_firstlineno
+
+
+def _generated_place(autotuner):
+    """Returns the file that Inductor generated for a kernel, and its name. A kernel that another
+    process compiled has no Python function."""
+    function = autotuner.fn
     code = getattr(function.fn, "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+    file = autotuner.filename or (code.co_filename if code is not None else _file_of(function))
+    return file, function.__name__
 
 
-def _class(module, name):
-    """Returns a class if the program has imported its module, else None."""
+def _file_of(function):
+    """Returns the file in Inductor's cache that has the name of a function's module; empty if there
+    is none."""
+    cache = _imported("torch._inductor.runtime.cache_dir_utils", "cache_dir")
+    name = str(getattr(function, "module", "")).rpartition(".")[2]
+    file = os.path.join(cache(), name[1:3], name + ".py") if cache and name else ""
+    return file if os.path.isfile(file) else ""
+
+
+def _generated_definition(autotuner):
+    file, name = _generated_place(autotuner)
+    for line, text in enumerate(linecache.getlines(file), 1):
+        if text.startswith("def %s(" % name):
+            return {"file": file, "line": line}
+    return {"file": file, "line": 0}
+
+
+def _imported(module, name):
+    """Returns a class or function if the program has imported its module, else None."""
     return getattr(sys.modules.get(module), name, None)
 
 
