@@ -124,6 +124,7 @@ RuleDoubt doubt_of(const Shortfall& shortfall, const Rule& rule, const NameMeani
     case ShortfallEffect::places:
       return without_places(rule, meaning, shortfall.count);
     case ShortfallEffect::timeline:
+    case ShortfallEffect::details:
       return {};
     case ShortfallEffect::callers:
       return without_callers(rule, shortfall.count);

@@ -7,7 +7,7 @@ const kShownElsewhere = new Set([
   "step", "schema", "arguments", "results", "key_set", "included", "excluded", "fallthrough",
   "dispatch_key", "kernel", "registered_at", "dispatch", "repeated_calls", "variants", "variants_left_out",
   "calls",
-  "launches", "python_name",
+  "launches", "configurations", "python_name",
 ]);
 
 /** @type {Record<string, string>} */
@@ -18,6 +18,7 @@ const kNames = {
   reads_device_memory: "reads device memory", calls_by_rank: "calls by rank",
   calls_by_process: "calls by process", duration_ns: "time on the device",
   shared_memory: "shared memory", static_shared_memory: "static shared memory",
+  local_memory: "local memory", num_warps: "warps", num_stages: "stages",
 };
 
 /** @param {string} key */

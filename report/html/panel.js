@@ -44,6 +44,7 @@ export class Panel {
          ...section("Kinds of calls", variantTable(detail)),
          ...section("Calls", this.why(row, detail), ...requests(detail, "calls")),
          ...section("Launches", ...requests(detail, "launches")),
+         ...section("Configurations", ...requests(detail, "configurations")),
          ...section("Details", otherFacts(detail)),
          ...section("Symbol", this.symbol(row)),
          this.path(row));

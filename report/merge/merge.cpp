@@ -19,12 +19,14 @@
 #include "report/merge/report_path.h"
 #include "report/merge/timeline.h"
 #include "report/merge/traced_functions.h"
+#include "report/merge/triton_launches.h"
 #include "report/model/call_detail.h"
 #include "report/model/compilations.h"
 #include "report/model/dispatch_detail.h"
 #include "report/model/json_fields.h"
 #include "report/model/shortfalls.h"
 #include "report/model/source_link.h"
+#include "report/model/triton_kernels.h"
 
 namespace optrace {
 namespace {
@@ -155,6 +157,7 @@ Report merge_paths(const Trace& trace, const Index* index, const MergeOptions& o
                               paths);
   report.compilations = describe_compilations(trace.meta, functions.generated_code());
   note_compilations(report, functions.generated_code());
+  note_triton_kernels(report, TritonKernels(trace.meta));
   if (processes) {
     report.processes = processes->processes();
     report.meta["differences"] = processes->differences();

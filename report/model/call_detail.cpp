@@ -21,22 +21,23 @@ constexpr std::string_view kRefused = "refused";
 constexpr std::string_view kDuration = "duration_ns";
 
 // The most informative keys, printed first; the others follow by name.
-constexpr auto kFirst = std::to_array<std::string_view>({"implementation", "problem", "operations",
-                                                         "m", "n", "k", "batch", "batch_count",
-                                                         "grid", "block", "bytes", "direction"});
+constexpr auto kFirst = std::to_array<std::string_view>(
+    {"implementation", "problem", "operations", "m", "n", "k", "batch", "batch_count", "grid",
+     "block", "constants", "bytes", "direction"});
 
 // Keys whose value is clear without the key: `jit:avx512_core`.
 constexpr auto kNameless = std::to_array<std::string_view>(
     {"implementation", "problem", "tensors", "algorithm", "propagation", "attributes"});
 
-// Returns true for values that are left out of a line: identities, weights of a sum, defaults.
+// Returns true for values that are left out of a line: identities, weights of a sum, defaults, and
+// warps, of which the block has the threads.
 bool goes_without_saying(std::string_view key, const nlohmann::json& value) {
   if (key == kCall || key == kKind || key == "calls" || key == "uid" || key == "strides" ||
-      key == "alpha" || key == "beta" || key == "registers" || key == "library")
+      key == "alpha" || key == "beta" || key == "library" || key == "num_warps")
     return true;
   if (key == "attributes") return value == "attr-scratchpad:user";  // PyTorch's default.
   return (key == "stream" || key == "shared_memory" || key == "static_shared_memory" ||
-          key == "host_read") &&
+          key == "host_read" || key == "local_memory") &&
          (value == 0 || value.is_boolean());
 }
 
@@ -58,10 +59,15 @@ void append(std::string& line, std::string_view text) {
 }
 
 /// Appends `x 4×3×56×56 float` for a tensor, `src f32 abcd` for a tensor with a format, `m 64` for
-/// a number, and `convolution forward: x ..., w ...` for an operation.
+/// a number, `XBLOCK 64` for each constant, and `convolution forward: x ..., w ...` for an
+/// operation.
 void append_value(std::string& line, const std::string& key, const nlohmann::json& value) {
   if (value.is_object() && value.contains("dims")) {
     append(line, fmt::format("{} {} {}", key, short_value(value["dims"]), text_at(value, "type")));
+  } else if (key == "constants" && value.is_object()) {
+    for (const auto& [name, constant] : value.items())
+      if (const std::string text = short_value(constant); !text.empty())
+        append(line, fmt::format("{} {}", name, text));
   } else if (value.is_array() && !value.empty() && value.front().is_object()) {
     for (const nlohmann::json& part : value) {
       if (part.contains("name"))
@@ -215,8 +221,11 @@ std::string call_line(const nlohmann::json& record) {
     const auto found = record.find(key);
     if (found != record.end()) append_value(line, std::string(key), *found);
   }
+  // Those of PyTorch's own kernels tell a user little.
+  const bool with_registers = record.contains("num_stages");
   for (const auto& [key, value] : record.items())
-    if (std::ranges::find(kFirst, key) == kFirst.end() && !goes_without_saying(key, value))
+    if (std::ranges::find(kFirst, key) == kFirst.end() && !goes_without_saying(key, value) &&
+        (with_registers || key != "registers"))
       append_value(line, key, value);
   return line;
 }

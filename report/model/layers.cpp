@@ -211,6 +211,8 @@ constexpr auto kRows = std::to_array<Row>({
 constexpr auto kFoldedPython = std::to_array<std::string_view>({
     "torch.nn.modules.module.Module.__getattr__",
     "importlib._bootstrap*",  // The import machinery that runs a module's code.
+    "_optrace_target.*",      // What optrace itself replaces in the program.
+    "_optrace_attached.*",
 });
 
 // Python functions that begin a compilation of torch.compile: Dynamo's callback for a frame

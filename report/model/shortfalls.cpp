@@ -44,6 +44,9 @@ constexpr auto kKinds = std::to_array<ShortfallKind>({
     {"device_work_missing", ShortfallEffect::device,
      "kernels, copies or fills of the device are missing", "The report's warnings give the reason.",
      ""},
+    {"triton_kernels", ShortfallEffect::details,
+     "{} Triton kernels have no constants and no definition",
+     "This version of optrace does not know how the installed PyTorch and Triton keep them.", ""},
     {"paths_merged", ShortfallEffect::places,
      "{} calls are in '...' frames, because their paths exceeded the memory limit", kMoreMemory,
      "{} calls are in '...' frames: their paths exceeded the limit (--memory) or were too deep. "
@@ -151,7 +154,8 @@ std::vector<std::string> shortfall_warnings(const std::vector<Shortfall>& shortf
 bool may_hide_differences(const std::vector<Shortfall>& shortfalls) {
   return std::ranges::any_of(shortfalls, [](const Shortfall& shortfall) {
     const ShortfallEffect effect = kind_of(shortfall).effect;
-    return effect != ShortfallEffect::callers && effect != ShortfallEffect::timeline;
+    return effect != ShortfallEffect::callers && effect != ShortfallEffect::timeline &&
+           effect != ShortfallEffect::details;
   });
 }
 

@@ -22,6 +22,7 @@ enum class ShortfallEffect : std::uint8_t {
   places,    ///< All calls are counted, but some in the wrong place.
   callers,   ///< All calls are counted, but a few are slightly misplaced.
   timeline,  ///< Only the timeline is affected.
+  details,   ///< Some frames lack details that no rule is about.
 };
 
 /// Describes a kind of shortfall. All kinds are in one table, in shortfalls.cpp.

@@ -211,8 +211,8 @@ Json sources() {
   Json list = Json::array();
   for (const char* const name :
        {"protocol", "problem", "connection", "op_records", "device_activity", "agent", "schedule",
-        "kernel_origins", "graph_modules", "cpp_wrappers", "compilations", "description",
-        "attached"}) {
+        "kernel_origins", "graph_modules", "cpp_wrappers", "triton_kernels", "compilations",
+        "description", "attached"}) {
     list.push_back({name, read_source(fmt::format("optrace_target/{}.py", name).c_str())});
   }
   return list;

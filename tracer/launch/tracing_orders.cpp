@@ -117,10 +117,17 @@ void receive_recording(ProgramConnection& connection, Json& meta) {
 }
 
 void add_tables(Json& meta, Json message) {
-  const Json tables = object_in(message, key::kMeta);
+  Json tables = object_in(message, key::kMeta);
   for (const char* const key :
-       {"dispatch_tables", "boxed_kernels", "compilations", "generated_code"}) {
+       {"dispatch_tables", "boxed_kernels", "compilations", "generated_code", "triton_kernels"}) {
     if (tables.contains(key)) meta[key] = tables[key];
+  }
+  constexpr const char* kTritonKernels = "triton_kernels";
+  if (tables.contains("shortfalls")) {
+    const Json shortfalls = object_in(tables, "shortfalls");
+    if (const auto found = shortfalls.find(kTritonKernels);
+        found != shortfalls.end() && found->is_number_unsigned())
+      note_shortfall(meta, kTritonKernels, found->get<std::uint64_t>());
   }
   keep_generated_code(meta);
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -20,6 +21,7 @@ struct Module {
   const void* image = nullptr;
   bool checked = false;
   bool has_image = false;
+  bool loaded = false;  // By the program; has code.
   std::deque<Kernel> kernels;
   std::deque<std::string> names;  // Names of kernels found by name.
   std::unordered_map<std::string, Kernel*> by_name;
@@ -122,7 +124,17 @@ void add_triple(optrace_ops::JsonText& json, const char* key, const unsigned (&v
   json.close(']');
 }
 
-void describe(Call& call, const char* name, const Launch& launch, std::uint64_t stream) {
+/// Returns what a kernel of a module that the program loads, such as Triton's, needs. The images of
+/// these modules are read when they are loaded; those that are linked into libraries mostly never.
+std::optional<CubinFigures> loaded_figures(const Kernel& kernel) {
+  const std::lock_guard lock(kernels_mutex);
+  CubinFigures cubin{};
+  if (!kernel.module->loaded || !kernel.module->code->figures(kernel.name, cubin)) return {};
+  return cubin;
+}
+
+void describe(Call& call, const char* name, const Launch& launch,
+              const std::optional<CubinFigures>& figures, std::uint64_t stream) {
   optrace_ops::JsonText& json = call.json();
   json.key("kernel");
   json.string(name);
@@ -133,6 +145,14 @@ void describe(Call& call, const char* name, const Launch& launch, std::uint64_t 
   json.number(static_cast<std::uint64_t>(launch.dynamic_shared));
   json.key("stream");
   json.number(stream);
+  if (figures) {
+    json.key("static_shared_memory");
+    json.number(static_cast<std::uint64_t>(figures->shared));
+    json.key("registers");
+    json.number(static_cast<std::uint64_t>(std::max(figures->registers, kMinRegisters)));
+    json.key("local_memory");
+    json.number(static_cast<std::uint64_t>(figures->local));
+  }
   if (launch.cooperative) {
     json.key("cooperative");
     json.boolean(true);
@@ -154,6 +174,7 @@ Work work_of(Kernel& kernel, const Launch& launch) {
   if (observed() && figures_of(&kernel, figures) == Status::success) {
     work.static_shared = figures.static_shared;
     work.registers = figures.registers;
+    work.local = figures.local;
   }
   return work;
 }
@@ -237,6 +258,7 @@ Status load_module(const void* image, Module*& module) {
   const std::lock_guard lock(kernels_mutex);
   module->checked = true;
   module->has_image = true;
+  module->loaded = true;
   module->code = code;
   return Status::success;
 }
@@ -382,10 +404,11 @@ Status set_dynamic_shared_limit(Kernel* kernel, int bytes) {
 }
 
 Operation launch_operation(Kernel& kernel, const Launch& launch) {
-  Operation operation{
-      NodeKind::kernel, "kernel", {}, [name = std::string(kernel.name), launch](Call& call) {
-        describe(call, name.c_str(), launch, 0);
-      }};
+  Operation operation{NodeKind::kernel,
+                      "kernel",
+                      {},
+                      [name = std::string(kernel.name), launch, figures = loaded_figures(kernel)](
+                          Call& call) { describe(call, name.c_str(), launch, figures, 0); }};
   // Computed now, because the arguments don't exist any more when the graph runs.
   operation.run = [effects = effects_of_launch(kernel, launch)] { apply(effects); };
   operation.work = work_of(kernel, launch);
@@ -398,7 +421,7 @@ Status launch(Kernel* kernel, const Launch& launch, void* stream, const char* fu
   if (status == Status::success) status = check_image(kernel->module);
   if (status != Status::success) {
     Call call(function, "refused");
-    describe(call, kernel->name, launch, 0);
+    describe(call, kernel->name, launch, loaded_figures(*kernel), 0);
     call.json().key("why");
     call.json().string(status == Status::no_binary_for_device
                            ? std::string("no image of the kernel for ") + gpu_model().arch
@@ -415,7 +438,7 @@ Status launch(Kernel* kernel, const Launch& launch, void* stream, const char* fu
   if (observed()) observed_call.tell(work_of(*kernel, launch), number);
   if (!recording()) return Status::success;
   Call call(function, "kernel");
-  describe(call, kernel->name, launch, number);
+  describe(call, kernel->name, launch, loaded_figures(*kernel), number);
   call.record();
   return Status::success;
 }

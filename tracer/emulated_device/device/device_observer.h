@@ -22,6 +22,7 @@ struct Work {
   std::size_t dynamic_shared = 0;
   std::size_t static_shared = 0;
   int registers = 0;
+  std::size_t local = 0;  ///< Memory per thread, in bytes.
   std::size_t bytes = 0;  ///< Of a copy or fill.
   int direction = 0;      ///< Of a copy; values of cudaMemcpyKind.
 };

@@ -331,6 +331,7 @@ void add_kernel(const Work& work, std::uint32_t number, std::uint64_t stream) {
   record.staticSharedMemory = static_cast<std::int32_t>(work.static_shared);
   record.dynamicSharedMemory = static_cast<std::int32_t>(work.dynamic_shared);
   record.registersPerThread = static_cast<std::uint16_t>(work.registers);
+  record.localMemoryPerThread = static_cast<std::uint32_t>(work.local);
   add(record);
 }
 

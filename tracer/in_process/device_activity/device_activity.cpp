@@ -389,6 +389,7 @@ void describe(JsonText& json, const KernelRecord& kernel) {
   put(json, "shared_memory", kernel.dynamicSharedMemory);
   put(json, "static_shared_memory", kernel.staticSharedMemory);
   put(json, "registers", kernel.registersPerThread);
+  put(json, "local_memory", kernel.localMemoryPerThread);
   put_place(json, kernel);
 }
 
@@ -439,8 +440,9 @@ void add_to(Fingerprint& fingerprint, const KernelRecord& kernel) {
        {kernel.gridX, kernel.gridY, kernel.gridZ, kernel.blockX, kernel.blockY, kernel.blockZ,
         kernel.staticSharedMemory, kernel.dynamicSharedMemory})
     fingerprint.add(static_cast<std::uint32_t>(value));
-  for (const std::uint32_t value : {std::uint32_t{kernel.registersPerThread}, kernel.clusterX,
-                                    kernel.clusterY, kernel.clusterZ})
+  for (const std::uint32_t value :
+       {std::uint32_t{kernel.registersPerThread}, kernel.localMemoryPerThread, kernel.clusterX,
+        kernel.clusterY, kernel.clusterZ})
     fingerprint.add(value);
 }
 void add_to(Fingerprint& fingerprint, const CopyRecord& copy) {

@@ -17,6 +17,7 @@ import types
 from .cpp_wrappers import KERNEL_RECORD, RECORDS, kernels_of, models
 from .graph_modules import graph_module_code
 from .kernel_origins import FRAME, KernelOrigins, program_line
+from .triton_kernels import TritonKernels
 
 _LOGGER = "torch.__trace"
 _MOST = 1000  # Compilations, generated files, and kernels of one file.
@@ -68,6 +69,7 @@ class Compilations:
         self._reasons = {}  # Of compilations that have not begun, by compile ID.
         self._file_names = {}  # By number; torch/_logging/structured.py.
         self._origins = KernelOrigins()
+        self._triton = TritonKernels()
         self._models = {}  # AOTInductor's C++ files of each graph, by the first of them.
         self._latest_model = []
 
@@ -79,14 +81,17 @@ class Compilations:
         logger = logging.getLogger(_LOGGER)
         logger.handlers = list(logger.handlers)
         self._origins.remove()
+        self._triton.remove()
 
     def meta(self):
         """Returns the part of a trace's meta that describes the compilations, and forgets them."""
+        modules = _generated_modules()
         return {"compilations": self._take(),
-                "generated_code": self._generated_code() + graph_module_code()}
+                "generated_code": self._generated_code(modules) + graph_module_code(),
+                **self._triton.meta(modules)}
 
-    def _generated_code(self):
-        generated = _generated_files(self._origins)
+    def _generated_code(self, modules):
+        generated = _generated_files(modules, self._origins)
         libraries = {kernel["library"] for each in generated for kernel in each["kernels"]
                      if "library" in kernel}
         for model in models(self._models, libraries):
@@ -122,6 +127,7 @@ class Compilations:
             self._origins.begin_graph()
         if name == "inductor_output_code":
             self._origins.end_graph(described["filename"])
+            self._triton.watch()
         elif name in RECORDS:
             self._origins.end_graph(described["filename"])
             self._latest_model = self._models.setdefault(described["filename"], [])
@@ -198,35 +204,42 @@ def _is_backward(frame):
     objects that do so tell; else AOTAutograd's name of the graph does."""
     while frame is not None:
         maker = frame.f_locals.get("self")
-        for name in ("is_backward", "_is_backward"):  # Of a graph, and of a cache's entry.
-            backward = getattr(maker, name, None)
-            if backward is not None:
-                return bool(backward() if callable(backward) else backward)
+        if type(maker).__module__.startswith(("torch._inductor.", "torch._functorch.")):
+            for name in ("is_backward", "_is_backward"):  # Of a graph, and of a cache's entry.
+                backward = getattr(maker, name, None)
+                if backward is not None:
+                    return bool(backward() if callable(backward) else backward)
         frame = frame.f_back
     names = sys.modules.get("torch._functorch._aot_autograd.logging_utils")
     return any(name.endswith("_backward") for name in getattr(names, "graph_being_compiled", ()))
 
 
-def _generated_files(origins):
+def _generated_modules():
+    """Returns the Python files that Inductor generated and loaded, as modules by path."""
+    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+    modules = list(getattr(cache, "modules", ()))[:_MOST]
+    return {module.__file__: module for module in modules
+            if isinstance(getattr(module, "__file__", None), str)}
+
+
+def _generated_files(modules, origins):
     """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
     with what was fused into each if Inductor made them during the trace, and for each call the line
     of the program that it comes from."""
     cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
     line_maps = getattr(cache, "linemaps", {})
     generated, left = [], _MOST_CALLS
-    for module in list(getattr(cache, "modules", ()))[:_MOST]:
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str):
-            calls = _calls(line_maps.get(file))[:left]
-            left -= len(calls)
-            kernels = _kernels(module)
-            definitions = _definitions(file, [kernel["name"] for kernel in kernels
-                                              if "source" not in kernel])
-            for kernel in kernels:
-                kernel.update(origins.of(file, kernel["name"]))
-                kernel.setdefault("source", definitions.get(kernel["name"], {}))
-            generated.append({"file": file, "kernels": kernels, "calls": calls,
-                              **origins.not_fused(file)})
+    for file, module in modules.items():
+        calls = _calls(line_maps.get(file))[:left]
+        left -= len(calls)
+        kernels = _kernels(module)
+        definitions = _definitions(file, [kernel["name"] for kernel in kernels
+                                          if "source" not in kernel])
+        for kernel in kernels:
+            kernel.update(origins.of(file, kernel["name"]))
+            kernel.setdefault("source", definitions.get(kernel["name"], {}))
+        generated.append({"file": file, "kernels": kernels, "calls": calls,
+                          **origins.not_fused(file)})
     return generated
 
 
