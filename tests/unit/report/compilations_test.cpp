@@ -47,8 +47,8 @@ TEST_CASE("compilations are described by known keys", "[compilations]") {
 
 TEST_CASE("a compilation has the kernels of its generated files", "[compilations]") {
   const Json list = described(Json::parse(R"({
-      "compilations": [{"id": "0/0", "generated": ["/g/c.py", "/g/other.py", 3, "/g/d.py"],
-                        "generated_backward": ["/g/d.py", 4]}, {"id": "1/0"}],
+      "compilations": [{"id": "0/0", "generated": ["/g/c.py", "/g/other.py", 3],
+                        "backward": {"generated": ["/g/d.py", 4]}}, {"id": "1/0"}],
       "generated_code": [{"file": "/g/d.py", "kernels": [{"name": "triton_0", "source": {}}]},
                          {"file": "/g/c.py", "kernels": [
           {"name": "cpp_fused_1", "library": "/g/1.so", "source": {"file": "/g/1.cpp", "line": 3}},
@@ -60,8 +60,9 @@ TEST_CASE("a compilation has the kernels of its generated files", "[compilations
           {"op": "aten::relu", "node": "relu", "file": "/x.py", "line": 3, "module": "m"},
           {"op": "aten::add.Tensor"}]},
       {"name": "cpp_fused_1", "file": "/g/c.py", "origins": [],
-       "source": {"file": "/g/1.cpp", "line": 3}},
-      {"name": "triton_0", "file": "/g/d.py", "origins": [], "backward": true}])"));
+       "source": {"file": "/g/1.cpp", "line": 3}}])"));
+  CHECK(list[0]["backward"]["kernels"] ==
+        Json::parse(R"([{"name": "triton_0", "file": "/g/d.py", "origins": []}])"));
   CHECK_FALSE(list[1].contains("kernels"));
 }
 

@@ -32,7 +32,11 @@ TEST_CASE("compilations are listed with causes, breaks and kernels", "[compiled_
   const Report report = compiled(R"([
       {"id": "0/1", "function": "forward", "file": "/x/train.py", "line": 4, "graph_ops": 2,
        "time": 5000000000, "inductor_time": 4000000000, "cache": "miss",
-       "backward": {"time": 2000000}, "called_from": {"file": "/x/train.py", "line": 20},
+       "called_from": {"file": "/x/train.py", "line": 20},
+       "backward": {"time": 2000000,
+          "kernels": [{"name": "cpp_fused_0", "file": "/g/d.py", "origins": []}],
+          "not_fused": [{"producer": "cpp_fused_0", "consumer": "cpp_fused_1", "reason": "no"},
+                        {"producer": "cpp_fused_0", "consumer": "mm", "extern": true}]},
        "recompile_reasons": ["0/0: size", "0/0: stride"],
        "breaks": [{"file": "/x/model/train.py", "line": 6, "reason": "print"}],
        "kernels": [
@@ -41,8 +45,7 @@ TEST_CASE("compilations are listed with causes, breaks and kernels", "[compiled_
               {"op": "aten::relu", "file": "/x/train.py", "line": 5},
               {"op": "aten::mul.Tensor", "file": "/x/model/train.py", "line": 16}]},
           {"name": "cpp_fused_sum_2", "file": "/g/c.py", "source": {"file": "/g/k.cpp", "line": 3},
-           "origins": [{"op": "aten::sum"}]},
-          {"name": "cpp_fused_0", "file": "/g/d.py", "backward": true, "origins": []}]},
+           "origins": [{"op": "aten::sum"}]}]},
       {"id": "1/0", "function": "torch_dynamo_resume_in_forward_at_6", "file": "", "line": 0,
        "failure": "Unsupported: no", "recompile_reasons": [], "breaks": []}])");
   CHECK(compiled_text(report, {}) == R"(python train.py
@@ -63,6 +66,7 @@ compiled    1 graph in 5 s, of which Inductor took 4 s; 1 again, for a failed gu
                 model/train.py:16  aten::mul.Tensor
   backward    cpp_fused_0
                 PyTorch took it from its cache and keeps no record of the ops in it
+  not fused   cpp_fused_0 with cpp_fused_1: no
 
 1/0  torch_dynamo_resume_in_forward_at_6
   continues   forward after a graph break
