@@ -24,9 +24,9 @@ lower = GraphLowering.__init__
 
 def note(self, module, *arguments, **options):
     with open(os.environ["GRAPHS"], "a") as file:
-        print(json.dumps([[node.name, str(node.meta.get("original_aten")),
-                           node.meta.get("stack_trace")] for node in module.graph.nodes]),
-              file=file)
+        nodes = [[node.name, str(node.meta.get("original_aten")), node.meta.get("stack_trace")]
+                 for node in module.graph.nodes]
+        print(json.dumps(nodes), file=file)
     lower(self, module, *arguments, **options)
 
 GraphLowering.__init__ = note
@@ -219,3 +219,30 @@ def test_modes(optrace, python, newest_python, run_program, tmp_path, version):
     assert output == alone.stdout.splitlines(keepends=True)[-1]
     again, = kernels_of(report)
     assert again["detail"]["origins"] == packaged[0]["detail"]["origins"]
+
+
+def test_a_window_after_the_compilation(optrace, python, tmp_path):
+    """The kernels that were loaded before recording began are shown, too."""
+    program, report = tmp_path / "steps.py", tmp_path / "report.json"
+    program.write_text(textwrap.dedent("""
+        import torch
+
+        weights = torch.ones(8, 8, requires_grad=True)
+        optimizer = torch.optim.SGD([weights], 0.1)
+
+        @torch.compile
+        def loss(x):
+            return (x * weights).sin().sum()
+
+        for _ in range(2):
+            loss(torch.ones(8)).backward()
+            optimizer.step()
+    """))
+    result = optrace("run", "--from-step", "2", "--count", "1", "--python", python, "--format",
+                     "json", "-o", report, program, timeout=400,
+                     environment={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")})
+    assert result.returncode == PASSED, result.stderr
+    kernels = kernels_of(json.loads(report.read_text()))
+    assert {kernel["name"] for kernel in kernels} == {"cpp_fused_mul_sin_sum_0",
+                                                      "cpp_fused_cos_mul_0"}
+    assert {origin["line"] for kernel in kernels for origin in kernel["detail"]["origins"]} == {9}

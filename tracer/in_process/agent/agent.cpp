@@ -361,6 +361,83 @@ int place_plan(const char* file, const char* plan_path, Jumps jumps) {
   return patch_in(*plan, jumps);
 }
 
+// Places the plans that the reader has for the modules of which it was told last. Waits as
+// reader_requests.h says.
+void wait_for_plans(recording::RegionHeader& header) {
+  const std::uint32_t told = __atomic_load_n(&header.modules_told, __ATOMIC_RELAXED);
+  constexpr int kMaxNaps = 2000;  // In milliseconds.
+  constexpr int kMaxStill = 1000;
+  std::uint32_t heartbeat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
+  for (int naps = 0, still = 0; naps < kMaxNaps && still < kMaxStill; ++naps) {
+    if (reader_wants_something()) {
+      serve_reader();
+    }
+    if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == told) {
+      return;
+    }
+    nap();
+    const std::uint32_t beat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
+    still = beat == heartbeat ? still + 1 : 0;
+    heartbeat = beat;
+  }
+}
+
+// Waits for the plans of libraries that Inductor had generated before recording began.
+void wait_for_first_plans() {
+  const Telling turn;
+  Region* const region = current_region();
+  if (region != nullptr && region->shared && running_round() != 0) {
+    wait_for_plans(*region->header);
+  }
+}
+
+int start_recording() {
+  const OnlyCall call;
+  if (!call) {
+    return -EBUSY;
+  }
+  if (running_round() != 0) {
+    return -EALREADY;
+  }
+  if (!make_switch() || !make_caller_tables() || !watch_forks() || !prepare_region() ||
+      !list_frame_modules()) {
+    return -ENOMEM;
+  }
+  forget_callers();
+  Region& region = *current_region();
+  const std::uint32_t round = next_round();
+  for (std::uint32_t i = 0; i < plan_count; ++i) {
+    if (plans[i].placed) {
+      describe(plans[i], region);
+    }
+  }
+  put_initial_stack(region, round);
+  if (region.shared) {
+    put_op_records(region);
+    put_modules(region);
+    if (has_generated_library()) {
+      __atomic_add_fetch(&region.header->modules_told, 1, __ATOMIC_RELEASE);
+    }
+  }
+  recording_header = {};
+  std::memcpy(recording_header.magic, recording::kMagic, sizeof(recording::kMagic));
+  recording_header.version = recording::kVersion;
+  read_clocks(recording_header.start_ticks, recording_header.start_nanoseconds);
+  recording::RegionHeader& header = *region.header;
+  __atomic_store_n(&header.start_ticks, recording_header.start_ticks, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.start_nanoseconds, recording_header.start_nanoseconds, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_ticks, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.stop_nanoseconds, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.python_missing, python_events_failed() ? recording::kNoPythonEvents : 0,
+                   __ATOMIC_RELAXED);
+  __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&header.recording, 1, __ATOMIC_RELEASE);
+  recording_process = getpid();
+  recording_waits = !region.shared;
+  begin_round();
+  return 0;
+}
+
 // Places the plan that the reader requests.
 void place_wanted(recording::RegionHeader& header, std::uint32_t wanted) {
   char path[recording::kMaxPlanPathLength];
@@ -408,25 +485,9 @@ int serve_reader() {
 void tell_loaded_modules() {
   const Telling turn;
   Region* const region = current_region();
-  if (region == nullptr || !region->shared || running_round() == 0 || !put_new_modules(*region)) {
-    return;
-  }
-  recording::RegionHeader& header = *region->header;
-  const std::uint32_t told = __atomic_add_fetch(&header.modules_told, 1, __ATOMIC_RELEASE);
-  constexpr int kMaxNaps = 2000;  // In milliseconds.
-  constexpr int kMaxStill = 1000;
-  std::uint32_t heartbeat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
-  for (int naps = 0, still = 0; naps < kMaxNaps && still < kMaxStill; ++naps) {
-    if (reader_wants_something()) {
-      serve_reader();
-    }
-    if (running_round() == 0 || __atomic_load_n(&header.modules_seen, __ATOMIC_ACQUIRE) == told) {
-      return;
-    }
-    nap();
-    const std::uint32_t beat = __atomic_load_n(&header.heartbeat, __ATOMIC_ACQUIRE);
-    still = beat == heartbeat ? still + 1 : 0;
-    heartbeat = beat;
+  if (region != nullptr && region->shared && running_round() != 0 && put_new_modules(*region)) {
+    __atomic_add_fetch(&region->header->modules_told, 1, __ATOMIC_RELEASE);
+    wait_for_plans(*region->header);
   }
 }
 
@@ -452,47 +513,11 @@ int optrace_agent_place_from(const char* file, const char* plan_path, int use_ju
 }
 
 int optrace_agent_start() {
-  const OnlyCall call;
-  if (!call) {
-    return -EBUSY;
+  const int result = start_recording();
+  if (result == 0) {
+    wait_for_first_plans();
   }
-  if (running_round() != 0) {
-    return -EALREADY;
-  }
-  if (!make_switch() || !make_caller_tables() || !watch_forks() || !prepare_region() ||
-      !list_frame_modules()) {
-    return -ENOMEM;
-  }
-  forget_callers();
-  Region& region = *current_region();
-  const std::uint32_t round = next_round();
-  for (std::uint32_t i = 0; i < plan_count; ++i) {
-    if (plans[i].placed) {
-      describe(plans[i], region);
-    }
-  }
-  put_initial_stack(region, round);
-  if (region.shared) {
-    put_op_records(region);
-    put_modules(region);
-  }
-  recording_header = {};
-  std::memcpy(recording_header.magic, recording::kMagic, sizeof(recording::kMagic));
-  recording_header.version = recording::kVersion;
-  read_clocks(recording_header.start_ticks, recording_header.start_nanoseconds);
-  recording::RegionHeader& header = *region.header;
-  __atomic_store_n(&header.start_ticks, recording_header.start_ticks, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.start_nanoseconds, recording_header.start_nanoseconds, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.stop_ticks, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.stop_nanoseconds, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.python_missing, python_events_failed() ? recording::kNoPythonEvents : 0,
-                   __ATOMIC_RELAXED);
-  __atomic_store_n(&region.lost, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&header.recording, 1, __ATOMIC_RELEASE);
-  recording_process = getpid();
-  recording_waits = !region.shared;
-  begin_round();
-  return 0;
+  return result;
 }
 
 int optrace_agent_stop() {

@@ -479,6 +479,7 @@ TEST_CASE("libraries that Inductor generates are known by their names", "[probe_
   const std::string hash = "c6mho4hgyzlpjcuwmqkv22454pfggedozm2pqbaspxbaqhlgqsoo";
   CHECK(optrace::is_generated_library("/caches/6m/" + hash + ".main.so"));
   CHECK(optrace::is_generated_library("6m/" + hash + ".so"));
+  CHECK(optrace::is_generated_library("/tmp/x/data/aotinductor/model/" + hash + ".wrapper.so"));
   for (const std::string& path :
        {std::string(), "/" + hash + ".so", "/caches/6n/" + hash + ".so", "/caches/6m/" + hash,
         "/caches/6m/x" + hash, "/caches/6m/" + hash + "a.so",

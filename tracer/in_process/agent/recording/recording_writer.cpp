@@ -367,6 +367,14 @@ void put_modules(Region& region) {
   put_new_modules(region);
 }
 
+bool has_generated_library() {
+  return dl_iterate_phdr(
+             [](dl_phdr_info* info, std::size_t, void*) {
+               return info->dlpi_name != nullptr && is_generated_library(info->dlpi_name) ? 1 : 0;
+             },
+             nullptr) != 0;
+}
+
 bool put_new_modules(Region& region) {
   const std::uint32_t met = __atomic_load_n(&region.header->modules_met, __ATOMIC_ACQUIRE);
   NewModules search{&region};

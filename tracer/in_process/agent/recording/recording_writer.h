@@ -15,4 +15,7 @@ void put_modules(Region& region);
 /// is linked with PyTorch.
 bool put_new_modules(Region& region);
 
+/// Returns true if a library is loaded that Inductor generated.
+bool has_generated_library();
+
 }  // namespace optrace::agent
