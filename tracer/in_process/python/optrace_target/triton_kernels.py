@@ -16,9 +16,9 @@ import sys
 _INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 _METHOD = "autotune_to_one_config"
 _OF_PROGRAM = "USER_AUTOTUNE"  # Inductor's kind of kernels that the program defines.
-_COMPILER = "triton.compiler.compiler"
-_JIT = "triton.runtime.jit"
-_AUTOTUNER = "triton.runtime.autotuner"
+# Triton's classes, by their modules.
+_CLASSES = {"JITFunction": "triton.runtime.jit", "Autotuner": "triton.runtime.autotuner",
+            "CompiledKernel": "triton.compiler.compiler"}
 _MOST = 1000  # Kernels.
 _MOST_OF_ONE = 100  # Configurations of a kernel, and constants of a configuration.
 _LONGEST = 200  # Characters of a constant.
@@ -64,12 +64,12 @@ class TritonKernels:
         that Inductor generated, as modules by path."""
         inductors = _autotuners(generated)
         copies = {id(one.fn) for one, _ in inductors}
-        definitions = [one for one in _instances(_imported(_JIT, "JITFunction"))
-                       if id(one) not in copies]
+        instances = _instances()
+        definitions = [one for one in instances["JITFunction"] if id(one) not in copies]
         kernels = []
         for launched in self._all(_launched, [inductors]):
             kernels += self._all(self._of_inductor, launched, definitions)
-        for functions in self._all(_functions, [copies]):
+        for functions in self._all(_functions, [instances], copies):
             kernels += self._all(_of_function, functions)
         missing = {"triton_kernels": self._not_described}
         return {"triton_kernels": kernels[:_MOST],
@@ -122,16 +122,16 @@ def _launched(autotuners):
     return launched + [(one, "") for one, _ in autotuners if _generated_place(one) not in places]
 
 
-def _functions(copies):
+def _functions(instances, copies):
     """Returns the functions that Triton compiled for others than Inductor, whose functions have the
     ids `copies`: for each the kernel's name, the function, the kernels that were compiled of it,
     and the configurations that autotuning chose."""
     winners = {}  # By the id of a kernel's Python function.
-    for autotuner in _instances(_imported(_AUTOTUNER, "Autotuner")):
+    for autotuner in instances["Autotuner"]:
         if len(autotuner.configs) > 1:
             winners.setdefault(id(autotuner.base_fn), []).extend(autotuner.cache.values())
     found = {}
-    for kernel in _instances(_imported(_COMPILER, "CompiledKernel")):
+    for kernel in instances["CompiledKernel"]:
         function = getattr(kernel.src, "fn", None)  # Kernels of a text in Triton's IR have none.
         # A kernel is loaded when it is first launched.
         if function is None or id(function) in copies or kernel.module is None:
@@ -298,11 +298,19 @@ def _imported(module, name):
     return getattr(sys.modules.get(module), name, None)
 
 
-def _instances(of):
-    """Returns the objects of a class and its subclasses. Objects refer to their class."""
-    found, classes = [], [of] if of is not None else []
-    while classes:
-        one = classes.pop()
-        classes += one.__subclasses__()
-        found += [value for value in gc.get_referrers(one) if type(value) is one]
+def _instances():
+    """Returns the objects of Triton's classes and their subclasses, by the name of the class.
+    Objects refer to their class, so one pass over all objects finds them."""
+    names = {}
+    for name, module in _CLASSES.items():
+        classes = [_imported(module, name)]
+        while classes:
+            one = classes.pop()
+            if one is not None:
+                names[one] = name
+                classes += one.__subclasses__()
+    found = {name: [] for name in _CLASSES}
+    for value in gc.get_referrers(*names) if names else ():
+        if type(value) in names:
+            found[names[type(value)]].append(value)
     return found
