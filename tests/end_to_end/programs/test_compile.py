@@ -280,6 +280,9 @@ def test_one_op_dry(optrace, python, tmp_path):
                if frame["layer"] == "device")
     assert kernel["name"] == "triton_poi_fused_relu_0"
     assert [origin["op"] for origin in kernel["detail"]["origins"]] == ["aten::relu"]
+    launch, = kernel["detail"]["launches"]
+    assert launch["constants"].keys() == {"XBLOCK"} and launch["registers"] >= 16
+    assert os.path.isfile(kernel["source"]["file"])
 
 
 def test_what_torch_compile_refuses(optrace, python, tmp_path):

@@ -125,6 +125,7 @@ class Compilations:
         name = described.get("name", "") if kind in _NAMED else kind
         if name == _BEFORE_KERNELS:
             self._origins.begin_graph()
+            self._triton.watch()
         if name == "inductor_output_code":
             self._origins.end_graph(described["filename"])
             self._triton.watch()

@@ -3,7 +3,8 @@
 Triton and Inductor keep the kernels that they compiled, so these are read when a recording ends.
 Only of the configurations that Inductor's autotuning tries do the others than the fastest not
 remain. TritonKernels replaces the method that chooses it, which runs once for a kernel, by one that
-calls it and notes them. docs/trace-format.md describes the result.
+calls it and notes them, and has Inductor tell it the choices among templates. docs/trace-format.md
+describes the result.
 """
 import ast
 import functools
@@ -15,10 +16,12 @@ import sys
 
 _INDUCTOR = "torch._inductor.runtime.triton_heuristics"
 _METHOD = "autotune_to_one_config"
+_SELECTION = "torch._inductor.select_algorithm"
+_TEMPLATE = "TritonTemplateCaller"  # Its class of a choice that is a Triton kernel.
 _OF_PROGRAM = "USER_AUTOTUNE"  # Inductor's kind of kernels that the program defines.
-_COMPILER = "triton.compiler.compiler"
-_JIT = "triton.runtime.jit"
-_AUTOTUNER = "triton.runtime.autotuner"
+# Triton's classes, by their modules.
+_CLASSES = {"JITFunction": "triton.runtime.jit", "Autotuner": "triton.runtime.autotuner",
+            "CompiledKernel": "triton.compiler.compiler"}
 _MOST = 1000  # Kernels.
 _MOST_OF_ONE = 100  # Configurations of a kernel, and constants of a configuration.
 _LONGEST = 200  # Characters of a constant.
@@ -32,10 +35,16 @@ class TritonKernels:
     def __init__(self):
         self._original = None  # The replaced method.
         self._tried = {}  # Configurations, by the file and name of an Inductor kernel.
+        self._templates = []  # The configurations of each choice among templates.
+        self._selector = None  # It calls _note_templates().
         self._not_described = 0
 
     def watch(self):
-        """Replaces the method if it is not replaced yet and Inductor has loaded its module."""
+        """Replaces the method if it is not replaced yet and Inductor has loaded its module, and
+        listens to choices among Inductor's templates."""
+        if self._selector is None and _imported(_SELECTION, "add_feedback_saver") is not None:
+            sys.modules[_SELECTION].add_feedback_saver(self._note_templates)
+            self._selector = _imported(_SELECTION, "_ALGORITHM_SELECTOR_CACHE")
         autotuner = _imported(_INDUCTOR, "CachingAutotuner")
         original = vars(autotuner or object).get(_METHOD)
         if original is not None and self._original is None:
@@ -44,6 +53,10 @@ class TritonKernels:
 
     def remove(self):
         """Restores the method. Leaves one that others have replaced since, as it calls this one."""
+        listeners = getattr(self._selector, "feedback_saver_fns", [])
+        if self._note_templates in listeners:
+            listeners.remove(self._note_templates)
+        self._selector = None
         autotuner = _imported(_INDUCTOR, "CachingAutotuner")
         if self._original is not None and getattr(
                 vars(autotuner).get(_METHOD), "__wrapped__", None) is self._original:
@@ -59,17 +72,25 @@ class TritonKernels:
 
         return autotune_to_one_config
 
+    def _note_templates(self, times, *_):
+        """Called with the choices among templates and libraries for a graph's node, and the times
+        that Inductor measured."""
+        tried = self._all(_of_template, [choice for choice in times
+                                         if type(choice).__name__ == _TEMPLATE])
+        if len(tried) > 1 and len(self._templates) < _MOST:
+            self._templates.append(tried[:_MOST_OF_ONE])
+
     def meta(self, generated):
         """Returns the part of a trace's meta that describes the kernels. `generated` has the files
         that Inductor generated, as modules by path."""
         inductors = _autotuners(generated)
         copies = {id(one.fn) for one, _ in inductors}
-        definitions = [one for one in _instances(_imported(_JIT, "JITFunction"))
-                       if id(one) not in copies]
+        instances = _instances()
+        definitions = [one for one in instances["JITFunction"] if id(one) not in copies]
         kernels = []
         for launched in self._all(_launched, [inductors]):
             kernels += self._all(self._of_inductor, launched, definitions)
-        for functions in self._all(_functions, [copies]):
+        for functions in self._all(_functions, [instances], copies):
             kernels += self._all(_of_function, functions)
         missing = {"triton_kernels": self._not_described}
         return {"triton_kernels": kernels[:_MOST],
@@ -95,7 +116,11 @@ class TritonKernels:
             return None  # It never ran.
         place = _generated_place(autotuner)
         tried = self._tried.get(place, []) if place[0] else []
-        configurations = _with_choice(tried, chosen) if len(tried) > 1 else chosen
+        configurations = chosen
+        if len(tried) > 1:
+            configurations = _with_choice(tried, chosen)
+        elif generated:  # Not one that only a benchmark launched.
+            configurations = _among_templates(self._templates, chosen)
         function = None
         if getattr(autotuner.heuristic_type, "name", "") == _OF_PROGRAM:
             function = _definition_of(autotuner.fn, definitions)
@@ -122,16 +147,16 @@ def _launched(autotuners):
     return launched + [(one, "") for one, _ in autotuners if _generated_place(one) not in places]
 
 
-def _functions(copies):
+def _functions(instances, copies):
     """Returns the functions that Triton compiled for others than Inductor, whose functions have the
     ids `copies`: for each the kernel's name, the function, the kernels that were compiled of it,
     and the configurations that autotuning chose."""
     winners = {}  # By the id of a kernel's Python function.
-    for autotuner in _instances(_imported(_AUTOTUNER, "Autotuner")):
+    for autotuner in instances["Autotuner"]:
         if len(autotuner.configs) > 1:
             winners.setdefault(id(autotuner.base_fn), []).extend(autotuner.cache.values())
     found = {}
-    for kernel in _instances(_imported(_COMPILER, "CompiledKernel")):
+    for kernel in instances["CompiledKernel"]:
         function = getattr(kernel.src, "fn", None)  # Kernels of a text in Triton's IR have none.
         # A kernel is loaded when it is first launched.
         if function is None or id(function) in copies or kernel.module is None:
@@ -197,6 +222,27 @@ def _with_choice(tried, chosen):
     before."""
     more = [one for one in chosen if one not in tried]
     return [{**one, "chosen": one in chosen} for one in tried + more]
+
+
+def _of_template(choice):
+    """Its description is text such as `BLOCK_M=64, num_stages=2, num_warps=4`."""
+    description = ast.parse("template(%s)" % choice.description)
+    constants = {one.arg: ast.literal_eval(one.value) for one in ast.walk(description)
+                 if isinstance(one, ast.keyword)}
+    figures = {name: constants.pop(name) for name in ("num_warps", "num_stages")}
+    return {"constants": _constants(constants), **figures}
+
+
+def _among_templates(templates, chosen):
+    """Returns the chosen configurations with the others of the choice among templates that they
+    come from, if it is the only one that they may come from."""
+    choices = [tried for tried in templates if any(_is_of(one, each)
+                                                   for one in chosen for each in tried)]
+    if not choices or any(tried != choices[0] for tried in choices):
+        return chosen
+    others = [each for each in choices[0] if not any(_is_of(one, each) for one in chosen)]
+    return [{**one, "chosen": True} for one in chosen] + [
+        {**each, "chosen": False} for each in others]
 
 
 def _is_of(configuration, config):
@@ -298,11 +344,19 @@ def _imported(module, name):
     return getattr(sys.modules.get(module), name, None)
 
 
-def _instances(of):
-    """Returns the objects of a class and its subclasses. Objects refer to their class."""
-    found, classes = [], [of] if of is not None else []
-    while classes:
-        one = classes.pop()
-        classes += one.__subclasses__()
-        found += [value for value in gc.get_referrers(one) if type(value) is one]
+def _instances():
+    """Returns the objects of Triton's classes and their subclasses, by the name of the class.
+    Objects refer to their class, so one pass over all objects finds them."""
+    names = {}
+    for name, module in _CLASSES.items():
+        classes = [_imported(module, name)]
+        while classes:
+            one = classes.pop()
+            if one is not None:
+                names[one] = name
+                classes += one.__subclasses__()
+    found = {name: [] for name in _CLASSES}
+    for value in gc.get_referrers(*names) if names else ():
+        if type(value) in names:
+            found[names[type(value)]].append(value)
     return found
