@@ -16,13 +16,15 @@ def graph_module_code():
     """Returns the generated code of all GraphModules in the form of `generated_code`
     (docs/trace-format.md)."""
     fx = sys.modules.get("torch.fx.graph_module")
-    # Each module has a class of its own.
-    if fx is None or not fx.GraphModule.__subclasses__():
+    if fx is None:
         return []
+    # Each module has a class of its own. A list of all objects, instead of those that refer to a
+    # class, would keep tensors alive that other threads are about to free, and PyTorch warns then.
+    classes = set(_subclasses(fx.GraphModule))
     found, left = {}, _MOST_CALLS
-    for module in gc.get_objects():
+    for module in gc.get_referrers(*classes):
         # An object's own __class__ may be code of the program.
-        if not issubclass(type(module), fx.GraphModule):
+        if type(module) not in classes:
             continue
         try:
             file, calls = _describe(module)
@@ -32,6 +34,12 @@ def graph_module_code():
             left -= len(calls)
             found[file] = {"file": file, "kernels": [], "calls": calls}
     return list(found.values())
+
+
+def _subclasses(of):
+    for subclass in type.__subclasses__(of):
+        yield subclass
+        yield from _subclasses(subclass)
 
 
 def _describe(module):
