@@ -40,7 +40,7 @@ const Json& list_in(const Json& object, const char* key) {
 // from a hash of its content.
 std::filesystem::path generated_file(const Json& object) {
   if (!object.is_object() || !object.contains(kFile) || !object[kFile].is_string()) return {};
-  std::filesystem::path file = object[kFile].get<std::string>();
+  const std::filesystem::path file = object[kFile].get<std::string>();
   const std::string stem = file.stem().string();
   constexpr std::size_t kLongest = 100;
   // AOTInductor's files also have a kind: `cv72….wrapper.cpp`.
