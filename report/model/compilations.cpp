@@ -98,7 +98,7 @@ bool is_place(const Json& place, std::string_view file, std::uint32_t line) {
 
 bool has_file(const Json& graph, std::string_view file) {
   const Json& files = list_at(graph, "generated");
-  return std::ranges::find(files, file) != files.end();
+  return std::any_of(files.begin(), files.end(), [&](const Json& one) { return one == file; });
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST_CASE("generated files are copied once", "[kept_generated_code]") {
   const auto copied = [&](const char* name) {
     return read_file(folder.path() / name).value_or("");
   };
-  Json generated = Json::array(
+  const Json generated = Json::array(
       {{{"file", write("cabc.py", "call")},
         {"kernels", {{{"name", "k"}, {"source", {{"file", write("ck.cpp", "kernel")}}}}}}},
        {{"file", write("other-name.py", "")}, {"kernels", 3}},
