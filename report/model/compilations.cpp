@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 // Keys of nanoseconds.
-constexpr const char* kTimes[] = {"time", "backend_time", "inductor_time", "code_generation_time"};
+constexpr const char* kTimes[] = {"time", "backend_time", "inductor_time", "code_generation_time",
+                                  "compiler_time"};
 
 void add_times(Json& to, const Json& from) {
   for (const char* const key : kTimes)

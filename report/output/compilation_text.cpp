@@ -16,8 +16,11 @@ std::string compilation_facts(const nlohmann::json& compilation) {
     facts = readable_count(ops, "op");
   if (const std::uint64_t time = count_at(compilation, "time"); time != 0)
     facts += fmt::format("{}{}", facts.empty() ? "" : ", ", readable_time(time));
-  if (const std::uint64_t time = count_at(compilation, "inductor_time"); time != 0)
-    facts += fmt::format("{}(Inductor {})", facts.empty() ? "" : " ", readable_time(time));
+  if (const std::uint64_t time = count_at(compilation, "inductor_time"); time != 0) {
+    const std::uint64_t compilers = count_at(compilation, "compiler_time");
+    facts += fmt::format("{}(Inductor {}{})", facts.empty() ? "" : " ", readable_time(time),
+                         compilers == 0 ? "" : ", compilers " + readable_time(compilers));
+  }
   if (const std::string cache = text_at(compilation, "cache"); !cache.empty())
     facts += fmt::format("{}cache {}", facts.empty() ? "" : ", ", cache);
   return facts;

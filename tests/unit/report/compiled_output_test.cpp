@@ -31,7 +31,8 @@ Report compiled(const char* compilations) {
 TEST_CASE("compilations are listed with causes, breaks and kernels", "[compiled_output]") {
   const Report report = compiled(R"([
       {"id": "0/1", "function": "forward", "file": "/x/train.py", "line": 4, "graph_ops": 2,
-       "time": 5000000000, "inductor_time": 4000000000, "cache": "miss",
+       "time": 5000000000, "inductor_time": 4000000000, "compiler_time": 3000000000,
+       "cache": "miss",
        "called_from": {"file": "/x/train.py", "line": 20},
        "backward": {"time": 2000000,
           "kernels": [{"name": "cpp_fused_0", "file": "/g/d.py", "origins": []}],
@@ -56,7 +57,7 @@ compiled    1 graph in 5 s, of which Inductor took 4 s; 1 again, for a failed gu
   called at   /x/train.py:20
   again, as   0/0: size
               0/0: stride
-  graph       2 ops, 5 s (Inductor 4 s), cache miss
+  graph       2 ops, 5 s (Inductor 4 s, compilers 3 s), cache miss
   backward    2 ms
   breaks at   model/train.py:6: print
   kernel      cpp_fused_sum_2  /g/k.cpp:3

@@ -35,7 +35,8 @@ _REASON = re.compile(r"^(?:Graph Break )?Reason: (.*?)(?:^User code traceback:|\
 # The keys of compilation_metrics with the times of a compilation's parts, in microseconds.
 _TIMES = {"time": "duration_us", "backend_time": "aot_autograd_cumulative_compile_time_us",
           "inductor_time": "inductor_cumulative_compile_time_us",
-          "code_generation_time": "inductor_code_gen_cumulative_compile_time_us"}
+          "code_generation_time": "inductor_code_gen_cumulative_compile_time_us",
+         "compiler_time": "triton_compile_time_us"}
 _CACHE = "fx_graph_cache_"
 # The record of a graph for which Inductor then makes kernels. On a hit of its cache, 2.6 has no
 # such record. Later versions make it an artifact.
