@@ -145,9 +145,8 @@ class TextWriter {
     }
     if (const std::string failure = text_at(one, "failure"); !failure.empty())
       field("failed", style_.paint(printable(failure), kWarning));
-    for (const Json* const kernel : in_order(list_at(one, "kernels"))) fused("kernel", *kernel);
-    for (const Json* const kernel : in_order(list_at(object_at(one, "backward"), "kernels")))
-      fused("backward", *kernel);
+    kernels("kernel", one);
+    kernels("backward", object_at(one, "backward"));
     not_fused(one);
     not_fused(object_at(one, "backward"));
   }
@@ -160,8 +159,17 @@ class TextWriter {
     }
   }
 
-  // Writes a kernel, where it is defined, and a row for each line of the program in it.
-  void fused(std::string_view graph, const Json& kernel) {
+  void kernels(std::string_view name, const Json& graph) {
+    const Json& all = list_at(graph, "kernels");
+    const bool recorded = std::any_of(all.begin(), all.end(), [](const Json& kernel) {
+      return !list_at(kernel, "origins").empty();
+    });
+    for (const Json* const kernel : in_order(all)) fused(name, *kernel, recorded);
+  }
+
+  // Writes a kernel, where it is defined, and a row for each line of the program in it. `recorded`
+  // is true if it is known what was fused into kernels of its graph.
+  void fused(std::string_view graph, const Json& kernel, bool recorded) {
     const Place source = place_at(object_at(kernel, "source"));
     std::string name = style_.paint(printable(text_at(kernel, "name")), kKernel);
     if (!source.file.empty())
@@ -169,7 +177,8 @@ class TextWriter {
     field(graph, name);
     const std::vector<FusedLine> lines = fused_lines(list_at(kernel, "origins"));
     if (lines.empty())
-      row("", "PyTorch took it from its cache and keeps no record of the ops in it");
+      row("", recorded ? "none of the graph's ops, as in a copy that changes a layout"
+                       : "PyTorch took it from its cache and keeps no record of the ops in it");
     std::vector<std::string> places;
     std::size_t width = 0;
     for (const FusedLine& one : lines) {

@@ -46,7 +46,8 @@ TEST_CASE("compilations are listed with causes, breaks and kernels", "[compiled_
               {"op": "aten::relu", "file": "/x/train.py", "line": 5},
               {"op": "aten::mul.Tensor", "file": "/x/model/train.py", "line": 16}]},
           {"name": "cpp_fused_sum_2", "file": "/g/c.py", "source": {"file": "/g/k.cpp", "line": 3},
-           "origins": [{"op": "aten::sum"}]}]},
+           "origins": [{"op": "aten::sum"}]},
+          {"name": "cpp_fused_3", "file": "/g/c.py", "origins": []}]},
       {"id": "1/0", "function": "torch_dynamo_resume_in_forward_at_6", "file": "", "line": 0,
        "failure": "Unsupported: no", "recompile_reasons": [], "breaks": []}])");
   CHECK(compiled_text(report, {}) == R"(python train.py
@@ -62,6 +63,8 @@ compiled    1 graph in 5 s, of which Inductor took 4 s; 1 again, for a failed gu
   breaks at   model/train.py:6: print
   kernel      cpp_fused_sum_2  /g/k.cpp:3
                 aten::sum
+  kernel      cpp_fused_3
+                none of the graph's ops, as in a copy that changes a layout
   kernel      cpp_fused_add_relu_10
                 /x/train.py:5      aten::add.Tensor, aten::relu
                 model/train.py:16  aten::mul.Tensor
