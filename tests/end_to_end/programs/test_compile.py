@@ -270,6 +270,17 @@ def test_one_op(optrace, python, tmp_path):
         "cpp_fused_gelu_gelu_backward_0": {"aten::gelu", "aten::gelu_backward"}}
 
 
+def test_one_op_without_caches(optrace, newest_python, tmp_path):
+    """Inductor then forgets what it has generated after each compilation."""
+    report = tmp_path / "report.json"
+    result = optrace("F.gelu", "--compile", "--python", newest_python, "--format", "json", "-o",
+                     report, environment={"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}, timeout=400)
+    assert result.returncode == PASSED, result.stderr
+    kernels = kernels_of(json.loads(report.read_text()))
+    assert {name: {origin["op"] for origin in origins} for name, origins in kernels.items()} == {
+        "cpp_fused_gelu_0": {"aten::gelu"}}
+
+
 def test_one_op_dry(optrace, python, tmp_path):
     """A kernel of Triton, on an emulated GPU."""
     report = tmp_path / "report.json"

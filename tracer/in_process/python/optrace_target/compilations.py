@@ -61,6 +61,19 @@ class _Handlers(list):
         return len(self) > 0
 
 
+class _Modules(list):
+    """The modules that Inductor has loaded. Those that it forgets are kept in `forgotten`: with its
+    caches switched off, it forgets them after each compilation."""
+
+    def __init__(self, modules):
+        super().__init__(modules)
+        self.forgotten = []
+
+    def clear(self):
+        self.forgotten += self[:_MOST - len(self.forgotten)]
+        super().clear()
+
+
 class Compilations:
     """The compilations from start() to stop()."""
 
@@ -73,6 +86,7 @@ class Compilations:
         self._triton = TritonKernels()
         self._models = {}  # AOTInductor's C++ files of each graph, by the first of them.
         self._latest_model = []
+        self._forgotten = []  # Modules.
 
     def start(self):
         logger = logging.getLogger(_LOGGER)
@@ -81,12 +95,14 @@ class Compilations:
     def stop(self):
         logger = logging.getLogger(_LOGGER)
         logger.handlers = list(logger.handlers)
+        self._forgotten = _leave_modules()
         self._origins.remove()
         self._triton.remove()
 
     def meta(self):
         """Returns the part of a trace's meta that describes the compilations, and forgets them."""
-        modules = _generated_modules()
+        modules = _generated_modules(self._forgotten)
+        self._forgotten = []
         return {"compilations": self._take(),
                 "generated_code": self._generated_code(modules) + graph_module_code(),
                 **self._triton.meta(modules)}
@@ -125,6 +141,7 @@ class Compilations:
             return
         name = described.get("name", "") if kind in _NAMED else kind
         if name == _BEFORE_KERNELS:
+            _keep_modules()
             self._origins.begin_graph()
             self._triton.watch()
         if name == "inductor_output_code":
@@ -216,11 +233,30 @@ def _is_backward(frame):
     return any(name.endswith("_backward") for name in getattr(names, "graph_being_compiled", ()))
 
 
-def _generated_modules():
+def _module_cache():
+    return getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+
+
+def _keep_modules():
+    cache = _module_cache()
+    if type(getattr(cache, "modules", None)) is list:
+        cache.modules = _Modules(cache.modules)
+
+
+def _leave_modules():
+    """Returns the modules that Inductor has forgotten since _keep_modules()."""
+    cache = _module_cache()
+    modules = getattr(cache, "modules", None)
+    if not isinstance(modules, _Modules):
+        return []
+    cache.modules = list(modules)
+    return modules.forgotten
+
+
+def _generated_modules(forgotten):
     """Returns the Python files that Inductor generated and loaded, as modules by path."""
-    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
-    modules = list(getattr(cache, "modules", ()))[:_MOST]
-    return {module.__file__: module for module in modules
+    modules = forgotten + list(getattr(_module_cache(), "modules", ()))
+    return {module.__file__: module for module in modules[:_MOST]
             if isinstance(getattr(module, "__file__", None), str)}
 
 
@@ -228,8 +264,7 @@ def _generated_files(modules, origins):
     """Returns what Inductor's generated files call: the names of the kernels, by their libraries,
     with what was fused into each if Inductor made them during the trace, and for each call the line
     of the program that it comes from."""
-    cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
-    line_maps = getattr(cache, "linemaps", {})
+    line_maps = getattr(_module_cache(), "linemaps", {})
     generated, left = [], _MOST_CALLS
     for file, module in modules.items():
         calls = _calls(line_maps.get(file))[:left]
