@@ -145,6 +145,9 @@ class TextWriter {
     }
     if (const std::string failure = text_at(one, "failure"); !failure.empty())
       field("failed", style_.paint(printable(failure), kWarning));
+    if (one.contains("recompile_limit"))
+      field("limit",
+            "reached: PyTorch compiles the function no more, and other inputs run uncompiled");
     kernels("kernel", one);
     kernels("backward", object_at(one, "backward"));
     not_fused(one);

@@ -18,6 +18,13 @@ using Json = nlohmann::json;
 constexpr const char* kTimes[] = {"time", "backend_time", "inductor_time", "code_generation_time",
                                   "compiler_time"};
 
+constexpr const char* kLimit = "recompile_limit";
+
+// Returns true if PyTorch refused to compile the function again after this compilation.
+bool is_last(const Json& one) {
+  return one.is_object() && one.value(kLimit, Json()) == true;
+}
+
 void add_times(Json& to, const Json& from) {
   for (const char* const key : kTimes)
     if (const std::uint64_t time = count_at(from, key); time != 0) to[key] = time;
@@ -74,6 +81,7 @@ Json describe_compilation(const Json& one, std::string_view torch_folder,
   if (const std::uint64_t ops = count_at(one, "graph_ops"); ops != 0) described["graph_ops"] = ops;
   for (const char* const key : {"cache", "failure"})
     if (std::string text = text_at(one, key); !text.empty()) described[key] = std::move(text);
+  if (is_last(one)) described[kLimit] = true;
   add_place(described, one, torch_folder);
   add_generated(described, one, generated);
   if (const Json& backward = object_at(one, "backward"); !backward.empty()) {
@@ -169,6 +177,9 @@ std::string reason_not_compiled(const Json& compilations, std::string_view file,
   if (last == nullptr) return {};
   if (const Json& breaks = list_at(*last, "breaks"); !breaks.empty())
     return fmt::format("line {}: {}", line_at(breaks.back()), text_at(breaks.back(), "reason"));
+  if (is_last(*last))
+    return fmt::format("PyTorch reached its limit of recompilations, after compiling it {} {}",
+                       recompiled + 1, recompiled == 0 ? "time" : "times");
   constexpr std::size_t kSeveral = 2;
   return recompiled < kSeveral
              ? std::string()

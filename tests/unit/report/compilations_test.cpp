@@ -90,6 +90,11 @@ TEST_CASE("a function that PyTorch gave up has a reason", "[compilations]") {
   CHECK(reason_not_compiled(list, "/x.py", 5) == "line 8: print");
   CHECK(reason_not_compiled(list, "/x.py", 2) ==
         "it was compiled 3 times before, as guards failed");
+  Json refused = Json::array({{{"file", "/x.py"}, {"line", 2}, {"recompile_limit", true}}});
+  CHECK(reason_not_compiled(as_read(refused), "/x.py", 2) ==
+        "PyTorch reached its limit of recompilations, after compiling it 1 time");
+  refused[0]["recompile_limit"] = 3;
+  CHECK(reason_not_compiled(as_read(refused), "/x.py", 2).empty());
   CHECK(reason_not_compiled(list, "/y.py", 2).empty());
   CHECK(reason_not_compiled(list, "/z.py", 2).empty());
   CHECK(reason_not_compiled(Json(), "/x.py", 5).empty());

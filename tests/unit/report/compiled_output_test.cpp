@@ -49,7 +49,7 @@ TEST_CASE("compilations are listed with causes, breaks and kernels", "[compiled_
            "origins": [{"op": "aten::sum"}]},
           {"name": "cpp_fused_3", "file": "/g/c.py", "origins": []}]},
       {"id": "1/0", "function": "torch_dynamo_resume_in_forward_at_6", "file": "", "line": 0,
-       "failure": "Unsupported: no", "recompile_reasons": [], "breaks": []}])");
+       "failure": "Unsupported: no", "recompile_limit": true, "recompile_reasons": [], "breaks": []}])");
   CHECK(compiled_text(report, {}) == R"(python train.py
 torch       2.6.0 on cpu, Python 3.11.7
 compiled    1 graph in 5 s, of which Inductor took 4 s; 1 again, for a failed guard; graph breaks at 1 line
@@ -75,6 +75,7 @@ compiled    1 graph in 5 s, of which Inductor took 4 s; 1 again, for a failed gu
 1/0  torch_dynamo_resume_in_forward_at_6
   continues   forward after a graph break
   failed      Unsupported: no
+  limit       reached: PyTorch compiles the function no more, and other inputs run uncompiled
 )");
 }
 

@@ -121,6 +121,12 @@ class Compilations:
         structured = sys.modules.get("torch._logging.structured")
         for name, number in dict(getattr(structured, "INTERN_TABLE", {})).items():
             self._file_names.setdefault(number, name)
+        # A compilation that has reasons and never began was refused.
+        for identifier in self._reasons:
+            frame = identifier.partition("/")[0]
+            before = [one for one in self._records if one["id"].partition("/")[0] == frame]
+            if before:
+                before[-1]["recompile_limit"] = True
         records, self._records, self._current, self._reasons = self._records, [], {}, {}
         for record in records:
             if isinstance(record.get("file"), int):
