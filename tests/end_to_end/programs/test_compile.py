@@ -306,13 +306,23 @@ def test_what_torch_compile_refuses(optrace, python, tmp_path):
     assert "Trace the op without --compile." in result.stderr
 
 
-def told_by_tlparse(records, folder):
-    """Returns the IDs of compilations, of those with a graph break, and of those for a guard that
-    failed, from the files that TORCH_TRACE makes PyTorch write. Later attempts of a compilation
-    have an ID of their own, such as 0/0_1."""
+def parse_with_tlparse(records, folder):
+    """Makes tlparse read the files that TORCH_TRACE makes PyTorch write."""
     file, = records.iterdir()
     subprocess.run([pathlib.Path(sys.executable).with_name("tlparse"), file, "-o", folder,
                     "--no-browser"], check=True, capture_output=True)
+
+
+def kernels_told_by_tlparse(records, folder):
+    parse_with_tlparse(records, folder)
+    return {name for file in folder.rglob("inductor_output_code*")
+            for name in re.findall(r"\bcpp_fused_\w+", file.read_text())}
+
+
+def told_by_tlparse(records, folder):
+    """Returns the IDs of compilations, of those with a graph break, and of those for a guard that
+    failed. Later attempts of a compilation have an ID of their own, such as 0/0_1."""
+    parse_with_tlparse(records, folder)
     found = {"": set(), "dynamo_graph_break_reason": set(), "recompile_reasons": set()}
     for name, compilation in json.loads((folder / "compile_directory.json").read_text()).items():
         for artifact in compilation["artifacts"]:
