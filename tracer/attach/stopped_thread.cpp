@@ -169,7 +169,8 @@ bool StoppedThread::stop(pid_t thread, bool any_code) {
     throw ended(process_);
   }
   if (came == WaitedFor::nothing) {
-    detach();
+    if (!leave_once_stopped(thread))
+      throw not_stopped(process_, "a thread of it does not stop, as in uninterruptible sleep");
     return false;
   }
   if (WSTOPSIG(status_) != SIGTRAP) {

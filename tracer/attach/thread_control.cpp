@@ -44,7 +44,8 @@ bool block_traps(pid_t thread, bool block) {
     mask = block ? mask | kTrap : mask & ~kTrap;
     done = trace(PTRACE_SETSIGMASK, thread, sizeof mask, address_of(mask)) == 0;
   }
-  if (came != WaitedFor::end) trace(PTRACE_DETACH, thread, 0, 0);
+  if (came == WaitedFor::stop) trace(PTRACE_DETACH, thread, 0, 0);
+  if (came == WaitedFor::nothing) leave_once_stopped(thread);
   return done;
 }
 
@@ -86,6 +87,17 @@ WaitedFor interrupt_thread(pid_t thread, int& status, Clock::time_point limit) {
     // Deliver the signal.
     trace(PTRACE_CONT, thread, 0, static_cast<std::uint64_t>(WSTOPSIG(status)));
   }
+}
+
+bool leave_once_stopped(pid_t thread) {
+  constexpr std::chrono::seconds kLimit{3};
+  int status = 0;
+  const WaitedFor came = wait_for_thread(thread, status, Clock::now() + kLimit);
+  if (came != WaitedFor::stop) return came == WaitedFor::end;
+  // A signal that arrived before is delivered.
+  const bool interrupted = status >> 16 == PTRACE_EVENT_STOP;
+  trace(PTRACE_DETACH, thread, 0, interrupted ? 0 : static_cast<std::uint64_t>(WSTOPSIG(status)));
+  return true;
 }
 
 UnblockedTraps::UnblockedTraps(pid_t process) : process_(process) {

@@ -28,6 +28,11 @@ WaitedFor wait_for_thread(pid_t thread, int& status, std::chrono::steady_clock::
 /// delivered.
 WaitedFor interrupt_thread(pid_t thread, int& status, std::chrono::steady_clock::time_point limit);
 
+/// Leaves a thread that interrupt_thread() has not seen stop. It is detached from once it stops,
+/// which is what a thread in uninterruptible sleep does late; it would otherwise stay stopped.
+/// Returns false if it does not stop for seconds: the kernel releases it when this process ends.
+bool leave_once_stopped(pid_t thread);
+
 /// While it lives, SIGTRAP is unblocked in all threads of a process that block it, because the
 /// system kills a process if such a thread executes an int3. Each of them is stopped for a moment.
 /// Threads that can't be stopped are left unchanged.

@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include <catch2/catch.hpp>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -196,6 +197,25 @@ TEST_CASE("a call that fails or does not return leaves the thread as it was") {
     }
     CHECK(child.wait() == kUndisturbed);
   }
+}
+
+TEST_CASE("a thread that can't be stopped at once is stopped later, and not left behind") {
+  // In a clone with CLONE_VFORK, the kernel stops no thread until the new process ends.
+  Child child([] {
+    const timespec pause{0, 700'000'000};
+    const long inner = ::syscall(SYS_clone, CLONE_VFORK | SIGCHLD, nullptr, nullptr, nullptr, 0);
+    if (inner == 0) {
+      ::nanosleep(&pause, nullptr);
+      ::_exit(0);
+    }
+    ::waitpid(static_cast<pid_t>(inner), nullptr, 0);
+    return sleep_once();
+  });
+  {
+    StoppedThread thread(child.id(), child.code(), kPatience * 4);
+    CHECK(thread.system_call(SYS_getpid, {}) == child.id());
+  }
+  CHECK(child.wait() == kUndisturbed);
 }
 
 TEST_CASE("what can't be stopped says why") {
