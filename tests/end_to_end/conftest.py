@@ -70,15 +70,15 @@ def source(run_program, repository):
 def validate(repository):
     """validate(object, "report"): validates against the schema of that name."""
 
-    def read(file):
-        return json.loads((repository / "report/schemas" / file).read_text())
+    schemas = {file.name: json.loads(file.read_text())
+               for file in (repository / "report/schemas").glob("*.schema.json")}
+    registry: referencing.Registry = referencing.Registry().with_resources(
+        (name, referencing.Resource.from_contents(schema)) for name, schema in schemas.items())
 
     @functools.cache
     def validator(name):
-        schema = read(f"{name}.schema.json")
-        return jsonschema.validators.validator_for(schema)(
-            schema, registry=referencing.Registry(
-                retrieve=lambda file: referencing.Resource.from_contents(read(file))))
+        schema = schemas[f"{name}.schema.json"]
+        return jsonschema.validators.validator_for(schema)(schema, registry=registry)
 
     return lambda value, name: validator(name).validate(value)
 
