@@ -118,7 +118,7 @@ def test_ctrl_c_ends_the_program_and_gives_the_answer(start_optrace, python, pro
         time.sleep(0.05)
     os.killpg(explaining.pid, signal.SIGINT)  # As the terminal does.
     text, errors = explaining.communicate()
-    assert explaining.returncode == INTERRUPTED
+    assert explaining.returncode == INTERRUPTED, errors
     assert "KeyboardInterrupt" in errors and "optrace: " not in errors
     assert "The program failed with exit status 130." in text and "0/0  step" in text
 

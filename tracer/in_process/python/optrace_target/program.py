@@ -8,6 +8,7 @@ descriptor stays open, and signals are blocked until the program's own code runs
 """
 import atexit
 import os
+import signal
 import sys
 
 from .agent import Agent
@@ -32,6 +33,24 @@ def begin(address, children, window, torch_folder):
     with Quiet():
         program.connect(torch_folder)
     return program
+
+
+class _Uninterrupted:
+    """While it lasts, Ctrl-C raises no KeyboardInterrupt: the program is ending anyway, and a
+    second one, which the terminal and the command may both send, would lose the recording."""
+
+    def __enter__(self):
+        self._replaced = False
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            try:
+                signal.signal(signal.SIGINT, lambda *_: None)
+                self._replaced = True
+            except ValueError:  # Not the main thread, which alone is interrupted.
+                pass
+
+    def __exit__(self, *_):
+        if self._replaced:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Program:
@@ -234,7 +253,7 @@ class Program:
         """Called at an orderly end of the program; after a kill, this data is missing."""
         if not self._mine():
             return
-        with Quiet():
+        with _Uninterrupted(), Quiet():
             if self._steps is not None:
                 self._steps.stop()
             if self._recording:
