@@ -22,3 +22,10 @@ def frames_with_way(report):
         frame, above = pending.pop()
         yield frame, above
         pending += [(child, (*above, frame)) for child in frame["children"]]
+
+
+def generated_kernels(report):
+    """Yields the frames of kernels that torch.compile generated, if what it fused into them is
+    known."""
+    return (frame for frame in frames(report)
+            if frame["layer"] == "kernel" and "origins" in (frame["detail"] or {}))

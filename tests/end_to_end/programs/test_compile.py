@@ -10,6 +10,8 @@ import textwrap
 
 import pytest
 
+from report_frames import frames, generated_kernels
+
 PROGRAM = """
 import json
 import logging
@@ -103,18 +105,9 @@ def without_times(compilations):
     return list(map(known, compilations))
 
 
-def frames_of(report):
-    pending = list(report["roots"])
-    while pending:
-        frame = pending.pop()
-        yield frame
-        pending += frame["children"]
-
-
 def kernels_of(report):
     """Returns what was fused into each generated kernel that ran, by its name."""
-    return {frame["name"]: frame["detail"]["origins"] for frame in frames_of(report)
-            if frame["layer"] == "kernel" and "origins" in (frame["detail"] or {})}
+    return {frame["name"]: frame["detail"]["origins"] for frame in generated_kernels(report)}
 
 
 def assert_fused(kernels, graphs, program):
@@ -156,7 +149,7 @@ def assert_told(report, program, sizes):
         assert one["time"] > one["backend_time"] > 0 and one["graph_ops"] >= 2
         assert one["called_from"]["file"] == str(program)
     # What happens inside of a compilation is left out.
-    compiling = [frame for frame in frames_of(report) if frame["layer"] == "compiler"]
+    compiling = [frame for frame in frames(report) if frame["layer"] == "compiler"]
     assert not any(frame["children"] for frame in compiling)
     details = [frame["detail"] or {} for frame in compiling]
     told = [one for detail in details if "backward_graph" not in detail
@@ -166,7 +159,7 @@ def assert_told(report, program, sizes):
     assert {one for detail in details if "backward_graph" in detail
             for one in detail["compilations"]} == backward
     # Generated code is of one of these graphs.
-    ran = [(one, "backward_graph" in frame["detail"]) for frame in frames_of(report)
+    ran = [(one, "backward_graph" in frame["detail"]) for frame in frames(report)
            if "generated" in (frame["detail"] or {})
            for one in frame["detail"].get("compilations", [])]
     assert {one for one, is_backward in ran if is_backward} == backward
@@ -218,7 +211,7 @@ def test_with_inductor(optrace, python, run_program, program, validate):
     kernels = kernels_of(report)
     assert_fused(kernels, graphs, program)
     assert all(f"{name} = " in "".join(code.values()) for name in kernels)
-    for frame in frames_of(report):
+    for frame in frames(report):
         if frame["name"] in kernels:
             place = frame["source"]
             lines = code[os.path.basename(place["file"])].splitlines()
@@ -263,7 +256,7 @@ def test_one_op(optrace, python, tmp_path):
     report = json.loads(report.read_text())
     compiled, = report["compilations"]
     assert compiled["cache"] == "miss" and not compiled["breaks"]
-    assert not any(frame["layer"] == "compiler" for frame in frames_of(report))
+    assert not any(frame["layer"] == "compiler" for frame in frames(report))
     assert {name: {origin["op"] for origin in origins}
             for name, origins in kernels_of(report).items()} == {
         "cpp_fused_gelu_0": {"aten::gelu"},
@@ -288,7 +281,7 @@ def test_one_op_dry(optrace, python, tmp_path):
                      report, environment={"TORCHINDUCTOR_CACHE_DIR": tmp_path / "inductor"},
                      timeout=400)
     assert result.returncode == PASSED, result.stderr
-    kernel, = (frame for frame in frames_of(json.loads(report.read_text()))
+    kernel, = (frame for frame in frames(json.loads(report.read_text()))
                if frame["layer"] == "device")
     assert kernel["name"] == "triton_poi_fused_relu_0"
     assert [origin["op"] for origin in kernel["detail"]["origins"]] == ["aten::relu"]

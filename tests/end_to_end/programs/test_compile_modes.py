@@ -10,6 +10,8 @@ import textwrap
 
 import pytest
 
+from report_frames import generated_kernels
+
 PROGRAM = """
 import hashlib
 import json
@@ -124,20 +126,6 @@ NOT_FUSED = {"mm", "addmm", "t", "convolution", "view", "permute", "unsqueeze", 
 FOLDED = {"arange", "index_put", "lt", "new_ones", "new_zeros", "scalar_tensor", "sort", "where"}
 
 
-def frames_of(report):
-    pending = list(report["roots"])
-    while pending:
-        frame = pending.pop()
-        yield frame
-        pending += frame["children"]
-
-
-def kernels_of(report):
-    """Returns the generated kernels that ran, each with what was fused into it."""
-    return [frame for frame in frames_of(report)
-            if frame["layer"] == "kernel" and "origins" in (frame["detail"] or {})]
-
-
 def plain(op):
     """Returns the name of an op without its namespace and its overload."""
     parts = re.split(r"::|\.", op)
@@ -205,7 +193,7 @@ def test_modes(optrace, python, newest_python, run_program, tmp_path, version):
     output, report = traced()
     assert output == alone.stdout
     assert libraries() == compiled
-    kernels = kernels_of(report)
+    kernels = list(generated_kernels(report))
     found = Graphs(graphs)
     for kernel in kernels:
         assert kernel["detail"]["origins"], kernel["name"]
@@ -217,7 +205,7 @@ def test_modes(optrace, python, newest_python, run_program, tmp_path, version):
                 and "sum" in kernel["name"]]
     output, report = traced()
     assert output == alone.stdout.splitlines(keepends=True)[-1]
-    again, = kernels_of(report)
+    again, = generated_kernels(report)
     assert again["detail"]["origins"] == packaged[0]["detail"]["origins"]
 
 
@@ -242,7 +230,7 @@ def test_a_window_after_the_compilation(optrace, python, tmp_path):
                      "json", "-o", report, program, timeout=400,
                      environment={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")})
     assert result.returncode == PASSED, result.stderr
-    kernels = kernels_of(json.loads(report.read_text()))
+    kernels = list(generated_kernels(json.loads(report.read_text())))
     assert {kernel["name"] for kernel in kernels} == {"cpp_fused_mul_sin_sum_0",
                                                       "cpp_fused_cos_mul_0"}
     assert {origin["line"] for kernel in kernels for origin in kernel["detail"]["origins"]} == {9}

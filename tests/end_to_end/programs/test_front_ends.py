@@ -4,6 +4,8 @@ import textwrap
 
 import pytest
 
+from report_frames import frames_with_way
+
 PROGRAM = """
 import io
 import torch
@@ -50,12 +52,8 @@ def lines_of(program):
 
 def calls_of_ops(report):
     """Yields each call of an op with its path: the frames that lead to it, and it."""
-    pending = [[root] for root in report["roots"]]
-    while pending:
-        path = pending.pop()
-        if (path[-1]["detail"] or {}).get("step") == "call":
-            yield path
-        pending += [[*path, child] for child in path[-1]["children"]]
+    return ((*way, frame) for frame, way in frames_with_way(report)
+            if (frame["detail"] or {}).get("step") == "call")
 
 
 def is_called_at(path, program, line):
