@@ -22,7 +22,7 @@ def graph_module_code():
     # class, would keep tensors alive that other threads are about to free, and PyTorch warns then.
     classes = set(_subclasses(fx.GraphModule))
     found, left = {}, _MOST_CALLS
-    for module in gc.get_referrers(*classes):
+    for module in gc.get_referrers(*classes) if classes else ():
         # An object's own __class__ may be code of the program.
         if type(module) not in classes:
             continue
