@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,30 @@ enum class RegistrationKind : std::uint8_t {
   stub,         ///< REGISTER_DISPATCH and similar macros; the name is the stub's symbol.
 };
 
+/// The lines among which a line lies that is not known exactly: both included, from 1; both 0 if no
+/// bound is known.
+struct LineInterval {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  auto operator<=>(const LineInterval&) const = default;
+};
+
+/// A place in the source that a wheel's code tells about itself (tracer/elf/source_anchors.h): a
+/// line, and what distinguishes its anchor from others of the file in any version of PyTorch.
+struct IndexedAnchor {
+  std::string file;  ///< Relative to the source tree.
+  std::uint32_t line = 0;
+  std::uint32_t key = 0;  ///< A hash of the function's name, the kind and the literal message.
+  auto operator<=>(const IndexedAnchor&) const = default;
+};
+
 /// The contents of an index to write. The order of elements does not affect the file.
 struct IndexContents {
   struct Call {
     std::string callee;  ///< Canonical symbol.
     std::uint32_t line = 0;
     CallKind kind = CallKind::call;
+    std::optional<LineInterval> approximate{};  ///< Nothing if the line is exact.
     auto operator<=>(const Call&) const = default;
   };
   struct Function {
@@ -47,6 +66,7 @@ struct IndexContents {
     std::uint32_t line = 0;
     std::vector<Call> calls;
     DefinitionKind kind = DefinitionKind::function;
+    std::optional<LineInterval> approximate{};
   };
   struct Registration {
     RegistrationKind kind = RegistrationKind::kernel;
@@ -55,6 +75,7 @@ struct IndexContents {
     std::string function;  ///< Canonical symbol; empty if no function is named (a fallthrough).
     std::string file;
     std::uint32_t line = 0;
+    std::optional<LineInterval> approximate{};
     auto operator<=>(const Registration&) const = default;
   };
   /// An entry of native_functions.yaml, or an op that torchgen generates from one (autogen).
@@ -79,6 +100,7 @@ struct IndexContents {
   std::vector<Registration> registrations;
   std::vector<Op> ops;
   std::vector<PythonName> python_names;
+  std::vector<IndexedAnchor> anchors;
 };
 
 }  // namespace optrace

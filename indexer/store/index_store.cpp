@@ -81,6 +81,12 @@ struct Index::State {
     std::uint32_t count = 0;
   };
 
+  // The columns with the bounds of lines; empty if all lines are exact.
+  struct Interval {
+    Part first;
+    Part last;
+  };
+
   // Returns bytes of the data after verifying all blocks that contain them.
   std::span<const std::byte> data(std::uint64_t offset, std::uint64_t size) const;
   std::string_view text(const Part& part, std::uint64_t offset, std::uint64_t size) const;
@@ -132,6 +138,9 @@ struct Index::State {
                       name_offset(registration_texts, registration_text_blocks, rank, 1));
   }
   Registration registration(std::uint32_t rank) const;
+  // Returns a location whose line has its bounds at `index` of `interval`.
+  SourceLocation location(std::string_view file, std::uint32_t line, const Interval& interval,
+                          std::uint64_t index) const;
   // Returns the range of the entries equal to `wanted` in a section of ascending numbers.
   std::pair<std::uint32_t, std::uint32_t> equal_range(const Part& numbers,
                                                       std::uint32_t wanted) const;
@@ -182,6 +191,12 @@ struct Index::State {
   Part python_kinds;
   Part python_files;
   Part python_lines;
+  Interval definition_intervals;
+  Interval call_intervals;
+  Interval registration_intervals;
+  Part anchor_files;
+  Part anchor_lines;
+  Part anchor_keys;
   std::vector<std::string_view> file_names;
 };
 
@@ -247,6 +262,16 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
       {SectionKind::python_kinds, &python_kinds},
       {SectionKind::python_files, &python_files},
       {SectionKind::python_lines, &python_lines}};
+  const std::pair<SectionKind, Part*> optional[] = {
+      {SectionKind::definition_first_lines, &definition_intervals.first},
+      {SectionKind::definition_last_lines, &definition_intervals.last},
+      {SectionKind::call_first_lines, &call_intervals.first},
+      {SectionKind::call_last_lines, &call_intervals.last},
+      {SectionKind::registration_first_lines, &registration_intervals.first},
+      {SectionKind::registration_last_lines, &registration_intervals.last},
+      {SectionKind::anchor_files, &anchor_files},
+      {SectionKind::anchor_lines, &anchor_lines},
+      {SectionKind::anchor_keys, &anchor_keys}};
   std::uint64_t found = 0;
   for (std::uint64_t at = 0; at < table_size; at += sizeof(index_format::Section)) {
     index_format::Section section{};
@@ -261,6 +286,8 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
         found |= std::uint64_t{1} << static_cast<std::uint32_t>(kind);
       }
     }
+    for (const auto& [kind, part] : optional)
+      if (kind == section.kind) *part = {section.offset, section.size, section.count};
   }
   for (const auto& [kind, part] : wanted) {
     if ((found & (std::uint64_t{1} << static_cast<std::uint32_t>(kind))) == 0) {
@@ -268,6 +295,10 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
     }
   }
   constexpr std::uint64_t kNumber = sizeof(std::uint32_t);
+  const auto fits = [](const Interval& interval, const Part& lines) {
+    return interval.first.size == interval.last.size &&
+           (interval.first.size == 0 || interval.first.size == lines.size);
+  };
   if (definition_symbols.size != definition_kinds.size * kNumber ||
       definition_symbols.size != definition_files.size ||
       definition_symbols.size != definition_lines.size ||
@@ -279,7 +310,10 @@ Index::State::State(const std::filesystem::path& path) : file(path) {
       registration_names.size != registration_functions.size ||
       registration_names.size != registration_files.size ||
       registration_names.size != registration_lines.size ||
-      python_files.size != python_kinds.size * kNumber || python_files.size != python_lines.size) {
+      python_files.size != python_kinds.size * kNumber || python_files.size != python_lines.size ||
+      !fits(definition_intervals, definition_lines) || !fits(call_intervals, call_lines) ||
+      !fits(registration_intervals, registration_lines) || anchor_files.size % kNumber != 0 ||
+      anchor_files.size != anchor_lines.size || anchor_files.size != anchor_keys.size) {
     fail("corrupt: its sections are of unequal length");
   }
   for (std::uint64_t at = 0; at < files.size;) {
@@ -442,7 +476,8 @@ std::string_view Index::State::file_name(std::uint32_t number) const {
 
 Definition Index::State::definition(std::uint32_t rank) const {
   return {symbol(number(definition_symbols, rank)),
-          {file_name(number(definition_files, rank)), number(definition_lines, rank)},
+          location(file_name(number(definition_files, rank)), number(definition_lines, rank),
+                   definition_intervals, rank),
           kind(definition_kinds, rank, DefinitionKind::enumeration)};
 }
 
@@ -452,7 +487,17 @@ Registration Index::State::registration(std::uint32_t rank) const {
           registration_text(number(registration_names, rank)),
           registration_text(number(registration_keys, rank)),
           function == 0 ? std::string_view() : symbol(function - 1),
-          {file_name(number(registration_files, rank)), number(registration_lines, rank)}};
+          location(file_name(number(registration_files, rank)), number(registration_lines, rank),
+                   registration_intervals, rank)};
+}
+
+SourceLocation Index::State::location(std::string_view file, std::uint32_t line,
+                                      const Interval& interval, std::uint64_t index) const {
+  SourceLocation made{file, line, {}};
+  if (interval.first.size == 0) return made;
+  const LineInterval bounds{number(interval.first, index), number(interval.last, index)};
+  if (bounds.first != line || bounds.last != line) made.approximate = bounds;
+  return made;
 }
 
 PythonName Index::State::python_name(std::uint64_t offset, std::uint32_t rank) const {
@@ -466,7 +511,7 @@ PythonName Index::State::python_name(std::uint64_t offset, std::uint32_t rank) c
   found.kind = static_cast<PythonKind>(letter);
   const std::uint32_t file_number = number(python_files, rank);
   if (file_number != 0) {
-    found.location = {file_name(file_number - 1), number(python_lines, rank)};
+    found.location = {file_name(file_number - 1), number(python_lines, rank), {}};
   }
   return found;
 }
@@ -515,7 +560,7 @@ OpEntry Index::State::op(std::uint64_t offset, std::uint32_t rank) const {
   const std::string_view unambiguous = terminated(op_names, offset);
   return {terminated(op_names, offset + unambiguous.size() + 1),
           unambiguous,
-          {index_format::kOpsFile, number(op_lines, rank)}};
+          {index_format::kOpsFile, number(op_lines, rank), {}}};
 }
 
 Index::Index(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -593,10 +638,11 @@ std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
   const std::uint32_t end = state_->number(state_->definition_calls, *rank + 1U);
   for (std::uint32_t at = state_->number(state_->definition_calls, *rank); at < end; ++at) {
     const auto distance = state_->number<std::int32_t>(state_->call_lines, at);
-    calls.push_back(
-        {state_->symbol(state_->number(state_->call_callees, at)),
-         {caller.location.file, caller.location.line + static_cast<std::uint32_t>(distance)},
-         state_->kind(state_->call_kinds, at, CallKind::reference)});
+    calls.push_back({state_->symbol(state_->number(state_->call_callees, at)),
+                     state_->location(caller.location.file,
+                                      caller.location.line + static_cast<std::uint32_t>(distance),
+                                      state_->call_intervals, at),
+                     state_->kind(state_->call_kinds, at, CallKind::reference)});
   }
   return calls;
 }
@@ -657,8 +703,9 @@ void Index::each_definition(const std::function<void(const Definition&)>& visit)
       offset += state_->terminated(state_->symbols, offset).size() + 1;
     }
     visit({state_->terminated(state_->symbols, offset),
-           {state_->file_name(state_->number(state_->definition_files, rank)),
-            state_->number(state_->definition_lines, rank)},
+           state_->location(state_->file_name(state_->number(state_->definition_files, rank)),
+                            state_->number(state_->definition_lines, rank),
+                            state_->definition_intervals, rank),
            state_->kind(state_->definition_kinds, rank, DefinitionKind::enumeration)});
   }
 }
@@ -685,7 +732,10 @@ std::vector<Caller> Index::callers_of(std::string_view canonical_symbol) const {
     if (callee == wanted || callee == also_wanted) {
       const Definition caller = state_->definition(state_->caller_of(at));
       const auto distance = state_->number<std::int32_t>(state_->call_lines, at);
-      callers.push_back({caller, caller.location.line + static_cast<std::uint32_t>(distance),
+      const SourceLocation place = state_->location(
+          caller.location.file, caller.location.line + static_cast<std::uint32_t>(distance),
+          state_->call_intervals, at);
+      callers.push_back({caller, place.line, place.approximate,
                          state_->kind(state_->call_kinds, at, CallKind::reference)});
     }
   }
@@ -746,6 +796,17 @@ std::vector<Registration> Index::registrations() const {
   for (std::uint32_t rank = 0; rank < count; ++rank) {
     all.push_back(state_->registration(rank));
   }
+  return all;
+}
+
+std::vector<IndexedAnchor> Index::anchors() const {
+  std::vector<IndexedAnchor> all;
+  const std::uint64_t count = state_->anchor_files.size / sizeof(std::uint32_t);
+  all.reserve(count);
+  for (std::uint64_t rank = 0; rank < count; ++rank)
+    all.push_back({std::string(state_->file_name(state_->number(state_->anchor_files, rank))),
+                   state_->number(state_->anchor_lines, rank),
+                   state_->number(state_->anchor_keys, rank)});
   return all;
 }
 

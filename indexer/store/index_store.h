@@ -18,6 +18,8 @@ struct SourceLocation {
   /// Path relative to the source tree; for generated code, relative to a build tree.
   std::string_view file;
   std::uint32_t line = 0;  ///< From 1.
+  /// Nothing if the line is exact for the index's version of PyTorch.
+  std::optional<LineInterval> approximate{};
 };
 
 /// A function's definition.
@@ -63,7 +65,8 @@ struct PythonName {
 /// A function that calls another one.
 struct Caller {
   Definition function;
-  std::uint32_t line = 0;  ///< Line of the call, in the function's file.
+  std::uint32_t line = 0;                     ///< Line of the call, in the function's file.
+  std::optional<LineInterval> approximate{};  ///< Of the line.
   CallKind kind = CallKind::call;
 };
 
@@ -143,6 +146,10 @@ class Index {
   /// namespace of fallbacks (`_`). Sorted by kind, key, file and line.
   std::vector<Registration> registrations_of(std::string_view name) const;
   std::vector<Registration> registrations() const;
+
+  /// Returns the anchors of the wheel that belongs to the index, sorted by file and line; none if
+  /// they were not recorded.
+  std::vector<IndexedAnchor> anchors() const;
 
   std::optional<PythonName> find_python_name(std::string_view name) const;
   std::vector<PythonName> python_names() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -149,6 +150,9 @@ void put_in_order(IndexContents& contents) {
     return std::tie(left.unambiguous_name, left.name, left.line, left.facts) <
            std::tie(right.unambiguous_name, right.name, right.line, right.facts);
   });
+  auto& anchors = contents.anchors;
+  std::sort(anchors.begin(), anchors.end());
+  anchors.erase(std::unique(anchors.begin(), anchors.end()), anchors.end());
   auto& names = contents.python_names;
   std::sort(names.begin(), names.end());
   names.erase(
@@ -156,6 +160,27 @@ void put_in_order(IndexContents& contents) {
                   [](const auto& left, const auto& right) { return left.name == right.name; }),
       names.end());
 }
+
+/// The bounds of lines, as two columns.
+class IntervalColumns {
+ public:
+  void add(std::uint32_t line, const std::optional<LineInterval>& approximate) {
+    first_.push_back(approximate ? approximate->first : line);
+    last_.push_back(approximate ? approximate->last : line);
+    any_ = any_ || approximate.has_value();
+  }
+  /// Writes the columns, unless all lines are exact.
+  void write(SectionKind first, SectionKind last, Sections& sections) const {
+    if (!any_) return;
+    sections.add(first, first_);
+    sections.add(last, last_);
+  }
+
+ private:
+  std::vector<std::uint32_t> first_;
+  std::vector<std::uint32_t> last_;
+  bool any_ = false;
+};
 
 /// The sorted names to which other sections refer by number.
 struct Tables {
@@ -186,6 +211,7 @@ Tables::Tables(const IndexContents& contents) {
       files.push_back(name.file);
     }
   }
+  for (const auto& anchor : contents.anchors) files.push_back(anchor.file);
   files = sorted_unique(std::move(files));
   symbols = sorted_unique(std::move(symbols));
   registration_texts = sorted_unique(std::move(registration_texts));
@@ -201,7 +227,10 @@ void add_functions(const std::vector<IndexContents::Function>& functions,
   std::vector<std::uint32_t> call_callees;
   std::vector<std::int32_t> call_lines;
   std::vector<std::uint8_t> call_kinds;
+  IntervalColumns definition_intervals;
+  IntervalColumns call_intervals;
   for (const auto& function : functions) {
+    definition_intervals.add(function.line, function.approximate);
     definition_symbols.push_back(symbol_numbers[function.symbol]);
     definition_files.push_back(file_numbers[function.file]);
     definition_lines.push_back(function.line);
@@ -211,6 +240,7 @@ void add_functions(const std::vector<IndexContents::Function>& functions,
       call_callees.push_back(symbol_numbers[call.callee]);
       call_lines.push_back(static_cast<std::int32_t>(call.line - function.line));
       call_kinds.push_back(static_cast<std::uint8_t>(call.kind));
+      call_intervals.add(call.line, call.approximate);
     }
   }
   definition_calls.push_back(checked_u32(call_callees.size()));
@@ -222,6 +252,9 @@ void add_functions(const std::vector<IndexContents::Function>& functions,
   sections.add(SectionKind::call_callees, call_callees);
   sections.add(SectionKind::call_lines, call_lines);
   sections.add(SectionKind::call_kinds, call_kinds);
+  definition_intervals.write(SectionKind::definition_first_lines,
+                             SectionKind::definition_last_lines, sections);
+  call_intervals.write(SectionKind::call_first_lines, SectionKind::call_last_lines, sections);
 }
 
 void add_ops(const std::vector<IndexContents::Op>& ops, Sections& sections) {
@@ -252,7 +285,9 @@ void add_registrations(const std::vector<IndexContents::Registration>& registrat
   std::vector<std::uint8_t> kinds;
   std::vector<std::uint32_t> files;
   std::vector<std::uint32_t> lines;
+  IntervalColumns intervals;
   for (const auto& registration : registrations) {
+    intervals.add(registration.line, registration.approximate);
     names.push_back(text_numbers[registration.name]);
     keys.push_back(text_numbers[registration.key]);
     functions.push_back(registration.function.empty() ? 0
@@ -269,6 +304,8 @@ void add_registrations(const std::vector<IndexContents::Registration>& registrat
   sections.add(SectionKind::registration_kinds, kinds);
   sections.add(SectionKind::registration_files, files);
   sections.add(SectionKind::registration_lines, lines);
+  intervals.write(SectionKind::registration_first_lines, SectionKind::registration_last_lines,
+                  sections);
 }
 
 void add_python_names(const std::vector<IndexContents::PythonName>& python_names,
@@ -287,6 +324,22 @@ void add_python_names(const std::vector<IndexContents::PythonName>& python_names
   sections.add(SectionKind::python_kinds, kinds);
   sections.add(SectionKind::python_files, files);
   sections.add(SectionKind::python_lines, lines);
+}
+
+void add_anchors(const std::vector<IndexedAnchor>& anchors, const Numbers& file_numbers,
+                 Sections& sections) {
+  if (anchors.empty()) return;
+  std::vector<std::uint32_t> files;
+  std::vector<std::uint32_t> lines;
+  std::vector<std::uint32_t> keys;
+  for (const auto& anchor : anchors) {
+    files.push_back(file_numbers[anchor.file]);
+    lines.push_back(anchor.line);
+    keys.push_back(anchor.key);
+  }
+  sections.add(SectionKind::anchor_files, files);
+  sections.add(SectionKind::anchor_lines, lines);
+  sections.add(SectionKind::anchor_keys, keys);
 }
 
 }  // namespace
@@ -314,6 +367,7 @@ void write_index(IndexContents contents, const std::filesystem::path& path) {
   add_ops(contents.ops, sections);
   add_registrations(contents.registrations, tables, file_numbers, symbol_numbers, sections);
   add_python_names(contents.python_names, file_numbers, sections);
+  add_anchors(contents.anchors, file_numbers, sections);
   sections.write(path);
 }
 

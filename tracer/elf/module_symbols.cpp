@@ -744,7 +744,7 @@ std::optional<bool> ModuleSymbols::return_address_on_top(std::uint64_t address) 
   return rule.known && rule.base == kStackPointerRegister && rule.offset == 8;
 }
 
-std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) const {
+const std::map<std::uint64_t, std::string_view>& ModuleSymbols::slots() const {
   if (!slots_) {
     slots_.emplace();
     for (const Relocations& table : relocations_) {
@@ -763,12 +763,26 @@ std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) co
       }
     }
   }
-  const auto slot = slots_->find(address);
-  return slot == slots_->end() ? std::string_view() : slot->second;
+  return *slots_;
+}
+
+std::string_view ModuleSymbols::dynamic_symbol_of_slot(std::uint64_t address) const {
+  const auto slot = slots().find(address);
+  return slot == slots().end() ? std::string_view() : slot->second;
+}
+
+std::string_view ModuleSymbols::text_at(std::uint64_t address) const {
+  for (const Segment& segment : segments_) {
+    if (address < segment.address || address - segment.address >= segment.bytes.size()) continue;
+    const auto rest = segment.bytes.subspan(address - segment.address);
+    return elf_text(file_.load(rest.first(std::min<std::size_t>(rest.size(), kMaxNameLength))), 0,
+                    kMaxNameLength);
+  }
+  return {};
 }
 
 std::optional<std::uint64_t> ModuleSymbols::definition(std::string_view name) const {
-  dynamic_symbol_of_slot(0);  // Fills definitions_.
+  slots();  // Fills definitions_.
   const auto found = definitions_.find(name);
   return found == definitions_.end() ? std::nullopt : std::optional(found->second);
 }

@@ -145,6 +145,16 @@ class ModuleSymbols {
   /// `address`; empty if there is none.
   std::string_view dynamic_symbol_of_slot(std::uint64_t address) const;
 
+  /// Calls `visit(address, name)` for each GOT slot into which the loader writes the address of a
+  /// dynamic symbol, by address.
+  template <typename Visit>
+  void for_each_slot(Visit visit) const {
+    for (const auto& [address, name] : slots()) visit(address, name);
+  }
+
+  /// Returns the NUL-terminated string at `address` outside of the code; empty if there is none.
+  std::string_view text_at(std::uint64_t address) const;
+
   /// Returns the address at which this file defines the dynamic function `name`, if it defines it
   /// and has a slot for it.
   std::optional<std::uint64_t> definition(std::string_view name) const;
@@ -223,6 +233,7 @@ class ModuleSymbols {
   };
   const Table& table() const;
   Table collect_functions() const;
+  const std::map<std::uint64_t, std::string_view>& slots() const;
 
   std::uint64_t base_ = 0;  ///< The first executable address.
   mutable std::optional<Table> table_;
