@@ -139,7 +139,7 @@ struct Index::State {
   }
   Registration registration(std::uint32_t rank) const;
   // Returns a location whose line has its bounds at `index` of `interval`.
-  SourceLocation location(std::string_view file, std::uint32_t line, const Interval& interval,
+  SourceLocation location(std::string_view path, std::uint32_t line, const Interval& interval,
                           std::uint64_t index) const;
   // Returns the range of the entries equal to `wanted` in a section of ascending numbers.
   std::pair<std::uint32_t, std::uint32_t> equal_range(const Part& numbers,
@@ -491,9 +491,9 @@ Registration Index::State::registration(std::uint32_t rank) const {
                    registration_intervals, rank)};
 }
 
-SourceLocation Index::State::location(std::string_view file, std::uint32_t line,
+SourceLocation Index::State::location(std::string_view path, std::uint32_t line,
                                       const Interval& interval, std::uint64_t index) const {
-  SourceLocation made{file, line, {}};
+  SourceLocation made{path, line, {}};
   if (interval.first.size == 0) return made;
   const LineInterval bounds{number(interval.first, index), number(interval.last, index)};
   if (bounds.first != line || bounds.last != line) made.approximate = bounds;
