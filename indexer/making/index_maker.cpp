@@ -64,16 +64,19 @@ MadeIndex make_index(const MakeIndexOptions& options) {
                             parsed.failed.empty() ? "" : parsed.failed.front().reason),
                 "Rebuild or reinstall optrace, or free some memory.");
   }
+  std::set<std::string> differing = work.compare_with_wheel(contents);
   work.write(std::move(contents),
              {{"units", std::to_string(units.size())},
               {"units_failed", std::to_string(parsed.failed.size())},
-              {"partial", options.only.empty() ? "" : "yes"}},
+              {"partial", options.only.empty() ? "" : "yes"},
+              {"differing_files", std::to_string(differing.size())}},
              path);
   return {.path = path,
           .torch_version = work.tree().version,
           .units = units.size(),
           .parsed = parsed.parsed_now,
-          .failed = std::move(parsed.failed)};
+          .failed = std::move(parsed.failed),
+          .differing = std::move(differing)};
 }
 
 }  // namespace optrace

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct MadeIndex {
   std::size_t units = 0;
   std::size_t parsed = 0;  ///< Number of units that were parsed; the others had not changed.
   std::vector<FailedUnit> failed;
+  /// The files of the source tree that are not what the wheel was built from.
+  std::set<std::string> differing;
 };
 
 /// Indexes a source tree and parses only the units that changed since the last run. Writes the

@@ -511,7 +511,8 @@ MadeIndex prepare_on_demand(const MakeIndexOptions& options) {
           .torch_version = work.tree().version,
           .units = count,
           .parsed = parsed.parsed_now,
-          .failed = std::move(parsed.failed)};
+          .failed = std::move(parsed.failed),
+          .differing = {}};
 }
 
 bool lacks(const Index& index, const std::vector<std::string>& names) {

@@ -342,7 +342,8 @@ MadeIndex make_project_index(const MakeProjectOptions& options) {
           .torch_version = python.torch_version,
           .units = wanted.units.size(),
           .parsed = parsed.parsed_now,
-          .failed = std::move(parsed.failed)};
+          .failed = std::move(parsed.failed),
+          .differing = {}};
 }
 
 }  // namespace optrace

@@ -10,6 +10,8 @@
 #include "indexer/catalogue/python_catalogue.h"
 #include "indexer/sources/source_fetch.h"
 #include "indexer/store/index_writer.h"
+#include "indexer/wheel/source_match.h"
+#include "indexer/wheel/wheel_code.h"
 #include "platform/error.h"
 #include "platform/installation.h"
 #include "platform/whole_file.h"
@@ -58,8 +60,20 @@ std::uint64_t generator_inputs(const SourceTree& tree, FileHashes& hashes) {
 
 PythonInstallation fitting_python(const SourceTree& tree, const std::filesystem::path& python) {
   PythonInstallation found = examine_python(python);
+  require_yaml(found);
   check_versions(tree, found);
   return found;
+}
+
+// Makes the lines in some files approximate.
+void disclaim_lines(IndexContents& contents, const std::set<std::string>& files) {
+  for (IndexContents::Function& function : contents.functions) {
+    if (!files.contains(function.file)) continue;
+    function.approximate = LineInterval{};
+    for (IndexContents::Call& call : function.calls) call.approximate = LineInterval{};
+  }
+  for (IndexContents::Registration& registration : contents.registrations)
+    if (files.contains(registration.file)) registration.approximate = LineInterval{};
 }
 
 }  // namespace
@@ -132,6 +146,17 @@ UnitsToParse TreeWork::units_to_parse(const std::vector<SourceUnit>& sources) co
 
 ParsedUnits TreeWork::parse(const std::vector<SourceUnit>& units, const ParseOptions& options) {
   return parse_units(units_to_parse(units), work_, hashes_, options, progress_);
+}
+
+std::set<std::string> TreeWork::compare_with_wheel(IndexContents& contents) const {
+  progress_.begin("Comparing the source with the code of the wheel");
+  const WheelCode code = WheelCode::read(python_.torch_folder);
+  std::set<std::string> differing = differing_files(tree_.folder, code.anchors());
+  disclaim_lines(contents, differing);
+  contents.anchors = code.places();
+  std::erase_if(contents.anchors,
+                [&](const IndexedAnchor& anchor) { return differing.contains(anchor.file); });
+  return differing;
 }
 
 void TreeWork::write(IndexContents contents, const std::map<std::string, std::string>& notes,

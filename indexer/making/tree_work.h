@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,11 @@ class TreeWork {
   ParsedUnits parse(const std::vector<SourceUnit>& units, const ParseOptions& options);
 
   const std::vector<IndexContents::Op>& ops() const { return ops_; }
+
+  /// Compares the source with the code of the wheel, by its anchors, which are added to the
+  /// contents. Lines in files that are not what the wheel was built from become approximate.
+  /// Returns these files. Throws Error(usage) if the wheel's libraries can't be read.
+  std::set<std::string> compare_with_wheel(IndexContents& contents) const;
 
   /// Writes the index with the findings in the units. `notes` are added to its meta. Throws
   /// Error(usage), Error(failed).

@@ -1,6 +1,7 @@
 #include "indexer/sources/python_installation.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include <fcntl.h>
@@ -103,12 +104,8 @@ PythonInstallation examine_python(const std::filesystem::path& python) {
     if (torch.is_null()) {
       throw Error(ExitStatus::usage, fmt::format("no torch in {}", python.string()), remedy);
     }
-    if (!answer.at("yaml").get<bool>()) {
-      throw Error(ExitStatus::usage, fmt::format("no PyYAML in {}", python.string()),
-                  fmt::format("PyTorch's code generators need it: {} -m pip install pyyaml",
-                              python.string()));
-    }
     PythonInstallation found;
+    found.has_yaml = answer.at("yaml").get<bool>();
     found.python = python;
     found.torch_folder = torch.at("folder").get<std::string>();
     const auto version = read_torch_version(found.torch_folder);
@@ -129,6 +126,28 @@ PythonInstallation examine_python(const std::filesystem::path& python) {
                 fmt::format("{} does not behave like a Python: {}", python.string(), error.what()),
                 remedy);
   }
+}
+
+void require_yaml(const PythonInstallation& python) {
+  if (python.has_yaml) return;
+  throw Error(ExitStatus::usage, fmt::format("no PyYAML in {}", python.python.string()),
+              fmt::format("PyTorch's code generators need it: {} -m pip install pyyaml",
+                          python.python.string()));
+}
+
+std::filesystem::path python_with_yaml(const PythonInstallation& python) {
+  if (python.has_yaml) return python.python;
+  const char* const own = std::getenv("OPTRACE_OWN_PYTHON");
+  for (const char* const candidate : {own, "python3", "/usr/bin/python3"}) {
+    if (candidate == nullptr) continue;
+    try {
+      if (run(candidate, {"-c", "import yaml"}, "/").status == 0) return candidate;
+    } catch (const Error&) {
+      continue;  // There is no such program.
+    }
+  }
+  require_yaml(python);
+  return {};
 }
 
 void run_python(const std::filesystem::path& python, const std::vector<std::string>& arguments,

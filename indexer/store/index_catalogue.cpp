@@ -159,6 +159,21 @@ std::optional<Index> find_index(std::string_view torch_version, std::string_view
   return best;
 }
 
+std::optional<Index> find_base_index(std::string_view torch_version) {
+  std::optional<Index> best;
+  for (const auto& candidate : list_indexes()) {
+    open_or_warn(candidate, nullptr, [&](Index index) {
+      if (!index.note("made_from").empty() || !index.note("on_demand").empty() ||
+          !index.note("partial").empty() || !index.has_anchors())
+        return;
+      if (!best || distance(index.torch_version(), torch_version) <
+                       distance(best->torch_version(), torch_version))
+        best = std::move(index);
+    });
+  }
+  return best;
+}
+
 std::vector<CataloguedIndex> list_project_indexes() {
   std::vector<CataloguedIndex> found;
   if (const auto own = own_index_folder(); !own.empty()) {

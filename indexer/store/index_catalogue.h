@@ -36,6 +36,11 @@ std::vector<CataloguedIndex> list_indexes();
 std::optional<Index> find_index(std::string_view torch_version, std::string_view git_version,
                                 std::vector<std::string>* warnings = nullptr);
 
+/// Returns the index from which the index of a wheel of this version can start: the one of the
+/// nearest version that was made from a complete source tree and has anchors. Returns nothing if
+/// there is none.
+std::optional<Index> find_base_index(std::string_view torch_version);
+
 /// Returns the path of the user's index of a third-party extension and creates its folder. Throws
 /// Error(usage) if there is no such folder, or if `name` contains other characters than letters,
 /// digits, `_`, `-` and dots.

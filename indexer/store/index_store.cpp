@@ -104,6 +104,18 @@ struct Index::State {
     return value;
   }
 
+  // Calls `visit(key, value)` for each note, until `visit` returns false.
+  template <typename Visit>
+  void each_note(const Visit& visit) const {
+    for (std::uint64_t at = 0; at < meta.size;) {
+      const auto key = terminated(meta, at);
+      at += key.size() + 1;
+      const auto value = terminated(meta, at);
+      at += value.size() + 1;
+      if (!visit(key, value)) return;
+    }
+  }
+
   // Returns the offset of the name with that rank, in a section of names with `parts` texts each.
   std::uint64_t name_offset(const Part& names, const Part& blocks, std::uint64_t rank,
                             int parts) const;
@@ -120,6 +132,8 @@ struct Index::State {
                                                  std::string_view source_file,
                                                  std::string_view library) const;
   Definition definition(std::uint32_t rank) const;
+  // Returns the call sites of a definition.
+  std::vector<CallSite> calls(std::uint32_t rank, const Definition& caller) const;
   OpEntry op(std::uint64_t offset, std::uint32_t rank) const;
   std::string_view file_name(std::uint32_t number) const;
 
@@ -152,6 +166,9 @@ struct Index::State {
   /// `part` in each symbol that contains it, until `visit` returns false.
   template <typename Visit>
   void each_place_of(std::string_view part, const Visit& visit) const;
+  // Calls `visit(rank, definition)` for each definition, sorted by symbol.
+  template <typename Visit>
+  void each_definition(const Visit& visit) const;
   // Returns the definition that contains a call site.
   std::uint32_t caller_of(std::uint32_t call) const;
 
@@ -467,6 +484,27 @@ std::optional<std::uint32_t> Index::State::choose_definition(std::string_view ca
   return chosen;
 }
 
+template <typename Visit>
+void Index::State::each_definition(const Visit& visit) const {
+  // Both sections ascend, so one pass over the names is enough.
+  std::uint64_t offset = 0;
+  std::uint32_t current = 0;
+  const auto count = static_cast<std::uint32_t>(definition_symbols.size / sizeof(std::uint32_t));
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    const std::uint32_t wanted = number(definition_symbols, rank);
+    if (wanted < current) {
+      fail("corrupt: definitions are out of order");
+    }
+    for (; current < wanted; ++current) {
+      offset += terminated(symbols, offset).size() + 1;
+    }
+    visit(rank, Definition{terminated(symbols, offset),
+                           location(file_name(number(definition_files, rank)),
+                                    number(definition_lines, rank), definition_intervals, rank),
+                           kind(definition_kinds, rank, DefinitionKind::enumeration)});
+  }
+}
+
 std::string_view Index::State::file_name(std::uint32_t number) const {
   if (number >= file_names.size()) {
     fail("corrupt: an entry has no file");
@@ -479,6 +517,20 @@ Definition Index::State::definition(std::uint32_t rank) const {
           location(file_name(number(definition_files, rank)), number(definition_lines, rank),
                    definition_intervals, rank),
           kind(definition_kinds, rank, DefinitionKind::enumeration)};
+}
+
+std::vector<CallSite> Index::State::calls(std::uint32_t rank, const Definition& caller) const {
+  std::vector<CallSite> found;
+  const std::uint32_t end = number(definition_calls, rank + 1U);
+  for (std::uint32_t at = number(definition_calls, rank); at < end; ++at) {
+    const auto distance = number<std::int32_t>(call_lines, at);
+    found.push_back(
+        {symbol(number(call_callees, at)),
+         location(caller.location.file, caller.location.line + static_cast<std::uint32_t>(distance),
+                  call_intervals, at),
+         kind(call_kinds, at, CallKind::reference)});
+  }
+  return found;
 }
 
 Registration Index::State::registration(std::uint32_t rank) const {
@@ -573,16 +625,21 @@ Index Index::open(const std::filesystem::path& path) {
 }
 
 std::string_view Index::note(std::string_view key) const {
-  for (std::uint64_t at = 0; at < state_->meta.size;) {
-    const auto name = state_->terminated(state_->meta, at);
-    at += name.size() + 1;
-    const auto value = state_->terminated(state_->meta, at);
-    at += value.size() + 1;
-    if (name == key) {
-      return value;
-    }
-  }
-  return {};
+  std::string_view found;
+  state_->each_note([&](std::string_view name, std::string_view value) {
+    if (name == key) found = value;
+    return found.data() == nullptr;
+  });
+  return found;
+}
+
+std::map<std::string, std::string> Index::notes() const {
+  std::map<std::string, std::string> all;
+  state_->each_note([&](std::string_view name, std::string_view value) {
+    all.emplace(name, value);
+    return true;
+  });
+  return all;
 }
 
 std::string_view Index::torch_version() const {
@@ -624,7 +681,6 @@ std::vector<Definition> Index::find_definitions(std::string_view canonical_symbo
 std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
                                       std::string_view source_file,
                                       std::string_view library) const {
-  std::vector<CallSite> calls;
   auto rank = state_->choose_definition(canonical_symbol, source_file, library);
   // A lambda that could not be identified: its function has the calls of all its lambdas.
   for (auto outer = enclosing_function(canonical_symbol); !rank && outer;
@@ -632,19 +688,9 @@ std::vector<CallSite> Index::calls_of(std::string_view canonical_symbol,
     rank = state_->choose_definition(*outer, source_file, library);
   }
   if (!rank) {
-    return calls;
+    return {};
   }
-  const Definition caller = state_->definition(*rank);
-  const std::uint32_t end = state_->number(state_->definition_calls, *rank + 1U);
-  for (std::uint32_t at = state_->number(state_->definition_calls, *rank); at < end; ++at) {
-    const auto distance = state_->number<std::int32_t>(state_->call_lines, at);
-    calls.push_back({state_->symbol(state_->number(state_->call_callees, at)),
-                     state_->location(caller.location.file,
-                                      caller.location.line + static_cast<std::uint32_t>(distance),
-                                      state_->call_intervals, at),
-                     state_->kind(state_->call_kinds, at, CallKind::reference)});
-  }
-  return calls;
+  return state_->calls(*rank, state_->definition(*rank));
 }
 
 template <typename Visit>
@@ -690,24 +736,14 @@ void Index::each_symbol_with(std::string_view part,
 }
 
 void Index::each_definition(const std::function<void(const Definition&)>& visit) const {
-  // Both sections ascend, so one pass over the names is enough.
-  std::uint64_t offset = 0;
-  std::uint32_t symbol = 0;
-  const auto count = static_cast<std::uint32_t>(definition_count());
-  for (std::uint32_t rank = 0; rank < count; ++rank) {
-    const std::uint32_t wanted = state_->number(state_->definition_symbols, rank);
-    if (wanted < symbol) {
-      state_->fail("corrupt: definitions are out of order");
-    }
-    for (; symbol < wanted; ++symbol) {
-      offset += state_->terminated(state_->symbols, offset).size() + 1;
-    }
-    visit({state_->terminated(state_->symbols, offset),
-           state_->location(state_->file_name(state_->number(state_->definition_files, rank)),
-                            state_->number(state_->definition_lines, rank),
-                            state_->definition_intervals, rank),
-           state_->kind(state_->definition_kinds, rank, DefinitionKind::enumeration)});
-  }
+  state_->each_definition([&](std::uint32_t, const Definition& definition) { visit(definition); });
+}
+
+void Index::each_function(
+    const std::function<void(const Definition&, const std::vector<CallSite>&)>& visit) const {
+  state_->each_definition([&](std::uint32_t rank, const Definition& definition) {
+    visit(definition, state_->calls(rank, definition));
+  });
 }
 
 std::vector<Caller> Index::callers_of(std::string_view canonical_symbol) const {
@@ -799,6 +835,10 @@ std::vector<Registration> Index::registrations() const {
   return all;
 }
 
+bool Index::has_anchors() const {
+  return state_->anchor_files.size > 0;
+}
+
 std::vector<IndexedAnchor> Index::anchors() const {
   std::vector<IndexedAnchor> all;
   const std::uint64_t count = state_->anchor_files.size / sizeof(std::uint32_t);
@@ -826,6 +866,48 @@ std::vector<PythonName> Index::python_names() const {
     all.push_back(state_->python_name(offset, rank));
     offset += all.back().name.size() + all.back().target.size() + 2;
   }
+  return all;
+}
+
+IndexContents Index::contents() const {
+  IndexContents all;
+  all.meta = notes();
+  each_function([&](const Definition& definition, const std::vector<CallSite>& calls) {
+    IndexContents::Function function{.symbol = std::string(definition.symbol),
+                                     .file = std::string(definition.location.file),
+                                     .line = definition.location.line,
+                                     .calls = {},
+                                     .kind = definition.kind,
+                                     .approximate = definition.location.approximate};
+    for (const CallSite& call : calls)
+      function.calls.push_back({.callee = std::string(call.callee),
+                                .line = call.location.line,
+                                .kind = call.kind,
+                                .approximate = call.location.approximate});
+    all.functions.push_back(std::move(function));
+  });
+  for (const Registration& registration : registrations())
+    all.registrations.push_back({.kind = registration.kind,
+                                 .name = std::string(registration.name),
+                                 .key = std::string(registration.key),
+                                 .function = std::string(registration.function),
+                                 .file = std::string(registration.location.file),
+                                 .line = registration.location.line,
+                                 .approximate = registration.location.approximate});
+  const std::vector<OpEntry> entries = ops();
+  for (std::size_t rank = 0; rank < entries.size(); ++rank)
+    all.ops.push_back({.name = std::string(entries[rank].name),
+                       .unambiguous_name = std::string(entries[rank].unambiguous_name),
+                       .line = entries[rank].location.line,
+                       .facts = std::string(state_->terminated(
+                           state_->op_facts, state_->number(state_->op_fact_starts, rank)))});
+  for (const PythonName& name : python_names())
+    all.python_names.push_back({.name = std::string(name.name),
+                                .kind = static_cast<char>(name.kind),
+                                .target = std::string(name.target),
+                                .file = std::string(name.location.file),
+                                .line = name.location.line});
+  all.anchors = anchors();
   return all;
 }
 

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -93,6 +95,9 @@ class Index {
   std::string_view git_version() const;  ///< The upstream commit, 40 hex digits; empty if unknown.
   const std::filesystem::path& path() const;
 
+  /// Returns everything that the writer stored about the whole index, such as `units`.
+  std::map<std::string, std::string> notes() const;
+
   /// Returns the value that the writer stored under `key`, such as `units`; empty if there is none.
   std::string_view note(std::string_view key) const;
 
@@ -133,6 +138,10 @@ class Index {
   /// Calls `visit` with every definition, sorted by symbol.
   void each_definition(const std::function<void(const Definition&)>& visit) const;
 
+  /// Calls `visit` with every definition and the call sites in its body, sorted by symbol.
+  void each_function(
+      const std::function<void(const Definition&, const std::vector<CallSite>&)>& visit) const;
+
   /// Returns the functions that call a function or take its address, with the lines.
   std::vector<Caller> callers_of(std::string_view canonical_symbol) const;
 
@@ -150,9 +159,13 @@ class Index {
   /// Returns the anchors of the wheel that belongs to the index, sorted by file and line; none if
   /// they were not recorded.
   std::vector<IndexedAnchor> anchors() const;
+  bool has_anchors() const;
 
   std::optional<PythonName> find_python_name(std::string_view name) const;
   std::vector<PythonName> python_names() const;
+
+  /// Returns everything that the index contains, to write another index from it.
+  IndexContents contents() const;
 
  private:
   struct State;

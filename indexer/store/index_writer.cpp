@@ -164,7 +164,9 @@ void put_in_order(IndexContents& contents) {
 /// The bounds of lines, as two columns.
 class IntervalColumns {
  public:
-  void add(std::uint32_t line, const std::optional<LineInterval>& approximate) {
+  void add(std::uint32_t line, std::optional<LineInterval> approximate) {
+    // Bounds that equal the line mean that it is exact.
+    if (approximate == LineInterval{line, line}) approximate = LineInterval{};
     first_.push_back(approximate ? approximate->first : line);
     last_.push_back(approximate ? approximate->last : line);
     any_ = any_ || approximate.has_value();

@@ -16,6 +16,7 @@
 #include "indexer/making/index_maker.h"
 #include "indexer/making/on_demand.h"
 #include "indexer/making/project_maker.h"
+#include "indexer/making/wheel_maker.h"
 #include "indexer/sources/progress_reporter.h"
 #include "indexer/sources/python_installation.h"
 #include "indexer/sources/source_fetch.h"
@@ -45,6 +46,7 @@ struct AddOptions {
   std::uint64_t worker_memory = 0;
   bool is_project = false;
   bool on_demand = false;
+  bool is_wheel = false;
   std::string project_name;
 };
 
@@ -86,11 +88,28 @@ void say_made(const MadeIndex& made) {
   for (const auto& failed : made.failed) {
     text += fmt::format("not indexed: {} ({})\n", printable(failed.name), printable(failed.reason));
   }
+  if (!made.differing.empty()) {
+    text += fmt::format("{} {} not what the wheel was built from; lines in {} are approximate:\n",
+                        made.differing.size(), made.differing.size() == 1 ? "file is" : "files are",
+                        made.differing.size() == 1 ? "it" : "them");
+    for (const std::string& file : made.differing) text += "  " + printable(file) + "\n";
+  }
   write_standard_output(text);
 }
 
 void add_source(const AddOptions& options) {
   const auto python = choose_python(options.python).path;
+  if (options.is_wheel) {
+    say_made(make_wheel_index({.python = python,
+                               .output = options.output,
+                               .jobs = options.jobs,
+                               .worker_memory = options.worker_memory}));
+    return;
+  }
+  if (options.folder.empty())
+    throw Error(ExitStatus::usage, "neither a source tree nor --wheel is given",
+                "`optrace source add DIR` indexes a PyTorch source tree, `optrace source add "
+                "--wheel` the installed torch without its source.");
   if (options.is_project) {
     say_made(make_project_index({.folder = options.folder,
                                  .python = python,
@@ -230,17 +249,25 @@ void add_source_command(CLI::App& app) {
 
   const auto options = std::make_shared<AddOptions>();
   CLI::App* const add = source->add_subcommand(
-      "add", "Index a PyTorch source tree, so that C++ frames have file and line");
+      "add", "Index a PyTorch source tree or a torch wheel, so that C++ frames have file and line");
   add->footer(
       "Examples:\n"
       "  optrace source add ~/pytorch                     index a checkout\n"
+      "  optrace source add --wheel                       index the installed torch, without "
+      "source\n"
       "  optrace source add ~/pytorch --python .venv/bin/python\n"
       "  optrace source add ~/pytorch --only '*/Convolution.cpp' -o conv.index\n"
       "  optrace source add ~/my_extension --project      a C++ extension with ops of its own\n"
-      "Needs the torch wheel of the same version (its generated headers are read) and PyYAML.");
-  add->add_option("DIR", options->folder, "The top folder of a PyTorch source tree")
-      ->required()
-      ->type_name("");
+      "A source tree needs the torch wheel of the same version, whose generated headers are read.\n"
+      "All need PyYAML.");
+  CLI::Option* const folder =
+      add->add_option("DIR", options->folder, "The top folder of a PyTorch source tree")
+          ->type_name("");
+  CLI::Option* const wheel = add->add_flag("--wheel", options->is_wheel,
+                                           "Index the installed torch from its wheel alone, "
+                                           "without a source\ntree: about a minute; some "
+                                           "lines are approximate");
+  wheel->excludes(folder);
   add->add_option("--python", options->python, "The Python that has torch, of the same version")
       ->type_name("PATH");
   add->add_option("-o,--output", options->output,
@@ -255,10 +282,12 @@ void add_source_command(CLI::App& app) {
   CLI::Option* const project =
       add->add_flag("--project", options->is_project,
                     "DIR is a C++ extension that registers ops with TORCH_LIBRARY");
-  project->excludes("--only");
+  project->excludes("--only")->excludes(wheel);
+  wheel->excludes("--only");
   add->add_flag("--on-demand", options->on_demand, "Index each name only when it is asked for")
       ->excludes("--only")
-      ->excludes(project);
+      ->excludes(project)
+      ->excludes(wheel);
   add->add_option("--name", options->project_name,
                   "The name of the extension (default: its folder's name)")
       ->needs(project)

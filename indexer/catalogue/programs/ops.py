@@ -1,8 +1,9 @@
 """ops.py FOLDER OUTPUT: writes the facts about each op in native_functions.yaml and
-derivatives.yaml, as parsed by torchgen. FOLDER is a PyTorch source tree or the folder `packaged` of
-an installed torchgen. OUTPUT gets one JSON object per line and op, in the order of the yaml; ops
-that torchgen generates from others come last. Keys: name, unambiguous_name, line (in
-native_functions.yaml) and facts, whose keys are those of indexer/store/op_facts.h.
+derivatives.yaml, as parsed by torchgen. FOLDER is a PyTorch source tree, the folder `packaged` of
+an installed torchgen, or the folder that contains such a torchgen. OUTPUT gets one JSON object per
+line and op, in the order of the yaml; ops that torchgen generates from others come last. Keys:
+name, unambiguous_name, line (in native_functions.yaml) and facts, whose keys are those of
+indexer/store/op_facts.h.
 """
 import collections
 import importlib
@@ -14,7 +15,9 @@ import sys
 # (the three yaml files, the module that reads derivatives.yaml) in a tree and in an installed
 # torchgen
 LAYOUTS = [("aten/src/ATen/native", "tools/autograd", "tools.autograd.load_derivatives"),
-           ("ATen/native", "autograd", "torchgen.packaged.autograd.load_derivatives")]
+           ("ATen/native", "autograd", "torchgen.packaged.autograd.load_derivatives"),
+          ("torchgen/packaged/ATen/native", "torchgen/packaged/autograd",
+           "torchgen.packaged.autograd.load_derivatives")]
 
 # A formula of derivatives.yaml: the names of its arguments or results, its text, its line.
 Formula = collections.namedtuple("Formula", ["names", "text", "line"])

@@ -1,5 +1,6 @@
-"""wheel_code.py FOLDER PACKAGES: runs the generators of PyTorch's build that a wheel brings in
-torchgen/packaged. PACKAGES is the folder that contains torch and torchgen. The generated code goes
+"""wheel_code.py FOLDER PACKAGES TORCHGEN: runs the generators of PyTorch's build that a wheel brings
+in torchgen/packaged. PACKAGES is the folder that contains torch and torchgen, TORCHGEN one with
+nothing but that torchgen: the other packages may be for another Python. The generated code goes
 below FOLDER, to the paths that a build in the source tree uses. Needs PyYAML; imports no torch.
 """
 import multiprocessing
@@ -55,9 +56,8 @@ def generate_bindings(packages, folder):
 
 
 def main():
-    folder, packages = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
-    # Only torchgen is needed of the folder: the packages beside it may be for another Python.
-    sys.path.insert(0, str(folder.parent / "torchgen-only"))
+    folder, packages, torchgen = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
+    sys.path.insert(0, str(torchgen))
     workers = [multiprocessing.Process(target=work, args=(packages, folder))
                for work in (generate_aten, generate_autograd, generate_bindings)]
     for worker in workers:

@@ -1,0 +1,436 @@
+#include "indexer/wheel/code_outline.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+#include <utility>
+
+namespace optrace {
+namespace {
+
+enum class TokenKind : std::uint8_t { identifier, number, text, mark, end };
+
+struct Token {
+  TokenKind kind = TokenKind::end;
+  std::string_view text;  ///< Of a string literal, the contents.
+  std::uint32_t line = 0;
+
+  bool is(std::string_view wanted) const {
+    return text == wanted && (kind == TokenKind::mark || kind == TokenKind::identifier);
+  }
+};
+
+bool starts_identifier(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+bool continues_identifier(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+class Lexer {
+ public:
+  explicit Lexer(std::string_view code) : code_(code) {}
+
+  std::vector<Token> run() {
+    while (at_ < code_.size()) step();
+    return std::move(tokens_);
+  }
+
+ private:
+  void step() {
+    const char c = code_[at_];
+    const std::string_view rest = code_.substr(at_);
+    if (c == '\n') {
+      ++line_;
+      ++at_;
+    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
+      ++at_;
+    } else if (rest.starts_with("//") || c == '#') {
+      skip_line();
+    } else if (rest.starts_with("/*")) {
+      skip_to("*/", at_ + 2);
+    } else if (rest.starts_with("R\"")) {
+      raw_text();
+    } else if (c == '"' || c == '\'') {
+      quoted(c);
+    } else if (starts_identifier(c)) {
+      take(TokenKind::identifier, length_while(continues_identifier));
+    } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+      take(TokenKind::number,
+           length_while([](char d) { return continues_identifier(d) || d == '.' || d == '\''; }));
+    } else {
+      take(TokenKind::mark, rest.starts_with("::") || rest.starts_with("->") ? 2 : 1);
+    }
+  }
+
+  template <typename Belongs>
+  std::size_t length_while(Belongs belongs) const {
+    std::size_t end = at_;
+    while (end < code_.size() && belongs(code_[end])) ++end;
+    return end - at_;
+  }
+
+  void take(TokenKind kind, std::size_t length) {
+    tokens_.push_back({kind, code_.substr(at_, length), line_});
+    at_ += length;
+  }
+
+  // A directive or comment extends to the next line if its line ends with a backslash.
+  void skip_line() {
+    while (at_ < code_.size() && code_[at_] != '\n') {
+      if (code_[at_] == '\\' && at_ + 1 < code_.size() && code_[at_ + 1] == '\n') {
+        ++line_;
+        ++at_;
+      }
+      ++at_;
+    }
+  }
+
+  void skip_to(std::string_view mark, std::size_t from) {
+    const std::size_t found = code_.find(mark, from);
+    const std::size_t end = found == std::string_view::npos ? code_.size() : found + mark.size();
+    line_ += static_cast<std::uint32_t>(std::count(code_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                                   code_.begin() + static_cast<std::ptrdiff_t>(end),
+                                                   '\n'));
+    at_ = end;
+  }
+
+  void raw_text() {
+    const std::size_t open = code_.find('(', at_);
+    const std::size_t start = std::min(open, code_.size());
+    const std::string end = ")" + std::string(code_.substr(at_ + 2, start - at_ - 2)) + "\"";
+    const std::uint32_t line = line_;
+    const std::size_t from = std::min(start + 1, code_.size());
+    skip_to(end, from);
+    const std::size_t size = at_ - from;
+    tokens_.push_back(
+        {TokenKind::text, code_.substr(from, size - std::min(size, end.size())), line});
+  }
+
+  void quoted(char quote) {
+    std::size_t end = at_ + 1;
+    while (end < code_.size() && code_[end] != quote && code_[end] != '\n')
+      end += code_[end] == '\\' ? 2U : 1U;
+    end = std::min(end, code_.size());
+    tokens_.push_back({TokenKind::text, code_.substr(at_ + 1, end - at_ - 1), line_});
+    at_ = std::min(end + 1, code_.size());
+  }
+
+  std::string_view code_;
+  std::size_t at_ = 0;
+  std::uint32_t line_ = 1;
+  std::vector<Token> tokens_;
+};
+
+bool is_statement_keyword(std::string_view word) {
+  constexpr auto kWords = std::to_array<std::string_view>(
+      {"if", "for", "while", "switch", "return", "catch", "sizeof", "decltype", "alignof",
+       "noexcept", "static_assert", "defined", "throw", "new", "delete", "constexpr"});
+  return std::ranges::find(kWords, word) != kWords.end();
+}
+
+/// Reads declarations from tokens.
+class Parser {
+ public:
+  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+
+  CodeOutline run() {
+    while (at_ < tokens_.size()) {
+      declarations();
+      ++at_;  // A closing brace without an opening one.
+    }
+    return std::move(outline_);
+  }
+
+ private:
+  const Token& token(std::size_t at) const {
+    static const Token kEnd;
+    return at < tokens_.size() ? tokens_[at] : kEnd;
+  }
+
+  /// Reads declarations up to the brace that closes the scope.
+  void declarations() {
+    while (at_ < tokens_.size() && !token(at_).is("}")) declaration();
+  }
+
+  /// Returns the position after the bracket that closes the one at `at`.
+  std::size_t after_closing(std::size_t at, std::string_view open, std::string_view close) const {
+    std::size_t depth = 0;
+    for (; at < tokens_.size(); ++at) {
+      if (token(at).is(open)) ++depth;
+      if (token(at).is(close) && --depth == 0) return at + 1;
+    }
+    return at;
+  }
+
+  void declaration() {
+    const std::size_t start = at_;
+    std::size_t first_parenthesis = 0;
+    bool assigned = false;
+    while (at_ < tokens_.size()) {
+      const Token& here = token(at_);
+      if (here.is(";")) {
+        note_using(start);
+        ++at_;
+        return;
+      }
+      if (here.is("}")) return;
+      if (here.is("(")) {
+        if (first_parenthesis == 0) first_parenthesis = at_;
+        at_ = after_closing(at_, "(", ")");
+      } else if (here.is("{")) {
+        if (assigned) {
+          at_ = after_closing(at_, "{", "}");
+          continue;
+        }
+        block(start, first_parenthesis);
+        return;
+      } else {
+        // `operator=` is a name.
+        assigned = assigned || (here.is("=") && first_parenthesis == 0 && at_ > start &&
+                                !token(at_ - 1).is("operator"));
+        ++at_;
+      }
+    }
+  }
+
+  void note_using(std::size_t start) {
+    if (!token(start).is("using") || !token(start + 1).is("namespace")) return;
+    std::string name;
+    for (std::size_t at = start + 2; at < at_; ++at) name += token(at).text;
+    outline_.used_namespaces.push_back(std::move(name));
+  }
+
+  /// Reads the block at a brace. The tokens from `start` on are its head.
+  void block(std::size_t start, std::size_t first_parenthesis) {
+    while (token(start).is("inline") || token(start).is("static")) ++start;
+    if (token(start).is("template")) start = after_closing(start + 1, "<", ">");
+    if (token(start).is("namespace")) {
+      named_scope(start);
+      return;
+    }
+    if (token(start).is("extern") && token(start + 1).kind == TokenKind::text) {
+      ++at_;
+      declarations();
+      ++at_;
+      return;
+    }
+    if (token(start).is("enum") || token(start).is("union")) {
+      at_ = after_closing(at_, "{", "}");
+      return;
+    }
+    const bool is_class = token(start).is("struct") || token(start).is("class");
+    if (is_class && (first_parenthesis == 0 || is_attribute(first_parenthesis))) {
+      class_scope(start);
+      return;
+    }
+    if (first_parenthesis == 0) {
+      at_ = after_closing(at_, "{", "}");
+      return;
+    }
+    const std::string_view macro = token(first_parenthesis - 1).text;
+    if (macro.starts_with("TORCH_LIBRARY")) {
+      registrations(first_parenthesis);
+      return;
+    }
+    function(start, first_parenthesis);
+  }
+
+  // Such as __attribute__((...)) in the head of a class.
+  bool is_attribute(std::size_t parenthesis) const {
+    return token(parenthesis - 1).is("__attribute__") || token(parenthesis - 1).is("alignas");
+  }
+
+  void named_scope(std::size_t start) {
+    std::size_t added = 0;
+    for (std::size_t at = start + 1; at < at_; ++at) {
+      if (token(at).kind != TokenKind::identifier) continue;
+      scope_.emplace_back(token(at).text);
+      ++added;
+    }
+    if (added == 0) {
+      scope_.emplace_back();
+      added = 1;
+    }
+    inside(added);
+  }
+
+  /// Reads the declarations of a scope whose names are on scope_.
+  void inside(std::size_t names) {
+    ++at_;
+    declarations();
+    ++at_;
+    scope_.resize(scope_.size() - std::min(names, scope_.size()));
+  }
+
+  void class_scope(std::size_t start) {
+    OutlinedClass made;
+    made.scope = scope_;
+    std::size_t at = start + 1;
+    for (; at < at_ && !token(at).is(":"); ++at)
+      if (token(at).kind == TokenKind::identifier && !token(at).is("final"))
+        made.name = token(at).text;
+    for (++at; at < at_; ++at) {
+      const std::string_view text = token(at).text;
+      if (text == "public" || text == "private" || text == "protected" || text == "virtual") {
+        made.bases.emplace_back();
+      } else if (!made.bases.empty() && text != ",") {
+        made.bases.back() += text;
+      }
+    }
+    const bool named = !made.name.empty();
+    scope_.push_back(made.name);
+    if (named) outline_.classes.push_back(std::move(made));
+    inside(1);
+  }
+
+  /// Returns the position of the first token of the name that ends before `end`.
+  std::size_t start_of_name(std::size_t end) const {
+    std::size_t start = end;
+    for (;;) {
+      std::size_t part = start;
+      if (part > 0 && token(part - 1).is(">")) {
+        part = before_angle(part - 1);
+        if (part == 0) return start;
+      }
+      if (part == 0 || token(part - 1).kind != TokenKind::identifier) return start;
+      start = part - 1;
+      if (start == 0 || !token(start - 1).is("::")) return start;
+      if (start < 2 ||
+          (token(start - 2).kind != TokenKind::identifier && !token(start - 2).is(">")))
+        return start - 1;  // Such as `::std::move`.
+      start -= 1;
+    }
+  }
+
+  /// Returns the position of the `<` that the `>` at `close` closes; 0 if there is none nearby.
+  std::size_t before_angle(std::size_t close) const {
+    constexpr std::size_t kFarthest = 200;
+    std::size_t depth = 0;
+    for (std::size_t at = close, steps = 0; steps < kFarthest; --at, ++steps) {
+      const Token& here = token(at);
+      if (here.is(">")) ++depth;
+      if (here.is("<") && --depth == 0) return at;
+      if (here.is(";") || here.is("{") || here.is("}") || at == 0) return 0;
+    }
+    return 0;
+  }
+
+  /// Returns the tokens' text without template arguments.
+  std::string name_text(std::size_t start, std::size_t end) const {
+    std::string name;
+    std::size_t depth = 0;
+    for (std::size_t at = start; at < end; ++at) {
+      if (token(at).is("<")) ++depth;
+      if (depth == 0) name += token(at).text;
+      if (token(at).is(">") && depth > 0) --depth;
+    }
+    return name.starts_with("::") ? name.substr(2) : name;
+  }
+
+  std::size_t parameter_count(std::size_t open) const {
+    const std::size_t end = after_closing(open, "(", ")") - 1;
+    if (open + 1 >= end || (end == open + 2 && token(open + 1).is("void"))) return 0;
+    std::size_t count = 1;
+    std::size_t depth = 0;
+    for (std::size_t at = open + 1; at < end; ++at) {
+      const Token& here = token(at);
+      if (here.is("(") || here.is("{") || here.is("<") || here.is("[")) ++depth;
+      if (here.is(")") || here.is("}") || here.is(">") || here.is("]")) depth -= depth > 0 ? 1 : 0;
+      if (here.is(",") && depth == 0) ++count;
+    }
+    return count;
+  }
+
+  void function(std::size_t start, std::size_t open) {
+    OutlinedFunction made;
+    made.scope = scope_;
+    const std::size_t name = std::max(start, start_of_name(open));
+    made.name = name_text(name, open);
+    made.line = token(open - 1).line;
+    made.parameters = parameter_count(open);
+    body(made);
+    if (!made.name.empty()) outline_.functions.push_back(std::move(made));
+  }
+
+  /// Reads the calls and variables of a function's body, and ends after it.
+  void body(OutlinedFunction& function) {
+    const std::size_t start_of_body = at_;
+    const std::size_t end = after_closing(at_, "{", "}");
+    for (; at_ < end; ++at_) {
+      if (!token(at_).is("(")) continue;
+      const Token& before = token(at_ - 1);
+      if ((before.kind != TokenKind::identifier && !before.is(">")) ||
+          is_statement_keyword(before.text))
+        continue;
+      const std::size_t start = start_of_name(at_);
+      if (start == at_) continue;
+      const Token& lead = token(start - 1);
+      if (lead.kind == TokenKind::identifier && !is_statement_keyword(lead.text)) {
+        const std::size_t type = start_of_name(start);
+        if (type < start)
+          function.variables.emplace_back(token(start).text, name_text(type, start));
+        continue;
+      }
+      OutlinedCall call;
+      call.name = name_text(start, at_);
+      call.line = token(start).line;
+      call.is_member = lead.is(".") || lead.is("->");
+      if (call.is_member && token(start - 2).kind == TokenKind::identifier)
+        call.receiver = token(start - 2).text;
+      function.calls.push_back(std::move(call));
+    }
+    note_variables(function, start_of_body, end);
+  }
+
+  /// Notes `Type name;` in a body; `auto name = f(...)` is left out.
+  void note_variables(OutlinedFunction& function, std::size_t start, std::size_t end) {
+    for (std::size_t at = start + 2; at < end; ++at) {
+      if (token(at).is(";") && token(at - 1).kind == TokenKind::identifier &&
+          token(at - 2).kind == TokenKind::identifier &&
+          !is_statement_keyword(token(at - 2).text)) {
+        const std::size_t type = start_of_name(at - 1);
+        if (type < at - 1)
+          function.variables.emplace_back(token(at - 1).text, name_text(type, at - 1));
+      }
+    }
+  }
+
+  void registrations(std::size_t open) {
+    const std::size_t end = after_closing(at_, "{", "}");
+    const bool is_impl = token(open - 1).is("TORCH_LIBRARY_IMPL");
+    for (; at_ < end; ++at_) {
+      const bool is_definition = token(at_).is("def");
+      if ((!is_definition && !token(at_).is("impl")) || !token(at_ + 1).is("(") ||
+          !token(at_ - 1).is(".") || token(at_ + 2).kind != TokenKind::text)
+        continue;
+      OutlinedRegistration made;
+      made.scope = scope_;
+      made.library = token(open + 1).text;
+      if (is_impl) made.key = token(open + 3).text;
+      made.op = token(at_ + 2).text;
+      made.is_definition = is_definition;
+      made.line = token(at_ - 2).line;
+      const std::size_t close = after_closing(at_ + 1, "(", ")");
+      for (std::size_t at = at_ + 3; at < close; ++at) {
+        if (!token(at).is("TORCH_FN") || !token(at + 1).is("(")) continue;
+        made.function = name_text(at + 2, after_closing(at + 1, "(", ")") - 1);
+      }
+      outline_.registrations.push_back(std::move(made));
+    }
+  }
+
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+  std::vector<std::string> scope_;
+  CodeOutline outline_;
+};
+
+}  // namespace
+
+CodeOutline outline(std::string_view code) {
+  return Parser(Lexer(code).run()).run();
+}
+
+}  // namespace optrace

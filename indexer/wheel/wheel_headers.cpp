@@ -1,0 +1,113 @@
+#include "indexer/wheel/wheel_headers.h"
+
+#include <fstream>
+#include <map>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "indexer/sources/source_tree.h"
+#include "platform/installation.h"
+#include "platform/whole_file.h"
+
+namespace optrace {
+namespace {
+
+/// Folders of the include folder and their names in the source tree. A header below ATen is in the
+/// tree, or in the build folder if it is generated.
+constexpr std::string_view kATen = "aten/src/ATen/";
+constexpr std::string_view kBuiltATen = "build/aten/src/ATen/";
+
+/// Returns a header's path below the include folder.
+std::string installed_path(std::string_view name) {
+  if (name.starts_with(kATen)) return "ATen/" + std::string(name.substr(kATen.size()));
+  return std::string(name);
+}
+
+/// Returns true if the first line of an installed header was added by the build.
+bool has_added_line(const std::filesystem::path& header) {
+  std::string line;
+  std::getline(std::ifstream(header), line);
+  return line.starts_with("#if !defined(TORCH_STABLE_ONLY)");
+}
+
+/// Returns true for a header that PyTorch's generators write.
+bool is_generated(const std::filesystem::path& header) {
+  std::ifstream file(header);
+  std::string line;
+  constexpr int kLines = 12;
+  for (int i = 0; i < kLines && std::getline(file, line); ++i)
+    if (line.starts_with("// @generated")) return true;
+  return false;
+}
+
+/// Corrects the paths and lines of the functions in installed headers.
+class TreePlaces {
+ public:
+  explicit TreePlaces(std::filesystem::path include) : include_(std::move(include)) {}
+
+  void correct(IndexContents::Function& function) {
+    const Place& place = of(function.file);
+    function.file = place.name;
+    function.line -= place.added_lines;
+    for (IndexContents::Call& call : function.calls) call.line -= place.added_lines;
+  }
+
+ private:
+  struct Place {
+    std::string name;
+    std::uint32_t added_lines = 0;
+  };
+
+  const Place& of(const std::string& name) {
+    const auto known = places_.find(name);
+    if (known != places_.end()) return known->second;
+    const std::filesystem::path installed = include_ / installed_path(name);
+    Place place{name, has_added_line(installed) ? 1U : 0U};
+    if (name.starts_with(kATen) && is_generated(installed))
+      place.name = std::string(kBuiltATen) + name.substr(kATen.size());
+    return places_.emplace(name, std::move(place)).first->second;
+  }
+
+  std::filesystem::path include_;
+  std::map<std::string, Place> places_;
+};
+
+}  // namespace
+
+WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFolder& work,
+                                const ParseOptions& options, ProgressReporter& progress) {
+  const std::filesystem::path include = python.torch_folder / "include";
+  // There is neither a source tree nor generated code: all headers are the wheel's.
+  const std::filesystem::path nowhere = work.path() / "no source tree";
+  const SourceTree tree{nowhere, python.torch_version};
+  UnitsToParse wanted;
+  wanted.setup.folders = {
+      {(include / "ATen").string(), std::string(kATen.substr(0, kATen.size() - 1))},
+      {(include / "c10").string(), "c10"},
+      {(include / "caffe2").string(), "caffe2"},
+      {(include / "torch").string(), "torch"}};
+  for (const UnitGroup group : kUnitGroups) {
+    const std::filesystem::path unit = work.path() / ("headers-" + group_name(group) + ".cpp");
+    write_file(unit, precompiled_text(group));
+    wanted.units.push_back({unit, "headers of " + group_name(group), wanted.groups.size()});
+    wanted.groups.push_back(
+        {group_name(group),
+         compiler_arguments(group, tree, nowhere, python, data_folder() / "stand_ins"), ""});
+  }
+  FileHashes hashes;
+  ParsedUnits parsed = parse_units(wanted, work, hashes, options, progress);
+  WheelHeaders headers;
+  headers.contents = merge_findings(parsed.units, {});
+  headers.units = wanted.units.size();
+  headers.parsed = parsed.parsed_now;
+  headers.failed = std::move(parsed.failed);
+  TreePlaces places(include);
+  for (IndexContents::Function& function : headers.contents.functions) {
+    places.correct(function);
+    headers.files.insert(function.file);
+  }
+  return headers;
+}
+
+}  // namespace optrace
