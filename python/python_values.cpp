@@ -48,10 +48,24 @@ py::object source_of(const Frame& frame) {
     return text(word);
   };
   py::dict made;
+  // Adds whether a line is exact, and its bounds if there are some.
+  const auto state = [&made](const char* exact, const char* interval, bool known,
+                             const std::optional<LineBounds>& approximate) {
+    made[exact] = known ? py::object(py::bool_(!approximate)) : py::object(py::none());
+    made[interval] = py::none();
+    if (known && approximate && approximate->first != 0) {
+      py::list bounds;
+      bounds.append(approximate->first);
+      bounds.append(approximate->last);
+      made[interval] = bounds;
+    }
+  };
   made["file"] = if_any(source.file);
   made["line"] = source.line == 0 ? py::object(py::none()) : py::object(py::int_(source.line));
+  state("exact", "interval", source.line != 0, source.approximate);
   made["call_line"] =
       source.call_line ? py::object(py::int_(*source.call_line)) : py::object(py::none());
+  state("call_exact", "call_interval", source.call_line.has_value(), source.call_approximate);
   made["call_range"] = py::none();
   if (const std::optional<CallRange>& range = source.call_range) {
     py::dict of_call;

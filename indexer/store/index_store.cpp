@@ -662,6 +662,11 @@ std::size_t Index::call_site_count() const {
   return state_->call_callees.size / sizeof(std::uint32_t);
 }
 
+bool Index::has_approximate_lines() const {
+  return state_->definition_intervals.first.size != 0 || state_->call_intervals.first.size != 0 ||
+         state_->registration_intervals.first.size != 0;
+}
+
 std::optional<Definition> Index::find_definition(std::string_view canonical_symbol,
                                                  std::string_view source_file,
                                                  std::string_view library) const {

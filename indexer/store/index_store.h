@@ -103,6 +103,7 @@ class Index {
 
   std::size_t definition_count() const;
   std::size_t call_site_count() const;
+  bool has_approximate_lines() const;  ///< Of definitions, calls or registrations.
 
   /// Finds a function. A template's instance and a lambda are found by their key (function_key in
   /// symbol_key.h), and Definition::symbol is that key.

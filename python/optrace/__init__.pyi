@@ -23,11 +23,16 @@ class _CallRange(TypedDict):
     end_column: int
 
 class _Source(TypedDict):
-    """The places of a frame's function definition and of the call in its parent."""
+    """The places of a frame's function definition and of the call in its parent. A line that is not
+    exact lies between the two of its interval, if that is known."""
 
     file: str | None
     line: int | None
+    exact: bool | None
+    interval: list[int] | None
     call_line: int | None
+    call_exact: bool | None
+    call_interval: list[int] | None
     call_range: _CallRange | None
     url: str | None
 

@@ -686,9 +686,12 @@ class Check {
       if (!frame.source) continue;
       step.file = frame.source->file;
       step.line = frame.source->line;
+      step.exact = !frame.source->approximate;
       if (const FrameSource* const next = source_at(path, i + 1);
-          next != nullptr && next->call_line)
+          next != nullptr && next->call_line) {
         step.line = *next->call_line;
+        step.exact = !next->call_approximate;
+      }
     }
     return steps;
   }

@@ -18,6 +18,7 @@ struct CheckStep {
   std::string name;
   std::string file;        ///< Empty if unknown.
   std::uint32_t line = 0;  ///< The line that calls the next step if known, else the definition's.
+  bool exact = true;       ///< The line is not approximate.
 };
 
 /// A line of the program's own Python code that leads to something a rule found, with its count.

@@ -29,11 +29,14 @@ std::string to_json(const Report& report, const std::vector<CheckResult>& result
                {"rules", Json::array()}};
   for (const CheckResult& result : results) {
     Json path = Json::array();
-    for (const CheckStep& step : result.path)
+    for (const CheckStep& step : result.path) {
+      const bool known = !step.file.empty() && step.line != 0;
       path.push_back({{"layer", name_of(step.layer)},
                       {"name", step.name},
                       {"file", or_null(step.file)},
-                      {"line", step.file.empty() ? Json() : Json(step.line)}});
+                      {"line", known ? Json(step.line) : Json()},
+                      {"exact", known ? Json(step.exact) : Json()}});
+    }
     Json places = Json::array();
     for (const CheckPlace& place : result.places)
       places.push_back({{"function", place.function},

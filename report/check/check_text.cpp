@@ -9,6 +9,7 @@
 #include "platform/printable_text.h"
 #include "report/check/check_output.h"
 #include "report/check/check_wording.h"
+#include "report/model/line_text.h"
 
 namespace optrace {
 namespace {
@@ -18,7 +19,7 @@ using Status = CheckResult::Status;
 // Same as place_of(), with a link.
 std::string linked_place(const CheckStep& step, const TerminalStyle& style) {
   if (step.file.empty()) return {};
-  return "  " + style.link(printable(fmt::format("{}:{}", step.file, step.line)),
+  return "  " + style.link(printable(place_text(step.file, step.line, step.exact)),
                            {.file = step.file, .line = step.line});
 }
 

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "report/model/line_text.h"
+
 namespace optrace {
 namespace {
 
@@ -30,7 +32,7 @@ std::string sentence(const CheckResult& result) {
 }
 
 std::string place_of(const CheckStep& step) {
-  return step.file.empty() ? "" : fmt::format("  {}:{}", step.file, step.line);
+  return step.file.empty() ? "" : "  " + place_text(step.file, step.line, step.exact);
 }
 
 std::vector<const CheckStep*> shown_steps(const std::vector<CheckStep>& path) {

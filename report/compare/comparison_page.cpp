@@ -35,12 +35,6 @@ Json list_of(const std::vector<Difference>& differences, const RowNumbers& numbe
   return list;
 }
 
-// A report without an index, such as a baseline, has no native lines.
-bool has_exact_lines(const Report& first, const Report& second) {
-  return (first.source_exact || first.source_version.empty()) &&
-         (second.source_exact || second.source_version.empty());
-}
-
 }  // namespace
 
 void to_html_page(const Report& first, const Report& second, const Comparison& comparison,
@@ -60,10 +54,7 @@ void to_html_page(const Report& first, const Report& second, const Comparison& c
       {"emulated_reads", comparison.emulated_reads},
       {"changes", list_of(comparison.differences, numbers)},
       {"not_known", list_of(comparison.not_known, numbers)}};
-  to_comparison_page({.first = first,
-                      .exact = has_exact_lines(first, second),
-                      .rows = std::move(rows),
-                      .comparison = std::move(described)},
+  to_comparison_page({.first = first, .rows = std::move(rows), .comparison = std::move(described)},
                      page, sink);
 }
 

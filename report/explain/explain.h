@@ -14,6 +14,7 @@
 #include "report/explain/static_path.h"
 #include "report/locate/op_spelling.h"
 #include "report/locate/source_indexes.h"
+#include "report/model/source_link.h"
 
 namespace optrace {
 
@@ -58,7 +59,7 @@ struct ExplanationSource {
   std::string version;      ///< PyTorch version of the indexed source.
   std::string git_version;  ///< Empty if unknown.
   std::string torch;        ///< Version of the installed torch; empty if there is none.
-  bool exact = false;
+  IndexFit fit;             ///< Of the index and the installed torch.
 };
 
 /// Returns the dispatch key of a device: `CUDA` for `cuda`. Empty for an unknown device.

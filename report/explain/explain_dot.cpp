@@ -69,9 +69,7 @@ class DotWriter {
     if (!is_new) return id;
     std::string label = dot_text(name);
     if (!note.empty()) label += "\\n" + dot_text(note);
-    if (!location.file.empty())
-      label += fmt::format("\\n{}:{}{}", dot_text(location.file), source_.exact ? "" : "~",
-                           location.line);
+    if (!location.file.empty()) label += "\\n" + dot_text(place_text(location, source_));
     text_ += fmt::format("  {} [label=\"{}\", {}", id, label, style);
     const std::string url = link_.of_native(location.file, location.line);
     if (!url.empty()) text_ += fmt::format(", URL=\"{}\"", dot_text(url));
@@ -128,8 +126,7 @@ class DotWriter {
                    style_of(step.kind));
     // The keys already lead from the op to its kernels.
     if (!from.empty() && (is_new || from != op_node(it_.name)))
-      edge(from, id,
-           at.call_line == 0 ? "" : fmt::format(":{}{}", source_.exact ? "" : "~", at.call_line));
+      edge(from, id, line_suffix(at.call_line, at.call_approximate, source_));
     for (const PathTreeNode& child : at.children) path(child, id);
   }
 
@@ -140,8 +137,7 @@ class DotWriter {
     edge(op, id, "backward", "style=dashed");
     for (const CalledOp& called : one.ops)
       if (all_ || !called.housekeeping)
-        edge(id, op_node(called.name),
-             called.line == 0 ? "" : fmt::format(":{}{}", source_.exact ? "" : "~", called.line),
+        edge(id, op_node(called.name), line_suffix(called.line, called.approximate, source_),
              "style=dashed");
   }
 

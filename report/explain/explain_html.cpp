@@ -88,14 +88,11 @@ class HtmlWriter {
 
  private:
   // Returns markup: `file:line`, linked if the file is in PyTorch's repository.
-  std::string place(std::string_view file, std::uint32_t line) const {
-    if (file.empty()) return {};
-    return fmt::format("<code>{}</code>",
-                       linked_text(fmt::format("{}:{}{}", file, source_.exact ? "" : "~", line),
-                                   link_.of_native(file, line)));
-  }
   std::string place(const SourceLocation& location) const {
-    return place(location.file, location.line);
+    if (location.file.empty()) return {};
+    return fmt::format(
+        "<code>{}</code>",
+        linked_text(place_text(location, source_), link_.of_native(location.file, location.line)));
   }
 
   void section(std::string_view id, std::string_view title) {
@@ -104,7 +101,7 @@ class HtmlWriter {
 
   void head() {
     text_ += fmt::format("<h1>{}</h1>\n", markup_text(it_.name));
-    text_ += fmt::format("<p class=\"{}\">{}</p>\n", source_.exact ? "dim" : "warning",
+    text_ += fmt::format("<p class=\"{}\">{}</p>\n", source_.fit.of_torch ? "dim" : "warning",
                          markup_text(source_sentence(source_)));
     if (!it_.facts.schema.empty())
       text_ += fmt::format("<code class=\"schema\">{}</code>\n", markup_text(it_.facts.schema));
@@ -209,7 +206,7 @@ class HtmlWriter {
       for (const OpFacts::Formula& formula : formulas)
         rows.push_back({code(fmt::format("{}", fmt::join(formula.arguments, ", "))),
                         std::string(mode), code(formula.text),
-                        place(kDerivativesFile, formula.line)});
+                        place({kDerivativesFile, formula.line})});
     };
     add("backward", one.facts.backward);
     add("forward mode", one.facts.forward);
@@ -221,8 +218,8 @@ class HtmlWriter {
     std::string work;
     std::string housekeeping;
     for (const CalledOp& op : one.ops)
-      (op.housekeeping ? housekeeping : work) +=
-          fmt::format("<li>{} {}</li>\n", code(op.name), place(one.location.file, op.line));
+      (op.housekeeping ? housekeeping : work) += fmt::format(
+          "<li>{} {}</li>\n", code(op.name), place({one.location.file, op.line, op.approximate}));
     if (!work.empty())
       text_ += fmt::format("<p>Its <code>apply</code> calls:</p>\n<ul>\n{}</ul>\n", work);
     if (!housekeeping.empty())
@@ -281,7 +278,7 @@ class HtmlWriter {
     if (!at.step->location.file.empty())
       text += fmt::format(" <span class=\"place\">{}</span>", place(at.step->location));
     if (at.call_line != 0)
-      text += dim(fmt::format(" called at :{}{}", source_.exact ? "" : "~", at.call_line));
+      text += dim(" called at " + line_suffix(at.call_line, at.call_approximate, source_));
     return text;
   }
 

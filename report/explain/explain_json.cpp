@@ -5,6 +5,7 @@
 #include "platform/json_writer.h"
 #include "report/explain/explain_output.h"
 #include "report/explain/explain_wording.h"
+#include "report/model/line_json.h"
 #include "report/model/symbol_name.h"
 
 namespace optrace {
@@ -29,8 +30,8 @@ class JsonWriter {
     all["schema"] = kSchema;
     all["torch"] = text_or_null(source_.torch);
     all["source"] = {{"version", text_or_null(source_.version)},
-                     {"git_version", text_or_null(source_.git_version)},
-                     {"exact", source_.exact}};
+                     {"git_version", text_or_null(source_.git_version)}};
+    add_fit(all["source"], source_.fit);
     all["asked"] = it_.asked;
     all["op"] = it_.name;
     all["packet"] = name.packet();
@@ -57,12 +58,18 @@ class JsonWriter {
   }
 
  private:
-  json place(const SourceLocation& location, std::string_view fallback = {}) const {
-    const std::string_view file = location.file.empty() ? fallback : location.file;
-    if (file.empty() || location.line == 0) return {};
-    return {{"file", file},
-            {"line", location.line},
-            {"url", text_or_null(link_.of_native(file, location.line))}};
+  json place(const SourceLocation& location) const {
+    if (location.file.empty()) return {};
+    json place = {{"file", location.file}};
+    add_line(place, location.line, location.approximate, source_.fit);
+    place["url"] = text_or_null(link_.of_native(location.file, location.line));
+    return place;
+  }
+
+  // Returns a place of which only the line can be known; null if it isn't.
+  json place_of_line(std::string_view file, std::uint32_t line,
+                     const std::optional<LineInterval>& approximate = {}) const {
+    return line == 0 ? json() : place({file, line, approximate});
   }
 
   static json argument(const SchemaArgument& one) {
@@ -149,7 +156,7 @@ class JsonWriter {
     for (const OpFacts::Formula& one : all)
       array.push_back({{"arguments", one.arguments},
                        {"text", one.text},
-                       {"source", place({kDerivativesFile, one.line})}});
+                       {"source", place_of_line(kDerivativesFile, one.line)}});
     return array;
   }
 
@@ -158,10 +165,10 @@ class JsonWriter {
     for (const CalledOp& op : one.ops)
       ops.push_back({{"op", op.name},
                      {"housekeeping", op.housekeeping},
-                     {"source", place({one.location.file, op.line})}});
+                     {"source", place_of_line(one.location.file, op.line, op.approximate)}});
     return {{"key", one.facts.key},
             {"node", text_or_null(one.facts.node)},
-            {"entry", place({kDerivativesFile, one.facts.line})},
+            {"entry", place_of_line(kDerivativesFile, one.facts.line)},
             {"backward", formulas(one.facts.backward)},
             {"forward", formulas(one.facts.forward)},
             {"apply", place(one.location)},
@@ -172,13 +179,12 @@ class JsonWriter {
     json steps = json::array();
     std::string_view file;  // File of the previous step.
     for (const PathStep& step : one.steps) {
-      steps.push_back(
-          {{"kind", name_of(step.kind)},
-           {"name", step.kind == StepKind::op ? step.op : qualified_name(step.symbol)},
-           {"symbol", text_or_null(step.symbol)},
-           {"note", text_or_null(step.note)},
-           {"source", place(step.location)},
-           {"called", place({step.call_line == 0 ? std::string_view() : file, step.call_line})}});
+      steps.push_back({{"kind", name_of(step.kind)},
+                       {"name", step.kind == StepKind::op ? step.op : qualified_name(step.symbol)},
+                       {"symbol", text_or_null(step.symbol)},
+                       {"note", text_or_null(step.note)},
+                       {"source", place(step.location)},
+                       {"called", place_of_line(file, step.call_line, step.call_approximate)}});
       if (!step.location.file.empty()) file = step.location.file;
     }
     return {{"device", device.device},

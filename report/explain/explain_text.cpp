@@ -61,17 +61,12 @@ class TextWriter {
     line(paint(text, kBold));
   }
 
-  // Returns `aten/src/ATen/native/Convolution.cpp:984`, with `~` if the source is of another
-  // version.
-  std::string place(std::string_view file, std::uint32_t number) const {
-    if (file.empty()) return {};
-    const std::string text =
-        fmt::format("{}:{}{}", printable(file), source_.exact ? "" : "~", number);
-    return options_.style.link(
-        text, {.file = std::string(file), .line = number, .url = link_.of_native(file, number)});
-  }
   std::string place(const SourceLocation& location) const {
-    return place(location.file, location.line);
+    if (location.file.empty()) return {};
+    return options_.style.link(printable(place_text(location, source_)),
+                               {.file = std::string(location.file),
+                                .line = location.line,
+                                .url = link_.of_native(location.file, location.line)});
   }
 
   void row(std::size_t indent, std::string_view name, std::string_view colour,
@@ -173,7 +168,8 @@ class TextWriter {
       std::vector<std::string> ops;
       for (const CalledOp& op : one.ops)
         if (options_.all || !op.housekeeping)
-          ops.push_back(fmt::format("{} (:{}{})", op.name, source_.exact ? "" : "~", op.line));
+          ops.push_back(
+              fmt::format("{} ({})", op.name, line_suffix(op.line, op.approximate, source_)));
       if (ops.empty()) continue;
       const std::size_t shown = options_.all ? ops.size() : std::min(ops.size(), kMaxOps);
       std::string text = fmt::format(
@@ -185,7 +181,7 @@ class TextWriter {
 
   void formula(const std::string& of, const OpFacts::Formula& formula) {
     line(fmt::format("    {}  {}", paint(printable(of) + ":", kDim), printable(formula.text)));
-    line(fmt::format("      {}", place(kDerivativesFile, formula.line)));
+    line(fmt::format("      {}", place({kDerivativesFile, formula.line})));
   }
 
   void call_paths(const DevicePaths& device) {
@@ -221,7 +217,7 @@ class TextWriter {
     if (width < kTreeColumns) row.append(kTreeColumns - width, ' ');
     if (!step.location.file.empty()) row += "  " + place(step.location);
     if (at.call_line != 0)
-      row += paint(fmt::format("  called at :{}{}", source_.exact ? "" : "~", at.call_line), kDim);
+      row += paint("  called at " + line_suffix(at.call_line, at.call_approximate, source_), kDim);
     line(row);
     if (at.children.empty() && !at.stopped.empty())
       line(

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "report/model/line_text.h"
+
 namespace optrace {
 namespace {
 
@@ -19,10 +21,23 @@ std::string python_name(const std::string& variant, const std::string& module,
 
 std::string source_sentence(const ExplanationSource& source) {
   const std::string lines = fmt::format("PyTorch {}", source.version);
-  if (source.exact) return lines + ", the commit of the installed torch";
+  if (source.fit.of_torch && source.fit.from_wheel)
+    return lines + ", from the wheel of the installed torch; ~ marks approximate lines";
+  if (source.fit.of_torch)
+    return fmt::format("{}, the commit of the installed torch{}", lines,
+                       source.fit.exact ? "" : "; ~ marks approximate lines");
   if (source.torch.empty()) return lines + " (no torch was found to compare it with)";
   return fmt::format("{}, not torch {}: line numbers are approximate (~), kernels may differ",
                      lines, source.torch);
+}
+
+std::string place_text(const SourceLocation& location, const ExplanationSource& source) {
+  return place_text(location.file, location.line, source.fit.is_exact(location.approximate));
+}
+
+std::string line_suffix(std::uint32_t line, const std::optional<LineInterval>& approximate,
+                        const ExplanationSource& source) {
+  return place_text("", line, source.fit.is_exact(approximate));
 }
 
 std::vector<std::string> python_names(const Explanation& explanation) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,14 @@ constexpr std::string_view kDerivativesFile = "tools/autograd/derivatives.yaml";
 
 /// Returns the source that lines refer to: `PyTorch 2.6.0, the commit of the installed torch`.
 std::string source_sentence(const ExplanationSource& source);
+
+/// Returns `aten/src/ATen/native/Convolution.cpp:984`, with `~` before an approximate line; only
+/// the file if the line is unknown.
+std::string place_text(const SourceLocation& location, const ExplanationSource& source);
+
+/// Returns `:984`, or `:~984` for an approximate line; empty for line 0.
+std::string line_suffix(std::uint32_t line, const std::optional<LineInterval>& approximate,
+                        const ExplanationSource& source);
 
 /// Returns the op's names in Python: `torch.add`, `Tensor.add`.
 std::vector<std::string> python_names(const Explanation& explanation);

@@ -51,7 +51,7 @@ PathSearch::PathSearch(CallGraph& graph, std::string_view op, std::string_view k
       key_(key),
       through_housekeeping_(housekeeping == Housekeeping::followed || is_housekeeping_op(op)),
       words_(op) {
-  add({StepKind::op, std::string(op), "", "", kNone, 0, 0});
+  add({StepKind::op, std::string(op), "", "", kNone, {}, 0});
 }
 
 void PathSearch::run() {
@@ -121,8 +121,13 @@ void PathSearch::follow_op(std::size_t at) {
   if (!entry.registration || entry.registration->function.empty()) return;
   const std::string_view alias = alias_key(entry.reason);
   nodes_[at].note = alias.empty() ? entry.key : alias;
-  add({StepKind::function, std::string(entry.registration->function),
-       std::string(entry.registration->location.file), "", at, 0, nodes_[at].cost});
+  add({StepKind::function,
+       std::string(entry.registration->function),
+       std::string(entry.registration->location.file),
+       "",
+       at,
+       {},
+       nodes_[at].cost});
 }
 
 void PathSearch::follow_stub(std::size_t at) {
@@ -137,7 +142,12 @@ void PathSearch::follow_stub(std::size_t at) {
     files.emplace(one.function, one.location.file);
   }
   for (const auto& [function, all] : capabilities) {
-    add({StepKind::function, std::string(function), std::string(files[function]), all, at, 0,
+    add({StepKind::function,
+         std::string(function),
+         std::string(files[function]),
+         all,
+         at,
+         {},
          nodes_[at].cost + kStubCost});
     ends_.push_back(nodes_.size() - 1);
   }
@@ -155,7 +165,7 @@ void PathSearch::follow_function(std::size_t at) {
         visited_.contains(mark_of(call->kind, call->name)))
       continue;
     add({call->kind, std::string(call->name), std::string(site.location.file), "", at,
-         site.location.line, cost + call->cost, call->detours, call->variants});
+         site.location, cost + call->cost, call->detours, call->variants});
   }
 }
 
@@ -304,7 +314,8 @@ PathStep PathSearch::step_of(const Node& node) const {
   PathStep step;
   step.kind = node.kind;
   step.note = node.note;
-  step.call_line = node.call_line;
+  step.call_line = node.call.line;
+  step.call_approximate = node.call.approximate;
   if (node.kind == StepKind::op) {
     step.op = node.symbol;
     step.detour = node.parent != kNone && !words_.is_related_op(node.symbol);

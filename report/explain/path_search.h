@@ -54,7 +54,7 @@ class PathSearch {
     std::string source_file;  ///< File of the caller; distinguishes functions with one symbol.
     std::string note;         ///< See PathStep::note.
     std::size_t parent;       ///< Index of the caller's node; kNone for the op itself.
-    std::uint32_t call_line;
+    SourceLocation call;      ///< Of the call in the parent; without a line for the op itself.
     unsigned cost;
     unsigned detours = 0;
     unsigned variants = 0;

@@ -73,32 +73,40 @@ std::vector<const StaticPath*> likeliest(const std::vector<StaticPath>& paths) {
   return chosen;
 }
 
+// `call` is the step whose line calls this one; null if no line is known.
 PathTreeNode& child_for(std::vector<PathTreeNode>& children, const PathStep& step,
-                        std::uint32_t call_line) {
+                        const PathStep* call) {
   const auto found = std::find_if(children.begin(), children.end(), [&](const PathTreeNode& child) {
     return is_same(*child.step, step);
   });
   if (found != children.end()) return *found;
-  children.push_back({&step, call_line, {}, {}, {}});
-  return children.back();
+  PathTreeNode& child = children.emplace_back();
+  child.step = &step;
+  if (call != nullptr) {
+    child.call_line = call->call_line;
+    child.call_approximate = call->call_approximate;
+  }
+  return child;
 }
 
 void insert(PathTree& tree, const StaticPath& path, bool all) {
   std::vector<PathTreeNode>* children = &tree.roots;
   PathTreeNode* at = nullptr;
   // A step that is left out passes its call line on to the op after it.
-  std::uint32_t handed_on = 0;
+  const PathStep* handed_on = nullptr;
   for (std::size_t i = 0; i < path.steps.size(); ++i) {
     const PathStep& step = path.steps[i];
     if (!all && hands_on(path, i)) {
-      handed_on = step.call_line;
+      handed_on = step.call_line == 0 ? nullptr : &step;
       continue;
     }
     const bool behind_wrapper =
         !all && i != 0 && hands_on(path, i - 1) && step.kind != StepKind::op;
-    const std::uint32_t line = behind_wrapper ? 0 : handed_on != 0 ? handed_on : step.call_line;
-    handed_on = 0;
-    at = &child_for(*children, step, line);
+    const PathStep* const call = behind_wrapper         ? nullptr
+                                 : handed_on != nullptr ? handed_on
+                                                        : &step;
+    handed_on = nullptr;
+    at = &child_for(*children, step, call);
     children = &at->children;
   }
   if (at == nullptr) return;

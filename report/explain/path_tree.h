@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +13,10 @@ namespace optrace {
 
 struct PathTreeNode {
   const PathStep* step = nullptr;
-  std::uint32_t call_line = 0;  ///< In the file of the node above; 0 if unknown.
-  std::string_view library;     ///< `cuDNN`, if the path ends here in a library's function.
-  std::string_view stopped;     ///< Why nothing follows, if the search stopped here.
+  std::uint32_t call_line = 0;                     ///< In the file of the node above; 0 if unknown.
+  std::optional<LineInterval> call_approximate{};  ///< Of call_line.
+  std::string_view library;  ///< `cuDNN`, if the path ends here in a library's function.
+  std::string_view stopped;  ///< Why nothing follows, if the search stopped here.
   std::vector<PathTreeNode> children;
 };
 

@@ -39,19 +39,19 @@ std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
   struct Reached {
     std::string symbol;
     std::string file;
-    std::uint32_t line;  // Line in the first function.
+    SourceLocation line;  // In the first function.
     unsigned depth;
   };
   std::queue<Reached> queue;
-  queue.push({std::string(symbol), "", 0, 0});
+  queue.push({std::string(symbol), "", {}, 0});
   std::unordered_set<std::string> visited;
-  std::map<std::string, std::uint32_t> found;
+  std::map<std::string, SourceLocation> found;
   while (!queue.empty() && visited.size() < kMax) {
     const Reached at = std::move(queue.front());
     queue.pop();
     if (!visited.insert(at.symbol).second) continue;
     for (const CallSite& site : graph_.index().calls_of(at.symbol, at.file)) {
-      const std::uint32_t line = at.depth == 0 ? site.location.line : at.line;
+      const SourceLocation line = at.depth == 0 ? site.location : at.line;
       if (std::string op = graph_.op_of(site.callee); !op.empty())
         found.try_emplace(std::move(op), line);
       else if (at.depth < kMaxDepth && is_followed(site.callee))
@@ -60,7 +60,8 @@ std::vector<CalledOp> StaticPaths::ops_called(std::string_view symbol) {
   }
   std::vector<CalledOp> ops;
   ops.reserve(found.size());
-  for (const auto& [name, line] : found) ops.push_back({name, line, is_housekeeping_op(name)});
+  for (const auto& [name, at] : found)
+    ops.push_back({name, at.line, at.approximate, is_housekeeping_op(name)});
   std::stable_sort(ops.begin(), ops.end(), [](const CalledOp& a, const CalledOp& b) {
     return std::tuple(a.housekeeping, a.line) < std::tuple(b.housekeeping, b.line);
   });

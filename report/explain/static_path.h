@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,8 @@ struct PathStep {
   std::string note;         ///< Dispatch key of an op's kernel, or CPU capabilities of a stub's.
   SourceLocation location;  ///< Location of the definition; without a file if unknown.
   std::uint32_t call_line = 0;  ///< Line in the file of the previous step; 0 for the first step.
-  bool detour = false;          ///< Only for an op: it is not related to the requested op.
+  std::optional<LineInterval> call_approximate{};  ///< Of call_line.
+  bool detour = false;  ///< Only for an op: it is not related to the requested op.
 };
 
 /// A path of calls from an op to a library call or kernel, its last step.
@@ -53,6 +55,7 @@ struct StaticPath {
 struct CalledOp {
   std::string name;  ///< `aten::convolution_backward`
   std::uint32_t line = 0;
+  std::optional<LineInterval> approximate{};  ///< Of the line.
   bool housekeeping = false;  ///< Creates, copies or inspects a tensor rather than computing.
 };
 

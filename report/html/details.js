@@ -1,6 +1,6 @@
 // What is known about a call, as readable fields.
 import { make } from "./elements.js";
-import { readableCount, readableTime } from "./format.js";
+import { lineText, readableCount, readableTime } from "./format.js";
 
 // What the panel shows in a better place, or the tree already does.
 const kShownElsewhere = new Set([
@@ -160,12 +160,14 @@ function fieldText(name, value) {
 /**
  * Returns the other facts.
  * @param {any} detail
+ * @param {boolean} exact the lines at which the frame may be called are exact.
  */
-export function otherFacts(detail) {
+export function otherFacts(detail, exact) {
   const entries = Object.entries(detail).filter(([key]) => !kShownElsewhere.has(key));
   if (entries.length === 0) return null;
   return terms(entries.map(([key, value]) => [
-    nameOf(key), key === "call_lines" && Array.isArray(value) ? value.join(", ") :
+    nameOf(key), key === "call_lines" && Array.isArray(value) ?
+      value.map((line) => lineText(line, exact)).join(", ") :
       value === true ? "yes" : fieldText(key, value)]));
 }
 

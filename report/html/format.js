@@ -68,6 +68,15 @@ export function readableChange(before, after) {
 }
 
 /**
+ * Returns `123`, or `~123` for an approximate line.
+ * @param {number} line
+ * @param {boolean} exact
+ */
+export function lineText(line, exact) {
+  return `${exact ? "" : "~"}${line}`;
+}
+
+/**
  * Returns the end of a long path, `…/native/Convolution.cpp`: it tells more than the beginning.
  * @param {string} path
  * @param {number} length

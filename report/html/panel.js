@@ -2,7 +2,7 @@
 import { Frames } from "./payload.js";
 import { fill, fragment, make, outwardLink } from "./elements.js";
 import { counted, readableChange, readableCount, readablePart } from "./format.js";
-import { readableTime, shortPath } from "./format.js";
+import { lineText, readableTime, shortPath } from "./format.js";
 import { callTable, keyList, otherFacts, requests, terms, variantTable } from "./details.js";
 import { valueText } from "./details.js";
 import { kSides } from "./tree_line.js";
@@ -45,7 +45,7 @@ export class Panel {
          ...section("Calls", this.why(row, detail), ...requests(detail, "calls")),
          ...section("Launches", ...requests(detail, "launches")),
          ...section("Configurations", ...requests(detail, "configurations")),
-         ...section("Details", otherFacts(detail)),
+         ...section("Details", otherFacts(detail, this.frames.isCallExact(row))),
          ...section("Symbol", this.symbol(row)),
          this.path(row));
   }
@@ -117,22 +117,30 @@ export class Panel {
     const parts = [];
     if (frames.text("file", row) !== "")
       parts.push(make("p", {class: "where"}, "defined at ",
-                      outwardLink(frames.link(row), frames.place(row))));
-    parts.push(this.excerpt(frames.number("excerpt", row), frames.number("line", row)));
+                      outwardLink(frames.link(row), frames.place(row)),
+                      ...boundsOf(frames.bounds(row, "line"))));
+    parts.push(this.excerpt(frames.number("excerpt", row), frames.number("line", row),
+                            frames.isExact(row)));
     const line = frames.number("call_line", row), parent = frames.parent[row];
     if (line > 0 && parent >= 0) {
-      const exact = frames.payload.exact || frames.layerName(parent) === "python";
-      const place = `${frames.text("file", parent)}:${exact ? "" : "~"}${line}`;
+      const exact = frames.isCallExact(row);
+      const place = `${frames.text("file", parent)}:${lineText(line, exact)}`;
       parts.push(make("p", {class: "where"}, "called at ",
-                      outwardLink(frames.link(parent, line), place)));
-      parts.push(this.excerpt(frames.number("call_excerpt", row), line));
+                      outwardLink(frames.link(parent, line), place),
+                      ...boundsOf(frames.bounds(row, "call_line"))));
+      parts.push(this.excerpt(frames.number("call_excerpt", row), line, exact));
     }
     const present = parts.filter((part) => part !== null);
     return present.length === 0 ? null : make("div", {}, ...present);
   }
 
-  /** @param {number} number @param {number} line */
-  excerpt(number, line) {
+  /**
+   * Returns the source around a line, which is marked if it is exact.
+   * @param {number} number of the excerpt.
+   * @param {number} line
+   * @param {boolean} exact
+   */
+  excerpt(number, line, exact) {
     const excerpt = number === 0 ? undefined : this.frames.payload.excerpts[number - 1];
     if (excerpt === undefined) return null;
     const first = Math.max(excerpt.first, line - kLinesAround);
@@ -142,7 +150,7 @@ export class Panel {
     const code = make("code", {});
     for (let at = first; at < end; ++at) {
       const text = lines[at - first];
-      const element = make(at === line ? "mark" : "span", {class: "code-line"},
+      const element = make(at === line && exact ? "mark" : "span", {class: "code-line"},
                            make("span", {class: "number"}, String(at)), `${text}\n`);
       code.append(element);
     }
@@ -159,12 +167,12 @@ export class Panel {
     return make("div", {},
                 schema ? make("pre", {class: "signature"}, wrapSignature(schema)) : null,
                 terms([
-                  ["declared at", facts.file ? `${shortPath(facts.file, 40)}:${facts.line}` : null],
+                  ["declared at", facts.file ? placeOfOp(facts) : null],
                   ["tags", (facts.tags ?? []).join(", ")],
                   ["structured", facts.structured ? "yes" : null],
                   ["all calls", findOp(op)],
                 ]),
-                ...(facts.derivatives ?? []).map(derivative));
+                ...(facts.derivatives ?? []).map((one) => derivative(one, facts.exact !== false)));
   }
 
   /**
@@ -227,6 +235,22 @@ function section(title, ...content) {
 }
 
 /**
+ * Returns the place of an op's entry in native_functions.yaml.
+ * @param {import("./payload.js").OpFacts} facts
+ */
+function placeOfOp(facts) {
+  return `${shortPath(facts.file ?? "", 40)}:${lineText(facts.line ?? 0, facts.exact !== false)}`;
+}
+
+/**
+ * Returns the element for the bounds of a line, if there are some.
+ * @param {string} bounds
+ */
+function boundsOf(bounds) {
+  return bounds === "" ? [] : [" ", make("span", {class: "note"}, bounds)];
+}
+
+/**
  * Removes the blanks that all lines begin with.
  * @param {string[]} lines
  */
@@ -263,12 +287,16 @@ function wrapSignature(schema) {
   return `${schema.slice(0, open)}(\n  ${list.join(",\n  ")}\n${schema.slice(close)}`;
 }
 
-/** @param {import("./payload.js").Derivative} one */
-function derivative(one) {
+/**
+ * @param {import("./payload.js").Derivative} one
+ * @param {boolean} exact the line is exact.
+ */
+function derivative(one, exact) {
   const lines = (one.formulas ?? []).map(
     ({arguments: names, formula}) => `${names.join(", ")}: ${formula}`);
   return make("div", {class: "derivative"},
-              make("p", {class: "note"}, `derivative: ${one.node} (derivatives.yaml:${one.line})`),
+              make("p", {class: "note"}, `derivative: ${one.node} ` +
+                `(derivatives.yaml:${lineText(one.line, exact)})`),
               lines.length === 0 ? null : make("pre", {class: "signature"}, lines.join("\n")));
 }
 

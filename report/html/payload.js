@@ -1,5 +1,5 @@
 // The page's data. docs/html-page.md describes the format.
-import { shortPath } from "./format.js";
+import { lineText, shortPath } from "./format.js";
 
 /**
  * @typedef {{op: string, calls: number, time: number, own_time: number, work: string,
@@ -16,14 +16,14 @@ import { shortPath } from "./format.js";
  * @typedef {{key: string, node: string, line: number,
  *   formulas: {arguments: string[], formula: string}[]}} Derivative
  * @typedef {{schema?: string, file?: string, line?: number, tags?: string[], structured?: boolean,
- *   derivatives?: Derivative[]}} OpFacts
+ *   exact?: boolean, derivatives?: Derivative[]}} OpFacts
  * @typedef {{file: number, first: number, lines: string[]}} Excerpt
  * @typedef {{kind: string, layer: string, path: string[], row?: number, what?: string,
  *   before?: any, after?: any, frames?: number, reaches?: any}} Change
  * @typedef {{first: string, second: string, header: [string, string][], summary: Summary,
  *   same_build?: boolean, conclusive?: boolean,
  *   changes: Change[], not_known: Change[]}} Comparison
- * @typedef {{schema: string, mode: string, header: [string, string][], exact: boolean,
+ * @typedef {{schema: string, mode: string, header: [string, string][],
  *   layers: string[], threads: number[], thread_names: string[],
  *   processes: {id: number | null, rank: number | null}[], summary: Summary, findings: Finding[],
  *   op_facts: Record<string, OpFacts>, excerpts: Excerpt[], frames: Record<string, number[]>,
@@ -128,14 +128,15 @@ export class Frames {
   }
 
   /**
-   * Returns `aten/src/ATen/native/Convolution.cpp:940`, or an empty text.
+   * Returns `aten/src/ATen/native/Convolution.cpp:940`, only the file if the line is unknown, or an
+   * empty text.
    * @param {number} row
    * @param {number} length of the text at most.
    */
   place(row, length = Infinity) {
     const file = this.text("file", row);
     if (file === "") return "";
-    const line = `:${this.lineText(row)}`;
+    const line = this.number("line", row) === 0 ? "" : `:${this.lineText(row)}`;
     return shortPath(file, length - line.length) + line;
   }
 
@@ -144,8 +145,30 @@ export class Frames {
    * @param {number} row
    */
   lineText(row) {
-    const exact = this.payload.exact || this.layerName(row) === "python";
-    return `${exact ? "" : "~"}${this.number("line", row)}`;
+    return lineText(this.number("line", row), this.isExact(row));
+  }
+
+  /** @param {number} row */
+  isExact(row) {
+    return (this.number("approximate", row) & 1) === 0;
+  }
+
+  /**
+   * Returns whether the line at which the parent calls a frame is exact.
+   * @param {number} row
+   */
+  isCallExact(row) {
+    return (this.number("approximate", row) & 2) === 0;
+  }
+
+  /**
+   * Returns `between lines 120 and 160`; empty if the line is exact or no bounds are known.
+   * @param {number} row
+   * @param {string} of the column of the line: `line` or `call_line`.
+   */
+  bounds(row, of) {
+    const first = this.number(`${of}_first`, row), last = this.number(`${of}_last`, row);
+    return first === 0 ? "" : `between lines ${first} and ${last}`;
   }
 
   /**
@@ -155,7 +178,7 @@ export class Frames {
    */
   link(row, line = this.number("line", row)) {
     const url = this.text("url", row);
-    return url.startsWith("https://") ? `${url}#L${line}` : "";
+    return !url.startsWith("https://") ? "" : line === 0 ? url : `${url}#L${line}`;
   }
 
   /**

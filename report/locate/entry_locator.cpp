@@ -42,6 +42,7 @@ void EntryLocator::place(Located& located, const Index& owner,
                          const SourceLocation& location) const {
   located.file = location.file;
   located.line = location.line;
+  located.approximate = location.approximate;
   if (located.file.empty()) return;
   // Only the files of PyTorch's own index are in its repository.
   const SourceLink link = &owner == &pytorch_ ? link_of(owner) : SourceLink();
@@ -51,6 +52,7 @@ void EntryLocator::place(Located& located, const Index& owner,
 void EntryLocator::place_python(Located& located, const SourceLocation& location) const {
   located.file = location.file;
   located.line = location.line;
+  located.approximate = location.approximate;
   located.url = link_of(pytorch_).of_python(location.file, location.line);
 }
 
@@ -88,7 +90,7 @@ std::vector<Located> EntryLocator::callers(const Index& owner, std::string_view 
     if (caller.function.symbol.find('#') != std::string_view::npos) continue;
     Located one = located(owner, caller.function);
     one.role = role;
-    place(one, owner, {caller.function.location.file, caller.line});
+    place(one, owner, {caller.function.location.file, caller.line, caller.approximate});
     if (!seen.emplace(one.file, one.line).second) continue;
     found.push_back(std::move(one));
     if (!all && found.size() == kMaxCallers) break;

@@ -66,8 +66,9 @@ const LayerSurvey* survey_of(const std::vector<LayerSurvey>& layers, std::string
 // ---- boxes ----
 
 /// A box with its text, whose place is relative to the box until `settle` moves it.
-void fill(MapBox& box, const std::vector<LayerSurvey>& layers, std::size_t most_folders) {
-  MapText text = text_of(box.id, survey_of(layers, box.id), box.width, most_folders);
+void fill(MapBox& box, const std::vector<LayerSurvey>& layers, const LocateSource& source,
+          std::size_t most_folders) {
+  MapText text = text_of(box.id, survey_of(layers, box.id), source, box.width, most_folders);
   box.height = text.height;
   box.lines = std::move(text.lines);
 }
@@ -92,7 +93,7 @@ void settle(LayerMapLayout& map, int top) {
   }
 }
 
-std::vector<MapBox> grid_boxes(const std::vector<LayerSurvey>& layers) {
+std::vector<MapBox> grid_boxes(const std::vector<LayerSurvey>& layers, const LocateSource& source) {
   std::vector<MapBox> boxes;
   for (const GridPlace& place : kGrid) {
     MapBox box;
@@ -103,7 +104,7 @@ std::vector<MapBox> grid_boxes(const std::vector<LayerSurvey>& layers) {
     box.row = place.row;
     constexpr std::size_t kFewFolders = 3;
     constexpr std::size_t kManyFolders = 12;
-    fill(box, layers, place.columns > 1 ? kManyFolders : kFewFolders);
+    fill(box, layers, source, place.columns > 1 ? kManyFolders : kFewFolders);
     boxes.push_back(std::move(box));
   }
   return boxes;
@@ -121,7 +122,7 @@ void add_row(LayerMapLayout& map, const std::vector<std::string_view>& ids, int 
     box.corner.x = kMargin + i * (width + kColumnGap / 2);
     box.width = width;
     box.row = row;
-    fill(box, {}, 0);
+    fill(box, {}, {}, 0);
     map.boxes.push_back(std::move(box));
   }
 }
@@ -200,16 +201,18 @@ void connect(LayerMapLayout& map) {
   }
 }
 
-LayerMapLayout whole_map(const std::vector<LayerSurvey>& layers, int top) {
+LayerMapLayout whole_map(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+                         int top) {
   LayerMapLayout map;
   map.width = 2 * kMargin + kColumns * (kColumnWidth + kColumnGap) - kColumnGap;
-  map.boxes = grid_boxes(layers);
+  map.boxes = grid_boxes(layers, source);
   settle(map, top);
   connect(map);
   return map;
 }
 
-LayerMapLayout map_of_one(const std::vector<LayerSurvey>& layers, int top) {
+LayerMapLayout map_of_one(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+                          int top) {
   const std::string_view id = layers.front().layer->id;
   LayerMapLayout map;
   map.width = kOneLayerWidth;
@@ -228,7 +231,7 @@ LayerMapLayout map_of_one(const std::vector<LayerSurvey>& layers, int top) {
   box.width = kOneLayerWidth - 2 * kMargin;
   box.row = callers.empty() ? 0 : 1;
   constexpr std::size_t kAllFolders = 100;
-  fill(box, layers, kAllFolders);
+  fill(box, layers, source, kAllFolders);
   map.boxes.push_back(std::move(box));
   const std::size_t self = map.boxes.size() - 1;
   add_row(map, callees, map.boxes[self].row + 1);
@@ -248,8 +251,9 @@ LayerMapLayout map_of_one(const std::vector<LayerSurvey>& layers, int top) {
 
 }  // namespace
 
-LayerMapLayout lay_out(const std::vector<LayerSurvey>& layers, int top) {
-  return layers.size() == 1 ? map_of_one(layers, top) : whole_map(layers, top);
+LayerMapLayout lay_out(const std::vector<LayerSurvey>& layers, const LocateSource& source,
+                       int top) {
+  return layers.size() == 1 ? map_of_one(layers, source, top) : whole_map(layers, source, top);
 }
 
 }  // namespace optrace

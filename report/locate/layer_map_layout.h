@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/locate/layer_survey.h"
+#include "report/locate/locate_output.h"
 
 namespace optrace {
 
@@ -55,6 +56,6 @@ struct LayerMapLayout {
 
 /// Lays out the map of all layers; if `layers` has only one, this layer between those that call it
 /// and those that it calls. `top` is the height of the space for a heading.
-LayerMapLayout lay_out(const std::vector<LayerSurvey>& layers, int top);
+LayerMapLayout lay_out(const std::vector<LayerSurvey>& layers, const LocateSource& source, int top);
 
 }  // namespace optrace

@@ -116,7 +116,7 @@ Section folders(const LayerSurvey& survey, int width, std::size_t most) {
   return section;
 }
 
-Section doors(const LayerSurvey& survey, int width) {
+Section doors(const LayerSurvey& survey, const LocateSource& source, int width) {
   Section section(width);
   section.label(survey.doors.size() == 1 ? "EXIT" : "EXITS");
   for (const LayerSurvey::Door& door : survey.doors) {
@@ -126,7 +126,7 @@ Section doors(const LayerSurvey& survey, int width) {
     if (door.located && !door.located->file.empty()) {
       section.last().url = door.located->url;
       section.last().tip =
-          fmt::format("{}\n{}:{}", door.door->name, door.located->file, door.located->line);
+          fmt::format("{}\n{}", door.door->name, place_text(*door.located, source));
     }
     section.beside(std::move(target), "mono dim");
   }
@@ -166,8 +166,8 @@ MapText title_only(std::string_view id, int width) {
 
 }  // namespace
 
-MapText text_of(std::string_view id, const LayerSurvey* survey, int width,
-                std::size_t most_folders) {
+MapText text_of(std::string_view id, const LayerSurvey* survey, const LocateSource& source,
+                int width, std::size_t most_folders) {
   if (survey == nullptr) return title_only(id, width);
   const int count = width >= kThreeColumns ? 3 : width >= kTwoColumns ? 2 : 1;
   const int column = (width - 2 * kPadding * count) / count;
@@ -178,9 +178,9 @@ MapText text_of(std::string_view id, const LayerSurvey* survey, int width,
   else
     sections.back().append(folders(*survey, column, most_folders));
   if (count == 1)
-    sections.back().append(doors(*survey, column));
+    sections.back().append(doors(*survey, source, column));
   else
-    sections.push_back(doors(*survey, column));
+    sections.push_back(doors(*survey, source, column));
   return beside(sections);
 }
 

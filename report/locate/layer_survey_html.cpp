@@ -15,18 +15,16 @@
 namespace optrace {
 namespace {
 
-std::string door_row(const LayerSurvey::Door& door, bool exact) {
+std::string door_row(const LayerSurvey::Door& door, const LocateSource& source) {
   std::string place;
   if (door.located && !door.located->file.empty())
-    place = linked_text(
-        fmt::format("{}{}:{}", exact ? "" : "~", door.located->file, door.located->line),
-        door.located->url);
+    place = linked_text(place_text(*door.located, source), door.located->url);
   return fmt::format("<tr><td><code>{}</code></td><td>{}</td><td><code>{}</code></td></tr>\n",
                      markup_text(door.door->name), markup_text(title_of_layer(door.door->leads_to)),
                      place);
 }
 
-std::string section(const LayerSurvey& survey, bool exact) {
+std::string section(const LayerSurvey& survey, const LocateSource& source) {
   const MappedLayer& layer = *survey.layer;
   std::vector<std::string> folders;
   folders.reserve(layer.folders.size());
@@ -42,7 +40,7 @@ std::string section(const LayerSurvey& survey, bool exact) {
   text +=
       "<table><thead><tr><th scope=\"col\">exit</th><th scope=\"col\">leads to</th>"
       "<th scope=\"col\">defined at</th></tr></thead><tbody>\n";
-  for (const LayerSurvey::Door& door : survey.doors) text += door_row(door, exact);
+  for (const LayerSurvey::Door& door : survey.doors) text += door_row(door, source);
   return text + "</tbody></table>\n</section>\n";
 }
 
@@ -54,7 +52,9 @@ std::string to_html(const std::vector<LayerSurvey>& layers, const LocateSource& 
           ? fmt::format("PyTorch {}: {}", source.version, layers.front().layer->title)
           : fmt::format("The layers of PyTorch {}", source.version);
   std::string body = fmt::format("<main>\n<h1>{}</h1>\n", markup_text(title));
-  if (!source.exact)
+  if (source.fit.of_torch && !source.fit.exact)
+    body += "<p class=\"dim\">Lines marked ~ are approximate.</p>\n";
+  if (!source.fit.of_torch)
     body += fmt::format(
         "<p class=\"warning\">The installed torch is {}: lines are approximate (~).</p>\n",
         source.torch_version.empty() ? "unknown" : markup_text(source.torch_version));
@@ -63,7 +63,7 @@ std::string to_html(const std::vector<LayerSurvey>& layers, const LocateSource& 
     body += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", survey.layer->id,
                         markup_text(survey.layer->title));
   body += fmt::format("</ul></nav>\n<div class=\"wide\">\n{}</div>\n", to_svg(layers, source));
-  for (const LayerSurvey& survey : layers) body += section(survey, source.exact);
+  for (const LayerSurvey& survey : layers) body += section(survey, source);
   body += "</main>\n<footer>Made by <code>optrace layers --format html</code>.</footer>\n";
   return html_document(title, body, std::array{kLayerMapStyle});
 }

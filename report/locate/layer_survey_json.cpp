@@ -21,7 +21,7 @@ Json or_null(const std::string& text) {
 std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& source) {
   Json object;
   object["schema"] = "optrace.layers/1";
-  object["source"] = {{"version", source.version}, {"exact", source.exact}};
+  object["source"] = source_json(source);
   object["layers"] = Json::array();
   for (const LayerSurvey& survey : layers) {
     Json layer;
@@ -37,10 +37,11 @@ std::string to_json(const std::vector<LayerSurvey>& layers, const LocateSource& 
       one["name"] = door.door->name;
       one["leads_to"] = door.door->leads_to;
       one["source"] = Json();
-      if (door.located && !door.located->file.empty())
-        one["source"] = {{"file", door.located->file},
-                         {"line", door.located->line},
-                         {"url", or_null(door.located->url)}};
+      if (door.located && !door.located->file.empty()) {
+        Json place = place_json(*door.located, source);
+        place["url"] = or_null(door.located->url);
+        one["source"] = std::move(place);
+      }
       layer["doors"].push_back(std::move(one));
     }
     object["layers"].push_back(std::move(layer));

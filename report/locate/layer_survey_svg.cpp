@@ -57,7 +57,7 @@ std::string path_data(const std::vector<MapPoint>& points) {
 class SvgWriter {
  public:
   SvgWriter(const std::vector<LayerSurvey>& layers, const LocateSource& source)
-      : map_(lay_out(layers, kTop)), source_(source), one_(layers.size() == 1) {}
+      : map_(lay_out(layers, source, kTop)), source_(source), one_(layers.size() == 1) {}
 
   std::string write() {
     text_ = fmt::format(
@@ -113,7 +113,7 @@ class SvgWriter {
     std::string note =
         "An arrow leads from a layer to one that it calls. Exits are functions that make such "
         "calls.";
-    if (!source_.exact) note += " The installed torch is of another version.";
+    if (!source_.fit.of_torch) note += " The installed torch is of another version.";
     write_text({kMargin, 78}, "dim", note);
     text_ += '\n';
     if (!one_) write_legend();

@@ -70,10 +70,8 @@ std::string to_text(const std::vector<LayerSurvey>& layers, const LocateSource& 
       const std::string target = title_of_layer(door.door->leads_to);
       std::string line = fmt::format("{:<{}}  → {:<{}}  ", door.door->name, names, target, targets);
       if (door.located && !door.located->file.empty()) {
-        const std::string location = fmt::format("{}{}:{}", source.exact ? "" : "~",
-                                                 printable(door.located->file), door.located->line);
         line += options.style.link(
-            location,
+            printable(place_text(*door.located, source)),
             {.file = door.located->file, .line = door.located->line, .url = door.located->url});
       }
       line.erase(line.find_last_not_of(' ') + 1);

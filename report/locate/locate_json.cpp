@@ -19,16 +19,16 @@ Json or_null(const std::string& text) {
   return text.empty() ? Json() : Json(text);
 }
 
-Json place_of(const Located& located) {
+Json place_of(const Located& located, const LocateSource& source) {
   if (located.file.empty()) return {};
-  return {{"file", located.file},
-          {"line", located.line},
-          {"generated", is_generated_source(located.file)},
-          {"path", or_null(located.path)},
-          {"url", or_null(located.url)}};
+  Json place = place_json(located, source);
+  place["generated"] = is_generated_source(located.file);
+  place["path"] = or_null(located.path);
+  place["url"] = or_null(located.url);
+  return place;
 }
 
-Json json_of(const Located& located) {
+Json json_of(const Located& located, const LocateSource& source) {
   Json object;
   object["kind"] = name_of(located.kind);
   object["role"] = or_null(located.role);
@@ -36,10 +36,10 @@ Json json_of(const Located& located) {
   object["name"] = located.name;
   object["parameters"] = or_null(located.parameters);
   object["symbol"] = or_null(located.symbol);
-  object["source"] = place_of(located);
+  object["source"] = place_of(located, source);
   object["library"] = or_null(located.library);
   object["parts"] = Json::array();
-  for (const Located& part : located.parts) object["parts"].push_back(json_of(part));
+  for (const Located& part : located.parts) object["parts"].push_back(json_of(part, source));
   return object;
 }
 
@@ -51,7 +51,7 @@ Json head(std::string_view query, const LocateSource& source) {
                         ? Json()
                         : Json{{"version", source.torch_version},
                                {"git_version", or_null(source.torch_git_version)}};
-  object["source"] = {{"version", source.version}, {"exact", source.exact}};
+  object["source"] = source_json(source);
   return object;
 }
 
@@ -59,7 +59,7 @@ Json json_of(const LocateResult& result, const LocateSource& source) {
   Json object = head(result.query, source);
   object["total"] = result.total;
   object["answers"] = Json::array();
-  for (const Located& answer : result.answers) object["answers"].push_back(json_of(answer));
+  for (const Located& answer : result.answers) object["answers"].push_back(json_of(answer, source));
   return object;
 }
 

@@ -6,7 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "report/locate/locate.h"
+#include "report/model/source_link.h"
 #include "report/output/terminal_text.h"
 
 namespace optrace {
@@ -16,8 +19,17 @@ struct LocateSource {
   std::string torch_version;      ///< Version of the installed torch; empty without one.
   std::string torch_git_version;  ///< Its commit; empty if unknown.
   std::string version;            ///< PyTorch version of the index.
-  bool exact = false;             ///< True if the index is of the installed torch.
+  IndexFit fit;                   ///< Of the index and the installed torch.
 };
+
+/// Returns the place of an answer, `file:123` or `file:~123`; empty if its file is unknown.
+std::string place_text(const Located& located, const LocateSource& source);
+
+/// Returns the same in JSON: `file`, `line`, `exact`, `interval`.
+nlohmann::ordered_json place_json(const Located& located, const LocateSource& source);
+
+/// Returns the `source` of the JSON, which describes the index.
+nlohmann::ordered_json source_json(const LocateSource& source);
 
 struct LocateTextOptions {
   std::size_t width = 0;  ///< Columns; 0: no limit.
@@ -25,8 +37,8 @@ struct LocateTextOptions {
   TerminalStyle style;
 };
 
-/// Returns answers for people: kind, name and file:line, with the parts indented below. Lines of
-/// another version's source are marked with `~`.
+/// Returns answers for people: kind, name and file:line, with the parts indented below.
+/// Approximate lines, such as those of another version's source, are marked with `~`.
 std::string to_text(const LocateResult& result, const LocateSource& source,
                     const LocateTextOptions& options);
 

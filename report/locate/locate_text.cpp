@@ -79,8 +79,7 @@ class TextWriter {
     // The location of a builtin is shown in the row of its binding.
     const bool said_below = !located.parts.empty() && located.parts.front().role == "binding";
     if (!located.file.empty() && !said_below)
-      row.location = fmt::format("{}{}:{}", source_.exact || !located.path.empty() ? "" : "~",
-                                 printable(located.file), located.line);
+      row.location = printable(place_text(located, source_));
     if (located.file.empty()) row.location = printable(located.library);
     row.place = {.file = located.path.empty() ? located.file : located.path,
                  .line = located.line,

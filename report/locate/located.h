@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "indexer/store/index_contents.h"
 
 namespace optrace {
 
@@ -36,10 +39,11 @@ struct Located {
   std::string parameters;  ///< Only for a C++ function: `(at::Tensor const&, long)`.
   std::string symbol;      ///< Canonical symbol; empty for anything but C++.
   std::string file;        ///< Relative to PyTorch's source tree; empty if unknown.
-  std::uint32_t line = 0;  ///< From 1.
-  std::string url;         ///< Upstream URL at the exact commit; empty for generated code.
-  std::string library;     ///< File that contains the name, if no PyTorch source defines it.
-  std::string path;        ///< The file on this machine, if Python was asked for it.
+  std::uint32_t line = 0;  ///< From 1; 0 if it is unknown.
+  std::optional<LineInterval> approximate{};  ///< Of the line, as in SourceLocation.
+  std::string url;      ///< Upstream URL at the exact commit; empty for generated code.
+  std::string library;  ///< File that contains the name, if no PyTorch source defines it.
+  std::string path;     ///< The file on this machine, if Python was asked for it.
   std::vector<Located> parts;
 };
 

@@ -160,6 +160,7 @@ Located PythonLookup::located(const PythonName& name, bool with_ops) {
   const Located& bound = answer.parts.back();
   answer.file = bound.file;
   answer.line = bound.line;
+  answer.approximate = bound.approximate;
   answer.url = bound.url;
   if (with_ops) add_ops(answer);
   return answer;

@@ -52,9 +52,9 @@ NameParts parts_of(std::string_view key) {
   }
 }
 
-void add_line(std::vector<std::uint32_t>& lines, std::uint32_t line) {
-  const auto at = std::lower_bound(lines.begin(), lines.end(), line);
-  if (at == lines.end() || *at != line) lines.insert(at, line);
+void add_line(std::vector<SourceLocation>& lines, const SourceLocation& line) {
+  const auto at = std::ranges::lower_bound(lines, line.line, {}, &SourceLocation::line);
+  if (at == lines.end() || at->line != line.line) lines.insert(at, line);
 }
 
 }  // namespace
@@ -67,12 +67,12 @@ const std::vector<CallSite>& CallLines::calls_of(std::string_view symbol,
   return at->second;
 }
 
-std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
-                                           const IndexedFunction& callee) {
+std::vector<SourceLocation> CallLines::find(const IndexedFunction& caller,
+                                            const IndexedFunction& callee) {
   if (caller.symbol.empty() || callee.symbol.empty()) return {};
   const auto [cached, added] = found_.try_emplace(
       {caller.symbol + '\n' + caller.source_file + '\n' + caller.library, callee.symbol});
-  std::vector<std::uint32_t>& lines = cached->second;
+  std::vector<SourceLocation>& lines = cached->second;
   if (!added) return lines;
   const std::string callee_key = function_key(callee.symbol);
   const auto is_callee = [&](const CallSite& site) {
@@ -81,13 +81,13 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
 
   struct Reached {
     std::string_view symbol;
-    std::uint32_t first_line;
+    SourceLocation first_line;
   };
   std::vector<Reached> level;
   std::unordered_set<std::string_view> visited{caller.symbol};
   for (const CallSite& site : calls_of(caller.symbol, caller)) {
-    if (is_callee(site)) add_line(lines, site.location.line);
-    level.push_back({site.callee, site.location.line});
+    if (is_callee(site)) add_line(lines, site.location);
+    level.push_back({site.callee, site.location});
   }
   for (unsigned depth = 1; depth < kMaxDepth && lines.empty(); ++depth) {
     std::vector<Reached> next;
@@ -105,38 +105,39 @@ std::vector<std::uint32_t> CallLines::find(const IndexedFunction& caller,
 }
 
 template <typename Wanted>
-std::vector<std::uint32_t> CallLines::lines_of_calls(const IndexedFunction& caller, Wanted wanted) {
-  std::vector<std::uint32_t> lines;
+std::vector<SourceLocation> CallLines::lines_of_calls(const IndexedFunction& caller,
+                                                      Wanted wanted) {
+  std::vector<SourceLocation> lines;
   for (const CallSite& site : calls_of(caller.symbol, caller))
-    if (wanted(site.callee)) add_line(lines, site.location.line);
+    if (wanted(site.callee)) add_line(lines, site.location);
   return lines;
 }
 
-std::vector<std::uint32_t> CallLines::find_dispatch(const IndexedFunction& step) {
+std::vector<SourceLocation> CallLines::find_dispatch(const IndexedFunction& step) {
   return lines_of_calls(step, is_handover);
 }
 
-std::vector<std::uint32_t> CallLines::find_by_name(const IndexedFunction& caller,
-                                                   const IndexedFunction& callee, bool foreign) {
+std::vector<SourceLocation> CallLines::find_by_name(const IndexedFunction& caller,
+                                                    const IndexedFunction& callee, bool foreign) {
   const std::string key = template_key(callee.symbol).value_or("");
   const NameParts wanted = parts_of(key);
-  std::vector<std::uint32_t> named;
-  std::vector<std::uint32_t> of_class;
+  std::vector<SourceLocation> named;
+  std::vector<SourceLocation> of_class;
   std::set<std::string> members;
   for (const CallSite& site : calls_of(caller.symbol, caller)) {
     const std::string site_key = template_key(site.callee).value_or(std::string(site.callee));
     const NameParts site_parts = parts_of(site_key);
-    if (!wanted.name.empty() && site_parts.name == wanted.name) add_line(named, site.location.line);
+    if (!wanted.name.empty() && site_parts.name == wanted.name) add_line(named, site.location);
     if (!wanted.scope.empty() && site_parts.scope == wanted.scope) {
-      add_line(of_class, site.location.line);
+      add_line(of_class, site.location);
       members.insert(site_key);
     }
   }
   return named.empty() && foreign && members.size() == 1 ? of_class : named;
 }
 
-std::vector<std::uint32_t> CallLines::find_stub(const IndexedFunction& caller) {
-  std::vector<std::uint32_t> lines = lines_of_calls(caller, is_stub);
+std::vector<SourceLocation> CallLines::find_stub(const IndexedFunction& caller) {
+  std::vector<SourceLocation> lines = lines_of_calls(caller, is_stub);
   if (lines.size() > 1) lines.clear();
   return lines;
 }

@@ -160,12 +160,16 @@ class FrameBuilder {
     frame.thread = trace_.threads[path.thread].id;
     for (Frame& kernel : frame.children) kernel.thread = frame.thread;
     frame.calls = path.calls;
-    if (const std::vector<std::uint32_t> lines = call_lines(path); !lines.empty()) {
+    if (path.call.line != 0) {
       FrameSource& source = frame.source.edit();
-      source.call_line = lines.front();
+      source.call_line = path.call.line;
       if (path.call.column != 0)
         source.call_range = {path.call.column, path.call.end_line, path.call.end_column};
-      if (lines.size() > 1) frame.detail.edit()["call_lines"] = lines;
+    } else if (const std::vector<SourceLocation> lines = call_lines(path); !lines.empty()) {
+      set_call_line(lines, functions_, frame);
+      if (lines.size() > 1 && frame.source && frame.source->call_line)
+        for (const SourceLocation& line : lines)
+          frame.detail.edit()["call_lines"].push_back(line.line);
     }
     if (parent != nullptr && !frame.op) frame.op = inherited_op(frame, *parent);
     // A boxed redispatch doesn't name its op; it continues the op of the step above.
@@ -188,15 +192,15 @@ class FrameBuilder {
                                            : kNone;
   }
 
-  std::vector<std::uint32_t> call_lines(const ReportPath& path) {
-    if (path.call.line != 0) return {path.call.line};
+  // Returns the lines of the index at which a native frame's parent calls it.
+  std::vector<SourceLocation> call_lines(const ReportPath& path) {
     if (path.parent == kNone || !call_lines_ || path.kind == PathKind::python) return {};
     const std::uint32_t calling = function_of(paths_[path.parent]);
     const std::uint32_t called = function_of(path);
     if (calling == kNone || called == kNone) return {};
     const FunctionFacts& caller = functions_[calling];
     const FunctionFacts& callee = functions_[called];
-    std::vector<std::uint32_t> lines;
+    std::vector<SourceLocation> lines;
     if (path.through != kNone)
       lines = call_lines_->find(caller.indexed, functions_[path.through].indexed);
     if (lines.empty()) lines = call_lines_->find(caller.indexed, callee.indexed);
@@ -245,7 +249,7 @@ class FrameBuilder {
     if (parent != nullptr && parent->op) {
       detail["backward_of"] = *parent->op;
       if (const auto derivative = derivative_of(*parent->op, frame.name)) {
-        frame.source = functions_.source_at("tools/autograd/derivatives.yaml", derivative->line);
+        frame.source = functions_.source_at({"tools/autograd/derivatives.yaml", derivative->line});
         for (const OpFacts::Formula& formula : derivative->backward)
           detail["formulas"].push_back({{"arguments", formula.arguments},
                                         {"formula", formula.text},

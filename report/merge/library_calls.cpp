@@ -159,11 +159,23 @@ Frame LibraryCalls::make_called_frame(const ReportPath& path, const Frame& calle
   if (const std::string_view library = library_name(name); !library.empty())
     frame.detail.edit()["library"] = library;
   if (!call_lines_ || path.kind != PathKind::function || path.what == kNone) return frame;
-  if (const std::vector<std::uint32_t> lines =
+  if (const std::vector<SourceLocation> lines =
           call_lines_->find(functions_[path.what].indexed, {.symbol = canonical_symbol(name)});
       !lines.empty())
-    frame.source.edit().call_line = lines.front();
+    set_call_line(lines, functions_, frame);
   return frame;
+}
+
+void set_call_line(const std::vector<SourceLocation>& lines, const TracedFunctions& functions,
+                   Frame& frame) {
+  if (lines.front().line == 0) return;  // The index doesn't have the line of one of the calls.
+  FrameSource& source = frame.source.edit();
+  source.call_line = lines.front().line;
+  source.call_approximate = functions.approximation_of(lines.front());
+  // It is one of several lines, so it is exact only if all of them are.
+  for (const SourceLocation& line : lines)
+    if (!source.call_approximate && functions.approximation_of(line))
+      source.call_approximate = LineBounds();
 }
 
 }  // namespace optrace

@@ -57,4 +57,8 @@ class LibraryCalls {
   const bool times_;
 };
 
+/// Sets the line that calls a frame, the first of `lines`, which must not be empty.
+void set_call_line(const std::vector<SourceLocation>& lines, const TracedFunctions& functions,
+                   Frame& frame);
+
 }  // namespace optrace

@@ -14,10 +14,12 @@
 
 namespace optrace {
 
-TracedFunctions::TracedFunctions(const Trace& trace, const Index* index, SourceLink links)
+TracedFunctions::TracedFunctions(const Trace& trace, const Index* index, SourceLink links,
+                                 bool of_torch)
     : trace_(trace),
       index_(index),
       links_(std::move(links)),
+      of_torch_(of_torch),
       generated_(trace.meta),
       facts_(trace.functions.size()) {}
 
@@ -81,15 +83,24 @@ std::optional<FrameSource> TracedFunctions::definition_of(const IndexedFunction&
   const auto found =
       index_->find_definition(function.symbol, function.source_file, function.library);
   if (!found) return std::nullopt;
-  return source_at(found->location.file, found->location.line);
+  return source_at(found->location);
 }
 
-FrameSource TracedFunctions::source_at(std::string_view file, std::uint32_t line) const {
+FrameSource TracedFunctions::source_at(const SourceLocation& location) const {
   FrameSource source;
-  source.file = file;
-  source.line = line;
+  source.file = location.file;
+  source.line = location.line;
   source.url = links_.of_native(source.file, source.line);
+  source.approximate = approximation_of(location);
   return source;
+}
+
+std::optional<LineBounds> TracedFunctions::approximation_of(const SourceLocation& location) const {
+  if (location.line == 0) return std::nullopt;
+  // The bounds are lines of the index's torch.
+  if (!of_torch_) return LineBounds();
+  if (!location.approximate) return std::nullopt;
+  return LineBounds{location.approximate->first, location.approximate->last};
 }
 
 std::optional<std::string> TracedFunctions::op_of(std::string_view unambiguous_name) const {

@@ -37,8 +37,8 @@ struct FunctionFacts {
 class TracedFunctions {
  public:
   /// The trace and the index, which may be null, must outlive the object. `links` are for the
-  /// index's source.
-  TracedFunctions(const Trace& trace, const Index* index, SourceLink links);
+  /// index's source. `of_torch`: the index is of the traced torch.
+  TracedFunctions(const Trace& trace, const Index* index, SourceLink links, bool of_torch);
 
   /// `function` is an index into the trace's functions.
   const FunctionFacts& operator[](std::uint32_t function);
@@ -47,7 +47,11 @@ class TracedFunctions {
   std::optional<FrameSource> definition_of(const IndexedFunction& function) const;
 
   /// Returns a place in the index's source, with its link.
-  FrameSource source_at(std::string_view file, std::uint32_t line) const;
+  FrameSource source_at(const SourceLocation& location) const;
+
+  /// Returns the state of a line of the index: nothing if it is exact for the traced torch, or
+  /// unknown.
+  std::optional<LineBounds> approximation_of(const SourceLocation& location) const;
 
   const GeneratedCode& generated_code() const { return generated_; }
 
@@ -71,6 +75,7 @@ class TracedFunctions {
   const Trace& trace_;
   const Index* index_;
   const SourceLink links_;
+  const bool of_torch_;
   const GeneratedCode generated_;
   std::vector<std::unique_ptr<FunctionFacts>> facts_;  // By function; null until asked for.
 };

@@ -19,10 +19,6 @@ const nlohmann::json* origin_of(const Frame& frame);
 /// Returns true for a kernel that torch.compile generated. No op calls it.
 bool is_generated_kernel(const Frame& frame);
 
-/// Returns true if the lines of the frame's source are those of the code that ran. Others come from
-/// the index of another commit.
-bool has_exact_lines(const Report& report, const Frame& frame);
-
 /// Result of own_place() for a path without such a frame.
 inline constexpr std::size_t kNoneOwn = static_cast<std::size_t>(-1);
 

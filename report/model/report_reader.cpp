@@ -107,8 +107,41 @@ std::optional<FrameTime> take_time(Json& detail) {
   return taken;
 }
 
-/// Parses a frame without its children.
-Frame frame_of(const Json& json) {
+/// Returns the state of a line: `exact` and `interval` are the keys of the frame's source that
+/// describe it. Files of older versions have neither; `otherwise` is for those.
+std::optional<LineBounds> approximation_in(const Json& source, const char* exact,
+                                           const char* interval, bool otherwise) {
+  const Json& known = value_at(source, exact);
+  if (!known.is_null() && !known.is_boolean()) throw unlike(exact, "true or false");
+  if (known.is_null() ? otherwise : known.get<bool>()) return std::nullopt;
+  const Json& bounds = value_at(source, interval);
+  if (bounds.is_null()) return LineBounds();
+  if (!bounds.is_array() || bounds.size() != 2) throw unlike(interval, "a list of two lines");
+  LineBounds read;
+  for (const auto& [line, value] :
+       {std::pair(&read.first, &bounds[0]), std::pair(&read.last, &bounds[1])}) {
+    if (!value->is_number_unsigned() ||
+        value->get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max())
+      throw unlike(interval, "a list of two lines");
+    *line = value->get<std::uint32_t>();
+  }
+  return read;
+}
+
+/// Returns true if a frame's file is code that ran, and not a file of the index.
+bool has_own_source(const Frame& frame) {
+  if (is_python(frame.layer) || (frame.source && frame.source->file.size() > 3 &&
+                                 frame.source->file.rfind(".py") == frame.source->file.size() - 3))
+    return true;
+  // A kernel that torch.compile generated.
+  if (frame.layer != Layer::kernel || !frame.detail.is_object()) return false;
+  const Json& origins = value_at(frame.detail, "origins");
+  return origins.is_array() && !origins.empty();
+}
+
+/// Parses a frame without its children. `exact`: the lines of the index are exact in a file without
+/// a state for each. `parent` may be null.
+Frame frame_of(const Json& json, bool exact, const Frame* parent) {
   if (!json.is_object()) throw ReportError("a frame is not an object");
   Frame frame;
   const std::string layer = text_or_empty(json, "layer");
@@ -135,6 +168,13 @@ Frame frame_of(const Json& json) {
       };
       known.call_range = {number("column"), number("end_line"), number("end_column")};
     }
+    if (known.line != 0)
+      known.approximate =
+          approximation_in(source, "exact", "interval", exact || has_own_source(frame));
+    if (known.call_line)
+      known.call_approximate =
+          approximation_in(source, "call_exact", "call_interval",
+                           exact || (parent != nullptr && has_own_source(*parent)));
   }
   return frame;
 }
@@ -154,7 +194,7 @@ std::vector<Shortfall> shortfalls_in(const Json& report) {
 }
 
 /// Trees may be deeper than the call stack allows, so the open levels are kept in a list.
-std::vector<Frame> frames_of(const Json& report) {
+std::vector<Frame> frames_of(const Json& report, bool exact) {
   struct Level {
     const Json* list;
     std::size_t next;
@@ -166,7 +206,8 @@ std::vector<Frame> frames_of(const Json& report) {
     Level& level = open.back();
     if (level.next < level.list->size()) {
       const Json& json = (*level.list)[level.next++];
-      level.made.push_back(frame_of(json));
+      const Frame* const parent = open.size() < 2 ? nullptr : &open[open.size() - 2].made.back();
+      level.made.push_back(frame_of(json, exact, parent));
       open.push_back({&list_in(json, "children"), 0, {}});
       continue;
     }
@@ -214,12 +255,17 @@ WrittenReport parse_report(std::string_view text) {
   report.processes = structure_in(json, "processes", Json::value_t::array, "a list");
   if (const Json source = object_in(json, "source"); !source.is_null()) {
     report.source_version = text_or_empty(source, "version");
-    const Json& exact = value_at(source, "exact");
-    if (!exact.is_null() && !exact.is_boolean()) throw unlike("exact", "true or false");
-    report.source_exact = exact == true;
+    const auto truth = [&](const char* key, bool otherwise) {
+      const Json& value = value_at(source, key);
+      if (!value.is_null() && !value.is_boolean()) throw unlike(key, "true or false");
+      return value.is_null() ? otherwise : value.get<bool>();
+    };
+    report.source_exact = truth("exact", false);
+    report.source_of_torch = truth("of_torch", report.source_exact);
+    report.source_from_wheel = text_or_empty(source, "made_from") == "wheel";
   }
   report.shortfalls = shortfalls_in(json);
-  report.roots = frames_of(json);
+  report.roots = frames_of(json, report.source_exact);
   return report;
 }
 

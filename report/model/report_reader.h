@@ -54,19 +54,33 @@ inline bool operator==(const CallRange& left, const CallRange& right) {
          left.end_column == right.end_column;
 }
 
+/// The lines among which an approximate line lies: both included, from 1; both 0 if no bound is
+/// known.
+struct LineBounds {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+inline bool operator==(const LineBounds& left, const LineBounds& right) {
+  return left.first == right.first && left.last == right.last;
+}
+
 /// The definition of a frame's function, and the place where its parent calls it. Either may be
 /// unknown: a library's function has no file in PyTorch's source, but has a line that calls it.
 struct FrameSource {
   std::string file;        ///< Relative to the source tree; empty if the definition is unknown.
-  std::uint32_t line = 0;  ///< From 1; 0 if the definition is unknown.
+  std::uint32_t line = 0;  ///< From 1; 0 if it is unknown.
   std::optional<std::uint32_t> call_line;  ///< Line of the call, in the parent's file.
   std::string url;  ///< GitHub link to the definition; empty for generated code.
-  std::optional<CallRange> call_range{};  ///< Set only if the parent is a Python frame.
+  std::optional<CallRange> call_range{};         ///< Set only if the parent is a Python frame.
+  std::optional<LineBounds> approximate{};       ///< Of the line; nothing if it is exact.
+  std::optional<LineBounds> call_approximate{};  ///< Same, of the line of the call.
 };
 
 inline bool operator==(const FrameSource& left, const FrameSource& right) {
   return left.line == right.line && left.call_line == right.call_line &&
-         left.call_range == right.call_range && left.file == right.file && left.url == right.url;
+         left.call_range == right.call_range && left.approximate == right.approximate &&
+         left.call_approximate == right.call_approximate && left.file == right.file &&
+         left.url == right.url;
 }
 
 /// How long the calls of a path took, in nanoseconds.
@@ -174,12 +188,14 @@ struct Shortfall {
 struct WrittenReport {
   nlohmann::json torch = nlohmann::json::object();  ///< {"version", "git_version", "cuda", "debug"}
   std::string device;
-  nlohmann::json steps;               ///< null, or {"first", "count", "ended_after"} of a window.
-  nlohmann::json compilations;        ///< null, or a list of what torch.compile compiled.
-  nlohmann::json dry_run;             ///< null, or {"arch", "gpu_model", "devices"} as emulated.
-  std::string source_version;         ///< PyTorch version of the index; empty without one.
-  bool source_exact = false;          ///< The index was made from the source of the torch traced.
-  nlohmann::json processes;           ///< null, or a list of the processes combined in this report.
+  nlohmann::json steps;            ///< null, or {"first", "count", "ended_after"} of a window.
+  nlohmann::json compilations;     ///< null, or a list of what torch.compile compiled.
+  nlohmann::json dry_run;          ///< null, or {"arch", "gpu_model", "devices"} as emulated.
+  std::string source_version;      ///< PyTorch version of the index; empty without one.
+  bool source_of_torch = false;    ///< The index is of the traced torch.
+  bool source_from_wheel = false;  ///< The index was made from a wheel rather than from source.
+  bool source_exact = false;       ///< The index is of the traced torch, and all lines are exact.
+  nlohmann::json processes;        ///< null, or a list of the processes combined in this report.
   std::vector<Shortfall> shortfalls;  ///< Each kind once; empty if none is known.
   std::vector<Frame> roots;
 };

@@ -50,7 +50,8 @@ std::string SourceLink::link(std::string_view file, std::uint32_t line) const {
            std::string_view("/._-+").find(c) != std::string_view::npos;
   };
   if (!std::all_of(file.begin(), file.end(), is_plain)) return {};
-  return fmt::format("{}/{}/{}#L{}", kRepository, revision_, file, line);
+  const std::string url = fmt::format("{}/{}/{}", kRepository, revision_, file);
+  return line == 0 ? url : url_of_line(url, line);
 }
 
 std::string SourceLink::of_native(std::string_view file, std::uint32_t line) const {
@@ -62,8 +63,7 @@ std::string SourceLink::of_python(std::string_view file, std::uint32_t line) con
 }
 
 std::string url_of_line(const std::string& url, std::uint32_t line) {
-  const std::size_t end = url.rfind("#L");
-  return end == std::string::npos ? std::string() : fmt::format("{}#L{}", url.substr(0, end), line);
+  return url.empty() ? std::string() : fmt::format("{}#L{}", url.substr(0, url.rfind("#L")), line);
 }
 
 bool is_generated_source(std::string_view file) {
@@ -81,6 +81,19 @@ bool is_exact_source(const Index& index, std::string_view torch_version,
     return index.git_version() == git_version;
   return !index.torch_version().empty() &&
          index.torch_version() == without_local_version(torch_version);
+}
+
+bool made_from_wheel(const Index& index) {
+  return index.note("made_from") == made_from(true);
+}
+
+IndexFit fit_of(const Index& index, bool of_torch) {
+  const bool from_wheel = made_from_wheel(index);
+  return {of_torch, from_wheel, of_torch && !from_wheel && !index.has_approximate_lines()};
+}
+
+std::string_view made_from(bool from_wheel) {
+  return from_wheel ? "wheel" : "source";
 }
 
 std::string relative_to_torch(std::string_view file, std::string_view torch_folder) {

@@ -48,7 +48,9 @@ class SpeedscopeFrames {
  public:
   std::size_t number_of(const Frame& frame) {
     const std::string file = frame.source ? valid_utf8(frame.source->file) : "";
-    const std::uint32_t line = frame.source ? frame.source->line : 0;
+    // The format has no way to mark a line as approximate.
+    const bool exact = frame.source && !frame.source->approximate;
+    const std::uint32_t line = exact ? frame.source->line : 0;
     const auto [place, is_new] =
         numbers_.try_emplace({frame_label(frame), file, line}, places_.size());
     if (is_new) places_.push_back(&place->first);

@@ -19,7 +19,7 @@
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
-#include "report/model/own_code.h"
+#include "report/model/line_text.h"
 #include "report/model/process_names.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
@@ -171,15 +171,12 @@ FrameLine frame_line(const Frame& frame, const Frame* parent, const Report& repo
   line.note = frame_note(frame, parent, report);
   if (frame.source) {
     const FrameSource& source = *frame.source;
-    const std::string_view about = has_exact_lines(report, frame) ? "" : "~";
-    if (!source.file.empty())
-      line.location = fmt::format("{}:{}{}", printable(source.file), about, source.line);
+    line.location = printable(place_text(source));
     line.definition = {.file = source.file, .line = source.line, .url = source.url};
-    const bool call_exact =
-        report.source_exact || (parent != nullptr && has_exact_lines(report, *parent));
     if (source.call_line)
-      line.call = fmt::format("called at :{}{}{}", call_exact ? "" : "~", *source.call_line,
-                              call_column(source, parent));
+      line.call =
+          fmt::format("called at :{}{}", line_text(*source.call_line, !source.call_approximate),
+                      call_column(source, parent));
     if (source.call_line && parent != nullptr && parent->source)
       line.call_site = {.file = parent->source->file,
                         .line = *source.call_line,

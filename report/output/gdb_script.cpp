@@ -13,7 +13,7 @@
 #include "platform/printable_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
-#include "report/model/own_code.h"
+#include "report/model/line_text.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -137,10 +137,8 @@ std::string python_text(std::string_view text) {
   return write_json(nlohmann::json(printable(text)));
 }
 
-std::string place_of(const Report& report, const Frame& frame) {
-  if (!frame.source || frame.source->file.empty()) return {};
-  return fmt::format("{}:{}{}", frame.source->file, has_exact_lines(report, frame) ? "" : "~",
-                     frame.source->line);
+std::string place_of(const Frame& frame) {
+  return frame.source ? place_text(*frame.source) : std::string();
 }
 
 // Returns a number for each module with a step, from 0, by its index.
@@ -174,7 +172,7 @@ void to_gdb(const Report& report, OutputSink& sink) {
       "code.\n"
       "STEPS = [\n");
   walk_frames(report.roots, 0, [&](const Frame& frame, int) {
-    const std::string place = place_of(report, frame);
+    const std::string place = place_of(frame);
     const auto entry = entries.entries.find(frame.number);
     if (entry == entries.entries.end())
       sink.print("    # {}  {}\n", frame_label(frame), printable(place));

@@ -10,6 +10,7 @@
 #include "indexer/store/index_catalogue.h"
 #include "platform/printable_text.h"
 #include "report/model/json_fields.h"
+#include "report/model/source_link.h"
 #include "report/output/compressed_text.h"
 #include "report/output/html_page_parts.h"
 #include "report/output/page_json.h"
@@ -86,16 +87,22 @@ Json layer_names() {
   return names;
 }
 
+/// Returns the facts of the frames' ops, if there is an index.
+Json op_facts(const Report& report, const PageFrames& frames, const PageOptions& options) {
+  if (!options.index) return Json::object();
+  const bool exact = is_exact_source(*options.index, text_at(report.torch, "version"),
+                                     text_at(report.torch, "git_version"));
+  return page_op_facts(frames.rows, *options.index, exact);
+}
+
 /// Writes the members that each page has.
-void write_common(const Report& report, bool exact, PageFrames& frames, const PageOptions& options,
+void write_common(const Report& report, PageFrames& frames, const PageOptions& options,
                   PayloadWriter& payload) {
   payload.member("header", page_header(report));
-  payload.member("exact", exact);
   payload.member("layers", layer_names());
   payload.member("processes", report.processes.is_array() ? report.processes : Json::array());
   payload.member("summary", page_summary(report));
-  payload.member("op_facts",
-                 options.index ? page_op_facts(frames.rows, *options.index) : Json::object());
+  payload.member("op_facts", op_facts(report, frames, options));
   if (options.excerpts) {
     need_excerpts(frames);
     frames.excerpts.read(options.sources);
@@ -163,7 +170,7 @@ void to_html_page(const Report& report, const PageOptions& options, const Findin
     PayloadWriter payload(sink);
     payload.member("mode", "report");
     payload.member("findings", page_findings(report, frames.rows, findings));
-    write_common(report, report.source_exact, frames, options, payload);
+    write_common(report, frames, options, payload);
     payload.finish();
   });
 }
@@ -187,7 +194,7 @@ void to_comparison_page(ComparedPage page, const PageOptions& options, OutputSin
     payload.member("mode", "compare");
     payload.member("findings", Json::array());
     payload.member("comparison", page.comparison);
-    write_common(page.first, page.exact, frames, options, payload);
+    write_common(page.first, frames, options, payload);
     payload.finish();
   });
 }

@@ -38,7 +38,6 @@ std::string to_notebook_frame(const Report& report, const PageOptions& options);
 /// The contents of a comparison's page.
 struct ComparedPage {
   const Report& first;        ///< The head and the summary are its own.
-  bool exact = false;         ///< The lines of native frames are those of the traced torch.
   std::vector<PageRow> rows;  ///< The tree.
   nlohmann::json comparison;  ///< With the keys of docs/html-page.md.
 };

@@ -112,12 +112,16 @@ struct Row : PageRow {
       : PageRow(row),
         source(source_of(row.frame)),
         call_line(source.call_line.value_or(0)),
+        bounds(source.approximate.value_or(LineBounds())),
+        call_bounds(source.call_approximate.value_or(LineBounds())),
         range(row.frame->time && row.frame->time->range ? *row.frame->time->range
                                                         : FrameTime::Range()),
         plain(is_plain(*row.frame)) {}
 
   const FrameSource& source;
   std::uint32_t call_line;
+  LineBounds bounds;       // 0 if the line is exact or the bounds are unknown.
+  LineBounds call_bounds;  // Same, of the line of the call.
   FrameTime::Range range;  // 0 if unknown.
   bool plain;
 };
@@ -164,6 +168,16 @@ constexpr auto kColumns = std::to_array<Column>({
      [](const Row& row, PageFrames& page) { return page.texts.number_of(row.source.file); }},
     {"line", [](const Row& row, PageFrames&) -> std::uint64_t { return row.source.line; }},
     {"call_line", [](const Row& row, PageFrames&) -> std::uint64_t { return row.call_line; }},
+    {"approximate",
+     [](const Row& row, PageFrames&) -> std::uint64_t {
+       return (row.source.approximate ? 1U : 0U) | (row.source.call_approximate ? 2U : 0U);
+     }},
+    {"line_first", [](const Row& row, PageFrames&) -> std::uint64_t { return row.bounds.first; }},
+    {"line_last", [](const Row& row, PageFrames&) -> std::uint64_t { return row.bounds.last; }},
+    {"call_line_first",
+     [](const Row& row, PageFrames&) -> std::uint64_t { return row.call_bounds.first; }},
+    {"call_line_last",
+     [](const Row& row, PageFrames&) -> std::uint64_t { return row.call_bounds.last; }},
     {"url",
      [](const Row& row, PageFrames& page) { return page.texts.number_of(link_of(row.source)); }},
     {"excerpt",
@@ -171,14 +185,15 @@ constexpr auto kColumns = std::to_array<Column>({
        return row.sourced ? page.excerpts.number_of(row.source.file, row.source.line) : 0;
      }},
     {"call_excerpt",
-     [](const Row& row, PageFrames& page) -> std::uint64_t {
-       if (!row.sourced) return 0;
-       return page.excerpts.number_of(source_of(row.parent).file, row.call_line);
-     }},
+     [](const Row& row, PageFrames& page) -> std::
+                                              uint64_t {
+                                                if (!row.sourced) return 0;
+                                                return page.excerpts.number_of(
+                                                    source_of(row.parent).file, row.call_line);
+                                              }},
     {"own_code",
-     [](const Row& row, PageFrames&) -> std::uint64_t {
-       return is_program_code(*row.frame) ? 1 : 0;
-     }},
+     [](const Row& row,
+        PageFrames&) -> std::uint64_t { return is_program_code(*row.frame) ? 1 : 0; }},
     {"thread",
      [](const Row& row, PageFrames& page) { return number_of_thread(row.frame->thread, page); }},
     {"ranks",

@@ -97,13 +97,17 @@ Json json_of(const OpFacts::Derivative& derivative) {
           {"formulas", std::move(formulas)}};
 }
 
-Json json_of(const OpEntry& op, const OpFacts& facts) {
+Json json_of(const OpEntry& op, const OpFacts& facts, bool exact) {
   Json derivatives = Json::array();
   for (const OpFacts::Derivative& derivative : facts.derivatives)
     derivatives.push_back(json_of(derivative));
-  return {{"schema", facts.schema},         {"file", op.location.file},
-          {"line", op.location.line},       {"tags", facts.tags},
-          {"structured", facts.structured}, {"derivatives", std::move(derivatives)}};
+  return {{"schema", facts.schema},
+          {"file", op.location.file},
+          {"line", op.location.line},
+          {"tags", facts.tags},
+          {"structured", facts.structured},
+          {"exact", exact},
+          {"derivatives", std::move(derivatives)}};
 }
 
 }  // namespace
@@ -143,14 +147,14 @@ Json page_findings(const Report& report, const std::vector<PageRow>& rows,
   return list;
 }
 
-Json page_op_facts(const std::vector<PageRow>& rows, const Index& index) {
+Json page_op_facts(const std::vector<PageRow>& rows, const Index& index, bool exact) {
   std::set<std::string_view> names;
   for (const PageRow& row : rows)
     if (row.frame->op) names.insert(*row.frame->op);
   Json facts = Json::object();
   for (const std::string_view name : names) {
     const std::optional<OpEntry> op = index.find_op(unambiguous_name(name));
-    if (op && op->name == name) facts[std::string(name)] = json_of(*op, index.facts_of(*op));
+    if (op && op->name == name) facts[std::string(name)] = json_of(*op, index.facts_of(*op), exact);
   }
   return facts;
 }

@@ -21,7 +21,8 @@ nlohmann::json page_summary(const Report& report);
 nlohmann::json page_findings(const Report& report, const std::vector<PageRow>& rows,
                              const FindingOptions& options);
 
-/// The facts of the ops in `rows` that the index has.
-nlohmann::json page_op_facts(const std::vector<PageRow>& rows, const Index& index);
+/// The facts of the ops in `rows` that the index has. `exact`: its lines are those of the report's
+/// torch.
+nlohmann::json page_op_facts(const std::vector<PageRow>& rows, const Index& index, bool exact);
 
 }  // namespace optrace

@@ -14,6 +14,7 @@
 
 #include "platform/printable_text.h"
 #include "report/model/frame_name.h"
+#include "report/model/line_text.h"
 #include "report/model/walk_frames.h"
 #include "report/output/dot_text.h"
 
@@ -39,8 +40,7 @@ constexpr std::array<std::string_view, kLayers> kColours = {"#cfe2f3", "#d9ead3"
 
 GraphNode node_of(const Frame& frame) {
   GraphNode node{frame.layer, frame_label(frame), {}};
-  if (frame.source && !frame.source->file.empty())
-    node.place = fmt::format("{}:{}", frame.source->file, frame.source->line);
+  if (frame.source) node.place = place_text(*frame.source);
   return node;
 }
 

@@ -15,6 +15,7 @@
 #include "platform/json_writer.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
+#include "report/model/line_text.h"
 #include "report/model/walk_frames.h"
 
 namespace optrace {
@@ -146,8 +147,10 @@ class ProcessWriter {
   static std::string describe(const Frame& frame) {
     nlohmann::json arguments = nlohmann::json::object();
     if (frame.source && !frame.source->file.empty())
-      arguments["source"] = fmt::format("{}:{}", frame.source->file, frame.source->line);
-    if (frame.source && frame.source->call_line)
+      arguments["source"] = place_text(*frame.source);
+    if (frame.source && frame.source->call_approximate && frame.source->call_line)
+      arguments["called at line"] = line_text(*frame.source->call_line, false);
+    else if (frame.source && frame.source->call_line)
       arguments["called at line"] = *frame.source->call_line;
     if (frame.op) arguments["op"] = *frame.op;
     if (frame.library) arguments["library"] = *frame.library;

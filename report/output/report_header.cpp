@@ -175,8 +175,12 @@ class HeaderWriter {
       return "no index of PyTorch's source: native frames have no lines "
              "(optrace source add DIR creates one)";
     const std::string version = printable(report_.source_version);
-    if (report_.source_exact)
-      return fmt::format("line numbers: PyTorch {}, the commit that was traced", version);
+    if (report_.source_of_torch) {
+      return fmt::format(
+          "line numbers: PyTorch {}, {}{}", version,
+          report_.source_from_wheel ? "from the wheel" : "the commit that was traced",
+          report_.source_exact ? "" : "; ~ marks approximate ones");
+    }
     return fmt::format(
         "line numbers of native frames: PyTorch {}, not the traced version; approximate, marked ~",
         version);

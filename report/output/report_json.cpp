@@ -13,6 +13,7 @@
 #include "platform/json_writer.h"
 #include "report/model/layers.h"
 #include "report/model/shortfalls.h"
+#include "report/model/source_link.h"
 #include "report/output/detail_json.h"
 
 namespace optrace {
@@ -48,8 +49,11 @@ class JsonWriter {
       text_ += "null";
     else
       string(report.source_version);
-    text_ += ", \"exact\": ";
-    text_ += report.source_exact ? "true" : "false";
+    key("made_from", report.source_version.empty()
+                         ? nlohmann::json()
+                         : nlohmann::json(made_from(report.source_from_wheel)));
+    key("of_torch", report.source_of_torch);
+    key("exact", report.source_exact);
     text_ += '}';
     if (!report.processes.is_null()) {
       text_ += ",\n \"processes\": ";
@@ -103,10 +107,20 @@ class JsonWriter {
     text_ += ", \"source\": {\"file\": ";
     value(if_known(!source->file.empty(), source->file));
     key("line", if_known(source->line != 0, source->line));
+    state("exact", "interval", source->line != 0, source->approximate);
     key("call_line", if_known(source->call_line.has_value(), source->call_line.value_or(0)));
+    state("call_exact", "call_interval", source->call_line.has_value(), source->call_approximate);
     key("call_range", call_range_json(source->call_range));
     key("url", if_known(!source->url.empty(), source->url));
     text_ += '}';
+  }
+
+  // Writes whether a line is exact, and its bounds if there are some.
+  void state(std::string_view exact, std::string_view interval, bool known,
+             const std::optional<LineBounds>& approximate) {
+    key(exact, known ? nlohmann::json(!approximate) : nlohmann::json());
+    if (known && approximate && approximate->first != 0)
+      key(interval, nlohmann::json::array({approximate->first, approximate->last}));
   }
 
   // Writes a frame up to its children.

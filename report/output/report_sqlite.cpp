@@ -17,8 +17,8 @@
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
-#include "report/model/own_code.h"
 #include "report/model/shortfalls.h"
+#include "report/model/source_link.h"
 #include "report/model/walk_frames.h"
 #include "report/output/detail_json.h"
 #include "report/output/sqlite_database.h"
@@ -43,7 +43,8 @@ CREATE TABLE frames (
   id INTEGER PRIMARY KEY, parent INTEGER REFERENCES frames, last INTEGER NOT NULL,
   depth INTEGER NOT NULL, layer TEXT NOT NULL, name TEXT NOT NULL, label TEXT NOT NULL, op TEXT,
   symbol TEXT, library TEXT, file TEXT, line INTEGER, call_line INTEGER, line_exact INTEGER,
-  url TEXT, thread INTEGER NOT NULL, processes TEXT, calls INTEGER NOT NULL, total_ns INTEGER,
+  line_first INTEGER, line_last INTEGER, call_line_exact INTEGER, call_line_first INTEGER,
+  call_line_last INTEGER, url TEXT, thread INTEGER NOT NULL, processes TEXT, calls INTEGER NOT NULL, total_ns INTEGER,
   own_ns INTEGER, shortest_ns INTEGER, longest_ns INTEGER, device_ns INTEGER, detail TEXT);
 CREATE TABLE ops (
   op TEXT PRIMARY KEY, calls INTEGER NOT NULL, total_ns INTEGER NOT NULL, own_ns INTEGER NOT NULL);
@@ -177,7 +178,7 @@ class DatabaseWriter {
     add_ops(report);
     const std::vector<PlacedFrame> placed = placed_frames(report);
     for (std::size_t id = 1; id < placed.size(); ++id) {
-      add_frame(number(id), placed[id], has_exact_lines(report, *placed[id].frame));
+      add_frame(number(id), placed[id]);
       add_calls(number(id), *placed[id].frame);
     }
     database_.execute(kIndexes);
@@ -201,6 +202,9 @@ class DatabaseWriter {
     add("call", text_if_any(text_at(report.meta, "call")));
     add("source_version", text_if_any(report.source_version));
     add("source_exact", text(report.source_exact ? "1" : "0"));
+    add("source_of_torch", text(report.source_of_torch ? "1" : "0"));
+    add("source_made_from",
+        report.source_version.empty() ? SqliteValue() : text(made_from(report.source_from_wheel)));
     add("dry_run", json_or_null(report.dry_run));
     add("steps", json_or_null(report.steps));
     for (const Shortfall& shortfall : report.shortfalls)
@@ -217,9 +221,11 @@ class DatabaseWriter {
       ops_.add({text(usage.op), number(usage.calls), number(usage.total), number(usage.own)});
   }
 
-  void add_frame(std::int64_t id, const PlacedFrame& placed, bool exact) {
+  void add_frame(std::int64_t id, const PlacedFrame& placed) {
     const Frame& frame = *placed.frame;
     const FrameSource source = frame.source.value_or(FrameSource());
+    const LineBounds bounds = source.approximate.value_or(LineBounds());
+    const LineBounds call_bounds = source.call_approximate.value_or(LineBounds());
     const Json times = frame.time ? time_json(*frame.time) : Json();
     const Json& device = object_at(frame.detail, "duration_ns");
     const Json& ranks = at(frame.detail, "ranks");
@@ -237,7 +243,12 @@ class DatabaseWriter {
                  text_if_any(source.file),
                  number_or_null(source.line, source.line != 0),
                  number_or_null(source.call_line.value_or(0), source.call_line.has_value()),
-                 number_or_null(exact ? 1 : 0, source.line != 0),
+                 number_or_null(source.approximate ? 0 : 1, source.line != 0),
+                 number_or_null(bounds.first, bounds.first != 0),
+                 number_or_null(bounds.last, bounds.first != 0),
+                 number_or_null(source.call_approximate ? 0 : 1, source.call_line.has_value()),
+                 number_or_null(call_bounds.first, call_bounds.first != 0),
+                 number_or_null(call_bounds.last, call_bounds.first != 0),
                  text_if_any(source.url),
                  number(frame.thread),
                  json_or_null(ranks.is_null() ? at(frame.detail, "processes") : ranks),
@@ -327,7 +338,7 @@ class DatabaseWriter {
   SqliteInsert properties_{database_, "report", 2};
   SqliteInsert shortfalls_{database_, "shortfalls", 3};
   SqliteInsert processes_{database_, "processes", 3};
-  SqliteInsert frames_{database_, "frames", 24};
+  SqliteInsert frames_{database_, "frames", 29};
   SqliteInsert ops_{database_, "ops", 4};
   SqliteInsert op_calls_{database_, "op_calls", 8};
   SqliteInsert tensors_{database_, "tensors", 13};

@@ -15,6 +15,7 @@
 #include "platform/printable_text.h"
 #include "report/model/frame_name.h"
 #include "report/model/json_fields.h"
+#include "report/model/line_text.h"
 #include "report/model/own_code.h"
 #include "report/model/source_link.h"
 #include "report/model/symbol_name.h"
@@ -174,8 +175,8 @@ class ReportTextWriter {
     const Shared<FrameSource>& next = path[at + 1]->source;
     const std::optional<std::uint32_t> call = next ? next->call_line : std::nullopt;
     const std::uint32_t line_number = call.value_or(frame.source->line);
-    const std::string place = fmt::format("{}:{}{}", printable(frame.source->file),
-                                          has_exact_lines(report_, frame) ? "" : "~", line_number);
+    const bool exact = call ? !next->call_approximate : !frame.source->approximate;
+    const std::string place = place_text(printable(frame.source->file), line_number, exact);
     return text + "  " +
            options_.style.link(place, {.file = frame.source->file,
                                        .line = line_number,

@@ -80,7 +80,7 @@ LocateSource source_of(const IndexChoice& choice) {
     source.torch_git_version = choice.torch->git_version;
   }
   source.version = choice.index.torch_version();
-  source.exact = choice.exact;
+  source.fit = fit_of(choice.index, choice.exact);
   return source;
 }
 

@@ -98,7 +98,7 @@ ExplanationSource explanation_source(const IndexChoice& choice) {
   source.version = choice.index.torch_version();
   source.git_version = choice.index.git_version();
   if (choice.torch) source.torch = choice.torch->version;
-  source.exact = choice.exact;
+  source.fit = fit_of(choice.index, choice.exact);
   return source;
 }
 

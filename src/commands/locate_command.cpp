@@ -103,7 +103,7 @@ void open_answer(const IndexChoice& choice, const LocateResult& result) {
       LocalSources(choice).find(placed->path.empty() ? placed->file : placed->path);
   if (file.empty()) {
     throw Error(ExitStatus::usage,
-                fmt::format("{}:{} is not on this machine", placed->file, placed->line),
+                fmt::format("{} is not on this machine", place_text(*placed, source_of(choice))),
                 placed->url.empty()
                     ? "PyTorch's build generates it, and so does `optrace source add DIR`."
                     : fmt::format("It is at {}\n`optrace source fetch` downloads PyTorch's source.",

@@ -92,7 +92,7 @@ void open_in_editor(const std::filesystem::path& file, std::uint32_t line) {
         editor == nullptr && value != nullptr && *value != '\0')
       editor = value;
   if (editor == nullptr) throw Error(ExitStatus::usage, "no editor is set", kRemedy);
-  const EditorCommand command = editor_command(editor, file, line);
+  const EditorCommand command = editor_command(editor, file, std::max(line, 1U));
   if (!command.at_line)
     write_message(
         fmt::format("optrace can't pass a line to the editor {}; the definition is at line {}",

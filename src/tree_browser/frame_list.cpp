@@ -12,6 +12,7 @@
 #include "report/model/frame_name.h"
 #include "report/model/frame_time.h"
 #include "report/model/json_fields.h"
+#include "report/model/line_text.h"
 #include "report/model/own_code.h"
 #include "report/model/walk_frames.h"
 
@@ -33,7 +34,7 @@ std::string key_of(const Frame& frame) {
 std::string search_text(const Frame& frame) {
   std::string text = frame_label(frame);
   if (frame.source && !frame.source->file.empty())
-    text += fmt::format("  {}:{}", printable(frame.source->file), frame.source->line);
+    text += "  " + printable(place_text(*frame.source));
   return text;
 }
 

@@ -49,7 +49,7 @@ def large_payload(layers, frames, seed=1):
             columns[column].append(value)
         path.append(row)
     return {"schema": "optrace.page/1", "mode": "report", "header": [["", "a large program"]],
-            "exact": True, "layers": layers, "threads": [1], "thread_names": ["main"],
+            "layers": layers, "threads": [1], "thread_names": ["main"],
             "processes": [], "findings": [], "op_facts": {}, "excerpts": [], "frames": columns,
             "summary": {"lines": [], "ops": [], "libraries": [], "kernels": [], "copies": []},
             "strings": ["", *names, *files], "details": [None]}

@@ -38,7 +38,8 @@ def locate(run, validate):
         assert result.returncode == DONE, result.stderr
         value = json.loads(result.stdout)
         validate(value, "locate")
-        assert value["source"] == {"version": "2.6.0", "exact": True}
+        assert value["source"] == {"version": "2.6.0", "made_from": "source", "of_torch": True,
+                                   "exact": True}
         return value["answers"]
 
     return ask
@@ -393,10 +394,12 @@ def test_broken_indexes_are_passed_over(run, build, tmp_path):
 def test_lines_of_another_version_are_marked(run, newest_python):
     result = run("nn.Linear", "--python", newest_python)
     assert result.returncode == DONE
-    assert "  ~torch/nn/modules/linear.py:" in result.stdout
+    assert "  torch/nn/modules/linear.py:~" in result.stdout
     assert "torch 2.6.0" in result.stderr
     value = json.loads(run("nn.Linear", "--python", newest_python, "--format", "json").stdout)
-    assert value["source"] == {"version": "2.6.0", "exact": False}
+    assert value["source"] == {"version": "2.6.0", "made_from": "source", "of_torch": False,
+                               "exact": False}
+    assert value["answers"][0]["source"]["exact"] is False
     assert value["torch"]["version"].startswith("2.")
 
 

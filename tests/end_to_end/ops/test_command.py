@@ -269,7 +269,8 @@ def test_all_shows_what_is_folded_away(optrace, python):
 
 def test_every_pytorch_frame_of_conv2d_has_its_line(report):
     value = report("conv2d")
-    assert value["source"] == {"version": "2.6.0", "exact": True}
+    assert value["source"] == {"version": "2.6.0", "made_from": "source", "of_torch": True,
+                               "exact": True}
     missing = [frame["name"] for *_, frame in frames(value)
                if frame["name"].startswith(("at::native::", "at::_ops::", "torch::autograd::"))
                and not (frame["source"] and frame["source"]["line"])]
@@ -313,7 +314,7 @@ def test_the_newest_torch_works_with_near_lines(optrace, newest_python, op):
     lines = result.stdout.splitlines()
     assert re.match(r"torch +2\.(?!6\.)", lines[1])
     kernel = next(line for line in lines if line.startswith("kernel") and ".cpp:" in line)
-    assert re.search(r":~\d+|~:\d+|~\d+", kernel), kernel
+    assert re.search(r"\.cpp:~\d+", kernel), kernel
 
 
 def test_what_torch_prints_does_not_get_into_the_report(optrace, python, tmp_path):

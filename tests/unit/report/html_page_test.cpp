@@ -159,6 +159,21 @@ TEST_CASE("text is compressed and encoded in pieces", "[page]") {
   CHECK(to_base64("\xff\xfe\xfd") == "//79");
 }
 
+TEST_CASE("a page has the state of each line", "[page][lines]") {
+  Report report = sample("train.py");
+  FrameSource& source = report.roots[0].children[0].source.edit();
+  source.file = "aten/src/ATen/native/Add.cpp";
+  source.line = 9;
+  source.approximate = LineBounds{8, 12};
+  source.call_approximate = LineBounds();
+  const json frames = data_of(to_html_page(report, {}, {}))["frames"];
+  CHECK(frames["approximate"] == json({0, 3, 0}));
+  CHECK(frames["line_first"] == json({0, 8, 0}));
+  CHECK(frames["line_last"] == json({0, 12, 0}));
+  CHECK(frames["call_line_first"] == json::array());
+  CHECK(frames["call_line_last"] == json::array());
+}
+
 TEST_CASE("a page has the frames as columns", "[page]") {
   const json data = data_of(to_html_page(sample("train.py"), {}, {}));
   CHECK(data["schema"] == "optrace.page/1");

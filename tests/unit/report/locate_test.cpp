@@ -307,7 +307,7 @@ TEST_CASE("no more answers than asked for, but counted", "[locate]") {
 
 TEST_CASE("answers as text", "[locate]") {
   Small locate;
-  const LocateSource exact{"2.6.0", "", "2.6.0", true};
+  const LocateSource exact{"2.6.0", "", "2.6.0", {.of_torch = true, .exact = true}};
   CHECK(to_text(locate("nn.Linear"), exact, {}) ==
         "python class  torch.nn.modules.linear.Linear  torch/nn/modules/linear.py:50\n");
   CHECK(to_text(locate("torch.mul"), exact, {}) ==
@@ -320,9 +320,9 @@ TEST_CASE("answers as text", "[locate]") {
   CHECK(to_text(locate("at::native::mul"), exact, {}) ==
         "function  at::native::mul(Tensor, Tensor)  aten/src/ATen/native/BinaryOps.cpp:20\n"
         "function  at::native::mul(Tensor, Scalar)  aten/src/ATen/native/BinaryOps.cpp:30\n");
-  const LocateSource other{"2.7.0", "", "2.6.0", false};
+  const LocateSource other{"2.7.0", "", "2.6.0", {}};
   CHECK(to_text(locate("nn.Linear"), other, {}) ==
-        "python class  torch.nn.modules.linear.Linear  ~torch/nn/modules/linear.py:50\n");
+        "python class  torch.nn.modules.linear.Linear  torch/nn/modules/linear.py:~50\n");
   LocateTextOptions links;
   links.style = {.colour = true, .links = std::make_shared<FileLinks>(HyperlinkFormat("default"))};
   CHECK(to_text(locate("nn.Linear"), exact, links)
@@ -333,7 +333,8 @@ TEST_CASE("answers as text", "[locate]") {
 
 TEST_CASE("answers as JSON", "[locate]") {
   Small locate;
-  const LocateSource exact{"2.6.0", std::string(40, 'a'), "2.6.0", true};
+  const LocateSource exact{
+      "2.6.0", std::string(40, 'a'), "2.6.0", {.of_torch = true, .exact = true}};
   const auto json = nlohmann::json::parse(to_json(locate("nn.Linear"), exact));
   CHECK(json.at("schema") == "optrace.locate/1");
   CHECK(json.at("query") == "nn.Linear");

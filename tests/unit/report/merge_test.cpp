@@ -314,8 +314,12 @@ TEST_CASE("an index of another version is used, and known to be inexact", "[merg
   const OpenIndex file(other);
   const Index index = file.open();
   const Report report = merge_timeline(conv2d().trace, &index, {});
+  CHECK_FALSE(report.source_of_torch);
   CHECK_FALSE(report.source_exact);
   const Frame& kernel = descend(report.roots[0], 5);
+  CHECK(kernel.source->approximate);
+  CHECK(kernel.source->call_approximate);
+  CHECK_FALSE(report.roots[0].source->approximate);
   // Links point to the version that the lines belong to.
   CHECK(kernel.source->url == "https://github.com/pytorch/pytorch/blob/" + std::string(40, 'b') +
                                   "/aten/src/ATen/native/Convolution.cpp#L4000");

@@ -23,7 +23,7 @@ Report small() {
       {"version", "2.6.0"}, {"git_version", "abc"}, {"cuda", nullptr}, {"debug", false}};
   report.device = "cpu";
   report.source_version = "2.6.0";
-  report.source_exact = true;
+  report.source_of_torch = report.source_exact = true;
   Frame root;
   root.layer = Layer::kernel;
   root.name = "at::native::add";
@@ -61,12 +61,16 @@ TEST_CASE("the report's JSON has the schema's keys, in its order", "[report_json
   CHECK(root["calls"] == 3);
   CHECK(root["source"] == json({{"file", "aten/src/ATen/native/Add.cpp"},
                                 {"line", 12},
+                                {"exact", true},
                                 {"call_line", 7},
+                                {"call_exact", true},
                                 {"call_range", nullptr},
                                 {"url", nullptr}}));
   CHECK(root["children"][0]["source"] == json({{"file", nullptr},
                                                {"line", nullptr},
+                                               {"exact", nullptr},
                                                {"call_line", 9},
+                                               {"call_exact", true},
                                                {"call_range", nullptr},
                                                {"url", nullptr}}));
   CHECK(root["children"][1]["source"].is_null());

@@ -243,6 +243,14 @@ TEST_CASE("what is no report is refused with the reason", "[report_reader]") {
         "`line` is not a whole number in range");
   CHECK(reason(with("/roots/0/detail", "x")) == "`detail` is not an object");
   CHECK(reason(with("/source/exact", "yes")) == "`exact` is not true or false");
+  CHECK(reason(with("/source/of_torch", 1)) == "`of_torch` is not true or false");
+  CHECK(reason(with("/source/made_from", 1)) == "`made_from` is not a string");
+  CHECK(reason(with("/roots/0/source/call_exact", 0)) == "`call_exact` is not true or false");
+  for (const json& bounds : {json(3), json({3}), json({3, -1}), json({1, 1ULL << 32U})}) {
+    json changed = json::parse(with("/roots/0/source/exact", false));
+    changed["roots"][0]["source"]["interval"] = bounds;
+    CHECK(reason(changed.dump()) == "`interval` is not a list of two lines");
+  }
   std::string nested = example();
   nested.replace(nested.find("\"mm(Tensor self) -> Tensor\""), 27, deep);
   CHECK(reason(nested) == "`detail` is nested too deep");

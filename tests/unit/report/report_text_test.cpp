@@ -34,7 +34,7 @@ Report sample() {
   report.torch = {{"version", "2.6.0+cu124"}, {"git_version", "1eba9b3aa3c43f86f4a2c807ac8e12c4"}};
   report.device = "cpu";
   report.source_version = "2.6.0";
-  report.source_exact = true;
+  report.source_of_torch = report.source_exact = true;
   report.meta = {
       {"op", "conv2d"},
       {"call", "torch.nn.Conv2d(3, 16, 3)(input)"},
@@ -110,7 +110,8 @@ TEST_CASE("what to try next has the options that were given", "[report_text]") {
 
 TEST_CASE("lines of another version are marked, Python's own are not", "[report_text]") {
   Report report = sample();
-  report.source_exact = false;
+  report.source_of_torch = report.source_exact = false;
+  report.roots[0].children[0].source.edit().approximate = optrace::LineBounds();
   const std::string text = to_text(report, {});
   CHECK_THAT(text, Contains("Operators_2.cpp:~10"));
   CHECK_THAT(text, Contains("torch/nn/modules/conv.py:553"));
