@@ -93,17 +93,31 @@ bool is_outdated(const KeptWork& work) {
 
 }  // namespace
 
+std::filesystem::path work_folder_of(const std::filesystem::path& tree,
+                                     const std::filesystem::path& torch_folder) {
+  const auto kept = kept_work_folder();
+  if (kept.empty()) return kept;
+  Digest digest;
+  digest.add(tree.string()).add(torch_folder.string());
+  return kept / fmt::format("{:016x}", digest.value());
+}
+
+bool is_in_use(const std::filesystem::path& work_folder) {
+  const int file = ::open((work_folder / kLock).c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool locked = ::flock(file, LOCK_EX | LOCK_NB) != 0;
+  ::close(file);
+  return locked;
+}
+
 WorkFolder::WorkFolder(const std::filesystem::path& tree,
                        const std::filesystem::path& torch_folder) {
-  const auto kept = kept_work_folder();
-  if (kept.empty()) {
+  path_ = work_folder_of(tree, torch_folder);
+  if (path_.empty()) {
     temporary_ = std::make_unique<PrivateFolder>();
     path_ = temporary_->path();
     return;
   }
-  Digest digest;
-  digest.add(tree.string()).add(torch_folder.string());
-  path_ = kept / fmt::format("{:016x}", digest.value());
   std::error_code error;
   std::filesystem::create_directories(path_, error);
   lock_ = try_lock(path_);

@@ -42,6 +42,14 @@ class WorkFolder {
   int lock_ = -1;
 };
 
+/// Returns the path of the work folder for a tree and a torch, which may not exist; empty without a
+/// cache folder.
+std::filesystem::path work_folder_of(const std::filesystem::path& tree,
+                                     const std::filesystem::path& torch_folder);
+
+/// Returns true if another process has locked the work folder.
+bool is_in_use(const std::filesystem::path& work_folder);
+
 /// A work folder in the cache.
 struct KeptWork {
   std::filesystem::path path;

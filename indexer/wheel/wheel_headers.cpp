@@ -1,10 +1,13 @@
 #include "indexer/wheel/wheel_headers.h"
 
+#include <array>
 #include <fstream>
 #include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "indexer/sources/source_tree.h"
 #include "platform/installation.h"
@@ -17,6 +20,17 @@ namespace {
 /// tree, or in the build folder if it is generated.
 constexpr std::string_view kATen = "aten/src/ATen/";
 constexpr std::string_view kBuiltATen = "build/aten/src/ATen/";
+
+/// Headers that are read in one go. What several groups of units include is read once.
+struct HeaderUnit {
+  const char* name;
+  UnitGroup arguments;
+  std::array<UnitGroup, 2> headers;
+};
+constexpr auto kHeaderUnits = std::to_array<HeaderUnit>(
+    {{"csrc", UnitGroup::csrc_libraries, {UnitGroup::csrc, UnitGroup::csrc_libraries}},
+     {"aten", UnitGroup::cpu_kernels, {UnitGroup::aten, UnitGroup::cpu_kernels}},
+     {"cuda", UnitGroup::cuda, {UnitGroup::cuda, UnitGroup::cuda}}});
 
 /// Returns a header's path below the include folder.
 std::string installed_path(std::string_view name) {
@@ -87,13 +101,16 @@ WheelHeaders read_wheel_headers(const PythonInstallation& python, const WorkFold
       {(include / "c10").string(), "c10"},
       {(include / "caffe2").string(), "caffe2"},
       {(include / "torch").string(), "torch"}};
-  for (const UnitGroup group : kUnitGroups) {
-    const std::filesystem::path unit = work.path() / ("headers-" + group_name(group) + ".cpp");
-    write_file(unit, precompiled_text(group));
-    wanted.units.push_back({unit, "headers of " + group_name(group), wanted.groups.size()});
+  for (const HeaderUnit& unit : kHeaderUnits) {
+    std::string text;
+    for (const UnitGroup group : unit.headers) text += precompiled_text(group);
+    const std::filesystem::path file = work.path() / fmt::format("headers-{}.cpp", unit.name);
+    write_file(file, text);
+    wanted.units.push_back({file, fmt::format("headers of {}", unit.name), wanted.groups.size()});
     wanted.groups.push_back(
-        {group_name(group),
-         compiler_arguments(group, tree, nowhere, python, data_folder() / "stand_ins"), ""});
+        {unit.name,
+         compiler_arguments(unit.arguments, tree, nowhere, python, data_folder() / "stand_ins"),
+         ""});
   }
   FileHashes hashes;
   ParsedUnits parsed = parse_units(wanted, work, hashes, options, progress);

@@ -10,7 +10,10 @@
 #include "indexer/store/index_catalogue.h"
 #include "platform/error.h"
 #include "platform/printable_text.h"
+#include "report/merge/trace_index.h"
+#include "report/model/json_fields.h"
 #include "report/model/source_link.h"
+#include "src/choices/background_index.h"
 #include "src/terminal/standard_output.h"
 
 namespace optrace {
@@ -43,10 +46,12 @@ IndexChoice choose_index(const std::string& python_option) {
     notices.push_back(
         fmt::format("{}; the answers are for torch {}", absence, index->torch_version()));
   } else if (!exact) {
-    notices.push_back(
-        fmt::format("there is no index of torch {}; lines marked ~ are those of torch {} (`optrace "
-                    "source fetch` creates an index of the installed torch)",
-                    torch->version, index->torch_version()));
+    const std::string making = make_index_in_background(torch->python, torch->version);
+    notices.push_back(fmt::format(
+        "there is no index of torch {}; lines marked ~ are those of torch {}{}", torch->version,
+        index->torch_version(),
+        making.empty() ? " (`optrace source add --wheel` makes an index of the installed torch)"
+                       : ". " + making));
   }
   std::vector<Index> projects = find_project_indexes(&notices);
   return {std::move(*index), std::move(projects), std::move(torch), exact, std::move(notices)};
@@ -66,6 +71,16 @@ bool index_on_demand(const std::vector<std::string>& names, const std::string& p
   choice = choose_index(python_option);
   choice.notices.clear();
   return true;
+}
+
+void prepare_index(const std::filesystem::path& python, const Trace& trace) {
+  const nlohmann::json& torch = object_at(trace.meta, "torch");
+  const std::string version = text_at(torch, "version");
+  const std::optional<Index> index = find_index_of(trace);
+  if (version.empty() || (index && is_exact_source(*index, version, text_at(torch, "git_version"))))
+    return;
+  if (const std::string making = make_index_in_background(python, version); !making.empty())
+    write_message(fmt::format("there is no index of torch {}. {}", version, making));
 }
 
 void say_notices(IndexChoice& choice) {

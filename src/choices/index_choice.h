@@ -9,6 +9,7 @@
 #include "platform/installed_torch.h"
 #include "report/locate/locate_output.h"
 #include "src/choices/python_choice.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
 
@@ -34,6 +35,10 @@ IndexChoice choose_index(const std::string& python_option);
 /// Error(interrupted).
 bool index_on_demand(const std::vector<std::string>& names, const std::string& python_option,
                      IndexChoice& choice);
+
+/// Starts making an index of the traced torch in the background if none fits it, and says so on
+/// standard error.
+void prepare_index(const std::filesystem::path& python, const Trace& trace);
 
 /// Writes the choice's notices to standard error and clears them.
 void say_notices(IndexChoice& choice);

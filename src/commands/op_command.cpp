@@ -230,6 +230,7 @@ void run_op(OpOptions& options, CLI::App& app) {
   const Trace trace = trace_op(options, python);
   if (!options.trace_file.empty()) write_trace(trace, options.trace_file);
   options.output.tree.own_trace = true;
+  prepare_index(python.path, trace);
   write_report({&trace, 1}, options.output);
 }
 

@@ -26,6 +26,7 @@
 #include "platform/interrupt.h"
 #include "platform/output_file.h"
 #include "platform/progress_display.h"
+#include "src/choices/index_choice.h"
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
 #include "src/commands/kept_traces.h"
@@ -291,7 +292,10 @@ ExitStatus report(RunOptions& options, ProgramResult& result) {
     });
   }
   if (!traces.empty())
-    steps.take([&] { write_report(traces, options.output, ReportStream::error); });
+    steps.take([&] {
+      prepare_index(options.request.python, traces.front());
+      write_report(traces, options.output, ReportStream::error);
+    });
   return steps.status();
 }
 
