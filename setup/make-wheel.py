@@ -1,12 +1,13 @@
-"""make-wheel.py BUILD OUTPUT [PYTHON...]: packs the build folder BUILD into wheels that run without
+"""make-wheel.py [--compression LEVEL] BUILD OUTPUT [PYTHON...]: packs the build folder BUILD into wheels that run without
 a compiler and Debian packages, and writes them to OUTPUT: one for the CPython that BUILD has the
-Python module for, one for each PYTHON (a command or path), and one without the module, for the
-command in the environment of any other Python. Also writes the sdist.
+Python module for, one for each PYTHON (a path), and one without the module, for the command in the
+environment of any other Python. Also writes the sdist.
 
 The environment whose Python runs this has setup/requirements-wheel.txt. BUILD is configured with
 OPTRACE_PORTABLE. The wheels contain the licences of all libraries that are linked statically or
 that auditwheel adds.
 """
+import argparse
 import base64
 import contextlib
 import hashlib
@@ -34,12 +35,13 @@ SYSTEM_PACKAGES = ["libc6", "libgcc-s1"]
 COMMON_LICENSES = pathlib.Path("/usr/share/common-licenses")
 
 
-def run(*words, **options):
-    return subprocess.run([str(word) for word in words], check=True, **options)
-
-
-def output_of(*words):
-    return run(*words, stdout=subprocess.PIPE, text=True).stdout
+def output_of(*words, **options):
+    """Runs a program and returns its output, which is shown if it fails."""
+    ended = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, **options)
+    if ended.returncode != 0:
+        sys.exit(f"make-wheel.py: {words[0]} fails:\n{ended.stdout}")
+    return ended.stdout
 
 
 def describe(python):
@@ -52,11 +54,12 @@ def describe(python):
 
 def build_modules(build, pythons):
     """Compiles the Python module for other Pythons; returns {tag: file}."""
-    interpreters = [shutil.which(python) or python for python in pythons]
-    run("cmake", "-B", build, f"-DOPTRACE_OTHER_PYTHONS={';'.join(interpreters)}",
-        f"-DOPTRACE_OTHER_PYBIND11={pybind11.get_include()}", stdout=subprocess.DEVNULL)
-    run("cmake", "--build", build, "--target", "other_modules", stdout=subprocess.DEVNULL)
-    return {tag: build / "python/other_modules" / name for tag, name in map(describe, interpreters)}
+    if not pythons:
+        return {}
+    output_of("cmake", "-B", build, f"-DOPTRACE_OTHER_PYTHONS={';'.join(pythons)}",
+              f"-DOPTRACE_OTHER_PYBIND11={pybind11.get_include()}")
+    output_of("cmake", "--build", build, "--target", "other_modules")
+    return {tag: build / "python/other_modules" / name for tag, name in map(describe, pythons)}
 
 
 def packages_of_libraries(build, folder):
@@ -104,8 +107,8 @@ def quietly(function, *arguments):
 def stage(build, folder):
     """Puts what all wheels have in common into the folder; returns the .dist-info."""
     package = folder / "optrace"
-    run("cmake", "--install", build, "--prefix", package, "--component", "Unspecified", "--strip",
-        stdout=subprocess.DEVNULL)
+    output_of("cmake", "--install", build, "--prefix", package, "--component", "Unspecified",
+              "--strip")
     for module in package.glob("_optrace*.so"):
         module.unlink()
     for source in (REPOSITORY / "python/optrace").glob("*"):
@@ -148,35 +151,43 @@ def write_wheel(folder, info, tag, output):
     return wheel
 
 
-def repair(wheel, output):
+def repair(wheel, output, level):
     """Adds the libraries that other distributions lack. Fails if the wheel needs a newer libc."""
     tools = pathlib.Path(sys.executable).parent
-    repaired = subprocess.run(
-        [tools / "auditwheel", "repair", "--plat", PLATFORM, "--only-plat",
-         "--zip-compression-level", "9", "--wheel-dir", output, wheel],
-        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True)
-    if repaired.returncode != 0:
-        sys.exit(f"make-wheel.py: auditwheel fails:\n{repaired.stdout}")
+    output_of(tools / "auditwheel", "repair", "--plat", PLATFORM, "--only-plat",
+              "--zip-compression-level", level, "--wheel-dir", output, wheel,
+              env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
 
 
 def main():
-    build, output = (pathlib.Path(word).absolute() for word in sys.argv[1:3])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--compression", default="9")
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("output", type=pathlib.Path)
+    parser.add_argument("pythons", nargs="*")
+    options = parser.parse_args()
+    build, output = options.build.absolute(), options.output.absolute()
     [module] = (build / "python/optrace").glob("_optrace.cpython-*.so")
-    tag = re.search(r"cpython-(\d+)-", module.name)[1]
-    modules = {f"cp{tag}": module, **build_modules(build, sys.argv[3:])}
+    tag = "cp" + re.search(r"cpython-(\d+)-", module.name)[1]
+    others = [python for python in options.pythons if describe(python)[0] != tag]
+    modules = {tag: module, **build_modules(build, others)}
     output.mkdir(exist_ok=True)
     for old in [*output.glob("optrace-*.whl"), *output.glob("optrace-*.tar.gz")]:
         old.unlink()
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch, "wheel")
         info = stage(build, folder)
-        repair(write_wheel(folder, info, "py3-none", pathlib.Path(scratch)), output)
+
+        def write(tag):
+            repair(write_wheel(folder, info, tag, pathlib.Path(scratch)), output,
+                   options.compression)
+
+        write("py3-none")
         for version, file in modules.items():
             copy = folder / "optrace" / file.name
             shutil.copy(file, copy)
-            run("strip", copy)
-            repair(write_wheel(folder, info, f"{version}-{version}", pathlib.Path(scratch)), output)
+            output_of("strip", copy)
+            write(f"{version}-{version}")
             copy.unlink()
     quietly(backend.build_sdist, str(output))
     for made in sorted(output.glob("optrace-*")):
