@@ -97,9 +97,9 @@ def licenses(build, folder):
     return texts
 
 
-def quietly(function, *arguments):
-    """Calls a function of the build backend, which works on the current folder, without its output."""
-    os.chdir(REPOSITORY)
+def from_backend(function, folder, *arguments):
+    """Calls a function of the build backend for the project in the folder, without its output."""
+    os.chdir(folder)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         return function(*arguments)
 
@@ -115,7 +115,7 @@ def stage(build, folder):
         if source.suffix in (".py", ".pyi", ".typed"):
             shutil.copy(source, package)
     shutil.copy(REPOSITORY / "python/optrace_listen.pth", folder)
-    info = folder / quietly(backend.prepare_metadata_for_build_wheel, str(folder))
+    info = folder / from_backend(backend.prepare_metadata_for_build_wheel, REPOSITORY, str(folder))
     # Completions and the man page lie in the environment's own share folder.
     data = folder / info.name.replace(".dist-info", ".data") / "data/share"
     data.mkdir(parents=True)
@@ -159,6 +159,19 @@ def repair(wheel, output, level):
               env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"})
 
 
+def write_sdist(folder, output):
+    """Writes the sdist. The backend would look at each file of all virtual environments, so it gets
+    a copy of the project in the folder."""
+    listed = output_of("git", "-C", REPOSITORY, "ls-files", "-z", "--cached", "--others",
+                       "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if (REPOSITORY / name).is_file():  # Some may be deleted, and not yet in git.
+            copy = folder / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / name, copy)
+    from_backend(backend.build_sdist, folder, str(output))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--compression", default="9")
@@ -189,7 +202,8 @@ def main():
             output_of("strip", copy)
             write(f"{version}-{version}")
             copy.unlink()
-    quietly(backend.build_sdist, str(output))
+        write_sdist(pathlib.Path(scratch, "project"), output)
+        os.chdir(output)  # No longer in a folder that is deleted.
     for made in sorted(output.glob("optrace-*")):
         print(f"{made.relative_to(REPOSITORY) if made.is_relative_to(REPOSITORY) else made}"
               f"  {made.stat().st_size / 1e6:.1f} MB")
