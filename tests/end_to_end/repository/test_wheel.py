@@ -147,8 +147,7 @@ def test_a_tool_without_torch_finds_the_python_that_has_it(run_bare, tool, pytho
     programs.mkdir()
     (programs / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
     (programs / "python3").chmod(0o755)
-    places = [({"VIRTUAL_ENV": environment}, "$VIRTUAL_ENV"),
-              ({"CONDA_PREFIX": environment, "VIRTUAL_ENV": tool.parent}, "$CONDA_PREFIX"),
+    places = [({"CONDA_PREFIX": environment, "VIRTUAL_ENV": tool.parent}, "$CONDA_PREFIX"),
               ({"cwd": project / "src"}, f".venv in {project}"),
               ({"PATH": programs}, "python3 in PATH")]
     for variables, place in places:
@@ -193,29 +192,31 @@ def unpacked(made, tmp_path_factory):
     return folder / sdist.name.removesuffix(".tar.gz")
 
 
-def configure(run_program, tools, source, build, *arguments):
+def configure(run_program, tools, source, build, *arguments, **variables):
     return run_program(
         ["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DOPTRACE_PYTHON_MODULE=ON",
-         f"-DPython_EXECUTABLE={tools}/bin/python", "-DBUILD_TESTING=OFF", *arguments])
+         f"-DPython_EXECUTABLE={tools}/bin/python", "-DBUILD_TESTING=OFF", *arguments],
+        env={**os.environ, **variables})
 
 
 def test_the_sdist_has_all_sources(run_program, tools, unpacked, tmp_path):
+    """CMake refuses to configure a project that lacks a source."""
     configured = configure(run_program, tools, unpacked, tmp_path)
     assert configured.returncode == 0, configured.stderr
-    # Fails if a source is missing.
-    planned = run_program(["ninja", "-C", tmp_path, "-n"])
-    assert planned.returncode == 0, planned.stdout
-    assert "module.cpp" in planned.stdout
+    assert "Build files have been written" in configured.stdout
 
 
 def test_all_missing_packages_are_named_at_once(run_program, tools, unpacked, tmp_path):
     missing = configure(run_program, tools, unpacked, tmp_path,
-                        "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON", "-DZSTD_PROGRAM=NOTFOUND-zstd",
+                        "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON",
                         "-DCMAKE_DISABLE_FIND_PACKAGE_SQLite3=ON")
     assert missing.returncode != 0
-    assert "apt-get install libfmt-dev zstd libsqlite3-dev" in missing.stderr
-    compiler = configure(run_program, tools, unpacked, tmp_path / "other",
-                         "-DCMAKE_CXX_COMPILER=/nonexistent/g++")
+    assert "apt-get install libfmt-dev libsqlite3-dev" in missing.stderr
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("cmake", "ninja"):
+        (programs / name).symlink_to(shutil.which(name))
+    compiler = configure(run_program, tools, unpacked, tmp_path / "other", PATH=str(programs))
     assert compiler.returncode != 0
     for package in ("build-essential", "libzydis-dev", "python3-dev"):
         assert package in compiler.stderr
