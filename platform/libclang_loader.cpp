@@ -172,7 +172,7 @@ std::vector<std::string> load_libclang() {
     *slot.address = ::dlsym(libclang.handle, slot.name);
     if (*slot.address == nullptr) {
       throw Error(ExitStatus::failed,
-                  fmt::format("the libclang in {} is too old: it has no function {}",
+                  fmt::format("{} is not libclang 18 or later: it has no function {}",
                               libclang.file.string(), slot.name),
                   kRemedy);
     }

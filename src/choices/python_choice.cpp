@@ -62,11 +62,17 @@ PythonChoice asked_for(const std::string& path, const std::string& reason) {
   return {path, reason, false};
 }
 
+struct Candidate {
+  PythonChoice python;
+  /// False for a Python that may not run only to find out whether it has torch.
+  bool may_be_asked = true;
+};
+
 /// Adds the Python of an environment, if it has one.
 void add_environment(const std::filesystem::path& folder, const std::string& reason,
-                     std::vector<PythonChoice>& candidates) {
+                     bool may_be_asked, std::vector<Candidate>& candidates) {
   if (folder.empty() || !is_executable_file(folder / "bin/python")) return;
-  candidates.push_back({folder / "bin/python", reason, true});
+  candidates.push_back({{folder / "bin/python", reason, true}, may_be_asked});
 }
 
 /// Returns the `.venv` of the working folder, or of the nearest folder above it that has one.
@@ -81,33 +87,35 @@ std::filesystem::path project_environment() {
 }
 
 /// Returns the Pythons that may be meant, in the order of preference.
-std::vector<PythonChoice> candidates() {
-  std::vector<PythonChoice> found;
+std::vector<Candidate> candidates() {
+  std::vector<Candidate> found;
   // python/optrace/_command.py sets this variable.
   if (const std::string own = environment("OPTRACE_OWN_PYTHON"); is_executable_file(own))
-    found.push_back({own, "the environment of optrace", false});
-  add_environment(environment("VIRTUAL_ENV"), "$VIRTUAL_ENV", found);
-  add_environment(environment("CONDA_PREFIX"), "$CONDA_PREFIX", found);
+    found.push_back({{own, "the environment of optrace", false}});
+  add_environment(environment("VIRTUAL_ENV"), "$VIRTUAL_ENV", true, found);
+  add_environment(environment("CONDA_PREFIX"), "$CONDA_PREFIX", true, found);
   const std::filesystem::path beside = executable_folder().parent_path() / ".venv";
   if (const std::filesystem::path project = project_environment();
       !project.empty() && project != beside) {
     const std::string distrust = distrust_of(project / "bin");
     if (distrust.empty())
-      add_environment(project, fmt::format(".venv in {}", project.parent_path().string()), found);
+      add_environment(project, fmt::format(".venv in {}", project.parent_path().string()), false,
+                      found);
     else
       fmt::print(stderr, "optrace: the Python in {} is not used: {}\n", printable(project.string()),
                  printable(distrust));
   }
   if (is_executable_file(beside / "bin/python"))
-    found.push_back({beside / "bin/python", "the .venv beside optrace", false});
+    found.push_back({{beside / "bin/python", "the .venv beside optrace", false}});
   for (const char* const name : {"python3", "python"})
     if (auto path = find_in_path(name))
-      found.push_back({*path, fmt::format("{} in PATH", name), true});
+      found.push_back({{*path, fmt::format("{} in PATH", name), true}});
   return found;
 }
 
-bool has_torch(const std::filesystem::path& python) {
-  return find_torch(python) || !ask_for_torch(python).empty();
+bool has_torch(const Candidate& candidate) {
+  const std::filesystem::path& path = candidate.python.path;
+  return find_torch(path) || (candidate.may_be_asked && !ask_for_torch(path).empty());
 }
 
 }  // namespace
@@ -117,15 +125,15 @@ PythonChoice choose_python(const std::string& option) {
   if (const std::string path = environment("OPTRACE_PYTHON"); !path.empty()) {
     return asked_for(path, "$OPTRACE_PYTHON");
   }
-  const std::vector<PythonChoice> found = candidates();
+  const std::vector<Candidate> found = candidates();
   if (found.empty()) {
     throw Error(ExitStatus::usage, "no Python found",
                 "Name a Python that has torch with --python or $OPTRACE_PYTHON.");
   }
-  for (const PythonChoice& python : found)
-    if (has_torch(python.path)) return python;
-  PythonChoice first = found.front();
-  for (const PythonChoice& other : std::span(found).subspan(1))
+  for (const Candidate& candidate : found)
+    if (has_torch(candidate)) return candidate.python;
+  PythonChoice first = found.front().python;
+  for (const auto& [other, may_be_asked] : std::span(found).subspan(1))
     first.reason += fmt::format("; nor in {}, from {}", other.path.string(), other.reason);
   return first;
 }
