@@ -1,7 +1,7 @@
-"""make-wheel.py [--compression LEVEL] BUILD OUTPUT [PYTHON...]: packs the build folder BUILD into wheels that run without
-a compiler and Debian packages, and writes them to OUTPUT: one for the CPython that BUILD has the
-Python module for, one for each PYTHON (a path), and one without the module, for the command in the
-environment of any other Python. Also writes the sdist.
+"""make-wheel.py [--compression LEVEL] BUILD OUTPUT [PYTHON...]: packs the build folder BUILD into
+wheels that run without a compiler and Debian packages, and writes them to OUTPUT: one for the
+CPython that BUILD has the Python module for, one for each PYTHON (a path), and one without the
+module, for the command in the environment of any other Python. Also writes the sdist.
 
 The environment whose Python runs this has setup/requirements-wheel.txt. BUILD is configured with
 OPTRACE_PORTABLE. The wheels contain the licences of all libraries that are linked statically or
