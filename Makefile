@@ -9,13 +9,14 @@ export CCACHE_DIR ?= $(CURDIR)/.setup/ccache
 export CCACHE_NOHASHDIR = 1
 CONFIGURE = cmake $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) --preset
 
-.PHONY: help run test check packages test-packages interpreter setup product build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs diagram format lint-venv lint clean
+.PHONY: help run test check packages test-packages interpreter setup product wheel build compiled compiled-product newest pythons sanitize sanitized-build fuzz stress neighbours pytorch-tests pytorch-tests-venv bench sweep index docs diagram format lint-venv lint clean
 
 help:
 	@echo 'make run       set everything up and run optrace conv2d'
 	@echo 'make test      set everything up and run all tests'
 	@echo 'make check     the tests that find most mistakes, in less than three minutes'
 	@echo 'make build     set everything up, build build/optrace, and put its module into .venv'
+	@echo 'make wheel     wheels for pip in dist/, for each CPython from 3.9 on that is found'
 	@echo 'make pythons   environments of other Pythons with the reference torch, 1.5 GB each'
 	@echo 'make sanitize  unit tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make fuzz      every reader of hostile input under libFuzzer, FUZZ_SECONDS (60) each'
@@ -64,6 +65,12 @@ build: packages
 product: packages
 	@$(MAKE) --no-print-directory -j 2 setup compiled-product
 	@.venv/bin/python setup/install-module.py build
+
+# One with the Python module for each CPython that is on this machine, and one without.
+wheel: product
+	@setup/make-venv.sh .venv-wheel setup/requirements-wheel.txt
+	@.venv-wheel/bin/python setup/make-wheel.py build dist \
+	  $(foreach version,3.9 3.10 3.11 3.12 3.13 3.14,$(shell setup/find-python.sh $(version)))
 
 run: product
 	@build/optrace conv2d
@@ -148,4 +155,4 @@ lint: build newest lint-venv
 	@setup/lint.sh build
 
 clean:
-	rm -rf build build-docs build-sanitize
+	rm -rf build build-docs build-sanitize dist

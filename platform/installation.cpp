@@ -13,7 +13,9 @@ namespace {
 
 std::filesystem::path find(const char* kind) {
   const std::filesystem::path beside = executable_folder();
-  for (const std::filesystem::path& base : {beside, beside.parent_path()}) {
+  const std::filesystem::path above = beside.parent_path();
+  // The programs in lib/optrace are two folders below the prefix.
+  for (const std::filesystem::path& base : {beside, above, above.parent_path()}) {
     std::filesystem::path candidate = base / kind / "optrace";
     std::error_code ignored;
     if (std::filesystem::is_directory(candidate, ignored)) return candidate;

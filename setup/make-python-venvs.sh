@@ -4,11 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for version in 3.9 3.10 3.12 3.13; do
-  python=$(command -v "python$version" || true)
-  for candidate in "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
-    if [ -x "$candidate" ]; then python=$candidate; fi
-  done
-  if [ -z "$python" ] || ! "$python" -c '' 2>/dev/null; then
+  if ! python=$(setup/find-python.sh "$version"); then
     printf 'No Python %s here; what is tested with it is left out.\n' "$version"
     continue
   fi

@@ -24,11 +24,11 @@ ldd "$build/optrace" | awk '$3 ~ /^\// { print $1, $3 }' | while read -r name fi
   esac
 done
 strip -o "$pack/build/optrace" "$build/optrace"
-# The workers that parse C++ are left out: they link all of LLVM, and that machine indexes nothing
-# and builds no dry run.
+# The workers that parse C++ are left out: they need libclang, and that machine indexes nothing and
+# builds no dry run.
 cp "$build/lib/optrace/liboptrace_agent.so" "$pack/build/lib/optrace/"
 cp -rL "$build/share/optrace" "$pack/build/share/optrace"
-rm -rf "$pack"/build/share/optrace/{catalogue,stand_ins}
+rm -rf "$pack"/build/share/optrace/{catalogue,clang,stand_ins}
 cp -r tests/cuda_workloads "$pack/tests/"
 find "$pack" -name __pycache__ -prune -exec rm -rf {} +
 tar -C "$folder" --owner=0 --group=0 -cf - optrace-gpu | xz -T0 -6 > "$folder/out"

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "platform/child_process.h"
@@ -269,11 +270,18 @@ std::string clang_version(const std::filesystem::path& worker) {
        .descriptors = {{output.get(), STDOUT_FILENO}, {output.get(), STDERR_FILENO}}});
   const int status = process.wait();
   const std::string text = read_file(said).value_or("");
+  // The worker prints what is wrong with libclang, and what to do, a line each.
+  const std::size_t line_end = text.find('\n');
+  if (WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(ExitStatus::failed) &&
+      line_end != std::string::npos && text.size() > line_end + 1 && text.back() == '\n') {
+    throw Error(ExitStatus::failed, text.substr(0, line_end),
+                text.substr(line_end + 1, text.size() - line_end - 2));
+  }
   if (status != 0) {
     throw Error(ExitStatus::failed,
                 fmt::format("the index worker {} can't run ({}): {}", worker.string(),
                             describe_wait_status(status), text),
-                "Install the libclang that optrace was built with, or reinstall optrace.");
+                "Reinstall optrace.");
   }
   return text;
 }

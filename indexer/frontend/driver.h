@@ -35,7 +35,7 @@ struct DriverOptions {
 };
 
 /// Returns the version string of the libclang that the worker program uses. Throws Error(failed) if
-/// the program does not run.
+/// the program does not run or finds no libclang.
 std::string clang_version(const std::filesystem::path& worker);
 
 /// Distributes units to worker processes and collects their results. A worker that crashes or does

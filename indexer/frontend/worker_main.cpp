@@ -1,6 +1,7 @@
 // The index worker. It is a separate process because a compiler front end may crash, hang or
 // exhaust memory on a unit. It reads tasks from standard input and answers on standard output. With
-// --clang-version it prints the version of its libclang.
+// --clang-version it prints the version of its libclang. Without libclang it prints what is wrong
+// and what to do, a line each, and exits with ExitStatus::failed.
 
 #include <cerrno>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <clang-c/Index.h>
@@ -23,6 +25,7 @@
 #include "indexer/frontend/unit_extractor.h"
 #include "indexer/frontend/worker_protocol.h"
 #include "platform/error.h"
+#include "platform/libclang_loader.h"
 #include "platform/whole_file.h"
 
 namespace {
@@ -125,8 +128,10 @@ std::uint64_t memory_held() {
 
 class Worker {
  public:
-  explicit Worker(const WorkerSetup& setup)
-      : index_(clang_createIndex(/*excludeDeclarationsFromPCH=*/1, /*displayDiagnostics=*/0),
+  /// `arguments` are those that libclang needs in each call (libclang_loader.h).
+  Worker(const WorkerSetup& setup, std::vector<std::string> arguments)
+      : arguments_(std::move(arguments)),
+        index_(clang_createIndex(/*excludeDeclarationsFromPCH=*/1, /*displayDiagnostics=*/0),
                &clang_disposeIndex),
         extractor_(
             path_map(setup),
@@ -145,9 +150,11 @@ class Worker {
     last_words() = to_line(status);
     status.outcome = UnitOutcome::not_parsed;
     std::vector<const char*> arguments;
-    arguments.reserve(task.arguments.size());
-    for (const auto& argument : task.arguments) {
-      arguments.push_back(argument.c_str());
+    arguments.reserve(arguments_.size() + task.arguments.size());
+    for (const auto* part : {&std::as_const(arguments_), &task.arguments}) {
+      for (const auto& argument : *part) {
+        arguments.push_back(argument.c_str());
+      }
     }
     // Incomplete: function templates are not instantiated, which saves a third of the time. Only
     // the templates themselves are walked.
@@ -181,6 +188,7 @@ class Worker {
   }
 
  private:
+  std::vector<std::string> arguments_;
   ClangIndex index_;
   std::string found_;
   UnitExtractor extractor_;
@@ -190,6 +198,13 @@ class Worker {
 }  // namespace
 
 int main(int count, char** arguments) {
+  std::vector<std::string> clang_arguments;
+  try {
+    clang_arguments = load_libclang();
+  } catch (const Error& error) {
+    std::cerr << error.what() << '\n' << error.remedy() << '\n';
+    return static_cast<int>(ExitStatus::failed);
+  }
   if (count > 1 && std::string_view(arguments[1]) == "--clang-version") {
     const CXString version = clang_getClangVersion();
     std::cout << clang_getCString(version) << '\n';
@@ -203,7 +218,7 @@ int main(int count, char** arguments) {
     if (!std::getline(std::cin, line)) {
       return static_cast<int>(ExitStatus::failed);
     }
-    Worker worker(parse_setup(line));
+    Worker worker(parse_setup(line), std::move(clang_arguments));
     while (std::getline(std::cin, line)) {
       const UnitStatus status = worker.run(parse_task(line));
       std::cout << to_line(status) << std::flush;

@@ -5,7 +5,7 @@ import sys
 
 
 def main():
-    # Ops are traced in the Python that optrace is installed for, unless the variable is set.
-    os.environ.setdefault("OPTRACE_PYTHON", sys.executable)
+    # This Python is traced if it has torch and no other one is asked for.
+    os.environ["OPTRACE_OWN_PYTHON"] = sys.executable
     program = pathlib.Path(__file__).parent / "bin/optrace"
     os.execv(program, ["optrace", *sys.argv[1:]])

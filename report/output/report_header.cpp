@@ -36,6 +36,7 @@ class HeaderWriter {
     field("torch", fmt::format("{}{} on {}{}", torch,
                                git.empty() ? "" : fmt::format(" (git {})", git.substr(0, 8)),
                                report_.device, python()));
+    interpreter();
     inputs();
     processes();
     recording();
@@ -54,6 +55,14 @@ class HeaderWriter {
   std::string python() const {
     const std::string version = printable(text_at(report_.meta, "python"));
     return version.empty() ? "" : fmt::format(", Python {}", version);
+  }
+
+  // Prints which Python was found, and where, if it is not the obvious one.
+  void interpreter() {
+    const nlohmann::json& found = object_at(report_.meta, "interpreter");
+    const std::string path = printable(text_at(found, "path"));
+    if (!path.empty())
+      field("python", fmt::format("{}, from {}", path, printable(text_at(found, "from"))));
   }
 
   void inputs() {

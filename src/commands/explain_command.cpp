@@ -243,8 +243,9 @@ std::size_t add_explain_command(CLI::App& app, std::span<char* const> arguments)
   add_terminal_options(*command, options->terminal);
   command
       ->add_option("--python", options->python,
-                   "The Python that has torch. Default: $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the one "
-                   "in optrace's own .venv, or python3")
+                   "The Python that has torch. Default: $OPTRACE_PYTHON, else the\nfirst that has "
+                   "torch of optrace's own environment,\n$VIRTUAL_ENV, $CONDA_PREFIX, .venv and "
+                   "python3")
       ->type_name("PATH");
   command->add_flag(kCompiled, options->compiled,
                     "Run the program that follows, without probes, and show\nwhat torch.compile "

@@ -209,6 +209,7 @@ Trace trace_op(const OpOptions& options, const PythonChoice& python) {
   std::fwrite(result.printed.data(), 1, result.printed.size(), stderr);
   if (!options.timeline) drop_timeline(result.trace);
   result.trace.meta["options"] = words_of(options);
+  describe_choice(python, result.trace.meta);
   return std::move(result.trace);
 }
 
@@ -270,9 +271,10 @@ void add_call_options(CLI::App& app, const std::shared_ptr<OpOptions>& options) 
       ->check(one_of({"jump", "int3"}))
       ->type_name("MODE")
       ->capture_default_str();
-  app.add_option("--python", options->python,
-                 "The Python that has torch. Default: $OPTRACE_PYTHON,\n$VIRTUAL_ENV's, the one in "
-                 "optrace's own .venv, or python3")
+  app.add_option(
+         "--python", options->python,
+         "The Python that has torch. Default: $OPTRACE_PYTHON, else the\nfirst that has torch of "
+         "optrace's own environment,\n$VIRTUAL_ENV, $CONDA_PREFIX, .venv and python3")
       ->type_name("PATH");
   app.add_option("--timeout", options->timeout, "How long to wait for a sign of life from Python")
       ->check(CLI::Range(1U, 86400U).description(""))

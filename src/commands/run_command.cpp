@@ -308,8 +308,11 @@ ProgramResult run_traced(RunOptions& options, const PythonChoice& python) {
   if (options.dry_run.asked_for())
     options.request.dry_run = dry_run_of(options.dry_run, python.path);
   ProgressDisplay display;
-  return run_program(options.request,
-                     [&display](const ProgramProgress& progress) { show(progress, display); });
+  ProgramResult result = run_program(
+      options.request, [&display](const ProgramProgress& progress) { show(progress, display); });
+  for (TracedProcess& process : result.processes)
+    if (process.trace) describe_choice(python, process.trace->meta);
+  return result;
 }
 
 [[noreturn]] void run(RunOptions& options) {
@@ -352,9 +355,11 @@ void add_program_options(CLI::App& command, RunOptions& options) {
       ->type_name("MODE")
       ->capture_default_str();
   command
-      .add_option("--python", options.python,
-                  "The Python that has torch, to run the program. Default:\n$OPTRACE_PYTHON, "
-                  "$VIRTUAL_ENV's, the one in optrace's own\n.venv, or python3")
+      .add_option(
+          "--python", options.python,
+          "The Python that has torch, to run the program. Default:\n$OPTRACE_PYTHON, else the "
+          "first that has torch of optrace's\nown environment, $VIRTUAL_ENV, "
+          "$CONDA_PREFIX, .venv and python3")
       ->type_name("PATH");
 }
 

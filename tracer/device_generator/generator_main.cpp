@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 
 #include "platform/error.h"
+#include "platform/libclang_loader.h"
 #include "platform/output_file.h"
 #include "tracer/device_generator/definition_writer.h"
 #include "tracer/device_generator/device_families.h"
@@ -76,9 +77,13 @@ int main(int count, char** values) {
                    "[ARGUMENT...]\n";
       return static_cast<int>(ExitStatus::usage);
     }
-    generate(forward, *family, arguments[2], arguments[3],
-             {arguments.begin() + 4, arguments.end()});
+    std::vector<std::string> compiler_arguments = load_libclang();
+    compiler_arguments.insert(compiler_arguments.end(), arguments.begin() + 4, arguments.end());
+    generate(forward, *family, arguments[2], arguments[3], compiler_arguments);
     return static_cast<int>(ExitStatus::done);
+  } catch (const Error& error) {
+    std::cerr << "error: " << error.what() << ". " << error.remedy() << '\n';
+    return static_cast<int>(ExitStatus::failed);
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << '\n';
     return static_cast<int>(ExitStatus::failed);

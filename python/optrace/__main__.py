@@ -1,0 +1,4 @@
+"""`python -m optrace` is the command `optrace`."""
+from ._command import main
+
+main()

@@ -1,0 +1,222 @@
+"""The wheels of `make wheel`, installed as users do, and the sdist."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+FAILED = 3
+USAGE = 2
+
+
+@pytest.fixture(scope="module")
+def tools(repository, run_program):
+    """The environment that wheels are made with, which has uv beside it."""
+    made = run_program(["setup/make-venv.sh", ".venv-wheel", "setup/requirements-wheel.txt"],
+                       cwd=repository, timeout=600)
+    assert made.returncode == 0, made.stderr
+    return repository / ".venv-wheel"
+
+
+@pytest.fixture(scope="module")
+def made(repository, build, tools, run_program, tmp_path_factory):
+    """The folder with the wheels and the sdist. They are compressed less, to save time."""
+    folder = tmp_path_factory.mktemp("dist")
+    packed = run_program([tools / "bin/python", "setup/make-wheel.py", "--compression", "1", build,
+                          folder], cwd=repository, timeout=600)
+    assert packed.returncode == 0, packed.stdout + packed.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheels(made):
+    """{tag: path}"""
+    return {path.name.split("-")[2]: path for path in made.glob("*.whl")}
+
+
+@pytest.fixture(scope="module")
+def uv(repository, tools, run_program):
+    """uv(*arguments) runs uv, which takes packages from the cache of `make setup`."""
+    def run(*arguments):
+        cache = repository / ".setup/uv-cache"
+        result = run_program([repository / ".setup/uv/bin/uv", *map(str, arguments)], timeout=600,
+                             env={**os.environ, "UV_CACHE_DIR": str(cache)})
+        assert result.returncode == 0, result.stderr
+        return result
+
+    return run
+
+
+def new_environment(uv, folder, *packages):
+    """A virtual environment of this Python, with packages; returns its bin folder."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    uv("pip", "install", "--python", folder / "bin/python", *packages)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def beside_torch(uv, wheels, torch_folder, tmp_path_factory):
+    """The bin folder of an environment with optrace and the reference torch. Torch is not copied:
+    the environment also reads the packages of the one that has it."""
+    version = "cp%d%d" % sys.version_info[:2]
+    folder = new_environment(uv, tmp_path_factory.mktemp("torch") / "venv", wheels[version])
+    [packages] = folder.parent.glob("lib/python3*/site-packages")
+    (packages / "reference_torch.pth").write_text(f"{torch_folder.parent}\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tool(uv, wheels, tmp_path_factory):
+    """The bin folder of an environment with optrace and no torch, as pipx and uvx make it."""
+    return new_environment(uv, tmp_path_factory.mktemp("tool") / "venv", wheels["py3"])
+
+
+@pytest.fixture
+def run_bare(run_program, tmp_path):
+    """run_bare(program, ...): runs in an empty folder, with a PATH that has no compiler."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+
+    def run(*words, cwd=folder, **variables):
+        environment = {"HOME": str(tmp_path), "PATH": str(tmp_path / "no programs"),
+                       "OPTRACE_CACHE_DIR": str(tmp_path / "cache"), **variables}
+        return run_program([str(word) for word in words], cwd=cwd,
+                           env={name: str(value) for name, value in environment.items()})
+
+    return run
+
+
+def test_the_wheels_run_on_other_distributions_and_have_all_licences(wheels, made):
+    version = "cp%d%d" % sys.version_info[:2]
+    assert set(wheels) == {version, "py3"}
+    for path in wheels.values():
+        assert path.name.endswith("-manylinux_2_34_x86_64.whl")
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            libraries = {name for name in names if name.startswith("optrace.libs/")}
+            licences = {pathlib.Path(name).stem for name in names if "/third_party/" in name}
+        assert all(re.match(r"optrace\.libs/(libZ\w+|lib(elf|dw|lzma|bz2))-|optrace\.libs/$", name)
+                   for name in libraries), libraries
+        assert {"libstdc++-12-dev", "libzydis4.0", "libsqlite3-dev", "libyaml-cpp-dev",
+                "libclang-common-19-dev", "pybind11", "GPL-3"} <= licences
+    assert len(list(made.glob("optrace-*.tar.gz"))) == 1
+
+
+def test_optrace_beside_torch_needs_no_compiler(run_bare, beside_torch):
+    for command in ([beside_torch / "optrace"], [beside_torch / "python", "-m", "optrace"]):
+        result = run_bare(*command, "conv2d")
+        assert result.returncode == 0, result.stderr
+        assert re.search(r"aten/src/\S*Convolution\.cpp:\d+", result.stdout)
+        # The header names no Python: it is that of the environment that optrace is installed in.
+        assert not re.search("^python +/", result.stdout, re.MULTILINE)
+        assert "needs a C++ compiler" in result.stdout
+
+
+def test_the_module_traces_and_raises(run_bare, beside_torch):
+    result = run_bare(beside_torch / "python", "-c", """
+import optrace, torch
+with optrace.trace() as t:
+    torch.ones(3).add(1)
+print(t.report())
+try:
+    t.check("never calls")
+except optrace.Error as error:
+    print("refused:", error)""")
+    assert result.returncode == 0, result.stderr
+    assert "structured_ufunc_add_CPU" in result.stdout
+    assert "\nrefused: " in result.stdout
+
+
+def test_the_newest_torch(run_bare, beside_torch, newest_python):
+    result = run_bare(beside_torch / "optrace", "conv2d", "--python", newest_python)
+    assert result.returncode == 0, result.stderr
+    assert "at::native::conv2d" in result.stdout
+
+
+def test_a_tool_without_torch_finds_the_python_that_has_it(run_bare, tool, python, tmp_path):
+    environment = pathlib.Path(python).parents[1]
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / ".venv").symlink_to(environment)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "python3").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+    (programs / "python3").chmod(0o755)
+    places = [({"CONDA_PREFIX": environment, "VIRTUAL_ENV": tool.parent}, "$CONDA_PREFIX"),
+              ({"cwd": project / "src"}, f".venv in {project}"),
+              ({"PATH": programs}, "python3 in PATH")]
+    for variables, place in places:
+        result = run_bare(tool / "optrace", "torch.neg", **variables)
+        assert result.returncode == 0, result.stderr
+        assert re.search(rf"^python +\S+, from {re.escape(place)}$", result.stdout, re.MULTILINE)
+
+
+def test_without_any_torch_the_error_names_what_was_looked_at(run_bare, tool):
+    result = run_bare(tool / "optrace", "torch.neg", VIRTUAL_ENV=tool.parent)
+    assert result.returncode == USAGE
+    assert f"no torch in {tool / 'python'}" in result.stderr
+    assert "nor in" in result.stderr and "--python" in result.stderr
+
+
+def test_the_module_is_told_to_be_missing_for_other_pythons(run_bare, tool):
+    result = run_bare(tool / "python", "-c", "import optrace; optrace.trace()")
+    assert result.returncode == 1
+    assert "optrace's compiled part can't be loaded by this Python" in result.stderr
+
+
+def test_sources_are_read_with_libclang_of_pypi(repository, run_bare, tool, python, tmp_path):
+    project = tmp_path / "soft_clamp"
+    shutil.copytree(repository / "fixtures/projects/soft_clamp", project)
+    add = [tool / "optrace", "source", "add", project, "--project", "--python", python]
+    result = run_bare(*add, OPTRACE_INDEX_DIR=tmp_path / "indexes")
+    assert result.returncode == 0, result.stderr
+    assert "2 ops" in result.stdout and "(1 of 1 units, 1 parsed now)" in result.stdout
+    result = run_bare(*add, OPTRACE_LIBCLANG="/nonexistent/libclang.so",
+                      OPTRACE_INDEX_DIR=tmp_path / "others")
+    assert result.returncode == FAILED
+    assert "/nonexistent/libclang.so" in result.stderr and "OPTRACE_LIBCLANG" in result.stderr
+
+
+@pytest.fixture(scope="module")
+def unpacked(made, tmp_path_factory):
+    """The sdist's sources."""
+    folder = tmp_path_factory.mktemp("sdist")
+    [sdist] = made.glob("optrace-*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / sdist.name.removesuffix(".tar.gz")
+
+
+def configure(run_program, tools, source, build, *arguments, **variables):
+    return run_program(
+        ["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DOPTRACE_PYTHON_MODULE=ON",
+         f"-DPython_EXECUTABLE={tools}/bin/python", "-DBUILD_TESTING=OFF", *arguments],
+        env={**os.environ, **variables})
+
+
+def test_the_sdist_has_all_sources(run_program, tools, unpacked, tmp_path):
+    """CMake refuses to configure a project that lacks a source."""
+    configured = configure(run_program, tools, unpacked, tmp_path)
+    assert configured.returncode == 0, configured.stderr
+    assert "Build files have been written" in configured.stdout
+
+
+def test_all_missing_packages_are_named_at_once(run_program, tools, unpacked, tmp_path):
+    missing = configure(run_program, tools, unpacked, tmp_path,
+                        "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON",
+                        "-DCMAKE_DISABLE_FIND_PACKAGE_SQLite3=ON")
+    assert missing.returncode != 0
+    assert "apt-get install libfmt-dev libsqlite3-dev" in missing.stderr
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("cmake", "ninja"):
+        (programs / name).symlink_to(shutil.which(name))
+    compiler = configure(run_program, tools, unpacked, tmp_path / "other", PATH=str(programs))
+    assert compiler.returncode != 0
+    for package in ("build-essential", "libzydis-dev", "python3-dev"):
+        assert package in compiler.stderr
