@@ -9,6 +9,7 @@
 
 #include "indexer/store/index_store.h"
 #include "report/merge/call_lines.h"
+#include "report/merge/debug_lines.h"
 #include "report/model/generated_code.h"
 #include "report/model/layers.h"
 #include "report/model/report.h"
@@ -50,6 +51,7 @@ class TracedFunctions {
   FrameSource source_at(std::string_view file, std::uint32_t line) const;
 
   const GeneratedCode& generated_code() const { return generated_; }
+  DebugLines& debug_lines() { return debug_lines_; }
 
   // For kNone, the following return false.
 
@@ -61,7 +63,7 @@ class TracedFunctions {
   bool hands_op_on(std::uint32_t function) const;
 
  private:
-  std::unique_ptr<FunctionFacts> describe(const TraceFunction& function) const;
+  std::unique_ptr<FunctionFacts> describe(std::uint32_t number);
   /// Returns the kernel that Inductor generated with this function; null for other functions.
   const GeneratedCode::Kernel* generated_kernel(const TraceFunction& function) const;
   bool is_emulated(const std::optional<std::string>& library) const;
@@ -72,6 +74,7 @@ class TracedFunctions {
   const Index* index_;
   const SourceLink links_;
   const GeneratedCode generated_;
+  DebugLines debug_lines_;
   std::vector<std::unique_ptr<FunctionFacts>> facts_;  // By function; null until asked for.
 };
 

@@ -40,7 +40,7 @@ bool is_generated_kernel(const Frame& frame) {
 
 bool has_exact_lines(const Report& report, const Frame& frame) {
   return report.source_exact || is_python(frame.layer) || is_generated_kernel(frame) ||
-         (frame.source && frame.source->file.ends_with(".py"));
+         (frame.source && (frame.source->debug_info || frame.source->file.ends_with(".py")));
 }
 
 std::size_t own_place(const std::vector<const Frame*>& path, std::size_t above) {

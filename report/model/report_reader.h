@@ -62,11 +62,15 @@ struct FrameSource {
   std::optional<std::uint32_t> call_line;  ///< Line of the call, in the parent's file.
   std::string url;  ///< GitHub link to the definition; empty for generated code.
   std::optional<CallRange> call_range{};  ///< Set only if the parent is a Python frame.
+  /// The definition comes from the library's debug info, and thus is exact. The lines at which its
+  /// native code calls others do, too.
+  bool debug_info = false;
 };
 
 inline bool operator==(const FrameSource& left, const FrameSource& right) {
   return left.line == right.line && left.call_line == right.call_line &&
-         left.call_range == right.call_range && left.file == right.file && left.url == right.url;
+         left.call_range == right.call_range && left.debug_info == right.debug_info &&
+         left.file == right.file && left.url == right.url;
 }
 
 /// How long the calls of a path took, in nanoseconds.

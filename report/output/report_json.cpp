@@ -106,6 +106,7 @@ class JsonWriter {
     key("call_line", if_known(source->call_line.has_value(), source->call_line.value_or(0)));
     key("call_range", call_range_json(source->call_range));
     key("url", if_known(!source->url.empty(), source->url));
+    if (source->debug_info) text_ += ", \"debug_info\": true";
     text_ += '}';
   }
 
