@@ -231,10 +231,11 @@ class Comparer {
     if (op.entry) {
       made.schema = ops.index().facts_of(*op.entry).schema;
       location = op.entry->location;
-    } else {
-      for (const Registration& one : op.registrations)
-        if (one.kind == RegistrationKind::definition) location = one.location;
     }
+    // PyTorch's build generates the declarations of the ops in native_functions.yaml.
+    for (const Registration& one : op.registrations)
+      if (one.kind == RegistrationKind::definition && !is_generated_source(one.location.file))
+        location = one.location;
     made.file = location.file;
     made.line = location.line;
     return made;
