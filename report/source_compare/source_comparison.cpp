@@ -310,22 +310,24 @@ class Comparer {
     add_missing(second, first, made_.decompositions_added);
   }
 
-  static void add_missing(const std::map<std::string_view, PythonName>& from,
-                          const std::map<std::string_view, PythonName>& other,
-                          std::vector<PythonDecomposition>& missing) {
+  void add_missing(const std::map<std::string_view, PythonName>& from,
+                   const std::map<std::string_view, PythonName>& other,
+                   std::vector<PythonDecomposition>& missing) const {
     for (const auto& [name, python] : from)
-      if (!other.contains(name))
+      if (!other.contains(name) && is_chosen_op(op_of(name)))
         missing.push_back(
             {std::string(name), std::string(python.location.file), python.location.line});
   }
 
-  // Private functions are helpers of the others, unless they are named like an op.
-  bool is_decomposition(std::string_view name) const {
-    const bool listed = std::ranges::any_of(
-        kDecompositions, [&](std::string_view module) { return name.starts_with(module); });
-    if (!listed || name.find('<') != std::string_view::npos) return false;
-    const std::string op = fmt::format("aten::{}", name.substr(name.rfind('.') + 1));
-    return is_chosen_op(op);
+  // Returns the op that a Python function of that name would decompose.
+  static std::string op_of(std::string_view function) {
+    return fmt::format("aten::{}", function.substr(function.rfind('.') + 1));
+  }
+
+  static bool is_decomposition(std::string_view name) {
+    return name.find('<') == std::string_view::npos &&
+           std::ranges::any_of(kDecompositions,
+                               [&](std::string_view module) { return name.starts_with(module); });
   }
 
   const Ops first_;

@@ -57,28 +57,37 @@ std::string build_id_of(Elf* elf) {
   return text;
 }
 
-// Returns true if the file has debug info that can be read with bounded memory and without opening
+enum class Sections : std::uint8_t {
+  unreadable,
+  plain,
+  compressed,  // Some are, and libelf will write their decompressed sizes into the headers.
+};
+
+// Examines whether the file has debug info that can be read with bounded memory and without opening
 // other files, whose paths it would determine.
-bool has_readable_sections(Elf* elf, std::size_t file_size) {
+Sections examine_sections(Elf* elf, std::size_t file_size) {
   std::size_t names = 0;
-  if (elf_getshdrstrndx(elf, &names) != 0) return false;
+  if (elf_getshdrstrndx(elf, &names) != 0) return Sections::unreadable;
+  const std::uint64_t most = kFreeDecompressed + kMostDecompressed * file_size;
   std::uint64_t decompressed = 0;
   bool has_info = false;
+  Sections found = Sections::plain;
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
     GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr) return false;
+    if (gelf_getshdr(section, &header) == nullptr) return Sections::unreadable;
     const char* const name = elf_strptr(elf, names, header.sh_name);
     if (name == nullptr) continue;
     const std::string_view text(name);
-    if (text == ".gnu_debugaltlink" || text.starts_with(".zdebug")) return false;
+    if (text == ".gnu_debugaltlink" || text.starts_with(".zdebug")) return Sections::unreadable;
     if (text == ".debug_info" && header.sh_type != SHT_NOBITS) has_info = true;
     if ((header.sh_flags & SHF_COMPRESSED) == 0) continue;
     GElf_Chdr compressed;
-    if (gelf_getchdr(section, &compressed) == nullptr) return false;
-    if (compressed.ch_size > kFreeDecompressed + kMostDecompressed * file_size) return false;
+    if (gelf_getchdr(section, &compressed) == nullptr || compressed.ch_size > most)
+      return Sections::unreadable;
     decompressed += compressed.ch_size;
+    found = Sections::compressed;
   }
-  return has_info && decompressed <= kFreeDecompressed + kMostDecompressed * file_size;
+  return has_info && decompressed <= most ? found : Sections::unreadable;
 }
 
 std::string_view name_of(Dwarf_Die& die) {
@@ -223,6 +232,7 @@ struct DebugInfo::State {
   bool visit() { return visited++ < kMaxVisitedDies; }
 
   MappedFile file;
+  std::vector<char> copy;  // Of the file, if it has compressed sections.
   std::unique_ptr<Elf, ElfEnd> elf;
   std::unique_ptr<Dwarf, DwarfEnd> dwarf;  // Uses `elf`.
   std::vector<Unit> units;
@@ -233,14 +243,20 @@ struct DebugInfo::State {
 
 bool DebugInfo::State::start(const std::string& build_id) {
   const std::span<const std::byte> bytes = file.bytes();
-  if (!is_supported(bytes)) return false;
-  if (elf_version(EV_CURRENT) == EV_NONE) return false;
-  // libelf doesn't write to the memory of a file that it reads.
-  elf.reset(
-      elf_memory(const_cast<char*>(reinterpret_cast<const char*>(bytes.data())), bytes.size()));
-  if (elf == nullptr || build_id.empty() || build_id_of(elf.get()) != build_id ||
-      !has_readable_sections(elf.get(), bytes.size()))
-    return false;
+  if (!is_supported(bytes) || elf_version(EV_CURRENT) == EV_NONE) return false;
+  // libelf writes only to the headers of compressed sections.
+  char* image = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+  elf.reset(elf_memory(image, bytes.size()));
+  if (elf == nullptr || build_id.empty() || build_id_of(elf.get()) != build_id) return false;
+  const Sections sections = examine_sections(elf.get(), bytes.size());
+  if (sections == Sections::unreadable) return false;
+  if (sections == Sections::compressed) {
+    copy.assign(image, image + bytes.size());
+    elf.reset(elf_memory(copy.data(), copy.size()));
+    // The file may have changed since.
+    if (elf == nullptr || examine_sections(elf.get(), copy.size()) == Sections::unreadable)
+      return false;
+  }
   dwarf.reset(dwarf_begin_elf(elf.get(), DWARF_C_READ, nullptr));
   return dwarf != nullptr;
 }
