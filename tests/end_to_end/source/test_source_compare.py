@@ -117,7 +117,7 @@ def test_files_and_folders_that_are_no_index(compare, tmp_path):
     text = tmp_path / "text"
     text.write_text("nothing")
     for operand, expected in [(wheel, "is not installed"), (text, "not an optrace index"),
-                              (tmp_path, "not a PyTorch source tree")]:
+                              (tmp_path, "not a complete PyTorch source tree")]:
         refused = compare("2.6.0", operand)
         assert refused.returncode == USAGE and expected in refused.stderr, refused.stderr
 

@@ -180,6 +180,51 @@ TEST_CASE("what an index lacks is not compared", "[source_comparison]") {
   CHECK(part.not_compared.size() == 2);
 }
 
+TEST_CASE("the shipped index is compared with one derived from it", "[source_comparison]") {
+  const Index shipped = Index::open(OPTRACE_SHIPPED_INDEX);
+  CHECK(compare_sources(shipped, shipped, {}).differences() == 0);
+
+  // The same ops and registrations, but relu is gone, and gelu's derivative and kernels differ.
+  Contents contents;
+  contents.meta = {{"torch_version", "2.6.1"}};
+  for (const OpEntry& entry : shipped.ops()) {
+    if (entry.name == "aten::relu") continue;
+    OpFacts facts = shipped.facts_of(entry);
+    if (entry.name == "aten::gelu") {
+      for (OpFacts::Kernel& one : facts.kernels)
+        if (one.key == "MkldnnCPU") one.name += "_2";
+      REQUIRE(facts.derivatives.size() == 1);
+      facts.derivatives[0].backward[0].text += " * 2";
+    }
+    contents.ops.push_back({std::string(entry.name), std::string(entry.unambiguous_name),
+                            entry.location.line, to_json(facts)});
+  }
+  for (const Registration& one : shipped.registrations()) {
+    if (one.name == "aten::relu" || one.kind == RegistrationKind::stub) continue;
+    contents.registrations.push_back({one.kind, std::string(one.name), std::string(one.key),
+                                      std::string(one.function), std::string(one.location.file),
+                                      one.location.line + 1});
+  }
+  for (const PythonName& one : shipped.python_names())
+    contents.python_names.push_back({std::string(one.name), static_cast<char>(one.kind),
+                                     std::string(one.target), std::string(one.location.file),
+                                     one.location.line});
+  const PrivateFolder folder;
+  write_index(contents, folder.path() / "derived.index");
+  const SourceComparison comparison =
+      compare_sources(shipped, Index::open(folder.path() / "derived.index"), {});
+  CHECK(comparison.differences() == 2);
+  CHECK(comparison.not_compared.empty());
+  REQUIRE(names(comparison.removed) == std::vector<std::string>{"aten::relu"});
+  CHECK(comparison.removed[0].schema == "relu(Tensor self) -> Tensor");
+  REQUIRE(names(comparison.changed) == std::vector<std::string>{"aten::gelu"});
+  CHECK(lines(comparison.changed[0].changes) ==
+        std::vector<std::string>{
+            "kernel MkldnnCPU: at::native::mkldnn_gelu -> at::native::mkldnn_gelu_2",
+            "derivative self: gelu_backward(grad, self, approximate) -> gelu_backward(grad, self, "
+            "approximate) * 2"});
+}
+
 TEST_CASE("a comparison of sources is written in three formats", "[source_comparison]") {
   const SourceComparison comparison = Compared(old_version(), new_version()).run();
   const ComparedSource first{"old", "2.6.0", std::string(40, 'a'), "/indexes/old.index"};
