@@ -75,6 +75,7 @@ py::object source_of(const Frame& frame) {
     made["call_range"] = of_call;
   }
   made["url"] = if_any(source.url);
+  if (source.debug_info) made["debug_info"] = true;
   return made;
 }
 

@@ -14,7 +14,7 @@ const kShownElsewhere = new Set([
 const kNames = {
   cpu_capability: "CPU capability", grad_mode: "grad mode", inference_mode: "inference mode",
   dispatch_modes: "dispatch modes", call_lines: "may be called at lines",
-  tail_call: "reached by a tail call", calls_at_least: "calls are a lower bound",
+  tail_call: "reached by a tail call", inlined: "inlined by the compiler", calls_at_least: "calls are a lower bound",
   reads_device_memory: "reads device memory", calls_by_rank: "calls by rank",
   calls_by_process: "calls by process", duration_ns: "time on the device",
   shared_memory: "shared memory", static_shared_memory: "static shared memory",

@@ -152,17 +152,20 @@ class FrameBuilder {
   // `parent` and `step` may be null.
   Frame make_frame(const ReportPath& path, const Frame* parent, const Frame* step,
                    std::vector<std::uint32_t>& launched) {
-    Frame frame = path.kind == PathKind::python ? make_python_frame(path)
-                  : path.kind == PathKind::node ? make_node_frame(path, parent)
-                  : path.kind == PathKind::op   ? make_op_frame(path)
-                                                : make_native_frame(path, launched);
-    library_calls_.add_work(path, frame, launched);
+    Frame frame = path.kind == PathKind::python    ? make_python_frame(path)
+                  : path.kind == PathKind::node    ? make_node_frame(path, parent)
+                  : path.kind == PathKind::op      ? make_op_frame(path)
+                  : path.kind == PathKind::inlined ? make_inlined_frame(path)
+                                                   : make_native_frame(path, launched);
+    if (path.kind != PathKind::inlined) library_calls_.add_work(path, frame, launched);
     frame.thread = trace_.threads[path.thread].id;
     for (Frame& kernel : frame.children) kernel.thread = frame.thread;
     frame.calls = path.calls;
-    if (path.call.line != 0) {
+    // Of a call from Python, or of one from a function with debug info.
+    if (const std::uint32_t line = path.call.line != 0 ? path.call.line : path.native_line;
+        line != 0) {
       FrameSource& source = frame.source.edit();
-      source.call_line = path.call.line;
+      source.call_line = line;
       if (path.call.column != 0)
         source.call_range = {path.call.column, path.call.end_line, path.call.end_column};
     } else if (const std::vector<SourceLocation> lines = call_lines(path); !lines.empty()) {
@@ -200,6 +203,8 @@ class FrameBuilder {
     if (calling == kNone || called == kNone) return {};
     const FunctionFacts& caller = functions_[calling];
     const FunctionFacts& callee = functions_[called];
+    // Its other lines are exact, and those of the index may not be.
+    if (caller.source && caller.source->debug_info) return {};
     std::vector<SourceLocation> lines;
     if (path.through != kNone)
       lines = call_lines_->find(caller.indexed, functions_[path.through].indexed);
@@ -274,6 +279,20 @@ class FrameBuilder {
     }
     if (std::string name = dispatch_.op_name(path.what); !name.empty()) frame.op = std::move(name);
     frame.detail = step_detail(path, {}, frame.op);
+    describe_way(path, frame.detail);
+    return frame;
+  }
+
+  // Makes the frame of a function that was inlined into the one above.
+  Frame make_inlined_frame(const ReportPath& path) const {
+    const InlinedFrame& function = functions_.debug_lines().inlined(path.what);
+    Frame frame;
+    frame.layer = function.placement.layer;
+    frame.name = function.name;
+    if (!function.symbol.empty()) frame.symbol = function.symbol;
+    frame.library = function.library;
+    frame.source = function.source;
+    frame.detail = {{"inlined", true}};
     describe_way(path, frame.detail);
     return frame;
   }

@@ -83,6 +83,7 @@ std::vector<std::uint32_t> numbers_of(const ReportPathSet& paths, std::size_t tr
   std::vector<std::uint32_t> numbers(traced_paths);
   for (std::size_t i = 0; i < paths.paths().size(); ++i) {
     const ReportPath& path = paths.paths()[i];
+    if (path.kind == PathKind::inlined) continue;
     numbers[path.traced] = frame_number(i);
     for (const std::uint32_t traced : path.also) numbers[traced] = frame_number(i);
   }

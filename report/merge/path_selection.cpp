@@ -38,6 +38,8 @@ class PathSelection {
       const Shown placed = python_[path.what].shown;
       return placed == Shown::always && any_lead_ ? Shown::leading : placed;
     }
+    if (path.kind == PathKind::inlined)
+      return functions_.debug_lines().inlined(path.what).placement.shown;
     if (path.kind == PathKind::node || path.kind == PathKind::op || path.kind == PathKind::merged)
       return Shown::always;
     if (path.kind == PathKind::function && path.calls == 0 && functions_.is_boxed_call(path.what))
@@ -105,17 +107,41 @@ class PathSelection {
   }
 
   // Makes an op's frame replace the dispatcher functions through which it was called. Returns the
-  // trace path of its parent.
-  std::uint32_t take_place(const TracePath& op, const std::vector<Replaced>& replaced,
-                           ReportPath& path) const {
+  // outermost of them, or the op if there are none.
+  const TracePath& take_place(const TracePath& op, const std::vector<Replaced>& replaced,
+                              ReportPath& path) const {
     const Replaced through = op.parent == kNone ? Replaced{} : replaced[op.parent];
     path.boxed = through.boxed;
-    if (all_) return op.parent;
+    if (all_) return op;
     const TracePath& outermost = through.outermost == kNone ? op : trace_.paths[through.outermost];
     path.tail_call = outermost.tail_call;
     path.call = position_of(outermost);
     path.builtin = outermost.builtin;
-    return outermost.parent;
+    return outermost;
+  }
+
+  // Puts the inlined functions through which a native function made a call between it and the path.
+  // `called` is the path whose parent is that function.
+  void add_inlined(const TracePath& called, ReportPath& path) {
+    if (called.call_offset == 0 || called.parent == kNone) return;
+    const TracePath& caller = trace_.paths[called.parent];
+    const bool is_native = caller.kind == PathKind::function || caller.kind == PathKind::initial;
+    if (!is_native || caller.what == kNone) return;
+    const DebugLines::Call& call =
+        functions_.debug_lines().call_at(caller.what, called.call_offset);
+    for (const auto& [function, line] : call.inlined) {
+      ReportPath inlined;
+      inlined.kind = PathKind::inlined;
+      inlined.parent = path.parent;
+      inlined.what = function;
+      inlined.native_line = line;
+      inlined.thread = path.thread;
+      inlined.threads = path.threads;
+      inlined.traced = path.traced;
+      inlined.calls = path.calls;
+      path.parent = every_.add(std::move(inlined));
+    }
+    path.native_line = call.line;
   }
 
   // Collects the trace's paths. An autograd node becomes a child of the op that made it, wherever
@@ -140,9 +166,11 @@ class PathSelection {
       path.calls = traced.calls - std::min(traced.calls, of_ops[i]);
       path.traced = i;
       const bool made_by = traced.caused_by != kNone && traced.caused_by < i;
-      std::uint32_t parent = made_by ? traced.caused_by : traced.parent;
-      if (path.kind == PathKind::op) parent = take_place(traced, replaced, path);
+      const TracePath& called =
+          path.kind == PathKind::op ? take_place(traced, replaced, path) : traced;
+      const std::uint32_t parent = made_by ? traced.caused_by : called.parent;
       if (parent != kNone) path.parent = places[parent];
+      if (!made_by) add_inlined(called, path);
       places.push_back(every_.add(std::move(path)));
     }
   }
@@ -213,12 +241,14 @@ class PathSelection {
         shown.tail_call = place.folded->tail_call;
         if (place.folded->kind == PathKind::function) shown.through = place.folded->what;
         shown.call = place.folded->call;
+        shown.native_line = place.folded->native_line;
         if (path.kind != PathKind::python) shown.builtin = place.folded->builtin;
       }
       const bool under_python =
           place.path != kNone && shown_.paths()[place.path].kind == PathKind::python;
       if (!under_python) shown.call = {};
       if (under_python) shown.through = kNone;
+      if (under_python || place.path == kNone) shown.native_line = 0;
       places[i] = {shown_.add(std::move(shown)), nullptr, !all_ && is_closed(path)};
     }
   }
@@ -241,6 +271,7 @@ class PathSelection {
 
   // Returns true if a device did work for the path.
   bool works(const ReportPath& path) const {
+    if (path.kind == PathKind::inlined) return false;
     bool any = false;
     for_each_traced(path, trace_,
                     [&](const TracePath& one) { any = any || !one.activities.empty(); });
@@ -249,6 +280,7 @@ class PathSelection {
 
   // Returns true if the path has records, which may describe library calls.
   bool asks(const ReportPath& path) const {
+    if (path.kind == PathKind::inlined) return false;
     bool any = false;
     for_each_traced(path, trace_, [&](const TracePath& one) { any = any || !one.ops.empty(); });
     return any;

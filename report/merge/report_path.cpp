@@ -15,6 +15,7 @@ struct PathKey {
   std::uint32_t thread;
   std::uint32_t what;
   CodePosition call;
+  std::uint32_t native_line;
   std::uint32_t builtin;
   std::uint32_t through;
   std::uint32_t implementation;
@@ -28,6 +29,7 @@ PathKey key_of(const ReportPath& path) {
           .thread = path.parent == kNone ? path.thread : 0,
           .what = path.what,
           .call = path.call,
+          .native_line = path.native_line,
           .builtin = path.builtin,
           .through = path.through,
           .implementation = path.implementation,
@@ -60,7 +62,8 @@ std::uint32_t ReportPathSet::add(ReportPath path) {
     return slot->place;
   }
   ReportPath& same = paths_[slot->place];
-  same.calls += path.calls;
+  same.calls =
+      path.kind == PathKind::inlined ? std::max(same.calls, path.calls) : same.calls + path.calls;
   same.threads = std::max(same.threads, path.threads);
   same.also.push_back(path.traced);
   same.also.insert(same.also.end(), path.also.begin(), path.also.end());

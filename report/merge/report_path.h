@@ -11,7 +11,8 @@
 namespace optrace {
 
 /// A path of calls with its count: one of the trace's, or one that the report shows and that stands
-/// for several of the trace's.
+/// for several of the trace's. For PathKind::inlined, `what` is a number of DebugLines, `traced`
+/// and `also` are the paths that it leads to, and `calls` is the largest number of their calls.
 struct ReportPath {
   std::uint32_t parent = kNone;  ///< Index of an earlier path.
   PathKind kind = PathKind::function;
@@ -19,6 +20,8 @@ struct ReportPath {
   bool leads = false;  ///< A path below it is always shown.
   std::uint32_t what = kNone;
   CodePosition call;  ///< The position in Python code that calls it.
+  /// The line in native code that calls it, from debug info; 0 if unknown.
+  std::uint32_t native_line = 0;
   std::uint32_t builtin = kNone;
   std::uint32_t through = kNone;  ///< The outermost folded frame between `parent` and this one.
   std::uint32_t thread = 0;       ///< The first thread that took it.

@@ -214,7 +214,7 @@ class MergedMeta {
 
 /// Identifies a path among those of all traces.
 struct PathKey {
-  std::uint32_t parent, what, line, column, end_line, end_column, builtin, caused_by;
+  std::uint32_t parent, what, line, column, end_line, end_column, builtin, call_offset, caused_by;
   std::uint32_t kind;  ///< TracePath::kind times two, plus one for a tail call.
   bool operator==(const PathKey&) const = default;
 };
@@ -336,6 +336,7 @@ class TraceMerge::State {
       if (added) modules_.push_back(module);
       TraceModule& known = modules_[at->second];
       known.path = std::min(known.path, module.path);
+      known.debug_info = known.debug_info || module.debug_info;
       modules.push_back(at->second);
     }
     functions_.start_again();
@@ -431,6 +432,7 @@ class TraceMerge::State {
           .end_line = path.end_line,
           .end_column = path.end_column,
           .builtin = at_or_none(python_numbers_, path.builtin),
+          .call_offset = path.call_offset,
           .caused_by = is_caused ? places_[path.caused_by] : kNone,
           .kind = static_cast<std::uint32_t>(path.kind) * 2 + (path.tail_call ? 1 : 0)};
       const std::uint32_t place = find_or_add(key, last);
@@ -784,6 +786,7 @@ class TraceMerge::State {
       path.end_line = key.end_line;
       path.end_column = key.end_column;
       path.builtin = at_or_none(python_numbers_, key.builtin);
+      path.call_offset = key.call_offset;
       path.caused_by = at_or_none(places, key.caused_by);
       path.thread = threads.at(thread_of(origins_[number]));
       take_tallies(path);

@@ -21,15 +21,17 @@ TracedFunctions::TracedFunctions(const Trace& trace, const Index* index, SourceL
       links_(std::move(links)),
       of_torch_(of_torch),
       generated_(trace.meta),
+      debug_lines_(trace),
       facts_(trace.functions.size()) {}
 
 const FunctionFacts& TracedFunctions::operator[](std::uint32_t function) {
   std::unique_ptr<FunctionFacts>& facts = facts_[function];
-  if (facts == nullptr) facts = describe(trace_.functions[function]);
+  if (facts == nullptr) facts = describe(function);
   return *facts;
 }
 
-std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& function) const {
+std::unique_ptr<FunctionFacts> TracedFunctions::describe(std::uint32_t number) {
+  const TraceFunction& function = trace_.functions[number];
   auto facts = std::make_unique<FunctionFacts>();
   if (function.module < trace_.modules.size())
     facts->library =
@@ -56,11 +58,12 @@ std::unique_ptr<FunctionFacts> TracedFunctions::describe(const TraceFunction& fu
     facts->source = std::move(source);
     return facts;
   }
+  facts->source = debug_lines_.definition_of(number);
   if (index_ == nullptr || function.symbol.empty()) return facts;
   facts->indexed = {canonical_symbol(function.symbol),
                     source_file_of(function.symbol, function.source_file),
                     facts->library.value_or("")};
-  facts->source = definition_of(facts->indexed);
+  if (!facts->source) facts->source = definition_of(facts->indexed);
   return facts;
 }
 

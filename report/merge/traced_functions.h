@@ -9,6 +9,7 @@
 
 #include "indexer/store/index_store.h"
 #include "report/merge/call_lines.h"
+#include "report/merge/debug_lines.h"
 #include "report/model/generated_code.h"
 #include "report/model/layers.h"
 #include "report/model/report.h"
@@ -54,6 +55,7 @@ class TracedFunctions {
   std::optional<LineBounds> approximation_of(const SourceLocation& location) const;
 
   const GeneratedCode& generated_code() const { return generated_; }
+  DebugLines& debug_lines() { return debug_lines_; }
 
   // For kNone, the following return false.
 
@@ -65,7 +67,7 @@ class TracedFunctions {
   bool hands_op_on(std::uint32_t function) const;
 
  private:
-  std::unique_ptr<FunctionFacts> describe(const TraceFunction& function) const;
+  std::unique_ptr<FunctionFacts> describe(std::uint32_t number);
   /// Returns the kernel that Inductor generated with this function; null for other functions.
   const GeneratedCode::Kernel* generated_kernel(const TraceFunction& function) const;
   bool is_emulated(const std::optional<std::string>& library) const;
@@ -77,6 +79,7 @@ class TracedFunctions {
   const SourceLink links_;
   const bool of_torch_;
   const GeneratedCode generated_;
+  DebugLines debug_lines_;
   std::vector<std::unique_ptr<FunctionFacts>> facts_;  // By function; null until asked for.
 };
 

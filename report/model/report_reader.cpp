@@ -162,6 +162,7 @@ Frame frame_of(const Json& json, bool exact, const Frame* parent) {
     known.line = number_in<std::uint32_t>(source, "line").value_or(0);
     known.call_line = number_in<std::uint32_t>(source, "call_line");
     known.url = text_or_empty(source, "url");
+    known.debug_info = source.value("debug_info", Json()) == true;
     if (const Json range = object_in(source, "call_range"); !range.is_null()) {
       const auto number = [&](const char* key) {
         return number_in<std::uint32_t>(range, key).value_or(0);

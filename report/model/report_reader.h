@@ -74,13 +74,16 @@ struct FrameSource {
   std::optional<CallRange> call_range{};         ///< Set only if the parent is a Python frame.
   std::optional<LineBounds> approximate{};       ///< Of the line; nothing if it is exact.
   std::optional<LineBounds> call_approximate{};  ///< Same, of the line of the call.
+  /// The definition comes from the library's debug info, and thus is exact. The lines at which its
+  /// native code calls others do, too.
+  bool debug_info = false;
 };
 
 inline bool operator==(const FrameSource& left, const FrameSource& right) {
   return left.line == right.line && left.call_line == right.call_line &&
          left.call_range == right.call_range && left.approximate == right.approximate &&
-         left.call_approximate == right.call_approximate && left.file == right.file &&
-         left.url == right.url;
+         left.call_approximate == right.call_approximate && left.debug_info == right.debug_info &&
+         left.file == right.file && left.url == right.url;
 }
 
 /// How long the calls of a path took, in nanoseconds.

@@ -151,6 +151,7 @@ std::string frame_note(const Frame& frame, const Frame* parent, const Report& re
   if (const std::size_t tried = list_at(frame.detail, "configurations").size(); tried != 0)
     append(note, fmt::format("{} configurations tried{}", tried,
                              report.dry_run.is_null() ? "" : " without times"));
+  if (frame.detail.is_object() && frame.detail.contains("inlined")) append(note, "inlined");
   if (frame.detail.is_object() && frame.detail.contains("tail_call"))
     append(note, "by a tail call");
   if (const std::uint64_t threads = count_at(frame.detail, "threads");

@@ -112,6 +112,7 @@ class JsonWriter {
     state("call_exact", "call_interval", source->call_line.has_value(), source->call_approximate);
     key("call_range", call_range_json(source->call_range));
     key("url", if_known(!source->url.empty(), source->url));
+    if (source->debug_info) text_ += ", \"debug_info\": true";
     text_ += '}';
   }
 

@@ -34,7 +34,7 @@ void add_locate_command(CLI::App& app);
 /// `optrace layers`: shows a map of PyTorch's layers.
 void add_layers_command(CLI::App& app);
 
-/// `optrace source add|fetch|list|coverage`: manages the indexes of PyTorch source.
+/// `optrace source add|fetch|list|coverage|compare`: manages the indexes of PyTorch source.
 void add_source_command(CLI::App& app);
 
 /// `optrace completions SHELL`: prints a script that completes command lines.

@@ -30,6 +30,7 @@
 #include "src/choices/index_choice.h"
 #include "src/choices/python_choice.h"
 #include "src/commands/command.h"
+#include "src/commands/source_compare.h"
 #include "src/commands/source_coverage.h"
 #include "src/options/common_options.h"
 #include "src/terminal/standard_output.h"
@@ -239,7 +240,8 @@ void add_jobs_option(CLI::App& command, int& jobs) {
 
 void add_source_command(CLI::App& app) {
   CLI::App* const source = app.add_subcommand(
-      "source", "Manage the indexes of PyTorch's source: add, fetch, list, coverage");
+      "source",
+      "Manage and compare the indexes of PyTorch's source: add, fetch, list, coverage,\ncompare");
   source->require_subcommand(1);
   source->footer(
       "Examples:\n"
@@ -325,6 +327,7 @@ void add_source_command(CLI::App& app) {
   list->callback([list_python] { list_sources(*list_python); });
 
   add_source_coverage(*source);
+  add_source_compare(*source);
 }
 
 }  // namespace optrace

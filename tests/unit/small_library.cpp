@@ -9,7 +9,6 @@
 #include "platform/mapped_file.h"
 
 namespace optrace::test {
-namespace {
 
 void run(std::vector<std::string> arguments) {
   const std::string program = arguments[0];
@@ -17,8 +16,6 @@ void run(std::vector<std::string> arguments) {
   ChildProcess child({.arguments = std::move(arguments)});
   REQUIRE(child.wait() == 0);
 }
-
-}  // namespace
 
 std::filesystem::path build_library(const std::filesystem::path& folder, std::string_view name,
                                     std::string_view source,

@@ -7,6 +7,9 @@
 
 namespace optrace::test {
 
+/// Runs a program. If it fails, the test fails.
+void run(std::vector<std::string> arguments);
+
 /// Compiles C++ (or assembly, if the name ends in .s) into a shared library with the compiler that
 /// built the tests, and returns its path. `flags` come last. If that fails, the test fails.
 std::filesystem::path build_library(const std::filesystem::path& folder, std::string_view name,

@@ -60,7 +60,8 @@ std::uint32_t CountedPaths::add_merged(const CountedPathKey& key, std::uint32_t 
                              .builtin = kNone,
                              .caused_by = kNone,
                              .kind_and_jump = CountedPathKey::combined(PathKind::merged, false),
-                             .thread = above == kNone ? thread : 0};
+                             .thread = above == kNone ? thread : 0,
+                             .call_offset = 0};
   std::uint32_t place = slot_of(group);
   if (place == kNone) place = insert(group);
   if ((paths_.size() + 1) * 2 > slots_.size()) grow_slots();
@@ -69,7 +70,7 @@ std::uint32_t CountedPaths::add_merged(const CountedPathKey& key, std::uint32_t 
   alone.line = 0;
   alone.caused_by = kNone;
   alone.kind_and_jump = CountedPathKey::combined(key.kind(), false);
-  alone.thread = 0;
+  alone.thread = alone.call_offset = 0;
   if (const std::uint32_t known = slot_of(alone); known != kNone) return known;
   if (budget_->has_room_for_merged()) return insert(alone);
   functions_left_out_ = true;
@@ -244,6 +245,7 @@ TracePath CountedPaths::trace_path(std::uint32_t path, bool is_merged) {
                  .what = key.what,
                  .line = key.kind() == PathKind::merged ? 0 : key.line,
                  .builtin = key.builtin,
+                 .call_offset = key.call_offset,
                  .thread = key.thread,
                  .thread_count = counted.thread_count,
                  .calls = counted.calls};

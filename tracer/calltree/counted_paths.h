@@ -25,7 +25,8 @@ struct CountedPathKey {
   std::uint32_t builtin;
   std::uint32_t caused_by;
   std::uint32_t kind_and_jump;
-  std::uint32_t thread;  ///< Roots only.
+  std::uint32_t thread;       ///< Roots only.
+  std::uint32_t call_offset;  ///< TracePath::call_offset.
   bool operator==(const CountedPathKey&) const = default;
 
   static std::uint32_t combined(PathKind kind, bool jump) {

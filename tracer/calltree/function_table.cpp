@@ -4,6 +4,8 @@
 #include <iterator>
 #include <set>
 
+#include "tracer/elf/debug_info.h"
+
 namespace optrace {
 
 FunctionTable::FunctionTable(const ModuleList& modules, ModuleStore& store, Trace& trace)
@@ -113,7 +115,12 @@ FunctionJumps FunctionTable::find_jumps(std::uint32_t function) const {
 std::uint32_t FunctionTable::intern_module(const LoadedModule* module) {
   const auto [known, is_new] =
       module_index_.try_emplace(module, static_cast<std::uint32_t>(trace_.modules.size()));
-  if (is_new) trace_.modules.push_back({module->path, module->build_id});
+  if (is_new) {
+    const ModuleSymbols* const symbols = store_.find(*module);
+    trace_.modules.push_back({.path = module->path,
+                              .build_id = module->build_id,
+                              .debug_info = symbols != nullptr && !debug_files(*symbols).empty()});
+  }
   return known->second;
 }
 

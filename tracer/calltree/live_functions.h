@@ -51,6 +51,9 @@ class LiveFunctions : public PathFunctions {
           role_of(table_.located(static_cast<std::uint32_t>(roles_.size())).function.symbol));
     return roles_[function];
   }
+  std::uint32_t call_offset(const Event& entry, std::uint32_t caller) const override {
+    return call_offset_of(trace_, entry, caller);
+  }
   std::string_view python_name(std::uint32_t function) const override;
   OpStep op_step(std::uint32_t function, std::uint32_t record) const override {
     return step_of(role(function), op_name(record));

@@ -5,8 +5,17 @@
 
 #include "tracer/calltree/call_tree.h"
 #include "tracer/probes/function_roles.h"
+#include "tracer/trace/trace.h"
 
 namespace optrace {
+
+/// Returns TracePath::call_offset of an entry into a function of the trace whose caller is
+/// `caller`.
+inline std::uint32_t call_offset_of(const Trace& trace, const Event& entry, std::uint32_t caller) {
+  const TraceFunction& function = trace.functions[caller];
+  if (function.module == kNone || !trace.modules[function.module].debug_info) return 0;
+  return static_cast<std::uint32_t>(entry.return_address - function.address);
+}
 
 /// The properties of functions that the counter needs in addition to those for the call tree.
 class PathFunctions : public CallTreeFunctions {
@@ -15,6 +24,8 @@ class PathFunctions : public CallTreeFunctions {
   /// Returns true if the function has no path of its own, because only the functions that it leads
   /// to matter. A path without a function stands for it and for all such functions below.
   virtual bool is_plumbing(std::uint32_t function) const = 0;
+  /// Returns TracePath::call_offset of an entry whose caller is `caller`.
+  virtual std::uint32_t call_offset(const Event& entry, std::uint32_t caller) const = 0;
   virtual std::string_view python_name(std::uint32_t python_function) const = 0;
   /// Returns `aten::add.Tensor`, or another name that has records of its calls; empty without a
   /// name.

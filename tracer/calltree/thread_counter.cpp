@@ -106,12 +106,27 @@ std::uint32_t ThreadCounter::add(const CallTreeRules::Node& node, const Event* e
                      .builtin = node.builtin,
                      .caused_by = node.kind == PathKind::node ? caused_by_ : kNone,
                      .kind_and_jump = CountedPathKey::combined(node.kind, jump),
-                     .thread = 0};
+                     .thread = 0,
+                     .call_offset = call_offset_of(node, event)};
   if (event != nullptr && node.kind == PathKind::function && what != kNone &&
       (shared_.functions.role(what).region_body || shared_.regions.is_body(what)))
     join_region(*event, key);
   if (key.parent == kNone) key.thread = number_;
   return shared_.paths.add(key, number_);
+}
+
+// Returns TracePath::call_offset for a call that a native function made, 0 for others.
+std::uint32_t ThreadCounter::call_offset_of(const CallTreeRules::Node& node,
+                                            const Event* event) const {
+  if (event == nullptr || event->caller == kNone || node.kind != PathKind::function ||
+      node.tail_call || node.shown_under == kNone)
+    return 0;
+  const CountedPathKey& above = shared_.paths[node.shown_under];
+  const bool native = above.is_function() || above.kind() == PathKind::initial;
+  if (!native || above.what == kNone ||
+      shared_.functions.identity(event->caller) != shared_.functions.identity(above.what))
+    return 0;
+  return shared_.functions.call_offset(*event, above.what);
 }
 
 // Puts a worker of an OpenMP region below the call that opened the region, as the opening thread
@@ -130,7 +145,7 @@ void ThreadCounter::join_region(const Event& event, CountedPathKey& path) {
     counting_ = opened->counting;
     path.parent = opened->path;
     take_jump(false);
-    path.line = 0;
+    path.line = path.call_offset = 0;
     path.builtin = kNone;
     return;
   }
@@ -144,6 +159,7 @@ void ThreadCounter::join_region(const Event& event, CountedPathKey& path) {
   take_jump(entered.is_tail_call());
   path.line = entered.line;
   path.builtin = entered.builtin;
+  path.call_offset = entered.call_offset;
 }
 
 inline void ThreadCounter::enter(Live& live, const EnteredFrame& frame, std::uint64_t time) {

@@ -150,6 +150,7 @@ class ThreadCounter : private CallTreeRules::Nodes {
     return now_ == kUnnumbered ? rules_.state() : tree_states_[now_];
   }
   void join_region(const Event& event, CountedPathKey& path);
+  std::uint32_t call_offset_of(const CallTreeRules::Node& node, const Event* event) const;
 
   // Calls that begin and end.
   void enter(Live& live, const EnteredFrame& frame, std::uint64_t time);

@@ -50,6 +50,9 @@ class TracePathFunctions : public PathFunctions {
   std::uint32_t op_of(std::uint32_t record) const override { return tree_.op_of(record); }
   const FunctionRole& role(std::uint32_t function) const override { return tree_.role(function); }
   bool is_plumbing(std::uint32_t) const override { return false; }
+  std::uint32_t call_offset(const Event& entry, std::uint32_t caller) const override {
+    return call_offset_of(trace_, entry, caller);
+  }
   std::string_view python_name(std::uint32_t function) const override {
     return trace_.python_functions[function].name;
   }

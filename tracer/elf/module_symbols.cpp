@@ -30,6 +30,7 @@ constexpr std::size_t kMaxSegments = 256;
 constexpr std::size_t kMaxNameLength = 32 << 10;
 
 constexpr std::size_t kMaxPathLength = 4096;  // For needed libraries.
+constexpr std::size_t kMaxSectionName = 32;
 
 constexpr std::string_view kColdMark = ".cold";
 constexpr unsigned kNamesBetweenReleases = 1U << 12;
@@ -325,9 +326,19 @@ void ModuleSymbols::read_sections() {
                : read_at<Elf64_Shdr>(file_.part(header->e_shoff + offset, sizeof(Elf64_Shdr)), 0);
   };
   std::optional<Elf64_Shdr> chosen;
+  const auto named = section_at(header->e_shstrndx);
+  const auto section_names = named && named->sh_type == SHT_STRTAB && tables_fit(named->sh_size)
+                                 ? file_.part(named->sh_offset, named->sh_size)
+                                 : std::span<const std::byte>();
   for (std::uint64_t i = 0; i < header->e_shnum; ++i) {
     const auto section = section_at(i);
     if (!section) fail("it is truncated: its section headers lie outside the file");
+    if (section->sh_type == SHT_PROGBITS) {
+      const std::string_view name = elf_text(section_names, section->sh_name, kMaxSectionName);
+      if (name == ".debug_info") has_debug_info_ = true;
+      if (name == ".gnu_debuglink" && tables_fit(section->sh_size))
+        debug_link_ = elf_text(file_.part(section->sh_offset, section->sh_size), 0, kMaxPathLength);
+    }
     if (section->sh_type == SHT_SYMTAB) stripped_ = false;
     if (section->sh_type == SHT_SYMTAB ||
         (section->sh_type == SHT_DYNSYM && (!chosen || chosen->sh_type != SHT_SYMTAB))) {

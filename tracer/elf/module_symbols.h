@@ -50,6 +50,12 @@ class ModuleSymbols {
   /// True if .symtab is missing, so that only exported functions have names.
   bool stripped() const noexcept { return stripped_; }
 
+  /// True if the file itself has debug info (.debug_info).
+  bool has_debug_info() const noexcept { return has_debug_info_; }
+
+  /// The name of the separate file with its debug info (.gnu_debuglink); empty if there is none.
+  std::string_view debug_link() const noexcept { return debug_link_; }
+
   /// The named functions, sorted by address, one per address. If a function has several names, the
   /// preferred one has a size, is global, is Fortran's (sgemm_ before SGEMM, because C++ calls
   /// sgemm_), and sorts first (C1 before C2), in this order of precedence.
@@ -213,6 +219,8 @@ class ModuleSymbols {
   std::uint64_t table_bytes_ = 0;  ///< Total size of the tables read so far.
   std::string build_id_;
   bool stripped_ = true;
+  bool has_debug_info_ = false;
+  std::string_view debug_link_;
   std::vector<Segment> segments_;
   std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> executable_;
   std::span<const std::byte> symbols_;  ///< Elf64_Sym entries, possibly unaligned.

@@ -45,11 +45,37 @@ void add_identifiers(std::string_view symbol, std::unordered_set<std::string_vie
   }
 }
 
+/// A library that only the builds of torch for another platform have.
+struct ForeignBuild {
+  const char* library;
+  const char* platform;
+};
+constexpr auto kForeignBuilds = std::to_array<ForeignBuild>({
+    {"libtorch_hip.so", "AMD GPUs (ROCm)"},
+    {"torch_cpu.dll", "Windows"},
+    {"libtorch_cpu.dylib", "macOS"},
+});
+
+/// Throws Error(usage) for a torch that optrace does not support. (A library for another processor
+/// is refused when it is read.)
+void refuse_foreign_build(const std::filesystem::path& folder, const ModuleStore& store) {
+  for (const ForeignBuild& build : kForeignBuilds) {
+    const std::filesystem::path library = folder / build.library;
+    if (!store.has(library)) continue;
+    throw Error(ExitStatus::usage,
+                fmt::format("this torch is built for {}: there is {}", build.platform,
+                            printable(library.string())),
+                "optrace traces torch for x86-64 Linux, on CPUs and on NVIDIA GPUs (CUDA). Install "
+                "such a wheel into another environment, and choose its Python with --python.");
+  }
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
                                                    bool cuda, const ModuleStore& store) {
   const std::filesystem::path folder = torch_folder / "lib";
+  refuse_foreign_build(folder, store);
   std::vector<std::filesystem::path> libraries;
   for (const char* name : {"libtorch_cpu.so", "libtorch_python.so", "libc10.so"}) {
     libraries.push_back(folder / name);

@@ -12,7 +12,7 @@ namespace optrace {
 
 /// Returns the libraries in `torch_folder`/lib that are worth probing, and those for CUDA if `cuda`
 /// is set and the wheel has them. `store` is the store that will open them. Throws Error(usage) if
-/// the folder is not that of a release wheel.
+/// the folder is not that of a release wheel, or the wheel is for another platform.
 std::vector<std::filesystem::path> torch_libraries(const std::filesystem::path& torch_folder,
                                                    bool cuda,
                                                    const ModuleStore& store = ModuleStore());

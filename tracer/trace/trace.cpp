@@ -162,10 +162,13 @@ nlohmann::json read_meta(std::span<const std::byte> bytes, const std::filesystem
 }
 
 void read_modules(SectionReader reader, Trace& trace) {
-  trace.modules.resize(reader.count(2));
+  trace.modules.resize(reader.count(3));
   for (TraceModule& module : trace.modules) {
     module.path = reader.text();
     module.build_id = reader.text();
+    const std::uint64_t flags = reader.number();
+    if ((flags & ~kHasDebugInfo) != 0) reader.fail("a module has unknown flags");
+    module.debug_info = (flags & kHasDebugInfo) != 0;
   }
   reader.expect_end();
 }
@@ -234,7 +237,7 @@ std::size_t named_by(PathKind kind, const Trace& trace) {
 // Threads come later in the file: check_paths() checks the paths' thread indexes.
 void read_paths(SectionReader reader, Trace& trace) {
   for (const auto statistic : kCallTreeStatistics) trace.statistics.*statistic = reader.number();
-  trace.paths.resize(reader.count(20));
+  trace.paths.resize(reader.count(21));
   for (std::size_t i = 0; i < trace.paths.size(); ++i) {
     TracePath& path = trace.paths[i];
     const std::uint64_t kind = reader.number();
@@ -250,6 +253,7 @@ void read_paths(SectionReader reader, Trace& trace) {
     path.end_line = reader.number32();
     path.end_column = reader.number32();
     path.builtin = reader.index(trace.python_functions.size());
+    path.call_offset = reader.number32();
     path.thread = reader.number32();
     path.thread_count = reader.number32();
     path.caused_by = reader.index(trace.paths.size());
@@ -449,6 +453,7 @@ std::string write_modules(const Trace& trace) {
   for (const TraceModule& module : trace.modules) {
     writer.text(module.path);
     writer.text(module.build_id);
+    writer.number(module.debug_info ? kHasDebugInfo : 0);
   }
   return writer.bytes();
 }
@@ -475,6 +480,7 @@ std::string write_paths(const Trace& trace) {
       writer.number(number);
     }
     writer.index(path.builtin);
+    writer.number(path.call_offset);
     writer.number(path.thread);
     writer.number(path.thread_count);
     writer.index(path.caused_by);

@@ -21,6 +21,9 @@ constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 struct TraceModule {
   std::string path;      ///< As the traced process saw it.
   std::string build_id;  ///< Lower-case hex; empty if the file has none.
+  /// The file had debug info. Paths then tell the calls of its functions apart
+  /// (TracePath::call_offset).
+  bool debug_info = false;
 };
 
 /// A native function that occurs in an event, a return address or the initial stack.
@@ -128,6 +131,7 @@ enum class PathKind : std::uint8_t {
   /// The frame "...", which stands for calls that had no room or were too deep. Each function
   /// occurs once below it. `what` is kNone. Its caller is at or below the parent.
   merged = 5,
+  inlined = 6,  ///< An inlined function. Only in reports (ReportPath), never in a trace.
 };
 
 /// The number of calls of a path with the same op call and the same results.
@@ -159,14 +163,17 @@ struct ActivityTally {
 /// A call path: all calls of the same thing from the same parent, with counts.
 struct TracePath {
   PathKind kind = PathKind::function;
-  bool tail_call = false;           ///< Entered by a tail call from the parent.
-  std::uint32_t parent = kNone;     ///< Index of an earlier path; kNone for a root.
-  std::uint32_t what = kNone;       ///< Meaning depends on `kind`.
-  std::uint32_t line = 0;           ///< Line of the calling Python code; 0 if unknown.
-  std::uint32_t column = 0;         ///< Start column in `line` (CodePosition); 0 if unknown.
-  std::uint32_t end_line = 0;       ///< Line in which the call ends; 0 if unknown.
-  std::uint32_t end_column = 0;     ///< End column in `end_line`, exclusive; 0 if unknown.
-  std::uint32_t builtin = kNone;    ///< The Python function by which Python called it.
+  bool tail_call = false;         ///< Entered by a tail call from the parent.
+  std::uint32_t parent = kNone;   ///< Index of an earlier path; kNone for a root.
+  std::uint32_t what = kNone;     ///< Meaning depends on `kind`.
+  std::uint32_t line = 0;         ///< Line of the calling Python code; 0 if unknown.
+  std::uint32_t column = 0;       ///< Start column in `line` (CodePosition); 0 if unknown.
+  std::uint32_t end_line = 0;     ///< Line in which the call ends; 0 if unknown.
+  std::uint32_t end_column = 0;   ///< End column in `end_line`, exclusive; 0 if unknown.
+  std::uint32_t builtin = kNone;  ///< The Python function by which Python called it.
+  /// The call's return address minus the entry of the parent's function, modulo 2^32. 0 if it is
+  /// unknown, or the function's module has no debug info.
+  std::uint32_t call_offset = 0;
   std::uint32_t thread = 0;         ///< The first thread that took it (index into threads).
   std::uint32_t thread_count = 1;   ///< Number of threads that took it.
   std::uint32_t caused_by = kNone;  ///< For a node: the path of the forward op that created it.

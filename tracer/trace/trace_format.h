@@ -16,7 +16,7 @@ namespace optrace::trace_format {
 constexpr char kMagic[8] = {'O', 'P', 'T', 'R', 'A', 'C', 'E', '\0'};
 
 /// Incremented with every change to the layout. A reader supports one version.
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 
 /// The checksum protects the file against accidental damage, not against manipulation.
 struct FileHeader {
@@ -28,7 +28,7 @@ struct FileHeader {
 
 enum class SectionKind : std::uint32_t {
   meta = 1,     ///< A JSON object as text, without a size.
-  modules = 2,  ///< count, then: path, build-id.
+  modules = 2,  ///< count, then: path, build-id, flags.
   /// count, then: module index, address, symbol, source file, flags, count of tail calls, indexes
   /// of their targets.
   functions = 3,
@@ -38,6 +38,9 @@ enum class SectionKind : std::uint32_t {
   thread = 7,            ///< id, lost, count of initial frames, frames, count of events, events.
 };
 
+/// Bits of a module's flags.
+constexpr std::uint64_t kHasDebugInfo = 1;
+
 /// Bits of a function's flags.
 constexpr std::uint64_t kProbed = 1;
 constexpr std::uint64_t kEntersItself = 2;
@@ -45,12 +48,13 @@ constexpr std::uint64_t kJumpsIndirectly = 4;
 constexpr std::uint64_t kKnownFlags = kProbed | kEntersItself | kJumpsIndirectly;
 
 // A path: kind * 2 + tail call, parent index, what index, line, column, end line, end column,
-// builtin index, thread, threads, caused by index, calls, total, shortest and longest time, count
-// of op tallies (record, results, calls), count of argument tallies (first, second, calls), ops
-// left out, count of activity tallies (record, times, total, shortest and longest time), activities
-// left out. An initial frame: function index, stack pointer, return address. An event: kind, what
-// index, caller index, line, then the stack pointer, the return address and the time as differences
-// from the thread's previous event (0 before the first), each zigzag-coded: (d << 1) ^ (d >> 63).
+// builtin index, call offset, thread, threads, caused by index, calls, total, shortest and longest
+// time, count of op tallies (record, results, calls), count of argument tallies (first, second,
+// calls), ops left out, count of activity tallies (record, times, total, shortest and longest
+// time), activities left out. An initial frame: function index, stack pointer, return address. An
+// event: kind, what index, caller index, line, then the stack pointer, the return address and the
+// time as differences from the thread's previous event (0 before the first), each zigzag-coded: (d
+// << 1) ^ (d >> 63).
 
 struct SectionHeader {
   SectionKind kind;

@@ -119,6 +119,22 @@ TEST_CASE("lines of another version are marked, Python's own are not", "[report_
   CHECK_THAT(text, Contains("not the traced version"));
 }
 
+TEST_CASE("lines from debug info are not marked", "[report_text]") {
+  Report report = sample();
+  report.source_exact = false;
+  Frame& call = report.roots[0].children[0];
+  FrameSource& source = call.children[0].source.edit();
+  source = FrameSource{"/home/me/conv.cpp", 17, 12U, ""};
+  source.debug_info = true;
+  FrameSource& called = call.children[0].children[0].source.edit();
+  called = FrameSource{"aten/x.cpp", 5, 21U, ""};
+  call.children[0].detail = {{"inlined", true}};
+  const std::string text = to_text(report, {});
+  CHECK_THAT(text, Contains("conv2d  inlined"));
+  CHECK_THAT(text, Contains("/home/me/conv.cpp:17 ") && Contains("called at :~12\n"));
+  CHECK_THAT(text, Contains("aten/x.cpp:~5 ") && Contains("called at :21\n"));
+}
+
 TEST_CASE("columns tell calls of one line apart, and are not shown elsewhere", "[report_text]") {
   Report report = sample();
   std::vector<Frame>& calls = report.roots[0].children;

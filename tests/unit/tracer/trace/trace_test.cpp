@@ -25,7 +25,7 @@ Trace example_trace() {
   trace.meta = {{"torch", {{"version", "2.6.0+cu124"}, {"debug", false}}},
                 {"op", "aten::conv2d"},
                 {"op_names", {{"add_Tensor", "aten::add.Tensor"}}}};
-  trace.modules = {{"/lib/libtorch_cpu.so", "00ff"}, {"/lib/libtorch_python.so", ""}};
+  trace.modules = {{"/lib/libtorch_cpu.so", "00ff", false}, {"/lib/libtorch_python.so", "", true}};
   trace.functions = {{0, 0x1000, "_ZN2at4_ops6conv2d4callE", "", true, false, true, {1}},
                      {1, 0x20, "", "python_variable.cpp", false, true, false, {}},
                      {kNone, 0x7fff00001234, "", "", false, false, false, {}}};
@@ -57,6 +57,7 @@ Trace example_trace() {
                  .parent = 0,
                  .what = 0,
                  .builtin = 1,
+                 .call_offset = 0xFFFF'FFFE,
                  .thread = 1,
                  .thread_count = 2,
                  .calls = 4,
@@ -77,7 +78,7 @@ Trace example_trace() {
 
 bool same(const Trace& a, const Trace& b) {
   const auto modules = [](const TraceModule& x, const TraceModule& y) {
-    return x.path == y.path && x.build_id == y.build_id;
+    return x.path == y.path && x.build_id == y.build_id && x.debug_info == y.debug_info;
   };
   const auto functions = [](const TraceFunction& x, const TraceFunction& y) {
     return x.module == y.module && x.address == y.address && x.symbol == y.symbol &&
@@ -104,12 +105,12 @@ bool same(const Trace& a, const Trace& b) {
   };
   const auto paths = [](const TracePath& x, const TracePath& y) {
     return std::tie(x.kind, x.tail_call, x.parent, x.what, x.line, x.column, x.end_line,
-                    x.end_column, x.builtin, x.thread, x.thread_count, x.caused_by, x.calls,
-                    x.total_time, x.shortest_time, x.longest_time, x.ops, x.arguments,
+                    x.end_column, x.builtin, x.call_offset, x.thread, x.thread_count, x.caused_by,
+                    x.calls, x.total_time, x.shortest_time, x.longest_time, x.ops, x.arguments,
                     x.ops_left_out, x.activities, x.activities_left_out) ==
            std::tie(y.kind, y.tail_call, y.parent, y.what, y.line, y.column, y.end_line,
-                    y.end_column, y.builtin, y.thread, y.thread_count, y.caused_by, y.calls,
-                    y.total_time, y.shortest_time, y.longest_time, y.ops, y.arguments,
+                    y.end_column, y.builtin, y.call_offset, y.thread, y.thread_count, y.caused_by,
+                    y.calls, y.total_time, y.shortest_time, y.longest_time, y.ops, y.arguments,
                     y.ops_left_out, y.activities, y.activities_left_out);
   };
   return a.meta == b.meta && a.op_records == b.op_records && a.statistics == b.statistics &&
@@ -252,7 +253,7 @@ TEST_CASE("what is no trace is refused with a reason and a remedy") {
   std::string bytes = whole;
   bytes[offsetof(trace_format::FileHeader, version)] = 9;
   write_file(path, bytes);
-  CHECK_THAT(message_of(path), Contains("format version 9, and this optrace reads version 5"));
+  CHECK_THAT(message_of(path), Contains("format version 9, and this optrace reads version 6"));
 
   write_file(path, whole.substr(0, whole.size() / 2));
   CHECK_THAT(message_of(path), Contains("truncated or corrupt"));
