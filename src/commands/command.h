@@ -37,6 +37,12 @@ void add_layers_command(CLI::App& app);
 /// `optrace source add|fetch|list|coverage`: manages the indexes of PyTorch source.
 void add_source_command(CLI::App& app);
 
+/// `optrace cache list|clean`: shows or removes what optrace keeps.
+void add_cache_command(CLI::App& app);
+
+/// `optrace doctor`: checks what optrace needs.
+void add_doctor_command(CLI::App& app);
+
 /// `optrace completions SHELL`: prints a script that completes command lines.
 void add_completions_command(CLI::App& app);
 
