@@ -46,9 +46,9 @@ std::vector<DoctorCheck> examine(const DoctorOptions& options, const std::string
     torch = check_torch(*python.choice);
     checks.push_back(std::move(torch.check));
   }
-  checks.push_back(check_index(options.python));
   checks.push_back(check_compiler());
-  if (torch.torch) {
+  if (python.choice && torch.torch) {
+    checks.push_back(check_index(options.python));
     progress("reading torch's libraries");
     checks.push_back(check_symbols(*torch.torch));
     checks.push_back(test_op_records(*torch.torch, progress));

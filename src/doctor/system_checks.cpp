@@ -82,10 +82,11 @@ std::vector<DoctorCheck> check_permissions() {
 
 DoctorCheck check_installation(const std::string& version) {
   DoctorCheck check{.id = "optrace"};
+  const std::string number = version.substr(version.find(' ') + 1);
   try {
-    check.found = fmt::format("{}, in {}; its files in {}", version, executable_folder().string(),
+    check.found = fmt::format("{}, in {}; its files in {}", number, executable_folder().string(),
                               data_folder().string());
-    check.facts = {{"version", version}, {"folder", executable_folder().string()}};
+    check.facts = {{"version", number}, {"folder", executable_folder().string()}};
     const std::filesystem::path agent = library_folder() / "liboptrace_agent.so";
     if (!std::filesystem::exists(agent)) {
       throw Error(ExitStatus::failed, fmt::format("there is no {}", agent.string()),

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 #include "platform/child_process.h"
 #include "platform/descriptor.h"
 #include "platform/interrupt.h"
+#include "platform/running_process.h"
 #include "report/output/readable_numbers.h"
 #include "tracer/attach/attach.h"
 #include "tracer/launch/op_tracer.h"
@@ -137,6 +139,41 @@ class RunningProgram {
   ChildProcess process_;
 };
 
+constexpr std::string_view kProbedLibrary = "libtorch_python.so";
+
+/// Returns true if a part of that library in a process is the same as in its file.
+bool is_unchanged(const RunningProcess& process, const MappedPart& part) {
+  const Descriptor memory = process.open("mem", O_RDONLY | O_CLOEXEC);
+  const Descriptor file = process.open_inside(part.path);
+  if (!memory || !file) return false;
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  std::vector<char> theirs(kPiece);
+  std::vector<char> ours(kPiece);
+  for (std::uint64_t at = 0; at < part.end - part.start; at += kPiece) {
+    const std::size_t size = std::min(kPiece, part.end - part.start - at);
+    const ssize_t in_file =
+        ::pread(file.get(), ours.data(), size, static_cast<off_t>(part.offset + at));
+    if (in_file <= 0 ||
+        ::pread(memory.get(), theirs.data(), static_cast<std::size_t>(in_file),
+                static_cast<off_t>(part.start + at)) != in_file ||
+        !std::equal(ours.begin(), ours.begin() + in_file, theirs.begin()))
+      return false;
+  }
+  return true;
+}
+
+/// Throws Error(failed) unless a library of torch that had probes is as it was before.
+void require_unchanged_code(pid_t id) {
+  const RunningProcess process(id);
+  std::size_t checked = 0;
+  for (const MappedPart& part : process.mapped_parts()) {
+    if (!part.executable || !part.path.ends_with(kProbedLibrary)) continue;
+    ++checked;
+    if (!is_unchanged(process, part)) throw again("probes are left in a process after the attach");
+  }
+  if (checked == 0) throw again("the code of a process that was attached to can't be read");
+}
+
 /// Calls `test`, and turns a failure into a check of this state.
 template <typename Test>
 DoctorCheck outcome_of(std::string_view id, CheckState state, const Test& test) {
@@ -183,9 +220,11 @@ DoctorCheck test_attach(const PythonChoice& python, const DoctorProgress& progre
     std::uint64_t ops = 0;
     attach(request, [&](const AttachProgress& now, bool) { ops = now.counted.ops; });
     if (ops == 0) throw again("no op was recorded in a process that was attached to");
+    require_unchanged_code(program.id());
     DoctorCheck check{.id = kAttach, .tested = true};
-    check.found = fmt::format("{} of a Python that optrace had started were recorded",
-                              readable_count(ops, "op"));
+    check.found = fmt::format(
+        "{} of a Python that optrace had started were recorded; its code is as it was before",
+        readable_count(ops, "op"));
     return check;
   });
 }
