@@ -43,6 +43,12 @@ void add_cache_command(CLI::App& app);
 /// `optrace doctor`: checks what optrace needs.
 void add_doctor_command(CLI::App& app);
 
+/// `optrace tags`: writes a tags file for editors.
+void add_tags_command(CLI::App& app);
+
+/// `optrace lsp`: serves an editor.
+void add_lsp_command(CLI::App& app);
+
 /// `optrace completions SHELL`: prints a script that completes command lines.
 void add_completions_command(CLI::App& app);
 
