@@ -84,6 +84,7 @@ int run(int argument_count, char** arguments) {
   optrace::add_doctor_command(app);
   optrace::add_tags_command(app);
   optrace::add_lsp_command(app);
+  optrace::add_mcp_command(app);
   optrace::add_completions_command(app);
   own = std::min(own, optrace::add_run_command(app, all));
   if (optrace::run_hidden_command(app, all)) return static_cast<int>(ExitStatus::done);

@@ -49,6 +49,9 @@ void add_tags_command(CLI::App& app);
 /// `optrace lsp`: serves an editor.
 void add_lsp_command(CLI::App& app);
 
+/// `optrace mcp`: serves a coding assistant.
+void add_mcp_command(CLI::App& app);
+
 /// `optrace completions SHELL`: prints a script that completes command lines.
 void add_completions_command(CLI::App& app);
 
